@@ -165,7 +165,7 @@ class InboundMessageAdmin(ReadOnlyAdmin[InboundMessage]):
         "id",
         "status",
         "account",
-        "shown_sender",
+        "user_or_sender",
         "brief",
         "received_at",
         "note",
@@ -189,7 +189,7 @@ class InboundMessageAdmin(ReadOnlyAdmin[InboundMessage]):
         return state_badge(message.state)
 
     @admin.display(description="sender", ordering="sender")
-    def shown_sender(self, message: InboundMessage) -> str:
+    def user_or_sender(self, message: InboundMessage) -> str:
         """Show the user, or the sender's name on the platform."""
         return visible_line(str(message.user or message.sender_name or message.sender), 60)
 
@@ -372,7 +372,7 @@ class SkillAdmin(ReadOnlyAdmin[Skill]):
     list_display = (
         "shown_name",
         "enabled",
-        "shown_description",
+        "summary",
         "problem",
         "runs_a_script",
         "changed_at",
@@ -384,7 +384,7 @@ class SkillAdmin(ReadOnlyAdmin[Skill]):
     fields = (
         "shown_name",
         "enabled",
-        "shown_description",
+        "summary",
         "problem",
         "runs_a_script",
         "changed_at",
@@ -402,7 +402,7 @@ class SkillAdmin(ReadOnlyAdmin[Skill]):
         return super().get_queryset(request)
 
     @admin.display(description="description")
-    def shown_description(self, skill: Skill) -> str:
+    def summary(self, skill: Skill) -> str:
         """Show the description in SKILL.md."""
         found = skills.looked_at().get(skill.name)
         if found is None:

@@ -1,4 +1,4 @@
-"""Jobs: long tasks of a run. Begin, claim, keep, tell, finish, recover.
+"""Jobs: long tasks of a run. Begin, claim, renew, report progress, finish, recover.
 
 The only place that changes a job's state, always by conditional UPDATE. ``attempt`` is the fence,
 as of a run: a writer with an old attempt is refused. While a job is queued, ``lease_until`` is when

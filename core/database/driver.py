@@ -25,7 +25,7 @@ CURSOR = "cursor of hot statements"
 
 
 def this_connection() -> BaseDatabaseWrapper:
-    """Return this thread's database connection; ``django.db.connection`` is a lookup at each use."""
+    """Return this thread's connection, with less look-up than ``django.db.connection``."""
     return connections[DEFAULT_DB_ALIAS]
 
 

@@ -68,7 +68,7 @@ def keep(
 ) -> StoredFile:
     """Store ``content`` under a random path; ``name`` is only a label.
 
-    Raises NoRoomError when the user's quota is exceeded.
+    Raises QuotaExceededError when the user's quota is exceeded.
     """
     path = new_path()
     path.write_bytes(content)
@@ -106,7 +106,7 @@ def described(*, path: Path, name: str, **fields: Any) -> StoredFile:
 
 
 def entered(file: StoredFile) -> StoredFile:
-    """Save the row of ``file``. Raises NoRoomError for an upload beyond the quota."""
+    """Save the row of ``file``. Raises QuotaExceededError for an upload beyond the quota."""
     with atomic_write():
         if file.origin == SENT:
             quota.check_serialised(user_id=file.user_id, size=file.size)
@@ -140,7 +140,7 @@ def new_path() -> Path:
 
 
 def receive(*, path: Path, user: User, name: str) -> StoredFile:
-    """Create the row of an upload at :func:`new_path`. Raises NoRoomError."""
+    """Create the row of an upload at :func:`new_path`. Raises QuotaExceededError."""
     return entered(described(path=path, user=user, name=name, content_type=type_of(path, name)))
 
 

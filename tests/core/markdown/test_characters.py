@@ -140,7 +140,7 @@ def test_t5_a_marker_between_letters_or_digits_is_a_character(
         ("<sup>in small print here</sup>", "in small print here"),
     ],
 )
-def test_t5_what_is_raised_or_lowered_stays_so(source: str, text: str) -> None:
+def test_t5_raised_and_lowered_characters_stay_so(source: str, text: str) -> None:
     """[T3], [T5]: in the characters of Unicode, else with a sign."""
     assert markdown.to_telegram(source).text == text
     assert markdown.markdown_to_plain(source) == text

@@ -206,7 +206,7 @@ def test_m1_a_custom_type_passes_or_becomes_a_link(way: Way) -> None:
     assert text(log) == Rendering(text=link)
 
 
-def test_m3_a_message_that_changes_its_type_is_shown_as_what_it_became() -> None:
+def test_m3_a_message_that_changes_its_type_is_shown_in_its_new_type() -> None:
     wait = to_dict(SAMPLES["loading"])
     answer = delta_message("text", {"content": "Done"}, message_id="M1", action="replace")
     log = run([wait, to_dict(answer)])

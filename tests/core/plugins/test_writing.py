@@ -335,7 +335,7 @@ def test_any_number_of_slides_becomes_one_that_a_deck_may_have(asked: object, co
     assert brief.read({"slides": asked, "language": 7}, topic("tea"), 3072).count == count
 
 
-def test_the_language_parameter_wins_over_what_the_text_is_written_in() -> None:
+def test_the_language_parameter_wins_over_the_language_of_the_text() -> None:
     """A German deck of an English document."""
     order = brief.read({"language": "German", "audience": "children"}, document(REPORT), 3072)
     assert (order.language.tag, order.audience) == ("de-DE", "children")

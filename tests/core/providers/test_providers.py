@@ -453,7 +453,7 @@ async def test_a_number_that_postgresql_gives_back_whole_is_sent(
     assert server.requests[0]["tools"][0]["function"]["parameters"]["maximum"] == 1e38
 
 
-async def test_options_cannot_replace_what_the_gateway_sets(
+async def test_options_cannot_replace_fields_that_the_gateway_sets(
     server: ModelServer, lean: OpenAICompatible
 ) -> None:
     server.replies = [streams(hello("a"))]
