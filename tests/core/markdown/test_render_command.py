@@ -1,4 +1,4 @@
-"""`manage.py render`: what a reader will see, at a terminal."""
+"""`manage.py render`: the reader's view, at a terminal."""
 
 import io
 import sys

@@ -1,4 +1,4 @@
-"""[T2], [T3], [T4]: what a text is, and how it reads where there are no entities."""
+"""[T2], [T3], [T4]: the class of a text, and its form where there are no entities."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The shared vectors: what breaks naive converters, entities, and Telegram's parser itself."""
+"""The shared vectors: pitfalls of naive converters, entities, and Telegram's parser itself."""
 
 from collections.abc import Callable
 from typing import Any
@@ -27,7 +27,7 @@ NO_WRAPPER = "two separate blocks are wrongly merged"
 
 
 def vectors(name: str) -> list[dict[str, Any]]:
-    """The vectors of one suite."""
+    """Return the vectors of one suite."""
     found: list[dict[str, Any]] = TELEGRAM[name]["vectors"]
     return found
 

@@ -1,4 +1,4 @@
-"""What the adapters do beyond one message: restarts, errors, progress, links ([M3], [D1], [D2])."""
+"""Adapters beyond one message: restarts, errors, progress, links ([M3], [D1], [D2])."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def inbound(log: list[Event]) -> list[Any]:
 
 
 def told(log: list[Event]) -> tuple[str, str]:
-    """The text that an OpenAI client and a UI stream client end up with."""
+    """Return the final texts of an OpenAI client and of a UI stream client."""
     return openai(log)["content"], ui(log)["text"]
 
 

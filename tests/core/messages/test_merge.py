@@ -103,7 +103,7 @@ def random_path(rng: random.Random) -> str:
 
 
 def props_for(rng: random.Random, path: str) -> Event:
-    """Mostly props that have something at the path, as a real delta does."""
+    """Generate mostly props with a value at the path, as for a real delta."""
     steps = parse_path(path)
     if not steps or rng.randrange(5) == 0:
         return random_object(rng)
@@ -212,7 +212,7 @@ def test_m1_a_merge_changes_nothing_in_place(seed: int) -> None:
 
 
 def merged(old: Event, /, **delta: object) -> object:
-    """The props after one delta."""
+    """Return the props after one delta."""
     start = {"type": "t", "message_id": "M1", "props": old}
     event = {"type": "t", "message_id": "M1", "delta": True, **delta}
     return apply_delta(start, event)["props"]
