@@ -128,8 +128,8 @@ class Task(Generic[Result]):
 
 
 class TaskBatcher(Batcher[Task[Result], Result]):
-    """Runs work without a transaction first: so several requests that come at the same time are
-    all authenticated when the transaction that stores them begins.
+    """Runs works without a transaction first, so that simultaneous requests are all authenticated
+    when the transaction that stores them begins.
 
     Work in a transaction waits for one batch of the other kind at most. SQLite has one writer: no
     second transaction is begun beside another one, so the order of messages stays.

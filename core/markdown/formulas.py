@@ -1,4 +1,4 @@
-"""LaTeX in Markdown: kept as it is, whatever stars and underscores it has."""
+"""LaTeX in Markdown: kept unchanged, with any stars and underscores it has."""
 
 from __future__ import annotations
 

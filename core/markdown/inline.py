@@ -199,9 +199,7 @@ class Scanner:
         return at + 2
 
     def dollar(self, pos: int, at: int) -> int:
-        """Return a formula in dollars is drawn, or stays as it is with its stars and
-        underscores.
-        """
+        """Parse a formula in dollars: drawn, or unchanged with its stars and underscores."""
         src, end = self.src, formulas.dollar_end(self.src, at)
         if not end:
             return self._text(pos, at + 1)

@@ -347,7 +347,7 @@ def progress(message: str, *, tool: str = "", percent: float | None = None) -> E
 
 
 def tool_end(*, call_id: str, name: str, ok: bool, output: str = "") -> EventMessage:
-    """Return a tool that the gateway ran has ended; `output` is a short text that a user may
+    """Return the end of a tool that the gateway ran; `output` is a short text that a user may
     see.
     """
     data: dict[str, object] = {

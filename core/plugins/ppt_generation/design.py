@@ -177,7 +177,7 @@ def prompt(
     box: tuple[float, float, float, float], number: int, kind: str, index: int | None,
     *, rtl: bool, layout: Layout,
 ) -> str:  # fmt: skip
-    """Return a placeholder of a layout with the words that invite to type."""
+    """Return a placeholder of a layout with its prompt text."""
     x, y, w, h = box
     words = "Title" if kind == "title" else "Text"
     size = TITLE_SIZES.get(layout, 30.0) if kind == "title" else 20.0

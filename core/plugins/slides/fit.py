@@ -18,7 +18,7 @@ class Fitted:
 
 
 def whole(point: Point) -> str:
-    """Return a point as it is read."""
+    """Return a point as one text."""
     return " ".join(filter(None, (point.lead, point.text)))
 
 
