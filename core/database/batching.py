@@ -164,10 +164,10 @@ class TaskBatcher(Batcher[Task[Result], Result]):
 async def in_shared_transaction(work: Work[Result], *, most: int = MAX_BATCH) -> Result:
     """Run ``work`` in a database thread and return its result after the commit.
 
-    Work that is submitted at the same time shares the transaction, at most ``most`` of it: fewer
-    where the rows that it locks are waited for by others. ``work`` writes in a transaction of its
-    own (``atomic_write(joins=True)``). It is run a second time, after a rollback, if other work of
-    its batch fails or if two such transactions wait for one another (docs/decisions/149).
+    Simultaneous works share the transaction, at most ``most`` of them: fewer where others wait for
+    the rows that they lock. ``work`` writes in a transaction of its own
+    (``atomic_write(joins=True)``). It is run a second time, after a rollback, if other work of its
+    batch fails or if two such transactions wait for each other (docs/decisions/149).
     """
     batcher: TaskBatcher[Result] = task_batcher(most)
     return await batcher.submit(Task(work, in_transaction=True))
@@ -176,8 +176,8 @@ async def in_shared_transaction(work: Work[Result], *, most: int = MAX_BATCH) ->
 async def in_shared_thread(work: Work[Result]) -> Result:
     """Run ``work``, a short read, in a database thread and return its result.
 
-    Work that is submitted at the same time is run there one after the other: the way into a thread
-    and back takes longer than a SELECT by an index.
+    Simultaneous works run there one after the other: a switch to a thread and back takes longer
+    than a SELECT by an index.
     """
     batcher: TaskBatcher[Result] = task_batcher(MAX_BATCH)
     return await batcher.submit(Task(work, in_transaction=False))
@@ -238,7 +238,7 @@ def attempt(work: Work[Result]) -> Result | Exception:
 
 
 async def in_shared_call(run_batch: RunBatch[Item, Result], item: Item) -> Result:
-    """Return what ``run_batch``, a function of a module, returns for ``item``.
+    """Return the result of ``run_batch``, a function of a module, for ``item``.
 
     It is called in a database thread, with all items that are submitted at the same time.
     """

@@ -171,7 +171,7 @@ def checkpoint() -> None:
 
 
 def ping() -> None:
-    """Raises DatabaseError or InterfaceError when the database does not answer."""
+    """Check that the database answers. Raises DatabaseError or InterfaceError."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT 1")
 
@@ -210,7 +210,7 @@ def passed(field: str, *, most: timedelta, now: Any = None) -> Q:
 
 
 def bring_near(rows: QuerySet[Any], field: str, *, most: timedelta) -> int:
-    """Shorten to ``most`` what is :func:`ahead`, as if it had been set now; how many rows.
+    """Shorten to ``most`` the times that are :func:`ahead`, as if set now; return how many rows.
 
     For leases: their holder renews them, and without a holder they end in time. Takes no lock when
     there is nothing to do, as nearly always.
@@ -220,7 +220,7 @@ def bring_near(rows: QuerySet[Any], field: str, *, most: timedelta) -> int:
         return 0
     with atomic_write():
         if connection.features.has_select_for_update_skip_locked:
-            # A worker that froze inside a transaction must not stop every sweeper with it.
+            # A worker that froze inside a transaction must not block every sweeper.
             free = far.select_for_update(skip_locked=True, no_key=True)
             far = rows.filter(pk__in=list(free.values_list("pk", flat=True)))
         return far.update(**{field: Now() + most})
@@ -234,7 +234,7 @@ class Pools:
         self._named: dict[str, LifoThreadPool] = {}
 
     def get(self, name: str, *, most: int) -> LifoThreadPool:
-        """Return the pool called ``name``; ``most`` threads, as its first caller says."""
+        """Return the pool called ``name``, with the ``most`` threads of the first call."""
         with self._lock:
             if name not in self._named:
                 self._named[name] = LifoThreadPool(most, name=name, at_end=connections.close_all)

@@ -97,7 +97,7 @@ def markdown_to_whatsapp(text: object) -> str:
 
 
 def markdown_to_channel(text: object, format: str) -> str:  # noqa: A002 - requirement 1's name
-    """Return the text as ``whatsapp`` or ``plain``; unchanged for ``none`` and any unknown format."""
+    """Return the text as ``whatsapp`` or ``plain``; unchanged for ``none`` and unknown formats."""
     if format == "whatsapp":
         return markdown_to_whatsapp(text)
     if format == "plain":

@@ -39,7 +39,7 @@ _ESCAPABLE = re.compile(r"[!-/:-@\[-`{-~]")
 _MARKUP_ESCAPES = frozenset("*_`~#[]|<>&")
 _LABEL_LIMIT = 999
 _CLUSTER = re.compile(r"[*_]++")
-# `**words**`, `*words*` and the like without anything special inside, edges in ASCII.
+# `**words**`, `*words*` and similar without anything special inside, edges in ASCII.
 _SIMPLE = re.compile(
     r"(\*\*|\*|__|_|~~)([a-zA-Z0-9](?:[^\n\\`*_~\[\]<&$|]*[!-)+-;=?-Za-z}])?)\1(?![*_~])"
 )
@@ -162,7 +162,7 @@ class Scanner:
         return end
 
     def newline(self, pos: int, at: int) -> int:
-        """Return a line break; blanks on both sides of it go."""
+        """Parse a line break; blanks on both sides of it go."""
         line = self.src[pos:at].rstrip(" ")
         # A hard break may leave blanks in the fragment before, never more than the one.
         self.fragments += (line, "\n") if line else ("\n",)
@@ -170,9 +170,7 @@ class Scanner:
         return found.end() if found else at + 1
 
     def escape(self, pos: int, at: int) -> int:
-        """Return a backslash: an escaped character, a hard break, the start of a formula, or
-        itself.
-        """
+        """Parse a backslash: an escaped character, a hard break, or the start of a formula."""
         following = self.src[at + 1 : at + 2]
         if following == "\n":
             self._text(pos, at)
@@ -224,7 +222,7 @@ class Scanner:
         return self.word
 
     def backticks(self, pos: int, at: int) -> int:
-        """Return a code span, an apostrophe (``can`t``), or backticks that nothing closes."""
+        """Parse a code span, an apostrophe (``can`t``), or backticks that nothing closes."""
         if apostrophe(self.src, at):
             return self._text(pos, at + 1)
         found = _CODE.match(self.src, at)
@@ -260,7 +258,7 @@ class Scanner:
         return end
 
     def star(self, pos: int, at: int) -> int:
-        """Return a run of stars or underscores."""
+        """Parse a run of stars or underscores."""
         end = dunder_end(self.src, at) or (0 if self._inside_word(at) else -1)
         if end >= 0 or self._word(at).is_glob:
             return self._text(pos, end if end > 0 else self._end_of_run(at))
@@ -345,7 +343,7 @@ class Scanner:
         return self._text(pos, at + 1)
 
     def entity(self, pos: int, at: int) -> int:
-        """Return a character reference."""
+        """Parse a character reference."""
         found = _REFERENCE.match(self.src, at)
         if not found:
             return self._text(pos, at + 1)
@@ -356,7 +354,7 @@ class Scanner:
         return found.end()
 
     def angle(self, pos: int, at: int) -> int:
-        """Return an autolink, a tag, or a less-than sign."""
+        """Parse an autolink, a tag, or a less-than sign."""
         found = _AUTOLINK.match(self.src, at) or _EMAIL.match(self.src, at)
         if found and links.allowed(found.group()[1:]):
             self._text(pos, at)

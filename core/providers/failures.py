@@ -229,7 +229,7 @@ KINDS: dict[str, Kind] = {
 # Causes outside the model that end a run.
 OWN = Kind(code="internal", person="Something went wrong.", owner="See the log.", is_told=False)
 
-# Codes and types of the servers' error bodies, in lower case, each with what it means.
+# Codes and types of the servers' error bodies, in lower case, each with its code of KINDS.
 NAMES: dict[str, str] = {
     "insufficient_quota": "quota",
     "billing_hard_limit_reached": "quota",

@@ -71,7 +71,7 @@ def rule(x: float, y: float, to_x: float, to_y: float, colour: str) -> str:
 
 
 def valued(value: float, unit: str) -> str:
-    """Return a value with the unit that stands with each number."""
+    """Format a value with the unit that is written at each number."""
     if unit in BEFORE:
         return unit + brief(value)
     return brief(value) + (unit if unit in AFTER else "")

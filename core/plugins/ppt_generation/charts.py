@@ -74,8 +74,10 @@ def short(label: str) -> str:
 
 
 def inert(label: str) -> str:
-    """Return ``label`` as a cell that a spreadsheet does not evaluate: a chart's numbers are in a
-    workbook of their own, whose writer would turn such texts into formulas and links.
+    """Return ``label`` as a cell that a spreadsheet does not evaluate.
+
+    A chart's numbers are in a workbook of their own, whose writer would turn such texts into
+    formulas and links.
     """
     return f"'{label}" if ACTIVE.match(label) else label
 

@@ -62,7 +62,7 @@ def frame(x: float, y: float, w: float, h: float, turn: int = 0) -> str:
 
 
 def shape_xml(shape: Shape, number: int) -> str:
-    """Return a shape that only adorns, marked as such for screen readers."""
+    """Return a decorative shape, marked as such for screen readers."""
     return (
         f'<p:sp {NAMESPACES}><p:nvSpPr><p:cNvPr id="{number}" name="Decor {number}" descr="">'
         f'{DECORATIVE}</p:cNvPr><p:cNvSpPr/><p:nvPr userDrawn="1"/></p:nvSpPr><p:spPr>'

@@ -277,7 +277,7 @@ def topic_in(line: str) -> str:
 
 
 def tidied(line: str) -> str:
-    """Return ``line`` without remains at its ends after words were removed."""
+    """Return ``line`` without remains at its ends, from which words were removed."""
     return LEADING.sub("", TRAILING.sub("", SPACES.sub(" ", line).strip())).strip()
 
 

@@ -82,7 +82,7 @@ class SlidesPlugin:
         return PluginResult(told(made, pages), [Artifact(path, name, self.mime)], note=note)
 
     def finish(self, deck: Deck, path: Path) -> int:
-        """Lay ``deck`` out and write it; the number of its pages."""
+        """Lay ``deck`` out and write it; return the number of its pages."""
         pages = layout.pages(deck)
         self.write(pages, deck, path)
         return len(pages)
