@@ -283,7 +283,7 @@ def sent(*, delivery: Delivery, external_message_id: str) -> None:
 
 
 def sent_but_open(*, delivery: Delivery, external_message_id: str) -> None:
-    """Record a sent delivery that was changed meanwhile or is in doubt, and queue it as an edit.
+    """Record a delivery as sent, and queue it as an edit if it was changed or is in doubt.
 
     Does nothing when another attempt owns it.
     """

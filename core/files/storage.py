@@ -30,8 +30,8 @@ DAY_SECONDS = 24 * 60 * 60
 MEGABYTE = 1024 * 1024
 MARK = ".belongs-to"
 NOT_SHARED = (
-    "The stored files in {folder} are not those of this database: what other machines, or a copy "
-    "that was not restored, hold is missing here."
+    "The stored files in {folder} are not those of this database: files of other machines, or of a "
+    "copy that was not restored, are missing here."
 )
 SENT, MADE = quota.SENT, "made"
 # One text for both cases: it must not reveal which addresses were once valid.
