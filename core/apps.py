@@ -12,5 +12,5 @@ class CoreConfig(AppConfig):
     verbose_name = "Conversations"
 
     def ready(self) -> None:
-        """Note which migrations are on disk now: what a deployment adds later is not ours."""
+        """Read the migrations on disk now: files of a later deployment are not this code's."""
         schema_version.own()

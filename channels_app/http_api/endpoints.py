@@ -221,7 +221,7 @@ async def frames_of(
     The adapter reads the whole log, so that a resumed stream is the same bytes.
     """
     translate = adapter_for(work)
-    log = events.follow(run_id=work.run.id, public_id=work.run.public_id, seq=0, beat=beat)
+    log = events.follow(run_id=work.run.id, public_id=work.run.public_id, seq=0, idle_seconds=beat)
     async with aclosing(log):
         async for item in log:
             if item is None:

@@ -32,7 +32,7 @@ async def follow(
         run_id=run.id,
         public_id=run.public_id,
         seq=0,
-        beat=settings.HEARTBEAT_SECONDS,
+        idle_seconds=settings.HEARTBEAT_SECONDS,
         since_before=since_before,
     )
     async with aclosing(log):

@@ -33,14 +33,14 @@ else:
             return cls
 
     class _TabularInline(_UnfoldInline):
-        """As above."""
+        """unfold's inline with the type parameter of the stubs."""
 
         def __class_getitem__(cls, _: object) -> type:
             """Accept the type parameter, as above."""
             return cls
 
     class ModelForm(_DjangoForm):
-        """As above."""
+        """A model form with the type parameter of the stubs."""
 
         def __class_getitem__(cls, _: object) -> type:
             """Accept the type parameter, as above."""

@@ -165,7 +165,7 @@ class InboundMessageAdmin(ReadOnlyAdmin[InboundMessage]):
         "id",
         "status",
         "account",
-        "who",
+        "user_or_sender",
         "brief",
         "received_at",
         "note",
@@ -189,7 +189,7 @@ class InboundMessageAdmin(ReadOnlyAdmin[InboundMessage]):
         return state_badge(message.state)
 
     @admin.display(description="sender", ordering="sender")
-    def who(self, message: InboundMessage) -> str:
+    def user_or_sender(self, message: InboundMessage) -> str:
         """Show the user, or the sender's name on the platform."""
         return visible_line(str(message.user or message.sender_name or message.sender), 60)
 
@@ -205,7 +205,7 @@ class DeliveryAdmin(ReadOnlyAdmin[Delivery]):
         "id",
         "status",
         "account",
-        "what",
+        "text_start",
         "attempt",
         "shown_error",
         "created_at",
@@ -219,7 +219,7 @@ class DeliveryAdmin(ReadOnlyAdmin[Delivery]):
         ("account", "session", "run", "block_index"),
         ("state", "attempt", "retry_at"),
         ("shown_conversation", "external_message_id"),
-        "what_whole",
+        "whole_text",
         "shown_error",
         ("created_at", "sent_at"),
     )
@@ -230,12 +230,12 @@ class DeliveryAdmin(ReadOnlyAdmin[Delivery]):
         return state_badge(delivery.state)
 
     @admin.display(description="text")
-    def what(self, delivery: Delivery) -> str:
+    def text_start(self, delivery: Delivery) -> str:
         """Show the beginning of the text."""
         return visible_line(str(delivery.payload.get("text", "")), 80)
 
     @admin.display(description="text")
-    def what_whole(self, delivery: Delivery) -> str:
+    def whole_text(self, delivery: Delivery) -> str:
         """Show the text as far as it fits a page."""
         return visible_line(str(delivery.payload.get("text", "")), 4000)
 
@@ -316,7 +316,7 @@ class JobAdmin(ReadOnlyAdmin[Job]):
         "id",
         "status",
         "tool",
-        "what",
+        "shown_plugin",
         "user",
         "percent",
         "shown_message",
@@ -330,7 +330,7 @@ class JobAdmin(ReadOnlyAdmin[Job]):
     ordering = ("-id",)
     actions = ("cancel",)
     fields = (
-        ("run", "tool", "what"),
+        ("run", "tool", "shown_plugin"),
         ("state", "percent", "attempt"),
         "shown_message",
         "shown_error",
@@ -342,7 +342,7 @@ class JobAdmin(ReadOnlyAdmin[Job]):
         return state_badge(job.state)
 
     @admin.display(description="plugin")
-    def what(self, job: Job) -> str:
+    def shown_plugin(self, job: Job) -> str:
         """Show the plugin or skill."""
         asked = job.parameters
         return visible_line(str(asked.get("plugin_id") or asked.get("skill") or ""), 60)
@@ -369,12 +369,26 @@ class SkillAdmin(ReadOnlyAdmin[Skill]):
 
     shown_name = shown("name", limit=80)
 
-    list_display = ("shown_name", "enabled", "what", "problem", "runs_a_script", "changed_at")
+    list_display = (
+        "shown_name",
+        "enabled",
+        "summary",
+        "problem",
+        "runs_a_script",
+        "changed_at",
+    )
     list_filter = ("enabled", "changed_at")
     search_fields = ("name",)
     ordering = ("name",)
     actions = ("switch_on", "switch_off")
-    fields = ("shown_name", "enabled", "what", "problem", "runs_a_script", "changed_at")
+    fields = (
+        "shown_name",
+        "enabled",
+        "summary",
+        "problem",
+        "runs_a_script",
+        "changed_at",
+    )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Skill]:
         """Create a row for each folder, broken ones too: opening the page finds new ones."""
@@ -388,7 +402,7 @@ class SkillAdmin(ReadOnlyAdmin[Skill]):
         return super().get_queryset(request)
 
     @admin.display(description="description")
-    def what(self, skill: Skill) -> str:
+    def summary(self, skill: Skill) -> str:
         """Show the description in SKILL.md."""
         found = skills.looked_at().get(skill.name)
         if found is None:

@@ -21,7 +21,7 @@ CALL_CHARACTERS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A call to make for the model."""
+    """A tool call to make in place of the model."""
 
     name: str
     arguments: dict[str, Any]

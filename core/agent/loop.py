@@ -179,7 +179,7 @@ class Turn:
         return [call]
 
     def _take_back(self, said: int) -> None:
-        """Empty the texts of this step: they were a call or its announcement."""
+        """Clear the texts of this step: they were a call or its announcement."""
         for number in range(said, len(self.texts)):
             self.emit(reset_delta("text", message_id=f"text-{number + 1}"))
             self.texts[number] = ""

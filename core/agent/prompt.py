@@ -85,9 +85,9 @@ def content(run: Run, pictures: Sequence[str] = ()) -> Any:
 
 
 def history(*, run: Run, budget: int) -> list[ChatMessage]:
-    """Earlier turns of the session that fit into ``budget`` tokens, in order.
+    """Return earlier turns of the session that fit into ``budget`` tokens, in order.
 
-    Sorted by run: while a run is going the next question may already be stored.
+    Sorted by run: while a run is in progress the next question may already be stored.
     """
     rows = EARLIER(session=run.session_id, run=run.id, start=run.session.history_from)
     chosen: list[ChatMessage] = []

@@ -1,1 +1,1 @@
-"""What happens to a conversation: the state machines of messages, runs, jobs and deliveries."""
+"""The state machines of a conversation: messages, runs, jobs and deliveries."""

@@ -1,4 +1,4 @@
-"""An event as the log keeps it: JSON that every database can hold, neighbours made one."""
+"""Encode events for the log as JSON that every database can store; join neighbouring appends."""
 
 import time
 from typing import Any
@@ -12,15 +12,16 @@ MERGED_CHARACTERS = 16_000
 
 
 def storable(event: MessageDict) -> MessageDict:
-    """``event`` with texts that every database can hold, however deep they are, and with the time
-    in milliseconds since 1970 at which it happened."""
+    """Return ``event`` with texts that every database can store, at any depth, and with its time in
+    milliseconds since 1970.
+    """
     event["props"] = cleaned(event["props"])
     event["metadata"] = {"timestamp": time.time_ns() // 1_000_000, **event.get("metadata", {})}
     return event
 
 
 def cleaned(value: Any) -> Any:
-    """``value`` (JSON) with every text in it cleaned."""
+    """Return ``value`` (JSON) with every text in it cleaned."""
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, dict):
@@ -31,7 +32,7 @@ def cleaned(value: Any) -> Any:
 
 
 def joined(previous: MessageDict, event: MessageDict) -> bool:
-    """Add ``event`` to ``previous`` when both append to the same text; whether it was so."""
+    """Add ``event`` to ``previous`` when both append to the same text; return whether so."""
     if (
         event.get("delta_action") != "append"
         or event.get("type_change")
@@ -49,5 +50,5 @@ def joined(previous: MessageDict, event: MessageDict) -> bool:
 
 
 def encode(event: MessageDict) -> str:
-    """``event`` as the JSON text of its row."""
+    """Return ``event`` as the JSON text of its row."""
     return orjson.dumps(event).decode()

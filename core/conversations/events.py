@@ -1,12 +1,12 @@
 """The event log of a run: append, read after a ``seq``, follow live.
 
-Events are protocol messages (``core.messages``) as dicts. One writer thread a process commits what
-all its runs brought together, at most once a frame (``EVENT_FRAME_MILLISECONDS``, the first at
-once), and then publishes it in one hub message. Neighbouring appends to the same text become one
+Events are protocol messages (``core.messages``) as dicts. One writer thread per process commits the
+events of all its runs at most once a frame (``EVENT_FRAME_MILLISECONDS``; the first event at once)
+and then publishes them in one pub/sub message. Neighbouring appends to the same text become one
 event. The fence: nothing is written for a run whose ``attempt`` is not the one in the database.
 
-While the database is away the writer keeps what waits and tries for as long as a lease lasts. A log
-whose events were given up is ``lost`` for good, so that no gap is ever written.
+While the database is away the writer keeps pending events and retries for the length of a lease. A
+log whose events were given up stays ``lost``, so that no gap is ever written.
 """
 
 import logging
@@ -56,7 +56,7 @@ AFTER = Values(
     )
 )
 OPENINGS = frozenset({"stream_start", "message_start"})
-# The database is away, or somebody else holds its lock: the same statement may work in a moment.
+# The database is away, or another transaction holds its lock: the same statement may work soon.
 AWAY = (OperationalError, InterfaceError)
 
 
@@ -65,12 +65,12 @@ Finish = Callable[[int], None]
 
 
 class LostLeaseError(Exception):
-    """Another worker owns the run now: what this one still wants to write is refused."""
+    """Another worker owns the run now; further events of this one are refused."""
 
 
 @dataclass(eq=False, slots=True)
 class Log:
-    """The writing end of one run's log, held by the worker that claimed ``attempt``."""
+    """The write end of one run's log, held by the worker that claimed ``attempt``."""
 
     run_id: int
     public_id: str
@@ -86,9 +86,9 @@ class Log:
     fresh: bool = True
 
     def append(self, message: Message) -> MessageDict:
-        """Add ``message``, committed within a frame; the event as it is stored.
+        """Queue ``message``, to be committed within a frame; return the event as it is stored.
 
-        Raises LostLeaseError when the run is no longer ours or its log was closed.
+        Raises LostLeaseError when another worker owns the run or the log was closed.
         """
         if self.lost or self.closed:
             raise LostLeaseError
@@ -97,16 +97,16 @@ class Log:
         return event
 
     def hold(self) -> None:
-        """Keep what waits until :meth:`close`, which follows in a moment: one commit for both."""
+        """Keep pending events until :meth:`close`, which follows soon: one commit for both."""
         writer().hold(self)
 
     def close(self, finish: Finish, last: list[Message]) -> "Future[None]":
-        """Commit ``last`` and run ``finish`` in the same transaction, once everything is written.
+        """Commit ``last`` and run ``finish`` in one transaction, after all earlier events.
 
         The future raises LostLeaseError when another worker took the run over, or the database's
         error.
         """
-        self.done.set_running_or_notify_cancel()  # from now on nobody can cancel it
+        self.done.set_running_or_notify_cancel()  # from now on it cannot be cancelled
         writer().close(self, finish, [storable(to_dict(message)) for message in last])
         return self.done
 
@@ -120,7 +120,6 @@ class Writer:
     """The one thread of this process that writes event logs."""
 
     def __init__(self) -> None:
-        """Start the thread."""
         self._dirty: dict[Log, None] = {}
         self._told: list[pubsub.Frame] = []
         self._told_at = 0.0
@@ -133,10 +132,10 @@ class Writer:
         self._thread.start()
 
     def add(self, log: Log, event: MessageDict) -> None:
-        """Queue ``event`` of ``log``; the first that says something is committed at once.
+        """Queue ``event`` of ``log``; the first one with content is committed at once.
 
-        What only announces a message waits for it: a commit of its own would make the first word
-        wait for the next frame.
+        An event that only opens a message waits for the content: a commit of its own would delay
+        the first word to the next frame.
         """
         with self._changed:
             if log.closed:
@@ -161,18 +160,18 @@ class Writer:
             self._mark(log, urgent=True)
 
     def tell(self, frames: list[pubsub.Frame]) -> None:
-        """Publish ``frames``, which are committed, with what comes next, at most a frame later."""
+        """Publish committed ``frames`` with the next batch, at most a frame later."""
         with self._changed:
             self._told_at = self._told_at if self._told else time.monotonic()
             self._told += frames
             self._changed.notify()
 
     def gather(self) -> None:
-        """Sleep while more comes: :meth:`flush` follows in a moment."""
+        """Hold the writer back while more events are added, until :meth:`flush`."""
         self._gathers = True
 
     def flush(self) -> None:
-        """Commit what waits now, not at the end of its frame."""
+        """Commit pending events now, not at the end of their frame."""
         with self._changed:
             self._gathers = False
             if self._dirty:
@@ -180,7 +179,7 @@ class Writer:
                 self._changed.notify()
 
     def stop(self) -> None:
-        """Write what waits and end the thread, at most STOP_SECONDS."""
+        """Write pending events and end the thread, within STOP_SECONDS."""
         with self._changed:
             self._stopping = self._urgent = True
             self._changed.notify()
@@ -220,12 +219,12 @@ class Writer:
             return told, batch
 
     def _due(self) -> float:
-        """When the frame of what waits has passed."""
+        """Return when the frame of the pending events ends, on the monotonic clock."""
         begun = self._last_commit if self._dirty else self._told_at
         return begun + settings.EVENT_FRAME_MILLISECONDS / 1000
 
     def _commit(self, batch: Batch) -> list[pubsub.Frame]:
-        """Write ``batch``; the hub frames of what is committed."""
+        """Write ``batch``; return the pub/sub frames of the committed events."""
         if not batch:
             return []
         try:
@@ -237,7 +236,7 @@ class Writer:
             return []
         except Exception as error:
             logger.exception("events could not be committed")
-            if len(batch) > 1:  # what one run cannot store must not cost the others theirs
+            if len(batch) > 1:  # a run that cannot be stored must not cost the others their events
                 return [frame for entry in batch for frame in self._commit([entry])]
             abandon(batch[0], error)
             return []
@@ -252,7 +251,7 @@ class Writer:
 
 
 def write_patiently(batch: Batch, *, give_up: Callable[[], bool]) -> list[pubsub.Frame]:
-    """:func:`write_batch`, tried again while the database is away, for as long as a lease lasts."""
+    """Call :func:`write_batch`, and retry while the database is away, for the length of a lease."""
     deadline = time.monotonic() + settings.RUN_LEASE_SECONDS
     while True:
         try:
@@ -266,7 +265,7 @@ def write_patiently(batch: Batch, *, give_up: Callable[[], bool]) -> list[pubsub
 
 
 def abandon(entry: Entry, error: Exception) -> None:
-    """Give up a run whose events could not be written: its lease runs out, and it is tried anew."""
+    """Give up a run whose events could not be written; its lease expires and it is retried."""
     log, _, finish = entry
     log.lost = True
     if finish:
@@ -274,7 +273,7 @@ def abandon(entry: Entry, error: Exception) -> None:
 
 
 def resolve(log: Log, error: Exception | None) -> None:
-    """Tell who waits for the end of ``log``; who stopped waiting is not told."""
+    """Resolve the future of ``log``'s end, unless its owner cancelled it."""
     with suppress(InvalidStateError):
         if error is None:
             log.done.set_result(None)
@@ -285,7 +284,7 @@ def resolve(log: Log, error: Exception | None) -> None:
 def write_batch(batch: Batch) -> list[pubsub.Frame]:
     """Insert the events of ``batch`` and end the runs that ask for it, in one transaction.
 
-    Logs whose run is no longer theirs are marked ``lost`` and left out. Returns the hub frames.
+    Logs that lost their lease are marked ``lost`` and left out. Returns the pub/sub frames.
     """
     in_one_statement = connection.vendor != "sqlite" and not any(entry[2] for entry in batch)
     with nullcontext() if in_one_statement else transactions.atomic_write():
@@ -299,7 +298,7 @@ def write_batch(batch: Batch) -> list[pubsub.Frame]:
 
 
 def rows_in(batch: Batch) -> Iterator[tuple[int, Row]]:
-    """The rows of ``batch``, each with the attempt that its run has to be at."""
+    """Return the rows of ``batch``, each with the attempt that its run must have."""
     for log, events, _ in batch:
         if not log.lost:
             for row in rows_of(run_id=log.run_id, seq=log.seq, events=events):
@@ -307,25 +306,25 @@ def rows_in(batch: Batch) -> Iterator[tuple[int, Row]]:
 
 
 def rows_of(*, run_id: int, seq: int, events: list[MessageDict]) -> list[Row]:
-    """The rows of ``events``, which follow the event number ``seq``."""
+    """Return the rows of ``events``, numbered from ``seq`` + 1."""
     return [(run_id, number, encode(event)) for number, event in enumerate(events, seq + 1)]
 
 
 def append_unheld(*, run: Run, seq: int, messages: list[Message]) -> int:
-    """Add ``messages`` to the log of a run whose worker has no log of it yet; its last ``seq``.
+    """Add ``messages`` to the log of a run that no worker writes to; return its last ``seq``.
 
-    Inside the transaction that claims or ends the run, after its row was changed: nobody else
-    writes then.
+    Call it inside the transaction that claims or ends the run, after the run's row was changed:
+    that lock keeps other writers out.
     """
     append_all_unheld([(run, seq, messages)])
     return seq + len(messages)
 
 
 def append_all_unheld(entries: list[tuple[Run, int, list[Message]]]) -> None:
-    """The same for several runs (each: its ``seq`` so far, what is added).
+    """Add messages to the logs of several runs (each: its last ``seq``, its new messages).
 
-    They are told in one message, with what is committed next and at most a frame later: what waits
-    for its turn is only announced.
+    They are published in one message, with the next commit and at most a frame later: messages of a
+    queued run only announce it.
     """
     rows: list[Row] = []
     frames: list[pubsub.Frame] = []
@@ -339,7 +338,7 @@ def append_all_unheld(entries: list[tuple[Run, int, list[Message]]]) -> None:
 
 
 def log_of(*, run: Run, seq: int) -> Log:
-    """The writing end of the log of ``run``, which goes on after ``seq``."""
+    """Return the write end of the log of ``run``, which continues after ``seq``."""
     return Log(
         run_id=run.id,
         public_id=run.public_id,
@@ -351,7 +350,7 @@ def log_of(*, run: Run, seq: int) -> Log:
 
 
 def frame_of(log: Log, events: list[MessageDict]) -> pubsub.Frame:
-    """The hub frame of ``events``, for listeners of the run and of its user."""
+    """Return the pub/sub frame of ``events``, for listeners of the run and of its user."""
     return {
         "keys": [f"run:{log.public_id}", f"user:{log.user_id}"],
         "kind": "events",
@@ -364,22 +363,22 @@ def frame_of(log: Log, events: list[MessageDict]) -> pubsub.Frame:
 
 @cache
 def writer() -> Writer:
-    """The writer of this process."""
+    """Return the writer of this process, made on first use."""
     return Writer()
 
 
 def gather() -> None:
-    """More comes for several logs; :func:`flush` follows in a moment."""
+    """Hold the writer back while events of several logs are added, until :func:`flush`."""
     writer().gather()
 
 
 def flush() -> None:
-    """Commit what waits now, not at the end of its frame."""
+    """Commit pending events now, not at the end of their frame."""
     writer().flush()
 
 
 def close_writer() -> None:
-    """Write what waits and end the writer: at the stop of a process, and between tests."""
+    """Write pending events and end the writer: at the stop of a process, and between tests."""
     if writer.cache_info().currsize:
         writer().stop()
         writer.cache_clear()
@@ -396,12 +395,12 @@ def after(*, run_id: int, seq: int, limit: int | None = None) -> list[tuple[int,
 
 
 def opens(event: MessageDict) -> bool:
-    """Whether ``event`` only announces what follows."""
+    """Return whether ``event`` only announces a message that follows."""
     return event["type"] == "event" and event["props"].get("event") in OPENINGS
 
 
 def ends(event: MessageDict) -> bool:
-    """Whether ``event`` is the last of its run: ``stream_end``, exactly once a run ([M2])."""
+    """Return whether ``event`` ends its run: ``stream_end``, exactly once a run ([M2])."""
     return event["type"] == "event" and event["props"].get("event") == "stream_end"
 
 
@@ -410,13 +409,13 @@ async def follow(
     run_id: int,
     public_id: str,
     seq: int,
-    beat: float | None = None,
+    idle_seconds: float | None = None,
     since_before: pubsub.Listener | None = None,
 ) -> AsyncGenerator[tuple[int, MessageDict] | None, None]:
-    """The events of a run after ``seq``, live, until its ``stream_end``; no gap, nothing twice.
+    """Yield the events of a run after ``seq``, live, until its ``stream_end``; no gap, no repeat.
 
-    ``beat``: yield None when nothing came for that many seconds. ``since_before``: a listener that
-    has heard the run's frames from before there was a run, so that there is nothing to read yet.
+    Yields None when no event came for ``idle_seconds``. ``since_before``: a listener that has
+    received the run's frames since before the run existed, so that there is nothing to read yet.
     Works without Redis, by polling.
     """
     with since(since_before, public_id) as listener:
@@ -437,11 +436,11 @@ async def follow(
             found = None
             if more:
                 continue
-            if beat is not None and time.monotonic() - quiet_since >= beat:
+            if idle_seconds is not None and time.monotonic() - quiet_since >= idle_seconds:
                 yield None
                 quiet_since = time.monotonic()
             poll = POLL_CONNECTED_SECONDS if pubsub.local().connected else POLL_AWAY_SECONDS
-            frames = await listener.wait(seconds=min(poll, beat or poll))
+            frames = await listener.wait(seconds=min(poll, idle_seconds or poll))
             mine = [frame for frame in frames if frame.get("run") == public_id]
             found = next_events(mine, seq=seq) if frames else None
 
@@ -449,14 +448,14 @@ async def follow(
 def since(
     listener: pubsub.Listener | None, public_id: str
 ) -> AbstractContextManager[pubsub.Listener]:
-    """``listener``, or a new one for the frames of a run."""
+    """Yield ``listener``, or a new one for the frames of a run."""
     if listener is not None:
         return nullcontext(listener)
     return pubsub.local().listen([f"run:{public_id}"])
 
 
 def next_events(frames: list[pubsub.Frame], *, seq: int) -> list[tuple[int, MessageDict]] | None:
-    """What ``frames`` add after ``seq``; None when some events between are not among them."""
+    """Return the events of ``frames`` after ``seq``; None when some between are missing."""
     found: list[tuple[int, MessageDict]] = []
     for frame in frames:
         if frame["kind"] != "events":

@@ -27,7 +27,7 @@ TITLE_CHARACTERS = 60
 MAX_BATCH = 100
 ALBUM_IDLE = timedelta(seconds=1)  # the longest window that is no setting
 DUE_AT_ONCE = 500
-# The columns that a denied message gets anew when it is sent again.
+# The columns that a repeated message replaces in the denied one.
 TAKEN_OVER = (
     *("state", "user", "session", "sender_name", "text", "media", "options", "raw"),
     *("body_digest", "note", "received_at"),
@@ -35,7 +35,7 @@ TAKEN_OVER = (
 
 
 def open_here(**more: bool) -> Q:
-    """The open sessions of a person in one platform conversation.
+    """Return the open sessions of a person in one platform conversation.
 
     Each side of an OR has all of these conditions: they are those of the partial indexes.
     """
@@ -50,7 +50,7 @@ def open_here(**more: bool) -> Q:
 
 
 def locked() -> QuerySet[ChatSession]:
-    """Sessions whose rows stay locked until the end of the transaction; SQLite has one writer."""
+    """Return sessions locked until the end of the transaction; SQLite has one writer."""
     return ChatSession.objects.select_for_update(no_key=True, of=("self",))
 
 
@@ -301,8 +301,10 @@ def known_session(found: ChatSession, user: User, account: ChannelAccount) -> Ch
 def session_meant(
     *, user: User, account: ChannelAccount, chat: str, thread: str, now: datetime
 ) -> ChatSession | None:
-    """Return the open session that a person's message is meant for: an agent's that listens, else
-    the assistant's. Locked as by :func:`session_here`."""
+    """Return the open session that a person's message is for, locked as by :func:`session_here`.
+
+    That is a session of an agent that listens, else the assistant's.
+    """
     found = MEANT_HERE.first(account=account.pk, chat=chat, thread=thread, user=user.pk, now=now)
     return known_session(found, user, account) if found else None
 

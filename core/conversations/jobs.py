@@ -1,8 +1,8 @@
-"""Jobs: long tasks of a run. Begin, claim, keep, tell, finish, recover.
+"""Jobs: long tasks of a run. Begin, claim, renew, report progress, finish, recover.
 
 The only place that changes a job's state, always by conditional UPDATE. ``attempt`` is the fence,
-as of a run: whoever holds an old one is refused. While a job is queued, ``lease_until`` is when its
-worker is woken again, for a wake-up may be lost.
+as of a run: a writer with an old attempt is refused. While a job is queued, ``lease_until`` is when
+its worker is woken again, for a wake-up may be lost.
 """
 
 from collections.abc import AsyncGenerator, Sequence
@@ -34,13 +34,16 @@ GAVE_UP = "This could not be finished; please ask again."
 
 
 class LostJobError(Exception):
-    """The job was cancelled, or another worker has it now."""
+    """The job was cancelled, or another worker owns it now."""
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What is seen of a job from outside. ``percent`` 0 to 100, where known. ``is_late``: nobody
-    renewed its lease, or its wake-up was not heard. ``said``: how many messages it sent."""
+    """A job as the API and the tools show it.
+
+    ``percent`` is 0 to 100, where known. ``is_late``: its lease ran out, or its wake-up was not
+    heard. ``said``: how many messages it sent.
+    """
 
     state: str
     message: str
@@ -52,12 +55,14 @@ class View:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more will come."""
+        """Return whether the job has ended: no further state will come."""
         return self.state in Run.FINAL
 
 
 def begin(*, run_id: int, call_id: str, tool: str, parameters: dict[str, Any]) -> int:
-    """The job of a tool call: made and woken now, or the one an earlier attempt of the run made."""
+    """Return the job of a tool call: a new one, woken now, or that of an earlier attempt of the
+    run.
+    """
     if len(call_id) > 100:
         call_id = sha256(call_id.encode()).hexdigest()
     with transactions.atomic_write():
@@ -76,14 +81,14 @@ def begin(*, run_id: int, call_id: str, tool: str, parameters: dict[str, Any]) -
 
 
 def begun(*, run_id: int) -> list[Job]:
-    """The jobs that earlier attempts of a run began, in order: waited for, not repeated."""
+    """Return the jobs that earlier attempts of a run began, in order: waited for, not repeated."""
     return list(Job.objects.filter(run_id=run_id).exclude(state=Run.State.CANCELLED).order_by("id"))
 
 
 def claim(*, job_id: int) -> Job | None:
-    """Take a queued job; None when somebody has it or it is over.
+    """Take a queued job; return None when it is taken or over.
 
-    One that died too often is failed instead.
+    A job that died too often is failed instead.
     """
     with transactions.atomic_write():
         taken = Job.objects.filter(id=job_id, state=Run.State.QUEUED).update(
@@ -99,35 +104,37 @@ def claim(*, job_id: int) -> Job | None:
 
 
 def lease_end() -> object:
-    """The database expression of a fresh lease's end."""
+    """Return the database expression of a fresh lease's end."""
     return Now() + timedelta(seconds=settings.RUN_LEASE_SECONDS)
 
 
 def keep(*, job: Job) -> bool:
-    """Renew the lease; False when the job is not ours any more."""
+    """Renew the lease; return False when the job belongs to another attempt now."""
     with transactions.atomic_write():
         return bool(ours(job).update(lease_until=lease_end()))
 
 
 def is_ours(*, job: Job) -> bool:
-    """Whether the job still runs under our attempt, and nobody asked its run to end."""
+    """Return whether the job runs under our attempt and its run was not asked to end."""
     return ours(job).filter(run__cancel_requested_at__isnull=True).exists()
 
 
 def has_succeeded(*, job: Job) -> bool:
-    """Whether our attempt is the one whose files were kept."""
+    """Return whether our attempt is the one whose files were kept."""
     rows = Job.objects.filter(id=job.id, attempt=job.attempt, state=Run.State.SUCCEEDED)
     return rows.exists()
 
 
 def ours(job: Job) -> QuerySet[Job]:
-    """The row of ``job`` as long as our attempt holds it."""
+    """Return the row of ``job`` while our attempt holds it, else no row."""
     return Job.objects.filter(id=job.id, attempt=job.attempt, state=Run.State.RUNNING)
 
 
 def tell(*, job: Job, message: str, percent: float | None) -> None:
-    """Say how far a job is; its percentage never falls, also not when a worker died and another
-    one begins anew. Raises LostJobError when it is not ours any more."""
+    """Record a job's progress; the percentage never falls, even when another worker starts over.
+
+    Raises LostJobError when another attempt owns the job.
+    """
     line = one_line(message, MESSAGE_CHARACTERS)
     new: dict[str, Any] = {"message": line, "lease_until": lease_end()}
     if percent is not None:
@@ -141,7 +148,7 @@ def tell(*, job: Job, message: str, percent: float | None) -> None:
 
 
 def finish(*, job: Job, result: dict[str, Any], made: Sequence[Made]) -> None:
-    """End a job well, its files stored in the same transaction. Raises LostJobError."""
+    """Record success, with the job's files in the same transaction. Raises LostJobError."""
     with transactions.atomic_write():
         if not is_ours(job=job):
             raise LostJobError
@@ -159,7 +166,7 @@ def finish(*, job: Job, result: dict[str, Any], made: Sequence[Made]) -> None:
 
 
 def fail(*, job: Job, error: str) -> None:
-    """End a job badly; ``error`` is for the user. Nothing happens when it is not ours any more."""
+    """Record failure; ``error`` is for the user. Does nothing when another attempt owns the job."""
     with transactions.atomic_write():
         ours(job).update(
             state=Run.State.FAILED,
@@ -178,8 +185,7 @@ def release(*, job: Job) -> None:
 
 
 def recover(*, job_id: int | None = None, limit: int = 100) -> list[int]:
-    """Requeue jobs (all, or this one) whose lease ran out; the queued ones whose worker should be
-    woken (again)."""
+    """Requeue jobs (all, or this one) whose lease ran out; return the queued ones to wake."""
     rows = Job.objects.all() if job_id is None else Job.objects.filter(id=job_id)
     expired = rows.filter(state=Run.State.RUNNING, lease_until__lt=Now())
     due = rows.filter(
@@ -189,7 +195,7 @@ def recover(*, job_id: int | None = None, limit: int = 100) -> list[int]:
         return []
     with transactions.atomic_write():
         if connection.features.has_select_for_update_skip_locked:
-            # A process that froze inside a transaction must not stop every sweeper with it.
+            # A process that froze inside a transaction must not block every sweeper.
             free = expired.select_for_update(skip_locked=True, no_key=True)
             expired = expired.filter(id__in=list(free.values_list("id", flat=True)))
             due = due.select_for_update(skip_locked=True, no_key=True)
@@ -213,20 +219,22 @@ def bring_near() -> None:
 
 
 def wake_waiting(*, limit: int = 100) -> list[int]:
-    """Wake a worker for each queued job once more: the wake-ups of the worker whose place a new one
-    takes may have died with it. While the broker is away the rest is left to the sweeper."""
+    """Wake a worker for each queued job again: wake-ups sent to a replaced worker may be lost.
+
+    While the broker is away the rest is left to the sweeper.
+    """
     waiting = Job.objects.filter(state=Run.State.QUEUED).order_by("id")
     found = list(waiting.values_list("id", flat=True)[:limit])
     return list(takewhile(partial(wakeups.enqueue, "core.long.work", "long"), found))
 
 
 def announce(job_id: int) -> None:
-    """Hint whoever waits for the job that its row has changed."""
+    """Send the listeners of the job a hint that its row has changed."""
     pubsub.publish([{"keys": [f"job:{job_id}"], "kind": "job"}])
 
 
 def view(job_id: int) -> View | None:
-    """How a job stands; None when it is gone."""
+    """Return the state of a job; None when it was deleted."""
     row = Job.objects.filter(id=job_id).annotate(is_late=Q(lease_until__lt=Now())).first()
     if row is None:
         return None
@@ -235,9 +243,9 @@ def view(job_id: int) -> View | None:
 
 
 async def follow(*, job_id: int) -> AsyncGenerator[View, None]:
-    """The state of a job, whenever it may have changed and once a second; ends when it is over.
+    """Yield the state of a job at each change and at least once a second, until it is over.
 
-    Whoever waits for a job sees first that nobody works on it, and need not wait for the sweeper.
+    A job whose lease ran out is recovered here, before the sweeper gets to it.
     """
     with pubsub.local().listen([f"job:{job_id}"]) as listener:
         while True:

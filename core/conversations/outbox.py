@@ -1,8 +1,8 @@
-"""The outbox: blocks on their way to a platform. Knows no platform.
+"""The outbox: blocks to be delivered to a platform. Knows no platform.
 
-The row is ``sending`` before the network call. Whoever finds it so after its lease ran out cannot
-know whether the platform got it: it goes out again where that is idempotent, else it is in doubt
-(:mod:`core.conversations.uncertain_deliveries`). What fails is tried again for
+The row is ``sending`` before the network call. If it is still so after its lease ran out, nothing
+tells whether the platform got it: it is sent again where that is idempotent, else it is in doubt
+(:mod:`core.conversations.uncertain_deliveries`). Failed deliveries are retried for
 DELIVERY_RETRY_HOURS (docs/decisions/163).
 """
 
@@ -28,7 +28,7 @@ OPEN = (Delivery.State.PENDING, Delivery.State.SENDING)
 GIVEN_UP = (Delivery.State.DEAD, Delivery.State.UNCERTAIN)
 BACKOFF_SECONDS = (1, 2, 5, 15, 60, 300)
 RESUMED_AT_ONCE = 200
-# What a platform asks for beyond this is waited for in parts.
+# A platform's longer ``retry_after`` is waited out in several parts.
 LONGEST_RETRY = timedelta(minutes=15)
 UNKNOWN = "The outcome of an earlier try is unknown."
 REPEATED = "The outcome of an earlier try is unknown; it was sent again."
@@ -49,12 +49,12 @@ FOLLOWING = Values(
 
 
 def conversation(*, account_id: int, chat: str, thread: str) -> str:
-    """The key in whose order deliveries leave."""
+    """Return the key within which deliveries are sent in order."""
     return f"{account_id}:{chat}:{thread}"
 
 
 class BlockFields(TypedDict, total=False):
-    """What a block is beside its place; see :func:`enqueue`."""
+    """The fields of a block besides its place; see :func:`enqueue`."""
 
     key: Required[str]
     payload: Required[dict[str, Any]]
@@ -109,16 +109,15 @@ def enqueue_in_chat(
 
 
 def change(*, delivery: Delivery, payload: dict[str, Any]) -> None:
-    """Give a block another payload; one that was sent goes out again, as an edit.
+    """Give a block another payload; one that was sent is queued again, as an edit.
 
-    One that is being sent right now is looked at again when its sending is recorded. Inside a
-    transaction.
+    One that is being sent is checked again when its sending is recorded. Inside a transaction.
     """
     if delivery.payload == payload and delivery.state != Delivery.State.SENT:
         return
     row = Delivery.objects.filter(id=delivery.id)
     row.update(payload=payload)
-    # In this order: who records a sending after the first line sees that the payload changed.
+    # In this order: a worker that records a sending after the first line sees the changed payload.
     row.filter(state=Delivery.State.SENT).update(
         state=Delivery.State.PENDING, retry_at=None, error="", tries=0, queued_at=Now()
     )
@@ -127,7 +126,7 @@ def change(*, delivery: Delivery, payload: dict[str, Any]) -> None:
 
 
 def retract(*, run_id: int, from_index: int) -> None:
-    """Take back blocks of a run that its final answer does not have. Inside a transaction."""
+    """Take back blocks of a run that its final answer does not contain. Inside a transaction."""
     if not SURPLUS(run=run_id, index=from_index):
         return
     surplus = Delivery.objects.filter(run_id=run_id, block_index__gte=from_index)
@@ -137,29 +136,29 @@ def retract(*, run_id: int, from_index: int) -> None:
 
 
 def take_back(rows: QuerySet[Delivery]) -> int:
-    """Dismiss those of ``rows`` that surely never left; how many. Inside a transaction."""
+    """Dismiss those of ``rows`` that were surely never sent; return how many. In a transaction."""
     unsent = rows.filter(state=Delivery.State.PENDING, external_message_id="", doubt_chat="")
     return unsent.update(state=Delivery.State.DISMISSED)
 
 
 def earlier() -> QuerySet[Delivery]:
-    """The open deliveries of the same conversation that come before the outer query's."""
+    """Return the open deliveries of the same conversation that come before the outer query's."""
     return Delivery.objects.filter(
         conversation=OuterRef("conversation"), id__lt=OuterRef("id"), state__in=OPEN
     )
 
 
 def doubtful() -> QuerySet[Delivery]:
-    """The deliveries in doubt in the chat ``place``, but for the outer query's."""
+    """Return the deliveries in doubt in the chat ``place``, except the outer query's."""
     return (
         Delivery.objects.filter(doubt_chat=Param("place"))
-        .exclude(doubt_chat="")  # the words of the partial index
+        .exclude(doubt_chat="")  # the conditions of the partial index
         .exclude(id=OuterRef("id"))
     )
 
 
 def pending() -> QuerySet[Delivery]:
-    """What may go out now, as far as its account and its time say."""
+    """Return the deliveries that may be sent now, by the state of their account and their time."""
     return Delivery.objects.filter(
         Q(retry_at__isnull=True) | Q(retry_at__lte=Now()),
         state=Delivery.State.PENDING,
@@ -169,7 +168,7 @@ def pending() -> QuerySet[Delivery]:
 
 
 def claiming(rows: QuerySet[Delivery]) -> tuple[QuerySet[Delivery], dict[str, Any]]:
-    """The claim of one of ``rows``."""
+    """Return the filter and the new values that claim one of ``rows``."""
     return (
         rows.filter(
             Q(retry_at__isnull=True) | Q(retry_at__lte=Now()),
@@ -187,7 +186,7 @@ def claiming(rows: QuerySet[Delivery]) -> tuple[QuerySet[Delivery], dict[str, An
 
 
 CLAIM = Update(lambda: claiming(Delivery.objects.exclude(Exists(doubtful()))))
-# Of two in doubt in one chat the older one is looked for first.
+# Of two in doubt in one chat the older one is searched for first.
 CLAIM_DOUBTFUL = Update(
     lambda: claiming(Delivery.objects.exclude(Exists(doubtful().filter(id__lt=OuterRef("id")))))
 )
@@ -197,16 +196,16 @@ WHOLE = Instances(
 
 
 def unpaced(_: Delivery) -> bool:
-    """No delivery has to wait."""
+    """Return True: the default ``ready`` of :func:`claim`, without a rate limit."""
     return True
 
 
 def claim(*, delivery_id: int, ready: Callable[[Delivery], bool] = unpaced) -> Delivery | None:
     """Take a pending delivery that is due and first in its conversation; None when it is not.
 
-    ``ready`` is asked about such a delivery before it is taken.
+    ``ready`` is called with such a delivery before it is taken.
     """
-    # Read first: who claims and cannot read would leave behind what looks as if it had been sent.
+    # Read first: a claim without a read would leave a row that looks as if it had been sent.
     # A payload that is changed in between goes out as an edit, when the sending is recorded.
     row = WHOLE.first(id=delivery_id)
     if row is None or not ready(row) or (row.doubt_chat and is_sending_beside(row)):
@@ -222,12 +221,12 @@ def claim(*, delivery_id: int, ready: Callable[[Delivery], bool] = unpaced) -> D
 
 
 def place_of(delivery: Delivery) -> str:
-    """The chat of a delivery as ``doubt_chat`` has it."""
+    """Return the chat of a delivery in the form of ``doubt_chat``."""
     return f"{delivery.account_id}:{delivery.target.get('chat', '')}"[:160]
 
 
 def is_sending_beside(delivery: Delivery) -> bool:
-    """Whether another message of the same chat is being sent, whose id is not known yet."""
+    """Return whether another message of the same chat, with no known id yet, is being sent."""
     rows = Delivery.objects.filter(
         account_id=delivery.account_id, state=Delivery.State.SENDING, external_message_id=""
     ).exclude(id=delivery.id)
@@ -235,7 +234,7 @@ def is_sending_beside(delivery: Delivery) -> bool:
 
 
 def mine(delivery: Delivery) -> QuerySet[Delivery]:
-    """The row of ``delivery`` as long as this attempt still owns it."""
+    """Return the row of ``delivery`` while this attempt still owns it, else no row."""
     return Delivery.objects.filter(
         id=delivery.id, attempt=delivery.attempt, state=Delivery.State.SENDING
     )
@@ -266,8 +265,8 @@ SENT = Update(
 def sent(*, delivery: Delivery, external_message_id: str) -> None:
     """Record that the platform has it, and wake a worker for the next one of the conversation.
 
-    When the payload was changed meanwhile, that is this very delivery, as an edit. So it is when it
-    was in doubt: its new id ends the interval in which an earlier message may be.
+    When the payload was changed meanwhile, the next one is this same delivery, as an edit. So it is
+    when it was in doubt: its new id ends the interval in which an earlier message may be.
     """
     with transactions.atomic_write_statement():
         as_it_was = SENT(
@@ -279,13 +278,15 @@ def sent(*, delivery: Delivery, external_message_id: str) -> None:
         )
     if not as_it_was:
         sent_but_open(delivery=delivery, external_message_id=external_message_id)
-    # Looked for after the commit: whoever puts one behind it still sees this one open.
+    # Looked for after the commit: a worker that enqueues one behind it still sees this one open.
     transaction.on_commit(partial(wake_following, delivery), robust=True)
 
 
 def sent_but_open(*, delivery: Delivery, external_message_id: str) -> None:
-    """Record that the platform has what was changed meanwhile, or what is in doubt; nothing when it
-    is lost to us."""
+    """Record a delivery as sent, and queue it as an edit if it was changed or is in doubt.
+
+    Does nothing when another attempt owns it.
+    """
     with transactions.atomic_write(joins=True):
         for row in mine(delivery).select_for_update():
             in_doubt = row.doubt_chat != "" and not delivery.settles_doubt
@@ -310,18 +311,18 @@ def wake_following(delivery: Delivery) -> None:
 
 
 def postpone(*, delivery: Delivery, seconds: float) -> None:
-    """Give a claimed delivery back, unsent: the platform's pace does not allow it yet."""
+    """Give a claimed delivery back, unsent: the platform's rate limit does not allow it yet."""
     with transactions.atomic_write():
         mine(delivery).update(
             state=Delivery.State.PENDING,
             lease_until=None,
-            # None, not now: where a moment has milliseconds only, "now" may be yet to come.
+            # None, not now: at millisecond precision "now" may still be ahead.
             retry_at=Now() + timedelta(seconds=seconds) if seconds else None,
         )
 
 
 def gone(*, delivery: Delivery) -> None:
-    """The message that was to be edited does not exist any more: send it anew."""
+    """Queue a delivery as a new message: the one that it was to edit no longer exists."""
     with transactions.atomic_write():
         mine(delivery).update(
             state=Delivery.State.PENDING, lease_until=None, external_message_id=""
@@ -329,7 +330,7 @@ def gone(*, delivery: Delivery) -> None:
 
 
 def moved(*, account_id: int, chat: str, new_chat: str) -> None:
-    """A chat has a new id on its platform: sessions and what is on its way follow it."""
+    """Record a chat's new id on its platform, in sessions and open deliveries."""
     with transactions.atomic_write():
         taken = ChatSession.objects.filter(
             account_id=account_id, chat=new_chat, closed_at__isnull=True, for_agent=False
@@ -342,15 +343,16 @@ def moved(*, account_id: int, chat: str, new_chat: str) -> None:
             account_id=account_id, target__chat=chat, state__in=OPEN
         ):
             target = {**row.target, "chat": new_chat, "reply_to": ""}
-            # The ids of the new chat begin anew: what was sent to the old one is not found there.
+            # The ids of the new chat start anew: messages sent to the old one are not found there.
             Delivery.objects.filter(id=row.id).update(target=target, doubt_chat="", after_id=None)
 
 
 def failed(
     *, delivery: Delivery, error: str, permanent: bool, retry_after: float | None
 ) -> float | None:
-    """Record that the platform surely did not take it; in how many seconds it is tried again, None
-    when it is given up."""
+    """Record that the platform surely did not take it; return the seconds to the next try, or None
+    when it is given up.
+    """
     if permanent or is_too_old(delivery):
         with transactions.atomic_write():
             mine(delivery).update(
@@ -374,8 +376,7 @@ def unsure(
     after_id: int | None = None,
     at_once: bool = False,
 ) -> float | None:
-    """Record that it is not known whether the platform took it; in how many seconds it is tried
-    again, None when it is given up.
+    """Record that the result is unknown; return the seconds to the next try, None when given up.
 
     ``repeatable``: another try shows nothing twice. Else it is in doubt from now on, and so is its
     chat; ``after_id`` is the last message id that was known before it was sent, None where a
@@ -407,7 +408,7 @@ def unsure(
 
 
 def again(delivery: Delivery, seconds: float, *, error: str, **values: Any) -> None:
-    """Give a claimed delivery back; it is due in so many seconds."""
+    """Give a claimed delivery back; it is due in ``seconds``."""
     with transactions.atomic_write():
         mine(delivery).update(
             state=Delivery.State.PENDING,
@@ -419,25 +420,25 @@ def again(delivery: Delivery, seconds: float, *, error: str, **values: Any) -> N
 
 
 def backoff(delivery: Delivery) -> float:
-    """How long a delivery that has just failed once more waits, in seconds."""
+    """Return the wait after one more failure of a delivery, in seconds."""
     return float(BACKOFF_SECONDS[min(delivery.tries, len(BACKOFF_SECONDS) - 1)])
 
 
 def is_too_old(delivery: Delivery) -> bool:
-    """Whether a delivery that fails is tried no more."""
+    """Return whether a failing delivery is past its retry period."""
     most = timedelta(hours=settings.DELIVERY_RETRY_HOURS)
     return transactions.now() - (delivery.queued_at or delivery.created_at) > most
 
 
 def hold(*, delivery: Delivery, error: str) -> None:
-    """Send nothing more for the account of ``delivery``: its credentials are refused."""
+    """Hold the deliveries of the account of ``delivery``: its credentials are refused."""
     with transactions.atomic_write():
         again(delivery, 0, error=error, tries=F("tries") + 1)
         ChannelAccount.objects.filter(id=delivery.account_id).update(deliveries_held=error[:300])
 
 
 def release(*, account_id: int) -> None:
-    """Let the deliveries of an account go on, if they were held."""
+    """Release the deliveries of an account, if they were held."""
     with transactions.atomic_write():
         held = ChannelAccount.objects.filter(id=account_id).exclude(deliveries_held="")
         held.update(deliveries_held="")
@@ -445,7 +446,7 @@ def release(*, account_id: int) -> None:
 
 
 def resume(*, account_id: int) -> None:
-    """Make the deliveries that wait after a failure due: the platform of the account is back."""
+    """Make deliveries that wait after a failure due: the account's platform is available again."""
     with transactions.atomic_write(joins=True):
         rows = Delivery.objects.filter(
             account_id=account_id, state=Delivery.State.PENDING, tries__gt=0
@@ -457,7 +458,7 @@ def resume(*, account_id: int) -> None:
 
 
 def repeat(*, delivery_id: int) -> None:
-    """Make the edit of a message once more that was sent as it is."""
+    """Queue the edit of a sent message again, unchanged."""
     with transactions.atomic_write():
         rows = Delivery.objects.filter(id=delivery_id, state=Delivery.State.SENT)
         if rows.exclude(external_message_id="").update(
@@ -467,7 +468,7 @@ def repeat(*, delivery_id: int) -> None:
 
 
 def lost() -> list[Delivery]:
-    """Deliveries whose sender disappeared between sending and recording."""
+    """Return deliveries whose worker disappeared between sending and recording."""
     return list(
         Delivery.objects.filter(state=Delivery.State.SENDING, lease_until__lt=Now()).select_related(
             "account"
@@ -488,18 +489,18 @@ def bring_near() -> None:
 
 
 def due(*, limit: int = 200) -> list[int]:
-    """The ids of deliveries that may go out now."""
+    """Return the ids of deliveries that may be sent now."""
     rows = pending().exclude(Exists(earlier()))
     return list(rows.order_by("id").values_list("id", flat=True)[:limit])
 
 
 def following(delivery: Delivery) -> int | None:
-    """The next open delivery of the same conversation."""
+    """Return the next open delivery of the same conversation."""
     return next((row[0] for row in FOLLOWING(conversation=delivery.conversation)), None)
 
 
 def retry(delivery_id: int) -> bool:
-    """Send a dead or uncertain delivery again, by the owner's hand; whether it was one."""
+    """Send a dead or uncertain delivery again, for the owner; return whether it was one."""
     with transactions.atomic_write():
         rows = Delivery.objects.filter(id=delivery_id, state__in=GIVEN_UP).select_for_update()
         row = rows.first()
@@ -518,7 +519,7 @@ def retry(delivery_id: int) -> bool:
 
 
 def dismiss(delivery_id: int) -> bool:
-    """Put a dead or uncertain delivery away; whether it was one."""
+    """Dismiss a dead or uncertain delivery; return whether it was one."""
     with transactions.atomic_write():
         changed = Delivery.objects.filter(id=delivery_id, state__in=GIVEN_UP).update(
             state=Delivery.State.DISMISSED
@@ -527,12 +528,12 @@ def dismiss(delivery_id: int) -> bool:
 
 
 def dead_count() -> int:
-    """How many deliveries wait for the owner."""
+    """Return how many deliveries wait for the owner's decision."""
     return Delivery.objects.filter(state__in=GIVEN_UP).count()
 
 
 def oldest_pending_seconds() -> float:
-    """The age of the oldest delivery that is due and not delivered; 0 when there is none.
+    """Return the age of the oldest delivery that is due and not delivered; 0 when there is none.
 
     Those of accounts that send nothing now are not due.
     """
@@ -553,7 +554,7 @@ def oldest_pending_seconds() -> float:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """The deliveries of an account that wait after a failure: how many, since when, and why."""
+    """An account's deliveries that wait after a failure: how many, since when, and why."""
 
     number: int
     since: datetime
@@ -561,9 +562,9 @@ class Backlog:
 
 
 def backlogs(*, older_than: timedelta = timedelta()) -> dict[int, Backlog]:
-    """The backlogs of enabled accounts by id, of deliveries that have waited so long.
+    """Return the backlogs of enabled accounts by id, of deliveries that have waited that long.
 
-    A delivery that waits behind one that failed is counted too.
+    A delivery that waits behind a failed one is counted too.
     """
     failing = Delivery.objects.filter(state__in=OPEN, tries__gt=0, account__enabled=True)
     behind = failing.filter(conversation=OuterRef("conversation"), id__lte=OuterRef("id"))

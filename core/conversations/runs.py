@@ -23,7 +23,7 @@ WORKER_GONE_SECONDS = 30
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a run ended: the fields of the final answer that every door shows."""
+    """The result of a run: the fields of the final answer that every channel and endpoint shows."""
 
     state: str
     text: str = ""
@@ -40,7 +40,7 @@ Settled = Callable[[Run, Outcome], None]
 
 
 def lease_end() -> object:
-    """The database expression of a fresh lease's end."""
+    """Return the database expression of a fresh lease's end."""
     return Now() + timedelta(seconds=settings.RUN_LEASE_SECONDS)
 
 
@@ -66,8 +66,7 @@ WHOLE = Instances(
 
 
 def claim(*, run_ids: list[int], worker: str) -> dict[int, Run]:
-    """Take those of these queued runs whose turn it is, by id: no earlier one of the session is
-    open.
+    """Take those of these queued runs that are first in their session; return them by id.
 
     Each carries its new ``attempt``: the token that every later write must show. Inside a
     transaction. Raises IntegrityError when another run of a session was claimed in the same moment.
@@ -129,7 +128,7 @@ FOLLOWING = Values(
 
 
 def settle(*, run: Run, outcome: Outcome, last_seq: int, also: Settled | None = None) -> None:
-    """End a run: its row, its messages, its line in the transcript. In the writer's transaction.
+    """End a run, its messages and its transcript line. In the writer's transaction.
 
     ``also`` is called in the same transaction (deliveries). The fence was checked by the writer.
     """
@@ -137,7 +136,7 @@ def settle(*, run: Run, outcome: Outcome, last_seq: int, also: Settled | None = 
     leave_behind(run, outcome, also, Do(END, fence | final(outcome, last_seq)))
 
 
-# Asked of every run that is woken before its turn: of many, where a conversation is busy.
+# Queried for every run that is woken before its turn: often, where a conversation is busy.
 CANCELLED = Instances(
     lambda: Run.objects.select_related("session", "user", "session__account").filter(
         id=Param("id"), state=Run.State.QUEUED, cancel_requested_at__isnull=False
@@ -146,12 +145,12 @@ CANCELLED = Instances(
 
 
 def cancelled_while_queued(run_id: int) -> Run | None:
-    """The queued run with this id if it was asked to end: it need not wait for its turn."""
+    """Return the queued run with this id if it was asked to end: it need not wait for its turn."""
     return CANCELLED.first(id=run_id)
 
 
 def settle_queued(*, run: Run, outcome: Outcome, last_seq: int, also: Settled) -> bool:
-    """End a queued run that no worker holds; False when one took it. Inside a transaction."""
+    """End a queued run that no worker holds; return False when one took it. In a transaction."""
     before = Run.State.QUEUED
     ended = END(id=run.id, attempt=run.attempt, before=before, **final(outcome, last_seq))
     if ended:
@@ -160,7 +159,7 @@ def settle_queued(*, run: Run, outcome: Outcome, last_seq: int, also: Settled) -
 
 
 def final(outcome: Outcome, last_seq: int) -> dict[str, Any]:
-    """What a run that has ended says of itself."""
+    """Return the final fields of a run that ended as ``outcome``, as JSON."""
     return {
         "state": outcome.state,
         "result": {key: value for key, value in asdict(outcome).items() if key != "usage"},
@@ -171,9 +170,9 @@ def final(outcome: Outcome, last_seq: int) -> dict[str, Any]:
 
 
 def leave_behind(run: Run, outcome: Outcome, also: Settled | None, *with_it: Write) -> None:
-    """What the end of a run changes besides its row; the session's next run is woken."""
+    """Write the messages, jobs and deliveries of a run that ends; wake the session's next run."""
     if outcome.state == Run.State.CANCELLED:
-        # What a job finished in the very moment of the stop is not handed over.
+        # Files that a job finished at the moment of the stop are not handed over.
         StoredFile.objects.filter(run_id=run.id, origin="made", revoked_at__isnull=True).exclude(
             public_id__in=[file.get("id", "") for file in outcome.files]
         ).update(revoked_at=Now())
@@ -195,7 +194,7 @@ def leave_behind(run: Run, outcome: Outcome, also: Settled | None, *with_it: Wri
     write_all(*with_it, Do(ANSWERED, of_it), Do(END_JOBS, of_it), Insert(said))
     if also is not None:
         also(run, outcome)
-    # Looked for after the commit: whoever queues a run meanwhile still sees this one open.
+    # Looked for after the commit: a process that queues a run meanwhile still sees this one open.
     transaction.on_commit(partial(wake_next, run.session_id), robust=True)
 
 
@@ -206,7 +205,7 @@ def wake_next(session_id: int) -> None:
 
 
 def request_cancel(*, run: Run) -> bool:
-    """Ask for a run to end; whether it was still open. It ends within 3 s ([C9])."""
+    """Ask for a run to end, within 3 s ([C9]); return whether it was still open."""
     with transactions.atomic_write():
         asked = Run.objects.filter(
             id=run.id, state__in=(Run.State.QUEUED, Run.State.RUNNING)
@@ -217,26 +216,26 @@ def request_cancel(*, run: Run) -> bool:
 
 
 def tell_cancel(run_id: int) -> None:
-    """Tell every worker at once; who misses it reads the database."""
+    """Tell every worker at once; one that misses it reads the database."""
     pubsub.publish([{"keys": ["runs"], "kind": "cancel", "run_id": run_id}])
     wakeups.send("core.runs.wake", run_id)
 
 
 def cancel_all_of(*, user_id: int) -> None:
-    """Ask for every open run of a person to end: they were revoked ([A9])."""
+    """Ask for every open run of a person to end: the person was revoked ([A9])."""
     for run in Run.objects.filter(user_id=user_id, state__in=(Run.State.QUEUED, Run.State.RUNNING)):
         request_cancel(run=run)
 
 
 def recover(*, limit: int = 500) -> list[int]:
-    """Put runs whose lease ran out back in the queue; return the ids of all runs that may start.
+    """Requeue runs whose lease ran out; return the ids of all runs that may start.
 
-    Queued runs that were asked to end are among them, whether it is their turn or not.
+    Queued runs that were asked to end are among them, in any position of their session's queue.
     """
     expired = Run.objects.filter(state=Run.State.RUNNING, lease_until__lt=Now())
     with transactions.atomic_write():
         if connection.features.has_select_for_update_skip_locked:
-            # A worker that froze inside a transaction must not stop every sweeper with it.
+            # A worker that froze inside a transaction must not block every sweeper.
             free = expired.select_for_update(skip_locked=True, no_key=True)
             expired = expired.filter(id__in=list(free.values_list("id", flat=True)))
         expired.update(state=Run.State.QUEUED, lease_until=None, worker="")
@@ -254,7 +253,7 @@ def bring_near() -> None:
 
 
 def earlier() -> QuerySet[Run]:
-    """The open runs of the same session that come before the outer query's run."""
+    """Return the open runs of the same session that come before the outer query's run."""
     return Run.objects.filter(
         session=OuterRef("session"),
         id__lt=OuterRef("id"),
@@ -263,7 +262,7 @@ def earlier() -> QuerySet[Run]:
 
 
 def release(*, held: dict[int, int]) -> None:
-    """Give claimed runs back at a clean stop: another worker goes on at once."""
+    """Give claimed runs back at a clean stop: another worker continues them at once."""
     with transactions.atomic_write():
         for run_id, attempt in held.items():
             Run.objects.filter(id=run_id, attempt=attempt, state=Run.State.RUNNING).update(
@@ -286,28 +285,28 @@ def heard_from(*, worker: str, queue: str, problem: str = "") -> None:
 
 
 def forget_silent() -> None:
-    """Forget workers that have been silent for a day."""
+    """Delete workers that have been silent for a day."""
     with transactions.atomic_write():
         WorkerHeartbeat.objects.filter(seen_at__lt=Now() - timedelta(days=1)).delete()
 
 
 def workers_alive(queue: str) -> int:
-    """How many workers of ``queue`` were heard from in the last 30 s and take work."""
+    """Return how many workers of ``queue`` were heard from in the last 30 s and take work."""
     return heard().filter(queue=queue, problem="").count()
 
 
 def idle_workers(queue: str) -> list[str]:
-    """Why workers of ``queue`` that are alive take no work, each reason once, for the owner."""
+    """Return why live workers of ``queue`` take no work, each reason once, for the owner."""
     rows = heard().filter(queue=queue).exclude(problem="").order_by("name")
     reasons = [f"A {row.queue} worker takes no work: {row.problem}" for row in rows]
     return list(dict.fromkeys(reasons))
 
 
 def why_none_works() -> str:
-    """Why what comes now would be answered by nobody: this code or all ``runs`` workers that are
-    alive do not fit the database. Empty when one works, or when none is alive (what comes waits).
+    """Return why a new run would not be answered; empty when a worker takes work or none is alive.
 
-    Raises DatabaseError.
+    The reason: this code, or all live ``runs`` workers, do not fit the database. (With no worker
+    alive, runs wait.) Raises DatabaseError.
     """
     if problem := schema_version.problem():
         return problem
@@ -316,14 +315,14 @@ def why_none_works() -> str:
 
 
 def heard() -> QuerySet[WorkerHeartbeat]:
-    """The workers that were heard from in the last 30 s."""
+    """Return the workers that were heard from in the last 30 s."""
     gone = timedelta(seconds=WORKER_GONE_SECONDS)
-    # Of one that was heard from in the future nothing is known: the clock was set back.
+    # A worker heard from in the future tells nothing: the clock was set back.
     return WorkerHeartbeat.objects.filter(seen_at__gte=Now() - gone, seen_at__lte=Now() + gone)
 
 
 def open_of(session_ids: Iterable[int]) -> dict[int, Run]:
-    """The oldest open run of each of these sessions, by session id."""
+    """Return the oldest open run of each of these sessions, by session id."""
     found: dict[int, Run] = {}
     open_states = (Run.State.QUEUED, Run.State.RUNNING)
     for run in Run.objects.filter(session_id__in=session_ids, state__in=open_states).order_by("id"):

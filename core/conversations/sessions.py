@@ -18,7 +18,7 @@ OPEN = (Run.State.QUEUED, Run.State.RUNNING)
 
 
 def of(*, user: User, channel: str, limit: int = 200) -> list[tuple[ChatSession, bool]]:
-    """A person's open sessions on a channel, latest first, each with whether it is at work."""
+    """Return a person's open sessions on a channel, latest first, each with whether it is busy."""
     found = list(open_ones(user).filter(account__channel=channel)[:limit])
     busy = at_work(found)
     return [(each, each.id in busy) for each in found]
@@ -27,11 +27,11 @@ def of(*, user: User, channel: str, limit: int = 200) -> list[tuple[ChatSession,
 def search(
     *, user: User, channel: str, words: str, limit: int = 50
 ) -> list[tuple[ChatSession, bool, str]]:
-    """A person's open sessions on a channel in whose title or messages ``words`` stand, latest
-    first, each with whether it is at work and the words in their context (empty: in the title).
+    """Return a person's open sessions on a channel whose title or messages contain ``words``.
 
-    Without regard to case; SQLite knows that of ASCII only, so other scripts are also looked for
-    in lower case, in capitals and with a capital first.
+    Latest first, each with whether a run is open and with the words in their context (empty: in the
+    title). Ignores case; SQLite does so for ASCII only, so other scripts are also looked for in
+    lower case, in capitals and with a capital first.
     """
     mine = open_ones(user).filter(account__channel=channel)
     spellings = {words, words.lower(), words.upper(), words.capitalize()}
@@ -48,31 +48,31 @@ def search(
 
 
 def excerpt(text: str, words: str) -> str:
-    """The place in ``text`` where ``words`` stand, on one line."""
+    """Return the part of ``text`` around ``words``, on one line."""
     at = max(0, text.lower().find(words.lower()))
     start = max(0, at - EXCERPT_BEFORE)
     return ("…" if start else "") + one_line(text[start : start + 1000], EXCERPT_CHARACTERS)
 
 
 def at_work(rows: list[ChatSession]) -> set[int]:
-    """Which of these sessions have an open run, by id."""
+    """Return the ids of those sessions that have an open run."""
     open_runs = Run.objects.filter(session__in=[each.id for each in rows], state__in=OPEN)
     return set(open_runs.values_list("session_id", flat=True))
 
 
 def every(*, user: User, limit: int) -> list[ChatSession]:
-    """A person's open sessions on all channels, latest first, with their accounts."""
+    """Return a person's open sessions on all channels, latest first, with their accounts."""
     return list(open_ones(user).select_related("account")[:limit])
 
 
 def open_ones(user: User) -> QuerySet[ChatSession]:
-    """A person's open sessions, latest first."""
+    """Return a person's open sessions, latest first."""
     rows = ChatSession.objects.filter(user=user, closed_at__isnull=True)
     return rows.order_by("-last_message_at", "-id")
 
 
 def rename(*, session: ChatSession, title: str) -> str:
-    """Give a session a title, on one line; what it is called now."""
+    """Give a session a title, cut to one line; return the new title."""
     title = one_line(title, TITLE_CHARACTERS)
     if title:
         with atomic_write():

@@ -13,22 +13,23 @@ from core.database import transactions
 from core.models import Delivery, InboundMessage
 
 MOST = 30
-# Ids after the newest one that is known; what else is in doubt is added.
+# Ids after the newest one that is known; ids of other messages in doubt are added.
 MARGIN = 5
 LOOKED_AT = 1000
-# How far the clocks of our processes may be apart.
+# Clocks of our processes differ by less than this.
 SKEW = timedelta(seconds=60)
-# When a message was there whose sending is not written down yet: after every claim.
+# The time of a message whose sending is not recorded yet: after every claim.
 LATER = datetime.max.replace(tzinfo=UTC)
 
-# Whether a chat numbers its messages in the same sequence.
+# Returns whether a chat numbers its messages in the same sequence.
 Shares = Callable[[str], bool]
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
     """The ids among which a message may be: those after ``after`` and before ``end`` that are not
-    ``known`` to be other messages. ``newest`` is the highest id that is known."""
+    ``known`` to be other messages. ``newest`` is the highest id that is known.
+    """
 
     after: int
     end: int
@@ -37,7 +38,7 @@ class Span:
     closed: bool
 
     def unknown(self) -> tuple[list[int], bool]:
-        """At most MOST of the ids to try, in order, and whether these are all."""
+        """Return at most MOST of the ids to try, in order, and whether these are all."""
         first = self.after + 1
         if self.closed and self.end - first > MOST + len(self.known):
             first = max(first, self.end - MOST - len(self.known))
@@ -47,9 +48,8 @@ class Span:
 
 
 def last_known(*, delivery: Delivery, shares: Shares) -> int:
-    """The highest message id of the sequence that was known when ``delivery`` was claimed; 0 when
-    none was."""
-    # The row's: the object may be as it was read before it was claimed.
+    """Return the sequence's highest message id known when ``delivery`` was claimed; 0 for none."""
+    # The row's: the object may predate the claim.
     row = Delivery.objects.filter(id=delivery.id).values_list("claimed_at", flat=True)
     since = row.first() or delivery.created_at
     before = [number for number, at in ids_of(delivery, shares) if at is None or at < since]
@@ -57,7 +57,7 @@ def last_known(*, delivery: Delivery, shares: Shares) -> int:
 
 
 def span(*, delivery: Delivery, shares: Shares) -> Span:
-    """Where a message of ``delivery``, which is in doubt, may be."""
+    """Return the ids among which a message of ``delivery``, which is in doubt, may be."""
     known = frozenset(number for number, _ in ids_of(delivery, shares))
     after = delivery.after_id or 0
     own = number_of(delivery.external_message_id)
@@ -69,11 +69,12 @@ def span(*, delivery: Delivery, shares: Shares) -> Span:
 
 
 def ids_of(delivery: Delivery, shares: Shares) -> Iterator[tuple[int, datetime | None]]:
-    """The message ids of the sequence that are known, with a time before which each was; None where
-    that was surely before ``delivery``."""
+    """Return the sequence's known message ids, each with a time before which it existed; None where
+    that was surely before ``delivery``.
+    """
     answered = [delivery.target.get("reply_to", "")]
     route = delivery.run.route if delivery.run is not None else {}
-    # A group that became a supergroup counts anew: what was answered has an id of the old one.
+    # A supergroup starts its ids anew: an answered message may have an id of the former group.
     if route.get("account") == delivery.account_id and shares(str(route.get("chat", ""))):
         answered.append(str(route.get("reply_to", "")))
     for each in answered:
@@ -93,12 +94,12 @@ def ids_of(delivery: Delivery, shares: Shares) -> Iterator[tuple[int, datetime |
 
 
 def number_of(message_id: str) -> int | None:
-    """A message id as a number; None for anything else."""
+    """Return a message id as a number; None for anything else."""
     return int(message_id) if message_id.isascii() and message_id.isdigit() else None
 
 
 def found(*, delivery: Delivery, external_message_id: str) -> bool:
-    """Record which message a claimed delivery has; whether it is still ours."""
+    """Record which message a claimed delivery has; return whether the claim still holds."""
     with transactions.atomic_write():
         changed = outbox.mine(delivery).update(
             external_message_id=external_message_id, doubt_chat="", after_id=None
@@ -123,7 +124,7 @@ def incomplete(*, delivery: Delivery) -> None:
 
 
 def resolved(*, delivery: Delivery) -> None:
-    """Record that nothing more is to be found of a claimed delivery."""
+    """Record that the search for messages of a claimed delivery is complete."""
     with transactions.atomic_write():
         outbox.mine(delivery).update(doubt_chat="", after_id=None)
     delivery.doubt_chat, delivery.after_id = "", None

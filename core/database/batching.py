@@ -5,7 +5,7 @@
                                    transaction
 
 A transaction costs a sync to disk however much it writes, and on SQLite a wait for other writers.
-There is no pause: work that comes alone is done at once (docs/decisions/117, 180).
+There is no pause: a single item runs at once (docs/decisions/117, 180).
 """
 
 import asyncio
@@ -55,7 +55,6 @@ class Batcher(Generic[Item, Result]):
         most: int = MAX_BATCH,
         concurrent: int = 1,
     ) -> None:
-        """Start nothing: the first item starts a batch."""
         self._run_batch, self._most = run_batch, most
         self._name, self._concurrent = name, concurrent
         self._pending: list[Pending[Item, Result]] = []
@@ -85,9 +84,9 @@ class Batcher(Generic[Item, Result]):
         try:
             while batch := self._take():
                 await self._run_one(batch)
-                await asyncio.sleep(0)  # what its results make others submit is in the next batch
+                await asyncio.sleep(0)  # items that its results cause are in the next batch
         finally:
-            # Not in a callback of the task: whoever submits next must find it ended.
+            # Not in a callback of the task: the next submitter must find it ended.
             self._running.discard(asyncio.current_task())
 
     async def _run_one(self, batch: list[Pending[Item, Result]]) -> None:
@@ -99,7 +98,7 @@ class Batcher(Generic[Item, Result]):
         except Exception as error:  # noqa: BLE001 - raised where the items were submitted
             outcomes = [error] * len(batch)
         if all(isinstance(outcome, OperationalError) for outcome in outcomes):
-            # The database is away: what is pending must not wait for the same error again.
+            # The database is away: pending items must not wait for the same error again.
             batch, self._pending = batch + self._pending, []
             outcomes = [outcomes[0]] * len(batch)
         for (_, future), outcome in zip(batch, outcomes, strict=True):
@@ -129,8 +128,8 @@ class Task(Generic[Result]):
 
 
 class TaskBatcher(Batcher[Task[Result], Result]):
-    """Runs work without a transaction first: so several requests that come at the same time are
-    all authenticated when the transaction that stores them begins.
+    """Runs works without a transaction first, so that simultaneous requests are all authenticated
+    when the transaction that stores them begins.
 
     Work in a transaction waits for one batch of the other kind at most. SQLite has one writer: no
     second transaction is begun beside another one, so the order of messages stays.
@@ -165,10 +164,10 @@ class TaskBatcher(Batcher[Task[Result], Result]):
 async def in_shared_transaction(work: Work[Result], *, most: int = MAX_BATCH) -> Result:
     """Run ``work`` in a database thread and return its result after the commit.
 
-    Work that is submitted at the same time shares the transaction, at most ``most`` of it: fewer
-    where the rows that it locks are waited for by others. ``work`` writes in a transaction of its
-    own (``atomic_write(joins=True)``). It is run a second time, after a rollback, if other work of
-    its batch fails or if two such transactions wait for one another (docs/decisions/149).
+    Simultaneous works share the transaction, at most ``most`` of them: fewer where others wait for
+    the rows that they lock. ``work`` writes in a transaction of its own
+    (``atomic_write(joins=True)``). It is run a second time, after a rollback, if other work of its
+    batch fails or if two such transactions wait for each other (docs/decisions/149).
     """
     batcher: TaskBatcher[Result] = task_batcher(most)
     return await batcher.submit(Task(work, in_transaction=True))
@@ -177,8 +176,8 @@ async def in_shared_transaction(work: Work[Result], *, most: int = MAX_BATCH) ->
 async def in_shared_thread(work: Work[Result]) -> Result:
     """Run ``work``, a short read, in a database thread and return its result.
 
-    Work that is submitted at the same time is run there one after the other: the way into a thread
-    and back takes longer than a SELECT by an index.
+    Simultaneous works run there one after the other: a switch to a thread and back takes longer
+    than a SELECT by an index.
     """
     batcher: TaskBatcher[Result] = task_batcher(MAX_BATCH)
     return await batcher.submit(Task(work, in_transaction=False))
@@ -224,7 +223,7 @@ def run_each(works: Sequence[Work[Result]]) -> list[Result | Exception]:
 
 
 def limit_lock_wait() -> None:
-    """On PostgreSQL, make this transaction fail if it waits for a locked row."""
+    """Make this transaction fail when it waits for a locked row (PostgreSQL only)."""
     here = driver.this_connection()
     if here.vendor != "sqlite":
         driver.fetch(here, LIMIT_LOCK_WAIT, ())
@@ -239,7 +238,7 @@ def attempt(work: Work[Result]) -> Result | Exception:
 
 
 async def in_shared_call(run_batch: RunBatch[Item, Result], item: Item) -> Result:
-    """Return what ``run_batch``, a function of a module, returns for ``item``.
+    """Return the result of ``run_batch``, a function of a module, for ``item``.
 
     It is called in a database thread, with all items that are submitted at the same time.
     """

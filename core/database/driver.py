@@ -25,7 +25,7 @@ CURSOR = "cursor of hot statements"
 
 
 def this_connection() -> BaseDatabaseWrapper:
-    """The database connection of this thread: ``django.db.connection`` looks it up at each use."""
+    """Return this thread's connection, with less look-up than ``django.db.connection``."""
     return connections[DEFAULT_DB_ALIAS]
 
 
@@ -69,12 +69,12 @@ def execute_each(here: BaseDatabaseWrapper, sql: str, rows: Sequence[Sequence[An
 
 
 def is_watched(here: BaseDatabaseWrapper) -> bool:
-    """Whether a statement has to go through Django's cursor."""
+    """Return whether a statement has to go through Django's cursor."""
     return bool(here.execute_wrappers) or here.queries_logged
 
 
 def sent(here: BaseDatabaseWrapper, sql: str, given: Sequence[Any]) -> Any:
-    """The driver's cursor after a statement."""
+    """Execute a statement and return the driver's cursor."""
     driver = ready(here)
     if here.vendor == "sqlite":
         return driver.execute(marked(sql), given)
@@ -126,7 +126,7 @@ def array(values: Iterable[int | str]) -> str:
 
 
 def quoted(text: str) -> str:
-    """``text`` as an element of an array."""
+    """Return ``text`` as an element of an array literal, in quotes."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 

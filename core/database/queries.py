@@ -47,11 +47,11 @@ class Param(Expression):
         self.convert = field
 
     def as_sql(self, *_: Any, **__: Any) -> tuple[str, Any]:
-        """A placeholder whose parameter is this object until :meth:`Sql.bind`."""
+        """Return a placeholder whose parameter is this object until :meth:`Sql.bind`."""
         return "%s", [self]
 
     def value(self, values: Params, connection: BaseDatabaseWrapper) -> Any:
-        """The parameter for the driver."""
+        """Return the parameter for the driver."""
         found = values[self.name]
         return found if self.convert is None else self.convert.get_db_prep_save(found, connection)
 
@@ -60,13 +60,13 @@ class ListParam(Param):
     """A list of numbers or texts as one parameter: its length does not change the statement."""
 
     def value(self, values: Params, connection: BaseDatabaseWrapper) -> Any:
-        """A list, or JSON for SQLite, which has no arrays."""
+        """Return a list, or JSON for SQLite, which has no arrays."""
         found = list(values[self.name])
         return orjson.dumps(found).decode() if connection.vendor == "sqlite" else found
 
 
 class Among(Func):
-    """Whether a column is in the list that a call passes as ``name``."""
+    """The condition that a column is in the list that a call passes as ``name``."""
 
     output_field = models.BooleanField()
 
@@ -74,13 +74,13 @@ class Among(Func):
         super().__init__(column, ListParam(name))
 
     def as_postgresql(self, compiler: Any, connection: BaseDatabaseWrapper) -> tuple[str, Any]:
-        """With an array."""
+        """Compare with an array."""
         return self.as_sql(compiler, connection, template="%(expressions)s)", arg_joiner=" = ANY(")
 
     def as_sqlite(
         self, compiler: Any, connection: BaseDatabaseWrapper, **_: Any
     ) -> tuple[str, Any]:
-        """With the rows of a JSON list."""
+        """Compare with the rows of a JSON list."""
         return self.as_sql(
             compiler,
             connection,
@@ -99,7 +99,7 @@ class Sql:
     params: tuple[Any, ...]
 
     def bind(self, values: Params) -> list[Any]:
-        """The driver's parameters for ``values``."""
+        """Return the driver's parameters for ``values``."""
         return [
             each.value(values, self.connection) if isinstance(each, Param) else each
             for each in self.params
@@ -122,7 +122,7 @@ def inline_constants(connection: BaseDatabaseWrapper, text: str, params: Sequenc
 
 
 def literal(value: object, connection: BaseDatabaseWrapper) -> str | None:
-    """The SQL literal of a string or an integer; None for any other type."""
+    """Return the SQL literal of a string or an integer; None for any other type."""
     if isinstance(value, int) and not isinstance(value, bool):
         return str(int(value))  # Django wraps numbers for PostgreSQL in types of psycopg
     if not isinstance(value, str):
@@ -136,12 +136,12 @@ class PerThread(Generic[T]):
     """An object built once per thread, because a database connection belongs to one thread."""
 
     def __init__(self, build: Callable[[BaseDatabaseWrapper], T]) -> None:
-        """``build`` is called at the first :meth:`get` of a thread."""
+        """Take ``build``, which is called at the first :meth:`get` of a thread."""
         self._build = build
         self._local = threading.local()
 
     def get(self) -> T:
-        """The object for this thread's connection."""
+        """Return the object for this thread's connection."""
         connection = connections[ALIAS]
         kept: tuple[BaseDatabaseWrapper, T] | None = getattr(self._local, "kept", None)
         if kept is None or kept[0] is not connection:
@@ -149,15 +149,14 @@ class PerThread(Generic[T]):
         return kept[1]
 
 
-# A queryset, and the values that the UPDATE sets by field name.
+# Returns a queryset, and the values that the UPDATE sets by field name.
 BuildUpdate = Callable[[], tuple[models.QuerySet[Any], Params]]
 
 
 class Update:
-    """A compiled UPDATE; a call returns how many rows it changed."""
+    """A compiled UPDATE; a call returns how many rows it changed. ``build`` runs once a thread."""
 
     def __init__(self, build: BuildUpdate) -> None:
-        """``build`` is called at the first use in a thread."""
         self.sql = PerThread(lambda connection: compile_update(build, connection))
 
     def __call__(self, **values: Any) -> int:
@@ -167,11 +166,11 @@ class Update:
 
 
 class UpdateReturning:
-    """A compiled UPDATE; a call returns the ids of the rows that it changed."""
+    """A compiled UPDATE; a call returns the ids of the changed rows. Each thread calls ``build``
+    once.
+    """
 
     def __init__(self, build: BuildUpdate) -> None:
-        """``build`` is called at the first use in a thread."""
-
         def compile_returning(connection: BaseDatabaseWrapper) -> Sql:
             sql = compile_update(build, connection)
             return replace(sql, text=f"{sql.text} RETURNING id")
@@ -184,7 +183,7 @@ class UpdateReturning:
 
 
 def compile_update(build: BuildUpdate, connection: BaseDatabaseWrapper) -> Sql:
-    """Compile the UPDATE of what ``build`` returns."""
+    """Compile the UPDATE of the queryset and values that ``build`` returns."""
     queryset, changes = build()
     query: Any = queryset.query.chain(UpdateQuery)
     query.add_update_values(dict(changes))
@@ -200,7 +199,7 @@ class Reading:
     converters: dict[int, Any]
 
     def rows(self, values: Params) -> list[Sequence[Any]]:
-        """Its rows for ``values``, with Python's types."""
+        """Return its rows for ``values``, with Python's types."""
         found: Any = self.sql.fetch(values)
         if found and self.converters:
             found = list(self.compiler.apply_converters(found, self.converters))
@@ -220,11 +219,10 @@ class Values:
     """A compiled SELECT of some columns (``values_list``)."""
 
     def __init__(self, build: Callable[[], models.QuerySet[Any, Any]]) -> None:
-        """``build`` is called at the first use in a thread."""
         self.reading = PerThread(lambda connection: compile_select(build(), connection))
 
     def __call__(self, **values: Any) -> list[Sequence[Any]]:
-        """The rows for ``values``."""
+        """Return the rows for ``values``."""
         return self.reading.get().rows(values)
 
 
@@ -232,16 +230,15 @@ class Instances(Generic[M]):
     """A compiled SELECT of model instances, with ``select_related`` and annotations."""
 
     def __init__(self, build: Callable[[], models.QuerySet[M]]) -> None:
-        """``build`` is called at the first use in a thread."""
         self._shape: PerThread[Shape[M]] = PerThread(lambda connection: shape(build(), connection))
 
     def all(self, **values: Any) -> list[M]:
-        """The instances for ``values``."""
+        """Return the instances for ``values``."""
         made = self._shape.get()
         return [made.instance(row) for row in made.reading.rows(values)]
 
     def first(self, **values: Any) -> M | None:
-        """The first instance for ``values``, or None."""
+        """Return the first instance for ``values``, or None."""
         return next(iter(self.all(**values)), None)
 
 
@@ -257,7 +254,7 @@ class Shape(Generic[M]):
     related: list[Any]
 
     def instance(self, row: Sequence[Any]) -> M:
-        """The instance of one row, with its annotations and related instances."""
+        """Return the instance of one row, with its annotations and related instances."""
         found = self.model.from_db(ALIAS, self.names, row[self.columns])
         for name, place in self.annotations.items():
             setattr(found, name, row[place])

@@ -19,7 +19,7 @@ from core.database import driver
 
 Newest = dict[str, int]
 APPLIED = "SELECT app, name FROM django_migrations"
-# Plain statements: who asks may know neither the table nor its columns.
+# Plain statements: older or newer code may know neither the table nor its columns.
 MIGRATED_BY = "SELECT version FROM core_installation WHERE id = 1"
 NOTE_VERSION = """INSERT INTO core_installation (id, version, files_mark) VALUES (1, %s, '')
     ON CONFLICT (id) DO UPDATE SET version = excluded.version"""
@@ -27,7 +27,7 @@ NOTE_VERSION = """INSERT INTO core_installation (id, version, files_mark) VALUES
 
 @cache
 def own() -> Newest:
-    """The newest migration of each of our apps on disk; first asked when Django starts."""
+    """Return the newest migration of each of our apps on disk; first read when Django starts."""
     folders = {each.label: Path(each.path) for each in apps.get_app_configs()}
     return {
         label: newest(path.stem for path in (folder / "migrations").glob("*.py"))
@@ -37,14 +37,14 @@ def own() -> Newest:
 
 
 def newest(names: Iterable[str]) -> int:
-    """The highest number that begins a name; 0 when there is none."""
+    """Return the highest number that begins a name; 0 when there is none."""
     return max((int(name[:4]) for name in names if name[:4].isdigit()), default=0)
 
 
 def applied() -> Newest:
-    """The newest migration of each of our apps in the database. Raises DatabaseError."""
+    """Return the newest migration of each of our apps in the database. Raises DatabaseError."""
     try:
-        # Without the question whether there is such a table, which takes ten times as long.
+        # Without checking that the table exists, which takes ten times as long.
         rows: Iterable[tuple[str, str]] = driver.fetch(driver.this_connection(), APPLIED, ())
     except DatabaseError:
         rows = MigrationRecorder(connection).applied_migrations()
@@ -52,7 +52,7 @@ def applied() -> Newest:
 
 
 def newer() -> str:
-    """Why this code must not work on the database: newer code has migrated it. Empty when it may.
+    """Return why this code must not use the database: newer code has migrated it; else "".
 
     Raises DatabaseError.
     """
@@ -68,7 +68,7 @@ def newer() -> str:
 
 
 def older() -> str:
-    """Why this code cannot work on the database yet: it is to be migrated. Empty when it can.
+    """Return why this code cannot use the database yet: it needs a migration; else "".
 
     Raises DatabaseError.
     """
@@ -83,7 +83,7 @@ def older() -> str:
 
 
 def problem() -> str:
-    """Why this process and the database do not fit, for the owner; empty when they do.
+    """Return why this process and the database do not fit, for the owner; empty when they do.
 
     Raises DatabaseError.
     """
@@ -94,7 +94,7 @@ def problem() -> str:
 
 
 def belonging() -> str:
-    """`` of version …``, where the database says so; empty for one that does not know it."""
+    """Return `` of version …``, read from the database; empty when it has no record of it."""
     try:
         rows = driver.fetch(driver.this_connection(), MIGRATED_BY, ())
     except DatabaseError:

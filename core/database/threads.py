@@ -28,7 +28,6 @@ class LifoThreadPool(Executor):
     """
 
     def __init__(self, most: int, *, name: str, at_end: Callable[[], object]) -> None:
-        """No thread is started before the first task."""
         self._most, self._name, self._at_end = most, name, at_end
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []

@@ -41,8 +41,11 @@ _lock_seconds: float | None = None  # None: without a limit
 
 
 def shorten_lock_waits() -> None:
-    """In a web process: let a write that cannot begin soon fail, so that the client is asked to
-    retry. Call before the first connection is made."""
+    """Make a web process's writes fail that cannot begin soon, so that the client is asked to
+    retry.
+
+    Call before the first connection is made.
+    """
     global _lock_seconds  # noqa: PLW0603 - one for the process, set once
     _lock_seconds = WEB_LOCK_SECONDS
     if connection.vendor == "sqlite":
@@ -62,8 +65,9 @@ def process_lock(deadline: float | None) -> Iterator[None]:
 
 
 def reset_locks() -> None:
-    """In a forked child: replace the locks. A parent's thread that does not exist here may hold
-    them, and releasing a shared open lock file would release it for both processes."""
+    """Replace the locks in a forked child. A parent's thread that does not exist here may hold
+    them, and releasing a shared open lock file would release it for both processes.
+    """
     global _write_lock  # noqa: PLW0603 - what a fork must not share
     _write_lock = threading.RLock()
     while _lock_files:
@@ -101,7 +105,7 @@ def atomic_write(*, joins: bool = False) -> Iterator[None]:
 
 @contextmanager
 def atomic_write_statement() -> Iterator[None]:
-    """:func:`atomic_write` for a single statement; joins an open transaction.
+    """Return :func:`atomic_write` for a single statement; it joins an open transaction.
 
     PostgreSQL commits a single statement by itself: BEGIN and COMMIT would be two more round trips.
     Call ``on_commit`` after the block.
@@ -167,7 +171,7 @@ def checkpoint() -> None:
 
 
 def ping() -> None:
-    """Raises DatabaseError or InterfaceError when the database does not answer."""
+    """Check that the database answers. Raises DatabaseError or InterfaceError."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT 1")
 
@@ -193,7 +197,7 @@ def now() -> datetime:
 
 
 def ahead(field: str, *, most: timedelta, now: Any = None) -> Q:
-    """Rows whose ``field`` lies further ahead than ``most``: the clock was set back since.
+    """Return the condition that ``field`` is further ahead than ``most``: the clock was set back.
 
     ``now``: default the database's.
     """
@@ -201,12 +205,12 @@ def ahead(field: str, *, most: timedelta, now: Any = None) -> Q:
 
 
 def passed(field: str, *, most: timedelta, now: Any = None) -> Q:
-    """Rows whose ``field`` has passed, or is :func:`ahead`."""
+    """Return the condition that ``field`` has passed, or is :func:`ahead`."""
     return Q(**{f"{field}__lte": Now() if now is None else now}) | ahead(field, most=most, now=now)
 
 
 def bring_near(rows: QuerySet[Any], field: str, *, most: timedelta) -> int:
-    """Shorten to ``most`` what is :func:`ahead`, as if it had been set now; how many rows.
+    """Shorten to ``most`` the times that are :func:`ahead`, as if set now; return how many rows.
 
     For leases: their holder renews them, and without a holder they end in time. Takes no lock when
     there is nothing to do, as nearly always.
@@ -216,7 +220,7 @@ def bring_near(rows: QuerySet[Any], field: str, *, most: timedelta) -> int:
         return 0
     with atomic_write():
         if connection.features.has_select_for_update_skip_locked:
-            # A worker that froze inside a transaction must not stop every sweeper with it.
+            # A worker that froze inside a transaction must not block every sweeper.
             free = far.select_for_update(skip_locked=True, no_key=True)
             far = rows.filter(pk__in=list(free.values_list("pk", flat=True)))
         return far.update(**{field: Now() + most})
@@ -226,12 +230,11 @@ class Pools:
     """Thread pools by name."""
 
     def __init__(self) -> None:
-        """No thread is started before the first task."""
         self._lock = threading.Lock()
         self._named: dict[str, LifoThreadPool] = {}
 
     def get(self, name: str, *, most: int) -> LifoThreadPool:
-        """Return the pool called ``name``; ``most`` threads, as its first caller says."""
+        """Return the pool called ``name``, with the ``most`` threads of the first call."""
         with self._lock:
             if name not in self._named:
                 self._named[name] = LifoThreadPool(most, name=name, at_end=connections.close_all)
@@ -269,7 +272,7 @@ async def in_thread(call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) 
 async def in_thread_of(
     threads: LifoThreadPool, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
 ) -> T:
-    """:func:`in_thread` in one of ``threads``."""
+    """Return :func:`in_thread` for one of ``threads``."""
 
     def work() -> T:
         driver.trust(driver.this_connection())

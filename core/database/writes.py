@@ -38,10 +38,10 @@ M = TypeVar("M", bound=Model)
 KEPT_STATEMENTS = 200
 # A row that a unique constraint refused may be deleted before it is looked up.
 INSERT_ATTEMPTS = 2
-# What both drivers take as it is.
+# Types that both drivers take without conversion.
 PLAIN = frozenset({str, int, bool, type(None)})
 PLAIN_FIELDS = (CharField, TextField, IntegerField, BooleanField, ForeignKey)
-# Which of a part's values is the id of which new row.
+# Pairs: the place of a value in its part, and the number of the new row whose id it takes.
 References: TypeAlias = tuple[tuple[int, int], ...]
 
 
@@ -106,21 +106,21 @@ class Insertion:
 
     @property
     def places(self) -> str:
-        """VALUES with a placeholder for each field."""
+        """Return VALUES with a placeholder for each field."""
         return f"VALUES ({', '.join(['%s'] * len(self.fields))})"
 
     def text(self, *, unless_known: bool) -> str:
-        """The statement, which returns the new id; no row when it is ``unless_known`` and known."""
+        """Return the INSERT, which returns the new id; no row when ``unless_known`` and known."""
         conflict = " ON CONFLICT DO NOTHING" if unless_known else ""
         return f'{self.into} {self.places}{conflict} RETURNING "id"'
 
     def values(self, row: Model, here: BaseDatabaseWrapper) -> list[Any]:
-        """The driver's parameters for ``row``."""
+        """Return the driver's parameters for ``row``."""
         return [parameter(field, field.pre_save(row, add=True), here) for field in self.fields]
 
 
 def parameter(field: "Field[Any, Any]", value: object, here: BaseDatabaseWrapper) -> Any:
-    """The driver's parameter for the value of a column; most need no conversion."""
+    """Return the driver's parameter for the value of a column; most need no conversion."""
     if type(value) in PLAIN and isinstance(field, PLAIN_FIELDS):
         return value
     return field.get_db_prep_save(value, here)
@@ -128,7 +128,7 @@ def parameter(field: "Field[Any, Any]", value: object, here: BaseDatabaseWrapper
 
 @cache
 def insertion(model: type[Model]) -> Insertion:
-    """The INSERT of ``model``."""
+    """Return the INSERT of ``model``."""
     fields = tuple(each for each in model._meta.concrete_fields if not each.primary_key)
     columns = ", ".join(f'"{each.column}"' for each in fields)
     return Insertion(f'INSERT INTO "{model._meta.db_table}" ({columns})', fields)
@@ -136,7 +136,7 @@ def insertion(model: type[Model]) -> Insertion:
 
 @cache
 def update_by_id(model: type[Model], names: tuple[str, ...]) -> Update:
-    """The UPDATE of these columns of one row."""
+    """Return the compiled UPDATE of these columns of one row."""
     fields = {each.attname: each for each in model._meta.concrete_fields}
     changes = {fields[name].name: Param(name, fields[name]) for name in names}
     return Update(lambda: (QuerySet(model).filter(pk=Param("pk")), changes))
@@ -201,7 +201,7 @@ def set_parent_ids(row: Model) -> None:
 
 
 def part_of(write: Write, here: BaseDatabaseWrapper) -> Part:
-    """The SQL and the parameters of one write; a row without an id stands for its id."""
+    """Return the SQL and the parameters of one write; a row without an id stands for its id."""
     if isinstance(write, Insert):
         insert, parents = insertion(type(write.row)), dict(parents_of(write.row))
         given = insert.values(write.row, here)
@@ -217,7 +217,7 @@ def part_of(write: Write, here: BaseDatabaseWrapper) -> Part:
 
 
 def parents_of(row: Model) -> Iterator[tuple[str, Model]]:
-    """Foreign key columns of ``row`` that are empty, each with the row assigned to its field."""
+    """Yield foreign key columns of ``row`` that are empty, each with its assigned row."""
     for field in insertion(type(row)).fields:
         if field.is_relation and getattr(row, field.attname) is None:
             parent = row._state.fields_cache.get(field.name)
@@ -228,7 +228,8 @@ def parents_of(row: Model) -> Iterator[tuple[str, Model]]:
 def combine(
     parts: Sequence[Part], writes: Sequence[Write], rows: Sequence[Model]
 ) -> tuple[str, list[Any]]:
-    """One statement of PostgreSQL that returns one row, the ids of ``rows``; and its parameters.
+    """Return one statement of PostgreSQL that returns one row, the ids of ``rows``; and its
+    parameters.
 
     INSERTs run first; then the server runs the other writes from the last to the first and locks
     their rows in that order (undocumented; nodeModifyTable.c of PostgreSQL,
@@ -253,7 +254,9 @@ def combine(
 def with_of(
     texts: tuple[str, ...], references: tuple[References, ...], inserts: tuple[bool, ...]
 ) -> str:
-    """The WITH of ``texts``, which selects the ids of those that ``inserts`` marks, in order."""
+    """Return the WITH of ``texts``, which selects the ids of those that ``inserts`` marks, in
+    order.
+    """
     names = [f"new_{place}" for place, inserts_one in enumerate(inserts) if inserts_one]
     ids = [f'(SELECT "id" FROM "{name}")' for name in names]  # noqa: S608 - our own names
     parts = []
@@ -291,7 +294,6 @@ class FencedInsert:
     def __init__(
         self, model: type[Model], parent: str, owned: Callable[[], QuerySet[Any, Any]]
     ) -> None:
-        """Nothing is compiled before the first use in a thread."""
         self._model, self._owned = model, Values(owned)
         self._place = [each.column for each in insertion(model).fields].index(parent)
         self._parent = parent
@@ -317,7 +319,7 @@ class FencedInsert:
         return dict(driver.fetch(here, sql.text, [*sql.bind({"ids": ids}), *arrays]))
 
     def _compile(self, here: BaseDatabaseWrapper) -> Sql:
-        """The statement of PostgreSQL; its last parameters are one array a column."""
+        """Compile the statement of PostgreSQL; its last parameters are one array per column."""
         owned = self._owned.reading.get().sql
         insert = insertion(self._model)
         columns = ", ".join(f'new."{each.column}"' for each in insert.fields)

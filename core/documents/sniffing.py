@@ -64,6 +64,6 @@ def of_frames(beginning: bytes) -> str:
 
 
 def family(content_type: str) -> str:
-    """``image``, ``audio`` or ``video``; "" for every other type. SVG is a document."""
+    """Return ``image``, ``audio`` or ``video``; "" for every other type. SVG is a document."""
     kind = content_type.partition("/")[0]
     return kind if kind in {"image", "audio", "video"} and "svg" not in content_type else ""

@@ -97,7 +97,7 @@ def sweep(*, now: float | None = None) -> int:
         ):
             removed += without_rows([path for path in place.rglob("*") if is_old(path, before)])
     if removed:
-        logger.info("removed %s files that belonged to nobody", removed)
+        logger.info("removed %s files without a row", removed)
     return removed
 
 

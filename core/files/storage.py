@@ -24,14 +24,14 @@ from core.lib.text import one_line
 from core.models import Installation, Run, StoredFile, User
 
 INLINE_BYTES = 10 * 1024 * 1024
-# What browsers and platforms show as a picture.
+# The types that browsers and platforms show as a picture.
 PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 DAY_SECONDS = 24 * 60 * 60
 MEGABYTE = 1024 * 1024
 MARK = ".belongs-to"
 NOT_SHARED = (
-    "The stored files in {folder} are not those of this database: what other machines, or a copy "
-    "that was not restored, hold is missing here."
+    "The stored files in {folder} are not those of this database: files of other machines, or of a "
+    "copy that was not restored, are missing here."
 )
 SENT, MADE = quota.SENT, "made"
 # One text for both cases: it must not reveal which addresses were once valid.
@@ -68,7 +68,7 @@ def keep(
 ) -> StoredFile:
     """Store ``content`` under a random path; ``name`` is only a label.
 
-    Raises NoRoomError when the user's quota is exceeded.
+    Raises QuotaExceededError when the user's quota is exceeded.
     """
     path = new_path()
     path.write_bytes(content)
@@ -106,7 +106,7 @@ def described(*, path: Path, name: str, **fields: Any) -> StoredFile:
 
 
 def entered(file: StoredFile) -> StoredFile:
-    """Save the row of ``file``. Raises NoRoomError for an upload beyond the quota."""
+    """Save the row of ``file``. Raises QuotaExceededError for an upload beyond the quota."""
     with atomic_write():
         if file.origin == SENT:
             quota.check_serialised(user_id=file.user_id, size=file.size)
@@ -140,7 +140,7 @@ def new_path() -> Path:
 
 
 def receive(*, path: Path, user: User, name: str) -> StoredFile:
-    """Create the row of an upload at :func:`new_path`. Raises NoRoomError."""
+    """Create the row of an upload at :func:`new_path`. Raises QuotaExceededError."""
     return entered(described(path=path, user=user, name=name, content_type=type_of(path, name)))
 
 

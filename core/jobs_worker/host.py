@@ -103,7 +103,7 @@ class Host:
                 return await self._answer(ModelRequest(asked, options=options))
             except ProviderError as error:
                 if strict and error.code in {"bad_request", "unprocessable"}:
-                    strict = False  # a server without grammars: the schema goes into the words
+                    strict = False  # a server without grammars: the schema goes into the prompt
                 elif error.retry_after is None or tries == TRIES:
                     await in_thread(notice, job=self._job, error=error)
                     raise PluginError(str(error)) from error

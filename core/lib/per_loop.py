@@ -12,7 +12,6 @@ class PerLoop(Generic[T]):
     """A function whose result is kept for each event loop; see :func:`per_loop`."""
 
     def __init__(self, factory: Callable[[], T]) -> None:
-        """``factory``: makes the object, in the loop that asks first."""
         self._factory = factory
         self._made: dict[asyncio.AbstractEventLoop, T] = {}
         update_wrapper(self, factory)

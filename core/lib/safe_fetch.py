@@ -35,7 +35,7 @@ def networks(*given: str) -> tuple[Network, ...]:
     return tuple(ipaddress.ip_network(each) for each in given)
 
 
-# What may be asked is decided by these lists alone. ``is_global`` of the standard library differs
+# These lists alone decide which addresses are allowed. Python's ``is_global`` differs
 # between Python's versions, and calls addresses public that reach the machine or its network.
 # Sources: IANA's registries "IPv4 Special-Purpose Address Space" and "IPv6 Special-Purpose Address
 # Space" (RFC 6890 and what updated it), each whole, also what they call globally reachable: none of

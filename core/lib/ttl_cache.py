@@ -1,4 +1,4 @@
-"""Values that are believed for some seconds, in this process."""
+"""Values cached for some seconds, in this process."""
 
 import time
 from collections.abc import Hashable
@@ -11,7 +11,7 @@ V = TypeVar("V")
 class TtlCache(Generic[K, V]):
     """Values by key, each valid for ``seconds``. Usable from any thread.
 
-    Expired values stay until they are replaced: the keys must be few, never what a client chooses.
+    Expired values stay until they are replaced: use few keys, never a client's input.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -19,14 +19,16 @@ class TtlCache(Generic[K, V]):
         self._kept: dict[K, tuple[V, float]] = {}
 
     def get(self, key: K, *, expired: bool = False) -> V | None:
-        """Return the value of ``key``, also when it is ``expired`` if so asked; None without."""
+        """Return the value of ``key``, or None; ``expired`` also returns one that is no longer
+        valid.
+        """
         kept = self._kept.get(key)
         if kept is None or not (expired or time.monotonic() < kept[1]):
             return None
         return kept[0]
 
     def put(self, key: K, value: V) -> V:
-        """Keep ``value`` from now on, and return it."""
+        """Store ``value`` for ``seconds`` from now, and return it."""
         self._kept[key] = value, time.monotonic() + self._seconds
         return value
 

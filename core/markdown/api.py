@@ -30,7 +30,7 @@ _Result = TypeVar("_Result")
 
 
 def _text(value: object) -> str:
-    """Any value as text that can be encoded: bytes decoded, lone surrogates replaced."""
+    """Return any value as text that can be encoded: bytes decoded, lone surrogates replaced."""
     if value is None:
         return ""
     if isinstance(value, (bytes, bytearray, memoryview)):
@@ -79,7 +79,7 @@ def looks_like_markdown(text: object) -> bool:
 
 
 def classify_outbound_format(text: object) -> Classification:
-    """``markdown``, ``link`` (short, with an address, no Markdown) or ``plain`` ([T4])."""
+    """Return ``markdown``, ``link`` (short, with an address, no Markdown) or ``plain`` ([T4])."""
     return _guarded(text, classify, _plain)
 
 
@@ -97,9 +97,7 @@ def markdown_to_whatsapp(text: object) -> str:
 
 
 def markdown_to_channel(text: object, format: str) -> str:  # noqa: A002 - requirement 1's name
-    """Return the text as ``whatsapp`` or ``plain``; as it is for ``none`` and any unknown
-    format.
-    """
+    """Return the text as ``whatsapp`` or ``plain``; unchanged for ``none`` and unknown formats."""
     if format == "whatsapp":
         return markdown_to_whatsapp(text)
     if format == "plain":
@@ -108,7 +106,7 @@ def markdown_to_channel(text: object, format: str) -> str:  # noqa: A002 - requi
 
 
 def to_telegram(text: object) -> TelegramText:
-    """Text and entities for Telegram ([T5]); ``.markdown_v2()`` and ``.html()`` say the same.
+    """Convert to text and entities for Telegram ([T5]), also as ``.markdown_v2()`` and ``.html()``.
 
     The text may be longer than one message: see ``split``.
     """
@@ -125,7 +123,7 @@ def _to_telegram(source: str, look: Look = TELEGRAM) -> TelegramText:
     return compose(document.text, document.spans)
 
 
-# Markdown that shows nothing (a comment, an empty fence) is shown as it was written: an answer
+# Markdown that shows nothing (a comment, an empty fence) is shown unchanged: an answer
 # must never be an empty message.
 
 
@@ -184,7 +182,7 @@ def truncate(text: object, *, limit: int = splitting.MESSAGE_LIMIT) -> TelegramT
 
 
 def strip_outer_fence(text: object) -> str:
-    """Return the text without a code fence around all of it ([S2]); anything else as it is."""
+    """Return the text without a code fence around all of it ([S2]); other text unchanged."""
     return _guarded(text, wrapper.strip, _same)
 
 

@@ -165,7 +165,7 @@ _RULES: dict[str, tuple[Rule, ...]] = {
 _STARTS = {**_RULES, "[": (_definition,)}
 
 
-# What a line must look like for the rules of its first character to be worth asking.
+# The form a line must have for the rules of its first character to be tried.
 _LIKELY = re.compile(
     r"[*+-](?:[ \t]|$)|[0-9]{1,9}[.)](?:[ \t]|$)|([*_-])(?:[ \t]*\1){2}|```|~~~|>|#|<|\[",
     re.MULTILINE,
@@ -181,7 +181,7 @@ def _interrupts(state: StateBlock, line: int, end: int, char: str) -> bool:
 
 
 def _paragraph(state: StateBlock, start: int, end: int) -> None:
-    """A paragraph, or a heading that is underlined."""
+    """Parse a paragraph, or a heading that is underlined."""
     parent, state.parentType = state.parentType, "paragraph"
     line, underlined = start + 1, False
     while line < state.lineMax and not state.isEmpty(line):

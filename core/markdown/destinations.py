@@ -18,7 +18,9 @@ _MAX_PARENTHESES = 32
 
 
 def destination(src: str, at: int) -> tuple[str, int] | None:
-    """``(address "title")`` at this position: the address and the position behind it, or None."""
+    """Parse ``(address "title")`` at this position: the address and the position behind it, or
+    None.
+    """
     found = _DESTINATION.match(src, at)
     if found is None:
         return None
@@ -38,7 +40,7 @@ def destination(src: str, at: int) -> tuple[str, int] | None:
 
 
 def _plain(src: str, pos: int) -> int:
-    """Where an address without angle brackets ends; -1 if its parentheses do not balance."""
+    """Return the end of an address without angle brackets; -1 if its parentheses do not balance."""
     depth = 0
     if src[pos : pos + 1] == "<":
         return -1

@@ -1,7 +1,7 @@
 """A Markdown text as a document: one text, its spans, its blocks.
 
-The text already has the layout that a chat shows (bullets, numbers, indentation, drawn tables);
-what differs between channels is a :class:`Look`. Offsets are code points.
+The text already has the layout that a chat shows (bullets, numbers, indentation, drawn tables); a
+:class:`Look` holds the differences between channels. Offsets are code points.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _HINT = re.compile(r"[*_`~#\[\]|&<>\\]")
 _LINE_HINT = re.compile(r"^(?:[ \t]*(?:[-+=]|[0-9]{1,9}[.)])| {0,3}\t| {4})", re.MULTILINE)
 
 
-# A leaf of the document: what it is, and from where to where it stands in the text.
+# A leaf of the document: its kind, and its start and end in the text.
 Block = tuple[BlockKind, int, int]
 
 
@@ -159,7 +159,7 @@ class _Writer:
     # -- the tokens ------------------------------------------------------------
 
     def paragraph(self, token: Leaf) -> None:
-        """A paragraph; the first one of an item may be a task."""
+        """Add a paragraph; the first one of an item may be a task."""
         content = token.content
         if self.task and self.marker:
             found = _TASK.match(content)
@@ -190,7 +190,7 @@ class _Writer:
             self.marker = f"{box} {self.marker}"
 
     def heading(self, token: Leaf) -> None:
-        """A heading is bold."""
+        """Add a heading, in bold."""
         inline = self.inline(token.content)
         inline.spans.append(Span("bold", 0, len(inline.text)))
         self.leaf("heading", inline, token.map)
@@ -213,7 +213,7 @@ class _Writer:
         self.code(token, content, found.group() if found else "")
 
     def code_block(self, token: Leaf) -> None:
-        """An indented code block."""
+        """Add an indented code block."""
         content = token.content
         if self.look.fenced:
             content = fenced(content, "```", closed=True)
@@ -237,7 +237,7 @@ class _Writer:
         self.put("code", content, [Span("pre", 0, len(content), language)], token.map)
 
     def table(self, token: Leaf) -> None:
-        """A table is a monospaced grid, or a list where a table of the text is too wide for one."""
+        """Add a table: a monospaced grid, or a list where a table is too wide for one."""
         self.marked = True
         rows = [[self.cell(source) for source in row] for row in token.rows]
         if self.marker:
@@ -262,7 +262,7 @@ class _Writer:
         return text.replace("\n", " "), [span for span in spans if span.kind == "link"]
 
     def _plain_rows(self, rows: list[list[tables.Cell]], lines: list[int]) -> None:
-        """A line for each row: links do not work in monospaced text."""
+        """Add a line for each row: links do not work in monospaced text."""
         start = lines[0]
         for row in rows:
             self.begin(start)
@@ -286,7 +286,7 @@ class _Writer:
                 start, lead = lines[1], ""
 
     def html_block(self, token: Leaf) -> None:
-        """An HTML block shows its text."""
+        """Add an HTML block as its text."""
         text, spans = read_block(token.content)
         self.marked = self.marked or text != token.content.strip()
         tags = _DETAILS.findall(token.content) if self.look.folds else []
@@ -298,12 +298,12 @@ class _Writer:
                 self._fold(self.details.pop())
 
     def _fold(self, quote: _Quote) -> None:
-        """Details are a quote that can be folded."""
+        """Add details as a quote that can be folded."""
         if quote.start >= 0:
             self.spans.append(Span("quote", quote.start, self.length, LONG))
 
     def hr(self, token: Leaf) -> None:
-        """A thematic break."""
+        """Add a thematic break."""
         self.marked = True
         self.begin(token.map[0])
         self.put("rule", _RULE, [], token.map)

@@ -25,7 +25,7 @@ _CJK_RANGES = (
 )  # fmt: skip
 # The same without East Asian width: Thai, Lao, Tibetan, Myanmar, Khmer.
 _UNSPACED_RANGES = ((0x0E00, 0x0FFF), (0x1000, 0x109F), (0x1780, 0x17FF))
-# What a term of a formula ends and begins with, besides letters and digits.
+# Characters that end and begin a term of a formula, besides letters and digits.
 _TERM_ENDS, _TERM_BEGINS = frozenset(")]}%"), frozenset("([{$€£¥")
 _SIGNS, _SLASHES = frozenset("-+."), ("/", "\\")
 _FACES = frozenset("^-=@><~+T")
@@ -39,7 +39,7 @@ Mark = tuple[Kind, int, int, str]
 
 @functools.lru_cache(maxsize=8192)
 def _classify(char: str) -> tuple[int, bool]:
-    """(white space, punctuation or word; CJK or not) of one character."""
+    """Return (white space, punctuation or word; CJK or not) of one character."""
     if char in "\t\n\f\r\x0b" or unicodedata.category(char) == "Zs":
         kind = _SPACE
     elif unicodedata.category(char)[0] in "PS":

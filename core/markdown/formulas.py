@@ -1,4 +1,4 @@
-"""LaTeX in Markdown: kept as it is, whatever stars and underscores it has."""
+"""LaTeX in Markdown: kept unchanged, with any stars and underscores it has."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LIMIT = 1000  # characters of a formula in brackets
 
 
 def dollar_end(src: str, at: int, *, letters: bool = False) -> int:
-    """Where the formula that begins with the dollar at ``at`` ends, or 0.
+    """Return the end of the formula that begins with the dollar at ``at``, or 0.
 
     ``letters``: one without any LaTeX counts, too, when it is of single letters.
     """
@@ -25,7 +25,7 @@ def dollar_end(src: str, at: int, *, letters: bool = False) -> int:
 
 
 def bracketed_end(src: str, at: int, *, letters: bool = False) -> int:
-    """Where the formula that begins with the ``\\\\(`` or ``\\\\[`` at ``at`` ends, or 0."""
+    """Return the end of the formula that begins with the ``\\(`` or ``\\[`` at ``at``, or 0."""
     closer = "\\)" if src[at + 1] == "(" else "\\]"
     end = src.find(closer, at + 2, at + _LIMIT)
     return end + 2 if end >= 0 and _is_one(src, at + 2, end, letters) else 0

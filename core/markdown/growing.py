@@ -22,7 +22,7 @@ _MARKERS = re.compile(
     r"(?:[-*+_=#>~`: \t]*|\d{1,9}[.)]?|\[[ xX]?\]?[ \t]*|\[![A-Za-z]*\]?)\Z"
 )
 _NEW_SEGMENT = re.compile(r"[ \t>]*(?:[-*+][ \t]|\d{1,9}[.)][ \t]|#{1,6}[ \t]|\Z)")
-# What is held back at the end of a line, from its first character on.
+# The part held back at the end of a line, from its first character on.
 _HELD = (
     re.compile(r"<!--(?:(?!-->).)*\Z", re.DOTALL),
     re.compile(r"<(?:/?[A-Za-z][A-Za-z0-9-]{0,15}(?:\s[^<>]{0,400})?|[/!]?|[a-z]+:[^<>\s]*)\Z"),
@@ -43,7 +43,7 @@ _TRAILING = re.compile(r"(?:[*_~|\\]|(?<=\s)[-+#>=])+\Z")
 _TICKS = re.compile(r"`+")
 _SETTLED = 6  # lines of a table: with its first rows, the widths of its columns change
 _MOST_HELD = 20  # of them at the end of a text
-_FAR = 400  # characters: what is open for longer is no marker
+_FAR = 400  # characters: markup open for longer is no marker
 
 
 def live_view(source: str) -> str:

@@ -39,7 +39,7 @@ _ESCAPABLE = re.compile(r"[!-/:-@\[-`{-~]")
 _MARKUP_ESCAPES = frozenset("*_`~#[]|<>&")
 _LABEL_LIMIT = 999
 _CLUSTER = re.compile(r"[*_]++")
-# `**words**`, `*words*` and the like without anything special inside, edges in ASCII.
+# `**words**`, `*words*` and similar without anything special inside, edges in ASCII.
 _SIMPLE = re.compile(
     r"(\*\*|\*|__|_|~~)([a-zA-Z0-9](?:[^\n\\`*_~\[\]<&$|]*[!-)+-;=?-Za-z}])?)\1(?![*_~])"
 )
@@ -77,7 +77,7 @@ def has_markup(src: str) -> bool:
 class Scanner:
     """Reads one inline text; use it once."""
 
-    # What most texts never need is made when the first one does.
+    # Made on first use: most texts need none of it.
     marked = linked = False
     tags_of_html = tags_of_others = False
     runs: Runs | None = None
@@ -162,7 +162,7 @@ class Scanner:
         return end
 
     def newline(self, pos: int, at: int) -> int:
-        """Return a line break; blanks on both sides of it go."""
+        """Parse a line break; blanks on both sides of it go."""
         line = self.src[pos:at].rstrip(" ")
         # A hard break may leave blanks in the fragment before, never more than the one.
         self.fragments += (line, "\n") if line else ("\n",)
@@ -170,9 +170,7 @@ class Scanner:
         return found.end() if found else at + 1
 
     def escape(self, pos: int, at: int) -> int:
-        """Return a backslash: an escaped character, a hard break, the start of a formula, or
-        itself.
-        """
+        """Parse a backslash: an escaped character, a hard break, or the start of a formula."""
         following = self.src[at + 1 : at + 2]
         if following == "\n":
             self._text(pos, at)
@@ -199,9 +197,7 @@ class Scanner:
         return at + 2
 
     def dollar(self, pos: int, at: int) -> int:
-        """Return a formula in dollars is drawn, or stays as it is with its stars and
-        underscores.
-        """
+        """Parse a formula in dollars: drawn, or unchanged with its stars and underscores."""
         src, end = self.src, formulas.dollar_end(self.src, at)
         if not end:
             return self._text(pos, at + 1)
@@ -226,7 +222,7 @@ class Scanner:
         return self.word
 
     def backticks(self, pos: int, at: int) -> int:
-        """Return a code span, an apostrophe (``can`t``), or backticks that nothing closes."""
+        """Parse a code span, an apostrophe (``can`t``), or backticks that nothing closes."""
         if apostrophe(self.src, at):
             return self._text(pos, at + 1)
         found = _CODE.match(self.src, at)
@@ -262,7 +258,7 @@ class Scanner:
         return end
 
     def star(self, pos: int, at: int) -> int:
-        """Return a run of stars or underscores."""
+        """Parse a run of stars or underscores."""
         end = dunder_end(self.src, at) or (0 if self._inside_word(at) else -1)
         if end >= 0 or self._word(at).is_glob:
             return self._text(pos, end if end > 0 else self._end_of_run(at))
@@ -291,14 +287,14 @@ class Scanner:
         return inside
 
     def _end_of_run(self, at: int) -> int:
-        """Where the run of the character at ``at`` ends."""
+        """Return the end of the run of the character at ``at``."""
         end, marker = at + 1, self.src[at]
         while self.src[end : end + 1] == marker:
             end += 1
         return end
 
     def pair(self, pos: int, at: int) -> int:
-        """Two or more tildes, or exactly two pipes."""
+        """Parse two or more tildes, or exactly two pipes."""
         end = self._simple(pos, at)
         if end:
             return end
@@ -339,7 +335,7 @@ class Scanner:
         return end
 
     def colon(self, pos: int, at: int) -> int:
-        """``://`` may stand in a bare address, which no rule may touch."""
+        """Parse ``://``: it may stand in a bare address, which no rule may touch."""
         if self.src.startswith("://", at):
             found = links.bare_address(self.src, at)
             if found and found[0] >= pos:
@@ -347,7 +343,7 @@ class Scanner:
         return self._text(pos, at + 1)
 
     def entity(self, pos: int, at: int) -> int:
-        """Return a character reference."""
+        """Parse a character reference."""
         found = _REFERENCE.match(self.src, at)
         if not found:
             return self._text(pos, at + 1)
@@ -358,7 +354,7 @@ class Scanner:
         return found.end()
 
     def angle(self, pos: int, at: int) -> int:
-        """Return an autolink, a tag, or a less-than sign."""
+        """Parse an autolink, a tag, or a less-than sign."""
         found = _AUTOLINK.match(self.src, at) or _EMAIL.match(self.src, at)
         if found and links.allowed(found.group()[1:]):
             self._text(pos, at)
@@ -428,7 +424,7 @@ class Scanner:
             self.fragments[first], self.fragments[number] = signs(text, kind, before)
 
     def open_bracket(self, pos: int, at: int) -> int:
-        """``[`` or ``![``: perhaps a link or an image; its closing bracket decides."""
+        """Parse ``[`` or ``![``: perhaps a link or an image; its closing bracket decides."""
         if self.last_close is None:
             self.last_close = self.src.rfind("]")
         if at > self.last_close:
@@ -443,7 +439,7 @@ class Scanner:
         return at + 1
 
     def close_bracket(self, pos: int, at: int) -> int:
-        """``]``: closes a link or an image if an address follows or a definition is known."""
+        """Parse ``]``: end a link or an image if an address follows or a definition exists."""
         if not self.brackets:
             return self._text(pos, at + 1)
         bracket = self.brackets.pop()

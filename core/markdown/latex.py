@@ -134,13 +134,13 @@ class _Reader:
         return self.letter(name, depth)
 
     def symbol(self, name: str) -> str:
-        """Return a sign; the ``.`` behind ``\\left`` stands for no bracket."""
+        """Convert a sign; the ``.`` behind ``\\left`` stands for no bracket."""
         if name in ("left", "right") and self.tokens[self.at : self.at + 1] == ["."]:
             self.at += 1
         return _SYMBOLS[name]
 
     def letter(self, name: str, depth: int) -> str:
-        """Return one letter with an accent, or of the blackboard."""
+        """Convert one letter with an accent, or of the blackboard."""
         if name not in _ACCENTS and name != "mathbb":
             raise _UnknownError
         letter = self.argument(depth)
@@ -149,7 +149,7 @@ class _Reader:
         return _BLACKBOARD[letter] if name == "mathbb" else letter + _ACCENTS[name]
 
     def root(self, depth: int) -> str:
-        """Return a root with its index."""
+        """Convert a root with its index."""
         index = ""
         if self.tokens[self.at : self.at + 1] == ["["]:
             self.at += 1
@@ -160,6 +160,6 @@ class _Reader:
 
 
 def _grouped(text: str) -> str:
-    """In parentheses, if it is more than a number or a letter."""
+    """Return the text in parentheses, if it is more than a number or a letter."""
     text = text.strip()
     return text if len(text) == 1 or text.isdecimal() else f"({text})"

@@ -21,7 +21,7 @@ _BARE = re.compile(
 _SCHEME_BEFORE = re.compile(r"(?:\A|[^a-z0-9.+-])(https?|ftp)\Z", re.IGNORECASE)
 _TRAILING = ".,;:!?*_~'\"-"
 
-# What TDLib's link check lets pass, read off its behaviour: http(s) and a host with a dot.
+# TDLib's link check, read off its behaviour: it accepts http(s) and a host with a dot.
 _HOST = r"(?:[A-Za-z0-9._~!$&'()*,;=+-]|[^\x00-\x7f]|%[0-9A-Fa-f]{2})+"
 _WEB = re.compile(
     rf"https?://(?:[A-Za-z0-9._~-]+(?::[A-Za-z0-9._~-]*)?@)?(?P<host>{_HOST})"

@@ -8,7 +8,7 @@ from .quotes import quoted
 
 
 def render(source: str) -> str:
-    """Plain text: ``text (url)``, ``- item``, code as it is; text that is no Markdown unchanged."""
+    """Return plain text: ``text (url)``, ``- item``, code and non-Markdown text unchanged."""
     document = read(source, PLAIN)
     if not document.marked:
         return source

@@ -85,7 +85,7 @@ def insert(text: str, spans: list[Span], pieces: list[tuple[int, str]]) -> tuple
 
 
 def clipped(spans: list[Span], start: int, end: int) -> list[Span]:
-    """What ``text[start:end]`` keeps of the spans, with offsets from its own beginning."""
+    """Return the spans within ``text[start:end]``, with offsets from its own beginning."""
     return [
         Span(s.kind, max(s.start, start) - start, min(s.end, end) - start, s.value)
         for s in spans

@@ -239,7 +239,7 @@ class _Cutter:
         return -1
 
     def _character(self, near: int, far: int) -> int:
-        """Between two visible characters, if possible not inside a word."""
+        """Return a cut between two visible characters, if possible not inside a word."""
         for at in range(far, near, -1):
             if not _in_word(self.text[at - 1], self.text[at]) and not self._joined(at):
                 return at

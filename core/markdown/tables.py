@@ -18,7 +18,7 @@ REPEATED_HEADER = 40  # a longer header is written for the first row only
 
 
 def width(text: str) -> int:
-    """Display columns of a line: CJK and most emoji take two, combining marks none."""
+    """Return the display columns of a line: CJK and most emoji take two, combining marks none."""
     if text.isascii():
         return len(text)
     columns = wcswidth(text)
@@ -35,7 +35,7 @@ def _pad(cell: str, room: int, align: str) -> str:
 
 
 def shape(rows: list[list[str]]) -> Shape:
-    """How to draw a table, by its cells as they are written."""
+    """Return how to draw a table, by its cells as they are written."""
     rooms = _column_widths(rows)
     if sum(rooms) + 3 * (len(rooms) - 1) <= MAX_COLUMNS:
         return "grid"
@@ -66,7 +66,7 @@ def grid(rows: list[list[str]], aligns: list[str]) -> str:
 
 
 def joined(cells: list[Cell], separator: str) -> Cell:
-    """Cells as one line, with their spans."""
+    """Return cells as one line, with their spans."""
     texts, spans, at = [], [], 0
     for text, found in cells:
         texts.append(text)

@@ -30,7 +30,7 @@ Piece = tuple[str, int, int, str]
 
 
 def render(source: str) -> str:
-    """Text for WhatsApp and its like; text that is no Markdown stays as it is."""
+    """Return text for WhatsApp and similar apps; text that is no Markdown stays unchanged."""
     document = read(source, WHATSAPP)
     if not document.marked:
         return source

@@ -13,7 +13,7 @@ from .emphasis import is_cjk
 
 
 def names(text: str) -> frozenset[str]:
-    """Names written one after another."""
+    """Return the set of the names in ``text``, which white space separates."""
     return frozenset(text.split())
 
 
@@ -30,7 +30,7 @@ _WINDOWS_PATH = re.compile(r"[(\"'\[*_]*(?:[A-Za-z]:\\(?!\\))|\S*\w\\\*\.\w")
 _SHRUG = re.compile(r"\\_\([^\s()]{1,3}\)_/¯")
 _DUNDER = re.compile(r"__([a-zA-Z][a-zA-Z0-9]*(?:_[a-zA-Z0-9]+)*)__(?![\w*])")
 _ATTRIBUTE = re.compile(r"\.\w|[(\[]")
-# What Python and its neighbours call `__so__`; anything else in such underscores is bold.
+# Names that Python and similar tools write `__so__`; others in such underscores are bold.
 _DUNDERS = names(
     "abs add aenter aexit aiter all annotations anext author await bases bool bytes cached "
     "call ceil class code complex contains context copy copyright debug deepcopy defaults del "
@@ -72,13 +72,13 @@ def word_at(src: str, at: int, earliest: int) -> Word:
 
 
 def shrug_end(src: str, at: int) -> int:
-    """Where the arm and the face behind the backslash at ``at`` end, or 0: ``¯\\_(ツ)_/¯``."""
+    r"""Return the end of the shrug whose backslash is at ``at``, or 0: ``¯\_(ツ)_/¯``."""
     found = _SHRUG.match(src, at) if at and src[at - 1] == "¯" else None
     return found.end() if found else 0
 
 
 def dunder_end(src: str, at: int) -> int:
-    """Where the name ``__init__`` that begins at ``at`` ends, or 0."""
+    """Return the end of the name ``__init__`` that begins at ``at``, or 0."""
     if not src.startswith("__", at) or (at and (src[at - 1] == "_" or src[at - 1].isalnum())):
         return 0
     found = _DUNDER.match(src, at)

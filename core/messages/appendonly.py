@@ -1,7 +1,7 @@
 """Convert rewritable texts for clients that can only append.
 
 When a worker dies in the middle of an answer, the next attempt empties the message and begins
-again. A client of an append-only format already shows the first attempt: what the second one
+again. A client of an append-only format already shows the first attempt: text that the second one
 repeats is not sent again, and where it differs the client gets one line about it and the new text
 from the start of the paragraph with the difference.
 """

@@ -63,7 +63,7 @@ def text_message(content: str, *, message_id: str = "") -> TextMessage:
 
 
 def thinking_message(content: str, *, message_id: str = "") -> ThinkingMessage:
-    """Reasoning of the model."""
+    """Make a message with the model's reasoning."""
     return ThinkingMessage(props={"content": content}, message_id=message_id)
 
 
@@ -170,7 +170,7 @@ def audio_message(
     controls: bool = True,
     message_id: str = "",
 ) -> AudioMessage:
-    """Sound; `duration` in seconds, `audio_format` mp3, wav, ogg …"""
+    """Make a sound; `duration` in seconds, `audio_format` mp3, wav, ogg …"""
     props: AudioProps = {"url": url, "controls": controls}
     if audio_format:
         props["format"] = audio_format
@@ -238,7 +238,7 @@ def text_delta(content: str, *, message_id: str) -> TextMessage:
 
 
 def thinking_delta(content: str, *, message_id: str) -> ThinkingMessage:
-    """More reasoning."""
+    """Make an append to the reasoning."""
     return ThinkingMessage(
         props={"content": content},
         message_id=message_id,
@@ -278,14 +278,14 @@ def stream_start(
 
 
 def message_start(*, message_id: str, message_type: str) -> EventMessage:
-    """Comes before the first event of a message."""
+    """Make the event before the first event of a message."""
     return event_message("message_start", data={"message_id": message_id, "type": message_type})
 
 
 def message_end(
     *, message_id: str, message_type: str, chunk_count: int | None = None
 ) -> EventMessage:
-    """Comes after the last event of a message; `chunk_count` events were sent for it."""
+    """Make the event after the last event of a message; `chunk_count` events were sent for it."""
     data: dict[str, object] = {"message_id": message_id, "type": message_type}
     if chunk_count is not None:
         data["chunk_count"] = chunk_count
@@ -293,14 +293,14 @@ def message_end(
 
 
 def block_start(*, block_id: str, block_type: str) -> EventMessage:
-    """Comes before the first message of a block; `block_type` is llm, mixed …"""
+    """Make the event before the first message of a block; `block_type` is llm, mixed …"""
     return event_message("block_start", data={"block_id": block_id, "type": block_type})
 
 
 def block_end(
     *, block_id: str, block_type: str, message_count: int, status: StreamStatus = "completed"
 ) -> EventMessage:
-    """Comes after the last message of a block."""
+    """Make the event after the last message of a block."""
     data = {
         "block_id": block_id,
         "type": block_type,
@@ -347,7 +347,7 @@ def progress(message: str, *, tool: str = "", percent: float | None = None) -> E
 
 
 def tool_end(*, call_id: str, name: str, ok: bool, output: str = "") -> EventMessage:
-    """Return a tool that the gateway ran has ended; `output` is a short text that a user may
+    """Return the end of a tool that the gateway ran; `output` is a short text that a user may
     see.
     """
     data: dict[str, object] = {

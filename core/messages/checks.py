@@ -17,31 +17,31 @@ TYPE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}", re.ASCII)
 
 
 def string(value: object, field: str) -> None:
-    """A text, possibly empty."""
+    """Require a text, possibly empty."""
     if not isinstance(value, str):
         raise MessageError(field, f"must be a string, not {_kind(value)}")
 
 
 def integer(value: object, field: str) -> None:
-    """A whole number, not negative."""
+    """Require a whole number, not negative."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise MessageError(field, "must be a whole number, not negative")
 
 
 def number(value: object, field: str) -> None:
-    """A number; booleans are none."""
+    """Require a number; booleans are none."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise MessageError(field, f"must be a number, not {_kind(value)}")
 
 
 def boolean(value: object, field: str) -> None:
-    """True or false."""
+    """Require true or false."""
     if not isinstance(value, bool):
         raise MessageError(field, f"must be true or false, not {_kind(value)}")
 
 
 def mapping(value: object, field: str) -> None:
-    """A JSON object."""
+    """Require a JSON object."""
     if not isinstance(value, dict):
         raise MessageError(field, f"must be an object, not {_kind(value)}")
 
@@ -57,7 +57,7 @@ def one_of(*allowed: str) -> Check:
 
 
 def user_content(value: object, field: str) -> None:
-    """A text, or a list of content parts that each say their type."""
+    """Require a text, or a list of content parts with their types."""
     if isinstance(value, str):
         return
     if not isinstance(value, list):
@@ -70,7 +70,7 @@ def user_content(value: object, field: str) -> None:
 
 
 def sources(value: object, field: str) -> None:
-    """A list of retrieval sources."""
+    """Require a list of retrieval sources."""
     if not isinstance(value, list):
         raise MessageError(field, f"must be a list, not {_kind(value)}")
     for index, source in enumerate(value):

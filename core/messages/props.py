@@ -23,7 +23,7 @@ class ContentPart(TypedDict, total=False):
 
 
 class UserInputProps(TypedDict):
-    """What the user said; shown by frontends, never sent back to a client that said it."""
+    """The user's input; shown by frontends, never sent back to the client that sent it."""
 
     content: str | list[ContentPart]
     role: NotRequired[Role]
@@ -43,7 +43,7 @@ class ThinkingProps(TypedDict):
 
 
 class LoadingProps(TypedDict):
-    """A line that says what is being waited for."""
+    """A progress line for the user."""
 
     message: str
 
@@ -79,7 +79,7 @@ class RetrievalSource(TypedDict):
 
 
 class RetrievalProps(TypedDict):
-    """What a search found; `query_time_ms` in milliseconds."""
+    """The results of a search; `query_time_ms` in milliseconds."""
 
     query: str
     sources: list[RetrievalSource]
@@ -89,7 +89,7 @@ class RetrievalProps(TypedDict):
 
 
 class ErrorProps(TypedDict):
-    """What went wrong, in words for the user; `details` are for the owner."""
+    """An error in words for the user; `details` are for the owner."""
 
     message: str
     code: NotRequired[str]

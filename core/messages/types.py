@@ -77,7 +77,7 @@ class Envelope:
 
 @dataclass(slots=True, kw_only=True)
 class UserInputMessage(Envelope):
-    """`user_input`: what the user said."""
+    """`user_input`: the user's text or content parts."""
 
     props: UserInputProps
     type: Literal["user_input"] = "user_input"
@@ -101,7 +101,7 @@ class ThinkingMessage(Envelope):
 
 @dataclass(slots=True, kw_only=True)
 class LoadingMessage(Envelope):
-    """`loading`: what is being waited for."""
+    """`loading`: a progress line."""
 
     props: LoadingProps
     type: Literal["loading"] = "loading"
@@ -125,7 +125,7 @@ class RetrievalMessage(Envelope):
 
 @dataclass(slots=True, kw_only=True)
 class ErrorMessage(Envelope):
-    """`error`: what went wrong."""
+    """`error`: the failure, in words for the user."""
 
     props: ErrorProps
     type: Literal["error"] = "error"

@@ -137,7 +137,7 @@ class Task:
         return text if mentions(text, notes) else f"{text}\n\n{index(notes)}"
 
     async def noted(self, chunks: Sequence[Chunk]) -> list[Chunk]:
-        """Notes of each chunk, one after the other."""
+        """Return the notes of each chunk, one after the other."""
         notes = []
         for number, chunk in enumerate(chunks, 1):
             percent = 5 + 85 * (number - 1) / len(chunks)
@@ -208,7 +208,7 @@ def chunked(parts: Sequence[tuple[str, str]], *, budget: int) -> list[Chunk]:
 
 
 def pieces(text: str, *, budget: int) -> list[str]:
-    """``text`` cut at line ends, sentences or words into pieces of at most ``budget`` tokens."""
+    """Cut ``text`` at line ends, sentences or words into pieces of at most ``budget`` tokens."""
     found: list[str] = []
     rest = text.strip()
     while rest:
@@ -225,14 +225,14 @@ def pieces(text: str, *, budget: int) -> list[str]:
 
 
 def joined(held: Sequence[tuple[str, str]]) -> Chunk:
-    """Neighbouring pieces as one chunk, each under its reference."""
+    """Join neighbouring pieces into one chunk, each under its reference."""
     names = list(dict.fromkeys(name for name, _ in held if name))
     text = "\n\n".join(f"({name}) {piece}" if name else piece for name, piece in held)
     return Chunk(span(names), text)
 
 
 def span(names: Sequence[str]) -> str:
-    """``page 3``, ``page 12`` as ``page 3-12``; names of another form by their first and last."""
+    """Join ``page 3``, ``page 12`` to ``page 3-12``; other names by the first and last."""
     if len(names) <= 1:
         return names[0] if names else ""
     first, last = NUMBERED.match(names[0]), NUMBERED.match(names[-1])
@@ -242,7 +242,7 @@ def span(names: Sequence[str]) -> str:
 
 
 def referenced(notes: Sequence[Chunk]) -> str:
-    """Notes, each under its reference."""
+    """Return the notes, each under its reference."""
     return "\n\n".join(f"({n.reference}) {n.text}" if n.reference else n.text for n in notes)
 
 

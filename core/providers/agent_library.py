@@ -2,7 +2,7 @@
 
 Only its direct model requests are used; the loop is ours. The vendor's key comes from the vendor's
 own environment variable, its package from ``pip install pydantic-ai-slim[vendor]``. Its cost per
-token, compared to the lean provider: docs/decisions/003-providers.md.
+token, compared to ``openai_compatible``: docs/decisions/003-providers.md.
 """
 
 import asyncio
@@ -204,7 +204,7 @@ def options(given: dict[str, Any]) -> ModelSettings:
 
 
 def definition(tool: dict[str, Any]) -> ToolDefinition:
-    """Return a tool of OpenAI's ``tools`` parameter."""
+    """Convert a tool of OpenAI's ``tools`` parameter."""
     function = tool["function"]
     return ToolDefinition(
         name=function["name"],
@@ -236,7 +236,7 @@ def converted(messages: list[ChatMessage]) -> list[ModelMessage]:
 
 
 def request_part(message: ChatMessage, names: dict[str, str]) -> ModelRequestPart:
-    """Return a message to the model. ``names``: tool call id -> tool."""
+    """Convert a message to the model. ``names``: tool call id -> tool."""
     match message["role"]:
         case "system" | "developer":
             return SystemPromptPart(content=words_of(message["content"]))
@@ -275,7 +275,7 @@ def words_of(content: Any) -> str:
 
 
 def user_content(part: dict[str, Any]) -> UserContent:
-    """Return one part of a user's message. Addresses become text: the library would fetch them."""
+    """Convert one part of a user's message. Addresses become text: the library would fetch them."""
     if part.get("type") != "image_url":
         return str(part.get("text", ""))
     url = str(part["image_url"]["url"])

@@ -46,7 +46,7 @@ class NoStreamError(Exception):
 class Kind:
     """The consequences of one cause.
 
-    ``person``: the text for the user. ``owner``: what the owner can do. ``status``, ``type`` and
+    ``person``: the text for the user. ``owner``: the advice for the owner. ``status``, ``type`` and
     ``name``: the error at ``/v1``. ``is_retried``: the same call may soon succeed. ``is_ours``: a
     client's call was right, and repeating it is useless until the owner acts. ``is_told``: the
     model does not work, which is reported to the owner.
@@ -226,10 +226,10 @@ KINDS: dict[str, Kind] = {
         ),
     )
 }
-# What ends a run and is not the model's.
+# Causes outside the model that end a run.
 OWN = Kind(code="internal", person="Something went wrong.", owner="See the log.", is_told=False)
 
-# Codes and types of the servers' error bodies, in lower case, each with what it means.
+# Codes and types of the servers' error bodies, in lower case, each with its code of KINDS.
 NAMES: dict[str, str] = {
     "insufficient_quota": "quota",
     "billing_hard_limit_reached": "quota",
@@ -415,7 +415,7 @@ def told(body: bytes) -> tuple[tuple[str, ...], str]:
 
 
 def bounded(text: str) -> str:
-    """``text`` on one line, without credentials and addresses, at most REASON_CHARACTERS."""
+    """Return ``text`` on one line, without credentials and addresses, at most REASON_CHARACTERS."""
     short = text[: REASON_CHARACTERS * 4]
     return one_line(ADDRESS.sub("[address]", SECRET.sub("[key]", short)), REASON_CHARACTERS)
 

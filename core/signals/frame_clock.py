@@ -1,9 +1,9 @@
-"""One tick for all streams of an event loop: what their servers sent meanwhile is read at once.
+"""One tick for all streams of an event loop: input that arrived meanwhile is read at once.
 
 A process that wakes for each token of each stream spends most of its time waking. Between two ticks
-the kernel buffers what arrives (docs/decisions/146):
+the kernel buffers the input (docs/decisions/146):
 
-    read ─► pause ─► tick ─► resume ─► read …      what was read is committed right after the tick
+    read ─► pause ─► tick ─► resume ─► read …      input is committed right after the tick
 """
 
 import asyncio
@@ -13,14 +13,14 @@ from django.conf import settings
 
 from core.lib.per_loop import per_loop
 
-# How many iterations of the loop a reader needs after a tick: its task runs, its socket is polled,
-# what was read is handed over, its task runs again.
+# Iterations of the loop that a reader needs after a tick: its task runs, its socket is polled,
+# the input is handed over, its task runs again.
 ROUNDS = 4
 SHORTEST_SECONDS = 0.001  # timers of event loops are no finer
 
 
 class FrameClock:
-    """Ticks every EVENT_FRAME_MILLISECONDS while a task waits for it. One event loop."""
+    """A tick every EVENT_FRAME_MILLISECONDS while a task waits for it. One event loop."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()

@@ -45,7 +45,6 @@ class Sender:
     """Publishes frames over one kept connection; while Redis is away it tries once a second."""
 
     def __init__(self) -> None:
-        """No connection is made before the first frame."""
         self._client = broker.client(seconds=ANSWER_SECONDS)
         self._lock = threading.Lock()
         self._not_before = 0.0
@@ -135,7 +134,6 @@ class Hub:
     """The listeners of this process and the one subscription that feeds them. One event loop."""
 
     def __init__(self) -> None:
-        """The subscription starts with the first listener."""
         self.connected = False
         self._listeners: dict[str, set[Listener]] = {}
         self._task: asyncio.Task[None] | None = None
@@ -237,5 +235,5 @@ class Hub:
 
 @per_loop
 def local() -> Hub:
-    """Return the hub of the running event loop: one a process, except in tests."""
+    """Return the hub of the running event loop: one per process, except in tests."""
     return Hub()

@@ -1,9 +1,9 @@
 """Wake-ups: a message that carries only an id. Losing one costs time, never a message.
 
 A ``runs`` worker takes its own wake-ups at once, and gets those of others by pub/sub, which costs a
-tenth of a Celery message; where no worker receives it, and for every other queue, Celery keeps the
-wake-up until one comes. Publishing runs in a thread of its own, so that neither a transaction nor
-an event loop ever waits for the broker. When the broker is away the sweeper finds the work instead.
+tenth of a Celery message. When no worker receives it, and for every other queue, Celery keeps the
+wake-up until one comes. Publishing runs in its own thread, so that neither a transaction nor an
+event loop ever waits for the broker. When the broker is away the sweeper finds the work.
 """
 
 import logging
@@ -80,7 +80,7 @@ def enqueue(task: str, queue_name: str, row_id: int) -> bool:
 
 @cache
 def publisher() -> Publisher:
-    """The publisher of this process."""
+    """Return the publisher of this process, made on first use."""
     return Publisher()
 
 
@@ -90,19 +90,19 @@ def on_commit(task: str, row_id: int, *, queue_name: str = RUNS) -> None:
 
 
 def send(task: str, row_id: int, *, queue_name: str = RUNS) -> None:
-    """Wake a worker for ``row_id`` now: the one of this process, else any."""
+    """Wake a worker for ``row_id`` now: this process's, else any."""
     if queue_name == RUNS and any(take(task, row_id) for take in _here):
         return
     publisher().put(task, queue_name, row_id)
 
 
 def take_here(take: TakeHere) -> None:
-    """Give ``take`` what this process wakes for, without the way over the broker."""
+    """Give ``take`` the wake-ups that this process sends, without the broker."""
     _here.append(take)
 
 
 def leave(take: TakeHere) -> None:
-    """Give ``take`` nothing any more."""
+    """Give ``take`` no more wake-ups."""
     if take in _here:
         _here.remove(take)
 

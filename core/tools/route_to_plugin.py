@@ -16,7 +16,7 @@ from core.tools.base import ToolContext, ToolError, ToolResult
 GENERATING = "Generating your presentation…"
 PRESENTATIONS = frozenset({"ppt-generation", "html-slides"})
 OWN = ("plugin_id", "capability_id", "parameters")
-# What a call may name its source by, besides what a capability's schema has.
+# The names of a call's source, besides those of a capability's schema.
 SOURCES = ("source", "topic", "text", "file", "files", "url")
 ALIASES = {
     "slides": ("count", "slide_count", "num_slides", "number_of_slides", "n_slides", "pages"),

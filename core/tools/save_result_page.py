@@ -172,7 +172,7 @@ def page_of(page: Page, *, picture: Picture, language: str = "en") -> str:
 
 
 def markdown() -> MarkdownIt:
-    """CommonMark with tables and strike-through; HTML in it is text."""
+    """Return the CommonMark parser, with tables and strike-through; HTML in it is text."""
     return MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
 
 

@@ -1,4 +1,4 @@
-"""What the tests of the core start from: a person in a conversation, and quiet threads after."""
+"""Fixtures of the tests of core: a person in a conversation, and threads that end with the test."""
 
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext, suppress
@@ -33,7 +33,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def quiet_threads() -> Iterator[None]:
-    """The writer and the database threads end with the test, and their connections with them."""
+    """End the writer and the database threads after the test, and close their connections."""
     yield
     events.close_writer()
     transactions.close_pool()
@@ -41,7 +41,7 @@ def quiet_threads() -> Iterator[None]:
 
 @pytest.fixture
 def woken(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
-    """The wake-ups that were sent, instead of sending them."""
+    """Return the wake-ups, which are recorded and not sent."""
     sent: list[tuple[str, int]] = []
 
     def send(task: str, row_id: int, *, queue_name: str = "runs") -> None:
@@ -54,8 +54,11 @@ def woken(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
 
 @pytest.fixture
 def commits_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What waits for a commit is done at once: a test in a transaction of its own is fast, but
-    never commits. As there, only what is ``robust`` may fail."""
+    """Call on-commit callbacks at once: a test in a transaction of its own is fast, but never
+    commits.
+
+    As after a real commit, only ``robust`` callbacks may fail.
+    """
 
     def at_once(call: Callable[[], object], *, robust: bool = False) -> None:
         with suppress(Exception) if robust else nullcontext():
@@ -66,7 +69,7 @@ def commits_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def account(request: pytest.FixtureRequest) -> ChannelAccount:
-    """An account of a platform."""
+    """Return an account of a platform."""
     if "transactional_db" not in request.fixturenames:
         request.getfixturevalue("db")
     return ChannelAccount.objects.create(channel="platform", name="main")
@@ -74,13 +77,13 @@ def account(request: pytest.FixtureRequest) -> ChannelAccount:
 
 @pytest.fixture
 def user(account: ChannelAccount) -> User:
-    """A person."""
+    """Return a person."""
     return User.objects.create(username="ada")
 
 
 @pytest.fixture
 def session(account: ChannelAccount, user: User) -> ChatSession:
-    """Their conversation."""
+    """Return that person's conversation."""
     return inbox.open_session(user=user, account=account, chat="42")
 
 
@@ -89,7 +92,7 @@ Say = Callable[..., Run]
 
 @pytest.fixture
 def say(session: ChatSession) -> Say:
-    """``say("text")`` puts a message into the inbox, which becomes a queued run."""
+    """Return ``say("text")``: it puts a message into the inbox, which becomes a queued run."""
 
     def make(text: str, *, into: ChatSession = session, **draft: Any) -> Run:
         given = inbox.Draft(account=into.account, chat=into.chat, text=text, **draft)
@@ -109,10 +112,10 @@ def say(session: ChatSession) -> Say:
 
 
 def now_of(row: Row) -> Row:
-    """``row`` as the database has it."""
+    """Return ``row`` as the database has it."""
     return type(row)._default_manager.get(pk=row.pk)
 
 
 def expire(row: Run | Job) -> None:
-    """Let the lease of ``row`` run out."""
+    """Make the lease of ``row`` end now."""
     type(row)._default_manager.filter(pk=row.pk).update(lease_until=Now() - timedelta(seconds=1))

@@ -28,7 +28,7 @@ def svg(plot: Plot, *, rtl: bool) -> str:
 
 
 def parts(chart: Chart, w: float, h: float, *, rtl: bool) -> Iterator[str]:
-    """Everything that is drawn in ``w`` × ``h`` points."""
+    """Return all elements of a chart of ``w`` × ``h`` points."""
     if chart.kind == "pie":
         yield from pie(chart, w, h)
         return
@@ -71,14 +71,14 @@ def rule(x: float, y: float, to_x: float, to_y: float, colour: str) -> str:
 
 
 def valued(value: float, unit: str) -> str:
-    """Return a value with the unit that stands with each number."""
+    """Format a value with the unit that is written at each number."""
     if unit in BEFORE:
         return unit + brief(value)
     return brief(value) + (unit if unit in AFTER else "")
 
 
 def span(chart: Chart) -> tuple[float, float, float]:
-    """Lowest and highest value of the axis, and its step: round numbers around the values and 0."""
+    """Return the lowest and highest value of the axis, and its step: round numbers, 0 included."""
     values = [value for series in chart.series for value in series.values]
     low, high = min(0.0, *values), max(0.0, *values)
     if high == low:
@@ -90,7 +90,7 @@ def span(chart: Chart) -> tuple[float, float, float]:
 
 
 def upright(chart: Chart, w: float, h: float, *, rtl: bool) -> Iterator[str]:
-    """Columns or lines, the categories below them."""
+    """Draw columns or lines, the categories below them."""
     low, high, step = span(chart)
     axis = chart.kind == "line" and len(chart.series) > 1
     marks = [low + step * at for at in range(round((high - low) / step) + 1)]
@@ -149,7 +149,7 @@ def lines(
 
 
 def bars(chart: Chart, w: float, h: float, *, rtl: bool) -> Iterator[str]:
-    """Bars from above, long names beside them."""
+    """Draw bars from the top down, long names beside them."""
     low, high, _step = span(chart)
     names = min(w * 0.4, max(width(name, LETTER) for name in chart.categories) + 12)
     numbers = max(
@@ -211,7 +211,7 @@ def wedge(x: float, y: float, radius: float, angle: float, turn: float, colour: 
 
 
 def legend(names: Sequence[str], colours: Sequence[str], w: float, h: float) -> Iterator[str]:
-    """Which colour is what, in one line below."""
+    """Draw the legend of the colours, in one line below."""
     most = w / len(names) - 30
     labels = [clip(name, LETTER, most, 1) for name in names]
     wides = [width(label, LETTER) + 34 for label in labels]

@@ -71,7 +71,7 @@ def resource(name: str) -> str:
 
 
 def words(text: str) -> str:
-    """Text that can be nothing but text."""
+    """Return text that HTML can read as nothing but text."""
     return escape(writable(text).replace("\n", " "))
 
 
@@ -90,7 +90,7 @@ def section(page: Page, count: int) -> str:
 
 
 def place(x: float, y: float, w: float, h: float) -> str:
-    """Where a box stands, in units of the page."""
+    """Return the position of a box, in units of the page."""
     return f"left:{unit(x)};top:{unit(y)};width:{unit(w)};height:{unit(h)}"
 
 
@@ -100,7 +100,7 @@ def unit(points: float) -> str:
 
 
 def shape_html(shape: Shape) -> str:
-    """Something that only adorns: hidden from screen readers."""
+    """Return a decorative shape, hidden from screen readers."""
     corners = {"rect": "0", "disc": "50%", "quarter": CORNERS[shape.turn]}[shape.form]
     return (
         f'<i aria-hidden="true" style="{place(shape.x, shape.y, shape.w, shape.h)};'

@@ -50,7 +50,7 @@ NO_STYLE = "{2D5ABB26-0587-4C30-8999-92F81FD0307C}"
 
 
 def add_chart(slide: Slide, plot: Plot, *, rtl: bool) -> None:
-    """``plot`` as a native chart with a description."""
+    """Add ``plot`` as a native chart with a description."""
     chart = plot.chart
     data = CategoryChartData(number_format=number_format(chart))
     data.categories = [inert(short(category)) for category in chart.categories]
@@ -74,14 +74,16 @@ def short(label: str) -> str:
 
 
 def inert(label: str) -> str:
-    """Return ``label`` as a cell that a spreadsheet does not evaluate: a chart's numbers are in a
-    workbook of their own, whose writer would turn such texts into formulas and links.
+    """Return ``label`` as a cell that a spreadsheet does not evaluate.
+
+    A chart's numbers are in a workbook of their own, whose writer would turn such texts into
+    formulas and links.
     """
     return f"'{label}" if ACTIVE.match(label) else label
 
 
 def number_format(chart: Chart) -> str:
-    """Excel's format for the values, with their unit."""
+    """Return Excel's format for the values, with their unit."""
     values = [value for series in chart.series for value in series.values]
     most = max(map(abs, values), default=0)
     if 0 < most < LEAST_ROUNDED:
@@ -114,7 +116,7 @@ def dress(native: NativeChart, chart: Chart, *, rtl: bool) -> None:
 
 
 def dress_pie(native: NativeChart, chart: Chart) -> None:
-    """Each part in a colour of its own, with its share on it."""
+    """Give each part its own colour and a label with its share."""
     plot = native.plots[0]
     for at, name in enumerate(PIE_COLOURS[: len(chart.categories)]):
         point = plot.series[0].points[at]
@@ -128,7 +130,7 @@ def dress_pie(native: NativeChart, chart: Chart) -> None:
 
 
 def dress_axes(native: NativeChart, chart: Chart, *, rtl: bool) -> None:
-    """Thin grid lines, or none where each value stands at its mark."""
+    """Draw thin grid lines, or none where each value is labelled."""
     values, names = native.value_axis, native.category_axis
     values.has_major_gridlines = not labelled(chart)
     values.visible = not labelled(chart)
@@ -177,7 +179,7 @@ def labelled(chart: Chart) -> bool:
 
 
 def label(plot: Any, chart: Chart, *, size: float) -> None:
-    """A value at each mark."""
+    """Label each mark with its value."""
     plot.has_data_labels = True
     labels = plot.data_labels
     labels.show_value = True
@@ -194,7 +196,7 @@ def label(plot: Any, chart: Chart, *, size: float) -> None:
 
 
 def add_table(slide: Slide, grid: Grid, *, named: bool, language: str, rtl: bool) -> None:
-    """``grid`` as a native table with a description; ``named``: its first row is a header."""
+    """Add ``grid`` as a native table with a description; ``named``: its first row is a header."""
     place = (emu(grid.x), emu(grid.y), emu(sum(grid.widths)), emu(sum(grid.heights)))
     added = slide.shapes.add_table(len(grid.rows), len(grid.widths), *place)
     described(added.element.nvGraphicFramePr.cNvPr, grid.alt)
@@ -216,7 +218,7 @@ def add_table(slide: Slide, grid: Grid, *, named: bool, language: str, rtl: bool
 
 
 def cell_text(words: str, grid: Grid, *, numeric: bool, header: bool) -> Text:
-    """How a cell's words look."""
+    """Format the words of a cell."""
     return Text(
         "text", 0, 0, 0, 0, (Point(words),), grid.size, grid.pitch,
         colour="white" if header else "ink", bold=header, align="end" if numeric else "start",
@@ -224,7 +226,7 @@ def cell_text(words: str, grid: Grid, *, numeric: bool, header: bool) -> Text:
 
 
 def write_cell(cell: Any, text: Text, *, header: bool, language: str, rtl: bool) -> None:
-    """Words, ground and rule of one cell."""
+    """Write the words, background and rule of one cell."""
     spacing = f'<a:lnSpc><a:spcPts val="{round(text.pitch * 100)}"/></a:lnSpc>'
     side = alignment(text.align, rtl=rtl, number=text.align == "end" and not header)
     words = run(text.paragraphs[0].text, text, language, bold=text.bold)

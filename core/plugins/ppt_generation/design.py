@@ -101,7 +101,7 @@ def forget_template(file: PresentationFile) -> None:
 
 
 def set_theme(master: SlideMaster, language: str) -> None:
-    """Colours and fonts into the theme part."""
+    """Write colours and fonts into the theme part."""
     part = master.part.part_related_by(RELATIONSHIP_TYPE.THEME)
     theme = part.blob.decode()
     colours = "".join(
@@ -121,13 +121,13 @@ def set_theme(master: SlideMaster, language: str) -> None:
 
 
 def replaced(tag: str, theme: str, inner: str) -> str:
-    """``theme`` with what stands in its one element ``tag`` exchanged."""
+    """Return ``theme`` with the content of its one element ``tag`` replaced."""
     made = f'<a:{tag} name="{NAME}">{inner}</a:{tag}>'
     return re.sub(rf"<a:{tag} .*?</a:{tag}>", lambda _match: made, theme, count=1, flags=re.DOTALL)
 
 
 def fill_master(master: SlideMaster, *, rtl: bool) -> None:
-    """The master: paper, a title, a body, a footer, a number, and the styles they inherit."""
+    """Fill the master: paper, a title, a body, a footer, a number, and the styles they inherit."""
     boxes = BOXES["content"]
     shapes = [
         prompt(boxes[0], 2, "title", None, rtl=rtl, layout="content"),
@@ -142,7 +142,7 @@ def fill_master(master: SlideMaster, *, rtl: bool) -> None:
 
 
 def styles(*, rtl: bool) -> str:
-    """Return the text styles of the master: what new boxes look like."""
+    """Return the text styles of the master, which new boxes inherit."""
     side = f'algn="{"r" if rtl else "l"}" rtl="{int(rtl)}"'
     faces = '<a:latin typeface="+mn-lt"/><a:ea typeface="+mn-ea"/><a:cs typeface="+mn-cs"/>'
     levels = "".join(
@@ -161,7 +161,7 @@ def styles(*, rtl: bool) -> str:
 
 
 def fill_layout(layout: SlideLayout, name: Layout, *, rtl: bool) -> None:
-    """One layout: its ground, what adorns it, its boxes, its foot."""
+    """Fill one layout: its background, decoration, boxes and footer."""
     adorn = [mirror_shape(shape) if rtl else shape for shape in decor(name)]
     shapes = [shape_xml(shape, number) for number, shape in enumerate(adorn, start=20)]
     kinds = (("title", None), ("subTitle" if name == "title" else "body", 1))
@@ -177,7 +177,7 @@ def prompt(
     box: tuple[float, float, float, float], number: int, kind: str, index: int | None,
     *, rtl: bool, layout: Layout,
 ) -> str:  # fmt: skip
-    """Return a placeholder of a layout with the words that invite to type."""
+    """Return a placeholder of a layout with its prompt text."""
     x, y, w, h = box
     words = "Title" if kind == "title" else "Text"
     size = TITLE_SIZES.get(layout, 30.0) if kind == "title" else 20.0
@@ -194,7 +194,7 @@ def prompt(
 def foot_xml(
     name: Layout, number: int, footer: str, *, rtl: bool, language: str = "en-US"
 ) -> list[str]:
-    """Footer and page number as placeholders."""
+    """Return the footer and the page number as placeholders."""
     place = foot(name)
     if place is None:
         return []
@@ -220,7 +220,7 @@ def foot_xml(
 
 
 def redraw(part: SlideMaster | SlideLayout, colour: str, shapes: list[str]) -> None:
-    """Exchange everything that a master or a layout draws."""
+    """Replace everything that a master or a layout draws."""
     sheet = part.element.cSld
     for old in sheet.xpath("./p:bg"):
         sheet.remove(old)

@@ -36,12 +36,12 @@ DECORATIVE = (
 
 
 def emu(points: float) -> Length:
-    """Points in English Metric Units, the unit of DrawingML."""
+    """Convert points to English Metric Units, the unit of DrawingML."""
     return Emu(round(points * EMU))
 
 
 def xml(text: str) -> str:
-    """``text`` as XML content: escaped, without what XML can't hold."""
+    """Return ``text`` as XML content: escaped, without characters that XML can't hold."""
     return escape(writable(text).replace("\n", " "))
 
 
@@ -53,7 +53,7 @@ def fill(colour: str) -> str:
 
 
 def frame(x: float, y: float, w: float, h: float, turn: int = 0) -> str:
-    """Where a shape stands."""
+    """Return a shape's position and size in DrawingML; ``turn`` is in quarter turns."""
     turned = f' rot="{turn * 5400000}"' if turn else ""
     return (
         f'<a:xfrm{turned}><a:off x="{emu(x)}" y="{emu(y)}"/>'
@@ -62,7 +62,7 @@ def frame(x: float, y: float, w: float, h: float, turn: int = 0) -> str:
 
 
 def shape_xml(shape: Shape, number: int) -> str:
-    """Return a shape that only adorns, marked as such for screen readers."""
+    """Return a decorative shape, marked as such for screen readers."""
     return (
         f'<p:sp {NAMESPACES}><p:nvSpPr><p:cNvPr id="{number}" name="Decor {number}" descr="">'
         f'{DECORATIVE}</p:cNvPr><p:cNvSpPr/><p:nvPr userDrawn="1"/></p:nvSpPr><p:spPr>'
@@ -119,7 +119,8 @@ def paragraph(point: Point, text: Text, language: str, *, rtl: bool) -> str:
 
 
 def alignment(align: str, *, rtl: bool, number: bool = False) -> str:
-    """Attributes for where lines begin; left and right are the page's own in DrawingML.
+    """Return the attributes of the side that lines begin at; left and right are the page's own in
+    DrawingML.
 
     A ``number`` runs from left to right in every script: its sign stands in front of it.
     """
@@ -128,7 +129,7 @@ def alignment(align: str, *, rtl: bool, number: bool = False) -> str:
 
 
 def mark(text: Text) -> str:
-    """What stands before a paragraph."""
+    """Return the bullet or number of a paragraph."""
     if text.mark == "square":
         return (
             '<a:buClr><a:schemeClr val="accent1"/></a:buClr><a:buSzPct val="80000"/>'

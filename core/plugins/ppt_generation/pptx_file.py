@@ -35,7 +35,7 @@ def save(pages: Sequence[Page], *, title: str, language: str, path: Path) -> Non
 
 
 def draw(slide: Slide, page: Page, language: str) -> None:
-    """Everything of one page onto its slide."""
+    """Draw all elements of one page on its slide."""
     tree = slide.shapes.element
     for old in tree.xpath("./p:sp"):
         tree.remove(old)
@@ -51,7 +51,7 @@ def draw(slide: Slide, page: Page, language: str) -> None:
 def add(
     slide: Slide, element: Element, number: int, free: dict[str, str], page: Page, language: str
 ) -> None:
-    """One element; the first text of a role takes the layout's placeholder for it."""
+    """Add one element; the first text of a role takes the layout's placeholder for it."""
     match element:
         case Text():
             ph = free.pop(element.role, "")

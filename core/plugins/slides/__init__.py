@@ -1,1 +1,1 @@
-"""What presentation makers share: the deck, its writing, its measured layout, its look."""
+"""Shared by presentation makers: the deck, its writing, its measured layout, its look."""

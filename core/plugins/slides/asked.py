@@ -277,10 +277,10 @@ def topic_in(line: str) -> str:
 
 
 def tidied(line: str) -> str:
-    """Return ``line`` without remains at its ends after words were removed."""
+    """Return ``line`` without remains at its ends, from which words were removed."""
     return LEADING.sub("", TRAILING.sub("", SPACES.sub(" ", line).strip())).strip()
 
 
 def capital(text: str) -> str:
-    """``text`` with a capital first letter."""
+    """Return ``text`` with a capital first letter."""
     return text[:1].upper() + text[1:]

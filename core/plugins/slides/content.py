@@ -82,7 +82,7 @@ class Written:
     own: int = 0
 
     def add(self, points: Sequence[Point]) -> None:
-        """Remember ``points``, so that no later slide repeats them."""
+        """Record ``points``, so that no later slide repeats them."""
         self.said += [whole(point) for point in points]
 
 

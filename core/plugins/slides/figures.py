@@ -57,7 +57,7 @@ def number(cell: str) -> tuple[float, str] | None:
 
 
 def decimal(digits: str) -> str:
-    """``digits`` with a decimal point, whichever of "," and "." groups the thousands."""
+    """Return ``digits`` with a decimal point, whichever of "," and "." groups the thousands."""
     last = max(digits.rfind(","), digits.rfind("."))
     if last < 0:
         return digits
@@ -83,7 +83,7 @@ def find(parts: Sequence[tuple[str, str]], *, most: int = 200_000) -> list[Figur
 
 
 def tables(lines: Sequence[str], reference: str) -> Iterator[Figure]:
-    """Markdown's tables, with or without a rule under the header, and lines of tabs."""
+    """Find Markdown's tables, with or without a rule under the header, and lines of tabs."""
     start = 0
     while start < len(lines):
         rows: list[list[str]] = []

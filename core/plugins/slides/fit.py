@@ -18,7 +18,7 @@ class Fitted:
 
 
 def whole(point: Point) -> str:
-    """Return a point as it is read."""
+    """Return a point as one text."""
     return " ".join(filter(None, (point.lead, point.text)))
 
 
@@ -42,7 +42,7 @@ def gap_of(line: float) -> float:
 def fit(
     points: Sequence[Point], width: float, room: float, sizes: Sequence[float]
 ) -> Fitted | None:
-    """``points`` at the first of ``sizes`` that fits; ``None`` where none does."""
+    """Return ``points`` at the first of ``sizes`` that fits; ``None`` where none does."""
     for size in sizes:
         if points_height(points, size, width) <= room:
             line = pitch_of(points, size)
@@ -53,7 +53,7 @@ def fit(
 def spread(
     points: Sequence[Point], width: float, room: float, sizes: Sequence[float]
 ) -> list[Fitted]:
-    """``points`` in as many boxes as they need; at least one."""
+    """Return ``points`` in as many boxes as they need; at least one."""
     if (fitted := fit(points, width, room, sizes)) is not None:
         return [fitted]
     smallest = sizes[-1]
@@ -69,7 +69,7 @@ def spread(
 
 
 def pieces(point: Point, width: float, room: float, size: float) -> list[Point]:
-    """``point``, cut at lines where it is higher than a whole box."""
+    """Return ``point``, cut at lines where it is higher than a whole box."""
     if points_height([point], size, width) <= room:
         return [point]
     most = max(1, int(room * 0.9 // pitch_of([point], size)))
@@ -78,7 +78,7 @@ def pieces(point: Point, width: float, room: float, size: float) -> list[Point]:
 
 
 def joined(lines: Sequence[str]) -> str:
-    """Wrapped lines as one text again."""
+    """Return wrapped lines as one text again."""
     return " ".join(lines) if any(" " in line for line in lines) else "".join(lines)
 
 
@@ -93,9 +93,7 @@ def clipped(points: Sequence[Point], width: float, room: float, size: float) -> 
 def heading(
     text: str, width: float, room: float, sizes: Sequence[float]
 ) -> tuple[str, float, float]:
-    """Fit a bold heading into ``width`` × ``room`` points: its text (cut if need be), size and
-    pitch.
-    """
+    """Fit a bold heading into a box in points; return its text (cut if need be), size and pitch."""
     for size in sizes:
         if height([text], size, width, bold=True) <= room:
             return text, size, pitch(text, size)

@@ -52,13 +52,13 @@ def groups(heights: Sequence[float], room: float) -> list[list[int]]:
 
 
 def airy(heights: Sequence[float], room: float) -> list[float]:
-    """Distribute the rest of ``room`` over ``heights``, up to a maximum per row."""
+    """Distribute spare height in points over ``heights``, up to a maximum per row."""
     more = max(0.0, room - sum(heights)) / len(heights)
     return [max(height, min(MOST_ROW, height + more)) for height in heights]
 
 
 def columns(rows: Sequence[Sequence[str]], size: float) -> list[float]:
-    """Widths that share the page by the widest cell of each column."""
+    """Return widths that share the page by the widest cell of each column."""
     count = len(rows[0])
     wanted = [
         max(LEAST_WIDTH, *(min(width(row[at], size, bold=True), INNER / 2) for row in rows))

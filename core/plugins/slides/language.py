@@ -170,7 +170,7 @@ def detect(text: str) -> Language:
 
 
 def variant(tag: str, sample: str) -> str:
-    """``tag``, or the language of the same script that ``sample`` shows the letters of."""
+    """Return ``tag``, or the language of the same script whose letters ``sample`` shows."""
     for other, base in (("fa-IR", "ar-SA"), ("uk-UA", "ru-RU"), ("zh-TW", "zh-CN")):
         if tag == base and MARKS[other].search(sample):
             return other

@@ -81,7 +81,7 @@ def mirrored(page: Page) -> Page:
 
 
 def flip(element: Element) -> Element:
-    """Return an element on the other side."""
+    """Mirror an element to the other side."""
     match element:
         case Shape():
             return mirror_shape(element)
@@ -109,7 +109,7 @@ def head(title: str, section: str) -> list[Element]:
 
 
 def title_page(slide: d.TitleSlide) -> Draft:
-    """Return a big title on the left, the tiles on the right."""
+    """Lay out the title page: a big title on the left, the tiles on the right."""
     wide = WIDTH - 3 * TILE - MARGIN - 30
     text, size, line = heading(slide.title, wide, 230, (50, 46, 42, 38, 34, 30, 26, 22))
     elements: list[Element] = [
@@ -148,7 +148,7 @@ def gap_between(part: Fitted, room: float) -> float:
 
 
 def section_page(slide: d.SectionSlide) -> Draft:
-    """Return a number as high as a hand, and the section's title."""
+    """Lay out a section page: a large number, and the section's title."""
     wide = WIDTH - TILE - 2 * MARGIN
     text, size, line = heading(slide.title, wide, 150, (44, 40, 36, 32, 28, 24))
     number = f"{slide.number:02d}"
@@ -189,7 +189,7 @@ def several(
 
 
 def bullets_pages(slide: d.BulletsSlide) -> Iterator[Draft]:
-    """Cards where the points are a few with leads, else a list."""
+    """Lay out points as cards where they are few and have leads, else as a list."""
     if (cards := card_row(slide.points)) is not None:
         return several("content", slide, [cards])
     parts = spread(slide.points, INNER - MARK - 40, BODY_ROOM, BODY_SIZES)
@@ -198,7 +198,7 @@ def bullets_pages(slide: d.BulletsSlide) -> Iterator[Draft]:
 
 
 def card_row(points: Sequence[Point]) -> list[Element] | None:
-    """Two to four points as cards side by side, where all have a lead and fit."""
+    """Lay out two to four points as cards side by side, where all have a lead and fit."""
     count = len(points)
     if count not in {2, 3, 4} or not all(point.lead and point.text for point in points):
         return None
@@ -244,7 +244,7 @@ def card(point: Point, at: int, x: float, wide: float, sizes: CardSizes) -> list
 
 
 def columns_pages(slide: d.ColumnsSlide) -> Iterator[Draft]:
-    """Two lists, each under its heading and a rule of its colour."""
+    """Lay out two lists, each under its heading and a rule of its colour."""
     wide = (INNER - 44) / 2
     parts = [spread(points, wide - MARK, BODY_ROOM - 52, COLUMN_SIZES) for points in slide.columns]
     count = max(map(len, parts))
@@ -263,7 +263,7 @@ def columns_pages(slide: d.ColumnsSlide) -> Iterator[Draft]:
 
 
 def table_pages(slide: d.TableSlide) -> Iterator[Draft]:
-    """Return the table, its rows on as many pages as they need."""
+    """Lay out the table, its rows on as many pages as they need."""
     made = grids(slide.header, slide.rows, slide.title, top=BODY_TOP, room=BODY_ROOM)
     return several("figure", slide, [[grid] for grid in made])
 
@@ -288,7 +288,7 @@ def chart_pages(slide: d.ChartSlide) -> Iterator[Draft]:
 
 
 def quote_page(slide: d.QuoteSlide) -> Draft:
-    """Words in large letters."""
+    """Lay out the quote in large letters."""
     text, size, line = heading(slide.quote, 740, 270, (36, 34, 32, 30, 28, 26, 24, 22, 20, 18))
     elements: list[Element] = [
         Shape("quarter", 92, 72, 34, 34, "mustard", 2),

@@ -63,7 +63,7 @@ class SlidesPlugin:
 
     @property
     def capabilities(self) -> Mapping[str, Capability]:
-        """``create_from_source``: see PARAMETERS."""
+        """Return ``create_from_source``: see PARAMETERS."""
         return {CREATE: Capability(self.what, PARAMETERS)}
 
     async def run(
@@ -82,7 +82,7 @@ class SlidesPlugin:
         return PluginResult(told(made, pages), [Artifact(path, name, self.mime)], note=note)
 
     def finish(self, deck: Deck, path: Path) -> int:
-        """Lay ``deck`` out and write it; the number of its pages."""
+        """Lay ``deck`` out and write it; return the number of its pages."""
         pages = layout.pages(deck)
         self.write(pages, deck, path)
         return len(pages)

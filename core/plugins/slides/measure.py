@@ -35,7 +35,7 @@ NOT_FIRST = "、。，．！？：；）」』】〕〉》’”)]},.!?:;…ー�
 
 @cache
 def table(weight: str) -> tuple[dict[int, int], dict[int, int]]:
-    """Exact advances by character, and the widest by block of 64 characters."""
+    """Return exact advances by character, and the widest by block of 64 characters."""
     raw = json.loads(files(__package__).joinpath("widths.json").read_text())[weight]
     exact = {
         int(first, 16) + at: advance
@@ -72,7 +72,9 @@ def pitch(text: str, size: float) -> float:
 
 
 def atoms(text: str) -> Iterator[str]:
-    """``text`` in pieces that lines may end after: words with their spaces, single CJK signs."""
+    """Return ``text`` in pieces that lines may end after: words with their spaces, single CJK
+    signs.
+    """
     piece = ""
     for character in text:
         breaks = piece and (
@@ -89,7 +91,7 @@ def atoms(text: str) -> Iterator[str]:
 
 
 def wrap(text: str, size: float, limit: float, *, bold: bool = False) -> list[str]:
-    """``text`` in lines of at most ``limit`` points; words longer than a line are cut."""
+    """Return ``text`` in lines of at most ``limit`` points; words longer than a line are cut."""
     room = usable(text, size, limit)
     lines: list[str] = []
     line = ""
@@ -111,7 +113,7 @@ def usable(text: str, size: float, limit: float) -> float:
 
 
 def chopped(atom: str, size: float, limit: float, *, bold: bool) -> list[str]:
-    """``atom`` in pieces that are no wider than ``limit`` (at least a character each)."""
+    """Return ``atom`` in pieces that are no wider than ``limit`` (at least a character each)."""
     pieces: list[str] = []
     piece, used = "", 0.0
     for character in atom:
@@ -134,7 +136,7 @@ def height(
 
 
 def clip(text: str, size: float, limit: float, lines: int, *, bold: bool = False) -> str:
-    """As much of ``text`` as ``lines`` lines of ``limit`` points hold, with … where it was cut."""
+    """Cut ``text`` to ``lines`` lines of ``limit`` points, with … where it was cut."""
     broken = wrap(text, size, limit, bold=bold)
     if len(broken) <= lines:
         return text

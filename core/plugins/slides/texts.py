@@ -27,7 +27,7 @@ ELLIPSIS = "…"
 
 
 def writable(text: str) -> str:
-    """``text`` without what XML or a reader can't bear; line ends stay."""
+    """Return ``text`` without characters that XML or a reader can't bear; line ends stay."""
     return "".join(few_marks(UNWRITABLE.sub(" ", clean(text).replace("\r", "\n"))))
 
 
@@ -41,13 +41,15 @@ def few_marks(text: str) -> Iterator[str]:
 
 
 def plain(text: str) -> str:
-    """``text`` without Markdown's marks, on one line."""
+    """Return ``text`` without Markdown's marks, on one line."""
     unmarked = MARKERS.sub("", LINK.sub(r"\1", writable(text)))
     return " ".join(unmarked.split())
 
 
 def tidy(text: object, limit: int) -> str:
-    """``text`` as one plain line of at most ``limit`` characters, cut at a sentence or a word."""
+    """Return ``text`` as one plain line of at most ``limit`` characters, cut at a sentence or a
+    word.
+    """
     line = plain(text[: limit * 20] if isinstance(text, str) else "")
     return line if len(line) <= limit else cut(line, limit)
 
@@ -66,7 +68,7 @@ def cut(line: str, limit: int) -> str:
 
 
 def title(text: object, limit: int = 90) -> str:
-    """``text`` as a heading: no full stop, no quotes around it."""
+    """Return ``text`` as a heading: no full stop, no quotes around it."""
     line = tidy(text, limit).strip(" \"'“”«»")
     return line.removesuffix(".").removesuffix("。").rstrip(" :：")
 
@@ -89,7 +91,7 @@ def sentences(text: str) -> list[str]:
 
 @lru_cache(maxsize=2048)
 def terms(text: str) -> frozenset[str]:
-    """What a text is about, for comparing: its words, or pairs of signs where none are apart."""
+    """Return a text's words for comparing, or pairs of signs where words are not separated."""
     found: set[str] = set()
     for word in WORD.findall(text.casefold()):
         if UNSPACED.search(word):

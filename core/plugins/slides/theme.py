@@ -71,7 +71,7 @@ class Shape:
 
 
 def mirror_shape(shape: Shape) -> Shape:
-    """``shape`` on the other side of the page, for scripts from right to left."""
+    """Return ``shape`` on the other side of the page, for scripts from right to left."""
     turn = shape.turn ^ 1 if shape.form == "quarter" else shape.turn
     return replace(shape, x=WIDTH - shape.x - shape.w, turn=turn)
 
@@ -111,7 +111,7 @@ def background(layout: Layout) -> str:
 
 
 def decor(layout: Layout) -> list[Shape]:
-    """What adorns a layout, from the back to the front."""
+    """Return the decoration of a layout, from the back to the front."""
     match layout:
         case "title":
             return tiles(TITLE_TILES, WIDTH - 3 * TILE)

@@ -34,7 +34,7 @@ Step = list[Delta | Exception | float]
 
 
 class Model:
-    """A model that plays one list of deltas a call; an exception is raised, a number is slept."""
+    """A model that plays one list of deltas per call; an exception is raised, a number is slept."""
 
     def __init__(self, *steps: Step) -> None:
         self.steps = list(steps)
@@ -57,11 +57,11 @@ class Model:
             self.closed += 1
 
     async def close(self) -> None:
-        """Nothing is kept."""
+        """Do nothing."""
 
 
 class Events(list[MessageDict]):
-    """What the turn emitted."""
+    """The messages that the turn emitted."""
 
     def __call__(self, message: Message) -> None:
         self.append(to_dict(message))
@@ -71,14 +71,14 @@ class Events(list[MessageDict]):
 
 
 def turn(model: Any, events: Events, **more: Any) -> Turn:
-    """A turn on ``model``."""
+    """Return a turn on ``model``."""
     context = ToolContext(1, 2, 3, "", "Europe/Berlin", events)
     messages = [{"role": "user", "content": "hi"}]
     return Turn(messages=messages, provider=model, emit=events, context=context, **more)
 
 
 def call(name: str, arguments: str = "{}", *, index: int = 0, id: str = "") -> list[Delta]:  # noqa: A002 - OpenAI's name
-    """The deltas of one tool call, in pieces."""
+    """Return the deltas of one tool call, in pieces."""
     middle = len(arguments) // 2
     return [
         ToolCallDelta(index=index, id=id, name=name),
@@ -92,7 +92,7 @@ DONE: Step = [TextDelta("done"), Finish("stop")]
 
 @pytest.fixture
 def events() -> Events:
-    """Nothing yet."""
+    """Return an empty log of messages."""
     return Events()
 
 
@@ -154,7 +154,7 @@ async def test_errors_of_a_call_are_returned_to_the_model(
 
 
 async def test_several_calls_of_one_step_and_repeated_ids_stay_apart(events: Events) -> None:
-    """Some servers send no id, or the same one every time; a job is unique a call."""
+    """Some servers send no id, or the same one every time; a job is unique per call."""
     model = Model(
         [*call("current_time", id="c"), *call("nope", index=1, id="c"), Finish("tool_calls")],
         [*call("current_time"), *call("nope", index=1), Finish("tool_calls")],
@@ -235,7 +235,7 @@ async def test_an_empty_answer_is_requested_again_once(events: Events) -> None:
 async def test_an_answer_that_stays_empty_is_a_failure_with_its_words(
     steps: list[Step], code: str, events: Events
 ) -> None:
-    """A person never gets nothing, and nothing never counts as an answer."""
+    """The user always gets an answer or an error, and an empty text never counts as an answer."""
     it = turn(Model(*(list(step) for step in steps)), events)
     with pytest.raises(ProviderError) as failure:
         await it.run()
@@ -253,7 +253,7 @@ async def test_an_answer_may_be_empty_where_its_client_set_the_end(
 
 
 def endless(kind: str) -> Step:
-    """A model that does not stop: 50 pieces of 64 KB."""
+    """Stream without end: 50 pieces of 64 KB."""
     piece = "x" * 65_536
     made: dict[str, Delta] = {
         "text": TextDelta(piece),
@@ -269,7 +269,7 @@ def endless(kind: str) -> Step:
 async def test_an_answer_ends_at_its_bound_and_says_so(
     kind: str, events: Events, settings: Settings
 ) -> None:
-    """Whatever it consists of: text, reasoning, the arguments of a call, or calls."""
+    """In any mix of text, reasoning, arguments of a call, and calls."""
     settings.LLM_CONTEXT_TOKENS = 1000
     model = Model([*endless(kind), Finish("stop")])
     it = turn(model, events)
@@ -299,7 +299,7 @@ def test_the_limit_is_four_times_the_allowed_tokens_and_at_most_a_megabyte(
 async def test_a_wait_beyond_the_limit_is_an_immediate_failure(
     events: Events, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A server that asks for an hour is called once, without retries."""
+    """A ``retry_after`` of an hour is not waited for: one call, no retries."""
     slept: list[float] = []
 
     async def sleep(seconds: float) -> None:
@@ -406,7 +406,7 @@ async def test_files_of_tools_are_kept_and_progress_is_shown(
             return "Working…"
 
         def infer(self, text: str) -> None:
-            """Never."""
+            """Return None: it is never inferred."""
 
         async def run(self, context: ToolContext, arguments: dict[str, Any]) -> ToolResult:
             assert (context.run_id, context.tool_call_id, context.session_id) == (1, "s", 3)
@@ -432,12 +432,12 @@ def test_the_one_tool_infers_nothing_and_is_quick() -> None:
     assert registry.schema(tool)["function"]["parameters"]["type"] == "object"
 
 
-# What the model is told --------------------------------------------------------------------------
+# Contents of the request ------------------------------------------------------------------
 
 
 @pytest.fixture
 def answer(session: ChatSession) -> Callable[[Run, str], None]:
-    """Write what the assistant answered in a run."""
+    """Return a function that stores an assistant's answer in a run."""
 
     def write(run: Run, text: str) -> None:
         tokens = estimate(text)
@@ -447,7 +447,7 @@ def answer(session: ChatSession) -> Callable[[Run, str], None]:
 
 
 def words(messages: list[dict[str, Any]]) -> list[tuple[str, Any]]:
-    """Role and content without the system prompt."""
+    """Return role and content, without the system prompt."""
     assert messages[0]["role"] == "system"
     return [(each["role"], each["content"]) for each in messages[1:]]
 
@@ -520,7 +520,7 @@ def test_d5_a_clients_own_history_is_sent_unchanged(say: Say, settings: Settings
 def test_a_clients_instructions_follow_the_rules_in_the_one_system_message(
     say: Say, settings: Settings
 ) -> None:
-    """[RO3] Some servers take only one, and only as the first."""
+    """[RO3] Some servers take only one, and only as the first message."""
     settings.LLM_SYSTEM_PROMPT = "Rules."
     own = [
         {"role": "system", "content": "Be brief."},

@@ -42,7 +42,7 @@ Frames = list[pubsub.Frame]
 
 @pytest.fixture
 def frames(monkeypatch: pytest.MonkeyPatch) -> Frames:
-    """What was published."""
+    """Return the published frames, in order."""
     published: Frames = []
     monkeypatch.setattr(pubsub, "publish_events", published.extend)
     return published
@@ -50,17 +50,17 @@ def frames(monkeypatch: pytest.MonkeyPatch) -> Frames:
 
 @pytest.fixture
 def log(say: Say) -> Log:
-    """The log of a claimed run."""
+    """Return the log of a claimed run."""
     return events.log_of(run=claimed(say("1")), seq=0)
 
 
 def run_of(log: Log) -> Run:
-    """The run of ``log``."""
+    """Return the run of ``log``."""
     return Run.objects.select_related("session").get(id=log.run_id)
 
 
 def said(run: Run) -> str:
-    """The text that the log of ``run`` adds up to."""
+    """Return the text that the log of ``run`` adds up to."""
     texts = [each for each in fold(event for _, event in logged(run)) if each["type"] == "text"]
     return "".join(str(each["props"]["content"]) for each in texts)
 
@@ -88,7 +88,7 @@ def test_the_first_event_does_not_wait_for_a_frame(log: Log, settings: Settings)
 
 
 def count_batches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many runs each commit from now on writes for."""
+    """Return a list to which each later commit adds its number of runs."""
     batches: list[int] = []
     write = events.write_batch
 
@@ -100,7 +100,7 @@ def count_batches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return batches
 
 
-def test_events_of_all_runs_are_committed_together(
+def test_events_of_all_runs_are_committed_in_one_batch(
     say: Say, log: Log, frames: Frames, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.EVENT_FRAME_MILLISECONDS = 200
@@ -160,7 +160,7 @@ def test_nothing_follows_the_end(log: Log) -> None:
     assert [events.ends(event) for _, event in logged(run)] == [True]
 
 
-def test_what_one_run_cannot_store_costs_no_other_run(
+def test_a_run_that_cannot_be_stored_costs_no_other_run(
     say: Say, log: Log, account: Any, user: Any, settings: Settings
 ) -> None:
     other_session = inbox.open_session(user=user, account=account, chat="43")
@@ -195,7 +195,7 @@ def test_an_end_that_fails_leaves_the_run_to_the_next_attempt(log: Log) -> None:
 def test_given_up_events_never_leave_a_gap(
     log: Log, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A batch that was lost is not followed by the end of the run: the next attempt says it all."""
+    """A lost batch is not followed by the end of the run: the next attempt sends it all."""
     settings.RUN_LEASE_SECONDS = 0
     write = events.write_batch
 
@@ -213,7 +213,7 @@ def test_given_up_events_never_leave_a_gap(
 
 @contextmanager
 def locked_database() -> Iterator[None]:
-    """Somebody else holds the database's lock."""
+    """Hold the database's lock in another connection."""
     values = connection.settings_dict
     if connection.vendor == "sqlite":
         other = sqlite3.connect(values["NAME"], isolation_level=None)
@@ -270,10 +270,10 @@ def test_an_end_that_is_on_its_way_cannot_be_cancelled(log: Log, say: Say) -> No
     end(later, run_of(later))
 
 
-def test_what_is_gathered_is_committed_when_all_have_spoken(
+def test_gathered_events_are_committed_at_the_flush(
     account: ChannelAccount, log: Log, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A flush ends the frame; nobody wakes the writer before it."""
+    """A flush ends the frame; the writer is not woken before it."""
     settings.EVENT_FRAME_MILLISECONDS = 60_000
     log.append(progress("first, at once"))
     wait_for_events(run_of(log), 1)
@@ -292,7 +292,7 @@ def test_what_is_gathered_is_committed_when_all_have_spoken(
     assert batches == [2]
 
 
-def test_what_is_told_goes_out_with_the_next_words_and_before_them(
+def test_told_frames_are_published_with_the_next_events_and_before_them(
     log: Log, frames: Frames, settings: Settings
 ) -> None:
     settings.EVENT_FRAME_MILLISECONDS = 60_000
@@ -304,7 +304,7 @@ def test_what_is_told_goes_out_with_the_next_words_and_before_them(
     assert frames[0] is told
 
 
-def test_what_is_told_waits_a_frame_at_most(frames: Frames, settings: Settings) -> None:
+def test_told_frames_wait_a_frame_at_most(frames: Frames, settings: Settings) -> None:
     settings.EVENT_FRAME_MILLISECONDS = 50
     events.writer().tell([{"keys": [], "kind": "events", "run": "x"}])
     wait_until(lambda: len(frames) == 1, seconds=20)
@@ -322,7 +322,7 @@ def test_a_hub_that_fails_in_its_own_way_does_not_kill_the_writer(
     assert len(logged(run_of(log))) == 2
 
 
-def test_a_writer_that_stops_writes_what_waits(log: Log, settings: Settings) -> None:
+def test_a_writer_that_stops_writes_its_pending_events(log: Log, settings: Settings) -> None:
     settings.EVENT_FRAME_MILLISECONDS = 60_000
     log.append(progress("a"))
     wait_for_events(run_of(log), 1)
@@ -332,7 +332,7 @@ def test_a_writer_that_stops_writes_what_waits(log: Log, settings: Settings) -> 
     events.close_writer()
 
 
-def test_the_log_of_a_run_that_nobody_holds_can_be_ended(log: Log, frames: Frames) -> None:
+def test_the_log_of_a_run_without_a_worker_can_be_ended(log: Log, frames: Frames) -> None:
     run = run_of(log)
     with transactions.atomic_write():
         assert events.append_unheld(run=run, seq=0, messages=[progress("a"), progress("b")]) == 2
@@ -462,7 +462,7 @@ async def test_a_log_longer_than_a_page_is_followed_to_its_end(
 async def test_d2_a_heartbeat_comes_when_nothing_else_does(
     log: Log, listening: Callable[[int], Any]
 ) -> None:
-    follower = events.follow(run_id=log.run_id, public_id=log.public_id, seq=0, beat=0.05)
+    follower = events.follow(run_id=log.run_id, public_id=log.public_id, seq=0, idle_seconds=0.05)
     async with aclosing(follower), asyncio.timeout(60):
         assert await anext(follower) is None
         log.append(progress("a"))
@@ -507,7 +507,7 @@ def test_the_last_words_of_a_run_are_committed_with_its_end(
 def test_a_frame_is_one_transaction_also_without_an_end(
     log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between the look at the fence and the events nobody takes the run over."""
+    """No other worker takes the run over between the check of the fence and the INSERT."""
     fenced: list[bool] = []
     fetched = driver.fetch
 

@@ -32,13 +32,13 @@ HOUR = timedelta(hours=1)
 
 @pytest.fixture
 def pair(say: Say, account: ChannelAccount, user: User, woken: Woken) -> tuple[Run, Run]:
-    """Two queued runs of two sessions."""
+    """Return two queued runs of two sessions."""
     other = inbox.open_session(user=user, account=account, chat="43")
     return say("1"), say("2", into=other)
 
 
 def claimed(run: Run, worker: str = "w1") -> Run:
-    """``run`` in the hands of ``worker``."""
+    """Return ``run``, claimed by ``worker``."""
     found = runs.claim(run_ids=[run.id], worker=worker).get(run.id)
     assert found is not None
     return found
@@ -58,7 +58,7 @@ def test_rc8_a_claim_takes_one_run_for_the_time_of_a_lease(pair: tuple[Run, Run]
 
 
 def test_rc8_a_second_attempt_keeps_the_moment_of_the_first(pair: tuple[Run, Run]) -> None:
-    """A run's time counts from when it was begun."""
+    """A run's time counts from its first attempt."""
     run, _ = pair
     began = claimed(run).started_at
     expire(run)
@@ -84,8 +84,8 @@ def test_rc8_a_lease_is_renewed_by_its_worker_only(pair: tuple[Run, Run]) -> Non
     assert runs.recover() == [second.id]
 
 
-def test_rc8_a_run_that_ended_is_kept_by_nobody(pair: tuple[Run, Run]) -> None:
-    """[RC8] Its worker, which heard of the end too late, gives it no lease."""
+def test_rc8_a_run_that_ended_is_kept_by_no_worker(pair: tuple[Run, Run]) -> None:
+    """[RC8] Its worker, which heard of the end too late, renews no lease."""
     run = claimed(pair[0])
     with transactions.atomic_write():
         runs.settle(run=run, outcome=OK, last_seq=1)
@@ -93,8 +93,8 @@ def test_rc8_a_run_that_ended_is_kept_by_nobody(pair: tuple[Run, Run]) -> None:
     assert now_of(run).lease_until is None
 
 
-def test_rc8_who_holds_an_older_attempt_is_told_of_no_cancellation(pair: tuple[Run, Run]) -> None:
-    """[C9] The run is lost to them; stopping it is the new holder's."""
+def test_rc8_a_holder_of_an_older_attempt_is_told_of_no_cancellation(pair: tuple[Run, Run]) -> None:
+    """[C9] They have lost the run; the new holder stops it."""
     first, second = claimed(pair[0]), claimed(pair[1])
     runs.request_cancel(run=first)
     assert runs.keep(held={first.id: 0, second.id: 1}, worker="w1") == ({first.id}, set())
@@ -103,7 +103,7 @@ def test_rc8_who_holds_an_older_attempt_is_told_of_no_cancellation(pair: tuple[R
 def test_c9_of_the_runs_that_are_held_those_that_were_asked_to_end_are_told(
     pair: tuple[Run, Run],
 ) -> None:
-    """[C9] By their ids, whatever their attempt is."""
+    """[C9] By their ids, at any attempt."""
     Run.objects.update(attempt=40)
     first, second = claimed(pair[0]), claimed(pair[1])
     runs.request_cancel(run=first)
@@ -125,7 +125,7 @@ def test_a9_the_runs_of_others_go_on_when_a_person_is_revoked(
 def test_rc4_a_hub_and_a_broker_that_are_away_undo_no_end(
     pair: tuple[Run, Run], say: Say, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """[RC4] The sweeper wakes what nobody was told of."""
+    """[RC4] The sweeper wakes the runs whose wake-up was lost."""
 
     def away(*_: object, **__: object) -> None:
         raise RuntimeError("no broker")
@@ -143,7 +143,7 @@ def test_rc4_a_hub_and_a_broker_that_are_away_undo_no_end(
 def test_the_end_of_a_run_is_in_the_transcript_and_wakes_the_next(
     pair: tuple[Run, Run], say: Say, woken: Woken
 ) -> None:
-    """With its form, its files and how much of the window it takes."""
+    """With its format, its files and its tokens."""
     run, following = claimed(pair[0]), say("3")
     woken.clear()
     given = runs.Outcome(
@@ -181,8 +181,8 @@ def test_rc8_settling_ends_one_run(pair: tuple[Run, Run]) -> None:
     assert now_of(second).state == Run.State.QUEUED
 
 
-def test_rc8_the_end_of_a_run_is_the_end_of_what_is_its_own(pair: tuple[Run, Run]) -> None:
-    """Its messages and jobs; those of another run go on, and what had ended stays as it was."""
+def test_rc8_the_end_of_a_run_ends_its_messages_and_jobs(pair: tuple[Run, Run]) -> None:
+    """Its messages and jobs end; those of another run, and jobs that had ended, do not change."""
     first, second = claimed(pair[0]), claimed(pair[1])
     made = [
         Job.objects.create(run=run, tool_call_id=state, tool="t", state=state)
@@ -206,8 +206,7 @@ def test_rc8_the_end_of_a_run_is_the_end_of_what_is_its_own(pair: tuple[Run, Run
 def test_c9_files_that_a_stopped_run_did_not_hand_over_are_taken_back(
     pair: tuple[Run, Run], state: str
 ) -> None:
-    """[C9] Neither what the person sent, nor what another run made; a run that went well keeps
-    all."""
+    """[C9] Neither the person's uploads nor files of another run; a successful run keeps all."""
     first, second = claimed(pair[0]), claimed(pair[1])
 
     def file(name: str, run: Run, **more: Any) -> StoredFile:
@@ -238,7 +237,9 @@ def test_the_sessions_oldest_queued_run_is_woken_and_no_other(
     assert woken == [("wake", following.id)]
 
 
-def test_rc8_what_settles_with_a_run_is_called_once_with_its_outcome(pair: tuple[Run, Run]) -> None:
+def test_rc8_settling_calls_its_callback_once_with_the_outcome(
+    pair: tuple[Run, Run],
+) -> None:
     """Deliveries are made in the transaction of the end."""
     run = claimed(pair[0])
     told: list[tuple[Run, runs.Outcome]] = []
@@ -249,7 +250,7 @@ def test_rc8_what_settles_with_a_run_is_called_once_with_its_outcome(pair: tuple
 
 
 def test_c9_a_queued_run_is_ended_under_its_fence(pair: tuple[Run, Run]) -> None:
-    """[C9] One that a worker took meanwhile is that worker's, and the other run goes on."""
+    """[C9] A run that a worker took meanwhile is left to it, and the other run is untouched."""
     first, second = pair
     told: list[tuple[Run, runs.Outcome]] = []
     stopped = runs.Outcome(state=Run.State.CANCELLED, error="Stopped.")
@@ -281,7 +282,7 @@ def test_c9_a_queued_run_is_ended_under_its_fence(pair: tuple[Run, Run]) -> None
 def test_c9_only_a_queued_run_that_was_asked_to_end_is_offered_for_it(
     pair: tuple[Run, Run],
 ) -> None:
-    """[C9] With what its end needs: session, person and account, in the one query."""
+    """[C9] With its session, person and account, in one query."""
     first, second = pair
     runs.request_cancel(run=first)
     assert runs.cancelled_while_queued(second.id) is None
@@ -296,7 +297,7 @@ def test_c9_only_a_queued_run_that_was_asked_to_end_is_offered_for_it(
 def test_c9_asking_one_run_to_end_asks_no_other_and_keeps_the_first_moment(
     pair: tuple[Run, Run], woken: Woken, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """[C9] Whoever asks later does not move the clock; a run that is over is not asked."""
+    """[C9] A later request does not change the time; a finished run is not asked."""
     frames: list[pubsub.Frame] = []
     monkeypatch.setattr(pubsub, "publish", frames.extend)
     first, second = claimed(pair[0]), pair[1]
@@ -316,10 +317,10 @@ def test_c9_asking_one_run_to_end_asks_no_other_and_keeps_the_first_moment(
     assert (woken, frames) == ([], [])
 
 
-def test_rc8_recovering_takes_a_run_only_from_whom_let_its_lease_end(
+def test_rc8_recovering_takes_a_run_only_after_its_lease_ended(
     pair: tuple[Run, Run],
 ) -> None:
-    """[RC8] It is free again as if nobody had had it; who keeps the lease keeps the run."""
+    """[RC8] It is queued as at first; a holder that renews its lease keeps the run."""
     first, second = claimed(pair[0]), claimed(pair[1])
     expire(first)
     assert runs.recover() == [first.id]
@@ -329,7 +330,7 @@ def test_rc8_recovering_takes_a_run_only_from_whom_let_its_lease_end(
 
 
 def test_rc8_a_run_that_ended_is_not_recovered(pair: tuple[Run, Run]) -> None:
-    """[RC8] Whatever its row still says of a lease."""
+    """[RC8] Whatever lease its row still has."""
     run = claimed(pair[0])
     with transactions.atomic_write():
         runs.settle(run=run, outcome=OK, last_seq=1)
@@ -338,10 +339,10 @@ def test_rc8_a_run_that_ended_is_not_recovered(pair: tuple[Run, Run]) -> None:
     assert now_of(run).state == Run.State.SUCCEEDED
 
 
-def test_rc8_a_clean_stop_gives_back_what_is_held_and_no_more(
+def test_rc8_a_clean_stop_gives_back_the_held_runs_and_no_more(
     pair: tuple[Run, Run], woken: Woken
 ) -> None:
-    """[RC8] Free at once; the runs of others and those that ended stay as they are."""
+    """[RC8] Free at once; runs of other workers and finished runs do not change."""
     first, second = claimed(pair[0]), claimed(pair[1])
     woken.clear()
     runs.release(held={first.id: 1})
@@ -358,10 +359,10 @@ def test_rc8_a_clean_stop_gives_back_what_is_held_and_no_more(
     assert now_of(first).worker == "w2"
 
 
-def test_what_nobody_holds_is_written_and_told_for_every_run(
+def test_unheld_logs_are_written_and_told_for_every_run(
     pair: tuple[Run, Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Runs that are claimed together begin their logs together."""
+    """Runs that are claimed in one batch start their logs in one batch."""
     frames: list[pubsub.Frame] = []
     monkeypatch.setattr(pubsub, "publish_events", frames.extend)
     events.append_all_unheld([(run, 0, [progress(f"hello {run.id}")]) for run in pair])

@@ -1,4 +1,4 @@
-"""[C2] [C3] The inbox: stored once, joined in time, flushed with a route of its own."""
+"""[C2] [C3] The inbox: stored once, batched in time, flushed with a route of its own."""
 
 from datetime import timedelta
 from typing import Any
@@ -19,7 +19,7 @@ State = InboundMessage.State
 
 
 def after(milliseconds: int) -> Any:
-    """The moment so long after NOW."""
+    """Return the time so long after NOW."""
     return NOW + timedelta(milliseconds=milliseconds)
 
 
@@ -41,7 +41,7 @@ class Clock:
         self.note(at)
 
     def fire(self, until: int | None) -> None:
-        """Let every timer go off that is due before ``until``."""
+        """Fire every timer that is due before ``until``."""
         while True:
             row = ChatSession.objects.filter(flush_at__isnull=False).order_by("flush_at").first()
             if row is None or row.flush_at is None:

@@ -1,4 +1,4 @@
-"""A job's fence: one holder, one end, nobody else's row; found by mutants ([L2] [C9])."""
+"""A job's fence: one holder, one end, no other row; found by mutants ([L2] [C9])."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -23,7 +23,7 @@ HOUR = timedelta(hours=1)
 
 @pytest.fixture
 def woken(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int, str]]:
-    """The wake-ups that were sent, with their queues."""
+    """Return the wake-ups that were sent, with their queues."""
     sent: list[tuple[str, int, str]] = []
 
     def send(task: str, row_id: int, *, queue_name: str = "runs") -> None:
@@ -35,7 +35,7 @@ def woken(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int, str]]:
 
 @pytest.fixture
 def frames(monkeypatch: pytest.MonkeyPatch) -> list[pubsub.Frame]:
-    """What was published."""
+    """Return the published frames, in order."""
     sent: list[pubsub.Frame] = []
     monkeypatch.setattr(pubsub, "publish", sent.extend)
     return sent
@@ -43,7 +43,7 @@ def frames(monkeypatch: pytest.MonkeyPatch) -> list[pubsub.Frame]:
 
 @pytest.fixture
 def run(say: Say, woken: list[tuple[str, int, str]], frames: list[pubsub.Frame]) -> Run:
-    """A run that a worker holds."""
+    """Return a run that a worker holds."""
     (found,) = runs.claim(run_ids=[say("slides").id], worker="w").values()
     woken.clear()
     return found
@@ -51,7 +51,7 @@ def run(say: Say, woken: list[tuple[str, int, str]], frames: list[pubsub.Frame])
 
 @pytest.fixture
 def begin(run: Run, woken: list[tuple[str, int, str]]) -> Begin:
-    """``begin("a")``: a queued job of the run for the tool call a."""
+    """Return ``begin("a")``: it makes a queued job of the run for the tool call a."""
 
     def make(call: str) -> Job:
         made = jobs.begin(run_id=run.id, call_id=call, tool="t", parameters={})
@@ -62,14 +62,14 @@ def begin(run: Run, woken: list[tuple[str, int, str]]) -> Begin:
 
 
 def claimed(job: Job) -> Job:
-    """``job`` in somebody's hands."""
+    """Return ``job``, claimed by a worker."""
     found = jobs.claim(job_id=job.id)
     assert found is not None
     return found
 
 
 def lost(job: Job) -> Job:
-    """``job`` as a holder has it whose lease ran out and whose work another one took."""
+    """Return ``job`` as seen by a holder that lost its lease and job to another one."""
     old = claimed(job)
     expire(old)
     jobs.recover()
@@ -80,7 +80,7 @@ def lost(job: Job) -> Job:
 def test_l2_a_tool_call_begins_one_job_and_wakes_its_worker_once(
     run: Run, woken: list[tuple[str, int, str]]
 ) -> None:
-    """[L2] Whatever an agent calls it: a long name is kept by its digest, and stays itself."""
+    """[L2] For any id of a call: a long id is stored as its digest."""
     ask = partial(jobs.begin, run_id=run.id, tool="t", parameters={})
     made = [ask(call_id=call) for call in ("b", "a", "x" * 100, "x" * 101, "x" * 102)]
     assert woken == [("core.long.work", each, "long") for each in made]
@@ -95,7 +95,7 @@ def test_l2_a_tool_call_begins_one_job_and_wakes_its_worker_once(
 
 
 def test_l2_the_jobs_that_a_run_began_are_found_in_their_order(begin: Begin, say: Say) -> None:
-    """[L2] Those that were cancelled are not waited for; those of other runs are not ours."""
+    """[L2] Cancelled jobs are not waited for; those of other runs are left out."""
     later, sooner, stopped = begin("b"), begin("a"), begin("c")
     Job.objects.filter(id=stopped.id).update(state=Run.State.CANCELLED)
     other = say("another")
@@ -103,10 +103,10 @@ def test_l2_the_jobs_that_a_run_began_are_found_in_their_order(begin: Begin, say
     assert jobs.begun(run_id=later.run_id) == [later, sooner]
 
 
-def test_l2_a_hub_that_is_away_does_not_undo_what_was_done(
+def test_l2_a_hub_that_is_away_does_not_undo_a_change(
     begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """[RC4] Who waits for a job looks once a second anyway."""
+    """[RC4] A follower reads the job once a second anyway."""
 
     def away(_: object) -> None:
         raise RuntimeError("no broker")
@@ -120,7 +120,7 @@ def test_l2_a_hub_that_is_away_does_not_undo_what_was_done(
 
 
 def test_l2_a_claim_takes_one_job_for_the_time_of_a_lease(begin: Begin) -> None:
-    """[L2] With what the work needs, in the one query."""
+    """[L2] With everything that the work needs, in one query."""
     first, second = begin("a"), begin("b")
     expire(first)
     found = claimed(first)
@@ -134,7 +134,7 @@ def test_l2_a_claim_takes_one_job_for_the_time_of_a_lease(begin: Begin) -> None:
 
 
 def test_l2_a_job_is_given_up_after_its_fifth_death(begin: Begin) -> None:
-    """[L2] Not before, and with words for the user."""
+    """[L2] Not before, and with an error text for the user."""
     job = begin("a")
     Job.objects.update(attempt=4)
     assert claimed(job).attempt == 5
@@ -144,7 +144,7 @@ def test_l2_a_job_is_given_up_after_its_fifth_death(begin: Begin) -> None:
 
 
 def test_l2_a_lease_is_renewed_by_its_holder_only(begin: Begin) -> None:
-    """[L2] Whoever lost the job hears so, and renews nothing."""
+    """[L2] A holder that lost the job gets False, and renews nothing."""
     first, second = claimed(begin("a")), claimed(begin("b"))
     expire(first)
     expire(second)
@@ -162,7 +162,7 @@ def test_l2_a_lease_is_renewed_by_its_holder_only(begin: Begin) -> None:
 
 
 def test_c9_a_job_is_not_ours_any_more_when_its_run_was_asked_to_end(begin: Begin) -> None:
-    """[C9] The lease still is: what was begun is ended by its holder."""
+    """[C9] Its lease still is: the holder ends its own work."""
     job = claimed(begin("a"))
     assert jobs.is_ours(job=job)
     runs.request_cancel(run=job.run)
@@ -203,14 +203,14 @@ def test_l2_progress_is_told_by_the_holder_only(begin: Begin, frames: list[pubsu
 
 
 def made(name: str) -> storage.Made:
-    """A file that a job finished."""
+    """Return a file that a job finished."""
     path = storage.new_path()
     path.write_bytes(b"PK")
     return storage.Made(path=path, name=name, mime="application/zip")
 
 
 def test_l2_one_holder_finishes_with_its_files(begin: Begin, frames: list[pubsub.Frame]) -> None:
-    """[L2] One artifact however often the worker dies; the late one leaves no row."""
+    """[L2] One artifact however often the worker dies; a late holder leaves no row."""
     job, other = claimed(begin("a")), claimed(begin("b"))
     frames.clear()
     jobs.finish(job=job, result={"words": "done"}, made=[made("a.zip")])
@@ -235,7 +235,7 @@ def test_l2_one_holder_finishes_with_its_files(begin: Begin, frames: list[pubsub
 
 
 def test_l2_one_holder_fails_with_words(begin: Begin, frames: list[pubsub.Frame]) -> None:
-    """[L2] The late one changes nothing; nor does a failure after the success."""
+    """[L2] A late holder changes nothing; nor does a failure after the success."""
     job, other = claimed(begin("a")), claimed(begin("b"))
     frames.clear()
     jobs.fail(job=job, error="no\nsource " + "x" * 600)
@@ -253,7 +253,7 @@ def test_l2_one_holder_fails_with_words(begin: Begin, frames: list[pubsub.Frame]
 def test_l2_a_job_whose_process_died_is_free_at_once(
     begin: Begin, woken: list[tuple[str, int, str]]
 ) -> None:
-    """[L2] Woken in its own queue; a holder that is late frees nothing."""
+    """[L2] Woken in its own queue; a late holder frees nothing."""
     job, other = claimed(begin("a")), claimed(begin("b"))
     woken.clear()
     jobs.release(job=job)
@@ -269,10 +269,10 @@ def test_l2_a_job_whose_process_died_is_free_at_once(
     assert now_of(job).state == Run.State.RUNNING
 
 
-def test_l2_recovering_frees_what_is_overdue_and_wakes_what_waits(
+def test_l2_recovering_frees_overdue_jobs_and_wakes_waiting_ones(
     begin: Begin, woken: list[tuple[str, int, str]]
 ) -> None:
-    """[L2] Each once in a while; what is kept, waits its time or is over is left alone."""
+    """[L2] Once per interval; jobs with a lease, not due yet or over are left alone."""
     overdue, kept, waiting, unwoken = (begin(call) for call in "abcd")
     claimed(overdue)
     claimed(kept)
@@ -293,7 +293,7 @@ def test_l2_recovering_frees_what_is_overdue_and_wakes_what_waits(
 
 
 def test_l2_one_job_may_be_recovered_alone(begin: Begin, woken: list[tuple[str, int, str]]) -> None:
-    """[L2] By whoever waits for it and sees that it is late."""
+    """[L2] By a follower that finds it late."""
     overdue, other = claimed(begin("a")), claimed(begin("b"))
     queued = begin("c")
     assert [seen.is_late for each in (overdue, queued) if (seen := jobs.view(each.id))] == [
@@ -316,7 +316,7 @@ def test_l2_one_job_may_be_recovered_alone(begin: Begin, woken: list[tuple[str, 
 def test_l2_a_new_worker_has_all_that_waits_woken(
     begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """[L2] Whenever it was woken last; in the thread of the caller, for that one may fork."""
+    """[L2] Whenever it was woken last; in the caller's thread, which may fork."""
     sent: list[Any] = []
     room = 5
 
@@ -335,7 +335,7 @@ def test_l2_a_new_worker_has_all_that_waits_woken(
 
 
 def test_l2_a_sweep_wakes_a_hundred_at_most_in_their_order(begin: Begin) -> None:
-    """[L2] The rest comes with the next one."""
+    """[L2] The rest follows with the next sweep."""
     run = begin("first").run
     Job.objects.bulk_create(
         Job(run=run, tool_call_id=f"n{number}", tool="t") for number in range(101)

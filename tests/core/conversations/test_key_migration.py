@@ -18,7 +18,7 @@ scope_keys: Any = import_module("core.migrations.0010_keys_of_clients").scope_ke
 
 
 def upgrade() -> None:
-    """What the migration does to the rows."""
+    """Run the migration on the rows."""
     scope_keys(apps, SimpleNamespace(connection=connection))
 
 
@@ -50,7 +50,7 @@ def test_keys_of_bridges_senders_are_those_that_a_repeated_request_has(
 
 
 def test_all_others_stay_as_they_are() -> None:
-    """Platforms' updates, people's own keys, old rows; of two of one key the later is known."""
+    """Platforms' updates, users' own keys, old rows; of two with one key the later is found."""
     account = ChannelAccount.objects.create(channel="bridge", name="a")
     now = timezone.now()
 

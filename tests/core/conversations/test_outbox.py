@@ -1,4 +1,4 @@
-"""The outbox: in order, retried with patience, never twice without saying so."""
+"""The outbox: ordered, retried for a day, never sent twice unnoticed."""
 
 from datetime import timedelta
 from typing import Any
@@ -19,7 +19,7 @@ Woken = list[tuple[str, int]]
 
 @pytest.fixture
 def put(account: ChannelAccount, woken: Woken) -> Any:
-    """``put("key")`` adds a block; the conversation is ``c`` unless told."""
+    """Return ``put("key")``: it adds a block; the conversation is ``c`` by default."""
 
     def make(key: str, conversation: str = "c") -> Delivery:
         with atomic_write():
@@ -35,14 +35,14 @@ def put(account: ChannelAccount, woken: Woken) -> Any:
 
 
 def claimed(delivery: Delivery) -> Delivery:
-    """``delivery`` in our hands."""
+    """Return ``delivery``, claimed by this process."""
     found = outbox.claim(delivery_id=delivery.id)
     assert found is not None
     return found
 
 
 def fails(delivery: Delivery, **how: Any) -> Delivery:
-    """``delivery`` after a failure."""
+    """Return ``delivery`` after a failure."""
     outbox.failed(
         delivery=delivery, **{"error": "no", "permanent": False, "retry_after": None, **how}
     )
@@ -51,12 +51,12 @@ def fails(delivery: Delivery, **how: Any) -> Delivery:
 
 
 def due_now(delivery: Delivery) -> None:
-    """Let the waiting time of ``delivery`` pass."""
+    """Make the waiting time of ``delivery`` end now."""
     Delivery.objects.filter(id=delivery.id).update(retry_at=Now() - timedelta(seconds=1))
 
 
 def wait_seconds(delivery: Delivery) -> float:
-    """How long ``delivery`` still waits."""
+    """Return how long ``delivery`` still waits, in seconds."""
     assert delivery.retry_at
     from core.database import transactions
 
@@ -89,12 +89,12 @@ def test_blocks_of_a_conversation_leave_in_order_others_do_not_wait(put: Any, wo
 
 
 def age(delivery: Delivery, *, hours: float) -> None:
-    """Let ``delivery`` be this old."""
+    """Set the age of ``delivery``."""
     Delivery.objects.filter(id=delivery.id).update(created_at=Now() - timedelta(hours=hours))
 
 
 def test_one_that_fails_waits_longer_each_time_and_is_given_up_after_a_day(put: Any) -> None:
-    """By its age, however often it was tried."""
+    """By its age, at any number of tries."""
     row, waits = put("1"), []
     for _ in range(12):
         fails(claimed(row))
@@ -123,7 +123,7 @@ def test_a_claim_is_no_try(put: Any) -> None:
     assert wait_seconds(fails(claimed(row))) < 2
 
 
-def test_what_is_sent_again_by_hand_has_a_day_of_its_own(put: Any) -> None:
+def test_a_delivery_sent_again_by_hand_has_a_day_of_its_own(put: Any) -> None:
     row = put("1")
     age(row, hours=50)
     assert fails(claimed(row)).state == State.DEAD
@@ -144,7 +144,7 @@ def test_a_permanent_failure_is_dead_at_once_and_lets_the_next_one_go(put: Any) 
 
 
 def in_doubt(delivery: Delivery, **how: Any) -> Delivery:
-    """``delivery`` after a try whose outcome is not known."""
+    """Return ``delivery`` after a try with an unknown outcome."""
     outbox.unsure(delivery=delivery, **{"error": "no", "repeatable": False, **how})
     due_now(delivery)
     delivery.refresh_from_db()
@@ -187,8 +187,8 @@ def test_a_message_that_was_found_is_known_before_it_is_recorded_as_sent(put: An
     assert uncertain_deliveries.last_known(delivery=other, shares=lambda _: True) == 0
 
 
-def test_what_was_known_is_what_was_known_at_the_claim(put: Any) -> None:
-    """However long the delivery waited before: what was sent meanwhile is not in question."""
+def test_the_last_known_message_id_is_that_at_the_claim(put: Any) -> None:
+    """However long the delivery waited before: messages sent meanwhile are not candidates."""
     waiting = put("1", "c")
     age(waiting, hours=3)
     outbox.sent(delivery=claimed(put("2", "d")), external_message_id="8")
@@ -196,7 +196,7 @@ def test_what_was_known_is_what_was_known_at_the_claim(put: Any) -> None:
     assert uncertain_deliveries.last_known(delivery=found, shares=lambda _: True) == 8
 
 
-def test_what_may_be_repeated_is_tried_for_a_day(put: Any) -> None:
+def test_a_repeatable_delivery_is_tried_for_a_day(put: Any) -> None:
     row = put("1")
     for _ in range(15):
         row = in_doubt(claimed(row), repeatable=True)
@@ -223,7 +223,7 @@ def test_while_one_is_in_doubt_nothing_else_begins_in_its_chat(put: Any) -> None
     claimed(other)
 
 
-def test_a_search_waits_for_what_is_being_sent_in_its_chat(put: Any) -> None:
+def test_a_search_waits_for_a_message_being_sent_in_its_chat(put: Any) -> None:
     first, other = put("1", "c"), put("2", "d")
     leaving, sending = claimed(first), claimed(other)
     in_doubt(leaving, after_id=7)
@@ -255,7 +255,7 @@ def test_nothing_leaves_an_account_that_is_held_or_disabled(
     assert outbox.claim(delivery_id=behind.id) is None
 
 
-def test_the_first_success_makes_what_waits_due(
+def test_the_first_success_makes_waiting_deliveries_due(
     put: Any, account: ChannelAccount, woken: Woken
 ) -> None:
     first, other = put("1", "c"), put("2", "d")
@@ -267,7 +267,7 @@ def test_the_first_success_makes_what_waits_due(
     claimed(first)
 
 
-def test_what_a_dead_worker_was_sending_is_found_when_its_lease_ran_out(put: Any) -> None:
+def test_the_delivery_of_a_dead_worker_is_found_when_its_lease_ran_out(put: Any) -> None:
     row = claimed(put("1"))
     assert outbox.lost() == []
     Delivery.objects.update(lease_until=Now() - timedelta(seconds=1))
@@ -320,7 +320,9 @@ def test_d8_the_oldest_waiting_delivery_is_known(put: Any) -> None:
     assert outbox.oldest_pending_seconds() == 0
 
 
-def test_what_was_changed_while_it_left_goes_out_again_as_an_edit(put: Any, woken: Woken) -> None:
+def test_a_delivery_changed_while_being_sent_is_sent_again_as_an_edit(
+    put: Any, woken: Woken
+) -> None:
     leaving = claimed(put("a"))
     outbox.change(delivery=Delivery.objects.get(id=leaving.id), payload={"text": "b"})
     woken.clear()

@@ -1,4 +1,4 @@
-"""Runs: one at a time a session, fenced, recovered, cancelled, ended exactly once."""
+"""Runs: one at a time per session, fenced, recovered, cancelled, ended exactly once."""
 
 from datetime import timedelta
 
@@ -40,14 +40,14 @@ def end(log: Log, run: Run, outcome: runs.Outcome = OK) -> None:
 
 
 def claimed(run: Run, worker: str = "w1") -> Run:
-    """``run`` in the hands of ``worker``."""
+    """Return ``run``, claimed by ``worker``."""
     found = runs.claim(run_ids=[run.id], worker=worker).get(run.id)
     assert found is not None
     return found
 
 
 def expire(run: Run) -> None:
-    """Let the lease of ``run`` run out."""
+    """Make the lease of ``run`` end now."""
     Run.objects.filter(id=run.id).update(lease_until=Now() - timedelta(seconds=1))
 
 
@@ -262,7 +262,7 @@ def test_the_next_run_is_woken_after_the_commit_also_when_it_came_meanwhile(
 
 
 def logged(run: Run) -> list[tuple[int, MessageDict]]:
-    """The log of ``run``."""
+    """Return the log of ``run``."""
     return events.after(run_id=run.id, seq=0)
 
 

@@ -1,4 +1,4 @@
-"""Group commit: work of one moment shares a transaction and is done only after it ([D6])."""
+"""Group commit: simultaneous work shares a transaction, and ends only after its commit ([D6])."""
 
 import asyncio
 import fcntl
@@ -79,7 +79,7 @@ def test_work_is_done_in_the_order_in_which_it_was_submitted() -> None:
 
 @on_postgresql
 def test_a_batch_that_waits_for_a_row_lock_is_run_one_by_one() -> None:
-    """Two batches with the same people in another order would wait for one another."""
+    """Two batches that lock the same people in another order would wait for each other."""
     User.objects.create(username="held")
     User.objects.create(username="free")
     shared: list[str] = []
@@ -178,7 +178,7 @@ def batches_of_requests(*, others: int = 0, reads: int = 0) -> list[tuple[str, i
     """Return kind and size of each batch of a request that reads and then writes.
 
     ``others`` more such requests come while its read runs; ``reads`` reads come with it, each when
-    the one before is done.
+    the one before has ended.
     """
     batches: list[tuple[str, int]] = []
     proceed = threading.Event()
@@ -215,7 +215,7 @@ def batches_of_requests(*, others: int = 0, reads: int = 0) -> list[tuple[str, i
 
 
 def test_requests_of_one_moment_are_all_read_before_they_are_written_in_one_batch() -> None:
-    """The first of ten is read alone, a moment before the others."""
+    """The first of ten is read alone, the others in the next batch."""
     assert batches_of_requests(others=9) == [("read", 1), ("read", 9), ("write", 10)]
 
 
@@ -227,7 +227,7 @@ def test_a_write_waits_for_one_batch_of_reads_at_most() -> None:
 
 
 def test_a_read_is_not_held_up_by_a_transaction_that_waits() -> None:
-    """Nor is a second transaction, where the database has several writers."""
+    """Nor does a second transaction start, where the database has several writers."""
     held_up, proceed = threading.Event(), threading.Event()
 
     def hold_up() -> str:
@@ -293,7 +293,7 @@ def test_a_process_that_writes_again_does_not_overtake_one_that_waits(
         thread = threading.Thread(target=ours)
         thread.start()
         assert waits.wait(BOUND_SECONDS)
-        fcntl.flock(turn, fcntl.LOCK_EX)  # and now has it, though we came meanwhile
+        fcntl.flock(turn, fcntl.LOCK_EX)  # and now has it, though we came before its next try
         fcntl.flock(gate, fcntl.LOCK_UN)
         assert not done.is_set()
         fcntl.flock(turn, fcntl.LOCK_UN)
@@ -306,7 +306,7 @@ def test_a_process_that_writes_again_does_not_overtake_one_that_waits(
 
 @pytest.mark.parametrize("concurrent", [1, 2])
 def test_a_second_batch_starts_beside_a_slow_one_where_it_may(concurrent: int) -> None:
-    """Not at once: what is submitted meanwhile is one batch."""
+    """After a delay: items that are submitted meanwhile are one batch."""
     released = threading.Event()
     batches: list[list[int]] = []
 

@@ -1,4 +1,4 @@
-"""SQLite's log is emptied beside the work, not by whoever commits."""
+"""SQLite's WAL is checkpointed beside the work, not by a thread that commits."""
 
 import shutil
 import sqlite3
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def in_file(folder: Path) -> bool:
-    """Whether the user is in the database file itself."""
+    """Return whether the user is in the database file itself, not only in the WAL."""
     copy = folder / "copy.sqlite3"
     shutil.copyfile(str(connection.settings_dict["NAME"]), copy)
     found = sqlite3.connect(copy)

@@ -1,4 +1,4 @@
-"""Statements on their way to the driver: the same as over Django's cursor, and seen as there."""
+"""Statements sent through the driver: the same result and logging as through Django's cursor."""
 
 import asyncio
 import gc
@@ -25,7 +25,7 @@ on_postgresql = pytest.mark.skipif(
 NAMED = "SELECT username FROM core_user WHERE username LIKE '%%a%%' AND username <> %s"
 
 
-def test_values_and_percent_signs_are_what_django_makes_of_them() -> None:
+def test_values_and_percent_signs_are_the_same_as_through_django() -> None:
     for name in ("ada", "bob", "carla"):
         User.objects.create(username=name)
     with connection.cursor() as cursor:
@@ -57,7 +57,7 @@ def test_errors_are_djangos_and_a_broken_transaction_takes_nothing_more() -> Non
             driver.fetch(this_connection(), NAMED, ["x"])
 
 
-def test_whoever_looks_sees_every_statement() -> None:
+def test_wrappers_and_query_logs_see_every_statement() -> None:
     seen: list[str] = []
 
     def watch(execute: object, sql: str, *rest: object) -> object:
@@ -73,7 +73,7 @@ def test_whoever_looks_sees_every_statement() -> None:
 
 
 def prepared() -> list[str]:
-    """The statements that this connection's server keeps."""
+    """Return the prepared statements of this connection's server."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT statement FROM pg_prepared_statements")
         return [row[0] for row in cursor.fetchall()]
@@ -95,7 +95,7 @@ def test_a_statement_is_prepared_once_a_connection_unless_the_pooler_cannot(
 
 @on_postgresql
 def test_a_connection_that_django_forgets_is_closed() -> None:
-    """As after a request of a view: its thread and its connection are never heard of again."""
+    """As after a request of a view: its thread and its connection are not used again."""
     backends: list[int] = []
 
     def look() -> None:
@@ -141,7 +141,7 @@ def test_a_connection_that_the_server_ended_is_replaced_and_others_are_not_asked
 
 
 @on_postgresql
-def test_an_array_holds_what_it_was_given() -> None:
+def test_an_array_holds_the_given_values() -> None:
     chance = random.Random(20261123)
     signs = ['"', "\\", "{", "}", ",", " ", "\n", "\t", "'", "%", "%s", "NULL", "ß", "👍", "a"]
     texts = ["", "NULL", "null", *("".join(chance.choices(signs, k=9)) for _ in range(500))]

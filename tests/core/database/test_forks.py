@@ -1,4 +1,4 @@
-"""What is forked can go on: nothing that its parent's threads held is held for ever."""
+"""A forked child can continue: it inherits no lock that a thread of its parent held."""
 
 import fcntl
 import os
@@ -21,7 +21,9 @@ WITHIN_SECONDS = 60.0
 
 
 def forked(check: Callable[[], bool]) -> bool:
-    """Whether ``check`` was true in a child; a child that hangs is ended, and false."""
+    """Return whether ``check`` was true in a child; a child that hangs is killed, and counts as
+    false.
+    """
     pid = os.fork()
     if pid == 0:
         signal.alarm(int(WITHIN_SECONDS))
@@ -33,7 +35,7 @@ def forked(check: Callable[[], bool]) -> bool:
 
 
 class Busy:
-    """A thread that is at ``work`` until ``go_on`` is set; ``work`` must call ``stand``."""
+    """A thread that runs ``work`` until ``go_on`` is set; ``work`` must call ``stand``."""
 
     def __init__(self, work: Callable[[], object]) -> None:
         self.arrived, self.go_on = threading.Event(), threading.Event()
@@ -46,7 +48,7 @@ class Busy:
 
 
 def assert_no_fork_while_at(busy: Busy) -> None:
-    """A fork that is asked for meanwhile happens, but only after it."""
+    """Assert that a fork requested meanwhile happens only afterwards."""
     busy.thread.start()
     assert busy.arrived.wait(WITHIN_SECONDS)
     children: list[int] = []
@@ -62,14 +64,14 @@ def assert_no_fork_while_at(busy: Busy) -> None:
     forking = threading.Thread(target=fork)
     forking.start()
     assert comes.wait(WITHIN_SECONDS)
-    time.sleep(0.05)  # so that one that does not wait has happened: without it the test is blind
+    time.sleep(0.05)  # enough for an unguarded fork to happen
     over_in_child.set()
     busy.go_on.set()
     forking.join(WITHIN_SECONDS)
     assert os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]) == 0
 
 
-def test_no_fork_happens_in_what_holds_it_off() -> None:
+def test_no_fork_happens_in_a_block_that_holds_it_off() -> None:
     def work() -> None:
         with forks.held_off():
             busy.stand()
@@ -81,11 +83,11 @@ def test_no_fork_happens_in_what_holds_it_off() -> None:
 def test_no_pool_process_is_forked_while_the_heartbeat_is_written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It would have had the lock of our writers, held by a thread that it has not."""
+    """The child would inherit the writers' lock, held by a thread that it does not have."""
 
     def heard_from(**_: Any) -> None:
         busy.stand()
-        sys.exit()  # it would beat for ever
+        sys.exit()  # it would run for ever
 
     def work() -> None:
         with suppress(SystemExit):
@@ -97,7 +99,7 @@ def test_no_pool_process_is_forked_while_the_heartbeat_is_written(
     assert_no_fork_while_at(busy)
 
 
-def test_no_pool_process_is_forked_while_what_waits_is_woken(
+def test_no_pool_process_is_forked_while_waiting_jobs_are_woken(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     busy = Busy(tasks.wake_waiting)
@@ -105,8 +107,8 @@ def test_no_pool_process_is_forked_while_what_waits_is_woken(
     assert_no_fork_while_at(busy)
 
 
-def test_a_fork_may_write_whoever_wrote_in_its_parent() -> None:
-    """A thread that is not a heartbeat and writes: the child does not wait for it."""
+def test_a_fork_may_write_while_its_parent_writes() -> None:
+    """A thread other than the heartbeat that writes: the child does not wait for it."""
 
     def work() -> None:
         with transactions._write_lock:
@@ -122,7 +124,7 @@ def test_a_fork_may_write_whoever_wrote_in_its_parent() -> None:
 
 
 def test_a_fork_has_a_turn_of_its_own_and_leaves_its_parent_s(tmp_path: Path) -> None:
-    """A lock file that both had open would be given back for both, and kept by who outlives."""
+    """A lock file that both had open would be released for both, and kept by the survivor."""
     path = str(tmp_path / "database.turn")
     fcntl.flock(transactions.lock_file(path), fcntl.LOCK_EX)
     before = transactions.lock_file(path)

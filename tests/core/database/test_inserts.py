@@ -1,4 +1,4 @@
-"""INSERT and UPDATE by id store what the ORM does, on both databases."""
+"""INSERT and UPDATE by id store the same as the ORM, on both databases."""
 
 from datetime import timedelta
 from typing import Any
@@ -15,7 +15,7 @@ NOW = timezone.now()
 
 
 def columns(row: Any) -> dict[str, Any]:
-    """Every column of a row; bytes as such."""
+    """Return every column of a row; bytes as such."""
     found = {each.attname: getattr(row, each.attname) for each in row._meta.concrete_fields}
     return {
         name: bytes(value) if isinstance(value, memoryview) else value
@@ -24,7 +24,7 @@ def columns(row: Any) -> dict[str, Any]:
 
 
 def a_message(account: ChannelAccount, **more: Any) -> InboundMessage:
-    """A message with something in every column."""
+    """Return a message with a value in every column."""
     return InboundMessage(
         account=account,
         sender="7",
@@ -40,7 +40,7 @@ def a_message(account: ChannelAccount, **more: Any) -> InboundMessage:
     )
 
 
-def test_what_is_inserted_reads_as_what_the_orm_stored(
+def test_inserted_rows_read_as_those_that_the_orm_stored(
     account: ChannelAccount, user: User, session: ChatSession
 ) -> None:
     run = Run(session=session, user=user, origin="x", route={"chat": "ü"}, options={"n": [1.5]})
@@ -53,7 +53,7 @@ def test_what_is_inserted_reads_as_what_the_orm_stored(
     assert abs(run.created_at - timezone.now()) < timedelta(hours=1)
 
 
-def test_what_is_known_already_is_not_inserted_twice(account: ChannelAccount) -> None:
+def test_a_known_row_is_not_inserted_twice(account: ChannelAccount) -> None:
     assert write_all(Insert(a_message(account), unless_known=True))
     assert not write_all(Insert(a_message(account), unless_known=True))
     with pytest.raises(IntegrityError), transaction.atomic():

@@ -1,4 +1,4 @@
-"""A worker that froze inside a transaction holds its own row, and nobody else's sweep ([RC8])."""
+"""A worker that froze inside a transaction blocks its own row, and no sweep of others ([RC8])."""
 
 import threading
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ SECONDS = 20
 
 @contextmanager
 def frozen(model: type[Run | Job], row_id: int) -> Iterator[None]:
-    """Somebody is in the middle of changing a row, and stays there."""
+    """Hold a row's lock in an open transaction."""
     holds, may_go = threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -41,19 +41,19 @@ def frozen(model: type[Run | Job], row_id: int) -> Iterator[None]:
 
 
 def in_time() -> None:
-    """From now on a statement that waits for a lock fails, where there are locks of rows."""
+    """Make statements that wait for a lock fail, where the database locks rows."""
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute("SET lock_timeout = '1s'")
 
 
 def is_locked() -> bool:
-    """Whether this database locks rows; SQLite has one writer at a time."""
+    """Return whether this database locks rows; SQLite has one writer at a time."""
     return connection.vendor == "postgresql"
 
 
 def test_rc8_the_sweep_passes_over_a_run_whose_worker_froze(pair: tuple[Run, Run]) -> None:
-    """[RC8] The others are recovered now, that one when it is let go."""
+    """[RC8] The others are recovered now, that one when it is released."""
     for run in pair:
         assert runs.claim(run_ids=[run.id], worker="w")
     Run.objects.update(lease_until=Now() - timedelta(seconds=1))
@@ -64,10 +64,10 @@ def test_rc8_the_sweep_passes_over_a_run_whose_worker_froze(pair: tuple[Run, Run
     assert runs.recover() == [first.id, second.id]
 
 
-def test_rc8_nobody_takes_a_run_while_its_writer_ends_it(pair: tuple[Run, Run]) -> None:
+def test_rc8_no_worker_takes_a_run_while_its_writer_ends_it(pair: tuple[Run, Run]) -> None:
     """[RC8] The writer read the attempt and holds the row until its transaction ends.
 
-    SQLite lets nobody write meanwhile.
+    SQLite allows no other writer meanwhile.
     """
     run = runs.claim(run_ids=[pair[0].id], worker="w").get(pair[0].id)
     assert run is not None
@@ -93,7 +93,7 @@ def test_rc8_nobody_takes_a_run_while_its_writer_ends_it(pair: tuple[Run, Run]) 
 
 @pytest.mark.parametrize("state", [Run.State.RUNNING, Run.State.QUEUED])
 def test_rc8_the_sweep_passes_over_a_job_whose_process_froze(say: Say, state: str) -> None:
-    """[RC8] [L2] Whether it ran, or was being taken."""
+    """[RC8] [L2] In a running job, and in one that is being claimed."""
     run = say("1")
     past = Now() - timedelta(seconds=1)
     first, second = (

@@ -1,4 +1,4 @@
-"""Statements that are compiled once do what the ORM does each time."""
+"""Statements that are compiled once do the same as the ORM does each time."""
 
 from collections.abc import Iterable
 from datetime import timedelta
@@ -19,12 +19,12 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def run(session: ChatSession, user: User) -> Run:
-    """A queued run."""
+    """Return a queued run."""
     return Run.objects.create(session=session, user=user, origin="test", route={"acks": ["1"]})
 
 
 def test_a_change_takes_the_values_of_each_call(run: Run) -> None:
-    """Numbers, JSON, the database's clock: and the row count says whether it matched."""
+    """Numbers, JSON, the database's clock; and the row count tells whether it matched."""
     change = Update(
         lambda: (
             Run.objects.filter(id=Param("id"), attempt=Param("attempt")),
@@ -47,8 +47,8 @@ def test_a_change_takes_the_values_of_each_call(run: Run) -> None:
     assert change(id=run.id, attempt=0, usage={}, lease=timedelta()) == 0
 
 
-def test_what_is_sent_is_what_the_orm_sends(run: Run) -> None:
-    """One statement for one statement, so that the indexes meant for it are found."""
+def test_the_sql_is_that_of_the_orm(run: Run) -> None:
+    """The same text for each statement, so that the indexes meant for it are found."""
     lines = Values(
         lambda: (
             Run.objects.filter(session_id=Param("session"), state="queued")
@@ -70,7 +70,7 @@ def test_what_is_sent_is_what_the_orm_sends(run: Run) -> None:
     assert first == second
 
 
-def test_instances_come_with_what_was_selected_with_them(run: Run) -> None:
+def test_instances_come_with_their_related_rows(run: Run) -> None:
     """No further query for the session, its account and the person."""
     whole = Instances(
         lambda: Run.objects.select_related("session__account", "user").filter(id=Param("id"))
@@ -91,7 +91,7 @@ def test_instances_come_with_what_was_selected_with_them(run: Run) -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_every_thread_has_a_statement_for_its_own_connection(run: Run) -> None:
-    """The same object, from two threads: SQLite's connections may not be shared."""
+    """The same object in two threads: SQLite's connections may not be shared."""
     lines = Values(lambda: Run.objects.filter(id=Param("id")).values_list("id"))
 
     def ask() -> list[int]:
@@ -103,7 +103,7 @@ def test_every_thread_has_a_statement_for_its_own_connection(run: Run) -> None:
 
 
 def test_constants_are_in_the_text(run: Run) -> None:
-    """A plan for all values uses a partial index only then; percent signs stay what they are."""
+    """Only then does a plan for all values use a partial index; percent signs stay unchanged."""
     Run.objects.filter(id=run.id).update(text="100% 'sure'")
     sure = Values(
         lambda: Run.objects.filter(
@@ -118,7 +118,7 @@ def test_constants_are_in_the_text(run: Run) -> None:
     assert len(statement.params) == 1
 
 
-def test_backslashes_in_constants_stay_what_they_are(run: Run) -> None:
+def test_backslashes_in_constants_do_not_change(run: Run) -> None:
     Run.objects.filter(id=run.id).update(text="a\\b")
     same = Values(lambda: Run.objects.filter(text="a\\b").values_list("id"))
     assert same() == [(run.id,)]

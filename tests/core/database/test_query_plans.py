@@ -1,4 +1,4 @@
-"""What a turn asks of the database does not grow with history: every hot query has its index."""
+"""The queries of a turn do not get slower with history: each hot query has its index."""
 
 import re
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ pytestmark = pytest.mark.django_db
 SENDER = "somebody"
 MANY = 10_000
 FEW = 10
-# Of channel accounts there are a handful: reading them all is the quickest way.
+# There are a handful of channel accounts: a full scan is the quickest way.
 BIG = [
     "core_user",
     "core_chatsession",
@@ -64,14 +64,14 @@ PARTIAL = [
     "pending_deliveries",
     "sending_by_lease",
 ]
-# What one_turn asks, without its INSERTs.
+# The statements of one_turn, without its INSERTs.
 MOST_STATEMENTS = 43
 KINDS = ("", "COVERING ")
 _numbers = count()
 
 
 def grow(number: int, *, account: ChannelAccount, user: User, session: ChatSession) -> None:
-    """``number`` people who have spoken, and as many turns in the conversation of ``user``."""
+    """Add ``number`` people with a message each, and as many turns to ``session``."""
     now = timezone.now()
     names = User.objects.bulk_create(User(username=f"p{next(_numbers)}") for each in range(number))
     ApiKey.objects.bulk_create(
@@ -122,13 +122,13 @@ def grow(number: int, *, account: ChannelAccount, user: User, session: ChatSessi
 
 
 def analyse() -> None:
-    """Tell the planner what there is, as a database does by itself in time."""
+    """Update the planner's statistics, as a database does by itself in time."""
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")
 
 
 def one_turn(*, account: ChannelAccount, user: User, session: ChatSession, token: str) -> None:
-    """Everything that one question costs: door, claim, frame, settle, delivery, sweep."""
+    """Run everything that one question costs: receive, claim, frame, settle, delivery, sweep."""
     now = timezone.now()
     key = keys.authenticate(token=token, now=now)
     assert key is not None
@@ -172,7 +172,7 @@ def one_turn(*, account: ChannelAccount, user: User, session: ChatSession, token
 
 
 def sweep() -> None:
-    """What every worker looks for every few seconds."""
+    """Run every worker's regular queries."""
     runs.keep(held={1: 1}, worker="worker")
     runs.recover()
     inbox.due_sessions(now=timezone.now())
@@ -183,18 +183,18 @@ def sweep() -> None:
 
 @dataclass(frozen=True)
 class Asked:
-    """A statement as the database got it: SQLite plans one by its values, if it is given them."""
+    """A statement as the database got it: SQLite plans one by its values, if it has them."""
 
     sql: str
     params: Any
 
     def read_whole(self) -> list[str]:
-        """The big tables that it reads from end to end, as the planner says."""
+        """Return the big tables that the planner reads from end to end."""
         with connection.cursor() as cursor:
             if connection.vendor == "sqlite":
                 cursor.execute(f"EXPLAIN QUERY PLAN {self.sql}", self.params)
                 plan = [str(row[-1]) for row in cursor.fetchall()]
-                # A scan with a partial index reads only the few rows that it is for.
+                # A scan with a partial index reads only the rows of its condition.
                 scans = [line.split()[1] for line in plan if is_scan(line)]
                 return [self.table(each) for each in scans if self.table(each) in BIG]
             cursor.execute(f"EXPLAIN {self.sql}", self.params)
@@ -203,20 +203,20 @@ class Asked:
             return [each for each in found if each in BIG]
 
     def table(self, alias: str) -> str:
-        """The table behind an alias."""
+        """Return the table behind an alias."""
         named = re.search(rf'"(\w+)" {alias}\b', self.sql)
         return named[1] if named else alias
 
 
 def is_scan(line: str) -> bool:
-    """Whether a line of SQLite's plan means that all rows of a table are read."""
+    """Return whether a line of SQLite's plan means that all rows of a table are read."""
     partial = any(f"USING {kind}INDEX {name}" in line for name in PARTIAL for kind in KINDS)
     return line.startswith("SCAN") and not partial
 
 
 @contextmanager
 def listening() -> Iterator[list[Asked]]:
-    """The statements that are executed meanwhile."""
+    """Record the statements that are executed meanwhile."""
     asked: list[Asked] = []
 
     def note(execute: Any, sql: str, params: Any, many: Any, context: Any) -> Any:
@@ -231,7 +231,7 @@ def listening() -> Iterator[list[Asked]]:
 def test_an_album_is_looked_for_among_the_messages_of_its_chat(
     account: ChannelAccount,
 ) -> None:
-    """A group that talks without us makes this question with every picture of an album."""
+    """A group that talks among itself causes this query with every picture of an album."""
     now = timezone.now()
     InboundMessage.objects.bulk_create(
         InboundMessage(
@@ -258,17 +258,17 @@ def test_an_album_is_looked_for_among_the_messages_of_its_chat(
 def test_ten_thousand_messages_and_people_cost_a_turn_no_more_than_ten(
     account: ChannelAccount, user: User, session: ChatSession, woken: list[tuple[str, int]]
 ) -> None:
-    """As many statements, and none that reads a whole table."""
+    """As many statements, and none that scans a whole table."""
     _, token = keys.create(name="k", user=user, scopes=["chat"])
     ChannelIdentity.objects.create(user=user, kind="im", value=SENDER)
-    account.channel = "memory"  # one that shows reactions and sends what is answered
+    account.channel = "memory"  # one that shows reactions and delivers the answer
     account.save()
 
     def turn() -> list[Asked]:
-        Run.objects.exclude(state="succeeded").delete()  # what waits is of the turn before
-        ApiKey.objects.update(last_used_at=timezone.now())  # noted once a minute, not now
-        User.objects.update(last_spoke_at=None)  # noted once a second, now
-        builtin_account(sessions.ORIGIN)  # remembered for a while
+        Run.objects.exclude(state="succeeded").delete()  # only work of the previous turn waits
+        ApiKey.objects.update(last_used_at=timezone.now())  # recorded once a minute, not now
+        User.objects.update(last_spoke_at=None)  # recorded once a second, now
+        builtin_account(sessions.ORIGIN)  # cached for a while
         with listening() as asked:
             one_turn(account=account, user=user, session=session, token=token)
         return asked
@@ -282,5 +282,5 @@ def test_ten_thousand_messages_and_people_cost_a_turn_no_more_than_ten(
     assert [each.sql for each in after] == before
     slow = {each.sql: found for each in after if (found := each.read_whole())}
     assert slow == {}
-    # Were the check blind, all this would prove nothing.
+    # If the check found nothing here, the test would prove nothing.
     assert Asked("SELECT id FROM core_message WHERE text = %s", ["x"]).read_whole()

@@ -1,4 +1,4 @@
-"""Threads of which the one that worked last works next."""
+"""A pool of threads in which the most recently used one takes the next task."""
 
 import threading
 from concurrent.futures import CancelledError
@@ -11,11 +11,11 @@ SECONDS = 30
 
 
 def here() -> str:
-    """The thread that asks."""
+    """Return the current thread."""
     return threading.current_thread().name
 
 
-def test_who_worked_last_works_next_and_nobody_else_is_begun() -> None:
+def test_the_last_used_thread_works_next_and_no_other_is_started() -> None:
     threads = LifoThreadPool(4, name="warm", at_end=lambda: None)
     gate = threading.Event()
     busy = threads.submit(lambda: (gate.wait(SECONDS), here())[1])
@@ -52,7 +52,7 @@ def test_an_error_is_raised_where_somebody_waits_and_the_thread_lives() -> None:
     threads.shutdown()
 
 
-def test_at_the_end_what_was_submitted_is_done_and_each_thread_cleans_up() -> None:
+def test_at_the_end_submitted_tasks_are_done_and_each_thread_cleans_up() -> None:
     ended: list[str] = []
     threads = LifoThreadPool(3, name="warm", at_end=lambda: ended.append(here()))
     gate, done = threading.Event(), list[int]()
@@ -68,7 +68,7 @@ def test_at_the_end_what_was_submitted_is_done_and_each_thread_cleans_up() -> No
         threads.submit(here)
 
 
-def test_what_is_cancelled_is_never_begun() -> None:
+def test_a_cancelled_task_is_never_begun() -> None:
     threads = LifoThreadPool(1, name="warm", at_end=lambda: None)
     gate, done = threading.Event(), list[int]()
     threads.submit(gate.wait, SECONDS)

@@ -1,4 +1,4 @@
-"""Writes that go together: one statement on PostgreSQL, the same rows on both databases."""
+"""Writes in one statement on PostgreSQL, with the same rows on both databases."""
 
 import threading
 
@@ -16,12 +16,12 @@ from tests.servers import wait_until
 
 @pytest.fixture
 def session(db: None, account: ChannelAccount, user: User) -> ChatSession:
-    """A conversation."""
+    """Return a conversation."""
     return ChatSession.objects.create(user=user, account=account, chat="here")
 
 
 def rows_of(session: ChatSession, run: Run) -> tuple[InboundMessage, Message]:
-    """A message and a line of the transcript of a run that has no id yet."""
+    """Return a message and a transcript line of a run that has no id yet."""
     inbound = InboundMessage(
         account=session.account,
         session=session,
@@ -35,7 +35,7 @@ def rows_of(session: ChatSession, run: Run) -> tuple[InboundMessage, Message]:
 
 
 def write(session: ChatSession, *before: InboundMessage) -> Run:
-    """A run with all that belongs to it."""
+    """Write a run with all its rows."""
     run = Run(session=session, user=session.user, origin="test", route={"chat": "%s"})
     inbound, said = rows_of(session, run)
     mine = [each.pk for each in before]
@@ -94,10 +94,8 @@ def test_changes_alone_need_no_new_row(session: ChatSession) -> None:
 
 
 @pytest.mark.parametrize("others", [0, 1])
-def test_what_is_known_already_is_left_out_with_what_belongs_to_it(
-    session: ChatSession, others: int
-) -> None:
-    """Whether something belongs to it or not, and on both databases."""
+def test_a_known_row_is_left_out_with_its_dependent_rows(session: ChatSession, others: int) -> None:
+    """With and without dependent rows, on both databases."""
 
     def store(title: str) -> bool:
         message, _ = rows_of(session, Run())
@@ -115,14 +113,16 @@ def test_what_is_known_already_is_left_out_with_what_belongs_to_it(
     assert InboundMessage.objects.count() == 1
 
 
-def test_nothing_is_no_visit(db: None) -> None:
+def test_no_writes_are_no_round_trip(db: None) -> None:
     with CaptureQueriesContext(connection) as seen:
         assert write_all()
     assert not seen.captured_queries
 
 
-def test_a_message_that_waits_for_more_costs_postgresql_one_visit(session: ChatSession) -> None:
-    """Its row, when the batch is due, and where the person spoke last."""
+def test_a_message_that_waits_costs_postgresql_one_round_trip(
+    session: ChatSession,
+) -> None:
+    """Its row, when the batch is due, and where the person wrote last."""
     draft = inbox.Draft(account=session.account, chat="here", update_id="u2", text="hello")
     now, wait = timezone.now(), inbox.usual_wait()
 
@@ -153,7 +153,7 @@ def test_a_message_that_waits_for_more_costs_postgresql_one_visit(session: ChatS
 def test_a_session_is_locked_before_its_person(
     transactional_db: None, account: ChannelAccount, user: User
 ) -> None:
-    """As by everybody who locks both: else two messages would wait for one another."""
+    """In the order of every other locker of both: else two messages would wait for each other."""
     session = ChatSession.objects.create(user=user, account=account, chat="here")
     draft = inbox.Draft(account=account, chat="here", update_id="u3", text="hello")
     now, wait = timezone.now(), inbox.usual_wait()
@@ -170,7 +170,7 @@ def test_a_session_is_locked_before_its_person(
         try:
             with transaction.atomic():
                 ChatSession.objects.select_for_update(nowait=True, no_key=True).get(pk=session.pk)
-                transaction.set_rollback(True)  # else it is we who keep it
+                transaction.set_rollback(True)  # otherwise this statement keeps it
         except DatabaseError:
             return True
         return False

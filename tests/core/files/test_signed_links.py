@@ -21,13 +21,13 @@ HOUR = timedelta(hours=1)
 
 @pytest.fixture
 def ada(db: None) -> User:
-    """A person."""
+    """Return a person."""
     return User.objects.create(username="ada")
 
 
 @pytest.fixture
 def pair(ada: User) -> tuple[StoredFile, StoredFile]:
-    """Two files of one person."""
+    """Return two files of one person."""
     made = [
         StoredFile.objects.create(user=ada, name=name, path=f"aa/{name}", size=1)
         for name in ("one", "two")
@@ -59,12 +59,12 @@ def test_l4_a_link_is_valid_from_now(pair: tuple[StoredFile, StoredFile]) -> Non
 
 
 def test_l4_the_time_of_a_link_cannot_be_moved(pair: tuple[StoredFile, StoredFile]) -> None:
-    """[L4] Every part of it is under the signature, and so is what the signature is for."""
+    """[L4] Every part of it is signed, and so is its purpose."""
     name, ends, signature = storage.token(pair[0], now=NOW).split(".")
     later = f"{int(ends, 16) + 1:x}"
     elsewhere = Signer(salt="something.else", sep=".").sign(f"{name}.{ends}")
     ours = Signer(salt="latchkey.files.out", sep=".").sign(f"{name}.{ends}")
-    assert ours == f"{name}.{ends}.{signature}"  # links that were sent outlive an update
+    assert ours == f"{name}.{ends}.{signature}"  # links that were sent survive an update
     plain = Signer(sep=".").sign(f"{name}.{ends}")
     for forged in (f"{name}.{later}.{signature}", elsewhere, plain, f"{name}.{ends}.", ""):
         with pytest.raises(storage.BadLinkError, match="changed"):
@@ -72,7 +72,7 @@ def test_l4_the_time_of_a_link_cannot_be_moved(pair: tuple[StoredFile, StoredFil
 
 
 def test_l4_a_link_is_as_long_as_a_link_is(pair: tuple[StoredFile, StoredFile]) -> None:
-    """[L4] What follows it makes it another one; giants are not even looked at to their end."""
+    """[L4] Added text makes another link; very long ones are not even read to their end."""
     token = storage.token(pair[0], now=NOW)
     for long in (token + "A", token + "A" * 10_000_000):
         with pytest.raises(storage.BadLinkError):
@@ -82,7 +82,7 @@ def test_l4_a_link_is_as_long_as_a_link_is(pair: tuple[StoredFile, StoredFile]) 
 def test_l4_a_signed_token_without_a_file_opens_nothing(
     pair: tuple[StoredFile, StoredFile],
 ) -> None:
-    """[L4] A key that signs other things must not open files by accident."""
+    """[L4] Another token signed by the same key must not open files by accident."""
     end = f"{int(NOW) + 60:x}"
     for name in ("", "x", f"../{pair[0].public_id}", pair[0].public_id + "A"):
         with pytest.raises(storage.BadLinkError):
@@ -92,7 +92,7 @@ def test_l4_a_signed_token_without_a_file_opens_nothing(
 def test_l4_a_link_to_a_file_that_is_gone_opens_none(
     pair: tuple[StoredFile, StoredFile],
 ) -> None:
-    """[L4] And not another one of the same person."""
+    """[L4] Nor another one of the same person."""
     token = storage.token(pair[0], now=NOW)
     pair[0].delete()
     assert storage.opened(token, now=NOW) is None
@@ -101,7 +101,7 @@ def test_l4_a_link_to_a_file_that_is_gone_opens_none(
 def test_l4_opening_and_revoking_one_file_leaves_the_other_alone(
     pair: tuple[StoredFile, StoredFile],
 ) -> None:
-    """[L4] Counted one by one; revoked once, at a moment that stays."""
+    """[L4] Counted one by one; revoked once, with a time that stays."""
     one, two = pair
     storage.count_open(one)
     storage.count_open(one)

@@ -28,7 +28,7 @@ __all__ = ["runner"]
 
 
 class Worker:
-    """Performs jobs as they are woken, each in a thread with an event loop of its own."""
+    """Performs woken jobs, each in a thread with its own event loop."""
 
     def __init__(self) -> None:
         self.threads: list[threading.Thread] = []
@@ -53,7 +53,7 @@ class Worker:
 
 @pytest.fixture(autouse=True)
 def test_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Slides of our own making, beside the real summaries."""
+    """Install the tests' own slides, beside the real summaries."""
     real = dict(plugins.every())
     known = {**real, SLIDES.id: SLIDES, HTML_SLIDES.id: HTML_SLIDES}
     monkeypatch.setattr(plugins, "every", lambda: known)
@@ -63,7 +63,7 @@ def test_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def worker(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> Iterator[Worker]:
-    """Both workers: wake-ups go straight to them."""
+    """Run both workers: wake-ups go straight to them."""
     made = Worker()
     to_runner = wakeups.send
 
@@ -80,7 +80,7 @@ def worker(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> Iterator[Worker]:
 
 @pytest.fixture
 def script(tmp_path: Path, settings: Settings) -> Callable[[list[dict[str, Any]]], None]:
-    """``script(rules)``: what the model says."""
+    """Return ``script(rules)``: it sets the answers of the model."""
 
     def play(rules: list[dict[str, Any]]) -> None:
         path = tmp_path / "script.json"
@@ -92,7 +92,7 @@ def script(tmp_path: Path, settings: Settings) -> Callable[[list[dict[str, Any]]
 
 @pytest.fixture
 def ada(runner: Runner) -> User:
-    """A person."""
+    """Return a person."""
     del runner
     return User.objects.create(username="ada")
 
@@ -119,7 +119,7 @@ def say(ada: User) -> Say:
 
 
 def ended(run: Run) -> Run:
-    """``run`` when it is final."""
+    """Return ``run`` when it has ended."""
 
     def final() -> bool:
         run.refresh_from_db()

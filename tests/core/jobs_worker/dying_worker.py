@@ -2,8 +2,9 @@
 
 It loads everything once and forks LONG_MASTERS normal workers, a new one for each that died, as
 ``tests.chaos.worker`` does. Orders are files in CHAOS_FOLDER/orders, named after a point and a
-number. A process that comes to a point with a job that has not died yet takes an order of it, notes
-it, and ends its worker and itself with SIGKILL: each order is one death, and each job dies once.
+number. A process that reaches a point with a job that has not died yet takes an order of it,
+records it, and ends its worker and itself with SIGKILL: each order is one death, and each job dies
+once.
 """
 
 import os
@@ -21,7 +22,7 @@ from tests.core.jobs_worker.points import POINTS, prepare
 
 FOLDER = Path(os.environ["CHAOS_FOLDER"])
 _worker = 0
-_job = 0  # what this process works on; a job's own process inherits it
+_job = 0  # the job of this process; a job's own process inherits it
 
 
 def arm(point: str) -> None:
@@ -35,7 +36,7 @@ def arm(point: str) -> None:
 
 
 def deadly(original: Callable[..., Any], point: str, when: str) -> Callable[..., Any]:
-    """``original`` with a death before or after it."""
+    """Return ``original`` with a death before or after it."""
 
     @wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -68,7 +69,7 @@ def obey(point: str) -> None:
 
 
 def run_worker() -> None:
-    """In the child: be the normal worker with the plugins of the tests."""
+    """Run the normal worker with the plugins of the tests, in the child."""
     global _worker  # noqa: PLW0603 - what the forks of this process must know
     _worker = os.getpid()
     child.die_with_parent(parent=os.getppid())

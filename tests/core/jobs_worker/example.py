@@ -1,4 +1,4 @@
-"""The example plugin of the documentation, installed as pip would: a package and its entry point."""
+"""The example plugin of the documentation, installed as by pip: a package and its entry point."""
 
 import sys
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ FOLDER = settings.BASE_DIR / "docs" / "example_plugin"
 
 @pytest.fixture
 def example_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Its id, while it is installed."""
+    """Install the plugin; return its id."""
     info = tmp_path / "latchkey_example_plugin-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(

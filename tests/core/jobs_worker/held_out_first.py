@@ -1,5 +1,6 @@
-"""Requests written without a look at the rules ([L3]): ten that must run and ten that must not,
-in each of six languages (English, Chinese, Spanish, German, French, Japanese)."""
+"""Requests written without knowledge of the rules ([L3]): ten that must run and ten that must not,
+in each of six languages (English, Chinese, Spanish, German, French, Japanese).
+"""
 
 PPT, HTML, SUM = "ppt-generation", "html-slides", "summarize"
 

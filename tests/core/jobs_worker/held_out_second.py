@@ -1,5 +1,6 @@
-"""A second such set ([L3]), kept apart: no rule was ever changed for what is wrong here; the
-test prints how many are, never which."""
+"""A second such set ([L3]), kept apart: no rule was ever changed for a failure here; the test
+prints their number, never which.
+"""
 
 PPT, HTML, SUM = "ppt-generation", "html-slides", "summarize"
 

@@ -1,4 +1,4 @@
-"""Documents made by hand, good and evil."""
+"""Handmade documents, valid and malicious."""
 
 import io
 import zipfile
@@ -7,7 +7,9 @@ from pathlib import Path
 
 
 def pdf(pages: list[str], *, extra: str = "", streams: dict[int, bytes] | None = None) -> bytes:
-    """A PDF with one text a page; ``streams`` replaces the (compressed) content of some pages."""
+    """Return a PDF with one text per page; ``streams`` replaces the (compressed) content of some
+    pages.
+    """
     count = len(pages)
     kids = " ".join(f"{4 + 2 * number} 0 R" for number in range(count))
     objects: list[bytes] = [
@@ -42,20 +44,20 @@ def pdf(pages: list[str], *, extra: str = "", streams: dict[int, bytes] | None =
 
 
 def encrypted_pdf() -> bytes:
-    """A PDF that wants a password."""
+    """Return a PDF that needs a password."""
     lock = f"<< /Filter /Standard /V 2 /R 3 /Length 128 /P -44 /O <{'11' * 32}> /U <{'22' * 32}> >>"
     return pdf(["secret"], extra=f"/Encrypt {lock} /ID [<{'33' * 16}> <{'33' * 16}>]")
 
 
 def spaces(megabytes: int) -> bytes:
-    """So many compressed megabytes of nothing."""
+    """Return so many megabytes of spaces, compressed."""
     packer = zlib.compressobj(1)
     block = b" " * (1024 * 1024)
     return b"".join([*(packer.compress(block) for _ in range(megabytes)), packer.flush()])
 
 
 def pdf_bomb(megabytes: int = 900) -> bytes:
-    """A page whose content unpacks to ``megabytes``."""
+    """Return a PDF page whose content unpacks to ``megabytes``."""
     return pdf(["bang"], streams={0: spaces(megabytes)})
 
 

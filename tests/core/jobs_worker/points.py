@@ -1,4 +1,4 @@
-"""Where a job can die, and the plugins that the workers of these tests know."""
+"""The points where a job can die, and the plugins that the workers of these tests know."""
 
 from importlib import import_module
 from typing import Any
@@ -19,7 +19,7 @@ TEST_PLUGINS = {
 
 
 def prepare() -> None:
-    """In a worker: its plugins; and no wake-up is repeated, so that one that is lost is noticed."""
+    """Install a worker's plugins, and repeat no wake-up, so that a lost one is noticed."""
     registry: Any = import_module("core.plugins.registry")
     registry.PLUGINS |= TEST_PLUGINS
     jobs: Any = import_module("core.conversations.jobs")

@@ -1,6 +1,6 @@
 """Requests that must bring slides or a summary, and requests that must not ([L3])."""
 
-# (what was said, the plugin that must run)
+# (the request, the plugin that must run)
 YES: list[tuple[str, str]] = [
     ("generate a PPT about renewable energy", "ppt-generation"),
     ("Please create a presentation on the French Revolution.", "ppt-generation"),

@@ -1,4 +1,4 @@
-"""Plugins that make small files, so that everything around presentations can be tried."""
+"""Plugins that make small files, for tests of everything around presentations."""
 
 import asyncio
 import threading
@@ -16,14 +16,15 @@ from core.plugins.base import (
 )
 from core.plugins.slides.maker import PARAMETERS
 
-# The real schema: what the real plugins require is required here as well.
+# The real schema: fields that the real plugins require are required here as well.
 CAPABILITY = Capability(description="Makes slides.", parameters=PARAMETERS)
 
 
 @dataclass
 class Slides:
-    """Writes what it is about into a file; ``made`` counts. Topics say how it goes;
-    one that lingers ends when ``go_on`` is set."""
+    """Writes its topic into a file; ``made`` counts. The topic decides the outcome; one that
+    lingers ends when ``go_on`` is set.
+    """
 
     id: str
     name: str

@@ -1,4 +1,4 @@
-"""[L1][L3] However the model puts it, slides that were asked for are made once and delivered."""
+"""[L1][L3] In any form of the model's call, requested slides are made once and delivered."""
 
 import re
 from typing import Any, cast
@@ -45,7 +45,7 @@ def log(run: Run) -> list[MessageDict]:
 
 
 def lines(run: Run) -> list[tuple[str, str]]:
-    """The progress lines of a run, with their tool."""
+    """Return the progress lines of a run, with their tool."""
     return [
         (event["props"]["message"], event["props"]["data"]["tool"])
         for event in cast("list[dict[str, Any]]", log(run))
@@ -73,14 +73,14 @@ def test_l3_the_plugin_runs_once_and_the_user_gets_one_file_and_one_link(
     assert len(re.findall(r"/files/out\?token=", result["text"])) == 1
     assert result["format"] == "link"
     assert "route_to_plugin" not in result["text"]
-    # The answer takes the place of its announcement, in what is kept and in what is shown.
+    # The answer replaces its announcement, in the stored text and in the shown one.
     assert "working on it" not in result["text"]
     shown = [str(part["props"]["content"]) for part in fold(log(run)) if part["type"] == "text"]
     assert "working on it" not in "".join(shown)
     assert [each["id"] for each in result["files"]] == [file.public_id]
     assert lines(run)[0] == ("Generating your presentation…", "route_to_plugin")
     assert job.message == "Writing slide 1 of 2"
-    worker.join()  # the run has its answer a moment before the worker has tidied up
+    worker.join()  # the run has its answer a moment before the worker has cleaned up
     folder = storage.path_of(file).parents[1]
     assert [path.name for path in folder.rglob("*") if path.is_file()] == ["slides.pptx"]
 

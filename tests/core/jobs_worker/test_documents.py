@@ -1,4 +1,6 @@
-"""[L5] Documents become text with references; bombs, locks and lies become a clear message."""
+"""[L5] Documents become text with references; bombs, encryption and false types become a clear
+message.
+"""
 
 import os
 import resource

@@ -1,4 +1,4 @@
-"""[L3] What is read in a request in six languages, and what counts as "I am working on it"."""
+"""[L3] The requests detected in six languages, and the texts that count as "I am working on it"."""
 
 import pytest
 
@@ -39,7 +39,7 @@ NO_PROMISES = [
 
 
 def plugin_for(text: str) -> str:
-    """The plugin that would run for ``text``; empty: none."""
+    """Return the plugin that would run for ``text``; empty: none."""
     return next((name for name in PLUGINS if intents.wanted(name, text) is not None), "")
 
 
@@ -58,7 +58,7 @@ def test_l3_sixty_requests_trigger_and_sixty_do_not(capsys: pytest.CaptureFixtur
 
 
 def measured(name: str, yes: list[tuple[str, str]], no: list[str]) -> tuple[float, float]:
-    """Precision and recall over requests; a wrong plugin is a wrong answer. Printed."""
+    """Return and print precision and recall over requests; a wrong plugin is a wrong answer."""
     right = sum(plugin_for(text) == plugin for text, plugin in yes)
     given = sum(bool(plugin_for(text)) for text, _ in yes) + sum(bool(plugin_for(t)) for t in no)
     precision, recall = right / given, right / len(yes)
@@ -72,8 +72,9 @@ def measured(name: str, yes: list[tuple[str, str]], no: list[str]) -> tuple[floa
 def test_l3_requests_that_were_written_without_a_look_at_the_rules(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Two sets of 60 + 60. The rules were mended with the first one; nothing was ever changed for
-    the second, so its numbers are what a new request meets."""
+    """Two sets of 60 + 60. Rules were corrected with the first one; none was ever changed for the
+    second, so its numbers are those of new requests.
+    """
     with capsys.disabled():
         print()
         first = measured("mended with", held_out_first.YES, held_out_first.NO)

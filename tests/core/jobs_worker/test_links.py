@@ -25,7 +25,7 @@ Ask = Callable[..., Awaitable[Answer]]
 async def ask(
     path: str, query: str = "", *, method: str = "GET", body: bytes = b"", **more: str
 ) -> Answer:
-    """One request to the gateway: status, headers, body."""
+    """Send one request to the gateway; return status, headers, body."""
     headers = [(name.replace("_", "-").encode(), value.encode()) for name, value in more.items()]
     scope = {
         "type": "http",
@@ -137,7 +137,7 @@ async def test_l4_paths_lead_nowhere(path: str, page: StoredFile) -> None:
 
 
 def kept() -> set[str]:
-    """Every file below our folder."""
+    """Return every file below our folder."""
     return {str(path) for path in storage.folder().rglob("*") if path.is_file()}
 
 

@@ -1,4 +1,4 @@
-"""[D2] Progress and results in the language of the request; what is not known stays as it is."""
+"""[D2] Progress and results in the language of the request; unknown texts stay unchanged."""
 
 import re
 from typing import Any
@@ -36,7 +36,7 @@ def test_every_sentence_is_there_in_every_language() -> None:
 @pytest.mark.parametrize("own", [0, 1, 3])
 def test_the_slides_final_sentences_are_translated(own: int) -> None:
     class Made:
-        """As much of a deck as the sentence needs."""
+        """The part of a deck that the sentence needs."""
 
         deck = type("Deck", (), {"title": 'Wind {0} "and" sea'})
 

@@ -1,5 +1,6 @@
-"""[M1] [T7] Messages and media of plugins and skills, at the endpoints and on Telegram; [L2] and what a
-killed job keeps."""
+"""[M1] [T7] Messages and media of plugins and skills, at the endpoints and on Telegram; [L2] the
+answers and messages that a killed job keeps.
+"""
 
 import asyncio
 import base64
@@ -46,24 +47,24 @@ CALLS = [{"match": "", "steps": [{"tool": "route_to_plugin", "arguments": DRAW}]
 
 @pytest.fixture(autouse=True)
 def test_plugins() -> None:
-    """The real plugins, instead of the other tests' own."""
+    """Install the real plugins, in place of the other tests' own."""
 
 
 def log(run: Run) -> list[dict[str, Any]]:
-    """The events of a run."""
+    """Return the events of a run."""
     found = [event for _, event in events.after(run_id=run.id, seq=0)]
     return cast("list[dict[str, Any]]", found)
 
 
 def types(run: Run) -> list[str]:
-    """The types of a run's whole messages, in order."""
+    """Return the types of a run's whole messages, in order."""
     return [
         event["type"] for event in log(run) if event["type"] != "event" and "delta" not in event
     ]
 
 
 def png_of(url: str) -> bytes:
-    """The bytes of a data URL of a PNG."""
+    """Return the bytes of a data URL of a PNG."""
     head, _, data = url.partition(",")
     assert head == "data:image/png;base64"
     return base64.b64decode(data)
@@ -120,7 +121,7 @@ with open("messages.jsonl", "w") as file:
 
 
 def picture() -> bytes:
-    """A PNG of one pixel."""
+    """Return a PNG of one pixel."""
     parts = (
         (b"IHDR", struct.pack(">IIBBBBB", 1, 1, 8, 0, 0, 0, 0)),
         (b"IDAT", zlib.compress(b"\0\0")),
@@ -134,7 +135,7 @@ def picture() -> bytes:
 
 @pytest.fixture
 def media(tmp_path: Path, settings: Any) -> list[str]:
-    """A picture, a recording, a film and a table; and a skill that hands them over."""
+    """Make a picture, a recording, a film and a table; and a skill that returns them."""
     settings.GATEWAY_HOME = tmp_path
     place = tmp_path / "skills" / "media"
     place.mkdir(parents=True)
@@ -203,26 +204,26 @@ def test_m1_odd_characters_of_a_plugin_are_stored_on_both_databases() -> None:
 
 
 class Died(BaseException):
-    """The worker is gone."""
+    """The worker was killed."""
 
 
 @pytest.fixture
 def model(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Scripted:
-    """A model that counts what it is asked."""
+    """Return a model that counts its questions."""
     made = Scripted(calling(NORWAY, "^never$"))
     monkeypatch.setattr(providers, "build", lambda: made)
     return made
 
 
 def begun(run: Run, call: str) -> Job:
-    """An unclaimed job of the requirement's own call."""
+    """Return an unclaimed job of the requirement's own call."""
     parameters = {**NORWAY, "parameters": {**NORWAY["parameters"], "slides": 9, "language": "en"}}
     found = jobs.begin(run_id=run.id, call_id=call, tool="route_to_plugin", parameters=parameters)
     return Job.objects.get(id=found)
 
 
 def attempt(job: Job, *, dies_at: int | None, monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
-    """One attempt of a job, which dies at its n-th progress line; the percentages on its row."""
+    """Run one attempt of a job, which dies at its n-th progress line; return the percentages."""
     seen: list[int | None] = []
     original = host.Host.progress
 
@@ -288,7 +289,7 @@ def test_l2_stored_steps_of_a_job_are_bounded_and_deleted_at_its_end(
 def test_m1_messages_of_a_killed_job_are_sent_once(
     example_plugin: str, say: Say, script: Script, worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The worker dies after the messages; the next one sends the same again, and it is shown once."""
+    """The worker dies after the messages; the next one sends them again, and each is shown once."""
     died: list[int] = []
     original = jobs.finish
 

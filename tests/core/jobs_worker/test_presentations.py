@@ -1,4 +1,4 @@
-"""[L1] A real presentation, end to end: asked for in words, made by the real plugins, fetched."""
+"""[L1] A real presentation, end to end: requested in words, made by the real plugins, downloaded."""
 
 import io
 import re
@@ -21,13 +21,13 @@ FACTS = (
     "Bees pollinate a third of our crops. A hive has 50000 bees. Honey sales were 120 tons in 2022, "
     "150 tons in 2023 and 180 tons in 2024. Beekeepers check hives weekly in spring."
 )
-# A model that never keeps to a schema: the decks come from the source's own sentences.
+# A model that never follows a schema: the decks come from the source's own sentences.
 WEAK = [{"match": "", "steps": [{"text": "I am working on it, this needs some time."}]}]
 
 
 @pytest.fixture(autouse=True)
 def test_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The real ones, instead of the other tests' own."""
+    """Install the real plugins, in place of the other tests' own."""
     real = {PPT.id: PPT, HTML.id: HTML}
     assert real.items() <= registry.every().items()
 

@@ -54,7 +54,7 @@ QUICK = {
 
 
 def halves(jobs: Path) -> list[str]:
-    """The half files of jobs on their way. The worker may remove a folder while we look."""
+    """Return the unfinished files of running jobs. The worker may remove a folder meanwhile."""
     return [folder for folder, _, names in os.walk(jobs) if "half.bin" in names]
 
 
@@ -67,15 +67,15 @@ class Setup:
     folder: Path
 
     def order(self, point: str, number: int) -> None:
-        """One job will die at ``point``, with its worker."""
+        """Make one job die at ``point``, with its worker."""
         (self.folder / "orders" / f"{point}.{number}").touch()
 
     def deaths(self) -> Counter[str]:
-        """How many jobs died at which point."""
+        """Return how many jobs died at which point."""
         return Counter(each.read_text() for each in (self.folder / "deaths").iterdir())
 
     def workers(self) -> list[psutil.Process]:
-        """The ``long`` workers that live."""
+        """Return the ``long`` workers that are alive."""
         return psutil.Process(self.gateway.pid("long")).children()
 
     def ask(self, sql: str) -> list[Any]:
@@ -108,18 +108,18 @@ def setup(
 
 
 def has_ended(setup: Setup, run: str) -> bool:
-    """Whether a run has its answer."""
+    """Return whether a run has its answer."""
     return setup.ada.result(run).status != 202
 
 
 def answered(setup: Setup, run: str) -> None:
-    """Wait for the end of a run, by its row: the gateway has enough to do."""
+    """Wait for the end of a run, by its row: requests would add load to the gateway."""
     row = f"SELECT 1 FROM core_run WHERE public_id = '{run}' AND finished_at IS NOT NULL"
     wait_until(lambda: setup.ask(row), seconds=120, what="the answer")
 
 
 def link_in(text: str) -> str:
-    """The one link in an answer, as a path."""
+    """Return the one link in an answer, as a path."""
     found = [word for word in text.split() if "/files/out?token=" in word]
     assert len(found) == 1, text
     return found[0][found[0].index("/files/") :]
@@ -172,7 +172,7 @@ def test_l2_stop_ends_the_process_of_a_job_and_its_files_go(setup: Setup) -> Non
 
 
 def seconds_to_stop(setup: Setup, run: str) -> float:
-    """From the stop's arrival to the run's end, by the database's own stamps."""
+    """Return the seconds from the stop's arrival to the run's end, by the database's own stamps."""
     [(asked, ended)] = setup.ask(
         f"SELECT cancel_requested_at, finished_at FROM core_run WHERE public_id = '{run}'"
     )
@@ -198,7 +198,9 @@ class Meter:
 
 
 def proportional_bytes(process: psutil.Process) -> int:
-    """PSS: what is its own, and its share of what it shares; 0 when it has ended."""
+    """Return a process's PSS: its private memory and its share of shared memory; 0 when it has
+    ended.
+    """
     try:
         lines = Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines()
     except (FileNotFoundError, ProcessLookupError):
@@ -207,9 +209,11 @@ def proportional_bytes(process: psutil.Process) -> int:
 
 
 def test_l1_three_hundred_pages_within_600_mb_and_never_silent(setup: Setup) -> None:
-    """The memory of the whole ``long`` worker (its children, the job, the reader of documents) while
-    it reads and summarizes. The model is silent for a while: then the heartbeat alone tells. Its
-    period is held by ``test_resumed``; here its lines must be there, as many as one in 5 s."""
+    """The memory of the whole ``long`` worker (its children, the job, the reader of documents)
+    while it reads and summarizes. The model is silent for a while: then only the heartbeat
+    reports. Its period is tested by ``test_resumed``; here its lines must be there, at least one
+    in 5 s.
+    """
     words = "The wind farm made {} MWh more than the year before, and the town paid less for it. "
     pages = [
         f"Chapter {number}. " + "".join(words.format(number * line) for line in range(1, 31))
@@ -247,7 +251,7 @@ def test_l1_three_hundred_pages_within_600_mb_and_never_silent(setup: Setup) -> 
 
 
 def test_l2_waiting_jobs_start_after_every_worker_died(setup: Setup) -> None:
-    """Wake-ups that dead workers had taken are not lost with them: nothing else repeats them here."""
+    """Wake-ups that dead workers had taken are sent again: nothing else repeats them here."""
     jobs = setup.folder / "home" / "files" / "jobs"
     hanging = [setup.ada.start("hang") for _ in range(MASTERS)]
     wait_until(lambda: len(halves(jobs)) == MASTERS, what="as many jobs on their way")
@@ -257,7 +261,7 @@ def test_l2_waiting_jobs_start_after_every_worker_died(setup: Setup) -> None:
         lambda: setup.ask(f"SELECT count(*) {of_these}") == [(len(waiting),)], what="their jobs"
     )
     expected = {job for (job,) in setup.ask(f"SELECT j.id {of_these}")}
-    # None of them is in the hands of a worker that is busy.
+    # None of them is claimed by a worker that is busy.
     wait_until(lambda: expected <= woken_for(setup), what="their wake-ups")
     began = time.monotonic()
     for each in setup.workers():
@@ -276,14 +280,14 @@ def test_l2_waiting_jobs_start_after_every_worker_died(setup: Setup) -> None:
 
 
 def woken_for(setup: Setup) -> set[int]:
-    """The jobs whose wake-ups lie in the broker."""
+    """Return the jobs whose wake-ups are in the broker."""
     with redis.Redis.from_url(setup.gateway.broker.url) as broker:
         messages = [json.loads(each) for each in broker.lrange("long", 0, -1)]
     return {json.loads(b64decode(each["body"]))[1]["row_id"] for each in messages}
 
 
 def quoted(runs: Iterable[str]) -> str:
-    """For SQL."""
+    """Return a text quoted for SQL."""
     return ", ".join(f"'{run}'" for run in runs)
 
 
@@ -309,7 +313,7 @@ def test_l2_one_file_and_one_answer_wherever_the_worker_dies(setup: Setup) -> No
 
 
 def assert_one_of_each(setup: Setup, runs: list[str]) -> None:
-    """Each run has one job, which succeeded, one file, one answer and one end."""
+    """Assert that each run has one job, which succeeded, one file, one answer and one end."""
     runs_of = f"JOIN core_run r ON x.run_id = r.id WHERE r.public_id IN ({quoted(runs)})"
     for what in (
         f"core_job x {runs_of} AND x.state = 'succeeded'",

@@ -37,19 +37,19 @@ NO_ROOM = "Not enough storage for this file: your limit is 1 files."
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other tests leave bytes where theirs are."""
+    """Use an empty folder: other tests leave files in theirs."""
     monkeypatch.setattr(storage, "folder", lambda: tmp_path / "files")
 
 
 @pytest.fixture
 def full(settings: Settings) -> None:
-    """A quota of one file per user."""
+    """Set a quota of one file per user."""
     settings.MAX_FILES_PER_USER = 1
 
 
 @pytest.fixture
 def eve(db: None) -> Any:
-    """A user with a stored file."""
+    """Return a user with a stored file."""
     made = User.objects.create(username="eve")
     storage.keep(user=made, name="a.txt", content=b"first")
     yield made
@@ -227,7 +227,9 @@ def test_an_upload_that_a_waiting_message_names_stays(eve: User) -> None:
 def test_l2_files_of_an_unfinished_job_are_removed_when_its_worker_crashed(
     eve: User,
 ) -> None:
-    """[L2] Its worker died before the stop; one that is at it, and what was kept, are left alone."""
+    """[L2] Its worker died before the stop; a running job's files, and finished ones, are left
+    alone.
+    """
     session = inbox.open_session(user=eve, account=_http())
     run = Run.objects.create(user=eve, session=session)
     ages = {"cancelled": 10, "failed": 10, "succeeded": 10, "running": 10}

@@ -1,5 +1,6 @@
-"""[L1] The real plugins behind ``route_to_plugin``, with a scripted model: what the call names is what
-the deck or the summary is about, whatever the request says."""
+"""[L1] The real plugins behind ``route_to_plugin``, with a scripted model: the parameters of the
+call decide the topic of the deck or the summary, whatever the request says.
+"""
 
 import io
 import json
@@ -66,36 +67,36 @@ MILL = (
 
 @pytest.fixture(autouse=True)
 def test_plugins() -> None:
-    """The real ones, instead of the other tests' own."""
+    """Install the real plugins, in place of the other tests' own."""
     real = {PPT.id: PPT, HTML.id: HTML}
     assert real.items() <= registry.every().items()
 
 
 def calling(arguments: dict[str, Any], match: str = "") -> list[dict[str, Any]]:
-    """A model that writes slides, and calls the tool with ``arguments`` for anything else."""
+    """Return a model that writes slides, and calls the tool with ``arguments`` for anything else."""
     return [*WRITER, {"match": match, "steps": [{"tool": TOOL.name, "arguments": arguments}]}]
 
 
 def call(**parameters: Any) -> dict[str, Any]:
-    """A call of the slides with these parameters."""
+    """Return a call of the slides with these parameters."""
     return {**NORWAY, "parameters": parameters}
 
 
 def titles(stored: StoredFile) -> list[str]:
-    """The titles of a .pptx, in order."""
+    """Return the titles of a .pptx, in order."""
     deck = pptx.Presentation(io.BytesIO(storage.read(stored)))
     return [slide.shapes.title.text_frame.text for slide in deck.slides]
 
 
 def words(stored: StoredFile) -> str:
-    """All that a .pptx shows."""
+    """Return all text that a .pptx shows."""
     deck = pptx.Presentation(io.BytesIO(storage.read(stored)))
     shapes = [shape for slide in deck.slides for shape in slide.shapes if shape.has_text_frame]
     return "\n".join(shape.text_frame.text for shape in shapes)
 
 
 def made(run: Run) -> StoredFile:
-    """The one file of a run."""
+    """Return the one file of a run."""
     assert run.state == Run.State.SUCCEEDED, run.error
     assert Job.objects.get().error == ""
     return StoredFile.objects.get(run=run, origin=storage.MADE)
@@ -169,7 +170,7 @@ def test_l1_the_request_fills_in_missing_parameters(
 
 @pytest.fixture
 def mill(ada: User) -> StoredFile:
-    """A document of the person's own."""
+    """Store a document of the person's own."""
     return storage.keep(user=ada, name="mill.md", content=MILL.encode())
 
 
@@ -303,7 +304,7 @@ class Sung:
     capabilities = {"verse": verse}
 
     async def run(self, *_given: Any) -> PluginResult:
-        """Nothing is sung."""
+        """Do nothing."""
         return PluginResult("", [Artifact(None, "", "")])  # type: ignore[arg-type]
 
 
@@ -326,7 +327,7 @@ SUMMARY: list[dict[str, Any]] = [
 
 @pytest.fixture
 def pair(ada: User) -> list[dict[str, str]]:
-    """Two documents, as media of a message."""
+    """Return two documents, as media of a message."""
     return [
         {
             "kind": "file",
@@ -391,7 +392,7 @@ def test_l1_a_document_that_a_call_leaves_out_is_said(
 def test_c6_a_recording_beside_a_document_does_not_break_its_summary(
     worker: Worker, script: Script, say: Say, ada: User, pair: list[dict[str, str]]
 ) -> None:
-    """The web chat uploads both as files; the kind comes from what each is."""
+    """The web chat uploads both as files; the kind comes from their content."""
     script(SUMMARY)
     memo = storage.keep(user=ada, name="memo.bin", content=b"OggS" + bytes(24) + b"OpusHead")
     media = [*pair, {"kind": "file", "upload": memo.public_id}]

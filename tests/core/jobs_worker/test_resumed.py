@@ -36,7 +36,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def run(db: None) -> Any:
-    """A run held by a worker; no other works."""
+    """Return a run held by a worker; no other worker runs."""
     user = User.objects.create(username="eve")
     http = builtin_account("http")
     receipt = inbound.receive_personal(
@@ -57,7 +57,7 @@ def _close() -> None:
 
 
 def begun(run: Run, *, topic: str = "bees") -> Job:
-    """A job of ``run``, claimed."""
+    """Return a job of ``run``, claimed."""
     asked = {**CALL, "parameters": {"topic": topic, "language": "en"}}
     job_id = jobs.begin(run_id=run.id, call_id="c", tool="route_to_plugin", parameters=asked)
     job = jobs.claim(job_id=job_id)
@@ -66,7 +66,7 @@ def begun(run: Run, *, topic: str = "bees") -> Job:
 
 
 def expire(job: Job) -> None:
-    """The lease of a job ran out."""
+    """Make the lease of a job end now."""
     Job.objects.filter(id=job.id).update(lease_until=Now() - timedelta(seconds=1))
 
 
@@ -214,7 +214,7 @@ def test_d2_progress_comes_again_while_nothing_is_new() -> None:
 
 
 def test_d2_no_silence_is_longer_than_five_seconds_by_design() -> None:
-    """A clock of our own: the job is looked at every POLL_SECONDS, at its worst moment too."""
+    """With a clock of our own: the job is read every POLL_SECONDS, at the worst moment too."""
     said: list[Any] = []
     context = ToolContext(1, 2, 3, "c", "", said.append)
     for offset in (0.0, 0.3, 0.999):
@@ -228,7 +228,7 @@ def test_d2_no_silence_is_longer_than_five_seconds_by_design() -> None:
 
 
 def test_c9_all_polling_intervals_for_a_stop_sum_to_less_than_three_seconds() -> None:
-    """The hint is at once; without it the periods add up: run, then the job's process."""
+    """The hint is immediate; without it the periods add up: run, then the job's process."""
     assert runner_module.KEEP_SECONDS + process.LOOK_SECONDS < 3
 
 

@@ -31,7 +31,7 @@ print("There are", len(given["text"].split()), "words;", "SECRET_KEY" in os.envi
 
 @pytest.fixture
 def shelf(tmp_path: Path, settings: Any) -> Path:
-    """Three skills: words, a script, and one that never ends its line."""
+    """Make five skills: texts, scripts, a script outside its folder; return their folder."""
     settings.GATEWAY_HOME = tmp_path
     for name, more, script in (
         ("words", "", ""),
@@ -62,7 +62,7 @@ DOCUMENT = (settings.BASE_DIR / "docs" / "plugins.md").read_text(encoding="utf-8
 
 
 def in_the_document(language: str, beginning: str) -> str:
-    """The fenced block of docs/plugins.md in this language that begins so."""
+    """Return the fenced block of docs/plugins.md in this language with this beginning."""
     blocks = re.findall(rf"```{language}\n(.*?)```", DOCUMENT, re.DOTALL)
     (found,) = [block for block in blocks if block.startswith(beginning)]
     return str(found)
@@ -121,7 +121,7 @@ def test_l1_a_broken_skill_is_shown_with_its_error_wherever_skills_are_seen(
     assert not Skill.objects.get(name="odd").enabled
     (finding,) = list(work.skills_that_fail())
     assert error in finding.what
-    Skill.objects.update(enabled=True)  # it was well when it was switched on
+    Skill.objects.update(enabled=True)  # it was valid when it was enabled
     with pytest.raises(ToolError, match="should fix it"):
         async_to_sync(TOOL.run)(None, {"skill": "odd"})  # type: ignore[arg-type]
 

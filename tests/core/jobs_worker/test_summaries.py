@@ -1,4 +1,4 @@
-"""[L1] Summaries of any length: every part is read, referenced, and told of on the way."""
+"""[L1] Summaries of any length: every part is read, referenced and reported as progress."""
 
 import asyncio
 import resource
@@ -22,7 +22,7 @@ from tests.core.jobs_worker.test_asked import lines
 
 @dataclass
 class Host:
-    """A model that says how long its question was."""
+    """A model that returns the length of its question."""
 
     folder: Path = Path()
     context_tokens: int = 4096

@@ -1,4 +1,4 @@
-"""[L1] Slides on Telegram: one message that shows how far it is, then the link; and the document."""
+"""[L1] Slides on Telegram: one message with the progress, then the link; and the document."""
 
 from collections.abc import Callable
 from typing import Any

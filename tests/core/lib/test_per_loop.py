@@ -7,13 +7,13 @@ from core.lib.per_loop import PerLoop, per_loop
 
 
 def numbers() -> PerLoop[int]:
-    """A per-loop object that counts how often it is made."""
+    """Return a per-loop object that counts how often it is made."""
     made = count(1)
     return per_loop(lambda: next(made))
 
 
 async def both(made: PerLoop[int]) -> tuple[int, int]:
-    """The object of this loop, asked for twice."""
+    """Return the object of this loop, requested twice."""
     return made(), made()
 
 
@@ -37,7 +37,7 @@ async def test_nothing_is_kept_when_making_it_fails() -> None:
 
     @per_loop
     def fails_once() -> int:
-        """Divide."""
+        """Divide, and fail the first time."""
         return 6 // next(attempts)
 
     try:

@@ -14,7 +14,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @asynccontextmanager
 async def serving(*handlers: Handler, host: str = "127.0.0.1") -> AsyncIterator[int]:
-    """A web server whose path ``/<n>`` is answered by the handler n; its port."""
+    """Start a web server whose path ``/<n>`` is answered by the handler n; yield its port."""
     app = web.Application()
     for number, handler in enumerate(handlers):
         app.router.add_get(f"/{number}", handler)
@@ -29,18 +29,18 @@ async def serving(*handlers: Handler, host: str = "127.0.0.1") -> AsyncIterator[
 
 
 def is_test_server(address: Address) -> bool:
-    """Stands in for "public" where a test needs a server to answer."""
+    """Return whether an address is the test server's, in place of "public"."""
     return str(address) == "127.0.0.1"
 
 
 async def to_test_server(host: str, port: int) -> list[str]:
-    """Every name is the test server; addresses stay themselves."""
+    """Resolve every name to the test server; addresses stay themselves."""
     del port
     return ["169.254.169.254" if host == "169.254.169.254" else "127.0.0.1"]
 
 
 def fetcher(port: int, **changes: object) -> Fetcher:
-    """A fetcher that takes the test server for a public one."""
+    """Return a fetcher that takes the test server for a public one."""
     given: dict[str, object] = {
         "resolve": to_test_server,
         "allowed": is_test_server,
@@ -51,7 +51,7 @@ def fetcher(port: int, **changes: object) -> Fetcher:
 
 
 async def hello(request: web.Request) -> web.Response:
-    """Something small; tells what came with the request."""
+    """Answer with a small body; record the request."""
     return web.Response(text=f"hello {dict(request.headers)}", content_type="text/plain")
 
 
@@ -106,7 +106,7 @@ async def test_a_name_with_one_private_address_among_public_ones_is_refused() ->
 
 
 async def test_public_addresses_are_fetched() -> None:
-    """The body and its type come back; no compressed answer is asked for."""
+    """The body and its type are returned; no compressed answer is requested."""
     async with serving(hello) as port:
         found = await fetcher(port).get(f"http://example.org:{port}/0")
     assert found.content_type == "text/plain"
@@ -126,7 +126,7 @@ async def test_a_redirect_to_a_private_address_is_refused() -> None:
             await fetcher(port).get(f"http://example.org:{port}/0")
 
 
-async def test_a_redirect_is_followed_without_what_the_first_hop_set() -> None:
+async def test_a_redirect_is_followed_without_the_cookies_of_the_first_hop() -> None:
     """[RDOC2] No cookie of a hop is sent to the next."""
 
     async def away(request: web.Request) -> web.Response:
@@ -157,7 +157,7 @@ async def test_at_most_three_redirects_are_followed() -> None:
 
 
 async def test_the_connection_goes_to_the_address_that_was_checked() -> None:
-    """[RDOC3] A name is resolved once a hop; what it resolves to afterwards does not matter."""
+    """[RDOC3] A name is resolved once per hop; a later resolution does not matter."""
     asked: list[str] = []
 
     async def rebinding(host: str, port: int) -> list[str]:
@@ -172,7 +172,7 @@ async def test_the_connection_goes_to_the_address_that_was_checked() -> None:
 
 
 async def test_an_endless_body_is_cut() -> None:
-    """[RDOC4] By bytes, whatever the server says about its length."""
+    """[RDOC4] By bytes, whatever length the server declares."""
     sent = 0
 
     async def endless(request: web.Request) -> web.StreamResponse:

@@ -1,4 +1,4 @@
-"""What no other test of the guarded fetcher held, found by changing it (RDOC1, RDOC2, RDOC4)."""
+"""Edges of the guarded fetcher that only mutants revealed (RDOC1, RDOC2, RDOC4)."""
 
 import asyncio
 import ipaddress
@@ -69,7 +69,7 @@ async def test_a_name_is_looked_up_with_its_port(url: str, asked: tuple[str, int
 
 
 async def test_a_name_without_any_address_is_refused() -> None:
-    """[RDOC1] None of none is private, and none is public."""
+    """[RDOC1] An empty list of addresses is neither private nor public."""
     with pytest.raises(FetchError, match="address not allowed"):
         await Fetcher(resolve=Names()).get("http://example.org/")
 
@@ -80,7 +80,7 @@ async def test_a_name_without_any_address_is_refused() -> None:
 async def test_the_checked_address_is_the_only_answer(
     text: str, family: socket.AddressFamily
 ) -> None:
-    """[RDOC3] Whatever name is asked for, in whichever family."""
+    """[RDOC3] For any requested name and address family."""
     pinned = Pinned(ipaddress.ip_address(text))
     (found,) = await pinned.resolve("example.org", 443)
     assert (found["hostname"], found["host"], found["port"]) == ("example.org", text, 443)
@@ -93,7 +93,7 @@ async def test_the_system_resolves_an_address_to_itself_once() -> None:
 
 
 async def test_a_request_has_a_user_agent_and_accepts_no_compression() -> None:
-    """[RDOC4] A compressed body would be small until it is opened."""
+    """[RDOC4] A compressed body would be small until it is unpacked."""
     async with serving(hello) as port:
         url = f"http://example.org:{port}/0"
         found = await fetcher(port).get(url)
@@ -103,7 +103,7 @@ async def test_a_request_has_a_user_agent_and_accepts_no_compression() -> None:
 
 
 async def test_a_redirect_has_a_place_and_its_status() -> None:
-    """[RDOC2] Both headers and status make a redirect."""
+    """[RDOC2] It takes both the header and the status."""
 
     async def nowhere(request: web.Request) -> web.Response:
         return web.Response(status=302)
@@ -122,7 +122,7 @@ async def test_a_redirect_has_a_place_and_its_status() -> None:
 async def test_a_body_may_have_as_many_bytes_as_is_said(
     size: int, fits: bool, announced: bool
 ) -> None:
-    """[RDOC4] To the byte, whether its length is announced or not."""
+    """[RDOC4] To the byte, whether its length is declared or not."""
     length = f"Content-Length: {size}\r\n".encode() if announced else b""
     async with raw(length + b"\r\n" + b"x" * size) as port:
         getting = fetcher(port, max_bytes=10).get(f"http://example.org:{port}/")
@@ -142,7 +142,7 @@ async def test_a_body_may_have_as_many_bytes_as_is_said(
     ],
 )
 async def test_the_kind_of_a_body_is_without_parameters(header: bytes, kind: str) -> None:
-    """Lower case; empty when nothing was said."""
+    """In lower case; empty when the server sent none."""
     async with raw(header + b"Content-Length: 2\r\n\r\nhi") as port:
         assert (await fetcher(port).get(f"http://example.org:{port}/")).content_type == kind
 
@@ -156,7 +156,7 @@ async def test_an_answer_to_a_post_is_never_unpacked() -> None:
 
 @asynccontextmanager
 async def raw(rest: bytes) -> AsyncIterator[int]:
-    """A server that answers 200 and ``rest`` to whatever comes; its port."""
+    """Start a server that answers 200 and ``rest`` to every request; yield its port."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")

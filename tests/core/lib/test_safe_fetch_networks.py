@@ -1,4 +1,4 @@
-"""Which addresses may be asked (RDOC1, RO5): by our own lists, whatever Python's version says.
+"""The allowed addresses (RDOC1, RO5): by our own lists, in every version of Python.
 
 The registries as they stand at IANA, written down here once more: a network that is missing in the
 product, or cut, is found. Each in every spelling that carries an IPv4 address.
@@ -146,14 +146,14 @@ OWN = [
 
 
 def edges(net: str) -> Iterator[Address]:
-    """The first, a middle and the last address of a network."""
+    """Return the first, a middle and the last address of a network."""
     network = ipaddress.ip_network(net)
     for number in {0, network.num_addresses // 2, network.num_addresses - 1}:
         yield network[number]
 
 
 def spellings(address: Address) -> Iterator[Address]:
-    """The address itself, and each form of IPv6 that carries it."""
+    """Return the address itself, and each form of IPv6 that carries it."""
     yield address
     if isinstance(address, ipaddress.IPv6Address):
         return
@@ -170,7 +170,7 @@ def spellings(address: Address) -> Iterator[Address]:
 
 @pytest.fixture(autouse=True)
 def _standard_library_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the standard library calls global or private differs by its version."""
+    """Make the standard library's own checks fail: their answers differ by version."""
 
     def asked(self: object) -> bool:
         raise AssertionError("the answer would differ between versions of Python")

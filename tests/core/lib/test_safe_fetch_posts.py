@@ -1,4 +1,4 @@
-"""What is posted to a bridge ([D4], RDOC1, RDOC2), and which addresses an owner may tick."""
+"""Posts to a bridge ([D4], RDOC1, RDOC2), and the addresses that an owner may allow."""
 
 import asyncio
 import ipaddress
@@ -14,7 +14,9 @@ ANYWHERE = Fetcher(resolve=to_test_server, allowed=is_test_server, ports=None)
 
 
 class Server:
-    """Keeps what was posted to it; ``/moved`` redirects to ``/``, ``/stuck`` never answers."""
+    """A server that records the posts to it; ``/moved`` redirects to ``/``, ``/stuck`` never
+    answers.
+    """
 
     def __init__(self) -> None:
         self.heard: list[tuple[str, bytes, dict[str, str]]] = []
@@ -23,7 +25,7 @@ class Server:
         self.runner = web.AppRunner(app, shutdown_timeout=0.1)
 
     async def answer(self, request: web.Request) -> web.Response:
-        """Any request."""
+        """Answer any request."""
         self.heard.append((request.method, await request.read(), dict(request.headers)))
         if request.path == "/moved":
             raise web.HTTPTemporaryRedirect("/")
@@ -40,12 +42,12 @@ class Server:
         await self.runner.cleanup()
 
     def url(self, path: str) -> str:
-        """The address of ``path`` by a name that only the resolver of the fetcher knows."""
+        """Return the address of ``path`` by a name that only the resolver of the fetcher knows."""
         return f"http://bridge.example:{self.runner.addresses[0][1]}{path}"
 
 
 async def test_d4_a_post_carries_its_body_and_headers_and_brings_the_answer() -> None:
-    """[D4] Our name is on it; no compressed answer is asked for."""
+    """[D4] With our user agent; no compressed answer is requested."""
     async with Server() as server:
         posted = await ANYWHERE.post(server.url("/"), body=b"{}", headers={"X-Signature": "abc"})
     ((method, body, headers),) = server.heard
@@ -67,7 +69,7 @@ async def test_d4_a_post_follows_no_redirect() -> None:
 
 
 async def test_d4_a_posts_answer_is_read_up_to_its_limit() -> None:
-    """RDOC4: whatever the other side says, a little of it is enough."""
+    """RDOC4: at most the limit is read of any answer."""
     async with Server() as server:
         posted = await ANYWHERE.post(server.url("/"), body=b"", headers={}, most_bytes=4)
     assert posted.body == b"0123"
@@ -142,5 +144,5 @@ def test_d4_no_tick_opens_the_addresses_where_clouds_keep_their_secrets(text: st
 
 @pytest.mark.parametrize("text", ["8.8.8.8", "::ffff:8.8.8.8", "2606:4700:4700::1111"])
 def test_a_public_address_is_public_in_both_spellings(text: str) -> None:
-    """RDOC1: the guard lets the internet through."""
+    """RDOC1: the guard allows the public internet."""
     assert is_public(ipaddress.ip_address(text))

@@ -1,4 +1,4 @@
-"""Texts, ids, token estimates, secrets and files: the small parts that everything stands on."""
+"""Texts, ids, token estimates, secrets and files: the small shared functions."""
 
 import base64
 from pathlib import Path

@@ -9,7 +9,7 @@ from core.lib.ttl_cache import TtlCache
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The time that the cache sees; its one item may be set."""
+    """Return the time that the cache sees; its one item may be set."""
     now = [1000.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     return now

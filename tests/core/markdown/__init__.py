@@ -1,1 +1,1 @@
-"""Markdown: what Telegram's own parser (TDLib, offline) and the other channels make of it."""
+"""Markdown as Telegram's own parser (TDLib, offline) and the other channels show it."""

@@ -1,4 +1,4 @@
-"""What Telegram's own parser makes of a message, and whether a reader misses anything."""
+"""Check messages with Telegram's own parser, and that no visible character is lost."""
 
 import dataclasses
 from collections import Counter
@@ -16,13 +16,15 @@ Shown = tuple[str, list[tuple[str, int, int, str]]]
 
 
 def shown(delivered: Any) -> Shown:
-    """A delivered message as comparable values: its text and its spans in order."""
+    """Return a delivered message as comparable values: its text and its spans in order."""
     spans = (tuple(dataclasses.astuple(span)) for span in delivered.spans)
     return delivered.text, sorted((str(a), int(b), int(c), str(d)) for a, b, c, d in spans)
 
 
 def forms(message: TelegramText) -> tuple[Shown, Shown, Shown]:
-    """The message as entities, MarkdownV2 and HTML; raises ``Rejected`` if TDLib refuses one."""
+    """Return the message as entities, MarkdownV2 and HTML; raises ``Rejected`` if TDLib refuses
+    one.
+    """
     return (
         shown(tdlib.send_entities(message.text, list(message.entities))),
         shown(tdlib.parse_markdownv2(message.markdown_v2())),
@@ -31,15 +33,15 @@ def forms(message: TelegramText) -> tuple[Shown, Shown, Shown]:
 
 
 def delivered(messages: Iterable[TelegramText]) -> str:
-    """The text that the reader of all the messages sees."""
+    """Return the text that the reader of all the messages sees."""
     return "\n".join(forms(message)[0][0] for message in messages)
 
 
 def lost(source: str, messages: Iterable[TelegramText]) -> Counter[str]:
-    """Visible characters of the Markdown that the reader does not see.
+    """Return visible characters of the Markdown that the reader does not see.
 
     The source is read by an independent reference; where it has several readings (tags shown or
-    not, tables as grids or lists), the kindest one counts.
+    not, tables as grids or lists), the one with the smallest loss counts.
     """
     seen = Counter("".join(delivered(messages).split()))
     best: Counter[str] | None = None
@@ -51,7 +53,7 @@ def lost(source: str, messages: Iterable[TelegramText]) -> Counter[str]:
 
 
 def _required(variant: reference.Variant) -> Counter[str]:
-    """The visible characters of a reading, without those that may be missing."""
+    """Return the visible characters of a reading, without those that may be missing."""
     free = {at for start, end in variant.optional for at in range(start, end)}
     return Counter(
         char

@@ -1,9 +1,9 @@
-"""What a text means where CommonMark, and with it the checker, takes characters of it away.
+"""The intended reading of a text where CommonMark, and with it the checker, drops characters.
 
 The checker expects of ``10*20*30`` the text ``102030``, of ``call __init__`` the text ``call
 init``, of ``10<sup>6</sup>`` the text ``106``. Here a document is rewritten so that its reading in
-CommonMark is what its author meant; :func:`measure` takes for every document the better of the two
-readings. That nothing of a number, a name or a path is missing is asked by ``test_characters.py``.
+CommonMark is the author's intention; :func:`measure` takes for every document the better of the two
+readings. ``test_characters.py`` tests that no part of a number, a name or a path is missing.
 """
 
 import re
@@ -41,12 +41,12 @@ DIGITS = {
 
 
 def escaped(found: re.Match[str]) -> str:
-    """Markers that are text."""
+    """Escape markers that are text."""
     return re.sub(r"([*_])", r"\\\1", found.group())
 
 
 def as_meant(source: str) -> str:
-    """The document whose reading in CommonMark is what this one means."""
+    """Return a document whose reading in CommonMark is the intention of this one."""
     source = RAISED.sub(lambda found: found[2].translate(DIGITS[found[1]]), source)
     source = ALERT.sub(lambda found: f"**{found[1].capitalize()}:**", source)
     out: list[str] = []
@@ -58,12 +58,12 @@ def as_meant(source: str) -> str:
 
 
 def rewritten(text: str) -> str:
-    """Text without code, its literal markers escaped."""
+    """Return text without code, its literal markers escaped."""
     return NAME.sub(escaped, INSIDE.sub(escaped, text))
 
 
 def shown(output: Any, target: str) -> list[Delivered]:
-    """What the channel shows, by each of its readings. Raises Rejected.
+    """Return the channel's display, by each of its readings. Raises Rejected.
 
     The spaces that keep a marker literal on WhatsApp are left out.
     """
@@ -75,14 +75,14 @@ def shown(output: Any, target: str) -> list[Delivered]:
 
 
 def without_guards(found: Delivered) -> Delivered:
-    """The same without hair spaces and word joiners."""
+    """Return the same without hair spaces and word joiners."""
     kept = [0, *accumulate(int(char not in "\u200a\u2060") for char in found.text)]
     spans = [Span(s.type, kept[s.start], kept[s.end], s.attr) for s in found.spans]
     return Delivered(GUARD.sub("", found.text), spans)
 
 
 def score(document: corpus.Document, call: runner.Timed, target: str) -> Score:
-    """The best of the readings of a document."""
+    """Return the best score of the readings of a document."""
     meant = as_meant(document.text)
     comparers = [prepare(text, target) for text in dict.fromkeys((document.text, meant))]
     try:
@@ -102,7 +102,7 @@ def measure(
     target: str,
     limit: float = 1.0,
 ) -> dict[str, Any]:
-    """What ``runner.run_corpus`` measures, of documents as they are meant."""
+    """Measure as ``runner.run_corpus`` does, but with the intended readings."""
     call = runner.Timed(function, limit)
     sections: dict[str, list[tuple[corpus.Document, Score]]] = {}
     records = []

@@ -57,7 +57,7 @@ PATHS = (
 
 
 def arithmetic(chance: random.Random) -> str:
-    """A product or a power without spaces, perhaps with brackets."""
+    """Generate a product or a power without spaces, perhaps with brackets."""
 
     def term(depth: int) -> str:
         if depth < 2 and chance.random() < 0.3:
@@ -78,7 +78,7 @@ def arithmetic(chance: random.Random) -> str:
 
 
 def outputs(source: str) -> Iterator[tuple[str, str]]:
-    """(form, what a reader sees) of every form."""
+    """Return (form, the visible text) of every form."""
     for message in [markdown.to_telegram(source)]:
         names = ("entities", "markdownv2", "html")
         yield from ((name, shown[0]) for name, shown in zip(names, forms(message), strict=True))
@@ -87,7 +87,9 @@ def outputs(source: str) -> Iterator[tuple[str, str]]:
 
 
 def in_order(wanted: str, shown: str) -> bool:
-    """Whether all the characters stand one after another; the guards of WhatsApp do not count."""
+    """Return whether all the characters stand one after another; the guards of WhatsApp do not
+    count.
+    """
     return wanted in shown.translate(GUARDS)
 
 
@@ -140,7 +142,7 @@ def test_t5_a_marker_between_letters_or_digits_is_a_character(
         ("<sup>in small print here</sup>", "in small print here"),
     ],
 )
-def test_t5_what_is_raised_or_lowered_stays_so(source: str, text: str) -> None:
+def test_t5_raised_and_lowered_characters_stay_so(source: str, text: str) -> None:
     """[T3], [T5]: in the characters of Unicode, else with a sign."""
     assert markdown.to_telegram(source).text == text
     assert markdown.markdown_to_plain(source) == text

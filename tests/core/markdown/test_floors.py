@@ -1,8 +1,8 @@
-"""How faithful every rendering is, measured by what the channel shows: floors, not anecdotes.
+"""The fidelity of every rendering, measured by the channels' display, with lower limits.
 
 The texts are the descriptions that installed packages carry. With ``LATCHKEY_ORACLE_CORPUS`` (the
 file of a larger corpus of this kind) the same is measured there, with the floors of the product.
-Documents count as they are meant (``meant.py``), not as the checker alone reads them.
+Documents count by their intended reading (``meant.py``), not as the checker alone reads them.
 """
 
 import os
@@ -45,7 +45,7 @@ SLACK = {"exact": 0.02, "perfect": 0.04, "links": 0.01}
 
 
 def short_descriptions() -> list[corpus.Document]:
-    """Markdown descriptions of packages, cut between blocks to what one message holds."""
+    """Return Markdown descriptions of packages, cut between blocks to the size of one message."""
     documents = []
     for name, text in texts.descriptions(content_type="text/markdown"):
         end = len(text)
@@ -57,7 +57,7 @@ def short_descriptions() -> list[corpus.Document]:
 
 
 def below(measured: dict[str, Any], floors: dict[str, float]) -> dict[str, float]:
-    """What misses its floor."""
+    """Return the measures that miss their floor."""
     found = {name: float(measured.get(name, 0)) for name in floors}
     return {name: value for name, value in found.items() if value < floors[name]}
 

@@ -1,4 +1,4 @@
-"""A text that is shown while it is written: no raw marker, little taken back, cuts that stay."""
+"""A text shown while it is written: no raw marker, little taken back, stable cuts."""
 
 import os
 import random
@@ -19,7 +19,7 @@ from .mdb import corpus
 from .test_total import SPECIALS
 
 CORPUS = os.environ.get("LATCHKEY_ORACLE_CORPUS", "")
-# What is a marker on a chat's screen when the finished message does not have it.
+# Characters that look like markers in a chat when the finished message does not have them.
 RAW = re.compile(r"\*\*|__|~~|```|\]\(|\|\||</?(?:b|i|u|s|code)>|^#{1,6} |[*_`\[]$", re.MULTILINE)
 ANSWER = """Here is **what I found** about `git rebase`, see [the docs](https://git-scm.com/docs).
 
@@ -53,7 +53,7 @@ chart](https://example.com/c.png) and <https://example.com>. That is all, ***rea
 
 
 def moments(source: str, seed: int) -> Iterable[str]:
-    """The text at each moment: as a model sends it, in pieces of a few words."""
+    """Yield the text at each moment: as a model sends it, in pieces of a few words."""
     chance, at = random.Random(seed), 0
     while at < len(source):
         at += chance.randint(4, 50)
@@ -61,13 +61,13 @@ def moments(source: str, seed: int) -> Iterable[str]:
 
 
 def shown(text: str, *, whole: bool) -> list[str]:
-    """The messages of a chat at one moment, as the channel renders them."""
+    """Return the messages of a chat at one moment, as the channel renders them."""
     blocks = adapter.render(text) if whole else adapter.render_growing(text)
     return [block["text"] for block in blocks]
 
 
 def linked(seed: int) -> str:
-    """A generated document whose links Telegram takes; others are written out at the end."""
+    """Return a generated document whose links Telegram takes; others are written out at the end."""
     source = texts.well_formed(seed).source
     for address in texts.ADDRESSES:
         source = source.replace(f"]({address})", "](https://e.com/x)")
@@ -75,13 +75,13 @@ def linked(seed: int) -> str:
 
 
 class Measure:
-    """What readers of some documents saw."""
+    """Counts of the display of some documents at each moment."""
 
     def __init__(self) -> None:
         self.taken_back = self.shown = self.raw = self.moments = self.changed = 0
 
     def read(self, source: str, seed: int) -> None:
-        """One document, from its first words to its end."""
+        """Display one document from its first words to its end."""
         final = shown(source, whole=True)
         markers = Counter(RAW.findall("\n".join(final)))
         before: list[str] = []
@@ -105,7 +105,7 @@ class Measure:
         self.changed += max(0, len(full) - len(now))
 
     def check(self) -> None:
-        """The floors of the product."""
+        """Check the floors of the product."""
         assert 1000 * self.taken_back / self.shown <= 60, self.taken_back
         assert 100 * self.raw / self.moments <= 1, (self.raw, self.moments)
         assert self.changed == 0
@@ -192,7 +192,7 @@ def test_c5_a_table_is_shown_by_whole_rows_once_it_has_some() -> None:
 
 @given(st.text(alphabet=SPECIALS, max_size=200))
 def test_t1_any_text_has_a_live_view(source: str) -> None:
-    """[T1]: which can be rendered, and is no longer than the text and what closes it."""
+    """[T1]: it can be rendered, and is no longer than the text and its closing markers."""
     view = markdown.live_view(source)
     adapter.render_growing(source)
     assert len(view) <= 3 * len(source) + 8

@@ -1,4 +1,4 @@
-"""`manage.py render`: what a reader will see, at a terminal."""
+"""`manage.py render`: the reader's view, at a terminal."""
 
 import io
 import sys
@@ -44,7 +44,7 @@ def test_t5_telegram_shows_text_and_styles(monkeypatch: pytest.MonkeyPatch) -> N
         ("plain", "Hi\n\n- a b (https://e.com) c\n\nx\n"),
     ],
 )
-def test_t3_t5_the_other_channels_print_what_is_sent(
+def test_t3_t5_the_other_channels_print_the_text_as_sent(
     monkeypatch: pytest.MonkeyPatch, shape: str, expected: str
 ) -> None:
     """[T3], [T5]."""

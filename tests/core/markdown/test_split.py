@@ -19,7 +19,7 @@ def visible(text: str) -> str:
 
 
 def well_split(source: str, *, limit: int = markdown.MESSAGE_LIMIT) -> list[TelegramText]:
-    """Split, and check what must hold of any pieces."""
+    """Split, and check the invariants of any pieces."""
     whole = markdown.to_telegram(source)
     pieces = markdown.split(source, limit=limit)
     assert all(utf16_length(piece.text) <= limit for piece in pieces)
@@ -70,7 +70,7 @@ def test_t6_code_goes_on_with_its_language() -> None:
 
 
 def test_t6_styles_and_quotes_go_on() -> None:
-    """[T6]: what a cut goes through ends and begins again."""
+    """[T6]: a style that is cut ends and begins again."""
     pieces = well_split(f"> **{'word ' * 1500}end**\n\nafter")
     assert [span.kind for span in pieces[1].spans] == ["quote", "bold"]
     for piece in pieces:
@@ -162,7 +162,7 @@ def test_t6_the_three_forms_are_split_alike() -> None:
 
 
 def counted(piece: TelegramText) -> int:
-    """The entities that Telegram makes of a message, in which no style stands in another."""
+    """Return Telegram's entities of a message, in which no style stands in another."""
     return len(forms(piece)[0][1])
 
 

@@ -16,7 +16,7 @@ COMPARED = 1_500  # noise texts compared with the reference reading
 
 
 def spans(source: str) -> list[tuple[str, str, str]]:
-    """(kind, words, value) of every span that Telegram keeps, in any of the three forms."""
+    """Return (kind, words, value) of every span that Telegram keeps, in any of the three forms."""
     entities, markup, html = forms(markdown.to_telegram(source))
     assert entities == markup == html
     text, found = entities

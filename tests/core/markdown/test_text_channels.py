@@ -1,4 +1,4 @@
-"""[T2], [T3], [T4]: what a text is, and how it reads where there are no entities."""
+"""[T2], [T3], [T4]: the class of a text, and its form where there are no entities."""
 
 import pytest
 from hypothesis import given
@@ -191,7 +191,7 @@ def test_t3_tags_are_text_where_some_are_no_html() -> None:
     assert markdown.markdown_to_plain("**a** <b>c</b>") == "a c"
 
 
-def test_t3_whatsapp_formats_what_markdown_does_and_nothing_else() -> None:
+def test_t3_whatsapp_formats_as_markdown_does_and_nothing_else() -> None:
     """[T3]: by the documented rules of the messenger, over generated texts."""
     for seed in range(0, 2_000, 2):
         generated = texts.well_formed(seed)

@@ -1,4 +1,4 @@
-"""[T1]: never raises, whatever comes; time grows with the text, not with its square."""
+"""[T1]: never raises on any text; time grows with the text, not with its square."""
 
 import logging
 import time
@@ -115,7 +115,9 @@ GROWN = {
 
 
 def goes_out(source: str) -> None:
-    """Nothing raises; TDLib accepts all three forms of every piece, and they agree."""
+    """Assert that nothing raises and that TDLib accepts all three forms of every piece, which
+    agree.
+    """
     for function in FUNCTIONS:
         function(source)
     for piece in markdown.split(source):
@@ -154,7 +156,7 @@ def test_t1_no_text_at_all_raises_or_is_refused(source: str) -> None:
     ids=lambda value: type(value).__name__,
 )
 def test_t1_anything_is_text(function: Callable[[object], object], value: object) -> None:
-    """[T1]: and what comes out can be encoded."""
+    """[T1]: and the output can be encoded."""
     result = function(value)
     if isinstance(result, str):
         result.encode()
@@ -193,7 +195,7 @@ def test_t1_a_megabyte_takes_seconds(unit: str) -> None:
 
 
 def cost(source: str) -> float:
-    """CPU seconds of the two most expensive renderings, the best of three."""
+    """Return CPU seconds of the two most expensive renderings, the best of three."""
     times = []
     for _ in range(3):
         began = time.process_time()
@@ -205,11 +207,11 @@ def cost(source: str) -> float:
 
 
 def grows_linearly(make: Callable[[int], str]) -> None:
-    """Four times the text: linear is 4, quadratic 16, on a busy machine as well, each time."""
+    """Check four times the text: linear is 4, quadratic 16, on a busy machine as well, each time."""
     found = []
     for _ in range(10):
         small, large = cost(make(8_000)), cost(make(32_000))
-        # What takes milliseconds may do as it likes.
+        # A cost of less than 50 ms is not compared.
         if large < 0.05 or large < 9 * small:
             return
         found.append((small, large))

@@ -1,4 +1,4 @@
-"""The shared vectors: what breaks naive converters, entities, and Telegram's parser itself."""
+"""The shared vectors: pitfalls of naive converters, entities, and Telegram's parser itself."""
 
 from collections.abc import Callable
 from typing import Any
@@ -27,13 +27,13 @@ NO_WRAPPER = "two separate blocks are wrongly merged"
 
 
 def vectors(name: str) -> list[dict[str, Any]]:
-    """The vectors of one suite."""
+    """Return the vectors of one suite."""
     found: list[dict[str, Any]] = TELEGRAM[name]["vectors"]
     return found
 
 
 @pytest.mark.parametrize("vector", TEXTS, ids=lambda vector: str(vector["id"]))
-def test_t2_t3_text_channels_show_what_the_vectors_say(vector: dict[str, Any]) -> None:
+def test_t2_t3_text_channels_show_the_texts_of_the_vectors(vector: dict[str, Any]) -> None:
     """[T2], [T3]."""
     assert FUNCTIONS[vector["kind"]](vector["input"]) == vector["expect"]
 
@@ -84,7 +84,7 @@ def test_s2_an_outer_fence_is_stripped_as_the_vectors_say(vector: dict[str, Any]
     assert markdown.strip_outer_fence(vector["input"]) == expected
 
 
-def test_t5_what_the_bot_api_shows_of_our_markup_is_our_text() -> None:
+def test_t5_the_bot_api_shows_our_markup_as_our_text() -> None:
     """[T5]: the vectors' outcomes at Telegram hold for our MarkdownV2, but for trailing blanks."""
     for vector in vectors("markdown_to_entities"):
         if vector["name"] == STYLED:

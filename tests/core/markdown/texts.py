@@ -216,14 +216,14 @@ class _Writer:
 
 
 def well_formed(seed: int) -> Generated:
-    """Nested Markdown whose words are all known."""
+    """Generate nested Markdown whose words are all known."""
     writer = _Writer(seed)
     source = "\n\n".join(writer.block() for _ in range(writer.random.randint(1, 4)))
     return Generated(source, tuple(writer.words))
 
 
 def noise(seed: int) -> str:
-    """Words and markers in any order."""
+    """Generate words and markers in any order."""
     chance = random.Random(seed)
     parts = [
         chance.choice(WORDS if chance.random() < 0.5 else NOISE)
@@ -233,7 +233,7 @@ def noise(seed: int) -> str:
 
 
 def descriptions(*, content_type: str = "") -> Iterator[tuple[str, str]]:
-    """(name, text) of what installed packages say of themselves, of this type or of any."""
+    """Return (name, text) of installed packages' own descriptions, of this type or of any."""
     for distribution in metadata.distributions():
         message = email.message_from_string(distribution.read_text("METADATA") or "")
         text = message.get_payload()
@@ -243,7 +243,7 @@ def descriptions(*, content_type: str = "") -> Iterator[tuple[str, str]]:
 
 
 def of_packages() -> Iterator[tuple[str, str]]:
-    """(name, text) of the descriptions and documents of everything that is installed here."""
+    """Return (name, text) of the descriptions and documents of all installed packages."""
     yield from descriptions()
     library = Path(sysconfig.get_path("purelib"))
     for path in sorted(library.rglob("*")):

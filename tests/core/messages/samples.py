@@ -69,12 +69,12 @@ assert tuple(SAMPLES) == BUILTIN_TYPES
 
 
 def whole(message: Message) -> list[Event]:
-    """The message as one event, as a producer logs it."""
+    """Return the message as one event, as a producer logs it."""
     return _framed(message, [to_dict(message)])
 
 
 def streamed(message: Message) -> list[Event]:
-    """The message in deltas: texts by two or three appends, everything else set."""
+    """Return the message in deltas: texts by two or three appends, everything else set."""
     if message.type == "event":
         return [to_dict(message)]  # lifecycle events have no id and come whole
     deltas = [
@@ -86,14 +86,14 @@ def streamed(message: Message) -> list[Event]:
 
 
 def run(*groups: list[Event], status: Any = "completed", **end: Any) -> list[Event]:
-    """The log of a run: start, what it said, end."""
+    """Return the log of a run: start, its messages, end."""
     start = stream_start(request_id="r1", chat_id="c1", trace_id="t1", timestamp_ms=1)
     last = stream_end(status=status, usage=USAGE, **end)
     return [to_dict(start), *(event for group in groups for event in group), to_dict(last)]
 
 
 def text_of(*pieces: str, message_id: str = "M1", kind: str = "text") -> list[Event]:
-    """Appends to one text."""
+    """Return appends to one text."""
     return [append(kind, piece, message_id) for piece in pieces]
 
 
@@ -127,7 +127,7 @@ def _parts(message: Message, name: str, value: object) -> list[Message]:
 
 
 def openai_client(frames: list[Any]) -> dict[str, Any]:
-    """What an OpenAI client has after a stream; asserts the invariants that clients need."""
+    """Return an OpenAI client's state after a stream; asserts the invariants that clients need."""
     assert frames[-1] == "[DONE]"
     seen: dict[str, Any] = {"content": "", "reasoning": "", "tool_calls": [], "finish": None}
     for position, frame in enumerate(frames[:-1]):
@@ -154,7 +154,7 @@ def openai_client(frames: list[Any]) -> dict[str, Any]:
 
 
 def ui_client(frames: list[Any]) -> dict[str, Any]:
-    """What a UI message stream client has after a stream."""
+    """Return the state of a UI message stream client after a stream."""
     assert frames[-1] == "[DONE]"
     assert frames[0] == {"type": "start", "messageId": "A1"}
     seen: dict[str, Any] = {"text": "", "reasoning": "", "parts": [], "data": {}, "end": None}
@@ -180,16 +180,16 @@ def ui_client(frames: list[Any]) -> dict[str, Any]:
 
 
 def plain(text: str) -> tuple[str, str]:
-    """A stand-in for the outbound conversion: (text, format)."""
+    """Return (text, format) unchanged, in place of the outbound conversion."""
     return text, "markdown" if "**" in text else "plain"
 
 
 def no_image(_url: str) -> None:
-    """An inliner that reaches nothing."""
+    """Return no image: an inliner that reaches nothing."""
 
 
 def subset(expected: object, actual: object) -> bool:
-    """Whether everything expected is there; `<int>` is any integer, `<…>` any text."""
+    """Return whether all expected parts are there; `<int>` is any integer, `<…>` any text."""
     if isinstance(expected, Mapping):
         return isinstance(actual, Mapping) and all(
             (value is None and name not in actual) or subset(value, actual.get(name))

@@ -1,4 +1,4 @@
-"""What the adapters do beyond one message: restarts, errors, progress, links ([M3], [D1], [D2])."""
+"""Adapters beyond one message: restarts, errors, progress, links ([M3], [D1], [D2])."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def inbound(log: list[Event]) -> list[Any]:
 
 
 def told(log: list[Event]) -> tuple[str, str]:
-    """The text that an OpenAI client and a UI stream client end up with."""
+    """Return the final texts of an OpenAI client and of a UI stream client."""
     return openai(log)["content"], ui(log)["text"]
 
 
@@ -378,7 +378,7 @@ def test_m3_languages_fall_back_to_english() -> None:
 # UI message stream
 
 
-def test_m3_a_tool_of_the_gateway_ends_with_what_it_returned() -> None:
+def test_m3_a_tool_of_the_gateway_ends_with_its_result() -> None:
     call = say(tool_call_message("c1", "search", "not json", message_id="M1"))
     ok = ui(run(call, say(tool_end(call_id="c1", name="search", ok=True, output="3 hits"))))
     ran = {"toolCallId": "c1", "providerExecuted": True, "dynamic": True}

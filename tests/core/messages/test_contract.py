@@ -94,7 +94,7 @@ SILENT_INBOUND: tuple[str, list[str], list[str]] = ("", [], [])
 AUDIO_LINK = "🔊 [Play Audio](https://e.org/a.ogg)"
 VIDEO_LINK = "🎬 [Watch Video](https://e.org/v.webm)"
 
-# What each adapter makes of each sample. A folder with an adapter.py that is missing here fails.
+# The result of each adapter for each sample. A missing folder with an adapter.py fails.
 EXPECTED: dict[str, tuple[Callable[[list[Event]], object], dict[str, object]]] = {
     "webchat": (cui, {name: [sample.props] for name, sample in SAMPLES.items()}),
     "openai_api": (
@@ -187,7 +187,7 @@ def test_m3_no_adapter_is_left_out_of_the_contract() -> None:
     folder = Path(webchat.__file__).parents[1]
     found = {path.parent.name for path in folder.glob("*/adapter.py")}
     # Telegram's and the bridge's take the text that text_rendering made of the messages; MCP's
-    # tells an agent what became of its results, and no run.
+    # tells an agent the outcome of its results, and no run.
     assert found - {"telegram", "bridge", "mcp"} == set(EXPECTED) - {"text_rendering"}
     assert all(set(expected) == set(BUILTIN_TYPES) for _, expected in EXPECTED.values())
 
@@ -206,7 +206,7 @@ def test_m1_a_custom_type_passes_or_becomes_a_link(way: Way) -> None:
     assert text(log) == Rendering(text=link)
 
 
-def test_m3_a_message_that_changes_its_type_is_shown_as_what_it_became() -> None:
+def test_m3_a_message_that_changes_its_type_is_shown_in_its_new_type() -> None:
     wait = to_dict(SAMPLES["loading"])
     answer = delta_message("text", {"content": "Done"}, message_id="M1", action="replace")
     log = run([wait, to_dict(answer)])

@@ -103,7 +103,7 @@ def random_path(rng: random.Random) -> str:
 
 
 def props_for(rng: random.Random, path: str) -> Event:
-    """Mostly props that have something at the path, as a real delta does."""
+    """Generate mostly props with a value at the path, as for a real delta."""
     steps = parse_path(path)
     if not steps or rng.randrange(5) == 0:
         return random_object(rng)
@@ -186,7 +186,7 @@ def test_m1_server_and_browser_merge_alike_on_drawn_and_shrinkable_deltas(
 
 @settings(max_examples=300, deadline=None)
 @given(seed=st.integers(0, 2**64 - 1))
-def test_m2_what_comes_between_never_changes_the_order_of_one_messages_deltas(seed: int) -> None:
+def test_m2_messages_between_never_change_the_order_of_one_messages_deltas(seed: int) -> None:
     sequence = random_sequence(random.Random(seed))
     together = {message["message_id"]: message for message in fold(sequence)}
     for message_id, message in together.items():
@@ -212,7 +212,7 @@ def test_m1_a_merge_changes_nothing_in_place(seed: int) -> None:
 
 
 def merged(old: Event, /, **delta: object) -> object:
-    """The props after one delta."""
+    """Return the props after one delta."""
     start = {"type": "t", "message_id": "M1", "props": old}
     event = {"type": "t", "message_id": "M1", "delta": True, **delta}
     return apply_delta(start, event)["props"]
@@ -226,7 +226,7 @@ def test_m1_append_joins_text_and_lists_and_pushes_single_items() -> None:
     assert merged({}, props={"a": "y"}, delta_path="a") == {"a": "y"}
 
 
-def test_m1_set_touches_only_what_it_names_and_replace_all_or_one_place() -> None:
+def test_m1_set_touches_only_its_path_and_replace_all_or_one_place() -> None:
     old = {"a": 1, "b": {"c": 2}}
     assert merged(old, delta_action="set", props={"a": 5}) == {"a": 5, "b": {"c": 2}}
     assert merged(old, delta_action="replace", props={"z": 1}) == {"z": 1}
@@ -234,7 +234,7 @@ def test_m1_set_touches_only_what_it_names_and_replace_all_or_one_place() -> Non
     assert merged(old, **path) == {"a": 1, "b": {"c": [1]}}
 
 
-def test_m1_merge_is_deep_and_replaces_what_are_not_objects() -> None:
+def test_m1_merge_is_deep_and_replaces_values_that_are_not_objects() -> None:
     old = {"m": {"x": {"p": 1}, "l": [1]}}
     change = {"m": {"x": {"q": 2}, "l": [2]}}
     assert merged(old, delta_action="merge", props=change) == {

@@ -188,7 +188,7 @@ def test_m1_custom_messages_keep_their_props_but_not_a_builtin_name() -> None:
         custom_message("text", {})
 
 
-def test_m1_constructors_leave_out_what_was_not_given() -> None:
+def test_m1_constructors_leave_out_fields_that_were_not_given() -> None:
     assert to_dict(tool_call_message("c", "n"))["props"] == {"id": "c", "name": "n"}
     assert to_dict(image_message("u", detail="low"))["props"] == {"url": "u", "detail": "low"}
     assert to_dict(messages.event_message("connected"))["props"] == {"event": "connected"}
@@ -201,7 +201,7 @@ def test_m1_constructors_leave_out_what_was_not_given() -> None:
     assert audio.props == {"url": "u", "controls": True, "duration": 1.5, "autoplay": True}
 
 
-def test_m2_lifecycle_events_carry_what_the_requirement_lists() -> None:
+def test_m2_lifecycle_events_carry_the_fields_of_the_requirement() -> None:
     start = stream_start(
         request_id="r", chat_id="c", trace_id="t", timestamp_ms=5, context_id="x"
     ).props
@@ -233,7 +233,7 @@ def test_m2_lifecycle_events_carry_what_the_requirement_lists() -> None:
     }
 
 
-def test_m2_a_reset_empties_what_was_streamed_and_appends_go_on_from_there() -> None:
+def test_m2_a_reset_empties_the_streamed_text_and_appends_go_on_from_there() -> None:
     log: list[Message] = [
         text_delta("Hal", message_id="M1"),
         thinking_delta("hm", message_id="M2"),
@@ -244,7 +244,7 @@ def test_m2_a_reset_empties_what_was_streamed_and_appends_go_on_from_there() -> 
     assert [message["props"] for message in merged] == [{"content": "Hello"}, {"content": "hm"}]
 
 
-def test_m2_only_a_completed_end_settles_what_was_left_open() -> None:
+def test_m2_only_a_completed_end_settles_open_messages() -> None:
     call = {"id": "c", "name": "n", "arguments": '{"a'}
     half = to_dict(delta_message("tool_call", call, message_id="M1"))
     for status, settled in (("completed", [False, True]), ("cancelled", [False])):

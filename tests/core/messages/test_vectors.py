@@ -35,7 +35,7 @@ VECTORS: list[dict[str, Any]] = DATA["vectors"]
 
 
 def of_kind(*kinds: str) -> pytest.MarkDecorator:
-    """The vectors of these kinds as parameters."""
+    """Return the vectors of these kinds as parameters."""
     return pytest.mark.parametrize(
         "vector", [pytest.param(v, id=v["id"]) for v in VECTORS if v["kind"] in kinds]
     )
@@ -66,7 +66,7 @@ def adapter(config: dict[str, Any]) -> OpenAIAdapter:
 
 
 def frames_of(vector: dict[str, Any]) -> list[Any]:
-    """All frames but those that every stream has: the finish chunk and [DONE]."""
+    """Return all frames but those that every stream has: the finish chunk and [DONE]."""
     converter = adapter(vector["config"])
     frames: list[Any] = [frame for event in vector["inputs"] for frame in converter.feed(event)]
     frames += converter.close()
@@ -78,7 +78,7 @@ def frames_of(vector: dict[str, Any]) -> list[Any]:
 
 
 def comparable(chunk: dict[str, Any]) -> dict[str, Any]:
-    """Without what the vectors say to ignore."""
+    """Return the frames without the parts that the vectors ignore."""
     kept = {name: value for name, value in chunk.items() if name not in ("id", "created", "model")}
     for choice in kept.get("choices", []):
         choice["delta"].pop("role", None)

@@ -1,4 +1,4 @@
-"""Hosts for plugins under test: a script in the place of the model."""
+"""Hosts for plugins under test: a script in place of the model."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -49,7 +49,7 @@ class ScriptedHost:
 
 
 def kind_of(schema: Mapping[str, Any] | None) -> str:
-    """Which question a schema belongs to."""
+    """Return the kind of question a schema belongs to."""
     if schema is None:
         return "plain"
     names = set(schema["properties"])
@@ -61,7 +61,7 @@ def kind_of(schema: Mapping[str, Any] | None) -> str:
 
 
 def good(prompt: str, schema: Mapping[str, Any] | None) -> str:
-    """A model that keeps to everything and says something new each time."""
+    """Answer by the schema, with a new text each time."""
     name = prompt.split("Slide: ")[-1].splitlines()[0]
     match kind_of(schema):
         case "outline":
@@ -99,15 +99,15 @@ def good(prompt: str, schema: Mapping[str, Any] | None) -> str:
 
 
 def unreachable(_prompt: str, _schema: Mapping[str, Any] | None) -> str:
-    """A model that can't be reached."""
+    """Raise the error of a model that can't be reached."""
     raise PluginError("The model can't be reached.")
 
 
 def topic(text: str) -> Source:
-    """A source that is only a topic."""
+    """Return a source that is only a topic."""
     return Source(text, [("", text)], kind="topic")
 
 
 def document(text: str, title: str = "Report") -> Source:
-    """A source that is a document."""
+    """Return a source that is a document."""
     return Source(title, [("page 1", text)], kind="document")

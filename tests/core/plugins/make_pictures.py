@@ -24,7 +24,7 @@ COLUMNS = 3
 
 
 def contact_sheet(pdf: Path) -> Image.Image:
-    """All pages of a PDF in rows of three."""
+    """Return all pages of a PDF in rows of three."""
     pages = [
         page.render(scale=2).to_pil().resize(SLIDE, Image.Resampling.LANCZOS)
         for page in pypdfium2.PdfDocument(str(pdf))

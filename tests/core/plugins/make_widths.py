@@ -2,9 +2,9 @@
 
     python -m tests.core.plugins.make_widths
 
-A deck names Arial (and the East Asian faces of its theme); what draws it may have Liberation Sans,
+A deck names Arial (and the East Asian faces of its theme); programs may draw it in Liberation Sans,
 DejaVu Sans or a Noto face instead. The table holds the widest advance of each, in 1/1000 em, so
-that what fits by the table fits in all of them. Advances are facts read from the fonts' own
+that a text that fits by the table fits in all of them. Advances are facts read from the fonts' own
 tables; no part of a font is copied. Needs fontconfig and the fonts of fonts-liberation,
 fonts-dejavu and fonts-noto.
 """
@@ -41,7 +41,7 @@ class Face:
 
 
 def faces(weight: str) -> Iterator[Face]:
-    """The upright sans faces of this machine of a weight ("Regular" or "Bold")."""
+    """Return the upright sans faces of this machine of a weight ("Regular" or "Bold")."""
     styles = {"Regular", "Book"} if weight == "Regular" else {weight}
     form = "%{file}|%{index}|%{family[0]}|%{style[0]}|%{charset}\n"
     done = subprocess.run(["fc-list", "--format", form], capture_output=True, text=True, check=True)
@@ -53,14 +53,14 @@ def faces(weight: str) -> Iterator[Face]:
 
 
 def numbers(charset: str) -> Iterator[int]:
-    """The characters of fontconfig's "20-7e a0 …"."""
+    """Return the characters of fontconfig's "20-7e a0 …"."""
     for part in charset.split():
         first, _dash, last = part.partition("-")
         yield from range(int(first, 16), int(last or first, 16) + 1)
 
 
 def widest(weight: str) -> dict[int, int]:
-    """The widest advance of each character, in 1/1000 em."""
+    """Return the widest advance of each character, in 1/1000 em."""
     found: dict[int, int] = {}
     for face in faces(weight):
         font = ImageFont.truetype(
@@ -73,14 +73,14 @@ def widest(weight: str) -> dict[int, int]:
 
 
 def is_for(code: int, family: str) -> bool:
-    """Whether a text's character ``code`` may be drawn in ``family``."""
+    """Return whether a text's character ``code`` may be drawn in ``family``."""
     if not 0x20 <= code <= LAST or 0xD800 <= code <= 0xDFFF:
         return False
     return family in PLAIN or not any(first <= code < last for first, last in EUROPEAN)
 
 
 def table(found: dict[int, int]) -> dict[str, object]:
-    """``found`` as runs of single characters and maxima of blocks."""
+    """Return ``found`` as runs of single characters and maxima of blocks."""
     return {
         "exact": {
             f"{first:x}": [found.get(code, 0) for code in range(first, last)]

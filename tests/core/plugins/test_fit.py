@@ -1,4 +1,4 @@
-"""[L1] Text always fits: for any deck, every box holds what stands in it, by measurement."""
+"""[L1] Text always fits: in any deck, every box holds its text, by measurement."""
 
 from pathlib import Path
 from typing import get_args
@@ -45,7 +45,7 @@ NUMBERS = st.floats(-1e9, 1e9, allow_nan=False).map(lambda value: round(value, 2
 
 @st.composite
 def charts(draw: st.DrawFn) -> d.Chart:
-    """Charts of any names and numbers."""
+    """Generate charts of any names and numbers."""
     count = draw(st.integers(3, 6))
     series = [
         d.Series(draw(TEXTS), draw(st.lists(NUMBERS, min_size=count, max_size=count)))
@@ -58,7 +58,7 @@ def charts(draw: st.DrawFn) -> d.Chart:
 
 @st.composite
 def tables(draw: st.DrawFn) -> d.TableSlide:
-    """Tables of any words."""
+    """Generate tables of any words."""
     count = draw(st.integers(2, 6))
     row = st.lists(TEXTS, min_size=count, max_size=count)
     return d.TableSlide(draw(TEXTS), draw(row), draw(st.lists(row, min_size=1, max_size=12)))
@@ -82,7 +82,7 @@ PATIENT = (HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthChec
 
 
 def assert_fits(page: Page) -> None:
-    """Every box stands on the page and holds its lines."""
+    """Assert that every box is on the page and holds its lines."""
     for element in page.elements:
         match element:
             case Text():
@@ -104,7 +104,7 @@ def assert_fits(page: Page) -> None:
 
 
 def assert_inside(x: float, y: float, w: float, h: float) -> None:
-    """A box is on the page."""
+    """Assert that a box is on the page."""
     assert x >= -0.01
     assert y >= 0
     assert x + w <= WIDTH + 0.01

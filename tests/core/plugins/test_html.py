@@ -39,17 +39,17 @@ class Tags(HTMLParser):
         self.found: list[tuple[str, dict[str, str | None]]] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """One tag."""
+        """Collect one tag."""
         self.found.append((tag, dict(attrs)))
 
 
 def html_of(deck: Deck) -> str:
-    """The file of a deck."""
+    """Return the file of a deck."""
     return document(layout.pages(deck), title=deck.title, language=deck.language)
 
 
 def tags(html: str) -> list[tuple[str, dict[str, str | None]]]:
-    """The tags of a page with their attributes."""
+    """Return the tags of a page with their attributes."""
     parser = Tags()
     parser.feed(html)
     return parser.found

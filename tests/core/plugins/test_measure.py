@@ -22,7 +22,7 @@ TEXTS = (
 
 @cache
 def installed(family: str, style: str) -> str:
-    """The file of an installed face; "" where it is missing."""
+    """Return the file of an installed face; "" where it is missing."""
     form = "%{file}\n"
     asked = ["fc-list", "--format", form, f":family={family}:style={style}"]
     found = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.split("\n")
@@ -32,7 +32,7 @@ def installed(family: str, style: str) -> str:
 @pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.parametrize("bold", [False, True])
 def test_no_font_sets_a_text_wider_than_measured(text: str, bold: bool) -> None:
-    """Against the fonts of this machine themselves."""
+    """Compared with the fonts of this machine."""
     faces = [
         path
         for family in ("DejaVu Sans", "Liberation Sans", "Noto Sans")
@@ -59,7 +59,7 @@ def test_combining_marks_have_no_width() -> None:
 def test_no_line_is_wider_than_its_box_and_nothing_is_lost(
     text: str, size: int, limit: int
 ) -> None:
-    """Whatever the text is."""
+    """In any text."""
     clean = " ".join(writable(text).split())
     lines = measure.wrap(clean, size, limit)
     assert "".join(lines).replace(" ", "") == clean.replace(" ", "")
@@ -69,7 +69,7 @@ def test_no_line_is_wider_than_its_box_and_nothing_is_lost(
 
 @given(st.text(max_size=300), st.integers(1, 4))
 def test_a_clipped_text_has_no_more_lines_than_allowed(text: str, lines: int) -> None:
-    """Whatever the text is."""
+    """In any text."""
     clean = " ".join(writable(text).split())
     clipped = measure.clip(clean, 14, 120, lines)
     assert len(measure.wrap(clipped, 14, 120)) <= lines

@@ -27,7 +27,7 @@ from tests.core.plugins.decks import ARABIC, CHINESE, DECKS, ENGLISH
 
 
 def opened(deck: Deck, folder: Path) -> Any:
-    """``deck`` written and read again by python-pptx."""
+    """Return ``deck`` written and read again by python-pptx."""
     path = folder / "deck.pptx"
     save(layout.pages(deck), title=deck.title, language=deck.language, path=path)
     return Presentation(str(path))
@@ -35,12 +35,12 @@ def opened(deck: Deck, folder: Path) -> Any:
 
 @pytest.fixture(scope="module")
 def english(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """The English deck as a file that was read again."""
+    """Return the English deck as a file that was read again."""
     return opened(ENGLISH, tmp_path_factory.mktemp("deck"))
 
 
 def shapes(file: Any) -> Iterator[Any]:
-    """All shapes of all slides."""
+    """Return all shapes of all slides."""
     for slide in file.slides:
         yield from slide.shapes
 
@@ -114,7 +114,7 @@ def test_tables_are_native_with_a_header_row(english: Any) -> None:
 
 
 def test_figures_have_alt_text_and_adornment_is_marked_as_such(english: Any) -> None:
-    """What can't be seen is said."""
+    """Screen readers get a description of each picture."""
     figures = [shape for shape in shapes(english) if shape.has_chart or shape.has_table]
     alts = [figure.element.nvGraphicFramePr.cNvPr.get("descr") for figure in figures]
     assert alts[0].startswith("Line chart: Solar is catching up with coal. Solar: 2018 120 TWh")

@@ -74,14 +74,14 @@ class Box:
     bottom: float
 
     def holds(self, x: float, y: float) -> bool:
-        """Whether a point is in it, or just beside it."""
+        """Return whether a point is in it, or within a tolerance beside it."""
         sides = self.left - TOLERANCE <= x <= self.right + TOLERANCE
         return sides and self.top - TOLERANCE <= y <= self.bottom + TOLERANCE
 
 
 @pytest.fixture(scope="module")
 def rendered(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Each deck as the PDF that LibreOffice makes of its .pptx."""
+    """Return each deck as the PDF that LibreOffice makes of its .pptx."""
     folder = tmp_path_factory.mktemp("rendered")
     for name, deck in RENDERED.items():
         path = folder / f"{name}.pptx"
@@ -102,7 +102,7 @@ def rendered(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def box_of(element: Element) -> Box | None:
-    """The box of an element that may hold text."""
+    """Return the box of an element that may hold text."""
     match element:
         case Text() | Plot():
             return Box(element.x, element.y, element.x + element.w, element.y + element.h)
@@ -113,7 +113,7 @@ def box_of(element: Element) -> Box | None:
 
 
 def boxes_of(page: DeckPage) -> list[Box]:
-    """Every place of a page where text may stand."""
+    """Return every place of a page where text may stand."""
     found = [box for element in page.elements if (box := box_of(element)) is not None]
     if foot(page.layout) is not None:
         found.append(Box(40, FOOT_Y, WIDTH - 40, FOOT_Y + FOOT_HEIGHT))
@@ -121,7 +121,7 @@ def boxes_of(page: DeckPage) -> list[Box]:
 
 
 def letters(page: pypdfium2.PdfPage) -> Iterator[tuple[str, float, float]]:
-    """Each visible letter of a rendered page and its centre, from the upper left."""
+    """Return each visible letter of a rendered page and its centre, from the upper left."""
     text = page.get_textpage()
     for at in range(text.count_chars()):
         letter = text.get_text_range(at, 1)
@@ -169,25 +169,25 @@ def test_each_box_shows_all_of_its_own_text(rendered: dict[str, Path], name: str
 
 
 def bare(text: str) -> str:
-    """``text`` without what line breaks change."""
+    """Return ``text`` without characters that line breaks change."""
     return "".join(character for character in text if character.isalnum())
 
 
 @dataclass
 class Show:
-    """An open slide show and what its page did."""
+    """An open slide show, with its page's requests and errors."""
 
     page: Page
     problems: list[str]
     requests: list[str]
 
     def position(self) -> str:
-        """ "3 / 12" """
+        """Return the counter, "3 / 12"."""
         return self.page.locator("output").inner_text()
 
 
 def opened(browser: Browser, deck: Deck, *, sandbox: str = "", script: bool = True) -> Show:
-    """``deck`` as the file service serves it: with a sandboxing policy where one is given."""
+    """Open ``deck`` as the file service serves it: with a sandboxing policy where one is given."""
     context = browser.new_context(
         viewport={"width": 960, "height": 540}, java_script_enabled=script, has_touch=True
     )

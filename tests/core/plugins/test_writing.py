@@ -1,4 +1,4 @@
-"""[L1] A deck is written from a source by a model, and holds when the model does not."""
+"""[L1] A deck is written from a source by a model, and is complete when the model fails."""
 
 import json
 from collections.abc import Mapping
@@ -18,18 +18,18 @@ from tests.core.plugins.reports import REPORT
 
 
 async def deck_of(host: ScriptedHost, text: str, **parameters: object) -> Deck:
-    """The deck that a host's model makes of a text."""
+    """Return the deck that a host's model makes of a text."""
     source = document(text) if len(text) > 200 else topic(text)
     return (await compose.make(brief.read(parameters, source, host.context_tokens), host)).deck
 
 
 def files_in(folder: Path) -> list[str]:
-    """The names of what lies in a folder."""
+    """Return the names of the files in a folder."""
     return [path.name for path in folder.iterdir()]
 
 
 def words_of(deck: Deck) -> str:
-    """Everything a deck shows, as one text."""
+    """Return all text of a deck, as one text."""
     return repr(layout.pages(deck))
 
 
@@ -59,7 +59,7 @@ async def test_the_outline_comes_first_then_each_slide_with_progress(tmp_path: P
 async def test_a_deck_has_exactly_as_many_slides_as_asked_for(
     tmp_path: Path, count: int, text: str
 ) -> None:
-    """[L1] Whatever the model adds or leaves out: here it has six slides for every plan."""
+    """[L1] For any answer of the model: here it has six slides for every plan."""
     deck = await deck_of(ScriptedHost(tmp_path, good), text, slides=count)
     assert len(layout.pages(deck)) == count
 
@@ -98,7 +98,7 @@ ORDERS = {
 async def test_count_language_audience_and_title_are_as_asked(
     tmp_path: Path, order: str, given: str
 ) -> None:
-    """[L1] In the source of a call or in the request: no word of the order stands in the title."""
+    """[L1] In the source of a call or in the request: no instruction is in the title."""
     about, count, tag, audience = ORDERS[order]
     host = ScriptedHost(tmp_path, good)
     source = topic(order if given == "source" else about)
@@ -187,7 +187,7 @@ async def test_quotations_are_the_sources_own_words(tmp_path: Path) -> None:
 
 
 async def test_numbers_that_the_source_does_not_know_are_left_out(tmp_path: Path) -> None:
-    """A model that invents figures."""
+    """For a model that invents figures."""
 
     def inventing(prompt: str, schema: Mapping[str, Any] | None) -> str:
         answer = good(prompt, schema)
@@ -275,7 +275,7 @@ async def test_a_cancelled_job_stops_at_its_next_step(tmp_path: Path) -> None:
 
 
 async def test_no_slide_repeats_another(tmp_path: Path) -> None:
-    """A model that says the same on every slide."""
+    """For a model that says the same on every slide."""
 
     def parrot(prompt: str, schema: Mapping[str, Any] | None) -> str:
         if kind_of(schema) == "slide":
@@ -331,11 +331,11 @@ def test_topic_and_language_are_found_in_the_request(
     ],
 )
 def test_any_number_of_slides_becomes_one_that_a_deck_may_have(asked: object, count: int) -> None:
-    """What a model puts into parameters."""
+    """From any parameter of a model."""
     assert brief.read({"slides": asked, "language": 7}, topic("tea"), 3072).count == count
 
 
-def test_the_language_parameter_wins_over_what_the_text_is_written_in() -> None:
+def test_the_language_parameter_wins_over_the_language_of_the_text() -> None:
     """A German deck of an English document."""
     order = brief.read({"language": "German", "audience": "children"}, document(REPORT), 3072)
     assert (order.language.tag, order.audience) == ("de-DE", "children")

@@ -48,14 +48,14 @@ Reply = Callable[[web.Request], Awaitable[web.StreamResponse]]
 def chunk(
     delta: dict[str, Any] | None = None, *, finish: str | None = None, **more: Any
 ) -> dict[str, Any]:
-    """A ``chat.completion.chunk``."""
+    """Return a ``chat.completion.chunk``."""
     choices = [{"index": 0, "delta": delta or {}, "finish_reason": finish}]
     head = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
     return {**head, "choices": choices, **more}
 
 
 def sse(*chunks: dict[str, Any] | bytes, done: bool = True) -> bytes:
-    """The body of a stream."""
+    """Return the body of a stream."""
     lines = [each if isinstance(each, bytes) else orjson.dumps(each) for each in chunks]
     return b"".join(b"data: " + line + b"\n\n" for line in lines) + b"data: [DONE]\n\n" * done
 
@@ -63,7 +63,9 @@ def sse(*chunks: dict[str, Any] | bytes, done: bool = True) -> bytes:
 def streams(
     body: bytes, *, size: int = 0, pause: float = 0, cut: bool = False, hang: bool = False
 ) -> Reply:
-    """A reply that sends ``body`` in pieces of ``size`` bytes; ``cut``: drops the connection."""
+    """Return a reply that sends ``body`` in pieces of ``size`` bytes; ``cut``: drops the
+    connection.
+    """
 
     async def reply(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
@@ -82,7 +84,7 @@ def streams(
 
 
 def says(status: int, **headers: str) -> Reply:
-    """A reply that is an error."""
+    """Return a reply that is an error."""
 
     async def reply(request: web.Request) -> web.StreamResponse:
         body = {"error": {"message": "sk-secret is wrong", "type": "x", "code": "y"}}
@@ -92,7 +94,7 @@ def says(status: int, **headers: str) -> Reply:
 
 
 def hangs() -> Reply:
-    """A reply that never comes."""
+    """Wait for ever: a reply that never comes."""
 
     async def reply(request: web.Request) -> web.StreamResponse:
         await asyncio.sleep(60)
@@ -102,7 +104,7 @@ def hangs() -> Reply:
 
 
 def hello(*words: str, finish: str = "stop") -> bytes:
-    """A whole stream that says ``words``."""
+    """Return a whole stream with the text ``words``."""
     return sse(
         chunk({"role": "assistant", "content": ""}),
         *(chunk({"content": word}) for word in words),

@@ -1,4 +1,4 @@
-"""How a model call fails: error bodies as the servers send them, each with the code it means."""
+"""Failures of model calls: the servers' own error bodies, each with its code."""
 
 import asyncio
 from typing import Any
@@ -193,7 +193,7 @@ CASES: list[Case] = [
     ("deepseek balance", 402, {}, openai("Insufficient Balance", "unknown_error"), "quota"),
     ("bedrock rate", 429, {},
      {"message": "Too many tokens, please wait before trying again."}, "rate_limited"),
-    # What stands between
+    # Proxies and gateways in between
     ("nginx 502", 502, {}, b"<html><head><title>502 Bad Gateway</title></head></html>", "server"),
     ("nginx 413", 413, {}, b"<html><h1>413 Request Entity Too Large</h1></html>", "too_large"),
     ("a web site", 404, {}, b"<!DOCTYPE html><html><body>Page not found</body></html>",
@@ -241,7 +241,7 @@ def test_each_connection_error_has_one_code(error: BaseException, code: str) -> 
 
 
 def test_every_kind_has_words_for_all() -> None:
-    """A person is told what happened, the owner what to do; a client gets a status and a code."""
+    """The user is told the problem, the owner the remedy; a client gets a status and a code."""
     for code, kind in KINDS.items():
         assert kind.code == code
         assert kind.person.endswith(".")
@@ -274,7 +274,7 @@ def test_a_server_says_how_long_to_wait_in_several_ways(
 
 
 def test_the_error_names_the_waiting_time() -> None:
-    """And what a server asks for is kept as it is: the agent decides whether it waits."""
+    """The server's waiting time is kept unchanged: the agent decides whether it waits."""
     failure = classify(status=429, headers={"Retry-After": "3600"})
     assert failure.retry_after == 3600
     assert "in 60 min" in failure.words

@@ -1,4 +1,4 @@
-"""Providers: the same contract for each, against a real server that behaves as badly as they do."""
+"""Providers: the same contract for each, against a real server that fails as real ones do."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -48,7 +48,7 @@ ASKED = ModelRequest([{"role": "user", "content": "hi"}])
 
 @pytest.fixture
 async def server() -> AsyncIterator[ModelServer]:
-    """A model server."""
+    """Start a model server."""
     model = ModelServer()
     await model.start()
     yield model
@@ -56,8 +56,8 @@ async def server() -> AsyncIterator[ModelServer]:
 
 
 @pytest.fixture
-async def lean(server: ModelServer) -> AsyncIterator[OpenAICompatible]:
-    """The lean provider."""
+async def compatible(server: ModelServer) -> AsyncIterator[OpenAICompatible]:
+    """Return the ``openai_compatible`` provider."""
     made = OpenAICompatible(
         base_url=server.url, api_key="sk-secret", model="m", first_seconds=5, idle_seconds=5
     )
@@ -67,32 +67,32 @@ async def lean(server: ModelServer) -> AsyncIterator[OpenAICompatible]:
 
 @pytest.fixture
 async def library(server: ModelServer) -> AsyncIterator[AgentLibrary]:
-    """The agent library on its OpenAI model."""
+    """Return the agent library on its OpenAI model."""
     async with AsyncOpenAI(base_url=server.url, api_key="sk-secret", max_retries=0) as client:
         model = OpenAIChatModel("m", provider=OpenAIProvider(openai_client=client))
         yield AgentLibrary(model, first_seconds=5, idle_seconds=5)
 
 
-@pytest.fixture(params=["lean", "library"])
+@pytest.fixture(params=["compatible", "library"])
 def provider(request: pytest.FixtureRequest) -> Provider:
-    """Each provider: what follows is the contract of all."""
+    """Return each provider: the following tests are the contract of all."""
     made: Provider = request.getfixturevalue(request.param)
     return made
 
 
 async def ask(provider: Provider, request: ModelRequest = ASKED) -> list[Delta]:
-    """The deltas of one answer."""
+    """Return the deltas of one answer."""
     async with asyncio.timeout(20), aclosing(provider.stream(request)) as stream:
         return [delta async for delta in stream]
 
 
 def text(deltas: list[Delta]) -> str:
-    """The text of an answer."""
+    """Return the text of an answer."""
     return "".join(delta.text for delta in deltas if isinstance(delta, TextDelta))
 
 
 async def failure(provider: Provider) -> ProviderError:
-    """How the answer fails; it names no secret and no address."""
+    """Return the failure of an answer, which names no secret and no address."""
     with pytest.raises(ProviderError) as caught:
         await ask(provider)
     assert "sk-secret" not in str(caught.value)
@@ -118,28 +118,28 @@ ENDLESS = streams(hello(*(f"{number} " for number in range(10_000))), size=200, 
 
 
 async def test_a_stream_is_read_once_per_frame_and_immediately_at_its_end(
-    server: ModelServer, lean: OpenAICompatible, settings: Settings
+    server: ModelServer, compatible: OpenAICompatible, settings: Settings
 ) -> None:
     """A wake-up per token is expensive; the last token waits for no frame."""
     settings.EVENT_FRAME_MILLISECONDS = 100
     words = [f"{number} " for number in range(200)]
     server.replies = [streams(hello(*words), size=170, pause=0.002)]
-    deltas = await ask(lean)
+    deltas = await ask(compatible)
     assert text(deltas) == "".join(words)
     assert sum(isinstance(delta, TextDelta) for delta in deltas) < 60
     settings.EVENT_FRAME_MILLISECONDS = 600_000
     server.replies = [streams(hello("whole ", "at ", "once"))]
-    assert text(await ask(lean)) == "whole at once"
+    assert text(await ask(compatible)) == "whole at once"
 
 
 async def test_an_answer_that_is_abandoned_between_two_frames_holds_nothing(
-    server: ModelServer, lean: OpenAICompatible, settings: Settings
+    server: ModelServer, compatible: OpenAICompatible, settings: Settings
 ) -> None:
     settings.EVENT_FRAME_MILLISECONDS = 600_000
     server.replies = [ENDLESS, streams(hello("next"))]
 
     async def listen() -> None:
-        async with aclosing(lean.stream(ASKED)) as stream:
+        async with aclosing(compatible.stream(ASKED)) as stream:
             async for _ in stream:
                 heard.set()
 
@@ -150,11 +150,11 @@ async def test_an_answer_that_is_abandoned_between_two_frames_holds_nothing(
     listening.cancel()
     with pytest.raises(asyncio.CancelledError):
         await listening
-    assert text(await ask(lean)) == "next"
+    assert text(await ask(compatible)) == "next"
 
 
 async def test_a_connection_that_is_closed_between_two_frames_is_a_broken_answer(
-    server: ModelServer, lean: OpenAICompatible, settings: Settings
+    server: ModelServer, compatible: OpenAICompatible, settings: Settings
 ) -> None:
     settings.EVENT_FRAME_MILLISECONDS = 300
     server.replies = [ENDLESS]
@@ -162,9 +162,9 @@ async def test_a_connection_that_is_closed_between_two_frames_is_a_broken_answer
     closing: list[asyncio.Task[None]] = []
 
     async def close() -> None:
-        await lean.close()
+        await compatible.close()
 
-    assert (await failure(lean)).code == "cut"
+    assert (await failure(compatible)).code == "cut"
     await asyncio.gather(*closing)
 
 
@@ -311,12 +311,12 @@ async def test_an_answer_can_be_abandoned(server: ModelServer, provider: Provide
     assert text(await ask(provider)) == "again"
 
 
-# Only the lean one -------------------------------------------------------------------------------
+# Only ``openai_compatible`` ------------------------------------------------------------
 
 
 @pytest.fixture
 async def hasty(server: ModelServer) -> AsyncIterator[OpenAICompatible]:
-    """A provider with little patience, and no key."""
+    """Return a provider with short time limits, and no key."""
     made = OpenAICompatible(
         base_url=server.url, api_key="", model="m", first_seconds=0.3, idle_seconds=0.3
     )
@@ -366,29 +366,29 @@ async def test_a_slow_answer_that_moves_on_is_no_timeout(
     ],
 )
 async def test_an_invalid_stream_is_a_failure(
-    body: bytes, code: str, server: ModelServer, lean: OpenAICompatible
+    body: bytes, code: str, server: ModelServer, compatible: OpenAICompatible
 ) -> None:
     server.replies = [streams(body)]
-    assert (await failure(lean)).code == code
+    assert (await failure(compatible)).code == code
 
 
 async def test_comments_and_a_role_are_no_token(server: ModelServer) -> None:
-    """Only what a person could read ends the wait for the first token."""
-    lean = OpenAICompatible(
+    """Only visible text ends the wait for the first token."""
+    compatible = OpenAICompatible(
         base_url=server.url, api_key="", model="m", first_seconds=0.5, idle_seconds=60
     )
     role = sse(chunk({"role": "assistant", "content": ""}), done=False)
     for body in (b": OPENROUTER PROCESSING\n\n" * 100, role, role + b": wait\n\n" * 100):
         server.replies = [streams(body, size=200, pause=0.05, hang=True)]
-        assert (await failure(lean)).code == "timeout"
-    await lean.close()
+        assert (await failure(compatible)).code == "timeout"
+    await compatible.close()
 
 
 async def test_an_error_inside_the_stream_is_the_servers(
-    server: ModelServer, lean: OpenAICompatible
+    server: ModelServer, compatible: OpenAICompatible
 ) -> None:
     server.replies = [streams(sse(chunk({"content": "a"}), {"error": {"message": "sk-secret"}}))]
-    assert (await failure(lean)).code == "server"
+    assert (await failure(compatible)).code == "server"
 
 
 @pytest.mark.parametrize(
@@ -407,74 +407,74 @@ async def test_an_error_inside_the_stream_is_the_servers(
     ],
 )
 async def test_odd_streams_of_real_servers_are_read(
-    body: bytes, said: str, server: ModelServer, lean: OpenAICompatible
+    body: bytes, said: str, server: ModelServer, compatible: OpenAICompatible
 ) -> None:
     server.replies = [streams(body)]
-    deltas = await ask(lean)
+    deltas = await ask(compatible)
     assert text(deltas) == said
     assert deltas[-1] == Finish("stop")
 
 
 async def test_an_answer_that_was_whole_before_the_connection_broke_counts(
-    server: ModelServer, lean: OpenAICompatible
+    server: ModelServer, compatible: OpenAICompatible
 ) -> None:
     body = sse(chunk({"content": "a"}), chunk(finish="stop"), done=False)
     server.replies = [streams(body, cut=True, pause=0.05)]
-    assert text(await ask(lean)) == "a"
+    assert text(await ask(compatible)) == "a"
 
 
 async def test_tool_calls_without_an_index_or_a_function_are_read(
-    server: ModelServer, lean: OpenAICompatible
+    server: ModelServer, compatible: OpenAICompatible
 ) -> None:
     calls = [{"function": {"name": "f", "arguments": None}}, {"index": None, "id": "x"}]
     server.replies = [streams(sse(chunk({"tool_calls": calls}), chunk(finish="tool_calls")))]
-    deltas = await ask(lean)
+    deltas = await ask(compatible)
     assert deltas[:2] == [ToolCallDelta(0, name="f"), ToolCallDelta(1, id="x")]
 
 
 async def test_the_key_is_not_taken_along_a_redirect(
-    server: ModelServer, lean: OpenAICompatible
+    server: ModelServer, compatible: OpenAICompatible
 ) -> None:
     async def away(request: web.Request) -> web.StreamResponse:
         raise web.HTTPFound(f"{server.url}/elsewhere")
 
     server.replies = [away]
-    error = await failure(lean)
+    error = await failure(compatible)
     assert (error.code, len(server.requests)) == ("no_model_server", 1)
 
 
 async def test_a_number_that_postgresql_gives_back_whole_is_sent(
-    server: ModelServer, lean: OpenAICompatible
+    server: ModelServer, compatible: OpenAICompatible
 ) -> None:
-    """jsonb keeps 3.4e38 as a whole number of 39 digits."""
+    """jsonb stores 3.4e38 as a whole number of 39 digits."""
     server.replies = [streams(hello("a"))]
     tool = {"type": "function", "function": {"name": "f", "parameters": {"maximum": 10**38}}}
-    await ask(lean, ModelRequest(ASKED.messages, [tool]))
+    await ask(compatible, ModelRequest(ASKED.messages, [tool]))
     assert server.requests[0]["tools"][0]["function"]["parameters"]["maximum"] == 1e38
 
 
-async def test_options_cannot_replace_what_the_gateway_sets(
-    server: ModelServer, lean: OpenAICompatible
+async def test_options_cannot_replace_fields_that_the_gateway_sets(
+    server: ModelServer, compatible: OpenAICompatible
 ) -> None:
     server.replies = [streams(hello("a"))]
-    await ask(lean, ModelRequest(ASKED.messages, options={"stream": False, "messages": []}))
+    await ask(compatible, ModelRequest(ASKED.messages, options={"stream": False, "messages": []}))
     assert server.requests[0]["stream"] is True
     assert server.requests[0]["messages"] == ASKED.messages
 
 
 async def test_an_address_that_is_none_is_said() -> None:
-    lean = OpenAICompatible(
+    compatible = OpenAICompatible(
         base_url="localhost:1", api_key="", model="m", first_seconds=1, idle_seconds=1
     )
-    assert (await failure(lean)).code == "setup"
-    await lean.close()
+    assert (await failure(compatible)).code == "setup"
+    await compatible.close()
 
 
 # The agent library -------------------------------------------------------------------------------
 
 
 def library_of(model: Any, *, seconds: float = 5) -> AgentLibrary:
-    """The provider on a model of the library."""
+    """Return the provider on a model of the library."""
     return AgentLibrary(model, first_seconds=seconds, idle_seconds=seconds)
 
 

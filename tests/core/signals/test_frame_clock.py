@@ -13,7 +13,7 @@ from core.signals.frame_clock import FrameClock
 
 
 async def speak(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """A server that says something, and something more a little later."""
+    """Send "something" from a server, and more a little later."""
     writer.write(b"1")
     await writer.drain()
     await asyncio.sleep(0.02)
@@ -23,7 +23,7 @@ async def speak(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
 
 
 async def stream(port: int, said: list[str]) -> None:
-    """Hear both, with a tick between."""
+    """Read both, with a tick between."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     assert await reader.readexactly(1) == b"1"
     transport: Any = writer.transport
@@ -75,7 +75,7 @@ async def test_a_tick_comes_within_a_frame_and_never_in_the_past(settings: Setti
     assert all(later > earlier for earlier, later in itertools.pairwise(ticks))
 
 
-async def test_who_no_longer_waits_keeps_nobody_from_waking(settings: Settings) -> None:
+async def test_a_cancelled_waiter_does_not_keep_others_from_waking(settings: Settings) -> None:
     settings.EVENT_FRAME_MILLISECONDS = 20
     clock = FrameClock()
     gone = asyncio.ensure_future(clock.tick())
@@ -93,5 +93,5 @@ async def test_each_loop_has_its_own_clock() -> None:
 
 
 async def ask() -> FrameClock:
-    """The clock of whoever runs this."""
+    """Return the clock of the running event loop."""
     return frame_clock.local()

@@ -1,4 +1,4 @@
-"""Redis only wakes people up: when it is away or hangs, nothing waits for it and nothing dies."""
+"""Redis only carries hints: when it is away or hangs, no caller waits and no thread dies."""
 
 import asyncio
 import base64
@@ -25,7 +25,7 @@ from tests.servers import Valkey, wait_until
 
 @pytest.fixture
 def broker(tmp_path: Path, settings: Settings) -> Iterator[Valkey]:
-    """A Redis of this test's own, that it may break."""
+    """Start a Redis of this test's own, which it may break."""
     server = Valkey(folder=tmp_path / "broker")
     server.start()
     settings.REDIS_URL = server.url
@@ -37,17 +37,17 @@ def broker(tmp_path: Path, settings: Settings) -> Iterator[Valkey]:
 
 @pytest.fixture
 def sender(broker: Valkey) -> pubsub.Sender:
-    """A sender to it."""
+    """Return a sender to it."""
     return pubsub.Sender()
 
 
 def frame(number: int, *keys: str) -> pubsub.Frame:
-    """A frame for ``keys``."""
+    """Return a frame for ``keys``."""
     return {"keys": list(keys) or ["a"], "kind": "test", "number": number}
 
 
 async def heard(listener: pubsub.Listener) -> list[int]:
-    """The numbers of the next frames."""
+    """Return the numbers of the next frames."""
     async with asyncio.timeout(60):
         while True:
             frames = await listener.wait()
@@ -76,8 +76,8 @@ async def test_frames_reach_the_listeners_of_their_keys_once_each(sender: pubsub
     await pubsub.local().close()
 
 
-async def test_workers_do_not_hear_what_only_pages_show(sender: pubsub.Sender) -> None:
-    """What is said to everybody reaches both; events only who subscribed to them."""
+async def test_workers_do_not_receive_events_for_pages(sender: pubsub.Sender) -> None:
+    """Control frames reach both; events reach their subscribers only."""
     pubsub.local().subscribe_to(pubsub.CHANNEL, pubsub.WAKES)
     with pubsub.local().listen(["a"]) as worker:
         await connected()
@@ -156,7 +156,7 @@ async def test_a_frame_that_is_no_frame_does_not_silence_the_hub(
 def test_publishing_to_a_redis_that_hangs_costs_a_second_once(
     broker: Valkey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The event writer publishes: it must not stand still with the whole worker."""
+    """The event writer publishes: it must not stop with the whole worker."""
     monkeypatch.setattr(pubsub, "ANSWER_SECONDS", 0.5)
     sender = pubsub.Sender()
     sender.publish([frame(0)])
@@ -188,7 +188,7 @@ def test_publishing_goes_on_after_redis_came_back(broker: Valkey, sender: pubsub
 
 
 class FakeCelery:
-    """Stands for the Celery application: what it was asked to send, and what it raises."""
+    """A Celery application that records its messages, and raises a given error."""
 
     def __init__(self) -> None:
         self.sent: list[int] = []
@@ -203,7 +203,7 @@ class FakeCelery:
 
 @pytest.fixture
 def application(monkeypatch: pytest.MonkeyPatch) -> FakeCelery:
-    """The application that the publisher finds."""
+    """Return the application that the publisher finds."""
     fake = FakeCelery()
     monkeypatch.setattr(wakeups, "import_string", lambda path: fake)
     return fake
@@ -235,7 +235,7 @@ def test_a_full_queue_drops_wake_ups_and_never_waits(
 
 @pytest.fixture
 def celery(broker: Valkey, monkeypatch: pytest.MonkeyPatch) -> Celery:
-    """A real application on the broker of this test, set up like ours."""
+    """Return a real application on the broker of this test, set up like ours."""
     app = Celery("test", broker=broker.url)
     app.conf.broker_transport_options = {
         "socket_timeout": 2.0,
@@ -248,7 +248,7 @@ def celery(broker: Valkey, monkeypatch: pytest.MonkeyPatch) -> Celery:
 
 
 def waiting(broker: Valkey) -> list[int]:
-    """The ids in the queue ``runs``."""
+    """Return the ids in the queue ``runs``."""
     with redis.Redis.from_url(broker.url) as client:
         messages: list[bytes] = client.lrange("runs", 0, -1)
     bodies = [orjson.loads(message)["body"] for message in messages]
@@ -274,7 +274,7 @@ def test_wake_ups_go_on_after_the_broker_was_killed(broker: Valkey, celery: Cele
     celery.close()
 
 
-def test_rc5_a_full_broker_takes_wake_ups_again_when_there_is_room(
+def test_rc5_a_full_broker_takes_wake_ups_again_when_it_has_space(
     broker: Valkey, celery: Celery
 ) -> None:
     publisher = wakeups.Publisher()
@@ -315,7 +315,7 @@ def test_a_wake_up_is_sent_after_the_commit_and_not_without_one(
     assert not transaction.get_connection().in_atomic_block
 
 
-def test_a_worker_takes_what_it_wakes_for_unless_it_has_no_room(
+def test_a_worker_takes_its_own_wake_ups_unless_it_is_full(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     told: list[wakeups.WakeUp] = []
