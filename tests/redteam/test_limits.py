@@ -17,7 +17,7 @@ SECURITY = BASE_DIR / "docs" / "security.md"
 SETTINGS = BASE_DIR / "docs" / "settings.md"
 UNITS = {"": 1, "KiB": 2**10, "MiB": 2**20}
 LIMIT = re.compile(r"`([A-Z_]+)` ([\d,]+)(?: (KiB|MiB))?")
-SECTION = "# Doors and their limits."
+SECTION = "# Limits of the endpoints."
 
 
 def numbers() -> dict[str, int]:
