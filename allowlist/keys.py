@@ -42,7 +42,7 @@ def create(
     expires_at: datetime | None = None,
     actor: str = "system",
 ) -> tuple[ApiKey, str]:
-    """A new key of one person or of one bridge account, and its token, which is not kept.
+    """Return a new key of one person or of one bridge account, and its token, which is not kept.
 
     The token is ``lk_<prefix>_<secret>``. Raises ``InvalidKey`` for unknown scopes, or when not
     exactly one of ``user`` and ``account`` is given.

@@ -24,12 +24,12 @@ def tables() -> list[str]:
 
 @cache
 def at_first() -> list[int]:
-    """How many rows ``migrate`` has made."""
+    """Return how many rows ``migrate`` has made."""
     return counted()
 
 
 def counted() -> list[int]:
-    """How many of them there are now."""
+    """Return how many of them there are now."""
     return [model._default_manager.count() for model in MADE_BY_MIGRATE]
 
 

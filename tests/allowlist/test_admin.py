@@ -47,7 +47,7 @@ REQUESTS = "/admin/allowlist/unknownrequest/"
 
 @pytest.fixture(autouse=True)
 def fresh_cache() -> Iterator[None]:
-    """The chart of the dashboard is kept for a minute."""
+    """Yield the chart of the dashboard is kept for a minute."""
     cache.clear()
     yield
     cache.clear()
@@ -55,14 +55,14 @@ def fresh_cache() -> Iterator[None]:
 
 @pytest.fixture
 def owner_client(client: Client, owner: User) -> Client:
-    """A browser where the owner is signed in."""
+    """Return a browser where the owner is signed in."""
     client.force_login(owner)
     return client
 
 
 @pytest.fixture
 def staff(make_user: MakeUser) -> User:
-    """A member of staff who may view and change users and keys, but not decide."""
+    """Return a member of staff who may view and change users and keys, but not decide."""
     user = make_user("sam")
     names = ["view_user", "change_user", "delete_user", "add_user", "view_unknownrequest"]
     names += ["view_apikey", "add_apikey", "delete_apikey", "view_channelidentity"]
@@ -74,7 +74,7 @@ def staff(make_user: MakeUser) -> User:
 
 @pytest.fixture
 def request_row(telegram: ChannelAccount) -> UnknownRequest:
-    """An unknown request with a held message full of tricks."""
+    """Return an unknown request with a held message full of tricks."""
     now = timezone.now()
     message = InboundMessage.objects.create(
         account=telegram, sender="41", chat="41", text=EVIL, state="held", received_at=now
@@ -140,7 +140,7 @@ def conversation(telegram: ChannelAccount, make_user: MakeUser) -> Run:
 
 
 def page(browser: Client, address: str) -> str:
-    """The HTML of a page that must be there."""
+    """Return the HTML of a page that must be there."""
     answer = browser.get(address)
     assert answer.status_code == 200, address
     return answer.content.decode()
@@ -155,7 +155,7 @@ def decide(browser: Client, row: UnknownRequest, verdict: str, **more: str) -> s
 
 
 def lists() -> list[str]:
-    """The address of the list of every registered table."""
+    """Return the address of the list of every registered table."""
     return [
         reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist")
         for model in admin.site._registry
@@ -439,7 +439,7 @@ def test_requests_are_found_by_name_text_and_state(
 
 
 def identities(*rows: dict[str, str], initial: int = 0) -> dict[str, str]:
-    """The form of the identities of a person."""
+    """Return the form of the identities of a person."""
     data = {"identities-TOTAL_FORMS": str(len(rows)), "identities-INITIAL_FORMS": str(initial)}
     for number, row in enumerate(rows):
         data |= {f"identities-{number}-{name}": value for name, value in row.items()}

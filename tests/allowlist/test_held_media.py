@@ -30,7 +30,7 @@ def send_picture(account: ChannelAccount, sender: str, now: datetime, text: str 
 
 
 def held_media() -> list[int]:
-    """How much the media of each held message takes, in their order."""
+    """Return how much the media of each held message takes, in their order."""
     rows = InboundMessage.objects.filter(state="held").order_by("id")
     return [len(str(row.media)) if row.media else 0 for row in rows]
 

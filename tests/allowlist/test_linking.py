@@ -22,13 +22,13 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def memory(db: None) -> ChannelAccount:
-    """An account of another channel."""
+    """Return an account of another channel."""
     return ChannelAccount.objects.create(channel="memory", name="main")
 
 
 @pytest.fixture
 def ann(make_user: MakeUser) -> User:
-    """A user allowed on Telegram as 42."""
+    """Return a user allowed on Telegram as 42."""
     return make_user("ann", im=["42"])
 
 

@@ -123,7 +123,7 @@ def test_a5_with_notices_off_the_request_is_recorded_without_a_notice(
 
 
 def link_of(delivery: Delivery) -> str:
-    """The path of the link in a notice, as its channel is given it."""
+    """Return the path of the link in a notice, as its channel is given it."""
     found = re.search(r"(/decide/\S+)$", str(as_sent(delivery.payload)["text"]))
     assert found is not None
     return found[1]
@@ -218,7 +218,8 @@ def test_a7_expired_held_messages_are_purged_by_the_running_worker(runner: Runne
 
 @pytest.fixture
 def bridge(db: None) -> ChannelAccount:
-    """A bridge that cannot be written to: it has no callback. Its senders are e-mail addresses."""
+    """Return a bridge that cannot be written to: it has no callback. Its senders are e-mail
+    addresses."""
     return ChannelAccount.objects.create(channel="bridge", name="mail", config={"kind": "email"})
 
 
@@ -232,7 +233,7 @@ def talks(owner: User, account: ChannelAccount, sender: str, now: datetime) -> N
 
 
 def notices_to(chat: str) -> list[Delivery]:
-    """The notices of unknown requests that went to a chat."""
+    """Return the notices of unknown requests that went to a chat."""
     rows = Delivery.objects.filter(target__chat=chat, dedupe_key__startswith="notice:request:")
     return list(rows.order_by("id"))
 
@@ -288,7 +289,7 @@ def test_an_account_outage_is_reported_on_another_account(
 
 
 def told() -> list[Delivery]:
-    """All notices."""
+    """Return all notices."""
     return list(Delivery.objects.filter(dedupe_key__startswith="notice:").order_by("id"))
 
 

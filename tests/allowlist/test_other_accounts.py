@@ -24,12 +24,12 @@ def second(db: None) -> ChannelAccount:
 
 
 def known_on(*accounts: ChannelAccount, now: datetime) -> list[bool]:
-    """Whether the sender 700 may speak on each of these."""
+    """Return whether the sender 700 may speak on each of these."""
     return [decide(sender=Sender(each, "im", "700"), now=now).allowed for each in accounts]
 
 
 def ask_in(account: ChannelAccount, now: datetime) -> UnknownRequest:
-    """The sender 700 writes to a bot."""
+    """Return the sender 700 writes to a bot."""
     draft = Draft(account=account, sender="700", chat="700", text="hello")
     assert receive_sender(draft=draft, now=now).outcome == "denied"
     return UnknownRequest.objects.get(account=account)

@@ -33,13 +33,13 @@ class Replays:
 
     @property
     def texts(self) -> list[str]:
-        """The texts of every message, in order."""
+        """Return the texts of every message, in order."""
         return [message.text for batch in self.batches for message in batch]
 
 
 @pytest.fixture
 def replays() -> Replays:
-    """A replay function that remembers."""
+    """Return a replay function that remembers."""
     return Replays()
 
 
@@ -59,7 +59,7 @@ def decide(
     replay: Replays,
     user: User | None = None,
 ) -> unknown_requests.Verdict:
-    """The owner's decision in the admin."""
+    """Return the owner's decision in the admin."""
     return unknown_requests.decide(
         request=row.public_id,
         verdict=verdict,

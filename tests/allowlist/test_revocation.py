@@ -21,7 +21,7 @@ Heard = Callable[[], list[dict[str, Any]]]
 
 @pytest.fixture
 def heard() -> Iterator[Heard]:
-    """A function that waits for the next message of the hub and gives its ``revoked`` frames."""
+    """Yield a function that waits for the next message of the hub and gives its ``revoked`` frames."""
     client = redis.Redis.from_url(settings.REDIS_URL)
     with client.pubsub() as subscription:  # type: ignore[no-untyped-call]  # redis ships it so
         subscription.subscribe(pubsub.CHANNEL)
@@ -40,7 +40,7 @@ def heard() -> Iterator[Heard]:
 
 @pytest.fixture
 def start(telegram: ChannelAccount, now: datetime) -> Callable[..., Run]:
-    """A queued run of a person, started by a sender."""
+    """Return a queued run of a person, started by a sender."""
 
     def make(user: User, sender: str, *, via_key: int = 0) -> Run:
         session, _ = ChatSession.objects.get_or_create(user=user, account=telegram, chat=sender)

@@ -12,13 +12,13 @@ pytestmark = pytest.mark.django_db
 
 
 def im(account: ChannelAccount, value: str, group: str = "") -> Sender:
-    """A sender on an instant messenger."""
+    """Return a sender on an instant messenger."""
     return Sender(account, "im", value, group)
 
 
 @pytest.fixture
 def bridge(db: None) -> ChannelAccount:
-    """An account whose senders are any text."""
+    """Return an account whose senders are any text."""
     return ChannelAccount.objects.create(channel="bridge", name="matrix")
 
 

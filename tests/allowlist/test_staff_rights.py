@@ -119,7 +119,7 @@ class PlainChannel:
 
 
 def codes_in(rows: Any) -> list[str]:
-    """The link codes that were sent."""
+    """Return the link codes that were sent."""
     texts = [str(as_sent(row.payload).get("text", "")) for row in rows.order_by("id")]
     return [found[1] for text in texts if (found := re.search(r"/link (\w{4}-\w{4})", text))]
 
@@ -177,7 +177,7 @@ def keeps(before: dict[str, Any], sam: User, where: str) -> None:
 
 
 def see(walked: Walked, answer: Any, where: str) -> Any:
-    """A page that holds no secret."""
+    """Return a page that holds no secret."""
     walked.pages += 1
     assert answer.status_code < 500, where
     text = b"".join(answer.streaming_content) if answer.streaming else answer.content
@@ -191,7 +191,7 @@ def see(walked: Walked, answer: Any, where: str) -> Any:
 
 
 def blind(sam: User) -> dict[str, str]:
-    """All that a form could be asked for, whether it shows it or not."""
+    """Return all that a form could be asked for, whether it shows it or not."""
     right = str(Permission.objects.order_by("pk").values_list("pk", flat=True)[0])
     inline = {
         "identities-TOTAL_FORMS": "1",
@@ -219,12 +219,12 @@ def values_of(form: Any) -> dict[str, str]:
 
 
 def without(fields: dict[str, str], name: str) -> dict[str, str]:
-    """A box that is not ticked is not sent."""
+    """Return a box that is not ticked is not sent."""
     return {key: value for key, value in fields.items() if key != name}
 
 
 def shown_fields(answer: Any) -> dict[str, str]:
-    """The fields of the form of a page and of its inlines, with their values."""
+    """Return the fields of the form of a page and of its inlines, with their values."""
     context = answer.context or {}
     shown: dict[str, str] = {}
     if "adminform" in context:
@@ -339,7 +339,7 @@ ROLES = (
 
 
 def in_role(make_user: MakeUser, role: str) -> tuple[User, Client]:
-    """A member of staff with one role, and nothing else; their browser."""
+    """Return a member of staff with one role, and nothing else; their browser."""
     sam = make_user("sam")
     User.objects.filter(pk=sam.pk).update(is_staff=True)
     sam.set_unusable_password()

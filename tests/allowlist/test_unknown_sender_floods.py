@@ -27,7 +27,7 @@ PATTERNS = "/admin/allowlist/blockpattern/"
 def say(
     account: ChannelAccount, now: datetime, sender: str, text: str = "hello", kind: str = "im"
 ) -> Receipt:
-    """A message of a sender."""
+    """Return a message of a sender."""
     draft = Draft(account=account, kind=kind, sender=sender, chat=sender, text=text)
     return receive_sender(draft=draft, now=now)
 
@@ -40,13 +40,13 @@ def told(account: ChannelAccount, chat: str) -> list[str]:
 
 @pytest.fixture
 def bridge(db: None) -> ChannelAccount:
-    """An account that names senders by e-mail."""
+    """Return an account that names senders by e-mail."""
     return ChannelAccount.objects.create(channel="bridge", name="mail")
 
 
 @pytest.fixture
 def at_home(telegram: ChannelAccount, owner: User) -> User:
-    """An owner whose last-used channel is Telegram."""
+    """Return an owner whose last-used channel is Telegram."""
     target = {"chat": "555", "thread": ""}
     User.objects.filter(pk=owner.pk).update(last_account=telegram, last_target=target)
     owner.refresh_from_db()
@@ -55,7 +55,7 @@ def at_home(telegram: ChannelAccount, owner: User) -> User:
 
 @pytest.fixture
 def owner_client(client: Client, owner: User) -> Client:
-    """A browser where the owner is signed in."""
+    """Return a browser where the owner is signed in."""
     client.force_login(owner)
     return client
 

@@ -19,13 +19,13 @@ Counts = Mapping[str, Mapping[str, int]]
 
 
 def load() -> dict[str, dict[str, int]]:
-    """The ceilings: kind -> place -> number. A place without one has the ceiling 0."""
+    """Return the ceilings: kind -> place -> number. A place without one has the ceiling 0."""
     found: dict[str, dict[str, int]] = tomllib.loads(FILE.read_text())
     return found
 
 
 def dump(counts: Counts) -> str:
-    """The ceilings as TOML, sorted, without zeros."""
+    """Return the ceilings as TOML, sorted, without zeros."""
     lines = [HEAD]
     for kind in counts:
         lines.append(f"[{kind}]")

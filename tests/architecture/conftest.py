@@ -25,7 +25,7 @@ def profiled(monkeypatch: pytest.MonkeyPatch, transactional_db: None) -> Iterato
 
 @pytest.fixture
 def walks(profiled: None, runner: Runner, owner: User) -> Iterator[Walks]:
-    """A gateway that has done everything before."""
+    """Yield a gateway that has done everything before."""
     api, loop = FakeBotApi(), trace.Loop()
     api.start()
     yield prepare(api, loop, owner, runner)

@@ -34,7 +34,7 @@ SHOWN = re.compile(r'(?:title|alt|placeholder|aria-label|label|content)="([^"{]*
 
 
 def is_text(value: str) -> bool:
-    """Whether a constant is words that somebody may read: it has a space between letters."""
+    """Return whether a constant is words that somebody may read: it has a space between letters."""
     return re.search(r"[A-Za-z] [A-Za-z]", value) is not None
 
 
@@ -67,12 +67,12 @@ def statements() -> list[tuple[str, int, str]]:
 
 
 def words_of(text: str) -> list[str]:
-    """The words of the list in a text."""
+    """Return the words of the list in a text."""
     return [match.group(0).lower() for match in IN_PROSE.finditer(TERMS.sub("", text))]
 
 
 def words_of_names(source: Source) -> list[str]:
-    """The words of the list in the names of a module, its classes and its functions."""
+    """Return the words of the list in the names of a module, its classes and its functions."""
     names = [Path(source.path).stem, *(node.name for node in source.named)]
     return [
         part
@@ -96,7 +96,7 @@ def shown_in_template(text: str) -> str:
 
 
 def shown_in_script(text: str) -> str:
-    """The strings of a script that are words."""
+    """Return the strings of a script that are words."""
     text = re.sub(r"(?m)(?s:/\*.*?\*/)|(?:^|\s)//.*$", " ", text)
     found = re.findall(r"\"([^\"\n]*)\"|'([^'\n]*)'|`([^`]*)`", text)
     return "\n\n".join(value for each in found for value in each if is_text(value))
@@ -116,7 +116,7 @@ def texts() -> Iterator[tuple[str, str]]:
 
 
 def words() -> dict[str, Counter[str]]:
-    """The words of the list by kind of place and package."""
+    """Return the words of the list by kind of place and package."""
     found: dict[str, Counter[str]] = {
         kind: Counter() for kind in ("prose", "names", "texts", "documents")
     }
@@ -132,7 +132,7 @@ def words() -> dict[str, Counter[str]]:
 
 
 def counts() -> dict[str, dict[str, int]]:
-    """All that has a ceiling: kind -> place -> number, without the zeros."""
+    """Return all that has a ceiling: kind -> place -> number, without the zeros."""
     sql = Counter(path for path, _, _ in statements())
     return {
         kind: {place: number for place, number in sorted(counted.items()) if number}

@@ -20,7 +20,7 @@ WRITE = os.environ.get("WRITE_WALKS") == "1"
 
 
 def parts(name: str, trace: Trace) -> dict[str, str]:
-    """The lists of a walk: in order in the web process, by name in a worker (tasks overlap)."""
+    """Return the lists of a walk: in order in the web process, by name in a worker (tasks overlap)."""
     made = {f"{name} web": document.files(trace.modules("web"))}
     if name != "approval":
         made[f"{name} worker"] = document.files(sorted(trace.modules("worker")))
@@ -28,7 +28,7 @@ def parts(name: str, trace: Trace) -> dict[str, str]:
 
 
 def walk(name: str, make: Callable[[], Trace]) -> Trace:
-    """The walk that the document shows, else the last one; when writing, the shortest."""
+    """Return the walk that the document shows, else the last one; when writing, the shortest."""
     traces = []
     for _ in range(TRIES):
         trace = make()

@@ -42,11 +42,11 @@ class Trace:
     last: float = 0.0
 
     def modules(self, part: str) -> list[str]:
-        """The modules entered, in the order of their first entry."""
+        """Return the modules entered, in the order of their first entry."""
         return list(dict.fromkeys(self.calls.get(part, [])))
 
     def changes(self, part: str) -> int:
-        """How often a call is in another module than the call before it."""
+        """Return how often a call is in another module than the call before it."""
         calls = self.calls.get(part, [])
         return sum(one != other for one, other in pairwise(calls))
 
@@ -55,7 +55,7 @@ _current: Trace | None = None
 
 
 def module_of(path: str) -> str:
-    """The module of a file of ours, or ""."""
+    """Return the module of a file of ours, or ""."""
     if not path.startswith(ROOTS):
         return ""
     name = path[len(str(ROOT)) + 1 :].removesuffix(".py").removesuffix("/__init__")
@@ -88,7 +88,7 @@ def profile(frame: FrameType, event: str, _: object) -> None:
 
 @contextmanager
 def profiled(patch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Every thread that is started meanwhile can be traced."""
+    """Yield every thread that is started meanwhile can be traced."""
     submit = LifoThreadPool.submit
 
     def with_context(self: LifoThreadPool, call: Callable[..., Any], /, *args: Any) -> Any:

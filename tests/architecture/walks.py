@@ -31,7 +31,7 @@ class Walks:
 
     @property
     def bearer(self) -> tuple[bytes, bytes]:
-        """The header with the owner's key."""
+        """Return the header with the owner's key."""
         return b"authorization", f"Bearer {self.key}".encode()
 
     async def request(
@@ -135,7 +135,7 @@ class Walks:
 
 
 def settled() -> bool:
-    """Whether every message was answered and every answer delivered."""
+    """Return whether every message was answered and every answer delivered."""
     waiting = InboundMessage.objects.filter(state__in=["received", "batched"])
     return not (
         waiting.exists()
@@ -146,7 +146,7 @@ def settled() -> bool:
 
 
 def prepare(api: FakeBotApi, loop: Loop, owner: User, runner: Runner) -> Walks:
-    """Everything warm: each walk was made before."""
+    """Return everything warm: each walk was made before."""
     account = telegram_account(base=api.base, name="main")
     token = account.open_secrets()["token"]
     key = keys.create(name="test", user=owner, scopes=["inbound"])[1]

@@ -74,7 +74,7 @@ class Found:
     flood: Flood
 
     def ratio(self, share: float) -> float:
-        """How much longer than without it that ``share`` of the answers takes at most."""
+        """Return how much longer than without it that ``share`` of the answers takes at most."""
         calm, flooded = (machine.percentile(side.waits, share) for side in self.sides)
         return flooded / calm
 
@@ -89,7 +89,7 @@ class Found:
         return (self.flooded.cpu - self.calm.cpu) / self.flood.sent * 1000
 
     def cpu_parts(self) -> dict[str, float]:
-        """The same by process."""
+        """Return the same by process."""
         return {
             name: (seconds - self.calm.by_process[name]) / self.flood.sent * 1000
             for name, seconds in self.flooded.by_process.items()
@@ -97,7 +97,7 @@ class Found:
 
 
 async def chat(people: list[Socket], seconds: float) -> list[float]:
-    """How long each answer took from when it was due; each is checked."""
+    """Return how long each answer took from when it was due; each is checked."""
     began = time.monotonic()
     waits: list[float] = []
 

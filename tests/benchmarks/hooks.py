@@ -86,7 +86,7 @@ async def patience(
 
 
 def targets(measured: MeasuredGateway) -> dict[str, tuple[Webhook, int]]:
-    """The floor and ours, each with its process."""
+    """Return the floor and ours, each with its process."""
     path = f"/telegram/{BOT}/webhook"
     return {
         "Django view, stores nothing": (

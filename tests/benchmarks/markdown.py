@@ -44,7 +44,7 @@ Convert = Callable[[str], object]
 
 
 def measure() -> str:
-    """A report in plain text."""
+    """Return a report in plain text."""
     samples = [text[:ONE_MESSAGE] for _, text in texts.descriptions(content_type="text/markdown")]
     functions: dict[str, Convert] = {
         "to_markdown_v2": markdown.to_markdown_v2,

@@ -210,7 +210,7 @@ async def idle(measured: MeasuredGateway, *, number: int) -> Idle:
 
 
 async def answers(socket: Socket) -> bool:
-    """Whether a socket is still served."""
+    """Return whether a socket is still served."""
     try:
         await socket.ping()
     except Exception:  # noqa: BLE001 - whatever it is, it is a failed chat

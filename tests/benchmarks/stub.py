@@ -47,7 +47,7 @@ class Pace:
 
 
 def chunked(data: bytes) -> bytes:
-    """``data`` as one chunk of a body."""
+    """Return ``data`` as one chunk of a body."""
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
@@ -58,7 +58,7 @@ def piece(number: int, tag: bytes) -> bytes:
 
 
 def tag_of(body: bytes) -> bytes:
-    """The last word of the last message that was asked, in letters, digits and hyphens."""
+    """Return the last word of the last message that was asked, in letters, digits and hyphens."""
     content = orjson.loads(body)["messages"][-1]["content"]
     text = content if isinstance(content, str) else content[0]["text"]
     word = text.split()[-1] if text.split() else ""

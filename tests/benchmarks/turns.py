@@ -52,7 +52,7 @@ def size() -> Size:
 
 
 def peer() -> Chat | None:
-    """The server to stand beside us, if one was named."""
+    """Return the server to stand beside us, if one was named."""
     url = os.environ.get("PEER", "")
     if not url:
         return None
@@ -79,7 +79,7 @@ async def first_tokens(at: MeasuredGateway, wanted: Size) -> Iterator[Row]:
 
 
 def added_to_tokens(found: dict[str, chats.Figures], streams: int) -> list[Row]:
-    """How much later than at the floor a piece arrives."""
+    """Return how much later than at the floor a piece arrives."""
     rows = []
     for name, each in found.items():
         p50, p99 = machine.median(each.delay_p50), machine.median(each.delay_p99)
@@ -151,7 +151,7 @@ def compared(ours: float, floor: float) -> str:
 
 
 async def webhook(at: MeasuredGateway, wanted: Size) -> Iterator[Row]:
-    """The Telegram webhook, acknowledged after the commit."""
+    """Yield the Telegram webhook, acknowledged after the commit."""
     found = await hooks.compare(at, requests=wanted.updates, rounds=wanted.rounds)
     rows = [
         Row(
@@ -176,7 +176,7 @@ async def webhook(at: MeasuredGateway, wanted: Size) -> Iterator[Row]:
 
 
 def spread(values: list[float]) -> str:
-    """The median of some ms, with the least and the most."""
+    """Return the median of some ms, with the least and the most."""
     return f"{machine.median(values):.1f} ms ({min(values):.0f} to {max(values):.0f})"
 
 
@@ -236,7 +236,7 @@ PARTS = {
 
 
 def measure(database: str, *, wanted: Size, parts: tuple[str, ...] = tuple(PARTS)) -> Iterator[str]:
-    """The lines of the report of one database, as they come."""
+    """Yield the lines of the report of one database, as they come."""
     began = time.monotonic()
     yield f"\n{database}; {machine.described()}; {wanted.rounds} rounds, interleaved; medians\n"
     stub_port = int(os.environ.get("STUB_PORT", "0"))
@@ -250,7 +250,7 @@ def measure(database: str, *, wanted: Size, parts: tuple[str, ...] = tuple(PARTS
 
 
 def line(row: Row) -> str:
-    """A row as text."""
+    """Return a row as text."""
     goal = f"   [{row.goal}]" if row.goal else ""
     return f"{row.what:<72} {row.value}{goal}\n"
 

@@ -21,7 +21,7 @@ DESKTOP = {"width": 1280, "height": 800}
 
 @pytest.fixture
 def api() -> Iterator[FakeBotApi]:
-    """A Bot API server."""
+    """Yield a Bot API server."""
     server = FakeBotApi()
     server.start()
     yield server
@@ -117,7 +117,7 @@ def test_a5_a6_a7_two_windows_of_the_owner_during_an_unknown_request_on_telegram
 
 
 def bots_of(gateway: Gateway, api: FakeBotApi) -> Bots:
-    """A bot of the gateway, and a guest of it."""
+    """Return a bot of the gateway, and a guest of it."""
     bots = Bots(gateway, api)
     bots.add("bot", people=[{"name": "guest", "id": 556}])
     return bots

@@ -422,7 +422,7 @@ def test_a5_cards_of_unknown_requests_leave_the_last_answer_and_the_composer_in_
 
 
 def in_view(page: Page) -> float:
-    """Which part of the window shows the conversation."""
+    """Return which part of the window shows the conversation."""
     return float(
         page.evaluate("document.querySelector('#scroll').clientHeight / window.innerHeight")
     )

@@ -27,7 +27,7 @@ DROP = """() => {
 def gateway(
     new_database: DatabaseMaker, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Gateway]:
-    """A gateway with both workers."""
+    """Yield a gateway with both workers."""
     folder = tmp_path_factory.mktemp("files")
     running = started(folder, new_database(), ("web", "runs", "long"))
     yield running

@@ -66,7 +66,7 @@ class Listener:
         self.udp.close()
 
     def fill(self, text: str, way: str = "words") -> str:
-        """``text`` with our addresses, and ``way`` as what is asked for there."""
+        """Return ``text`` with our addresses, and ``way`` as what is asked for there."""
         there = f"127.0.0.1:{self.server.server_port}"
         port = str(self.udp.getsockname()[1])
         return text.replace("{there}", there).replace("{udp}", port).replace("{way}", slug(way))
@@ -77,19 +77,19 @@ class Listener:
         self.packets.clear()
 
     def heard(self) -> set[str]:
-        """The ways by which something was asked for."""
+        """Return the ways by which something was asked for."""
         udp = {"webrtc"} if self.packets else set()
         return udp | {way for way in WAYS for line in self.asked if f"/{slug(way)}" in line}
 
 
 def slug(way: str) -> str:
-    """``way`` as a path."""
+    """Return ``way`` as a path."""
     return f"way-{way.replace(' ', '-')}-"
 
 
 @pytest.fixture(scope="module")
 def listener() -> Iterator[Listener]:
-    """The outside."""
+    """Yield the outside."""
     found = Listener()
     yield found
     found.close()
@@ -143,7 +143,7 @@ ALL = "".join(WAYS.values())
 
 
 def deck() -> str:
-    """A slide show of ours."""
+    """Return a slide show of ours."""
     return document(layout.pages(DECKS["en"]), title="A deck", language="en")
 
 
@@ -177,7 +177,7 @@ print("LINKS", json.dumps(links))
 def links(
     stage: Gateway, listener: Listener, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, str]:
-    """The addresses of the stored pages, on a gateway without workers."""
+    """Return the addresses of the stored pages, on a gateway without workers."""
     folder = tmp_path_factory.mktemp("pages")
     for name, (html, _) in STORED.items():
         (folder / name).write_text(listener.fill(html), encoding="utf-8")
@@ -189,7 +189,7 @@ def links(
 
 
 def visited(browser: Browser, address: str, act: Callable[[Page], Any] | None = None) -> Page:
-    """The page at ``address``, after it had time to do what it wants."""
+    """Return the page at ``address``, after it had time to do what it wants."""
     page = browser.new_context().new_page()
     page.goto(address, wait_until="load")
     page.wait_for_timeout(SETTLE_MILLISECONDS)
@@ -287,7 +287,7 @@ def test_rf4_no_way_out_is_left_by_the_headers_of_a_stored_page(
 
 
 def policies(sent: dict[str, str]) -> dict[str, str]:
-    """The headers that tell a browser what a page may do."""
+    """Return the headers that tell a browser what a page may do."""
     names = {"content-security-policy", "referrer-policy", "x-dns-prefetch-control"}
     return {name: value for name, value in sent.items() if name in names}
 

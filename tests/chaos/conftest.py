@@ -89,12 +89,12 @@ class Arena:
         scratch.rename(self.folder / "order.json")
 
     def deaths(self) -> list[str]:
-        """Where workers died so far."""
+        """Return where workers died so far."""
         path = self.folder / "deaths"
         return path.read_text().splitlines() if path.exists() else []
 
     def taken(self) -> bool:
-        """Whether a worker has the last order."""
+        """Return whether a worker has the last order."""
         return not (self.folder / "order.json").exists()
 
 

@@ -34,7 +34,7 @@ class Platform:
 
     @property
     def url(self) -> str:
-        """Its address."""
+        """Return its address."""
         return f"http://127.0.0.1:{self._server.server_port}/send"
 
     def take(self, body: dict[str, Any]) -> str:

@@ -27,14 +27,14 @@ Script = Callable[[str], Json]
 def scripted(
     module_gateways: Callable[..., Gateway], tmp_path_factory: pytest.TempPathFactory
 ) -> Gateway:
-    """A gateway that plays ``people.SCRIPT``."""
+    """Return a gateway that plays ``people.SCRIPT``."""
     folder: Path = tmp_path_factory.mktemp("script")
     return module_gateways(LLM_SCRIPT=people.script(folder), RATE_PER_MINUTE_USER="0")
 
 
 @pytest.fixture(scope="module")
 def token(scripted: Gateway) -> str:
-    """The owner's key."""
+    """Return the owner's key."""
     return people.make(scripted)["owner"]
 
 

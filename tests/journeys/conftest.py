@@ -55,17 +55,17 @@ class Installation:
 
     @property
     def url(self) -> str:
-        """Where it answers."""
+        """Return where it answers."""
         return self.up.state().url
 
     def manage(self, line: str) -> str:
-        """A ``manage.py`` command as documents write it."""
+        """Return a ``manage.py`` command as documents write it."""
         words = shlex.split(line.partition("#")[0])
         assert "manage.py" in words[0] or words[1].endswith("manage.py"), line
         return self.up.manage(*words[words.index("manage.py") + 1 :])
 
     def shell(self, line: str, **environment: str) -> str:
-        """A command of a document, in a shell in the clone; its output. A failure raises."""
+        """Return a command of a document, in a shell in the clone; its output. A failure raises."""
         if "http://127.0.0.1:8000" in line:
             line = line.replace("http://127.0.0.1:8000", self.url)
         done = subprocess.run(
@@ -120,7 +120,7 @@ class Installation:
 
 @pytest.fixture(scope="session")
 def model() -> Iterator[models.Model]:
-    """The owner's model server."""
+    """Yield the owner's model server."""
     with models.running() as found:
         yield found
 
@@ -129,7 +129,7 @@ def model() -> Iterator[models.Model]:
 def running(
     model: models.Model, postgres: Postgres | None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Installation]:
-    """The installation: a fresh GATEWAY_HOME, started as ``make run`` does after installing."""
+    """Yield the installation: a fresh GATEWAY_HOME, started as ``make run`` does after installing."""
     up = Up(tmp_path_factory.mktemp("journeys"), extra=environment(model))
     if postgres:
         postgres.execute("CREATE DATABASE journeys")
@@ -144,7 +144,7 @@ def running(
 
 
 def environment(model: models.Model) -> dict[str, str]:
-    """The owner's exports before ``make run``, and a free port."""
+    """Return the owner's exports before ``make run``, and a free port."""
     return {
         "LLM_PROVIDER": "",
         "GATEWAY_MODEL_URL": model.url,
@@ -158,13 +158,13 @@ def environment(model: models.Model) -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def owner_state() -> dict[str, Any]:
-    """The cookies of the owner's browser, once signed in."""
+    """Return the cookies of the owner's browser, once signed in."""
     return {}
 
 
 @pytest.fixture
 def page(browser: Browser, running: Installation, owner_state: dict[str, Any]) -> Iterator[Page]:
-    """A window of the owner, signed in, at the web chat."""
+    """Yield a window of the owner, signed in, at the web chat."""
     if "state" not in owner_state:
         context = browser.new_context()
         sign_in(context.new_page(), running.manage("manage.py sign_in_link").split()[-1])
@@ -195,15 +195,14 @@ def ask(page: Page, text: str) -> None:
 
 @pytest.fixture
 def sender() -> int:
-    """A new Telegram id."""
+    """Return a new Telegram id."""
     return next(_people)
 
 
 @pytest.fixture
 def telegram(page: Page, running: Installation) -> Installation:
-    """The installation once its owner has a bot (docs/channels.md) and is linked on Telegram
-    (docs/unknown-senders.md, *The same person elsewhere*).
-    """
+    """Return the installation once its owner has a bot (docs/channels.md) and is linked on Telegram
+    (docs/unknown-senders.md, *The same person elsewhere*)."""
     if not running.has_bot:
         add_bot(page, running)
         link_owner(page, running)

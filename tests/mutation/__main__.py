@@ -33,7 +33,7 @@ class Report:
     outcomes: dict[Identity, str]
 
     def line(self) -> str:
-        """A row of the table."""
+        """Return a row of the table."""
         count = Counter(self.outcomes.values())
         numbers = (len(self.outcomes), count[KILLED], count[SURVIVED], count[TIMED_OUT])
         cells = " | ".join(f"{number:7d}" for number in numbers)
@@ -60,7 +60,7 @@ def examine(target: Target, known: Collection[Identity]) -> Report:
 
 
 def in_forks(target: Target, mutants: Sequence[Mutant]) -> list[str]:
-    """The outcomes of ``mutants``, in their order."""
+    """Return the outcomes of ``mutants``, in their order."""
     path = str(ROOT / target.path)
     jobs = [
         {

@@ -38,7 +38,7 @@ class Identity:
 
 
 def justified() -> dict[Identity, str]:
-    """The survivors that are known, and why each may live."""
+    """Return the survivors that are known, and why each may live."""
     rows = tomllib.loads(SURVIVORS.read_text(encoding="utf-8")).get("survivor", [])
     return {
         Identity(

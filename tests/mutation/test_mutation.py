@@ -29,7 +29,7 @@ class Door:
 
 @pytest.fixture
 def living(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The file of an imported module, ``living_code``."""
+    """Yield the file of an imported module, ``living_code``."""
     path = tmp_path / "living_code.py"
     path.write_text(LIVING)
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -39,7 +39,7 @@ def living(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def function(name: str) -> Callable[..., bool]:
-    """A function of the living module."""
+    """Return a function of the living module."""
     found: Callable[..., bool] = getattr(sys.modules["living_code"], name)
     return found
 

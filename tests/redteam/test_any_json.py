@@ -94,7 +94,8 @@ def gateway(monkeypatch: pytest.MonkeyPatch, transactional_db: None) -> Iterator
 
 
 def with_one_part_changed(valid: Any, value: Any, where: int) -> Any:
-    """``valid`` with its ``where``-th part (counted through all levels) replaced by ``value``."""
+    """Return ``valid`` with its ``where``-th part (counted through all levels) replaced by
+    ``value``."""
     places: list[tuple[Any, Any]] = []
 
     def walk(node: Any) -> None:
@@ -262,7 +263,7 @@ HOSTILE_NUMBERS = (2**64, -(2**63) - 1, 10**60)
 
 
 def places_in(node: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Every part of a JSON value with its path, itself included."""
+    """Yield every part of a JSON value with its path, itself included."""
     yield path, node
     if isinstance(node, dict):
         for key, each in node.items():
@@ -292,7 +293,7 @@ def hostile(valid: Any) -> Iterator[tuple[str, Any]]:
 
 
 def put(valid: Any, number: int, value: Any) -> Any:
-    """``valid`` with its ``number``-th part, as ``places_in`` counts, replaced."""
+    """Return ``valid`` with its ``number``-th part, as ``places_in`` counts, replaced."""
     count = -1
 
     def copied(node: Any) -> Any:
@@ -309,7 +310,7 @@ def put(valid: Any, number: int, value: Any) -> Any:
 
 
 def posted(endpoint: str, gateway: GatewayData, body: Any) -> gateway_data.Answer:
-    """The answer of an endpoint to a body."""
+    """Return the answer of an endpoint to a body."""
     raw = encoded(body)
     who, method, headers = credentials(endpoint, raw)
     return gateway.ask(who, method, gateway.fill(ENDPOINTS[endpoint][0]), raw, **headers)

@@ -57,7 +57,7 @@ def texts_of_the_database() -> Iterator[tuple[str, str, str]]:
 
 
 def texts_of_the_broker() -> Iterator[str]:
-    """Everything that the broker holds."""
+    """Yield everything that the broker holds."""
     client = redis.Redis.from_url(active.REDIS_URL, decode_responses=True)
     try:
         for key in client.scan_iter(count=1000):

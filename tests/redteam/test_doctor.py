@@ -232,7 +232,7 @@ class TestDatabase:
 
     @pytest.fixture(autouse=True)
     def owner(self) -> User:
-        """An owner."""
+        """Return an owner."""
         return User.objects.create(username="owner", is_owner=True, is_staff=True)
 
     def test_a_well_kept_installation_has_no_finding(self) -> None:

@@ -47,7 +47,7 @@ def nobody_has_asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def directives(answer: Answer) -> dict[str, list[str]]:
-    """The policy of an answer."""
+    """Return the policy of an answer."""
     parts = answer.headers["content-security-policy"].split(";")
     return {part.split()[0]: part.split()[1:] for part in parts}
 
@@ -117,7 +117,7 @@ def test_missing_pages_send_the_security_headers(address: str, db: None) -> None
 
 
 def broken(request: HttpRequest) -> HttpResponse:
-    """A view that fails."""
+    """Return a view that fails."""
     raise RuntimeError("canary-of-the-error")
 
 
@@ -205,7 +205,7 @@ print(json.dumps({name: getattr(s, name) for name in names}))
 
 
 def settings_of(folder: Path, **env: str) -> dict[str, Any]:
-    """The product's settings in an environment."""
+    """Return the product's settings in an environment."""
     every = {"PATH": os.environ["PATH"], "GATEWAY_HOME": str(folder), "SECRET_KEY": "k" * 50, **env}
     command = [sys.executable, "-c", CODE]
     done = subprocess.run(command, cwd=BASE_DIR, env=every, capture_output=True, check=True)

@@ -41,7 +41,7 @@ UPGRADE = ("Connection: Upgrade", "Upgrade: websocket")
 
 
 def web_alone(new_database: Callable[[], str], folder: Path, **extra: str) -> Gateway:
-    """A web process without workers."""
+    """Return a web process without workers."""
     (folder / "home").mkdir()
     gateway = Gateway(
         folder=folder,
@@ -62,7 +62,7 @@ def web_alone(new_database: Callable[[], str], folder: Path, **extra: str) -> Ga
 def web(
     new_database: Callable[[], str], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Gateway]:
-    """The web process of all tests here."""
+    """Yield the web process of all tests here."""
     gateway = web_alone(new_database, tmp_path_factory.mktemp("heads"))
     for path in PATHS[:-1]:
         status(ask(gateway, head(path)))  # all is loaded before memory is measured
@@ -82,18 +82,18 @@ def bounded(web: Gateway) -> Iterator[None]:
 
 
 def head(path: str, *lines: str, method: str = "GET", host: str = "127.0.0.1") -> bytes:
-    """A request without a body."""
+    """Return a request without a body."""
     named = [f"Host: {host}"] if host else []
     return "\r\n".join([f"{method} {path} HTTP/1.1", *named, *lines, "", ""]).encode()
 
 
 def connect(web: Gateway) -> socket.socket:
-    """A connection to the web process."""
+    """Return a connection to the web process."""
     return socket.create_connection(("127.0.0.1", web.port), timeout=30)
 
 
 def answer_on(connection: socket.socket) -> bytes:
-    """All that comes until the gateway closes, or the end of the first answer's head."""
+    """Return all that comes until the gateway closes, or the end of the first answer's head."""
     got = b""
     with contextlib.suppress(OSError):
         while b"\r\n\r\n" not in got and (part := connection.recv(65536)):
@@ -102,7 +102,7 @@ def answer_on(connection: socket.socket) -> bytes:
 
 
 def ask(web: Gateway, request: bytes) -> bytes:
-    """The head of the answer to ``request``."""
+    """Return the head of the answer to ``request``."""
     with connect(web) as connection:
         with contextlib.suppress(OSError):
             connection.sendall(request)
@@ -110,7 +110,7 @@ def ask(web: Gateway, request: bytes) -> bytes:
 
 
 def status(answer: bytes) -> int:
-    """The status of an answer; 0 for none."""
+    """Return the status of an answer; 0 for none."""
     first = answer.split(b"\r\n", 1)[0].split(b" ")
     return int(first[1]) if len(first) > 1 else 0
 

@@ -85,7 +85,7 @@ def ask(gateway: GatewayData, who: str, row: Row, *, nobodys: bool = False) -> A
 
 
 def rows_of(table: dict[str, list[Row]]) -> Any:
-    """A parameter for each row."""
+    """Return a parameter for each row."""
     every = [(route, row) for route, rows in table.items() for row in rows]
     names = [f"{row.method} {row.path}"[:60] for _, row in every]
     return pytest.mark.parametrize(("route", "row"), every, ids=names)
@@ -123,7 +123,7 @@ def keeps_to_the_table(route: str, row: Row, gateway: GatewayData) -> None:
 
 
 def hidden(answer: Answer) -> bytes:
-    """A body without what is random in every page (the token of its forms)."""
+    """Return a body without what is random in every page (the token of its forms)."""
     return re.sub(rb'value="[A-Za-z0-9]{64}"', b"", answer.body)
 
 
@@ -163,7 +163,7 @@ class TestSocket:
 
     @pytest.fixture(autouse=True)
     async def tidy(self) -> Any:
-        """The hub of this loop ends with the test."""
+        """Return the hub of this loop ends with the test."""
         yield
         await gateway_data.end_tasks()
 
@@ -204,7 +204,7 @@ async def outcome(gateway: GatewayData, who: str, frame: dict[str, Any]) -> str:
 
 
 async def until_closed(socket: webchat.Socket) -> str:
-    """The frames and the code of a socket that is being closed."""
+    """Return the frames and the code of a socket that is being closed."""
     told: list[str] = []
     while True:
         message = await socket.wire.receive_output(webchat.SECONDS)
@@ -227,6 +227,6 @@ async def until_pong(socket: webchat.Socket, *, pings: bool) -> str:
 
 
 def described(frame: dict[str, Any]) -> str:
-    """A frame's type and the status of an error."""
+    """Return a frame's type and the status of an error."""
     words = [str(frame.get("type", "")), str(frame["status"]) if "status" in frame else ""]
     return " ".join(word for word in words if word)

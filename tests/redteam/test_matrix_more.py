@@ -139,7 +139,7 @@ def test_a10_a_tool_names_no_session_and_no_file_of_others(transactional_db: Non
 
 
 def cases_of(function: Any) -> set[str]:
-    """The words that a function's ``match`` knows."""
+    """Return the words that a function's ``match`` knows."""
     tree = ast.parse(inspect.getsource(function))
     return {
         str(case.pattern.value.value)
@@ -167,7 +167,7 @@ class TestSockets:
 
     @pytest.fixture(autouse=True)
     async def hub_ends(self, settings: Any) -> Any:
-        """The hub of this loop ends with the test."""
+        """Return the hub of this loop ends with the test."""
         settings.ALLOWED_HOSTS = [webchat.HOST, gateway_data.HOST]
         yield
         await gateway_data.end_tasks()
@@ -203,7 +203,7 @@ class TestSockets:
 
 
 async def may_open(path: str, cookie: str) -> bool:
-    """Whether the handshake succeeds."""
+    """Return whether the handshake succeeds."""
     try:
         async with webchat.opened(path=path, cookie=cookie):
             return True

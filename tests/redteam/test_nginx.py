@@ -33,7 +33,7 @@ class Proxy:
     token: str
 
     def client(self) -> httpx.Client:
-        """A client that believes the certificate and asks by name."""
+        """Return a client that believes the certificate and asks by name."""
         context = ssl.create_default_context(cafile=str(self.certificate))
         headers = {"Host": NAME, "Authorization": f"Bearer {self.token}"}
         base = f"https://127.0.0.1:{self.port}"
@@ -41,7 +41,7 @@ class Proxy:
 
 
 def make_certificate(folder: Path) -> Path:
-    """A certificate for our name and loopback, and its key beside it."""
+    """Return a certificate for our name and loopback, and its key beside it."""
     certificate = folder / "proxy.pem"
     subprocess.run(
         [
@@ -56,7 +56,8 @@ def make_certificate(folder: Path) -> Path:
 
 
 def configuration(folder: Path, *, upstream: int, plain: int, tls: int) -> str:
-    """The documented file with our ports and certificate, inside of what nginx needs around it.
+    """Return the documented file with our ports and certificate, inside of what nginx needs around
+    it.
 
     Only addresses are replaced, and the patience with slow heads: a test does not wait 15 s.
     """

@@ -47,7 +47,7 @@ def read_pages() -> list[tuple[str, str]]:
 
 
 def admin_pages() -> list[str]:
-    """Every address of the admin, with the first row's key for what it takes."""
+    """Return every address of the admin, with the first row's key for what it takes."""
     found = []
     for route, _ in django_routes():
         if route.startswith("admin/") and "logout" not in route:
@@ -66,7 +66,7 @@ def look(gateway: GatewayData, browser: Client, who: str, method: str, path: str
 
 @pytest.fixture
 def gateway(transactional_db: None) -> GatewayData:
-    """The gateway of the matrix, with a sign-in link, a code and a notice's link that work."""
+    """Return the gateway of the matrix, with a sign-in link, a code and a notice's link that work."""
     made = gateway_data.build()
     now = timezone.now()
     made.names["link"] = sign_in.create(user=made.people["other"], now=now)

@@ -22,14 +22,14 @@ WITH = [*WITHOUT, "admin:requests"]
 
 @pytest.fixture
 def owner() -> Any:
-    """The owner."""
+    """Return the owner."""
     yield User.objects.create(username="owner", is_owner=True, only_listed=True)
     transactions.close_pool()
 
 
 @pytest.fixture
 def waiting() -> UnknownRequest:
-    """A pending request."""
+    """Return a pending request."""
     account = ChannelAccount.objects.create(channel="memory", name="main")
     draft = Draft(account=account, sender="eve", chat="eve", text="hello")
     receive_sender(draft=draft, now=timezone.now())

@@ -25,13 +25,13 @@ ASKED = 24
 
 @pytest.fixture(scope="module")
 def gateway(module_gateways: Callable[..., Gateway]) -> Gateway:
-    """A gateway for the tests here."""
+    """Return a gateway for the tests here."""
     return module_gateways(RATE_PER_MINUTE_USER="0", RATE_PER_MINUTE_ADDRESS="0")
 
 
 @pytest.fixture(scope="module")
 def ada(gateway: Gateway) -> Client:
-    """A user with a key, after one request."""
+    """Return a user with a key, after one request."""
     found = people(gateway, number=1)[0]
     assert found.say("hello").status == 200
     return found
@@ -63,7 +63,7 @@ def full(gateway: Gateway) -> Iterator[None]:
 
 
 def timed(call: Callable[[], Answer]) -> tuple[Answer, float]:
-    """An answer, and how long it took."""
+    """Return an answer, and how long it took."""
     started = time.monotonic()
     return call(), time.monotonic() - started
 

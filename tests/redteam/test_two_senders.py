@@ -58,11 +58,11 @@ class World:
     gateway: GatewayData = field(default_factory=GatewayData)
 
     def run_of(self, name: str) -> Run:
-        """The only run of a person."""
+        """Return the only run of a person."""
         return Run.objects.get(user=self.people[name])
 
     def ids_of(self, name: str) -> set[str]:
-        """Everything by which the run of a person is known outside."""
+        """Return everything by which the run of a person is known outside."""
         run = self.run_of(name)
         return {run.public_id, run.session.public_id}
 
@@ -94,7 +94,7 @@ Ask = Callable[[World, str, str, str], Got]
 
 
 def got(answer: Answer) -> Got:
-    """An HTTP answer."""
+    """Return an HTTP answer."""
     heads = {name: value for name, value in answer.headers.items() if name.startswith("x-")}
     words = answer.body.decode() + repr(heads)
     body: dict[str, Any] = {}
@@ -137,7 +137,7 @@ def process(world: World, sender: str, key: str, text: str) -> Got:
 
 
 def socket(world: World, sender: str, key: str, text: str) -> Got:
-    """A plain frame over ``/ws``."""
+    """Return a plain frame over ``/ws``."""
     principal = Principal(user=None, account=world.account, key_id=1)
     return said(frames.Say(text=text, client_id=key, user_id=sender, plain=True), principal)
 
@@ -157,7 +157,7 @@ def own_v1(world: World, sender: str, key: str, text: str) -> Got:
 
 
 def own_socket(world: World, sender: str, key: str, text: str) -> Got:
-    """A frame of a person over ``/ws``."""
+    """Return a frame of a person over ``/ws``."""
     return said(frames.Say(text=text, client_id=key), Principal(user=world.people[sender]))
 
 
@@ -190,7 +190,7 @@ each_way = pytest.mark.parametrize(("ask", "name"), EVERY.values(), ids=EVERY)
 
 
 def is_accepted(answer: Got) -> bool:
-    """Whether the message was taken."""
+    """Return whether the message was taken."""
     return answer.status in {200, 202}
 
 
@@ -331,7 +331,7 @@ class Foreign:
     headers: tuple[tuple[str, str], ...] = ()
 
     def filled(self, names: dict[str, str]) -> tuple[str, Any, dict[str, str]]:
-        """The path, the body and the headers with these ids."""
+        """Return the path, the body and the headers with these ids."""
 
         def fill(value: Any) -> Any:
             if isinstance(value, dict):

@@ -32,7 +32,7 @@ SECONDS = 240.0
 
 @contextmanager
 def migrated_by_newer_code() -> Iterator[None]:
-    """The database as a later version of the code leaves it."""
+    """Yield the database as a later version of the code leaves it."""
     recorder = MigrationRecorder(connection)
     recorder.record_applied("core", NEWER)
     try:
@@ -43,9 +43,8 @@ def migrated_by_newer_code() -> Iterator[None]:
 
 @contextmanager
 def older_than_the_code() -> Iterator[None]:
-    """The database before ``migrate``: the effects of core's newest migrations exist, but are
-    not recorded.
-    """
+    """Yield the database before ``migrate``: the effects of core's newest migrations exist, but are
+    not recorded."""
     recorder = MigrationRecorder(connection)
     names = [name for app, name in recorder.applied_migrations() if app == "core"]
     for name in names:
@@ -61,7 +60,7 @@ WRONG = [(migrated_by_newer_code, "newer code"), (older_than_the_code, "manage.p
 
 
 def ask(name: str) -> Run:
-    """A run that waits for a worker."""
+    """Return a run that waits for a worker."""
     user = User.objects.get_or_create(username="ada")[0]
     receipt = inbound.receive_personal(
         user=user,
@@ -74,12 +73,12 @@ def ask(name: str) -> Run:
 
 
 def is_told(words: str) -> bool:
-    """Whether a worker says why it waits."""
+    """Return whether a worker says why it waits."""
     return words in " ".join(runs.idle_workers("runs"))
 
 
 def state(run: Run) -> str:
-    """Its state now."""
+    """Return its state now."""
     return str(Run.objects.values_list("state", flat=True).get(id=run.id))
 
 

@@ -30,7 +30,7 @@ KEYS = {
 
 
 def loaded(commit: str, *, folder: Path, postgres: Postgres | None) -> str:
-    """The URL of a database that holds what ``commit`` left."""
+    """Return the URL of a database that holds what ``commit`` left."""
     kind = "postgres" if postgres else "sqlite"
     sql = gzip.decompress((HERE / f"{commit}.{kind}.sql.gz").read_bytes()).decode()
     if postgres is None:

@@ -18,7 +18,7 @@ SLEEP = "import time; time.sleep(60)"
 
 
 def parent_of(code: str) -> tuple[subprocess.Popen[bytes], psutil.Process]:
-    """A Python process that runs ``code``, and the one child that it prints the pid of."""
+    """Return a Python process that runs ``code``, and the one child that it prints the pid of."""
     parent = subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=Path.cwd(), bufsize=0
     )

@@ -17,7 +17,7 @@ def test_b(): pass
 
 @pytest.fixture
 def unsure(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names that a run gave at its end."""
+    """Return the names that a run gave at its end."""
     names: list[str] = []
     monkeypatch.setattr(run, "unsure", names)
     return names

@@ -19,7 +19,7 @@ MINUTE = timedelta(minutes=1)
 
 @pytest.fixture
 def owner(db: None) -> User:
-    """The owner of a first start."""
+    """Return the owner of a first start."""
     person, is_new = installation.ensure_owner()
     assert is_new
     assert person is not None

@@ -68,7 +68,7 @@ def test_no_process_starts_on_a_database_of_newer_code(
 def newer_database(
     new_database: Callable[[], str], tmp_path_factory: pytest.TempPathFactory
 ) -> Gateway:
-    """The environment of an installation that version 7.7.7 has migrated."""
+    """Return the environment of an installation that version 7.7.7 has migrated."""
     found = Gateway(folder=tmp_path_factory.mktemp("newer"), database_url=new_database())
     record = (
         "from django.db import connection as c; "
