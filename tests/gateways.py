@@ -30,9 +30,9 @@ OURS = ("GATEWAY_", "LLM_", "DATABASE_", "REDIS_", "DJANGO_", "TEST_")
 
 @dataclass
 class Gateway:
-    """One running gateway. ``env`` is what all its processes see.
+    """One running gateway. ``env``: the environment of all its processes.
 
-    ``modules``: what a role runs (module and arguments) instead of the product's own process.
+    ``modules``: the module and arguments of a role, instead of the product's own process.
     """
 
     folder: Path
@@ -150,7 +150,7 @@ class Gateway:
         return self._process(name).is_running()
 
     def log(self, name: str) -> str:
-        """What a process has written so far."""
+        """Return the output of a process so far."""
         return self._process(name).tail(characters=1_000_000)
 
     def stop(self) -> None:

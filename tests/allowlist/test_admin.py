@@ -47,7 +47,7 @@ REQUESTS = "/admin/allowlist/unknownrequest/"
 
 @pytest.fixture(autouse=True)
 def fresh_cache() -> Iterator[None]:
-    """Yield the chart of the dashboard is kept for a minute."""
+    """Empty the cache: the chart of the dashboard is kept for a minute."""
     cache.clear()
     yield
     cache.clear()
@@ -140,14 +140,14 @@ def conversation(telegram: ChannelAccount, make_user: MakeUser) -> Run:
 
 
 def page(browser: Client, address: str) -> str:
-    """Return the HTML of a page that must be there."""
+    """Return the HTML of a page; it must exist."""
     answer = browser.get(address)
     assert answer.status_code == 200, address
     return answer.content.decode()
 
 
 def decide(browser: Client, row: UnknownRequest, verdict: str, **more: str) -> str:
-    """Press a button of the list; the text of the page that follows."""
+    """Press a button of the list; return the text of the page that follows."""
     address = reverse("admin:allowlist_unknownrequest_decide", args=[row.public_id])
     answer = browser.post(address, {"verdict": verdict, **more}, follow=True)
     assert answer.status_code == 200
@@ -249,7 +249,7 @@ def test_lists_take_a_fixed_number_of_queries(
         return len(queries)
 
     add(2)
-    cost()  # what a process keeps of its first page: content types, what the doctor found
+    cost()  # a process caches content types and the doctor's findings at its first page
     few = cost()
     add(9)
     assert cost() == few
@@ -271,7 +271,7 @@ def test_the_dashboard_shows_requests_runs_failures_and_a_chart(
     assert "from people" in chart[1]
 
 
-def test_the_dashboard_of_limited_staff_shows_what_they_may_see(
+def test_the_dashboard_of_limited_staff_shows_permitted_data_only(
     client: Client, staff: User, conversation: Run, request_row: UnknownRequest
 ) -> None:
     """Requests to read, no buttons, no runs, no deliveries."""
@@ -770,7 +770,7 @@ def test_a_run_shows_its_events_jobs_and_deliveries(
 
 
 def test_a_run_is_cancelled_by_hand(owner_client: Client, conversation: Run) -> None:
-    """What has ended is left alone."""
+    """A run that has ended is left alone."""
     chosen = {"action": "cancel", "_selected_action": [str(conversation.pk)]}
     assert b"1 of 1 runs" in owner_client.post("/admin/core/run/", chosen, follow=True).content
     conversation.refresh_from_db()

@@ -40,21 +40,21 @@ def memory(db: None) -> ChannelAccount:
 
 @pytest.fixture
 def waiting(telegram: ChannelAccount, now: datetime) -> UnknownRequest:
-    """Return a group that waits; people do not, where a list is open."""
+    """Create a pending request of a group; with an open list, persons have none."""
     draft = Draft(account=telegram, sender="9", chat="-100", text="hello")
     assert receive_sender(draft=draft, now=now, group="-100").outcome == "denied"
     return UnknownRequest.objects.get()
 
 
 def say(account: ChannelAccount, now: datetime, text: str, sender: str = "800") -> Receipt:
-    """Return a message, with the command that it is."""
+    """Receive a message with its slash command."""
     number = f"{InboundMessage.objects.count()}-{text}"
     draft = Draft(account=account, sender=sender, chat=sender, text=text, message_id=number)
     return receive_sender(draft=draft, now=now, command=slash_commands.parse(text))
 
 
 def answer(account: ChannelAccount, sender: str = "800") -> str:
-    """Return the last thing that a chat was told."""
+    """Return the last message to a chat."""
     row = Delivery.objects.filter(account=account, target__chat=sender).latest("id")
     return str(as_sent(row.payload)["text"])
 

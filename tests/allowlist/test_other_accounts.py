@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def second(db: None) -> ChannelAccount:
-    """Another Telegram bot of the same installation."""
+    """Create another Telegram bot of the same installation."""
     return ChannelAccount.objects.create(channel="telegram", name="second")
 
 
@@ -29,7 +29,7 @@ def known_on(*accounts: ChannelAccount, now: datetime) -> list[bool]:
 
 
 def ask_in(account: ChannelAccount, now: datetime) -> UnknownRequest:
-    """Return the sender 700 writes to a bot."""
+    """Let the sender 700 write to a bot; return the unknown request."""
     draft = Draft(account=account, sender="700", chat="700", text="hello")
     assert receive_sender(draft=draft, now=now).outcome == "denied"
     return UnknownRequest.objects.get(account=account)

@@ -1,4 +1,4 @@
-"""What no other test of the rule held, found by changing the rule ([A1] [A2] [A3] [A8])."""
+"""Edge cases of the rule that only mutants of the rule revealed ([A1] [A2] [A3] [A8])."""
 
 from datetime import datetime
 

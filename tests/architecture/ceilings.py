@@ -1,6 +1,6 @@
 """Counts that may only fall, by kind and place: tests/architecture/ceilings.toml.
 
-``python -m tests.architecture.ceilings`` lowers each ceiling to what is there now; a count above
+``python -m tests.architecture.ceilings`` lowers each ceiling to the current count; a count above
 its ceiling is an error unless ``--raise`` is given. The ceilings of calls need a running gateway:
 ``python -m tests.architecture`` writes these too.
 """
@@ -35,7 +35,7 @@ def dump(counts: Counts) -> str:
 
 
 def above(counts: Counts, ceilings: Counts) -> list[str]:
-    """What is above its ceiling, a line each."""
+    """Return the counts above their ceiling, a line each."""
     return [
         f"{kind}: {place}: {number}, at most {limit}"
         for kind, counted in counts.items()
@@ -51,7 +51,7 @@ def write(kind: str, counted: Mapping[str, int]) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Write what is there as the new ceilings; refuse to raise one unless told to."""
+    """Write the current counts as the new ceilings; refuse to raise one unless told to."""
     counts, ceilings = measures.counts(), load()
     higher = above(counts, ceilings)
     if higher and "--raise" not in arguments:

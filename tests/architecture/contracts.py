@@ -20,7 +20,7 @@ class Layers:
 
 @cache
 def every() -> list[dict[str, Any]]:
-    """Return the contracts as pyproject.toml has them."""
+    """Return the contracts of pyproject.toml."""
     tool = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
     contracts: list[dict[str, Any]] = tool["importlinter"]["contracts"]
     return contracts

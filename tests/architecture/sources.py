@@ -17,7 +17,8 @@ Named = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def named_in(node: ast.AST) -> Iterator[Named]:
-    """Yield the classes and functions below a node; expressions, which hold none, are passed over."""
+    """Yield the classes and functions below a node; expressions, which hold none, are passed
+    over."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.expr):
             continue
@@ -87,6 +88,6 @@ def every() -> list[Source]:
 
 
 def documents() -> list[tuple[str, str]]:
-    """(path, text) of the README and of every document below docs."""
+    """Yield path and text of the README and of every document below docs."""
     found = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
     return [(path.relative_to(ROOT).as_posix(), path.read_text()) for path in found]

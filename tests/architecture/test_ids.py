@@ -35,13 +35,13 @@ def attacks() -> list[str]:
 
 
 def documented() -> set[str]:
-    """Return every id that has an entry."""
+    """Return all ids that have an entry."""
     return {*contracts(), *attacks()}
 
 
 @cache
 def prose_of_all() -> list[tuple[str, str]]:
-    """(path, prose) of every Python file and every document of ours."""
+    """Yield path and prose of every Python file and every document of ours."""
     return [(each.path, each.prose()) for each in sources.every()] + sources.documents()
 
 
@@ -57,7 +57,7 @@ def ids_of_name(name: str) -> set[str]:
 
 @cache
 def every_test() -> list[tuple[str, str, str]]:
-    """(file, name, docstring) of every test."""
+    """Yield file, name and docstring of every test."""
     return [
         (source.path, node.name, ast.get_docstring(node) or "")
         for source in sources.read("tests")
@@ -77,7 +77,7 @@ def id_to_tests() -> dict[str, list[str]]:
 
 
 def uses() -> Iterator[tuple[str, str]]:
-    """(path, id) of every id in prose and in tests' names."""
+    """Yield path and id of every id in prose and in tests' names."""
     for path, text in prose_of_all():
         for each in ID.findall(text):
             yield path, each

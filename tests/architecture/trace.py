@@ -1,7 +1,7 @@
-"""Which functions of ours a request calls, in all the threads and tasks that work for it.
+"""The functions of ours that a request calls, in all threads and tasks that work for it.
 
-What a request starts is known by a context variable: tasks and ``call_soon`` copy it by
-themselves, pools of threads are made to. Work that no request asked for (sweeps, chores) has none.
+A context variable marks the work of a request: tasks and ``call_soon`` copy it by themselves, pools
+of threads are made to. Work without a request (sweeps, chores) has none.
 """
 
 import asyncio
@@ -63,7 +63,7 @@ def module_of(path: str) -> str:
 
 
 def profile(frame: FrameType, event: str, _: object) -> None:
-    """What ``sys.setprofile`` calls."""
+    """Record a call; installed with ``sys.setprofile``."""
     trace = _current
     if trace is None or event != "call":
         return
@@ -88,7 +88,7 @@ def profile(frame: FrameType, event: str, _: object) -> None:
 
 @contextmanager
 def profiled(patch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Yield every thread that is started meanwhile can be traced."""
+    """Let every thread that is started meanwhile be traced."""
     submit = LifoThreadPool.submit
 
     def with_context(self: LifoThreadPool, call: Callable[..., Any], /, *args: Any) -> Any:
@@ -123,8 +123,10 @@ class Loop:
 
 
 def traced(loop: Loop, work: Coroutine[Any, Any, T], until: Callable[[], bool]) -> tuple[T, Trace]:
-    """What ``work`` returned, and its trace up to the moment when ``until`` holds and no more of
-    what it started goes on."""
+    """Return the result of ``work``, and its trace.
+
+    The trace ends when ``until`` holds and no more of its work goes on.
+    """
     global _current  # noqa: PLW0603 - one trace at a time
     trace = _current = Trace(last=time.monotonic())
 

@@ -118,7 +118,7 @@ class Http:
         return found
 
     async def post(self, path: str, body: bytes, headers: dict[str, str]) -> tuple[int, bytes]:
-        """Return a POST and its answer."""
+        """POST; return the status and the body."""
         self.send(path, body, headers)
         status, found = await self.head()
         return status, await self.body(found)

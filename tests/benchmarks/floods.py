@@ -49,7 +49,7 @@ class Flood:
         return STRANGERS + crowd * CONNECTIONS + turn % CONNECTIONS
 
     async def pour(self, seconds: float) -> None:
-        """As many messages as fall into ``seconds``."""
+        """Send as many messages as fall into ``seconds``."""
         first, number = self.sent, int(seconds * self.per_second)
         self.sent += number
         began = time.monotonic()
@@ -67,7 +67,7 @@ class Flood:
 
 @dataclass(frozen=True)
 class Found:
-    """What a flood did to the people."""
+    """The effects of a flood on the people."""
 
     calm: Side
     flooded: Side
@@ -97,7 +97,7 @@ class Found:
 
 
 async def chat(people: list[Socket], seconds: float) -> list[float]:
-    """Return how long each answer took from when it was due; each is checked."""
+    """Return the seconds from due time to answer, for each question; check each answer."""
     began = time.monotonic()
     waits: list[float] = []
 

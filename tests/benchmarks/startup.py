@@ -12,7 +12,8 @@ SETTLE_SECONDS = 5.0
 
 
 def measure() -> str:
-    """Return a report in plain text: wall clock seconds of a first start and of later ones, and MB."""
+    """Return a report in plain text: wall clock seconds of a first start and of later ones, and
+    MB."""
     with tempfile.TemporaryDirectory(prefix="latchkey-bench-") as folder:
         up = Up(folder=Path(folder), extra={"LLM_PROVIDER": ""})
         names = ["first", *["later"] * (ROUNDS - 1)]

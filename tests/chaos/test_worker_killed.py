@@ -82,7 +82,7 @@ def feed(arena: Arena, number: int, runs: dict[str, str], chats: dict[str, list[
 
 
 def left(arena: Arena) -> list[str]:
-    """What is on its way yet: a chat that shows one answer may have the next one to come."""
+    """Return the unfinished rows: a chat that shows one answer may have the next one to come."""
     return [
         f"{table} {row}"
         for table, ended in (

@@ -43,7 +43,7 @@ def agent(scripted: Gateway) -> dict[str, str]:
 
 
 def said(gateway: Gateway) -> list[str]:
-    """What stands in the chats."""
+    """Return the texts of the chats."""
     found: list[str] = json.loads(gateway.manage("shell", "-v", "0", "-c", SAID))
     return found
 

@@ -35,7 +35,7 @@ _people = itertools.count(7000)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All of them start processes."""
+    """Mark all journeys as slow: each starts processes."""
     for item in items:
         if "/journeys/" in str(item.path):
             item.add_marker(pytest.mark.slow)
@@ -99,17 +99,17 @@ class Installation:
         return self.happens(message(text, user=sender, **more))
 
     def happens(self, update: Params) -> int:
-        """Telegram has an update for the bot; the id of its message, if it has one."""
+        """Give the bot an update; return the id of its message, if it has one."""
         with self.api.lock:
             self.api.waiting.setdefault(self.bot, []).append(update)
         return int(update.get("message", {}).get("message_id", 0))
 
     def shown(self, chat: int) -> list[Shown]:
-        """What the bot has in a chat."""
+        """Return the messages of the bot in a chat."""
         return self.api.shown(self.bot, chat)
 
     def hears(self, chat: int, words: str) -> Shown:
-        """Wait for a message of the bot with ``words``; the last such one."""
+        """Wait for a message of the bot with ``words``; return the last such one."""
 
         def found() -> list[Shown]:
             return [each for each in self.shown(chat) if words in each.text]
@@ -129,7 +129,8 @@ def model() -> Iterator[models.Model]:
 def running(
     model: models.Model, postgres: Postgres | None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Installation]:
-    """Yield the installation: a fresh GATEWAY_HOME, started as ``make run`` does after installing."""
+    """Yield the installation: a fresh GATEWAY_HOME, started as ``make run`` does after
+    installing."""
     up = Up(tmp_path_factory.mktemp("journeys"), extra=environment(model))
     if postgres:
         postgres.execute("CREATE DATABASE journeys")
@@ -211,7 +212,7 @@ def telegram(page: Page, running: Installation) -> Installation:
 
 
 def add_bot(page: Page, running: Installation) -> None:
-    """As docs/channels.md says: admin, Accounts, Add, Telegram, the token, save."""
+    """Add the bot as docs/channels.md says: admin, Accounts, Add, Telegram, the token, save."""
     page.goto(f"{running.url}/admin/core/channelaccount/add/")
     page.get_by_role("link", name="Telegram", exact=True).click()
     page.locator("[name=name]").fill("bot")
@@ -224,7 +225,7 @@ def add_bot(page: Page, running: Installation) -> None:
 
 
 def link_owner(page: Page, running: Installation) -> None:
-    """A code from the settings of the web chat, typed to the bot."""
+    """Link the owner: a code from the settings of the web chat, typed to the bot."""
     page.goto(running.url)
     page.locator("[data-open-settings]").click()
     page.locator("#make-link-code").click()

@@ -19,7 +19,7 @@ HEARD = "When is the meeting on Monday?"
 
 @dataclass
 class Rule:
-    """What is answered when ``match`` is found in the last message of the person.
+    """The answer when ``match`` is found in the last message of the person.
 
     ``slow``: word by word. ``status``: an error instead. ``tool``: a call, with ``arguments``.
     """
@@ -44,7 +44,7 @@ class Model:
     rules: list[Rule] = field(default_factory=list)
 
     def rule(self, body: Json) -> Rule:
-        """Return the rule for a request; without one the person's words come back."""
+        """Return the rule for a request; without one the answer repeats the person's words."""
         messages = body["messages"]
         said = last_said(messages)
         if form := body.get("response_format"):
@@ -61,8 +61,7 @@ class Model:
 
 
 def within(prompt: str, schema: Json) -> str:
-    """Return an answer that keeps to a schema of the slides; a plan has the title that was asked
-    about."""
+    """Return an answer that keeps to a schema of the slides; a plan has the requested title."""
     answer = json.loads(good(prompt, schema))
     if sections := schema["properties"].get("sections"):
         answer["title"] = prompt.partition("about: ")[2].splitlines()[0]
@@ -135,7 +134,7 @@ class Handler(BaseHTTPRequestHandler):
         return found
 
     def play(self, rule: Rule) -> None:
-        """The answer of a rule as a stream."""
+        """Send the answer of a rule as a stream."""
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.end_headers()
@@ -148,13 +147,13 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(b"data: [DONE]\n\n")
 
     def event(self, choice: Json) -> None:
-        """One frame."""
+        """Send one frame."""
         data = {"id": "c", "object": "chat.completion.chunk", "choices": [choice]}
         self.wfile.write(b"data: " + json.dumps(data).encode() + b"\n\n")
         self.wfile.flush()
 
     def answer(self, status: int, body: Json) -> None:
-        """A whole answer."""
+        """Send a whole answer."""
         data = json.dumps(body).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")

@@ -49,14 +49,14 @@ def linked(client: httpx.Client, text: str) -> bytes:
 
 
 def said(client: httpx.Client, **body: Any) -> Json:
-    """Return the answer of ``/inbound``."""
+    """Ask ``/inbound``; return the answer."""
     answer = client.post("/inbound", json=body)
     assert answer.status_code == 200, answer.text
     return dict(answer.json())
 
 
 def words(deck: bytes) -> str:
-    """Return all that stands on the slides."""
+    """Return all texts on the slides."""
     slides = Presentation(io.BytesIO(deck)).slides
     return "\n".join(
         each.text_frame.text for slide in slides for each in slide.shapes if each.has_text_frame

@@ -158,7 +158,7 @@ def test_inbound_goes_on_in_one_conversation_for_each_label(running: Installatio
         assert (plain.status_code, plain.json()["field"]) == (415, "Content-Type")
 
 
-def test_a_revoked_key_opens_nothing_and_ends_what_is_open(
+def test_a_revoked_key_opens_nothing_and_ends_open_streams(
     page: Page, running: Installation
 ) -> None:
     """docs/security.md: a revoked key loses what it has open within seconds, by the admin."""

@@ -27,7 +27,7 @@ WHY = "TODO: kill it, or say why it may live."
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What became of the mutants of a target."""
+    """The outcomes of the mutants of a target."""
 
     target: Target
     outcomes: dict[Identity, str]
@@ -103,7 +103,7 @@ def main(paths: Sequence[str]) -> int:
 
 
 def told(report: Report, known: dict[Identity, str]) -> int:
-    """Print survivors without a justification and justified ones that died; return how many."""
+    """Print survivors without a justification and justified ones that died; return their number."""
     survived = {each for each, outcome in report.outcomes.items() if outcome == SURVIVED}
     expected = {each for each in known if each.path == report.target.path}
     for each in survived - expected:

@@ -1,4 +1,4 @@
-"""The mutation tests themselves: what a fork swaps; the list of survivors is about our code."""
+"""The mutation tests themselves: the swap in a fork; the list of survivors matches our code."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -44,15 +44,15 @@ def function(name: str) -> Callable[..., bool]:
     return found
 
 
-def nobody_asks() -> object:
-    """What a lazy object of another test would do: look into the database."""
+def look_into_database() -> object:
+    """Fail: a lazy object of another test would query the database here."""
     raise AssertionError("it was asked what it is")
 
 
 def test_a_mutant_reaches_modules_that_imported_the_function(living: Path) -> None:
     """Behind its decorator, with its defaults, as a method too."""
     within, door = function("within"), sys.modules["living_code"].Door()
-    lazy = SimpleLazyObject(nobody_asks)
+    lazy = SimpleLazyObject(look_into_database)
     found = swap.living({str(living)})
     assert lazy is not None
     assert (within(2), within(3)) == (True, False)

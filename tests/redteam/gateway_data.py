@@ -109,7 +109,7 @@ HOST = "testserver"
 
 
 async def end_tasks() -> None:
-    """End what this loop still does (the hub); a client that just connects may swallow one
+    """End the remaining tasks of this loop (the hub); a client that just connects may swallow one
     cancellation."""
     for _ in range(10):
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
@@ -159,7 +159,7 @@ async def call(method: str, path: str, body: bytes, headers: Mapping[str, str]) 
 
 
 def build() -> GatewayData:
-    """Return the gateway. Inside a test with a database."""
+    """Create the people, keys and objects, inside a test with a database."""
     gateway = GatewayData()
     for name in ("other", "own", "staff", "owner"):
         gateway.people[name] = User.objects.create(

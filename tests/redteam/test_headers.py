@@ -15,7 +15,7 @@ from django.test import Client
 from django.urls import path
 
 from channels_app.asgi import throttling
-from channels_app.telegram import views as telegram_door
+from channels_app.telegram import views as telegram_views
 from core.database import transactions
 from gateway_project.home import BASE_DIR
 from gateway_project.urls import urlpatterns as ours
@@ -36,13 +36,13 @@ LOOSE = ("'unsafe-inline'", "'unsafe-eval'", "http:", "https:", "*", "ws:", "wss
 
 
 @pytest.fixture(autouse=True)
-def nobody_has_asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def fresh_counters(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No limit is near."""
     for name in ("addresses", "people", "failures"):
         monkeypatch.setattr(throttling, name, throttling.Rate())
-    telegram_door.clear_cache()
+    telegram_views.clear_cache()
     yield
-    telegram_door.clear_cache()
+    telegram_views.clear_cache()
     transactions.close_pool()
 
 
@@ -53,7 +53,7 @@ def directives(answer: Answer) -> dict[str, list[str]]:
 
 
 def guarded(answer: Answer, where: str, *, admin: bool = False) -> None:
-    """An answer has every header, and a policy without holes."""
+    """Check that an answer has every header, and a policy without holes."""
     assert {name: answer.headers.get(name) for name in EXACT} == EXACT, where
     assert "server" not in answer.headers
     assert "x-powered-by" not in answer.headers
@@ -117,7 +117,7 @@ def test_missing_pages_send_the_security_headers(address: str, db: None) -> None
 
 
 def broken(request: HttpRequest) -> HttpResponse:
-    """Return a view that fails."""
+    """Fail, as a view with a bug does."""
     raise RuntimeError("canary-of-the-error")
 
 

@@ -41,7 +41,7 @@ def ada(gateway: Gateway) -> Client:
 
 @pytest.fixture(autouse=True)
 def bounded(gateway: Gateway, ada: Client) -> Iterator[None]:
-    """After each attack the gateway answers, and has given back what the attack took."""
+    """Check after each attack that the gateway answers and has released the memory."""
     process = psutil.Process(gateway.pid("web"))
     memory, descriptors = process.memory_info().rss, process.num_fds()
     yield
@@ -63,7 +63,7 @@ def head(ada: Client, *lines: str) -> bytes:
 
 
 def pour(connection: socket.socket, megabytes: int) -> int:
-    """Send so much, or until the gateway hangs up; how many megabytes went."""
+    """Send so many bytes, or until the gateway hangs up; return the megabytes sent."""
     piece = b" " * MEGABYTE
     for sent in range(megabytes):
         try:

@@ -1,5 +1,5 @@
-"""What really goes over the wire, from both web servers: every header of every kind of answer, and
-no header more than ours."""
+"""Headers on the wire, from both web servers: every header of every kind of answer, and no other
+header."""
 
 import contextlib
 import socket
@@ -75,7 +75,7 @@ def ada(web: Gateway) -> Client:
 
 
 def raw(web: Gateway, method: str, path: str, *lines: str, body: bytes = b"") -> list[bytes]:
-    """Return the lines of the head of an answer, as they came over the wire."""
+    """Return the lines of the head of an answer, unparsed."""
     head = [
         f"{method} {path} HTTP/1.1",
         f"Host: 127.0.0.1:{web.port}",
@@ -92,7 +92,7 @@ def raw(web: Gateway, method: str, path: str, *lines: str, body: bytes = b"") ->
 
 
 def headers_of(lines: list[bytes]) -> dict[str, str]:
-    """Return the headers; none may stand twice, but cookies, and what is said about the connection."""
+    """Return the headers; none may occur twice, but cookies and those of the connection."""
     found: dict[str, str] = {}
     for line in lines[1:]:
         name, _, value = line.decode("latin-1").partition(":")

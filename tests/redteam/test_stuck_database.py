@@ -39,7 +39,7 @@ def ada(gateway: Gateway) -> Client:
 
 @contextlib.contextmanager
 def locked(gateway: Gateway) -> Iterator[None]:
-    """Another program holds SQLite's lock."""
+    """Hold SQLite's write lock, as another program might."""
     connection = sqlite3.connect(gateway.database_url.removeprefix("sqlite:///"), timeout=30)
     connection.isolation_level = None
     connection.execute("BEGIN IMMEDIATE")
@@ -52,7 +52,7 @@ def locked(gateway: Gateway) -> Iterator[None]:
 
 @contextlib.contextmanager
 def full(gateway: Gateway) -> Iterator[None]:
-    """No file of the web process can grow."""
+    """Let no file of the web process grow."""
     pid = gateway.pid("web")
     before = resource.prlimit(pid, resource.RLIMIT_FSIZE)
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, before[1]))
@@ -63,7 +63,7 @@ def full(gateway: Gateway) -> Iterator[None]:
 
 
 def timed(call: Callable[[], Answer]) -> tuple[Answer, float]:
-    """Return an answer, and how long it took."""
+    """Send a request; return the answer and its duration in seconds."""
     started = time.monotonic()
     return call(), time.monotonic() - started
 

@@ -60,7 +60,7 @@ WRONG = [(migrated_by_newer_code, "newer code"), (older_than_the_code, "manage.p
 
 
 def ask(name: str) -> Run:
-    """Return a run that waits for a worker."""
+    """Create a run that waits for a worker."""
     user = User.objects.get_or_create(username="ada")[0]
     receipt = inbound.receive_personal(
         user=user,
@@ -78,7 +78,7 @@ def is_told(words: str) -> bool:
 
 
 def state(run: Run) -> str:
-    """Return its state now."""
+    """Return the state of the run."""
     return str(Run.objects.values_list("state", flat=True).get(id=run.id))
 
 
@@ -119,7 +119,7 @@ def test_rc10_a_worker_that_starts_on_an_old_database_takes_nothing_before_migra
 
 
 async def unexpected() -> None:
-    """What an outdated worker never does."""
+    """Raise: an outdated worker never calls this."""
     raise AssertionError("an outdated worker looked for work")
 
 
@@ -188,7 +188,7 @@ def test_rc10_running_processes_wait_for_their_version(gateway: Gateway) -> None
     assert ada.get("/readyz").status == 503
     assert "newer code" in ada.get("/readyz").raw.decode()
     assert "takes no more work" in gateway.log("runs")
-    # The web process knows within seconds: what no worker can take is refused, and nothing is kept.
+    # The web process knows within seconds: it refuses messages that no worker can take.
     soon: dict[str, Any] = {"async": True}
     wait_until(lambda: ada.say("again", **soon).status == 503, seconds=SECONDS, what="a refusal")
     refused = ada.say("again", **soon)

@@ -93,7 +93,7 @@ def pass_on(raw: socket.socket, context: ssl.SSLContext) -> None:
 
 
 def pump(source: socket.socket, target: socket.socket) -> None:
-    """All that comes from ``source``."""
+    """Copy all bytes of ``source``."""
     with suppress(OSError):
         while data := source.recv(65536):
             target.sendall(data)

@@ -133,7 +133,7 @@ def test_the_wrapper_costs_little() -> None:
     assert time.process_time() - began < 5
 
 
-# A worker is killed when it has just forked a process of its pool: what that one says, if it lives.
+# A worker is killed just after it has forked a process of its pool: the output of that process.
 ORPHAN = """
 import os, time
 from gateway_project.processes import workers

@@ -1,4 +1,4 @@
-"""What stops a start is named, with what to do about it, before anything is started."""
+"""Each obstacle to a start is named, with a fix, before anything is started."""
 
 import json
 import os

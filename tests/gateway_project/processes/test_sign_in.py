@@ -80,7 +80,7 @@ def test_links_that_expired_a_week_ago_are_forgotten(owner: User) -> None:
 
 
 def printed(*arguments: str) -> str:
-    """What `manage.py sign_in_link` prints."""
+    """Return the output of `manage.py sign_in_link`."""
     output = StringIO()
     call_command("sign_in_link", *arguments, stdout=output)
     return output.getvalue().strip()

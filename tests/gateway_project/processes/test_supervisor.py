@@ -1,4 +1,4 @@
-"""The supervisor with small children: what it does when they die, hang, refuse or dawdle."""
+"""The supervisor with small children that die, hang, refuse or dawdle."""
 
 import os
 import shutil

@@ -71,7 +71,7 @@ class Up:
         return found[1]
 
     def state(self) -> state.State:
-        """What it wrote down about itself."""
+        """Return the stored state of the supervisor."""
         known = state.read(self.home)
         assert known is not None
         return known
