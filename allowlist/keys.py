@@ -42,7 +42,8 @@ def create(
     expires_at: datetime | None = None,
     actor: str = "system",
 ) -> tuple[ApiKey, str]:
-    """A new key of one person or of one bridge account, and its token, which is not kept.
+    """Create a key of one person or of one bridge account; return it and its token, which is not
+    kept.
 
     The token is ``lk_<prefix>_<secret>``. Raises ``InvalidKey`` for unknown scopes, or when not
     exactly one of ``user`` and ``account`` is given.
@@ -72,10 +73,10 @@ def create(
 
 
 def authenticate(*, token: str, now: datetime) -> ApiKey | None:
-    """Return the key that ``token`` is, valid at ``now``, with its user and account loaded.
+    """Return the valid key of ``token`` at ``now``, with its user and account loaded; else None.
 
-    Everything else is None, and takes the same steps: an unknown prefix, a wrong secret, a key that
-    was revoked or has expired, an inactive user, a disabled account.
+    All refusals take the same steps: an unknown prefix, a wrong secret, a revoked or expired key,
+    an inactive user, a disabled account.
     """
     match = TOKEN.fullmatch(token)
     if match is None:

@@ -61,7 +61,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One step of the rule: what was checked, and whether it decided."""
+    """One step of the rule: the checked list or condition, and whether it decided."""
 
     rule: Rule
     matched: bool
@@ -170,7 +170,8 @@ def _open(kind: str) -> Row | None:
 
 
 def users_without(identities: QuerySet[ChannelIdentity]) -> QuerySet[User]:
-    """Active users who have none of ``identities`` and whose empty list means everyone."""
+    """Return the active users who have none of ``identities`` and whose empty list means
+    everyone."""
     theirs = identities.filter(user=OuterRef("pk"))
     return User.objects.filter(~Exists(theirs), only_listed=False, is_active=True).order_by("pk")
 

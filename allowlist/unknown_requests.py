@@ -366,7 +366,11 @@ def _note(denied: DeniedMessage, now: datetime) -> UnknownRequest:
     address = _address(kind, denied.sender, account.channel)
     with transactions.atomic_write():
         row = _locked(account, kind, address)
-        if row is not None and row.state == State.APPROVED and _let_in_meanwhile(row, account, now):
+        if (
+            row is not None
+            and row.state == State.APPROVED
+            and _approved_meanwhile(row, account, now)
+        ):
             return row
         # Pending senders match no pattern: creating one denies them.
         known = row is not None and row.state == State.PENDING
@@ -431,7 +435,7 @@ def _locked(account: ChannelAccount, kind: str, sender: str) -> UnknownRequest |
     return row
 
 
-def _let_in_meanwhile(row: UnknownRequest, account: ChannelAccount, now: datetime) -> bool:
+def _approved_meanwhile(row: UnknownRequest, account: ChannelAccount, now: datetime) -> bool:
     """Return whether an owner approved between the caller's check and this transaction."""
     sender = Sender(account, row.kind, row.sender)
     return not row.is_group and may_speak(sender=sender, now=now).allowed

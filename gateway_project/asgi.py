@@ -41,8 +41,10 @@ router = URLRouter([*ROUTES, re_path(r"", pages)])
 
 
 async def http_application(scope: Scope, receive: Receive, send: Send) -> None:
-    """Consumers and views by their address, pages for the rest; Channels' router takes ``//x`` for
-    ``/x``, which Django does not."""
+    """Route to consumers and views by address, all else to pages.
+
+    Channels' router takes ``//x`` for ``/x``, which Django does not.
+    """
     application = pages if scope["path"].startswith("//") else router
     await application(scope, receive, send)
 

@@ -8,9 +8,9 @@ from django.core.exceptions import ImproperlyConfigured
 
 from core.database import sqlite_options
 
-# A vanished server (power, network) sends nothing: its connections would wait for hours,
-# and with them all that uses them. Seconds, but for the last (milliseconds). Whatever the URL says
-# counts instead; libpq's manual lists what there is (33.1.2, parameter key words).
+# A vanished server (power, network) sends nothing: without these, connections would wait for
+# hours, and so would their callers. Seconds, but for the last (milliseconds). The URL overrides
+# them; libpq's manual lists all (33.1.2, parameter key words).
 PATIENCE = {
     "connect_timeout": "10",
     "keepalives_idle": "10",

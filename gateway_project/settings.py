@@ -39,7 +39,7 @@ GATEWAY_PORT: int = env.number("GATEWAY_PORT", 8000, minimum=0)
 GATEWAY_SERVER: str = env.choice(
     "GATEWAY_SERVER", "uvicorn", allowed=frozenset({"uvicorn", "daphne"})
 )
-# The proxy in front sets X-Forwarded-For/-Proto: believed only when it is named here.
+# The proxy in front sets X-Forwarded-For/-Proto; trusted only when it is named here.
 GATEWAY_TRUSTED_PROXIES: list[str] = env.words("GATEWAY_TRUSTED_PROXIES")
 ALLOWED_HOSTS: list[str] = [
     *env.words("ALLOWED_HOSTS", "127.0.0.1,localhost,[::1]"),
@@ -111,7 +111,7 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 # Threads of one web or runs process that talk to the database at once.
 GATEWAY_DATABASE_THREADS: int = env.number("GATEWAY_DATABASE_THREADS", 8, minimum=1)
 # PostgreSQL prepares each statement once a connection; off: for a pooler that hands connections out
-# by transaction and knows nothing of prepared statements (PgBouncer before 1.21).
+# by transaction and does not support prepared statements (PgBouncer before 1.21).
 GATEWAY_DATABASE_PREPARES: bool = env.switch("GATEWAY_DATABASE_PREPARES", default=True)
 
 # Empty: `manage.py up` starts an embedded broker; commands beside it find it in GATEWAY_HOME.
@@ -165,10 +165,10 @@ SESSION_ENGINE = "django.contrib.sessions.backends.db"
 SESSION_COOKIE_AGE = 60 * 60 * 24 * 30
 SECURE_SSL_REDIRECT = GATEWAY_HTTPS
 SECURE_HSTS_SECONDS = 60 * 60 * 24 * 365 if GATEWAY_HTTPS else 0
-# What also binds the other hosts of the owner's domain, for a year, is theirs to switch on.
+# These also bind the other hosts of the owner's domain, for a year: off unless the owner asks.
 SECURE_HSTS_INCLUDE_SUBDOMAINS = env.switch("HSTS_INCLUDE_SUBDOMAINS", default=False)
 SECURE_HSTS_PRELOAD = env.switch("HSTS_PRELOAD", default=False)
-# Whether other hosts of the domain are bound too is for their owner to say: no warning asks for it.
+# The two checks that ask for the settings above.
 SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
 SECURE_PROXY_SSL_HEADER = (
     ("HTTP_X_FORWARDED_PROTO", "https") if GATEWAY_TRUSTED_PROXIES and GATEWAY_HTTPS else None
@@ -237,7 +237,7 @@ TRANSCRIPTION_API_KEY: str = env.text("TRANSCRIPTION_API_KEY")
 AGENT_MAX_STEPS: int = env.number("AGENT_MAX_STEPS", 12, minimum=1)
 AGENT_RUN_SECONDS: int = env.number("AGENT_RUN_SECONDS", 900, minimum=1)
 
-# Long tasks: a job is ended after so long, or when it takes so much memory; links expire.
+# Long tasks: the limits of a job in seconds and megabytes; the lifetime of links.
 JOB_SECONDS: int = env.number("JOB_SECONDS", 1800, minimum=10)
 JOB_MEMORY_MEGABYTES: int = env.number("JOB_MEMORY_MEGABYTES", 600, minimum=100)
 FILE_LINK_DAYS: int = env.number("FILE_LINK_DAYS", 7, minimum=1)
@@ -245,14 +245,14 @@ DOCUMENT_MEGABYTES: int = env.number("DOCUMENT_MEGABYTES", 50, minimum=1)
 # The storage quota of a user's uploads; 0: no limit.
 MAX_FILE_MEGABYTES_PER_USER: int = env.number("MAX_FILE_MEGABYTES_PER_USER", 2000)
 MAX_FILES_PER_USER: int = env.number("MAX_FILES_PER_USER", 5000)
-# An upload that no message names is removed after so long.
+# The time after which an upload that no message refers to is removed.
 UNNAMED_FILE_HOURS: int = env.number("UNNAMED_FILE_HOURS", 24, minimum=1)
 
-# How work is owned, and how it comes back after a crash.
+# Leases, and the sweep that resumes work after a crash.
 RUN_LEASE_SECONDS: int = env.number("RUN_LEASE_SECONDS", 15, minimum=1)
 RUN_MAX_ATTEMPTS: int = env.number("RUN_MAX_ATTEMPTS", 5, minimum=1)
 DELIVERY_LEASE_SECONDS: int = env.number("DELIVERY_LEASE_SECONDS", 60, minimum=1)
-# How long refused deliveries are retried.
+# The period in which refused deliveries are retried.
 DELIVERY_RETRY_HOURS: int = env.number("DELIVERY_RETRY_HOURS", 24, minimum=1)
 SWEEP_SECONDS: int = env.number("SWEEP_SECONDS", 10, minimum=1)
 EVENT_FRAME_MILLISECONDS: int = env.number("EVENT_FRAME_MILLISECONDS", 36, minimum=1)
@@ -302,7 +302,7 @@ OUTBOUND_MARKDOWN_FORMAT: str = env.choice(
 
 # Unknown senders.
 NOTIFY_UNKNOWN_REQUEST: bool = env.switch("NOTIFY_UNKNOWN_REQUEST", default=True)
-# How long the link in a notice opens the decision of its request.
+# The lifetime of the link in a notice.
 DECISION_LINK_HOURS: int = env.number("DECISION_LINK_HOURS", 24, minimum=1)
 HELD_MESSAGE_HOURS: int = env.number("HELD_MESSAGE_HOURS", 24, minimum=1)
 HELD_MESSAGES_PER_SENDER: int = env.number("HELD_MESSAGES_PER_SENDER", 20, minimum=1)

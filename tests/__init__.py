@@ -8,5 +8,5 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def load_vectors(name: str) -> Any:
-    """The content of ``tests/vectors/NAME.json``."""
+    """Return the content of ``tests/vectors/NAME.json``."""
     return json.loads((ROOT / "tests" / "vectors" / f"{name}.json").read_text("utf-8"))

@@ -36,7 +36,7 @@ LONGEST = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest files first; all else as it was found."""
+    """Run the longest files first, the others in the order of collection."""
     items.sort(key=lambda item: not any(part in str(item.path) for part in LONGEST))
 
 
@@ -47,7 +47,7 @@ def pytest_unconfigure() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def valkey() -> Iterator[Valkey]:
-    """The broker that ``settings.REDIS_URL`` names."""
+    """Yield the broker that ``settings.REDIS_URL`` names."""
     server = Valkey(
         folder=settings.TEST_HOME / "broker",
         port=settings.BROKER_PORT,
@@ -60,7 +60,7 @@ def valkey() -> Iterator[Valkey]:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres | None]:
-    """The PostgreSQL of this run, or ``None`` when the run is on SQLite."""
+    """Yield the PostgreSQL of this run, or ``None`` when the run is on SQLite."""
     if settings.TEST_DATABASE != "postgres":
         yield None
         return
@@ -84,7 +84,7 @@ def django_db_modify_db_settings(
 
 @pytest.fixture(scope="session", autouse=True)
 def quick_emptying() -> Iterator[None]:
-    """What follows every test that commits."""
+    """Empty the tables quickly after every test that commits."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(TransactionTestCase, "_fixture_teardown", emptying.empty)
         yield
@@ -92,7 +92,7 @@ def quick_emptying() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def fresh_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test sees what another has counted, here or in the broker."""
+    """Start every rate limit from zero, here and in the broker."""
     from channels_app.asgi import throttling
 
     for name in ("addresses", "people", "keys", "failures", "sign_ins"):
@@ -101,7 +101,7 @@ def fresh_limits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def no_thread_keeps_the_database() -> Iterator[None]:
-    """The database threads end with the test: PostgreSQL drops no database that is in use."""
+    """End the database threads after the test: PostgreSQL drops no database that is in use."""
     yield
     from core.database import transactions
 
@@ -110,7 +110,7 @@ def no_thread_keeps_the_database() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def fresh_caches() -> None:
-    """No test knows an account that another one had."""
+    """Empty the account caches."""
     from channels_app.asgi import acceptance, builtin_accounts
 
     builtin_accounts.clear_cache()
@@ -133,7 +133,7 @@ DatabaseMaker = Callable[[], str]
 def new_database(
     postgres: Postgres | None, tmp_path_factory: pytest.TempPathFactory
 ) -> DatabaseMaker:
-    """A function that makes a migrated, empty database for a gateway and returns its URL."""
+    """Return a function that makes a migrated, empty database for a gateway and returns its URL."""
     folder = tmp_path_factory.mktemp("databases")
     template = folder / "template.sqlite3"
     gateway = Gateway(
@@ -185,7 +185,7 @@ def start_gateway(new_database: DatabaseMaker, tmp_path: Path) -> Iterator[Calla
 
 @pytest.fixture
 def gateway(start_gateway: Callable[..., Gateway]) -> Gateway:
-    """A gateway of this test's own with the scripted model: any part of it may be killed."""
+    """Return a gateway of this test's own with the scripted model: any part of it may be killed."""
     return start_gateway()
 
 

@@ -16,7 +16,7 @@ MADE_BY_MIGRATE = (ContentType, Permission, Group, Group.permissions.through)
 
 @cache
 def tables() -> list[str]:
-    """What tests fill."""
+    """Return the tables that tests fill."""
     kept = {model._meta.db_table for model in MADE_BY_MIGRATE}
     found = connection.introspection.django_table_names(only_existing=True, include_views=False)
     return sorted(set(found) - kept)
@@ -24,12 +24,12 @@ def tables() -> list[str]:
 
 @cache
 def at_first() -> list[int]:
-    """How many rows ``migrate`` has made."""
+    """Return those numbers before the first test."""
     return counted()
 
 
 def counted() -> list[int]:
-    """How many of them there are now."""
+    """Return the number of rows of each table that ``migrate`` fills."""
     return [model._default_manager.count() for model in MADE_BY_MIGRATE]
 
 

@@ -21,7 +21,7 @@ class FakeModel:
     finish: str = "stop"
 
     def stream(self) -> bytes:
-        """The answer as server-sent events."""
+        """Return the answer as server-sent events."""
         chunks: list[Json] = [
             {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
             for delta in self.deltas
@@ -33,7 +33,7 @@ class FakeModel:
 
 @contextmanager
 def running() -> Iterator[FakeModel]:
-    """A fake model on a free port."""
+    """Yield a fake model on a free port."""
     model = FakeModel()
 
     class Handler(BaseHTTPRequestHandler):

@@ -30,9 +30,9 @@ OURS = ("GATEWAY_", "LLM_", "DATABASE_", "REDIS_", "DJANGO_", "TEST_")
 
 @dataclass
 class Gateway:
-    """One running gateway. ``env`` is what all its processes see.
+    """One running gateway. ``env``: the environment of all its processes.
 
-    ``modules``: what a role runs (module and arguments) instead of the product's own process.
+    ``modules``: the module and arguments of a role, instead of the product's own process.
     """
 
     folder: Path
@@ -61,7 +61,7 @@ class Gateway:
 
     @property
     def env(self) -> dict[str, str]:
-        """The environment of every process of this gateway."""
+        """Return the environment of every process of this gateway."""
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
         return inherited | {
             "GATEWAY_HOME": str(self.folder / "home"),
@@ -121,13 +121,13 @@ class Gateway:
             process.wait_ready(self.is_healthy, seconds=START_SECONDS)
 
     def is_healthy(self) -> bool:
-        """Whether ``/healthz`` says 200 ([D8])."""
+        """Return whether ``/healthz`` says 200 ([D8])."""
         with suppress(URLError, OSError), urlopen(f"{self.base_url}/healthz", timeout=5) as answer:  # noqa: S310
             return bool(answer.status == 200)
         return False
 
     def pid(self, name: str) -> int:
-        """The pid of ``web``, ``runs``, ``long`` or ``broker``."""
+        """Return the pid of ``web``, ``runs``, ``long`` or ``broker``."""
         return self._process(name).pid
 
     def kill(self, name: str, number: int = signal.SIGKILL) -> None:
@@ -146,11 +146,11 @@ class Gateway:
         self.wait_ready(name)
 
     def is_running(self, name: str) -> bool:
-        """Whether the process ``name`` lives."""
+        """Return whether the process ``name`` lives."""
         return self._process(name).is_running()
 
     def log(self, name: str) -> str:
-        """What a process has written so far."""
+        """Return the output of a process so far."""
         return self._process(name).tail(characters=1_000_000)
 
     def stop(self) -> None:
@@ -163,7 +163,7 @@ class Gateway:
         self.broker.stop()
 
     def _process(self, name: str) -> Process:
-        """The process of that name, broker included."""
+        """Return the process of that name, broker included."""
         return self.broker.process if name == "broker" else self.processes[name]
 
 

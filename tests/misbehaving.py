@@ -25,13 +25,13 @@ class Misbehaving:
 
 
 def chunk(delta: Json, finish: str | None = None) -> bytes:
-    """A ``data:`` line."""
+    """Return a ``data:`` line."""
     body = {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
     return b"data: " + json.dumps(body).encode() + b"\n\n"
 
 
 def error(message: str, kind: str = "x", code: str | None = None) -> bytes:
-    """An error body in OpenAI's form."""
+    """Return an error body in OpenAI's form."""
     return json.dumps({"error": {"message": message, "type": kind, "code": code}}).encode()
 
 
@@ -63,7 +63,7 @@ def flood(delta: Callable[[], Json]) -> Iterator[bytes]:
 
 
 def call_piece() -> Json:
-    """A piece of a call whose arguments have no end."""
+    """Return a piece of a tool call with endless arguments."""
     return {"tool_calls": [{"index": 0, "id": "c", "function": {"name": "f", "arguments": PIECE}}]}
 
 
@@ -93,14 +93,14 @@ STREAMS: dict[str, Callable[[], Iterator[bytes]]] = {
 
 @contextmanager
 def running() -> Iterator[Misbehaving]:
-    """The server on a free port."""
+    """Yield the server on a free port."""
     model = Misbehaving()
 
     class Handler(BaseHTTPRequestHandler):
         """Answers every POST."""
 
         def do_POST(self) -> None:
-            """As the last message says."""
+            """Answer in the way that the last message names."""
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             said = str(body["messages"][-1]["content"]).split()[0]
             model.asked[said] += 1

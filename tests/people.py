@@ -71,13 +71,14 @@ print(json.dumps(made))
 
 
 def make(gateway: Gateway) -> dict[str, str]:
-    """An owner, a member and a bridge with keys; by name. The password is ``correct horse``."""
+    """Create an owner, a member and a bridge; return their keys by name. The password is ``correct
+    horse``."""
     made: dict[str, str] = json.loads(gateway.manage("shell", "-v", "0", "-c", MAKE))
     return made
 
 
 def script(folder: Path) -> str:
-    """The path of ``SCRIPT`` as a file."""
+    """Return the path of a file with ``SCRIPT``."""
     path = folder / "script.json"
     path.write_text(json.dumps(SCRIPT))
     return str(path)

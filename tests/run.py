@@ -46,7 +46,7 @@ unsure: list[str] = []
 
 @dataclass(frozen=True)
 class Step:
-    """One check: what it is called, its command, and what its environment has besides ours."""
+    """One check: its name, its command, and its additions to the environment."""
 
     name: str
     command: Sequence[str]
@@ -57,17 +57,17 @@ class Step:
 
 
 def tool(name: str, *arguments: str) -> list[str]:
-    """A program of the virtual environment."""
+    """Return the path of a program of the virtual environment, as a command."""
     return [str(BIN / name), *arguments]
 
 
 def manage(*arguments: str) -> list[str]:
-    """A management command."""
+    """Return the command line of a management command."""
     return [sys.executable, "manage.py", *arguments]
 
 
 def static_steps(home: str) -> list[Step]:
-    """The checks that run no tests. ``home``: an empty folder."""
+    """Return the checks that run no tests. ``home``: an empty folder."""
     somewhere = {"GATEWAY_HOME": home, "SECRET_KEY": secrets.token_urlsafe(48)}
     production = {
         **somewhere,
@@ -109,7 +109,7 @@ def test_steps(*, marker: str, coverage: bool) -> list[Step]:
 
 
 def tests_on(database: str, marker: str, command: list[str], again: list[str]) -> Step:
-    """The step of one database."""
+    """Return the step that runs the tests on one database."""
     notes = ROOT / ".pytest_cache" / f"{slug(marker)}.{database}"
     options = ["-o", f"cache_dir={notes}"]
     options += [f"--ignore={each}" for each in ONCE if database != DATABASES[0]]
@@ -126,12 +126,12 @@ def tests_on(database: str, marker: str, command: list[str], again: list[str]) -
 
 
 def slug(text: str) -> str:
-    """For a file name."""
+    """Return ``text`` as part of a file name."""
     return text.replace(" ", "-")
 
 
 def run(step: Step) -> bool:
-    """Run one step with its output shown; whether it passed. It ends when we are killed."""
+    """Run one step with its output shown; return whether it passed. It ends when we are killed."""
     if step.notes:
         step.notes.unlink(missing_ok=True)
     code = attempt(step, step.name, step.command)
@@ -147,7 +147,7 @@ def run(step: Step) -> bool:
 
 
 def attempt(step: Step, name: str, command: Sequence[str]) -> int:
-    """One process of a step; its exit code."""
+    """Run one process of a step; return its exit code."""
     write(f"\n=== {name}")
     began = time.monotonic()
     code = subprocess.run(
@@ -163,14 +163,15 @@ def attempt(step: Step, name: str, command: Sequence[str]) -> int:
 
 
 def noted(step: Step) -> list[str]:
-    """The tests that failed; none where a step has no tests or died before it could note them."""
+    """Return the tests that failed; empty where a step has no tests or died before it could note
+    them."""
     if step.notes is None or not step.notes.exists():
         return []
     return list(json.loads(step.notes.read_text()))
 
 
 def run_all() -> int:
-    """All steps, all of them even when one fails; the exit code."""
+    """Run all steps, even after a failure; return the exit code."""
     for old in ROOT.glob(".coverage*"):
         old.unlink()
     failed: list[str] = []
@@ -190,10 +191,11 @@ def run_all() -> int:
 
 
 def soak() -> int:
-    """The mutants once, then the slow tests until one fails or the time is over; the exit code.
+    """Run the mutants once, then the slow tests until one fails or the time is over; return the
+    exit code.
 
-    Each death comes ten times, and each stranger of the flood; 300 kills around calls of the Bot
-    API, and ten freezes.
+    Each death comes ten times, and each unknown sender of the flood; 300 kills around calls of the
+    Bot API, and ten freezes.
     """
     if not run(Step("mutants", [sys.executable, "-m", "tests.mutation"])):
         return 1
@@ -214,7 +216,7 @@ def soak() -> int:
 
 
 def write(text: str) -> None:
-    """A line for the person who waits."""
+    """Print a line of progress."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 

@@ -14,7 +14,7 @@ from tests.gateways import Gateway
 def scripted(
     module_gateways: Callable[..., Gateway], tmp_path_factory: pytest.TempPathFactory
 ) -> Gateway:
-    """A gateway that plays ``people.SCRIPT``."""
+    """Return a gateway that plays ``people.SCRIPT``."""
     folder: Path = tmp_path_factory.mktemp("script")
     return module_gateways(
         LLM_SCRIPT=people.script(folder), RATE_PER_MINUTE_USER="0", HEARTBEAT_SECONDS="1"
@@ -23,7 +23,7 @@ def scripted(
 
 @pytest.fixture(scope="module")
 def tokens(scripted: Gateway) -> dict[str, str]:
-    """The keys of its people."""
+    """Return the keys of its people."""
     return people.make(scripted)
 
 

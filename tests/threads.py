@@ -11,7 +11,7 @@ Result = TypeVar("Result")
 
 
 def at_once(count: int, call: Callable[[], Result]) -> list[Result]:
-    """Call it in ``count`` threads that start together; what they returned."""
+    """Call it in ``count`` threads that start simultaneously; return the results."""
     together = threading.Barrier(count)
 
     def one(_: int) -> Result:

@@ -96,7 +96,7 @@ def load() -> Celery:
 
 def main(queue: str) -> int:
     """Run the worker of ``queue`` until SIGTERM. Returns its exit code."""
-    # Root is usual in containers, and we accept only JSON, which is what the warning is about.
+    # The warning is about pickle as root; root is usual in containers, and we accept only JSON.
     warnings.simplefilter("ignore", SecurityWarning)
     worker_process_init.connect(bound_to(os.getpid()), weak=False)
     worker_ready.connect(tell_ready)
@@ -107,8 +107,8 @@ def main(queue: str) -> int:
     app = load()
     begin.begin("worker", queue=queue)
     # A pool process that is busy for minutes must not hold the next wake-up while others are
-    # free, nor take it along when it is killed: it stays in the broker until a place is free. (The
-    # tasks of `runs` are over at once; its pool would notice a free place a second later.)
+    # free, nor lose it when it is killed: it stays in the broker until a process is free. (The
+    # tasks of `runs` end immediately; its pool would notice a free thread a second later.)
     app.conf.worker_disable_prefetch = queue == "long"
     while True:
         worker = app.Worker(**options(queue))

@@ -1,4 +1,4 @@
-"""What every test of the allowlist starts from."""
+"""Fixtures of the tests of the allowlist."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
 @contextmanager
 def broken_database() -> Iterator[None]:
-    """No statement gets through."""
+    """Fail every statement."""
 
     def broken(*_: object) -> None:
         raise DatabaseError("the disk is gone")
@@ -33,7 +33,7 @@ def settle(
     now: datetime,
     everywhere: bool = False,
 ) -> UnknownRequest:
-    """Decide a request in the admin, and replay nothing; return it as it is then."""
+    """Decide a request in the admin without replaying; return its new state."""
     return unknown_requests.decide(
         request=row.public_id,
         verdict=verdict,
@@ -47,19 +47,19 @@ def settle(
 
 @pytest.fixture
 def now() -> datetime:
-    """A moment; nothing in these tests reads the clock."""
+    """Return a fixed time; these tests never read the clock."""
     return NOW
 
 
 @pytest.fixture
 def telegram(db: None) -> ChannelAccount:
-    """A Telegram account."""
+    """Return a Telegram account."""
     return ChannelAccount.objects.create(channel="telegram", name="main")
 
 
 @pytest.fixture
 def owner(db: None) -> User:
-    """The owner."""
+    """Return the owner."""
     return User.objects.create(username="owner", is_owner=True, is_staff=True, is_superuser=True)
 
 

@@ -1,4 +1,4 @@
-"""What people do with their own account is audited in the transaction that does it."""
+"""Actions of people on their own account are audited in the same transaction."""
 
 from datetime import timedelta
 from unittest.mock import patch
@@ -19,7 +19,7 @@ JSON = "application/json"
 
 @pytest.fixture
 def ann(db: None) -> User:
-    """A user with a password."""
+    """Return a user with a password."""
     user = User(username="ann", display_name="Ann")
     user.set_password("correct horse")
     user.save()
@@ -27,7 +27,7 @@ def ann(db: None) -> User:
 
 
 def entries(action: str) -> list[AuditEntry]:
-    """The audit of one action."""
+    """Return the audit of one action."""
     return list(AuditEntry.objects.filter(action=action).order_by("id"))
 
 

@@ -47,7 +47,7 @@ REQUESTS = "/admin/allowlist/unknownrequest/"
 
 @pytest.fixture(autouse=True)
 def fresh_cache() -> Iterator[None]:
-    """The chart of the dashboard is kept for a minute."""
+    """Empty the cache: the chart of the dashboard is kept for a minute."""
     cache.clear()
     yield
     cache.clear()
@@ -55,14 +55,14 @@ def fresh_cache() -> Iterator[None]:
 
 @pytest.fixture
 def owner_client(client: Client, owner: User) -> Client:
-    """A browser where the owner is signed in."""
+    """Return a browser where the owner is signed in."""
     client.force_login(owner)
     return client
 
 
 @pytest.fixture
 def staff(make_user: MakeUser) -> User:
-    """A member of staff who may view and change users and keys, but not decide."""
+    """Return a member of staff who may view and change users and keys, but not decide."""
     user = make_user("sam")
     names = ["view_user", "change_user", "delete_user", "add_user", "view_unknownrequest"]
     names += ["view_apikey", "add_apikey", "delete_apikey", "view_channelidentity"]
@@ -74,7 +74,7 @@ def staff(make_user: MakeUser) -> User:
 
 @pytest.fixture
 def request_row(telegram: ChannelAccount) -> UnknownRequest:
-    """An unknown request with a held message full of tricks."""
+    """Return an unknown request with a held message full of tricks."""
     now = timezone.now()
     message = InboundMessage.objects.create(
         account=telegram, sender="41", chat="41", text=EVIL, state="held", received_at=now
@@ -140,14 +140,14 @@ def conversation(telegram: ChannelAccount, make_user: MakeUser) -> Run:
 
 
 def page(browser: Client, address: str) -> str:
-    """The HTML of a page that must be there."""
+    """Return the HTML of a page; it must exist."""
     answer = browser.get(address)
     assert answer.status_code == 200, address
     return answer.content.decode()
 
 
 def decide(browser: Client, row: UnknownRequest, verdict: str, **more: str) -> str:
-    """Press a button of the list; the text of the page that follows."""
+    """Press a button of the list; return the text of the page that follows."""
     address = reverse("admin:allowlist_unknownrequest_decide", args=[row.public_id])
     answer = browser.post(address, {"verdict": verdict, **more}, follow=True)
     assert answer.status_code == 200
@@ -155,7 +155,7 @@ def decide(browser: Client, row: UnknownRequest, verdict: str, **more: str) -> s
 
 
 def lists() -> list[str]:
-    """The address of the list of every registered table."""
+    """Return the address of the list of every registered table."""
     return [
         reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist")
         for model in admin.site._registry
@@ -249,7 +249,7 @@ def test_lists_take_a_fixed_number_of_queries(
         return len(queries)
 
     add(2)
-    cost()  # what a process keeps of its first page: content types, what the doctor found
+    cost()  # a process caches content types and the doctor's findings at its first page
     few = cost()
     add(9)
     assert cost() == few
@@ -271,7 +271,7 @@ def test_the_dashboard_shows_requests_runs_failures_and_a_chart(
     assert "from people" in chart[1]
 
 
-def test_the_dashboard_of_limited_staff_shows_what_they_may_see(
+def test_the_dashboard_of_limited_staff_shows_permitted_data_only(
     client: Client, staff: User, conversation: Run, request_row: UnknownRequest
 ) -> None:
     """Requests to read, no buttons, no runs, no deliveries."""
@@ -439,7 +439,7 @@ def test_requests_are_found_by_name_text_and_state(
 
 
 def identities(*rows: dict[str, str], initial: int = 0) -> dict[str, str]:
-    """The form of the identities of a person."""
+    """Return the form of the identities of a person."""
     data = {"identities-TOTAL_FORMS": str(len(rows)), "identities-INITIAL_FORMS": str(initial)}
     for number, row in enumerate(rows):
         data |= {f"identities-{number}-{name}": value for name, value in row.items()}
@@ -770,7 +770,7 @@ def test_a_run_shows_its_events_jobs_and_deliveries(
 
 
 def test_a_run_is_cancelled_by_hand(owner_client: Client, conversation: Run) -> None:
-    """What has ended is left alone."""
+    """A run that has ended is left alone."""
     chosen = {"action": "cancel", "_selected_action": [str(conversation.pk)]}
     assert b"1 of 1 runs" in owner_client.post("/admin/core/run/", chosen, follow=True).content
     conversation.refresh_from_db()

@@ -152,7 +152,7 @@ def test_a_row_that_is_rolled_back_leaves_no_hole(chain: list[AuditEntry], now: 
 
 
 def moved(folder: Path) -> None:
-    """The audit, moved as an owner moves it to another database."""
+    """Move the audit to another database as an owner does: ``dumpdata``, then ``loaddata``."""
     file = folder / "audit.json"
     call_command("dumpdata", "allowlist.AuditEntry", output=str(file))
     AuditEntry.objects.all().delete()

@@ -1,4 +1,4 @@
-"""What an owner does in a shell: explain, keys, requests, importing people."""
+"""The owner's commands in a shell: explain, keys, requests, importing people."""
 
 import io
 from datetime import timedelta
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db
 
 
 def run(name: str, *arguments: str) -> str:
-    """Both outputs of a command."""
+    """Run a command; return its standard output and its errors."""
     out = io.StringIO()
     call_command(name, *arguments, stdout=out, stderr=out)
     return out.getvalue()
@@ -55,7 +55,7 @@ def test_a8_access_check_prints_why_no_user_matched(
         run("access_check", *email)
 
 
-def test_a1_check_deploy_warns_of_a_user_who_is_open_to_everyone(make_user: MakeUser) -> None:
+def test_a1_check_deploy_warns_of_a_user_that_is_open_to_everyone(make_user: MakeUser) -> None:
     """[A1] ``allowlist.W001`` names the user and the kinds."""
 
     def warnings() -> list[str]:

@@ -43,7 +43,7 @@ def say(
 def approve(
     owner: User, now: datetime, verdict: unknown_requests.Choice = "approve"
 ) -> unknown_requests.Verdict:
-    """The owner's decision about the only request there is."""
+    """Approve the only request."""
     row = UnknownRequest.objects.get()
     return decisions.decide(
         request=row.public_id, verdict=verdict, owner=owner, via="telegram", now=now

@@ -30,7 +30,7 @@ def send_picture(account: ChannelAccount, sender: str, now: datetime, text: str 
 
 
 def held_media() -> list[int]:
-    """How much the media of each held message takes, in their order."""
+    """Return the size of the media of each held message, in their order."""
     rows = InboundMessage.objects.filter(state="held").order_by("id")
     return [len(str(row.media)) if row.media else 0 for row in rows]
 
@@ -66,7 +66,7 @@ def test_a5_held_media_of_all_unknown_senders_is_bounded_and_the_oldest_is_dropp
 def test_a5_a_decision_frees_the_quota_of_held_media(
     telegram: ChannelAccount, owner: User, now: datetime, settings: Settings
 ) -> None:
-    """[A5] What was approved, denied or purged is not counted any more."""
+    """[A5] Approved, denied or purged media are not counted any more."""
     settings.HELD_MEDIA_MB = 1
     verdicts: list[unknown_requests.Choice] = ["approve", "deny"]
     for verdict in verdicts:

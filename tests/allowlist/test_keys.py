@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def ann(make_user: MakeUser) -> User:
-    """A person."""
+    """Return a person."""
     return make_user("ann")
 
 

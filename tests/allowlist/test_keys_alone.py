@@ -1,4 +1,4 @@
-"""A key is itself and no other: what no other test held, found by mutants ([A9] [A10])."""
+"""A key has no effect on another key: gaps in the other tests, found by mutants ([A9] [A10])."""
 
 from datetime import datetime, timedelta
 
@@ -16,12 +16,12 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def ann(make_user: MakeUser) -> User:
-    """A person."""
+    """Return a person."""
     return make_user("ann")
 
 
 def audited(action: str) -> list[tuple[str, str, dict[str, object]]]:
-    """Actor, subject and data of the rows of ``action``."""
+    """Return actor, subject and data of the rows of ``action``."""
     rows = AuditEntry.objects.filter(action=action).order_by("id")
     return list(rows.values_list("actor", "subject", "data"))
 

@@ -22,13 +22,13 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def memory(db: None) -> ChannelAccount:
-    """An account of another channel."""
+    """Return an account of another channel."""
     return ChannelAccount.objects.create(channel="memory", name="main")
 
 
 @pytest.fixture
 def ann(make_user: MakeUser) -> User:
-    """A user allowed on Telegram as 42."""
+    """Return a user allowed on Telegram as 42."""
     return make_user("ann", im=["42"])
 
 
@@ -40,7 +40,7 @@ def say(account: ChannelAccount, now: datetime, text: str, sender: str = "41") -
 
 
 def answers(account: ChannelAccount, chat: str) -> list[str]:
-    """What that chat was told."""
+    """Return the messages to that chat."""
     rows = Delivery.objects.filter(account=account, target__chat=chat).order_by("id")
     return [secret_blocks.as_sent(row.payload)["text"] for row in rows]
 
@@ -53,7 +53,7 @@ def asked(account: ChannelAccount, now: datetime, sender: str = "42") -> str:
     return found[1]
 
 
-def who(account: ChannelAccount, now: datetime, sender: str = "41") -> User | None:
+def user_of(account: ChannelAccount, now: datetime, sender: str = "41") -> User | None:
     """Return the user that the rule finds for the sender."""
     return decide(sender=Sender(account, "im", sender), now=now).user
 
@@ -65,8 +65,8 @@ def test_a_code_of_one_channel_makes_the_sender_of_another_the_same_person(
     say(memory, now, "hello")
     say(memory, now, "anybody?")
     assert say(memory, now, f"/link {asked(telegram, now).lower()}").outcome == "accepted"
-    assert who(memory, now) == ann
-    assert who(telegram, now) is None  # the same number on another channel is another person
+    assert user_of(memory, now) == ann
+    assert user_of(telegram, now) is None  # the same number on another channel is another person
     assert "linked to ann" in answers(memory, "41")[-1]
     said = [each for run in Run.objects.order_by("id") for each in run.text.split("\n")]
     assert said == ["hello", "anybody?"]
@@ -89,7 +89,7 @@ def test_a_code_works_once_and_for_ten_minutes(
     assert say(memory, now, f"/link {first}", "45").outcome == "denied"
     for sender in ("43", "44", "45"):
         assert answers(memory, sender) == ["This code is invalid or has expired."]
-        assert who(memory, now, sender) is None
+        assert user_of(memory, now, sender) is None
     assert AuditEntry.objects.filter(action="link.refused").count() == 3
 
 
@@ -120,13 +120,13 @@ def test_five_wrong_codes_an_hour_and_then_not_even_the_right_one(
         say(memory, now, f"/link AAAA-AAA{number + 2}")
     assert LinkAttempt.objects.count() == 5
     say(memory, now, f"/link {code}")
-    assert who(memory, now) is None
+    assert user_of(memory, now) is None
     words = "This code is invalid or has expired."
     assert answers(memory, "41") == [words] * 4 + [f"{words}That was the last attempt for an hour."]
     assert AuditEntry.objects.filter(action="link.refused").count() == 5
     later = now + timedelta(hours=1)
     say(memory, later, f"/link {asked(telegram, later)}")
-    assert who(memory, later) == ann
+    assert user_of(memory, later) == ann
     assert not LinkAttempt.objects.exists()
 
 
@@ -148,7 +148,7 @@ def test_a_blocked_sender_and_a_group_link_nothing(
     row = UnknownRequest.objects.get()
     settle(row, verdict="block", owner=owner, now=now)
     say(memory, now, f"/link {asked(telegram, now)}")
-    assert who(memory, now) is None
+    assert user_of(memory, now) is None
     ChannelIdentity.objects.create(user=owner, kind="im", channel="telegram", value="-100")
     draft = Draft(account=telegram, sender="42", chat="-100", text="/link", message_id="g")
     receive_sender(draft=draft, now=now, group="-100", command=slash_commands.parse("/link"))
@@ -163,8 +163,8 @@ def test_an_identity_linked_by_a_24h_approval_expires_with_it(
     row = UnknownRequest.objects.get()
     settled = settle(row, verdict="approve_24h", owner=owner, now=now)
     say(memory, now, f"/link {asked(telegram, now, '50')}")
-    assert who(memory, now) == settled.granted_user
-    assert who(memory, now + timedelta(hours=24)) is None
+    assert user_of(memory, now) == settled.granted_user
+    assert user_of(memory, now + timedelta(hours=24)) is None
 
 
 def test_a_listed_sender_stays_linked_and_uses_no_code(
@@ -174,7 +174,7 @@ def test_a_listed_sender_stays_linked_and_uses_no_code(
     bob = make_user("bob", im=["60"])
     code = asked(telegram, now)
     say(memory, now, f"/link {code}", "60")
-    assert who(memory, now, "60") == bob
+    assert user_of(memory, now, "60") == bob
     assert "known already" in answers(memory, "60")[-1]
     assert LinkCode.objects.get().used_at is None
 

@@ -49,7 +49,7 @@ def record_request(account: ChannelAccount, now: datetime, sender: str = "700") 
 
 @pytest.fixture
 def without_buttons(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every channel is one that shows text only."""
+    """Make every channel one that shows text only."""
     plain = SimpleNamespace(
         capabilities=frozenset(), is_group=lambda chat: chat.startswith("-"), outbound=None
     )
@@ -123,7 +123,7 @@ def test_a5_with_notices_off_the_request_is_recorded_without_a_notice(
 
 
 def link_of(delivery: Delivery) -> str:
-    """The path of the link in a notice, as its channel is given it."""
+    """Return the path of the link in a notice, as its channel gets it."""
     found = re.search(r"(/decide/\S+)$", str(as_sent(delivery.payload)["text"]))
     assert found is not None
     return found[1]
@@ -168,7 +168,7 @@ def test_a5_a_link_in_a_notice_opens_the_decision_of_its_request_and_nothing_els
 def test_a5_a_link_in_a_notice_ends_with_its_hours_its_owner_and_its_request(
     telegram: ChannelAccount, owner: User, settings: Settings, ends: str
 ) -> None:
-    """[A5] The token is a signed statement; what it needs is asked each time."""
+    """[A5] The token is a signed statement; its conditions are checked at each use."""
     speaks_from(owner, telegram, "555")
     record_request(telegram, timezone.now())
     path = link_of(Delivery.objects.get())
@@ -218,12 +218,13 @@ def test_a7_expired_held_messages_are_purged_by_the_running_worker(runner: Runne
 
 @pytest.fixture
 def bridge(db: None) -> ChannelAccount:
-    """A bridge that cannot be written to: it has no callback. Its senders are e-mail addresses."""
+    """Create a bridge without a callback, which takes no messages. Its senders are e-mail
+    addresses."""
     return ChannelAccount.objects.create(channel="bridge", name="mail", config={"kind": "email"})
 
 
 def talks(owner: User, account: ChannelAccount, sender: str, now: datetime) -> None:
-    """The owner writes on a channel, by an identity that is listed as theirs."""
+    """Let the owner write on a channel, by one of the owner's identities."""
     kind = str(account.config.get("kind", "im"))
     ChannelIdentity.objects.get_or_create(user=owner, kind=kind, account=account, value=sender)
     draft = Draft(account=account, kind=kind, sender=sender, chat=sender, text="hi")
@@ -232,13 +233,13 @@ def talks(owner: User, account: ChannelAccount, sender: str, now: datetime) -> N
 
 
 def notices_to(chat: str) -> list[Delivery]:
-    """The notices of unknown requests that went to a chat."""
+    """Return the notices of unknown requests that went to a chat."""
     rows = Delivery.objects.filter(target__chat=chat, dedupe_key__startswith="notice:request:")
     return list(rows.order_by("id"))
 
 
 def settle(rows: list[Delivery], state: str) -> None:
-    """The outbox has finished with these."""
+    """Set the state of these deliveries."""
     Delivery.objects.filter(pk__in=[row.pk for row in rows]).update(state=state)
 
 
@@ -288,7 +289,7 @@ def test_an_account_outage_is_reported_on_another_account(
 
 
 def told() -> list[Delivery]:
-    """All notices."""
+    """Return all notices."""
     return list(Delivery.objects.filter(dedupe_key__startswith="notice:").order_by("id"))
 
 

@@ -26,7 +26,7 @@ OWNERS_WORDS = ("/requests", "/approve", "/deny")
 
 @pytest.fixture
 def open_owner(owner: User) -> User:
-    """An owner with open lists and no listed identity."""
+    """Return an owner with open lists and no listed identity."""
     User.objects.filter(pk=owner.pk).update(only_listed=False)
     owner.refresh_from_db()
     return owner
@@ -34,27 +34,27 @@ def open_owner(owner: User) -> User:
 
 @pytest.fixture
 def memory(db: None) -> ChannelAccount:
-    """An account of another channel."""
+    """Return an account of another channel."""
     return ChannelAccount.objects.create(channel="memory", name="main")
 
 
 @pytest.fixture
 def waiting(telegram: ChannelAccount, now: datetime) -> UnknownRequest:
-    """A group that waits; people do not, where a list is open."""
+    """Create a pending request of a group; with an open list, persons have none."""
     draft = Draft(account=telegram, sender="9", chat="-100", text="hello")
     assert receive_sender(draft=draft, now=now, group="-100").outcome == "denied"
     return UnknownRequest.objects.get()
 
 
 def say(account: ChannelAccount, now: datetime, text: str, sender: str = "800") -> Receipt:
-    """A message, with the command that it is."""
+    """Receive a message with its slash command."""
     number = f"{InboundMessage.objects.count()}-{text}"
     draft = Draft(account=account, sender=sender, chat=sender, text=text, message_id=number)
     return receive_sender(draft=draft, now=now, command=slash_commands.parse(text))
 
 
 def answer(account: ChannelAccount, sender: str = "800") -> str:
-    """The last thing that a chat was told."""
+    """Return the last message to a chat."""
     row = Delivery.objects.filter(account=account, target__chat=sender).latest("id")
     return str(as_sent(row.payload)["text"])
 

@@ -19,17 +19,17 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def second(db: None) -> ChannelAccount:
-    """Another Telegram bot of the same installation."""
+    """Create another Telegram bot of the same installation."""
     return ChannelAccount.objects.create(channel="telegram", name="second")
 
 
 def known_on(*accounts: ChannelAccount, now: datetime) -> list[bool]:
-    """Whether the sender 700 may speak on each of these."""
+    """Return whether the sender 700 may speak on each of these."""
     return [decide(sender=Sender(each, "im", "700"), now=now).allowed for each in accounts]
 
 
 def ask_in(account: ChannelAccount, now: datetime) -> UnknownRequest:
-    """The sender 700 writes to a bot."""
+    """Let the sender 700 write to a bot; return the unknown request."""
     draft = Draft(account=account, sender="700", chat="700", text="hello")
     assert receive_sender(draft=draft, now=now).outcome == "denied"
     return UnknownRequest.objects.get(account=account)

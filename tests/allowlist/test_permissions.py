@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db
 
 
 def im(account: ChannelAccount, value: str, group: str = "") -> Sender:
-    """A sender on an instant messenger."""
+    """Return a sender on an instant messenger."""
     return Sender(account, "im", value, group)
 
 

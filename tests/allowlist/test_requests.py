@@ -33,13 +33,13 @@ class Replays:
 
     @property
     def texts(self) -> list[str]:
-        """The texts of every message, in order."""
+        """Return the texts of every message, in order."""
         return [message.text for batch in self.batches for message in batch]
 
 
 @pytest.fixture
 def replays() -> Replays:
-    """A replay function that remembers."""
+    """Return a replay function that remembers."""
     return Replays()
 
 
@@ -59,7 +59,7 @@ def decide(
     replay: Replays,
     user: User | None = None,
 ) -> unknown_requests.Verdict:
-    """The owner's decision in the admin."""
+    """Decide a request in the admin as the owner."""
     return unknown_requests.decide(
         request=row.public_id,
         verdict=verdict,
@@ -511,7 +511,7 @@ def test_a6_200_presses_at_once_are_one_decision_one_identity_one_replay_one_aud
 def test_a6_approve_deny_and_block_at_once_have_one_winner(
     telegram: ChannelAccount, owner: User, hold: Hold, replays: Replays, now: datetime
 ) -> None:
-    """[A6] RQ9: approve and deny at once; what follows fits the winner."""
+    """[A6] RQ9: approve and deny at once; the effects are those of the winner."""
     row = record_request(telegram, now, message=hold(sender="41", text="hello"))
     choices: tuple[unknown_requests.Choice, ...] = ("approve", "deny", "block", "approve_24h")
     verdicts = run_in_parallel(

@@ -1,4 +1,4 @@
-"""What ends with a revoked identity, key or person, and with the clock ([A9])."""
+"""The effects of a revoked identity, key or person, and of an expiry ([A9])."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -21,7 +21,8 @@ Heard = Callable[[], list[dict[str, Any]]]
 
 @pytest.fixture
 def heard() -> Iterator[Heard]:
-    """A function that waits for the next message of the hub and gives its ``revoked`` frames."""
+    """Yield a function that waits for the next message of the hub and gives its ``revoked``
+    frames."""
     client = redis.Redis.from_url(settings.REDIS_URL)
     with client.pubsub() as subscription:  # type: ignore[no-untyped-call]  # redis ships it so
         subscription.subscribe(pubsub.CHANNEL)
@@ -40,7 +41,7 @@ def heard() -> Iterator[Heard]:
 
 @pytest.fixture
 def start(telegram: ChannelAccount, now: datetime) -> Callable[..., Run]:
-    """A queued run of a person, started by a sender."""
+    """Return a function that creates a queued run of a person, started by a sender."""
 
     def make(user: User, sender: str, *, via_key: int = 0) -> Run:
         session, _ = ChatSession.objects.get_or_create(user=user, account=telegram, chat=sender)
@@ -98,7 +99,7 @@ def test_a9_a_key_is_notified_under_its_own_name(
     heard: Heard,
     now: datetime,
 ) -> None:
-    """[A9] Of a person and of a bridge; what other keys began goes on."""
+    """[A9] Of a person and of a bridge; runs that other keys began go on."""
     ann = make_user("ann")
     key, _ = keys.create(name="laptop", user=ann, scopes=["chat"])
     other, _ = keys.create(name="phone", user=ann, scopes=["chat"])

@@ -1,4 +1,4 @@
-"""What no other test of the rule held, found by changing the rule ([A1] [A2] [A3] [A8])."""
+"""Edge cases of the rule that only mutants of the rule revealed ([A1] [A2] [A3] [A8])."""
 
 from datetime import datetime
 
@@ -12,13 +12,13 @@ pytestmark = pytest.mark.django_db
 
 
 def im(account: ChannelAccount, value: str, group: str = "") -> Sender:
-    """A sender on an instant messenger."""
+    """Return a sender on an instant messenger."""
     return Sender(account, "im", value, group)
 
 
 @pytest.fixture
 def bridge(db: None) -> ChannelAccount:
-    """An account whose senders are any text."""
+    """Return an account whose senders are any text."""
     return ChannelAccount.objects.create(channel="bridge", name="matrix")
 
 

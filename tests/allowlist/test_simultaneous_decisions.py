@@ -51,14 +51,14 @@ def on_telegram(account: ChannelAccount, request: str, number: int) -> str:
 
 
 def in_web_chat(owner: User, request: str) -> str:
-    """The button of the card."""
+    """Press the button of the card; return the text of the answer."""
     principal = Principal(User.objects.get(pk=owner.pk), session_key="a cookie")
     shown: dict[str, Any] = calls.decide(frames.Decide(request, "approve"), principal=principal)
     return str(shown["text"])
 
 
 def in_admin(client: Client, request: str) -> str:
-    """The button of the list."""
+    """Press the button of the list; return the text of the answer."""
     address = f"/admin/allowlist/unknownrequest/{request}/decide/"
     answer = client.post(address, {"verdict": "approve"})
     assert answer.status_code == 302

@@ -60,14 +60,14 @@ class Walked:
 
 
 def say(account: ChannelAccount, sender: str, text: str) -> None:
-    """A message, with the command that it is."""
+    """Receive a message with its slash command."""
     draft = Draft(account=account, sender=sender, chat=sender, text=text, sender_name="Name")
     receive_sender(draft=draft, now=timezone.now(), command=slash_commands.parse(text))
 
 
 @pytest.fixture
 def walked(telegram: ChannelAccount, owner: User, make_user: MakeUser) -> Walked:
-    """Secrets of every kind, each made in the way in which it is made."""
+    """Create secrets of every kind, each in the way in which the product creates it."""
     now = timezone.now()
     telegram.secrets = encryption.encrypt({"token": BOT, "webhook_secret": HOOK})
     telegram.save()
@@ -119,7 +119,7 @@ class PlainChannel:
 
 
 def codes_in(rows: Any) -> list[str]:
-    """The link codes that were sent."""
+    """Return the link codes that were sent."""
     texts = [str(as_sent(row.payload).get("text", "")) for row in rows.order_by("id")]
     return [found[1] for text in texts if (found := re.search(r"/link (\w{4}-\w{4})", text))]
 
@@ -177,7 +177,7 @@ def keeps(before: dict[str, Any], sam: User, where: str) -> None:
 
 
 def see(walked: Walked, answer: Any, where: str) -> Any:
-    """A page that holds no secret."""
+    """Check that a page holds no secret; return it."""
     walked.pages += 1
     assert answer.status_code < 500, where
     text = b"".join(answer.streaming_content) if answer.streaming else answer.content
@@ -191,7 +191,7 @@ def see(walked: Walked, answer: Any, where: str) -> Any:
 
 
 def blind(sam: User) -> dict[str, str]:
-    """All that a form could be asked for, whether it shows it or not."""
+    """Return every field that a form might take, whether it shows the field or not."""
     right = str(Permission.objects.order_by("pk").values_list("pk", flat=True)[0])
     inline = {
         "identities-TOTAL_FORMS": "1",
@@ -210,7 +210,7 @@ def blind(sam: User) -> dict[str, str]:
 
 
 def values_of(form: Any) -> dict[str, str]:
-    """What a form that a page shows would send back."""
+    """Return the fields that a browser would send back for a form that a page shows."""
     found = {}
     for name in form.fields:
         value = form[name].value()
@@ -219,12 +219,12 @@ def values_of(form: Any) -> dict[str, str]:
 
 
 def without(fields: dict[str, str], name: str) -> dict[str, str]:
-    """A box that is not ticked is not sent."""
+    """Return ``fields`` without one: a browser does not send a box that is not ticked."""
     return {key: value for key, value in fields.items() if key != name}
 
 
 def shown_fields(answer: Any) -> dict[str, str]:
-    """The fields of the form of a page and of its inlines, with their values."""
+    """Return the fields of the form of a page and of its inlines, with their values."""
     context = answer.context or {}
     shown: dict[str, str] = {}
     if "adminform" in context:
@@ -237,7 +237,7 @@ def shown_fields(answer: Any) -> dict[str, str]:
 
 
 def addresses(model: type[Model]) -> Iterator[tuple[str, list[int | str]]]:
-    """(name of a page of this table, its arguments): every URL that its page declares."""
+    """Yield every URL of the page of this table: its name and its arguments."""
     page = admin.site._registry[model]
     every = model._default_manager.order_by("pk")
     rows = list(every[:ROWS]) + [row for row in every.reverse()[:1] if every.count() > ROWS]
@@ -281,7 +281,7 @@ def walk(walked: Walked, browser: Client, sam: User, model: type[Model]) -> None
 
 
 class undone:  # noqa: N801 - reads as a statement
-    """What happens inside has not happened."""
+    """Roll back all changes of the block."""
 
     def __enter__(self) -> None:
         """Begin."""
@@ -339,7 +339,7 @@ ROLES = (
 
 
 def in_role(make_user: MakeUser, role: str) -> tuple[User, Client]:
-    """A member of staff with one role, and nothing else; their browser."""
+    """Create a member of staff with one role and nothing else; return them and their browser."""
     sam = make_user("sam")
     User.objects.filter(pk=sam.pk).update(is_staff=True)
     sam.set_unusable_password()

@@ -27,26 +27,26 @@ PATTERNS = "/admin/allowlist/blockpattern/"
 def say(
     account: ChannelAccount, now: datetime, sender: str, text: str = "hello", kind: str = "im"
 ) -> Receipt:
-    """A message of a sender."""
+    """Receive a message of a sender."""
     draft = Draft(account=account, kind=kind, sender=sender, chat=sender, text=text)
     return receive_sender(draft=draft, now=now)
 
 
 def told(account: ChannelAccount, chat: str) -> list[str]:
-    """What that chat was told."""
+    """Return the messages to that chat."""
     rows = Delivery.objects.filter(account=account, target__chat=chat).order_by("id")
     return [row.payload["text"] for row in rows]
 
 
 @pytest.fixture
 def bridge(db: None) -> ChannelAccount:
-    """An account that names senders by e-mail."""
+    """Return an account that names senders by e-mail."""
     return ChannelAccount.objects.create(channel="bridge", name="mail")
 
 
 @pytest.fixture
 def at_home(telegram: ChannelAccount, owner: User) -> User:
-    """An owner whose last-used channel is Telegram."""
+    """Return an owner whose last-used channel is Telegram."""
     target = {"chat": "555", "thread": ""}
     User.objects.filter(pk=owner.pk).update(last_account=telegram, last_target=target)
     owner.refresh_from_db()
@@ -55,7 +55,7 @@ def at_home(telegram: ChannelAccount, owner: User) -> User:
 
 @pytest.fixture
 def owner_client(client: Client, owner: User) -> Client:
-    """A browser where the owner is signed in."""
+    """Return a browser where the owner is signed in."""
     client.force_login(owner)
     return client
 
@@ -125,7 +125,8 @@ def flood(account: ChannelAccount, now: datetime, *, senders: int, each: int) ->
 def survived(
     account: ChannelAccount, owner_client: Client, *, senders: int, each: int, held: int
 ) -> None:
-    """The owner heard of five and once of the rest, the tables are small, and grandma is found."""
+    """Check that the owner got five notices and one about the rest, the tables are small, and
+    grandma is found."""
     notices = told(account, "555")
     assert sum(text.startswith("Unknown request") for text in notices) == 5
     assert sum(text.startswith("More unknown senders") for text in notices) == 1

@@ -1,6 +1,6 @@
 """Counts that may only fall, by kind and place: tests/architecture/ceilings.toml.
 
-``python -m tests.architecture.ceilings`` lowers each ceiling to what is there now; a count above
+``python -m tests.architecture.ceilings`` lowers each ceiling to the current count; a count above
 its ceiling is an error unless ``--raise`` is given. The ceilings of calls need a running gateway:
 ``python -m tests.architecture`` writes these too.
 """
@@ -19,13 +19,13 @@ Counts = Mapping[str, Mapping[str, int]]
 
 
 def load() -> dict[str, dict[str, int]]:
-    """The ceilings: kind -> place -> number. A place without one has the ceiling 0."""
+    """Return the ceilings: kind -> place -> number. A place without one has the ceiling 0."""
     found: dict[str, dict[str, int]] = tomllib.loads(FILE.read_text())
     return found
 
 
 def dump(counts: Counts) -> str:
-    """The ceilings as TOML, sorted, without zeros."""
+    """Return the ceilings as TOML, sorted, without zeros."""
     lines = [HEAD]
     for kind in counts:
         lines.append(f"[{kind}]")
@@ -35,7 +35,7 @@ def dump(counts: Counts) -> str:
 
 
 def above(counts: Counts, ceilings: Counts) -> list[str]:
-    """What is above its ceiling, a line each."""
+    """Return the counts above their ceiling, a line each."""
     return [
         f"{kind}: {place}: {number}, at most {limit}"
         for kind, counted in counts.items()
@@ -51,7 +51,7 @@ def write(kind: str, counted: Mapping[str, int]) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Write what is there as the new ceilings; refuse to raise one unless told to."""
+    """Write the current counts as the new ceilings; refuse to raise one unless told to."""
     counts, ceilings = measures.counts(), load()
     higher = above(counts, ceilings)
     if higher and "--raise" not in arguments:

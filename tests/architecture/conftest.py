@@ -1,4 +1,4 @@
-"""What the walks need: everything in this process, and threads that can be traced."""
+"""Fixtures of the walks: everything in this process, and threads that can be traced."""
 
 from collections.abc import Iterator
 
@@ -17,7 +17,7 @@ __all__ = ["owner", "runner"]
 
 @pytest.fixture
 def profiled(monkeypatch: pytest.MonkeyPatch, transactional_db: None) -> Iterator[None]:
-    """Threads that are started from now on can be traced."""
+    """Let threads that are started from now on be traced."""
     transactions.close_pool()
     with trace.profiled(monkeypatch):
         yield
@@ -25,7 +25,7 @@ def profiled(monkeypatch: pytest.MonkeyPatch, transactional_db: None) -> Iterato
 
 @pytest.fixture
 def walks(profiled: None, runner: Runner, owner: User) -> Iterator[Walks]:
-    """A gateway that has done everything before."""
+    """Yield a gateway that has made each walk before."""
     api, loop = FakeBotApi(), trace.Loop()
     api.start()
     yield prepare(api, loop, owner, runner)

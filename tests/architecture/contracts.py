@@ -20,14 +20,14 @@ class Layers:
 
 @cache
 def every() -> list[dict[str, Any]]:
-    """The contracts as pyproject.toml has them."""
+    """Return the contracts of pyproject.toml."""
     tool = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
     contracts: list[dict[str, Any]] = tool["importlinter"]["contracts"]
     return contracts
 
 
 def layers() -> list[Layers]:
-    """The contracts of type ``layers``."""
+    """Return the contracts of type ``layers``."""
     found = []
     for contract in every():
         if contract["type"] == "layers":
@@ -40,5 +40,5 @@ def layers() -> list[Layers]:
 
 
 def forbidden(name: str) -> dict[str, Any]:
-    """The contract with this name."""
+    """Return the contract with this name."""
     return next(contract for contract in every() if contract["name"] == name)

@@ -14,7 +14,7 @@ PART = re.compile(r"(<!-- made: (?P<name>[\w ]+) -->\n)(?P<text>.*?)(<!-- end --
 
 
 def parts() -> dict[str, str]:
-    """The text of each part, by its name."""
+    """Return the text of each part, by its name."""
     return {found["name"]: found["text"] for found in PART.finditer(FILE.read_text())}
 
 
@@ -31,12 +31,12 @@ def write(texts: Mapping[str, str]) -> None:
 
 
 def fenced(lines: str, language: str = "text") -> str:
-    """A fenced block."""
+    """Return a fenced block."""
     return f"```{language}\n{lines}\n```\n"
 
 
 def files(modules: list[str]) -> str:
-    """The files of modules, a line each."""
+    """Return the files of modules, a line each."""
     paths = []
     for module in modules:
         path = Path(*module.split("."))

@@ -12,7 +12,7 @@ from tests.architecture.contracts import Layers
 
 
 def nodes(layers: Layers) -> list[str]:
-    """A box for each floor, and an arrow to the floor below it."""
+    """Return a box for each floor, and an arrow to the floor below it."""
     ids = [f"{layers.container}_{number}" for number in range(len(layers.floors))]
     boxes = [
         f'    {name}["{" · ".join(floor)}"]' for name, floor in zip(ids, layers.floors, strict=True)
@@ -22,7 +22,8 @@ def nodes(layers: Layers) -> list[str]:
 
 
 def mermaid() -> str:
-    """The figure: an arrow means "may import"; what is below may be imported from every floor."""
+    """Return the figure: an arrow means "may import"; what is below may be imported from every
+    floor."""
     by_container = {each.container: each for each in contracts.layers()}
     top = [name for floor in by_container.pop("").floors for name in floor]
     lines = ["flowchart TD"]

@@ -1,4 +1,4 @@
-"""What is counted in the repository: hand-written SQL, and words of a private vocabulary."""
+"""Counts of the repository: hand-written SQL, and words of a private vocabulary."""
 
 import ast
 import re
@@ -34,12 +34,12 @@ SHOWN = re.compile(r'(?:title|alt|placeholder|aria-label|label|content)="([^"{]*
 
 
 def is_text(value: str) -> bool:
-    """Whether a constant is words that somebody may read: it has a space between letters."""
+    """Return whether a constant is text for a reader: it has a space between letters."""
     return re.search(r"[A-Za-z] [A-Za-z]", value) is not None
 
 
 def constants(source: Source) -> Iterator[tuple[int, str]]:
-    """(line, text) of every string in a module but its docstrings; an f-string is one."""
+    """Yield line and text of every string in a module but its docstrings; an f-string is one."""
     skipped: set[int] = set()
     for named in (source.tree, *source.named):
         if named.body and isinstance(named.body[0], ast.Expr):
@@ -56,7 +56,7 @@ def constants(source: Source) -> Iterator[tuple[int, str]]:
 
 
 def statements() -> list[tuple[str, int, str]]:
-    """(path, line, text) of every SQL statement, or part of one, outside core/database."""
+    """Return path, line and text of every SQL statement, or part of one, outside core/database."""
     return [
         (source.path, line, text)
         for source in sources.production()
@@ -67,12 +67,12 @@ def statements() -> list[tuple[str, int, str]]:
 
 
 def words_of(text: str) -> list[str]:
-    """The words of the list in a text."""
+    """Return the words of the list in a text."""
     return [match.group(0).lower() for match in IN_PROSE.finditer(TERMS.sub("", text))]
 
 
 def words_of_names(source: Source) -> list[str]:
-    """The words of the list in the names of a module, its classes and its functions."""
+    """Return the words of the list in the names of a module, its classes and its functions."""
     names = [Path(source.path).stem, *(node.name for node in source.named)]
     return [
         part
@@ -83,27 +83,29 @@ def words_of_names(source: Source) -> list[str]:
 
 
 def package_of(path: str) -> str:
-    """``core/agent/loop.py`` -> core/agent; tests keep a level more."""
+    """Return the package of a file: ``core/agent/loop.py`` -> core/agent; tests keep a level
+    more."""
     parts = path.split("/")
     depth = {"tests": 3, "docs": 2}.get(parts[0], 2)
     return "/".join(parts[: min(depth, len(parts) - 1)]) or "."
 
 
 def shown_in_template(text: str) -> str:
-    """What a reader sees of a template: text between tags, and attributes with words."""
+    """Return the visible text of a template: text between tags, and attributes with words."""
     text = re.sub(r"(?s){#.*?#}|{%.*?%}|{{.*?}}|<!--.*?-->|<(script|style)\b.*?</\1>", " ", text)
     return "\n".join([*SHOWN.findall(text), re.sub(r"(?s)<[^>]*>", "\n", text)])
 
 
 def shown_in_script(text: str) -> str:
-    """The strings of a script that are words."""
+    """Return the strings of a script that are text for a reader."""
     text = re.sub(r"(?m)(?s:/\*.*?\*/)|(?:^|\s)//.*$", " ", text)
     found = re.findall(r"\"([^\"\n]*)\"|'([^'\n]*)'|`([^`]*)`", text)
     return "\n\n".join(value for each in found for value in each if is_text(value))
 
 
 def texts() -> Iterator[tuple[str, str]]:
-    """(package, text) of what people read: templates, scripts, labels and messages in Python."""
+    """Yield package and text of user-facing texts: templates, scripts, labels and messages in
+    Python."""
     for path in sorted((ROOT / "templates").rglob("*.html")):
         yield package_of(path.relative_to(ROOT).as_posix()), shown_in_template(path.read_text())
     for top in ("channels_app/static", "gateway_project/static"):
@@ -116,7 +118,7 @@ def texts() -> Iterator[tuple[str, str]]:
 
 
 def words() -> dict[str, Counter[str]]:
-    """The words of the list by kind of place and package."""
+    """Count the words of the list by kind of place and package."""
     found: dict[str, Counter[str]] = {
         kind: Counter() for kind in ("prose", "names", "texts", "documents")
     }
@@ -132,7 +134,7 @@ def words() -> dict[str, Counter[str]]:
 
 
 def counts() -> dict[str, dict[str, int]]:
-    """All that has a ceiling: kind -> place -> number, without the zeros."""
+    """Return all counts that have a ceiling, without the zeros: kind -> place -> number."""
     sql = Counter(path for path, _, _ in statements())
     return {
         kind: {place: number for place, number in sorted(counted.items()) if number}

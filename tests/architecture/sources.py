@@ -17,7 +17,8 @@ Named = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def named_in(node: ast.AST) -> Iterator[Named]:
-    """The classes and functions below a node; expressions, which hold none, are passed over."""
+    """Yield the classes and functions below a node; expressions, which hold none, are passed
+    over."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.expr):
             continue
@@ -36,33 +37,33 @@ class Source:
 
     @property
     def module(self) -> str:
-        """Its dotted name."""
+        """Return its dotted name."""
         return self.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
     @cached_property
     def named(self) -> list[Named]:
-        """Every class and function in it, those of blocks and functions too."""
+        """Return every class and function in it, those of blocks and functions too."""
         return list(named_in(self.tree))
 
     def docstrings(self) -> list[str]:
-        """Every docstring, the module's first."""
+        """Return every docstring, the module's first."""
         nodes = (self.tree, *self.named)
         return [docstring for node in nodes if (docstring := ast.get_docstring(node))]
 
     def prose(self) -> str:
-        """Its docstrings and comments."""
+        """Return its docstrings and comments."""
         return "\n\n".join([*self.docstrings(), *COMMENT.findall(self.text)])
 
 
 def python_files(top: str) -> list[Path]:
-    """The Python files below ``top``, without migrations."""
+    """Return the Python files below ``top``, without migrations."""
     found = (ROOT / top).rglob("*.py")
     return sorted(path for path in found if "migrations" not in path.parts)
 
 
 @cache
 def read(top: str) -> list[Source]:
-    """Every Python file below ``top``, without migrations."""
+    """Return every Python file below ``top``, without migrations."""
     # A tree is many small objects; garbage collection would take two thirds of the time.
     collecting = gc.isenabled()
     gc.disable()
@@ -77,16 +78,16 @@ def read(top: str) -> list[Source]:
 
 
 def production() -> list[Source]:
-    """Every Python file of the product."""
+    """Return every Python file of the product."""
     return [source for top in PACKAGES for source in read(top)]
 
 
 def every() -> list[Source]:
-    """Every Python file of the product, of the tests and of the examples in docs."""
+    """Return every Python file of the product, of the tests and of the examples in docs."""
     return [source for top in (*PACKAGES, "tests", "docs") for source in read(top)]
 
 
 def documents() -> list[tuple[str, str]]:
-    """(path, text) of the README and of every document below docs."""
+    """Yield path and text of the README and of every document below docs."""
     found = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
     return [(path.relative_to(ROOT).as_posix(), path.read_text()) for path in found]

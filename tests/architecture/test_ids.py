@@ -25,28 +25,28 @@ DECISION = re.compile(r"\bdecisions? (\d{3})\b", re.IGNORECASE)
 
 
 def contracts() -> list[str]:
-    """The ids of docs/contracts.md, in its order."""
+    """Return the ids of docs/contracts.md, in its order."""
     return ROW.findall(CONTRACTS.read_text())
 
 
 def attacks() -> list[str]:
-    """The ids in the table of attacks of docs/security.md, in its order."""
+    """Return the ids in the table of attacks of docs/security.md, in its order."""
     return ROW.findall(SECURITY.read_text().split("## Attacks")[1].split("\n## ")[0])
 
 
 def documented() -> set[str]:
-    """Every id that has an entry."""
+    """Return all ids that have an entry."""
     return {*contracts(), *attacks()}
 
 
 @cache
 def prose_of_all() -> list[tuple[str, str]]:
-    """(path, prose) of every Python file and every document of ours."""
+    """Yield path and prose of every Python file and every document of ours."""
     return [(each.path, each.prose()) for each in sources.every()] + sources.documents()
 
 
 def ids_of_name(name: str) -> set[str]:
-    """The ids at the head of a test's name: ``test_rw5_a9_…`` -> RW5, A9."""
+    """Return the ids at the head of a test's name: ``test_rw5_a9_…`` -> RW5, A9."""
     found = set()
     for part in name.split("_")[1:]:
         if not re.fullmatch(r"[a-z]+\d+", part):
@@ -57,7 +57,7 @@ def ids_of_name(name: str) -> set[str]:
 
 @cache
 def every_test() -> list[tuple[str, str, str]]:
-    """(file, name, docstring) of every test."""
+    """Yield file, name and docstring of every test."""
     return [
         (source.path, node.name, ast.get_docstring(node) or "")
         for source in sources.read("tests")
@@ -68,7 +68,7 @@ def every_test() -> list[tuple[str, str, str]]:
 
 
 def id_to_tests() -> dict[str, list[str]]:
-    """The tests of each id."""
+    """Return the tests of each id."""
     found: dict[str, list[str]] = defaultdict(list)
     for path, name, docstring in every_test():
         for each in ids_of_name(name) | set(ID.findall(docstring)):
@@ -77,7 +77,7 @@ def id_to_tests() -> dict[str, list[str]]:
 
 
 def uses() -> Iterator[tuple[str, str]]:
-    """(path, id) of every id in prose and in tests' names."""
+    """Yield path and id of every id in prose and in tests' names."""
     for path, text in prose_of_all():
         for each in ID.findall(text):
             yield path, each

@@ -12,7 +12,7 @@ MOST_FLOORS = 8
 
 
 def entries(package: Path) -> set[str]:
-    """The modules and packages directly in a package."""
+    """Return the modules and packages directly in a package."""
     found = {path.name for path in package.iterdir() if path.is_dir() or path.suffix == ".py"}
     return {name for name in found if not name.startswith("__")}
 

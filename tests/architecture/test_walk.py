@@ -20,7 +20,8 @@ WRITE = os.environ.get("WRITE_WALKS") == "1"
 
 
 def parts(name: str, trace: Trace) -> dict[str, str]:
-    """The lists of a walk: in order in the web process, by name in a worker (tasks overlap)."""
+    """Return the lists of a walk: in order in the web process, by name in a worker (tasks
+    overlap)."""
     made = {f"{name} web": document.files(trace.modules("web"))}
     if name != "approval":
         made[f"{name} worker"] = document.files(sorted(trace.modules("worker")))
@@ -28,7 +29,7 @@ def parts(name: str, trace: Trace) -> dict[str, str]:
 
 
 def walk(name: str, make: Callable[[], Trace]) -> Trace:
-    """The walk that the document shows, else the last one; when writing, the shortest."""
+    """Return the walk that the document shows, else the last one; when writing, the shortest."""
     traces = []
     for _ in range(TRIES):
         trace = make()
@@ -40,8 +41,10 @@ def walk(name: str, make: Callable[[], Trace]) -> Trace:
 
 
 def calls_of(trace: Trace) -> dict[str, int]:
-    """What has a ceiling: calls while one webhook update is accepted. The goal is 60 of 140 inside
-    core.database, over 15 modules."""
+    """Return the counts that have a ceiling: calls while one webhook update is accepted.
+
+    The goal is 60 of 140 inside core.database, over 15 modules.
+    """
     calls = trace.calls["web"]
     database = sum(module.startswith("core.database") for module in calls)
     vendor = connection.vendor

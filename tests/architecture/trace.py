@@ -1,7 +1,7 @@
-"""Which functions of ours a request calls, in all the threads and tasks that work for it.
+"""The functions of ours that a request calls, in all threads and tasks that work for it.
 
-What a request starts is known by a context variable: tasks and ``call_soon`` copy it by
-themselves, pools of threads are made to. Work that no request asked for (sweeps, chores) has none.
+A context variable marks the work of a request: tasks and ``call_soon`` copy it by themselves, pools
+of threads are made to. Work without a request (sweeps, chores) has none.
 """
 
 import asyncio
@@ -42,11 +42,11 @@ class Trace:
     last: float = 0.0
 
     def modules(self, part: str) -> list[str]:
-        """The modules entered, in the order of their first entry."""
+        """Return the modules entered, in the order of their first entry."""
         return list(dict.fromkeys(self.calls.get(part, [])))
 
     def changes(self, part: str) -> int:
-        """How often a call is in another module than the call before it."""
+        """Return how often a call is in another module than the call before it."""
         calls = self.calls.get(part, [])
         return sum(one != other for one, other in pairwise(calls))
 
@@ -55,7 +55,7 @@ _current: Trace | None = None
 
 
 def module_of(path: str) -> str:
-    """The module of a file of ours, or ""."""
+    """Return the module of a file of ours, or ""."""
     if not path.startswith(ROOTS):
         return ""
     name = path[len(str(ROOT)) + 1 :].removesuffix(".py").removesuffix("/__init__")
@@ -63,7 +63,7 @@ def module_of(path: str) -> str:
 
 
 def profile(frame: FrameType, event: str, _: object) -> None:
-    """What ``sys.setprofile`` calls."""
+    """Record a call; installed with ``sys.setprofile``."""
     trace = _current
     if trace is None or event != "call":
         return
@@ -88,7 +88,7 @@ def profile(frame: FrameType, event: str, _: object) -> None:
 
 @contextmanager
 def profiled(patch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Every thread that is started meanwhile can be traced."""
+    """Let every thread that is started meanwhile be traced."""
     submit = LifoThreadPool.submit
 
     def with_context(self: LifoThreadPool, call: Callable[..., Any], /, *args: Any) -> Any:
@@ -123,8 +123,10 @@ class Loop:
 
 
 def traced(loop: Loop, work: Coroutine[Any, Any, T], until: Callable[[], bool]) -> tuple[T, Trace]:
-    """What ``work`` returned, and its trace up to the moment when ``until`` holds and no more of
-    what it started goes on."""
+    """Return the result of ``work``, and its trace.
+
+    The trace ends when ``until`` holds and no more of its work goes on.
+    """
     global _current  # noqa: PLW0603 - one trace at a time
     trace = _current = Trace(last=time.monotonic())
 

@@ -31,13 +31,13 @@ class Walks:
 
     @property
     def bearer(self) -> tuple[bytes, bytes]:
-        """The header with the owner's key."""
+        """Return the header with the owner's key."""
         return b"authorization", f"Bearer {self.key}".encode()
 
     async def request(
         self, path: str, body: Params, *headers: tuple[bytes, bytes], status: int = 200
     ) -> bytes:
-        """``POST path``; the body of the answer, once it is complete."""
+        """``POST path``; return the body of the answer, once it is complete."""
         raw = json.dumps(body).encode()
         sent: list[Params] = []
         asked = False
@@ -77,19 +77,20 @@ class Walks:
         return answer
 
     async def refresh(self) -> None:
-        """Ask each endpoint for nothing: what is kept for seconds is fresh for the next request."""
+        """Send each endpoint an empty request, so that caches of a few seconds are fresh for the
+        next one."""
         await self.update({"update_id": number(), "poll": {}})
         await self.request("/inbound", {"text": 0}, self.bearer, status=400)
         await asyncio.sleep(0.2)  # what is looked up beside the request ends
 
     def update(self, update: Params) -> Any:
-        """One update of Telegram."""
+        """Send one update of Telegram."""
         numbered(update, self.api, self.token)
         header = (b"x-telegram-bot-api-secret-token", SECRET)
         return self.request("/telegram/main/webhook", update, header)
 
     def stream(self, text: str) -> Any:
-        """One ``/inbound`` with ``stream: true``."""
+        """Send one ``/inbound`` with ``stream: true``."""
         return self.request("/inbound", {"text": text, "stream": True}, self.bearer)
 
     def webhook(self, text: str = "hello") -> Trace:
@@ -130,12 +131,12 @@ class Walks:
         return traced(self.loop, self.update(press), answered)[1]
 
     def texts(self, chat: int) -> list[str]:
-        """What the bot has said in a chat."""
+        """Return the texts of the bot in a chat."""
         return self.api.texts(self.token, chat, None)
 
 
 def settled() -> bool:
-    """Whether every message was answered and every answer delivered."""
+    """Return whether every message was answered and every answer delivered."""
     waiting = InboundMessage.objects.filter(state__in=["received", "batched"])
     return not (
         waiting.exists()
@@ -146,7 +147,7 @@ def settled() -> bool:
 
 
 def prepare(api: FakeBotApi, loop: Loop, owner: User, runner: Runner) -> Walks:
-    """Everything warm: each walk was made before."""
+    """Make each walk once, so that all caches are warm; return the walks."""
     account = telegram_account(base=api.base, name="main")
     token = account.open_secrets()["token"]
     key = keys.create(name="test", user=owner, scopes=["inbound"])[1]

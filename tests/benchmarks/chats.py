@@ -21,7 +21,7 @@ class Asker(Protocol):
     """Something that asks a question and reads the answer."""
 
     async def ask(self) -> tuple[Turn, str]:
-        """The answer, and the tag of the question."""
+        """Return the answer, and the tag of the question."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Load:
 
     @property
     def turns(self) -> int:
-        """How many answers a round has."""
+        """Return how many answers a round has."""
         return self.streams * self.waves
 
 
@@ -60,7 +60,7 @@ class Figures:
         self.cpu.append({name: seconds / len(turns) for name, seconds in cpu.items()})
 
     def cpu_ms(self) -> dict[str, float]:
-        """The median CPU of a turn in ms by process, and their sum as ``all``."""
+        """Return the median CPU of a turn in ms by process, and their sum as ``all``."""
         names = self.cpu[0] if self.cpu else {}
         found = {name: machine.median([each[name] for each in self.cpu]) * 1000 for name in names}
         found["all"] = machine.median([sum(each.values()) for each in self.cpu]) * 1000
@@ -68,7 +68,7 @@ class Figures:
 
 
 async def one_round(askers: Sequence[Asker], load: Load) -> list[Turn]:
-    """The answers of one round, each checked."""
+    """Return the answers of one round, each checked."""
     found: list[Turn] = []
     for _ in range(load.waves):
         for turn, tag in await asyncio.gather(*(asker.ask() for asker in askers)):
@@ -89,7 +89,7 @@ class Target:
 async def compare(
     measured: MeasuredGateway, targets: Mapping[str, Target], load: Load, rounds: int
 ) -> dict[str, Figures]:
-    """The figures of each target; a first round that warms up is not counted."""
+    """Return the figures of each target; a first round that warms up is not counted."""
     await asyncio.to_thread(
         control,
         measured.stub,

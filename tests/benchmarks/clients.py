@@ -59,7 +59,7 @@ class Turn:
 
 
 def new_tag() -> str:
-    """A word that no other question has."""
+    """Return a word that no other question has."""
     return f"q{next(_numbers)}"
 
 
@@ -92,21 +92,21 @@ class Http:
         self.writer.write("\r\n".join(lines).encode() + b"\r\n\r\n" + body)
 
     async def head(self) -> tuple[int, dict[bytes, bytes]]:
-        """The status and the headers (lower case) of the answer."""
+        """Return the status and the headers (lower case) of the answer."""
         raw = await self.reader.readuntil(b"\r\n\r\n")
         first, *rest = raw.split(b"\r\n")
         pairs = (line.split(b":", 1) for line in rest if line)
         return int(first.split(b" ")[1]), {pair[0].lower(): pair[1].strip() for pair in pairs}
 
     async def chunk(self) -> bytes:
-        """The next chunk of a chunked body; empty at its end."""
+        """Return the next chunk of a chunked body; empty at its end."""
         size = int(await self.reader.readline(), 16)
         data = await self.reader.readexactly(size)
         await self.reader.readexactly(2)
         return data
 
     async def body(self, headers: dict[bytes, bytes]) -> bytes:
-        """The whole body."""
+        """Return the whole body."""
         if b"content-length" in headers:
             return await self.reader.readexactly(int(headers[b"content-length"]))
         found = b""
@@ -118,7 +118,7 @@ class Http:
         return found
 
     async def post(self, path: str, body: bytes, headers: dict[str, str]) -> tuple[int, bytes]:
-        """A POST and its answer."""
+        """POST; return the status and the body."""
         self.send(path, body, headers)
         status, found = await self.head()
         return status, await self.body(found)
@@ -134,7 +134,7 @@ class Chat:
     path: str = "/chat/completions"
 
     async def ask(self) -> tuple[Turn, str]:
-        """A streamed answer, and the tag that was asked with."""
+        """Return a streamed answer, and the tag that was asked with."""
         tag = new_tag()
         message = {"role": "user", "content": f"hello {tag}"}
         asked: dict[str, Any] = {"model": self.model, "messages": [message], "stream": True}
@@ -176,7 +176,7 @@ class Inbound:
     stream: bool
 
     async def ask(self) -> tuple[Turn, str]:
-        """An answer, and the tag that was asked with."""
+        """Return an answer, and the tag that was asked with."""
         tag = new_tag()
         # A conversation of its own: no history, and nothing to wait for.
         body = orjson.dumps({"text": f"hello {tag}", "stream": self.stream, "user_id": tag})
@@ -217,7 +217,7 @@ class Socket:
         await self.connection.send(orjson.dumps(frame).decode())
 
     async def hear(self) -> dict[str, Any]:
-        """The next frame."""
+        """Return the next frame."""
         async with asyncio.timeout(SECONDS):
             frame: dict[str, Any] = orjson.loads(await self.connection.recv())
         return frame
@@ -231,7 +231,7 @@ class Socket:
         return time.monotonic() - began
 
     async def ask(self) -> tuple[Turn, str]:
-        """An answer in this socket's chat; every event once, in order."""
+        """Return an answer in this socket's chat; every event once, in order."""
         tag, turn, seen, run = new_tag(), Turn(), 0, ""
         said = {"type": "message", "text": f"hello {tag}", "client_id": tag}
         await self.tell(said | {"session_id": self.session})
@@ -267,7 +267,7 @@ class Webhook:
     secret: str = ""
 
     def update(self, *, user: int) -> bytes:
-        """A private message of ``user``, as Telegram writes it."""
+        """Return a private message of ``user``, as Telegram writes it."""
         number = next(_numbers)
         person = {"id": user, "is_bot": False, "first_name": "Ada"}
         message = {

@@ -16,7 +16,8 @@ sync = getattr(os, "fdatasync", os.fsync)
 
 
 def syncs(folder: Path, *, seconds: float, per_second: float) -> list[float]:
-    """The ms of each sync; they are due at a steady pace, and none waits for the one before."""
+    """Return the ms of each sync; they are due at a steady pace, and none waits for the one
+    before."""
     path = folder / "synced"
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:

@@ -49,7 +49,7 @@ class Flood:
         return STRANGERS + crowd * CONNECTIONS + turn % CONNECTIONS
 
     async def pour(self, seconds: float) -> None:
-        """As many messages as fall into ``seconds``."""
+        """Send as many messages as fall into ``seconds``."""
         first, number = self.sent, int(seconds * self.per_second)
         self.sent += number
         began = time.monotonic()
@@ -67,14 +67,14 @@ class Flood:
 
 @dataclass(frozen=True)
 class Found:
-    """What a flood did to the people."""
+    """The effects of a flood on the people."""
 
     calm: Side
     flooded: Side
     flood: Flood
 
     def ratio(self, share: float) -> float:
-        """How much longer than without it that ``share`` of the answers takes at most."""
+        """Return how much longer than without it that ``share`` of the answers takes at most."""
         calm, flooded = (machine.percentile(side.waits, share) for side in self.sides)
         return flooded / calm
 
@@ -89,7 +89,7 @@ class Found:
         return (self.flooded.cpu - self.calm.cpu) / self.flood.sent * 1000
 
     def cpu_parts(self) -> dict[str, float]:
-        """The same by process."""
+        """Return the same by process."""
         return {
             name: (seconds - self.calm.by_process[name]) / self.flood.sent * 1000
             for name, seconds in self.flooded.by_process.items()
@@ -97,7 +97,7 @@ class Found:
 
 
 async def chat(people: list[Socket], seconds: float) -> list[float]:
-    """How long each answer took from when it was due; each is checked."""
+    """Return the seconds from due time to answer, for each question; check each answer."""
     began = time.monotonic()
     waits: list[float] = []
 

@@ -1,4 +1,4 @@
-"""What the cheapest thing of each kind costs on this machine: nothing can be below these.
+"""The floors: the cost of the cheapest program of each kind on this machine.
 
 ``pipe STUB``: bytes to and from the stub. ``asgi``: an echo on uvicorn. ``django STUB``: async
 Django views that store nothing, one that takes a webhook and one that relays the stub's stream.
@@ -36,7 +36,7 @@ async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
 
 
 async def pipe(stub_port: int) -> None:
-    """A relay that understands nothing."""
+    """Relay bytes without parsing them."""
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         there, back = await asyncio.open_connection("127.0.0.1", stub_port)
@@ -54,7 +54,7 @@ def tell(port: int) -> None:
 
 
 async def echo(scope: Any, receive: Any, send: Any) -> None:
-    """A bare ASGI application: the body comes back."""
+    """Send the body back: a bare ASGI application."""
     if scope["type"] != "http":
         return
     body = (await receive()).get("body", b"")

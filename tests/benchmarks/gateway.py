@@ -1,4 +1,4 @@
-"""What is measured, as processes: a gateway as ``up`` starts it, the stub, and the floors."""
+"""The measured processes: a gateway as ``up`` starts it, the stub, and the floors."""
 
 import json
 import os
@@ -82,12 +82,12 @@ class Program:
 
     @property
     def url(self) -> str:
-        """Its address."""
+        """Return its address."""
         return f"http://127.0.0.1:{self.port}"
 
 
 def control(stub: Program, **pace: float) -> dict[str, Any]:
-    """Tell the stub how to speak; what it counts."""
+    """Set the pace of the stub; return its counts."""
     body = json.dumps(pace).encode()
     with urlopen(Request(f"{stub.url}/control", data=body), timeout=30) as answer:  # noqa: S310 - ours
         found: dict[str, Any] = json.loads(answer.read())
@@ -120,12 +120,12 @@ class MeasuredGateway:
         return machine.memory(ours)
 
     def count(self, table: str, condition: str = "1 = 1") -> int:
-        """How many rows of ``core_<table>`` there are."""
+        """Return the number of rows of ``core_<table>``."""
         sql = f"SELECT count(*) FROM core_{table} WHERE {condition}"
         return int(query(self.gateway, sql)[0][0])
 
     def left(self) -> dict[str, int]:
-        """How much is on its way yet, by kind."""
+        """Return the number of unfinished rows, by kind."""
         return {
             "messages": self.count("inboundmessage", "state NOT IN ('answered', 'held')"),
             "runs": self.count("run", "state IN ('queued', 'running')"),
@@ -145,7 +145,7 @@ class MeasuredGateway:
 
 @contextmanager
 def opened(database: str, *, people: int, stub_port: int = 0) -> Iterator[MeasuredGateway]:
-    """A gateway on one of DATABASES, pinned to its cores, gone afterwards."""
+    """Yield a gateway on one of DATABASES, pinned to its cores; stop it afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="latchkey-bench-"))
     folder.chmod(0o711)  # PostgreSQL, which never runs as root, must reach its folder in it
     os.environ.setdefault("SECRET_KEY", "of a benchmark, of no use elsewhere")
@@ -174,7 +174,7 @@ def opened(database: str, *, people: int, stub_port: int = 0) -> Iterator[Measur
 
 
 def start_postgres(folder: Path, stack: ExitStack) -> Postgres:
-    """A PostgreSQL that syncs to disk, as an owner's does."""
+    """Start a PostgreSQL that syncs to disk, as an owner's does."""
     server = Postgres(
         folder=folder / "postgres", port=listener.free_port(), password="bench", durable=True
     )
@@ -187,7 +187,7 @@ def start_postgres(folder: Path, stack: ExitStack) -> Postgres:
 def start_gateway(
     folder: Path, stub: Program, server: Postgres | None, stack: ExitStack
 ) -> Gateway:
-    """The gateway, migrated and running."""
+    """Start a migrated gateway."""
     url = server.url("gateway") if server else f"sqlite:///{folder / 'gateway.sqlite3'}"
     (folder / "home").mkdir()
     extra = {**UNLIMITED, **LEAN, "GATEWAY_MODEL_URL": f"{stub.url}/v1", "GATEWAY_MODEL": "stub"}

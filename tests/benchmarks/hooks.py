@@ -13,7 +13,7 @@ from tests.benchmarks.gateway import BOT, FIRST_SENDER_ID, SECRET, MeasuredGatew
 
 CONNECTIONS = 16
 STEADY_PER_SECOND = 50
-PAUSE_SECONDS = 0.5  # between two rounds: what was accepted is being answered meanwhile
+PAUSE_SECONDS = 0.5  # between two rounds: accepted messages are being answered meanwhile
 
 
 @dataclass
@@ -86,7 +86,7 @@ async def patience(
 
 
 def targets(measured: MeasuredGateway) -> dict[str, tuple[Webhook, int]]:
-    """The floor and ours, each with its process."""
+    """Return the floor and ours, each with its process."""
     path = f"/telegram/{BOT}/webhook"
     return {
         "Django view, stores nothing": (

@@ -24,7 +24,8 @@ class Cores:
 
 
 def cores() -> Cores:
-    """The first half of the cores for what is measured, the rest for the clients and the stub."""
+    """Return the first half of the cores for the measured processes, the rest for clients and
+    stub."""
     if not hasattr(os, "sched_setaffinity"):
         return Cores(frozenset(), frozenset())
     every = sorted(os.sched_getaffinity(0))
@@ -46,7 +47,7 @@ def pin(pids: Iterable[int], to: frozenset[int]) -> None:
 
 
 def family(pid: int) -> list[psutil.Process]:
-    """A process and all below it."""
+    """Return a process and its descendants."""
     with suppress(psutil.NoSuchProcess):
         parent = psutil.Process(pid)
         return [parent, *parent.children(recursive=True)]
@@ -74,14 +75,14 @@ def spent(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, 
 
 
 def memory(pids: Mapping[str, int]) -> int:
-    """The memory of the families in bytes (proportional)."""
+    """Return the memory of the families in bytes (proportional)."""
     return footprint.total_pss(
         [each for name, pid in pids.items() for each in footprint.of_family(name, pid)]
     )
 
 
 def allow_many_files() -> int:
-    """Raise this process's limit of open files as far as it may; what it is then."""
+    """Raise this process's limit of open files as far as possible; return the new limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = WANTED_FILES if hard == resource.RLIM_INFINITY else min(WANTED_FILES, hard)
     if soft < wanted:
@@ -90,7 +91,7 @@ def allow_many_files() -> int:
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The value below which ``share`` of them lie; NaN for none."""
+    """Return the value below which ``share`` of them are; NaN for an empty list."""
     if not values:
         return float("nan")
     ordered = sorted(values)
@@ -98,7 +99,7 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 
 def median(values: Sequence[float]) -> float:
-    """The median; NaN for none."""
+    """Return the median; NaN for an empty list."""
     return statistics.median(values) if values else float("nan")
 
 

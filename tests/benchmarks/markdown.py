@@ -1,4 +1,4 @@
-"""What Markdown costs: µs per KB against another converter in the same run, and the worst inputs.
+"""The cost of Markdown: µs per KB against another converter in the same run, and the worst inputs.
 
 The other one (telegramify-markdown, a Rust parser underneath) is in the dependency group ``bench``;
 without it only our own numbers are printed.
@@ -44,7 +44,7 @@ Convert = Callable[[str], object]
 
 
 def measure() -> str:
-    """A report in plain text."""
+    """Return a report in plain text."""
     samples = [text[:ONE_MESSAGE] for _, text in texts.descriptions(content_type="text/markdown")]
     functions: dict[str, Convert] = {
         "to_markdown_v2": markdown.to_markdown_v2,
@@ -82,7 +82,7 @@ def best_of(functions: dict[str, Convert], samples: Sequence[str]) -> dict[str, 
 
 
 def worst() -> tuple[float, str]:
-    """(ms, unit) of the slowest of the inputs that repeat one unit, or nest it."""
+    """Return ms and unit of the slowest of the inputs that repeat one unit, or nest it."""
     inputs = {unit: (unit * (SIZE // len(unit) + 1))[:SIZE] for unit in UNITS}
     inputs["nested lists"] = "".join("  " * level + "- x\n" for level in range(200))
     inputs["nested emphasis"] = "*a " * (SIZE // 6) + "b* " * (SIZE // 6)

@@ -1,4 +1,4 @@
-"""CPU of one streamed token: our lean provider, pydantic-ai, and the ``openai`` SDK, in one run.
+"""CPU of one streamed token: our provider, pydantic-ai, and the ``openai`` SDK, in one run.
 
 ``python -m tests.benchmarks.providers``: a stub server in a process of its own streams TOKENS
 tokens; each client reads them ROUNDS times, interleaved; the CPU is this process's own.
@@ -44,8 +44,8 @@ async def through(provider: Provider) -> None:
 
 
 async def measure(url: str) -> None:
-    """Print the medians and their ratios to the lean provider."""
-    lean = OpenAICompatible(base_url=url, api_key="k", model="m", first_seconds=9, idle_seconds=9)
+    """Print the medians and their ratios to our provider."""
+    ours = OpenAICompatible(base_url=url, api_key="k", model="m", first_seconds=9, idle_seconds=9)
     vendor = OpenAIProvider(base_url=url, api_key="k")
     library = AgentLibrary(OpenAIChatModel("m", provider=vendor), first_seconds=9, idle_seconds=9)
     sdk = openai.AsyncOpenAI(base_url=url, api_key="k")
@@ -58,7 +58,7 @@ async def measure(url: str) -> None:
             pass
 
     ways: dict[str, Callable[[], Awaitable[None]]] = {
-        "aiohttp + orjson (ours)": lambda: through(lean),
+        "aiohttp + orjson (ours)": lambda: through(ours),
         "openai SDK": with_sdk,
         "pydantic-ai": lambda: through(library),
     }
@@ -73,7 +73,7 @@ async def measure(url: str) -> None:
     for name, values in spent.items():
         middle = statistics.median(values)
         print(f"{name:26} {middle:.3f} ms CPU a token  {middle / base:5.1f} x")
-    await lean.close()
+    await ours.close()
 
 
 def main() -> None:

@@ -26,7 +26,8 @@ IDLE_SECONDS = 25.0
 async def opened(
     measured: MeasuredGateway, number: int, *, whatever_opens: bool = False
 ) -> AsyncIterator[list[Socket]]:
-    """So many sockets, of the people in turn; ``whatever_opens``: those that were let in."""
+    """Yield so many open sockets, of the people in turn; ``whatever_opens``: those that were
+    accepted."""
     sockets = [
         Socket(url=measured.gateway.ws_url, key=measured.keys[each % len(measured.keys)])
         for each in range(number)
@@ -72,8 +73,10 @@ async def throughput(measured: MeasuredGateway, *, users: int, seconds: float) -
 
 @contextmanager
 def holder(measured: MeasuredGateway) -> Iterator[Callable[[], None]]:
-    """What keeps every writer of the database waiting for HELD_SECONDS; connected once, since a
-    new connection costs PostgreSQL's core as much as a turn."""
+    """Yield a function that blocks every writer of the database for HELD_SECONDS.
+
+    It connects once: a new connection costs PostgreSQL's core as much as a turn.
+    """
     url = measured.gateway.database_url
     if url.startswith("sqlite"):
         name = urlsplit(url).path
@@ -210,7 +213,7 @@ async def idle(measured: MeasuredGateway, *, number: int) -> Idle:
 
 
 async def answers(socket: Socket) -> bool:
-    """Whether a socket is still served."""
+    """Return whether a socket is still served."""
     try:
         await socket.ping()
     except Exception:  # noqa: BLE001 - whatever it is, it is a failed chat

@@ -12,7 +12,8 @@ SETTLE_SECONDS = 5.0
 
 
 def measure() -> str:
-    """A report in plain text: wall clock seconds of a first start and of later ones, and MB."""
+    """Return a report in plain text: wall clock seconds of a first start and of later ones, and
+    MB."""
     with tempfile.TemporaryDirectory(prefix="latchkey-bench-") as folder:
         up = Up(folder=Path(folder), extra={"LLM_PROVIDER": ""})
         names = ["first", *["later"] * (ROUNDS - 1)]
@@ -42,7 +43,7 @@ def one_round(up: Up, *, name: str) -> str:
 
 
 def weigh(up: Up) -> str:
-    """The footprint of an idle gateway that has served one page, with the embedded model."""
+    """Return the footprint of an idle gateway that has served one page, with the embedded model."""
     up.process.log.unlink(missing_ok=True)
     up.start()
     up.get("/healthz")

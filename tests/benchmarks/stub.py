@@ -47,7 +47,7 @@ class Pace:
 
 
 def chunked(data: bytes) -> bytes:
-    """``data`` as one chunk of a body."""
+    """Return ``data`` as one chunk of a body."""
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
@@ -58,7 +58,7 @@ def piece(number: int, tag: bytes) -> bytes:
 
 
 def tag_of(body: bytes) -> bytes:
-    """The last word of the last message that was asked, in letters, digits and hyphens."""
+    """Return the last word of the last message, in letters, digits and hyphens."""
     content = orjson.loads(body)["messages"][-1]["content"]
     text = content if isinstance(content, str) else content[0]["text"]
     word = text.split()[-1] if text.split() else ""
@@ -86,7 +86,7 @@ async def speak(writer: asyncio.StreamWriter, pace: Pace, body: bytes) -> None:
 
 
 def act_as_bot_api(path: str, body: bytes, pace: Pace) -> object:
-    """What the Bot API says to a method; every message it is given gets a number of its own."""
+    """Return the answer of the Bot API to a method; every message gets a number of its own."""
     method = path.rsplit("/", 1)[-1]
     if method == "getMe":
         return {"id": 900, "is_bot": True, "first_name": "Bot", "username": "bench_bot"}
@@ -102,7 +102,7 @@ def act_as_bot_api(path: str, body: bytes, pace: Pace) -> object:
 
 
 def control(body: bytes, pace: Pace) -> object:
-    """Change the pace; what it is now."""
+    """Change the pace; return the current one."""
     for name, value in orjson.loads(body or b"{}").items():
         setattr(pace, name, value)
     return vars(pace)

@@ -43,7 +43,7 @@ class Row:
 
 
 def size() -> Size:
-    """What the environment asks for."""
+    """Return the sizes that the environment asks for."""
     return Size(
         rounds=int(os.environ.get("ROUNDS", "3")),
         seconds=float(os.environ.get("SECONDS", "4")),
@@ -52,7 +52,7 @@ def size() -> Size:
 
 
 def peer() -> Chat | None:
-    """The server to stand beside us, if one was named."""
+    """Return the server to compare with, if the environment names one."""
     url = os.environ.get("PEER", "")
     if not url:
         return None
@@ -60,7 +60,7 @@ def peer() -> Chat | None:
 
 
 async def first_tokens(at: MeasuredGateway, wanted: Size) -> Iterator[Row]:
-    """Time to the first token beyond the byte pipe, one stream and ten."""
+    """Measure the time to the first token beyond the byte pipe, one stream and ten."""
     rows: list[Row] = []
     for streams, goal in ((1, "≤ 20 ms, then 12"), (10, "≤ 36 ms, then 20")):
         load = chats.Load(streams, wanted.waves if streams > 1 else 8, 64, per_second=200)
@@ -79,7 +79,7 @@ async def first_tokens(at: MeasuredGateway, wanted: Size) -> Iterator[Row]:
 
 
 def added_to_tokens(found: dict[str, chats.Figures], streams: int) -> list[Row]:
-    """How much later than at the floor a piece arrives."""
+    """Measure how much later than at the floor a piece arrives."""
     rows = []
     for name, each in found.items():
         p50, p99 = machine.median(each.delay_p50), machine.median(each.delay_p99)
@@ -94,7 +94,7 @@ def added_to_tokens(found: dict[str, chats.Figures], streams: int) -> list[Row]:
 
 
 def cpu_rows(found: dict[str, chats.Figures], streams: int) -> list[Row]:
-    """CPU of a turn of 64 tokens."""
+    """Measure the CPU of a turn of 64 tokens."""
     rows = []
     for name, each in found.items():
         cpu = each.cpu_ms()
@@ -107,7 +107,7 @@ def cpu_rows(found: dict[str, chats.Figures], streams: int) -> list[Row]:
 
 
 async def inbound(at: MeasuredGateway, wanted: Size) -> Iterator[Row]:
-    """``/inbound`` with a model without delay, one request after the other."""
+    """Measure ``/inbound`` with a model without delay, one request after the other."""
     targets = chats.inbound_targets(at, streams=1)
     load = chats.Load(1, 2 * wanted.waves, 64, per_second=0, first_ms=0)
     found = await chats.compare(at, targets, load, wanted.rounds)
@@ -121,7 +121,7 @@ async def inbound(at: MeasuredGateway, wanted: Size) -> Iterator[Row]:
 
 
 async def sockets_busy(at: MeasuredGateway, wanted: Size) -> Iterator[Row]:
-    """Turns a second over ``/ws``, and pings beside a hanging query."""
+    """Measure turns a second over ``/ws``, and pings beside a hanging query."""
     done = [
         await sockets.throughput(at, users=wanted.users, seconds=wanted.seconds)
         for _ in range(wanted.rounds)
@@ -151,7 +151,7 @@ def compared(ours: float, floor: float) -> str:
 
 
 async def webhook(at: MeasuredGateway, wanted: Size) -> Iterator[Row]:
-    """The Telegram webhook, acknowledged after the commit."""
+    """Measure the Telegram webhook, acknowledged after the commit."""
     found = await hooks.compare(at, requests=wanted.updates, rounds=wanted.rounds)
     rows = [
         Row(
@@ -176,12 +176,12 @@ async def webhook(at: MeasuredGateway, wanted: Size) -> Iterator[Row]:
 
 
 def spread(values: list[float]) -> str:
-    """The median of some ms, with the least and the most."""
+    """Return the median of some ms, with the least and the most."""
     return f"{machine.median(values):.1f} ms ({min(values):.0f} to {max(values):.0f})"
 
 
 async def idle_chats(at: MeasuredGateway, wanted: Size) -> Iterator[Row]:
-    """Chats that say nothing, and the memory of everything."""
+    """Measure idle chats, and the memory of everything."""
     weight = at.memory() / 2**20
     found = await sockets.idle(at, number=wanted.idle)
     return iter(
@@ -236,7 +236,7 @@ PARTS = {
 
 
 def measure(database: str, *, wanted: Size, parts: tuple[str, ...] = tuple(PARTS)) -> Iterator[str]:
-    """The lines of the report of one database, as they come."""
+    """Yield the lines of the report of one database, as they come."""
     began = time.monotonic()
     yield f"\n{database}; {machine.described()}; {wanted.rounds} rounds, interleaved; medians\n"
     stub_port = int(os.environ.get("STUB_PORT", "0"))
@@ -250,7 +250,7 @@ def measure(database: str, *, wanted: Size, parts: tuple[str, ...] = tuple(PARTS
 
 
 def line(row: Row) -> str:
-    """A row as text."""
+    """Return a row as text."""
     goal = f"   [{row.goal}]" if row.goal else ""
     return f"{row.what:<72} {row.value}{goal}\n"
 

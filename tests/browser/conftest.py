@@ -65,7 +65,7 @@ SCRIPT = [
 
 @dataclass
 class Seen:
-    """What a page did that it should not have done."""
+    """Observations of a page: problems, hosts asked, sockets opened."""
 
     problems: list[str] = field(default_factory=list)
     hosts: set[str] = field(default_factory=set)
@@ -73,7 +73,7 @@ class Seen:
 
 
 def started(folder: Path, database_url: str, roles: tuple[str, ...]) -> Gateway:
-    """A gateway with its static files, its owner Ada and a script."""
+    """Start a gateway with its static files, its owner Ada and a script."""
     (folder / "home").mkdir(parents=True)
     script = folder / "script.json"
     script.write_text(json.dumps(SCRIPT), encoding="utf-8")
@@ -94,7 +94,7 @@ def started(folder: Path, database_url: str, roles: tuple[str, ...]) -> Gateway:
 
 
 def shell(gateway: Gateway, code: str) -> str:
-    """Run Python in the gateway's own environment; what it prints."""
+    """Run Python in the gateway's own environment; return its output."""
     return gateway.manage("shell", "--verbosity", "0", "-c", code).strip()
 
 
@@ -102,7 +102,7 @@ def shell(gateway: Gateway, code: str) -> str:
 def gateway(
     new_database: DatabaseMaker, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Gateway]:
-    """A gateway with the scripted model."""
+    """Yield a gateway with the scripted model."""
     running = started(tmp_path_factory.mktemp("browser"), new_database(), ("web", "runs"))
     yield running
     running.stop()
@@ -112,7 +112,7 @@ def gateway(
 def stage(
     new_database: DatabaseMaker, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Gateway]:
-    """A gateway without a worker: an actor plays the answers."""
+    """Yield a gateway without a worker: an actor plays the answers."""
     running = started(tmp_path_factory.mktemp("stage"), new_database(), ("web",))
     yield running
     running.stop()
@@ -141,7 +141,7 @@ def play(stage: Gateway, tmp_path: Path) -> Iterator[Play]:
 
 
 def link(gateway: Gateway, user: str = "ada") -> str:
-    """A one-time sign-in address."""
+    """Create a one-time sign-in address."""
     return gateway.manage("sign_in_link", "--user", user).split()[-1]
 
 
@@ -154,7 +154,7 @@ def sign_in(page: Page, address: str, name: str) -> None:
 
 @pytest.fixture(scope="module")
 def signed_in(browser: Browser) -> Callable[[Gateway], Any]:
-    """The cookies of Ada's browser, made once a gateway."""
+    """Return the cookies of Ada's browser, made once a gateway."""
     known: dict[str, Any] = {}
 
     def state(gateway: Gateway) -> Any:
@@ -169,12 +169,11 @@ def signed_in(browser: Browser) -> Callable[[Gateway], Any]:
 
 
 @pytest.fixture
-def visit(
+def open_page(
     browser: Browser, signed_in: Callable[[Gateway], Any]
 ) -> Iterator[Callable[..., tuple[Page, Seen]]]:
-    """``visit(gateway, path, **context)`` opens a page as Ada; console errors and requests are
-    collected.
-    """
+    """Return ``open_page(gateway, path, **context)``: it opens a page as Ada and collects console
+    errors and requests."""
     contexts: list[BrowserContext] = []
 
     def go(gateway: Gateway, path: str = "/", **options: Any) -> tuple[Page, Seen]:

@@ -15,13 +15,13 @@ from tests.gateways import Gateway
 from tests.servers import wait_until
 
 pytestmark = pytest.mark.slow
-Visit = Callable[..., tuple[Page, Seen]]
+OpenPage = Callable[..., tuple[Page, Seen]]
 DESKTOP = {"width": 1280, "height": 800}
 
 
 @pytest.fixture
 def api() -> Iterator[FakeBotApi]:
-    """A Bot API server."""
+    """Yield a Bot API server."""
     server = FakeBotApi()
     server.start()
     yield server
@@ -30,13 +30,13 @@ def api() -> Iterator[FakeBotApi]:
 
 @pytest.mark.parametrize("width", [1400, 390])
 def test_a7_an_unknown_sender_is_approved_in_the_admin_and_held_messages_are_answered(
-    visit: Visit, gateway: Gateway, width: int
+    open_page: OpenPage, gateway: Gateway, width: int
 ) -> None:
     bridge = people(gateway, number=0)[-1]
     sender = f"eve-{width}@example.org"
     refused = bridge.say("May I come in?", user_id=sender)
     assert (refused.status, refused.body["error"]) == (401, "Permission denied")
-    page, seen = visit(
+    page, seen = open_page(
         gateway,
         "/admin/allowlist/unknownrequest/",
         viewport={"width": width, "height": 800},
@@ -68,14 +68,14 @@ NOTIFIED = """() => {
 
 
 def test_a5_a6_a7_two_windows_of_the_owner_during_an_unknown_request_on_telegram(
-    visit: Visit, gateway: Gateway, api: FakeBotApi
+    open_page: OpenPage, gateway: Gateway, api: FakeBotApi
 ) -> None:
     """[A5] Badge, toast and notification without a reload; [A6] approved in one window, the other
     shows the decision; [A7] held messages are answered on Telegram.
     """
     bots = bots_of(gateway, api)
-    dashboard, seen_in_admin = visit(gateway, "/admin/core/user/", viewport=DESKTOP)
-    chat, seen_in_chat = visit(gateway, "/", viewport=DESKTOP)
+    dashboard, seen_in_admin = open_page(gateway, "/admin/core/user/", viewport=DESKTOP)
+    chat, seen_in_chat = open_page(gateway, "/", viewport=DESKTOP)
     dashboard.evaluate(NOTIFIED)
     expect(dashboard.locator("[data-dashboard-count]")).to_have_text("0")
     photograph(dashboard, "1-before")
@@ -117,7 +117,7 @@ def test_a5_a6_a7_two_windows_of_the_owner_during_an_unknown_request_on_telegram
 
 
 def bots_of(gateway: Gateway, api: FakeBotApi) -> Bots:
-    """A bot of the gateway, and a guest of it."""
+    """Return a bot of the gateway, and a guest of it."""
     bots = Bots(gateway, api)
     bots.add("bot", people=[{"name": "guest", "id": 556}])
     return bots

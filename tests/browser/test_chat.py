@@ -28,7 +28,7 @@ WIDEST = """() => Math.max(...[...document.querySelectorAll("body *")]
   .filter((node) => !node.closest("pre, .table-scroll, .formula"))
   .filter((node) => !node.closest(".visually-hidden, dialog, .sidebar"))
   .map((node) => node.getBoundingClientRect().right))"""
-Visit = Callable[..., tuple[Page, Seen]]
+OpenPage = Callable[..., tuple[Page, Seen]]
 
 
 def test_d3_the_link_signs_in_and_the_answer_grows_and_a_reload_in_the_middle_loses_nothing(
@@ -59,9 +59,9 @@ def test_d3_the_link_signs_in_and_the_answer_grows_and_a_reload_in_the_middle_lo
 
 
 def test_d3_the_web_server_dies_in_mid_answer_and_the_page_goes_on_by_itself(
-    visit: Visit, gateway: Gateway
+    open_page: OpenPage, gateway: Gateway
 ) -> None:
-    page, _ = visit(gateway)
+    page, _ = open_page(gateway)
     ask(page, "Say it slowly, please")
     expect(page.locator(".prose")).to_contain_text("comes")
     gateway.kill("web")
@@ -78,8 +78,10 @@ def test_d3_the_web_server_dies_in_mid_answer_and_the_page_goes_on_by_itself(
     expect(page.locator(".said")).to_have_count(2)
 
 
-def test_t4_markdown_is_rendered_and_code_can_be_copied(visit: Visit, gateway: Gateway) -> None:
-    page, seen = visit(gateway, permissions=["clipboard-read", "clipboard-write"])
+def test_t4_markdown_is_rendered_and_code_can_be_copied(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    page, seen = open_page(gateway, permissions=["clipboard-read", "clipboard-write"])
     ask(page, "Some markdown")
     finished(page)
     expect(page.locator(".prose li strong")).to_have_text("one")
@@ -92,9 +94,9 @@ def test_t4_markdown_is_rendered_and_code_can_be_copied(visit: Visit, gateway: G
 
 
 def test_t4_formulas_are_drawn_by_the_browser_and_stay_within_the_page(
-    visit: Visit, gateway: Gateway
+    open_page: OpenPage, gateway: Gateway
 ) -> None:
-    page, seen = visit(gateway, viewport={"width": 360, "height": 740})
+    page, seen = open_page(gateway, viewport={"width": 360, "height": 740})
     ask(page, "A formula, please")
     finished(page)
     expect(page.locator(".prose math")).to_have_count(4)
@@ -108,8 +110,8 @@ def test_t4_formulas_are_drawn_by_the_browser_and_stay_within_the_page(
     assert seen.problems == []
 
 
-def test_the_keyboard_is_enough(visit: Visit, gateway: Gateway) -> None:
-    page, _ = visit(gateway)
+def test_the_keyboard_is_enough(open_page: OpenPage, gateway: Gateway) -> None:
+    page, _ = open_page(gateway)
     box = page.locator("#composer-text")
     expect(box).to_be_focused()
     page.keyboard.type("hang on")
@@ -136,8 +138,8 @@ def test_the_keyboard_is_enough(visit: Visit, gateway: Gateway) -> None:
     expect(settings).to_be_focused()
 
 
-def test_the_shortcuts_and_the_list_of_them(visit: Visit, gateway: Gateway) -> None:
-    page, seen = visit(gateway)
+def test_the_shortcuts_and_the_list_of_them(open_page: OpenPage, gateway: Gateway) -> None:
+    page, seen = open_page(gateway)
     ask(page, "Some markdown on otters")
     finished(page)
     page.keyboard.press("ArrowUp")
@@ -157,8 +159,8 @@ def test_the_shortcuts_and_the_list_of_them(visit: Visit, gateway: Gateway) -> N
     assert seen.problems == []
 
 
-def test_a_message_is_edited_and_sent_again(visit: Visit, gateway: Gateway) -> None:
-    page, _ = visit(gateway, permissions=["clipboard-read", "clipboard-write"])
+def test_a_message_is_edited_and_sent_again(open_page: OpenPage, gateway: Gateway) -> None:
+    page, _ = open_page(gateway, permissions=["clipboard-read", "clipboard-write"])
     ask(page, "Some markdown on badgers")
     finished(page)
     page.get_by_role("button", name="Copy the message").click()
@@ -171,8 +173,10 @@ def test_a_message_is_edited_and_sent_again(visit: Visit, gateway: Gateway) -> N
     expect(page.locator(".bubble .plain").nth(1)).to_have_text("Some markdown on badgers and moles")
 
 
-def test_a_chat_is_found_by_its_answer_and_downloaded(visit: Visit, gateway: Gateway) -> None:
-    page, _ = visit(gateway)
+def test_a_chat_is_found_by_its_answer_and_downloaded(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    page, _ = open_page(gateway)
     ask(page, "A chat about herons")
     finished(page)
     page.locator(".session-more").first.click()
@@ -195,8 +199,8 @@ def test_a_chat_is_found_by_its_answer_and_downloaded(visit: Visit, gateway: Gat
     expect(page.locator("#session-search")).to_have_value("")
 
 
-def test_a_pasted_picture_goes_with_the_message(visit: Visit, gateway: Gateway) -> None:
-    page, seen = visit(gateway)
+def test_a_pasted_picture_goes_with_the_message(open_page: OpenPage, gateway: Gateway) -> None:
+    page, seen = open_page(gateway)
     page.locator("#composer-text").evaluate(PASTE)
     thumbnail = page.locator("#attachments img")
     expect(thumbnail).to_have_attribute("alt", "sky.png")
@@ -210,8 +214,8 @@ def test_a_pasted_picture_goes_with_the_message(visit: Visit, gateway: Gateway) 
     assert seen.problems == []
 
 
-def test_a_draft_survives_a_reload_and_another_chat(visit: Visit, gateway: Gateway) -> None:
-    page, _ = visit(gateway)
+def test_a_draft_survives_a_reload_and_another_chat(open_page: OpenPage, gateway: Gateway) -> None:
+    page, _ = open_page(gateway)
     ask(page, "Some markdown")
     finished(page)
     page.locator("#composer-text").fill("not sent yet")
@@ -223,8 +227,8 @@ def test_a_draft_survives_a_reload_and_another_chat(visit: Visit, gateway: Gatew
     expect(page.locator("#composer-text")).to_have_value("not sent yet")
 
 
-def test_a_failure_is_shown_and_retried(visit: Visit, gateway: Gateway) -> None:
-    page, _ = visit(gateway)
+def test_a_failure_is_shown_and_retried(open_page: OpenPage, gateway: Gateway) -> None:
+    page, _ = open_page(gateway)
     ask(page, "break it")
     finished(page)
     expect(page.locator(".error-block")).to_have_count(1)
@@ -235,9 +239,9 @@ def test_a_failure_is_shown_and_retried(visit: Visit, gateway: Gateway) -> None:
     expect(page.locator(".said")).to_have_count(2)
 
 
-def test_a_phone_has_a_drawer_and_nothing_sticks_out(visit: Visit, gateway: Gateway) -> None:
+def test_a_phone_has_a_drawer_and_nothing_sticks_out(open_page: OpenPage, gateway: Gateway) -> None:
     size = {"width": 360, "height": 740}
-    page, seen = visit(gateway, viewport=size, is_mobile=True, has_touch=True)
+    page, seen = open_page(gateway, viewport=size, is_mobile=True, has_touch=True)
     expect(page.locator("#sidebar")).not_to_be_in_viewport()
     ask(page, "Some markdown " + "withoutanyspace" * 30)
     finished(page)
@@ -251,8 +255,10 @@ def test_a_phone_has_a_drawer_and_nothing_sticks_out(visit: Visit, gateway: Gate
     assert seen.problems == []
 
 
-def test_dark_and_light_follow_the_system_until_one_chooses(visit: Visit, gateway: Gateway) -> None:
-    page, _ = visit(gateway, color_scheme="dark")
+def test_dark_and_light_follow_the_system_until_one_chooses(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    page, _ = open_page(gateway, color_scheme="dark")
 
     def paper() -> str:
         return str(page.evaluate("getComputedStyle(document.body).backgroundColor"))
@@ -267,8 +273,8 @@ def test_dark_and_light_follow_the_system_until_one_chooses(visit: Visit, gatewa
     assert paper() == "rgb(27, 26, 24)"
 
 
-def test_chats_are_found_renamed_and_deleted(visit: Visit, gateway: Gateway) -> None:
-    page, _ = visit(gateway)
+def test_chats_are_found_renamed_and_deleted(open_page: OpenPage, gateway: Gateway) -> None:
+    page, _ = open_page(gateway)
     ask(page, "markdown about giraffes")
     finished(page)
     page.locator("#session-search").fill("giraffe")
@@ -286,16 +292,16 @@ def test_chats_are_found_renamed_and_deleted(visit: Visit, gateway: Gateway) -> 
 
 
 def test_rws5_the_page_talks_to_its_own_host_whatever_the_address_says(
-    visit: Visit, gateway: Gateway
+    open_page: OpenPage, gateway: Gateway
 ) -> None:
-    page, seen = visit(gateway, "/?gatewayUrl=wss://evil.example/ws&ws=wss://evil.example")
+    page, seen = open_page(gateway, "/?gatewayUrl=wss://evil.example/ws&ws=wss://evil.example")
     expect(page.locator("#connection")).to_be_hidden()
     assert seen.sockets == [gateway.ws_url]
     assert seen.hosts == {gateway.base_url.split("//")[1]}
 
 
-def test_message_text_is_never_executed(visit: Visit, gateway: Gateway) -> None:
-    page, seen = visit(gateway)
+def test_message_text_is_never_executed(open_page: OpenPage, gateway: Gateway) -> None:
+    page, seen = open_page(gateway)
     evil = '<img src=x onerror="window.hit=1"><script>window.hit=1</script>[a](javascript:hit=1)'
     ask(page, evil)
     finished(page)
@@ -319,11 +325,13 @@ def test_signing_out_in_another_tab_ends_this_one(browser: Browser, gateway: Gat
     context.close()
 
 
-def test_a_message_in_one_window_is_shown_in_the_other(visit: Visit, gateway: Gateway) -> None:
-    here, _ = visit(gateway)
+def test_a_message_in_one_window_is_shown_in_the_other(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    here, _ = open_page(gateway)
     ask(here, "Some markdown")
     finished(here)
-    there, _ = visit(gateway, here.evaluate("location.pathname"))
+    there, _ = open_page(gateway, here.evaluate("location.pathname"))
     finished(there)
     ask(here, "Again in markdown")
     finished(here, 2)
@@ -331,7 +339,7 @@ def test_a_message_in_one_window_is_shown_in_the_other(visit: Visit, gateway: Ga
     expect(there.locator(".said").nth(1)).to_contain_text("Again in markdown")
 
 
-def test_a6_the_owner_approves_from_a_card(visit: Visit, gateway: Gateway) -> None:
+def test_a6_the_owner_approves_from_a_card(open_page: OpenPage, gateway: Gateway) -> None:
     shell(
         gateway,
         "from django.utils import timezone\nfrom allowlist import unknown_requests\n"
@@ -340,7 +348,7 @@ def test_a6_the_owner_approves_from_a_card(visit: Visit, gateway: Gateway) -> No
         "unknown_requests.record(account=account, kind='im', sender='4711', "
         "sender_name='<b>Eve</b>', text='Hello?', now=timezone.now())",
     )
-    page, _ = visit(gateway)
+    page, _ = open_page(gateway)
     card = page.locator(".notice")
     expect(card).to_contain_text("user_id=4711")
     expect(card.locator(".sender-quote")).to_have_text("They say: “<b>Eve</b>: Hello?”")
@@ -352,14 +360,14 @@ def test_a6_the_owner_approves_from_a_card(visit: Visit, gateway: Gateway) -> No
 
 
 def test_a_sign_in_link_on_a_foreign_page_asks_before_switching_users(
-    visit: Visit, gateway: Gateway
+    open_page: OpenPage, gateway: Gateway
 ) -> None:
     """The owner's browser opens a sign-in link of another user."""
     shell(
         gateway,
         "from core.models import User; User.objects.create_user('bob', display_name='Bob B')",
     )
-    page, seen = visit(gateway)
+    page, seen = open_page(gateway)
     expect(page.locator("#greeting")).to_contain_text("Ada")
     address = link(gateway, "bob")
     page.goto(address)
@@ -388,12 +396,12 @@ SHAPES = {"desktop": (1280, 800), "phone": (390, 844), "phone on its side": (844
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a5_cards_of_unknown_requests_leave_the_last_answer_and_the_composer_in_view(
-    visit: Visit, gateway: Gateway, shape: str
+    open_page: OpenPage, gateway: Gateway, shape: str
 ) -> None:
     """[A5] Three at once, in the middle of a conversation: one card, the others behind a button."""
     width, height = SHAPES[shape]
     shell(gateway, "from allowlist.models import UnknownRequest as U; U.objects.all().delete()")
-    page, seen = visit(gateway, viewport={"width": width, "height": height})
+    page, seen = open_page(gateway, viewport={"width": width, "height": height})
     for number in range(1, 4):
         ask(page, f"Some markdown, time {number}")
         finished(page, number)
@@ -422,7 +430,7 @@ def test_a5_cards_of_unknown_requests_leave_the_last_answer_and_the_composer_in_
 
 
 def in_view(page: Page) -> float:
-    """Which part of the window shows the conversation."""
+    """Return the part of the window that shows the conversation."""
     return float(
         page.evaluate("document.querySelector('#scroll').clientHeight / window.innerHeight")
     )

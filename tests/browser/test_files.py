@@ -10,7 +10,7 @@ from tests.conftest import DatabaseMaker
 from tests.gateways import Gateway
 
 pytestmark = pytest.mark.slow
-Visit = Callable[..., tuple[Page, Seen]]
+OpenPage = Callable[..., tuple[Page, Seen]]
 COOKIES = "() => { try { return document.cookie } catch { return 'none' } }"
 DROP = """() => {
   const data = new DataTransfer();
@@ -27,15 +27,17 @@ DROP = """() => {
 def gateway(
     new_database: DatabaseMaker, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Gateway]:
-    """A gateway with both workers."""
+    """Yield a gateway with both workers."""
     folder = tmp_path_factory.mktemp("files")
     running = started(folder, new_database(), ("web", "runs", "long"))
     yield running
     running.stop()
 
 
-def test_l5_a_dropped_document_is_uploaded_and_summarized(visit: Visit, gateway: Gateway) -> None:
-    page, seen = visit(gateway)
+def test_l5_a_dropped_document_is_uploaded_and_summarized(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    page, seen = open_page(gateway)
     expect(page.locator("#log")).to_be_attached()
     assert page.evaluate(DROP)
     item = page.locator("#attachments li.file")
@@ -60,9 +62,9 @@ def test_l5_a_dropped_document_is_uploaded_and_summarized(visit: Visit, gateway:
 
 
 def test_l5_while_a_file_is_on_its_way_there_is_a_bar_and_the_message_waits(
-    visit: Visit, gateway: Gateway
+    open_page: OpenPage, gateway: Gateway
 ) -> None:
-    page, _ = visit(gateway)
+    page, _ = open_page(gateway)
     held: list[Route] = []
 
     def hold(route: Route) -> None:
@@ -81,8 +83,8 @@ def test_l5_while_a_file_is_on_its_way_there_is_a_bar_and_the_message_waits(
     expect(page.locator("#send")).to_be_enabled()
 
 
-def test_l5_a_refused_file_says_why(visit: Visit, gateway: Gateway) -> None:
-    page, _ = visit(gateway)
+def test_l5_a_refused_file_says_why(open_page: OpenPage, gateway: Gateway) -> None:
+    page, _ = open_page(gateway)
     page.locator("#attach-file").set_input_files(
         {"name": "empty.txt", "mimeType": "text/plain", "buffer": b""}
     )
@@ -91,9 +93,9 @@ def test_l5_a_refused_file_says_why(visit: Visit, gateway: Gateway) -> None:
 
 
 def test_l4_a_finished_file_is_a_card_that_opens_in_a_sandbox(
-    visit: Visit, gateway: Gateway
+    open_page: OpenPage, gateway: Gateway
 ) -> None:
-    page, seen = visit(gateway)
+    page, seen = open_page(gateway)
     ask(page, "save it")
     finished(page)
     card = page.locator("a.file-card")

@@ -1,5 +1,5 @@
-"""What a stored page can do to the outside, in a real Chromium: nothing. A server of the test
-listens and must not be asked for anything, whatever the page holds ([L4], RF4, RX3)."""
+"""A stored page reaches nothing outside, in a real Chromium. A server of the test listens and must
+get no request, whatever the page holds ([L4], RF4, RX3)."""
 
 import socket
 import threading
@@ -29,7 +29,7 @@ PIXEL = "data:image/gif;base64,R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAA
 
 @dataclass
 class Listener:
-    """A server that notes what it is asked, and a UDP port that notes packets."""
+    """A server that records its requests, and a UDP port that records packets."""
 
     asked: list[str] = field(default_factory=list)
     packets: list[bytes] = field(default_factory=list)
@@ -66,30 +66,30 @@ class Listener:
         self.udp.close()
 
     def fill(self, text: str, way: str = "words") -> str:
-        """``text`` with our addresses, and ``way`` as what is asked for there."""
+        """Return ``text`` with our addresses, and ``way`` in their paths."""
         there = f"127.0.0.1:{self.server.server_port}"
         port = str(self.udp.getsockname()[1])
         return text.replace("{there}", there).replace("{udp}", port).replace("{way}", slug(way))
 
     def forget(self) -> None:
-        """Nothing was heard."""
+        """Empty the record."""
         self.asked.clear()
         self.packets.clear()
 
     def heard(self) -> set[str]:
-        """The ways by which something was asked for."""
+        """Return the ways by which requests arrived."""
         udp = {"webrtc"} if self.packets else set()
         return udp | {way for way in WAYS for line in self.asked if f"/{slug(way)}" in line}
 
 
 def slug(way: str) -> str:
-    """``way`` as a path."""
+    """Return ``way`` as a path."""
     return f"way-{way.replace(' ', '-')}-"
 
 
 @pytest.fixture(scope="module")
 def listener() -> Iterator[Listener]:
-    """The outside."""
+    """Yield the server outside."""
     found = Listener()
     yield found
     found.close()
@@ -143,7 +143,7 @@ ALL = "".join(WAYS.values())
 
 
 def deck() -> str:
-    """A slide show of ours."""
+    """Return a slide show of the product."""
     return document(layout.pages(DECKS["en"]), title="A deck", language="en")
 
 
@@ -177,7 +177,7 @@ print("LINKS", json.dumps(links))
 def links(
     stage: Gateway, listener: Listener, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, str]:
-    """The addresses of the stored pages, on a gateway without workers."""
+    """Return the addresses of the stored pages, on a gateway without workers."""
     folder = tmp_path_factory.mktemp("pages")
     for name, (html, _) in STORED.items():
         (folder / name).write_text(listener.fill(html), encoding="utf-8")
@@ -189,7 +189,7 @@ def links(
 
 
 def visited(browser: Browser, address: str, act: Callable[[Page], Any] | None = None) -> Page:
-    """The page at ``address``, after it had time to do what it wants."""
+    """Open the page at ``address`` and give it time to act; return it."""
     page = browser.new_context().new_page()
     page.goto(address, wait_until="load")
     page.wait_for_timeout(SETTLE_MILLISECONDS)
@@ -247,7 +247,7 @@ def every_way(browser: Browser, listener: Listener) -> Iterator[Callable[[dict[s
 
 
 def headers_at(page: Page, address: str) -> dict[str, str]:
-    """What the gateway sends with a page."""
+    """Return the headers that the gateway sends with a page."""
     return dict(page.request.get(address).headers)
 
 
@@ -287,7 +287,7 @@ def test_rf4_no_way_out_is_left_by_the_headers_of_a_stored_page(
 
 
 def policies(sent: dict[str, str]) -> dict[str, str]:
-    """The headers that tell a browser what a page may do."""
+    """Return the headers that tell a browser what a page may do."""
     names = {"content-security-policy", "referrer-policy", "x-dns-prefetch-control"}
     return {name: value for name, value in sent.items() if name in names}
 

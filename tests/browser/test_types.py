@@ -12,16 +12,16 @@ from tests.browser.conftest import Play, Seen, ask, finished
 from tests.gateways import Gateway
 
 pytestmark = pytest.mark.slow
-Visit = Callable[..., tuple[Page, Seen]]
+OpenPage = Callable[..., tuple[Page, Seen]]
 
 
 def test_m1_every_message_type_has_its_place(
-    visit: Visit, stage: Gateway, play: Play, tmp_path: Path
+    open_page: OpenPage, stage: Gateway, play: Play, tmp_path: Path
 ) -> None:
     go = [tmp_path / name for name in ("one", "two")]
     steps = json.loads((Path(__file__).parent / "every_type.json").read_text(encoding="utf-8"))
     play([{"wait_for": str(go[step["gate"]])} if "gate" in step else step for step in steps])
-    page, seen = visit(stage)
+    page, seen = open_page(stage)
     ask(page, "Everything")
     expect(page.locator(".status-words")).to_have_text("Searching…")
     go[0].touch()
@@ -44,7 +44,7 @@ def test_m1_every_message_type_has_its_place(
 
 
 def everything_is_there(page: Page) -> None:
-    """Every message of the stage's answer, as it should look."""
+    """Check every message of the stage's answer."""
     expect(page.locator(".status-words")).to_have_count(0)
     expect(page.locator(".thinking")).not_to_have_attribute("open", "")
     expect(page.locator(".tool-call summary")).to_contain_text("Used document_read")
@@ -72,7 +72,7 @@ def everything_is_there(page: Page) -> None:
 
 
 def test_without_the_switch_a_long_task_says_only_that_it_works(
-    visit: Visit, stage: Gateway, play: Play, tmp_path: Path
+    open_page: OpenPage, stage: Gateway, play: Play, tmp_path: Path
 ) -> None:
     go = tmp_path / "go"
     play(
@@ -85,7 +85,7 @@ def test_without_the_switch_a_long_task_says_only_that_it_works(
             {"type": "text", "message_id": "t", "props": {"content": "Done."}},
         ]
     )
-    page, _ = visit(stage)
+    page, _ = open_page(stage)
     page.locator("[data-open-settings]").click()
     with page.expect_response("**/chat/settings"):
         page.get_by_role("switch").click()

@@ -83,18 +83,18 @@ class Arena:
     dice: random.Random = field(default_factory=lambda: random.Random(SEED))
 
     def order(self, point: str, at: int) -> None:
-        """The next worker dies at the ``at``-th time it comes to ``point``."""
+        """Order the next worker to die at the ``at``-th time it comes to ``point``."""
         scratch = self.folder / "order.tmp"
         scratch.write_text(json.dumps({"point": point, "at": at}))
         scratch.rename(self.folder / "order.json")
 
     def deaths(self) -> list[str]:
-        """Where workers died so far."""
+        """Return the points at which workers have died so far."""
         path = self.folder / "deaths"
         return path.read_text().splitlines() if path.exists() else []
 
     def taken(self) -> bool:
-        """Whether a worker has the last order."""
+        """Return whether a worker has the last order."""
         return not (self.folder / "order.json").exists()
 
 

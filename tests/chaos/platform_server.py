@@ -1,4 +1,4 @@
-"""The platform of the recorder channel: what arrived in its chats, and how often it was sent."""
+"""The platform of the recorder channel: the messages of its chats, and the number of attempts."""
 
 import json
 import threading
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Platform:
-    """An HTTP server in a thread. ``messages``: what people see; ``posts``: every request."""
+    """An HTTP server in a thread. ``messages``: as people see them; ``posts``: every request."""
 
     def __init__(self) -> None:
         self.messages: dict[str, dict[str, Any]] = {}
@@ -34,7 +34,7 @@ class Platform:
 
     @property
     def url(self) -> str:
-        """Its address."""
+        """Return its address."""
         return f"http://127.0.0.1:{self._server.server_port}/send"
 
     def take(self, body: dict[str, Any]) -> str:
@@ -45,7 +45,7 @@ class Platform:
             return str(list(self.messages).index(body["key"]))
 
     def texts(self, chat: str) -> list[str]:
-        """What is seen in a chat, in order."""
+        """Return the visible messages of a chat, in order."""
         with self._lock:
             return [each["text"] for each in self.messages.values() if each["chat"] == chat]
 

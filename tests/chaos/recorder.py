@@ -13,7 +13,7 @@ class RecorderOutbound:
     """See ``channels_app.base.Outbound``."""
 
     def render(self, text: str) -> list[Block]:
-        """As it is."""
+        """Return the text unchanged, as one message."""
         return [{"text": text}]
 
     async def send_text(self, *, account: Account, target: Target, block: Block, key: str) -> str:
@@ -31,7 +31,7 @@ class RecorderOutbound:
             raise ChannelError(str(error), unsure=True) from error
 
     async def reply_text(self, *, account: Account, target: Target, block: Block, key: str) -> str:
-        """As above: tests do not distinguish replies."""
+        """Send like ``send_text``: tests do not distinguish replies."""
         return await self.send_text(account=account, target=target, block=block, key=key)
 
 

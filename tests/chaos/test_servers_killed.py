@@ -80,7 +80,7 @@ def test_rc5_messages_are_accepted_and_answered_while_the_broker_is_away(arena: 
 
 
 def answers_quickly(arena: Arena) -> bool:
-    """Whether an answer comes without the sweeper's help."""
+    """Return whether an answer comes without the sweeper's help."""
     started = time.monotonic()
     assert arena.ada.say("hello").status == 200
     return time.monotonic() - started < 0.5
@@ -203,7 +203,7 @@ def freeze(arena: Arena, pid: int, run: str) -> bool:
 
 @contextmanager
 def unwritable(arena: Arena, postgres: Postgres | None) -> Iterator[None]:
-    """The database accepts no writes: a full disk, or a server that became read-only."""
+    """Yield the database accepts no writes: a full disk, or a server that became read-only."""
     if postgres is not None:
         postgres.execute("ALTER SYSTEM SET default_transaction_read_only = on")
         postgres.execute("SELECT pg_reload_conf()")
@@ -244,12 +244,12 @@ def test_rc6_messages_that_cannot_be_stored_are_not_acknowledged(
 
 
 def is_refused(arena: Arena) -> bool:
-    """Whether a message is refused because it cannot be stored."""
+    """Return whether a message is refused because it cannot be stored."""
     return arena.ada.say("still open?", **{"async": True}).status == 503
 
 
 def attempts(arena: Arena, run: str) -> int:
-    """How often a run was begun."""
+    """Return how often a run was begun."""
     rows = query(arena.gateway, f"SELECT attempt FROM core_run WHERE public_id = '{run}'")
     return int(rows[0][0])
 

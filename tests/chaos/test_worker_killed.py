@@ -26,7 +26,7 @@ WORDS = "the quick brown fox jumps over the lazy dog again and again"
 
 
 def has_died(arena: Arena, times: int) -> bool:
-    """Whether the worker died so often."""
+    """Return whether the worker died so often."""
     return len(arena.deaths()) >= times
 
 
@@ -61,7 +61,7 @@ def kill_child(arena: Arena) -> None:
 
 
 def children(arena: Arena) -> list[psutil.Process]:
-    """The workers that were forked and live."""
+    """Return the workers that were forked and live."""
     return psutil.Process(arena.gateway.pid("runs")).children()
 
 
@@ -82,7 +82,7 @@ def feed(arena: Arena, number: int, runs: dict[str, str], chats: dict[str, list[
 
 
 def left(arena: Arena) -> list[str]:
-    """What is on its way yet: a chat that shows one answer may have the next one to come."""
+    """Return the unfinished rows: a chat that shows one answer may have the next one to come."""
     return [
         f"{table} {row}"
         for table, ended in (

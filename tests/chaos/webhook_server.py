@@ -10,7 +10,7 @@ import django
 
 
 def main() -> None:
-    """Accept what comes."""
+    """Accept every message."""
     django.setup()
     from django.utils import timezone
 

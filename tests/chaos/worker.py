@@ -69,7 +69,7 @@ def arm(*, point: str, at: int) -> None:
 
 
 def wrapped(original: Callable[..., Any], trigger: Trigger, when: str) -> Callable[..., Any]:
-    """``original`` with the trigger before it, or after it when it did something."""
+    """Return ``original`` with the trigger before it, or after it when it did something."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if when == "before":

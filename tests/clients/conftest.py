@@ -27,14 +27,14 @@ Script = Callable[[str], Json]
 def scripted(
     module_gateways: Callable[..., Gateway], tmp_path_factory: pytest.TempPathFactory
 ) -> Gateway:
-    """A gateway that plays ``people.SCRIPT``."""
+    """Return a gateway that plays ``people.SCRIPT``."""
     folder: Path = tmp_path_factory.mktemp("script")
     return module_gateways(LLM_SCRIPT=people.script(folder), RATE_PER_MINUTE_USER="0")
 
 
 @pytest.fixture(scope="module")
 def token(scripted: Gateway) -> str:
-    """The owner's key."""
+    """Return the owner's key."""
     return people.make(scripted)["owner"]
 
 
@@ -48,7 +48,8 @@ class Packages:
 
 @pytest.fixture(scope="session", params=["."])
 def packages(request: pytest.FixtureRequest, pytestconfig: pytest.Config) -> Packages:
-    """What ``npm ci`` installs from a package-lock.json of this folder; kept between runs.
+    """Return the folder of the packages that ``npm ci`` installs from a package-lock.json of this
+    folder; kept between runs.
 
     The parameter names the folder of the lock file: the newest major versions are here, those
     before them in ``previous``.
@@ -81,7 +82,8 @@ def install(npm: str, source: Path, folder: Path) -> None:
 
 @pytest.fixture
 def run_script(packages: Packages, scripted: Gateway, token: str) -> Script:
-    """Run a script of this folder under Node; what it printed, as JSON."""
+    """Return a function that runs a script of this folder under Node and parses its output as
+    JSON."""
 
     def run(name: str) -> Json:
         script = Path(shutil.copy(HERE / name, packages.folder / name))

@@ -35,7 +35,7 @@ print(json.dumps(list(Message.objects.filter(role="assistant").values_list("text
 
 @pytest.fixture(scope="module")
 def agent(scripted: Gateway) -> dict[str, str]:
-    """The environment of an agent: a key, and a session in the web chat."""
+    """Return the environment of an agent: a key, and a session in the web chat."""
     key = scripted.manage("shell", "-v", "0", "-c", MAKE).strip()
     opened = scripted.manage("session", "open", "--user", "ada", "--channel", "web")
     name = opened.strip().splitlines()[-1]
@@ -43,7 +43,7 @@ def agent(scripted: Gateway) -> dict[str, str]:
 
 
 def said(gateway: Gateway) -> list[str]:
-    """What stands in the chats."""
+    """Return the texts of the chats."""
     found: list[str] = json.loads(gateway.manage("shell", "-v", "0", "-c", SAID))
     return found
 

@@ -35,7 +35,7 @@ _people = itertools.count(7000)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All of them start processes."""
+    """Mark all journeys as slow: each starts processes."""
     for item in items:
         if "/journeys/" in str(item.path):
             item.add_marker(pytest.mark.slow)
@@ -55,17 +55,17 @@ class Installation:
 
     @property
     def url(self) -> str:
-        """Where it answers."""
+        """Return where it answers."""
         return self.up.state().url
 
     def manage(self, line: str) -> str:
-        """A ``manage.py`` command as documents write it."""
+        """Return a ``manage.py`` command as documents write it."""
         words = shlex.split(line.partition("#")[0])
         assert "manage.py" in words[0] or words[1].endswith("manage.py"), line
         return self.up.manage(*words[words.index("manage.py") + 1 :])
 
     def shell(self, line: str, **environment: str) -> str:
-        """A command of a document, in a shell in the clone; its output. A failure raises."""
+        """Return a command of a document, in a shell in the clone; its output. A failure raises."""
         if "http://127.0.0.1:8000" in line:
             line = line.replace("http://127.0.0.1:8000", self.url)
         done = subprocess.run(
@@ -99,17 +99,17 @@ class Installation:
         return self.happens(message(text, user=sender, **more))
 
     def happens(self, update: Params) -> int:
-        """Telegram has an update for the bot; the id of its message, if it has one."""
+        """Give the bot an update; return the id of its message, if it has one."""
         with self.api.lock:
             self.api.waiting.setdefault(self.bot, []).append(update)
         return int(update.get("message", {}).get("message_id", 0))
 
     def shown(self, chat: int) -> list[Shown]:
-        """What the bot has in a chat."""
+        """Return the messages of the bot in a chat."""
         return self.api.shown(self.bot, chat)
 
     def hears(self, chat: int, words: str) -> Shown:
-        """Wait for a message of the bot with ``words``; the last such one."""
+        """Wait for a message of the bot with ``words``; return the last such one."""
 
         def found() -> list[Shown]:
             return [each for each in self.shown(chat) if words in each.text]
@@ -120,7 +120,7 @@ class Installation:
 
 @pytest.fixture(scope="session")
 def model() -> Iterator[models.Model]:
-    """The owner's model server."""
+    """Yield the owner's model server."""
     with models.running() as found:
         yield found
 
@@ -129,7 +129,8 @@ def model() -> Iterator[models.Model]:
 def running(
     model: models.Model, postgres: Postgres | None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Installation]:
-    """The installation: a fresh GATEWAY_HOME, started as ``make run`` does after installing."""
+    """Yield the installation: a fresh GATEWAY_HOME, started as ``make run`` does after
+    installing."""
     up = Up(tmp_path_factory.mktemp("journeys"), extra=environment(model))
     if postgres:
         postgres.execute("CREATE DATABASE journeys")
@@ -144,7 +145,7 @@ def running(
 
 
 def environment(model: models.Model) -> dict[str, str]:
-    """The owner's exports before ``make run``, and a free port."""
+    """Return the owner's exports before ``make run``, and a free port."""
     return {
         "LLM_PROVIDER": "",
         "GATEWAY_MODEL_URL": model.url,
@@ -158,13 +159,13 @@ def environment(model: models.Model) -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def owner_state() -> dict[str, Any]:
-    """The cookies of the owner's browser, once signed in."""
+    """Return the cookies of the owner's browser, once signed in."""
     return {}
 
 
 @pytest.fixture
 def page(browser: Browser, running: Installation, owner_state: dict[str, Any]) -> Iterator[Page]:
-    """A window of the owner, signed in, at the web chat."""
+    """Yield a window of the owner, signed in, at the web chat."""
     if "state" not in owner_state:
         context = browser.new_context()
         sign_in(context.new_page(), running.manage("manage.py sign_in_link").split()[-1])
@@ -195,15 +196,14 @@ def ask(page: Page, text: str) -> None:
 
 @pytest.fixture
 def sender() -> int:
-    """A new Telegram id."""
+    """Return a new Telegram id."""
     return next(_people)
 
 
 @pytest.fixture
 def telegram(page: Page, running: Installation) -> Installation:
-    """The installation once its owner has a bot (docs/channels.md) and is linked on Telegram
-    (docs/unknown-senders.md, *The same person elsewhere*).
-    """
+    """Return the installation once its owner has a bot (docs/channels.md) and is linked on Telegram
+    (docs/unknown-senders.md, *The same person elsewhere*)."""
     if not running.has_bot:
         add_bot(page, running)
         link_owner(page, running)
@@ -212,7 +212,7 @@ def telegram(page: Page, running: Installation) -> Installation:
 
 
 def add_bot(page: Page, running: Installation) -> None:
-    """As docs/channels.md says: admin, Accounts, Add, Telegram, the token, save."""
+    """Add the bot as docs/channels.md says: admin, Accounts, Add, Telegram, the token, save."""
     page.goto(f"{running.url}/admin/core/channelaccount/add/")
     page.get_by_role("link", name="Telegram", exact=True).click()
     page.locator("[name=name]").fill("bot")
@@ -225,7 +225,7 @@ def add_bot(page: Page, running: Installation) -> None:
 
 
 def link_owner(page: Page, running: Installation) -> None:
-    """A code from the settings of the web chat, typed to the bot."""
+    """Link the owner: a code from the settings of the web chat, typed to the bot."""
     page.goto(running.url)
     page.locator("[data-open-settings]").click()
     page.locator("#make-link-code").click()

@@ -9,25 +9,26 @@ FENCE = re.compile(r"^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | 
 
 
 def text(document: str) -> str:
-    """A document."""
+    """Return a document."""
     return Path(BASE_DIR / document).read_text(encoding="utf-8")
 
 
 def blocks(document: str, language: str | None = None) -> list[str]:
-    """Its fenced blocks, all or those of a language."""
+    """Return its fenced blocks, all or those of a language."""
     found = FENCE.finditer(text(document))
     return [each["text"] for each in found if language in (None, each["language"])]
 
 
 def block(document: str, having: str, language: str | None = None) -> str:
-    """The one fenced block that holds ``having``."""
+    """Return the one fenced block that holds ``having``."""
     found = [each for each in blocks(document, language) if having in each]
     assert len(found) == 1, f"{document} has {len(found)} blocks with {having!r}"
     return found[0]
 
 
 def command(document: str, having: str) -> str:
-    """The one shell command that holds ``having``, with its continued lines, without its remark."""
+    """Return the one shell command that holds ``having``, with its continued lines, without its
+    remark."""
     lines = "\n".join(blocks(document)).replace("\\\n", " ").splitlines()
     found = [line.partition("   #")[0].strip() for line in lines if having in line]
     assert len(found) == 1, f"{document} has {len(found)} commands with {having!r}"

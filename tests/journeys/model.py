@@ -19,7 +19,7 @@ HEARD = "When is the meeting on Monday?"
 
 @dataclass
 class Rule:
-    """What is answered when ``match`` is found in the last message of the person.
+    """The answer when ``match`` is found in the last message of the person.
 
     ``slow``: word by word. ``status``: an error instead. ``tool``: a call, with ``arguments``.
     """
@@ -44,7 +44,7 @@ class Model:
     rules: list[Rule] = field(default_factory=list)
 
     def rule(self, body: Json) -> Rule:
-        """The rule for a request; without one the person's words come back."""
+        """Return the rule for a request; without one the answer repeats the person's words."""
         messages = body["messages"]
         said = last_said(messages)
         if form := body.get("response_format"):
@@ -56,12 +56,12 @@ class Model:
         return Rule("", text="Done." if is_after else f"You said: {said}")
 
     def prompts(self) -> list[str]:
-        """The messages of each request, as text."""
+        """Return the messages of each request, as text."""
         return [json.dumps(each["messages"], ensure_ascii=False) for each in list(self.asked)]
 
 
 def within(prompt: str, schema: Json) -> str:
-    """An answer that keeps to a schema of the slides; a plan has the title that was asked about."""
+    """Return an answer that keeps to a schema of the slides; a plan has the requested title."""
     answer = json.loads(good(prompt, schema))
     if sections := schema["properties"].get("sections"):
         answer["title"] = prompt.partition("about: ")[2].splitlines()[0]
@@ -73,7 +73,7 @@ def within(prompt: str, schema: Json) -> str:
 
 
 def last_said(messages: list[Json]) -> str:
-    """The last words of the person."""
+    """Return the last words of the person."""
     content = next(each["content"] for each in reversed(messages) if each["role"] == "user")
     if isinstance(content, str):
         return content
@@ -81,7 +81,7 @@ def last_said(messages: list[Json]) -> str:
 
 
 def chunks(rule: Rule) -> Iterator[Json]:
-    """The deltas of an answer."""
+    """Yield the deltas of an answer."""
     if rule.tool:
         call = {"name": rule.tool, "arguments": json.dumps(rule.arguments)}
         yield {
@@ -123,7 +123,7 @@ class Handler(BaseHTTPRequestHandler):
             self.play(rule)
 
     def body(self) -> bytes:
-        """The request's bytes, in one piece or in chunks."""
+        """Return the request's bytes, in one piece or in chunks."""
         if "Content-Length" in self.headers:
             return self.rfile.read(int(self.headers["Content-Length"]))
         found = b""
@@ -134,7 +134,7 @@ class Handler(BaseHTTPRequestHandler):
         return found
 
     def play(self, rule: Rule) -> None:
-        """The answer of a rule as a stream."""
+        """Send the answer of a rule as a stream."""
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.end_headers()
@@ -147,13 +147,13 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(b"data: [DONE]\n\n")
 
     def event(self, choice: Json) -> None:
-        """One frame."""
+        """Send one frame."""
         data = {"id": "c", "object": "chat.completion.chunk", "choices": [choice]}
         self.wfile.write(b"data: " + json.dumps(data).encode() + b"\n\n")
         self.wfile.flush()
 
     def answer(self, status: int, body: Json) -> None:
-        """A whole answer."""
+        """Send a whole answer."""
         data = json.dumps(body).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
@@ -167,7 +167,7 @@ class Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def running() -> Iterator[Model]:
-    """The server, until the end of the block."""
+    """Yield the server, until the end of the block."""
     server = Server(("127.0.0.1", 0), Handler)
     model = server.model = Model(url=f"http://127.0.0.1:{server.server_address[1]}/v1")
     threading.Thread(target=server.serve_forever, daemon=True).start()

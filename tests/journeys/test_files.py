@@ -28,20 +28,20 @@ Json = dict[str, Any]
 
 @pytest.fixture
 def client(running: Installation) -> Iterator[httpx.Client]:
-    """The owner's program, with a key."""
+    """Yield the owner's program, with a key."""
     headers = {"Authorization": f"Bearer {running.key('laptop')}"}
     with httpx.Client(base_url=running.url, headers=headers, timeout=120) as found:
         yield found
 
 
 def titles(deck: bytes) -> list[str]:
-    """The titles of a .pptx, one a slide."""
+    """Return the titles of a .pptx, one a slide."""
     slides = Presentation(io.BytesIO(deck)).slides
     return [each.shapes.title.text_frame.text if each.shapes.title else "" for each in slides]
 
 
 def linked(client: httpx.Client, text: str) -> bytes:
-    """The file behind the one link of an answer, which needs no key."""
+    """Return the file behind the one link of an answer, which needs no key."""
     (path,) = LINK.findall(text)
     answer = httpx.get(client.base_url.join(path), timeout=60)
     assert answer.status_code == 200
@@ -49,14 +49,14 @@ def linked(client: httpx.Client, text: str) -> bytes:
 
 
 def said(client: httpx.Client, **body: Any) -> Json:
-    """The answer of ``/inbound``."""
+    """Ask ``/inbound``; return the answer."""
     answer = client.post("/inbound", json=body)
     assert answer.status_code == 200, answer.text
     return dict(answer.json())
 
 
 def words(deck: bytes) -> str:
-    """All that stands on the slides."""
+    """Return all texts on the slides."""
     slides = Presentation(io.BytesIO(deck)).slides
     return "\n".join(
         each.text_frame.text for slide in slides for each in slide.shapes if each.has_text_frame

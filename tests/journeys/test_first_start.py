@@ -158,7 +158,7 @@ def test_inbound_goes_on_in_one_conversation_for_each_label(running: Installatio
         assert (plain.status_code, plain.json()["field"]) == (415, "Content-Type")
 
 
-def test_a_revoked_key_opens_nothing_and_ends_what_is_open(
+def test_a_revoked_key_opens_nothing_and_ends_open_streams(
     page: Page, running: Installation
 ) -> None:
     """docs/security.md: a revoked key loses what it has open within seconds, by the admin."""
@@ -184,13 +184,13 @@ def test_a_revoked_key_opens_nothing_and_ends_what_is_open(
 
 
 def client_of(running: Installation, key: str = "laptop") -> httpx.Client:
-    """A program of the owner with a key."""
+    """Return a program of the owner with a key."""
     headers = {"Authorization": f"Bearer {running.key(key)}"}
     return httpx.Client(base_url=running.url, headers=headers, timeout=60)
 
 
 def events_of(response: httpx.Response) -> Iterator[tuple[str, str]]:
-    """The id and data of each event, as they come."""
+    """Yield the id and data of each event, as they come."""
     name = ""
     for line in response.iter_lines():
         if line.startswith("id:"):

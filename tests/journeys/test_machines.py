@@ -32,7 +32,7 @@ SECRET = "a-secret-of-this-bridge"
 
 @pytest.fixture
 def callback() -> Iterator[Callback]:
-    """A bridge's ``…/get_response``."""
+    """Yield a bridge's ``…/get_response``."""
     found = Callback()
     found.start()
     yield found

@@ -50,7 +50,7 @@ def press(running: Installation, notice: Shown, label: str, *, by: int = OWNER_O
 
 
 def owner_is_on_telegram(running: Installation) -> None:
-    """The owner has spoken there last."""
+    """Make Telegram the owner's last-used channel."""
     words = f"I am here {number()}"
     running.writes(OWNER_ON_TELEGRAM, words)
     running.hears(OWNER_ON_TELEGRAM, f"You said: {words}")
@@ -169,7 +169,7 @@ def test_people_come_from_a_file(telegram: Installation, tmp_path: object) -> No
 
 
 def test_commands_of_a_chat(telegram: Installation) -> None:
-    """[C8] What ``/help`` lists does what it says; ``/new`` forgets what was said before."""
+    """[C8] Each command that ``/help`` lists works; ``/new`` forgets the earlier messages."""
     telegram.writes(OWNER_ON_TELEGRAM, "the word is heron")
     telegram.hears(OWNER_ON_TELEGRAM, "You said: the word is heron")
     for typed, words in (("/help", "/whoami"), ("/whoami", "5550"), ("/requests", "")):

@@ -27,13 +27,13 @@ WHY = "TODO: kill it, or say why it may live."
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What became of the mutants of a target."""
+    """The outcomes of the mutants of a target."""
 
     target: Target
     outcomes: dict[Identity, str]
 
     def line(self) -> str:
-        """A row of the table."""
+        """Return a row of the table."""
         count = Counter(self.outcomes.values())
         numbers = (len(self.outcomes), count[KILLED], count[SURVIVED], count[TIMED_OUT])
         cells = " | ".join(f"{number:7d}" for number in numbers)
@@ -60,7 +60,7 @@ def examine(target: Target, known: Collection[Identity]) -> Report:
 
 
 def in_forks(target: Target, mutants: Sequence[Mutant]) -> list[str]:
-    """The outcomes of ``mutants``, in their order."""
+    """Return the outcomes of ``mutants``, in their order."""
     path = str(ROOT / target.path)
     jobs = [
         {
@@ -103,7 +103,7 @@ def main(paths: Sequence[str]) -> int:
 
 
 def told(report: Report, known: dict[Identity, str]) -> int:
-    """Print survivors without a justification and justified ones that died; return how many."""
+    """Print survivors without a justification and justified ones that died; return their number."""
     survived = {each for each, outcome in report.outcomes.items() if outcome == SURVIVED}
     expected = {each for each in known if each.path == report.target.path}
     for each in survived - expected:

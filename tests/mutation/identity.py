@@ -1,4 +1,4 @@
-"""What a mutant is called, and which survivors are justified: ``survivors.toml``."""
+"""The identity of a mutant, and the justified survivors: ``survivors.toml``."""
 
 import json
 import tomllib
@@ -38,7 +38,7 @@ class Identity:
 
 
 def justified() -> dict[Identity, str]:
-    """The survivors that are known, and why each may live."""
+    """Return the justified survivors, each with its reason."""
     rows = tomllib.loads(SURVIVORS.read_text(encoding="utf-8")).get("survivor", [])
     return {
         Identity(

@@ -19,7 +19,7 @@ def _refuse(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether ``host``, an address or a name, is this machine."""
+    """Return whether ``host``, an address or a name, is this machine."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -47,7 +47,7 @@ OPERATORS = [
 
 
 def of_module(*, root: Path, path: str, names: Iterable[str] = ()) -> list[Mutant]:
-    """The mutants of the module at ``path`` below ``root``, in its order.
+    """Return the mutants of the module at ``path`` below ``root``, in its order.
 
     ``names``: qualified names of functions and constants; none: all of them.
     """
@@ -58,7 +58,7 @@ def of_module(*, root: Path, path: str, names: Iterable[str] = ()) -> list[Mutan
 
 
 def bare(module: libcst.Module) -> libcst.Module:
-    """``module`` with undecorated functions: mutmut passes over those with decorators."""
+    """Return ``module`` with undecorated functions: mutmut passes over those with decorators."""
     changed = matchers.replace(
         module, matchers.FunctionDef(), lambda node, _: node.with_changes(decorators=[])
     )
@@ -67,7 +67,7 @@ def bare(module: libcst.Module) -> libcst.Module:
 
 
 def functions(path: str, module: libcst.Module) -> Iterator[Mutant]:
-    """The mutants of the functions and methods of ``module``."""
+    """Yield the mutants of the functions and methods of ``module``."""
     module, found = mutations(module)
     names = dict(qualified(module.body))
     seen: Counter[Identity] = Counter()
@@ -78,7 +78,7 @@ def functions(path: str, module: libcst.Module) -> Iterator[Mutant]:
 
 
 def constants(path: str, module: libcst.Module) -> Iterator[Mutant]:
-    """The mutants of the constants of ``module``; each is the whole module, changed."""
+    """Yield the mutants of the constants of ``module``; each is the whole module, changed."""
     module, found = mutations(module)
     late = read_late(module.code)
     seen: Counter[Identity] = Counter()
@@ -112,7 +112,7 @@ def mutant(
 
 
 def mutations(module: libcst.Module) -> tuple[libcst.Module, list[Mutation]]:
-    """``module`` with metadata, and what mutmut's operators would change in it."""
+    """Return ``module`` with metadata, and what mutmut's operators would change in it."""
     wrapper = libcst.MetadataWrapper(module)
     visitor = MutationVisitor(OPERATORS, IgnoredCode(set(), set(), set()))
     wrapper.visit(visitor)
@@ -124,7 +124,7 @@ def mutations(module: libcst.Module) -> tuple[libcst.Module, list[Mutation]]:
 def qualified(
     body: Sequence[libcst.CSTNode], prefix: str = ""
 ) -> Iterator[tuple[libcst.FunctionDef, str]]:
-    """The functions and methods below ``body`` with their qualified names."""
+    """Yield the functions and methods below ``body`` with their qualified names."""
     for node in body:
         if isinstance(node, libcst.FunctionDef):
             yield node, prefix + node.name.value
@@ -133,7 +133,7 @@ def qualified(
 
 
 def constant_name(statement: libcst.CSTNode) -> str:
-    """The name that ``statement`` assigns, when it is a constant's; else empty."""
+    """Return the name that ``statement`` assigns, when it is a constant's; else empty."""
     if not isinstance(statement, libcst.SimpleStatementLine):
         return ""
     (first, *_) = statement.body
@@ -162,7 +162,7 @@ def read_late(code: str) -> set[str]:
 
 
 def loads(nodes: Iterable[ast.AST]) -> Iterator[ast.Name]:
-    """The names that are read among ``nodes``."""
+    """Yield the names that are read among ``nodes``."""
     for node in nodes:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             yield node
@@ -176,12 +176,12 @@ def walk(node: libcst.CSTNode) -> Iterator[libcst.CSTNode]:
 
 
 def code_of(tree: libcst.Module | libcst.FunctionDef) -> str:
-    """The Python text of ``tree``."""
+    """Return the Python text of ``tree``."""
     return str(tree.code if isinstance(tree, libcst.Module) else libcst.Module([tree]).code)
 
 
 def difference(before: list[str], after: list[str]) -> tuple[str, str]:
-    """The lines that only one of the two texts has, each side on one line."""
+    """Return the lines that only one of the two texts has, each side on one line."""
     blocks = SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
     changed = [block for block in blocks if block[0] != "equal"]
     old = [line.strip() for _, start, end, _, _ in changed for line in before[start:end]]

@@ -12,8 +12,9 @@ Living = dict[tuple[str, str], list[FunctionType]]
 
 
 def living(paths: set[str]) -> Living:
-    """The function objects of the files ``paths`` by file and qualified name, behind whatever
-    decorates them. Once, before any fork: looking at all objects makes a fork copy all memory."""
+    """Return the function objects of the files ``paths`` by file and qualified name, behind
+    whatever decorates them. Once, before any fork: looking at all objects makes a fork copy all
+    memory."""
     found: Living = defaultdict(list)
     for each in gc.get_objects():
         # Not isinstance: a lazy object would go to the database to say what it is.
@@ -48,7 +49,7 @@ def put_constant(*, path: str, name: str, source: str) -> None:
 
 
 def module_of(path: str) -> ModuleType:
-    """The module that was imported from ``path``."""
+    """Return the module that was imported from ``path``."""
     for module in list(sys.modules.values()):
         if getattr(module, "__file__", None) == path:
             return module

@@ -1,4 +1,4 @@
-"""What is mutated, and the tests that ought to notice."""
+"""The mutated modules, and the tests that ought to fail."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""The mutation tests themselves: what a fork swaps; the list of survivors is about our code."""
+"""The mutation tests themselves: the swap in a fork; the list of survivors matches our code."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -29,7 +29,7 @@ class Door:
 
 @pytest.fixture
 def living(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The file of an imported module, ``living_code``."""
+    """Yield the file of an imported module, ``living_code``."""
     path = tmp_path / "living_code.py"
     path.write_text(LIVING)
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -39,20 +39,20 @@ def living(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def function(name: str) -> Callable[..., bool]:
-    """A function of the living module."""
+    """Return a function of the living module."""
     found: Callable[..., bool] = getattr(sys.modules["living_code"], name)
     return found
 
 
-def nobody_asks() -> object:
-    """What a lazy object of another test would do: look into the database."""
+def look_into_database() -> object:
+    """Fail: a lazy object of another test would query the database here."""
     raise AssertionError("it was asked what it is")
 
 
 def test_a_mutant_reaches_modules_that_imported_the_function(living: Path) -> None:
     """Behind its decorator, with its defaults, as a method too."""
     within, door = function("within"), sys.modules["living_code"].Door()
-    lazy = SimpleLazyObject(nobody_asks)
+    lazy = SimpleLazyObject(look_into_database)
     found = swap.living({str(living)})
     assert lazy is not None
     assert (within(2), within(3)) == (True, False)

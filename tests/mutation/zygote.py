@@ -1,9 +1,9 @@
 """A pytest plugin: one warm test process that forks, and each fork runs the tests on one mutant.
 
 ``MUTATION_WORK`` names a folder with ``work.json``, a list of jobs; ``outcomes.json`` becomes the
-list of their outcomes in the same order. What is started once is started before the first fork
-(collection, broker, migrated database). No other test runs there: a fork would lose its threads.
-Every fork has a database of its own.
+list of their outcomes in the same order. Shared state (collection, broker, migrated database) is
+started before the first fork. No other test runs there: a fork would lose its threads. Every fork
+has a database of its own.
 """
 
 import gc
@@ -63,17 +63,17 @@ class Baseline:
         self.now = ""
 
     def watch(self, frame: FrameType, event: str, argument: object) -> None:
-        """A profile function (see ``sys.setprofile``)."""
+        """Record the called functions: a profile function (see ``sys.setprofile``)."""
         del argument
         if event == "call" and frame.f_code.co_filename in self.files:
             self.calls[self.now].add(frame.f_code.co_qualname)
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        """A test begins."""
+        """Start the clock of a test."""
         self.now = nodeid
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """A phase of a test is over."""
+        """Record the seconds of a phase of a test."""
         self.seconds[report.nodeid] += report.duration
         if report.failed:
             (Path(os.environ["MUTATION_WORK"]) / "failed").write_text(
@@ -82,7 +82,7 @@ class Baseline:
             os._exit(1)
 
     def known(self) -> Known:
-        """What was seen."""
+        """Return the record."""
         calls = {name: sorted(called) for name, called in self.calls.items()}
         return {"calls": calls, "seconds": self.seconds}
 
@@ -91,7 +91,7 @@ class FirstFailure:
     """Ends the fork at once: the mutant is dead."""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """A phase of a test is over."""
+        """Exit when a phase of a test has failed."""
         if report.failed:
             os._exit(1)
 
@@ -133,9 +133,10 @@ def watched(folder: Path, items: Sequence[pytest.Item], files: set[str]) -> str:
 def outcome(
     folder: Path, items: Sequence[pytest.Item], job: Job, known: Known, functions: Living
 ) -> str:
-    """What becomes of a mutant: first the tests that call its function, the fastest first.
+    """Return the outcome of a mutant: first run the tests that call its function, the fastest
+    first.
 
-    Only when they all pass, the others: a cache may hide a call from the baseline.
+    Only when they all pass, run the others: a cache may hide a call from the baseline.
     """
     calls = known["calls"]
     near = [item for item in items if job["function"] in calls.get(item.nodeid, ())]
@@ -152,7 +153,7 @@ def outcome(
 
 
 def apply(job: Job, functions: Living) -> None:
-    """Change the code that lives in this process."""
+    """Change this process's code."""
     if job["is_constant"]:
         put_constant(path=job["path"], name=job["function"], source=job["source"])
     else:

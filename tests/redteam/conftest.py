@@ -1,4 +1,4 @@
-"""What the attacks on endpoints start from."""
+"""Fixtures of the attacks on endpoints."""
 
 from typing import Any
 
@@ -9,6 +9,7 @@ from channels_app.openai_api import endpoints
 
 @pytest.fixture(autouse=True)
 def streams_that_begin_without_a_worker(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
-    """No worker runs here: the head of a ``/v1`` stream, which waits for a first word, is sent."""
+    """Send the head of a ``/v1`` stream at once: it waits for a first word, and no worker runs
+    here."""
     monkeypatch.setattr(endpoints, "HEAD_SECONDS", 0.05)
     settings.HEARTBEAT_SECONDS = 0.2

@@ -53,7 +53,7 @@ class GatewayData:
     browsers: dict[str, Client] = field(default_factory=dict)
 
     def fill(self, template: str) -> str:
-        """``template`` with the ids of the things of ``own``."""
+        """Return ``template`` with the ids of the things of ``own``."""
         for name, value in self.names.items():
             template = template.replace("{" + name + "}", value)
         return template
@@ -109,7 +109,7 @@ HOST = "testserver"
 
 
 async def end_tasks() -> None:
-    """End what this loop still does (the hub); a client that just connects may swallow one
+    """End the remaining tasks of this loop (the hub); a client that just connects may swallow one
     cancellation."""
     for _ in range(10):
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
@@ -121,7 +121,8 @@ async def end_tasks() -> None:
 
 
 def is_endpoint(path: str) -> bool:
-    """Whether a consumer or a view for programs answers ``path``; Django's pages answer others."""
+    """Return whether a consumer or a view for programs answers ``path``; Django's pages answer
+    others."""
     return any(route.pattern.match(path.split("?")[0].lstrip("/")) for route in ROUTES)
 
 
@@ -158,7 +159,7 @@ async def call(method: str, path: str, body: bytes, headers: Mapping[str, str]) 
 
 
 def build() -> GatewayData:
-    """The gateway. Inside a test with a database."""
+    """Create the people, keys and objects, inside a test with a database."""
     gateway = GatewayData()
     for name in ("other", "own", "staff", "owner"):
         gateway.people[name] = User.objects.create(
@@ -183,7 +184,7 @@ def build() -> GatewayData:
 
 
 def as_text(message: Message) -> str:
-    """A message as the log keeps it."""
+    """Return a message as the log keeps it."""
     return orjson.dumps(to_dict(message)).decode()
 
 

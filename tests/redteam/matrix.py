@@ -54,7 +54,7 @@ PAGES: dict[str, list[Row]] = {
     "": [Row("GET", "/", "302 200 200 200 200 302 302")],
     r"api/^(?P<rest>[\s\S]*)$": [Row("GET", "/api/nothing", "404 404 404 404 404 404 404")],
     "favicon.ico": [Row("GET", "/favicon.ico", "302 302 302 302 302 302 302")],
-    # The page of any address: what it shows is asked for by chat/sessions/<id>/messages.
+    # The same page for any id: chat/sessions/<id>/messages sends its content.
     "c/<str:session_id>": [Row("GET", "/c/{session}", "302 200 200 200 200 302 302")],
     "chat/sessions": [Row("GET", "/chat/sessions", "401 200 200 200 200 401 401")],
     "chat/sessions/<str:session_id>": [

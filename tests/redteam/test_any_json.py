@@ -21,7 +21,7 @@ from channels_app.asgi import throttling
 from channels_app.asgi.http import RefusedError
 from channels_app.bridge import signing
 from channels_app.telegram import receive
-from channels_app.telegram import views as telegram_door
+from channels_app.telegram import views as telegram_views
 from channels_app.telegram.addressing import Bot
 from channels_app.webchat import frames
 from core.database import transactions
@@ -81,20 +81,21 @@ def gateway(monkeypatch: pytest.MonkeyPatch, transactional_db: None) -> Iterator
     for name in ("addresses", "people", "failures"):
         monkeypatch.setattr(throttling, name, throttling.Rate())
     monkeypatch.setattr(throttling.Rate, "check", lambda *_, **__: None)
-    telegram_door.clear_cache()
+    telegram_views.clear_cache()
     made = gateway_data.build()
     secrets = encryption.encrypt({"signing_secret": SIGNING})
     ChannelAccount.objects.filter(channel="bridge").update(config=CALLBACK, secrets=secrets)
     row = ChannelAccount.objects.get(channel="telegram")
     receive.bots.put((row.id, row.open_secrets()["token"]), Bot(1, "a_bot"))
     yield made
-    telegram_door.clear_cache()
+    telegram_views.clear_cache()
     receive.clear_cache()
     transactions.close_pool()
 
 
 def with_one_part_changed(valid: Any, value: Any, where: int) -> Any:
-    """``valid`` with its ``where``-th part (counted through all levels) replaced by ``value``."""
+    """Return ``valid`` with its ``where``-th part (counted through all levels) replaced by
+    ``value``."""
     places: list[tuple[Any, Any]] = []
 
     def walk(node: Any) -> None:
@@ -116,7 +117,7 @@ def encoded(value: Any) -> bytes:
 
 
 def credentials(endpoint: str, body: bytes) -> tuple[str, str, dict[str, str]]:
-    """Return (role, method, headers)."""
+    """Return role, method and headers."""
     headers = {"x-telegram-bot-api-secret-token": gateway_data.WEBHOOK_SECRET}
     if endpoint == "process":
         return "bridge", "POST", signing.headers(secret=SIGNING, now=time.time(), body=body)
@@ -262,7 +263,7 @@ HOSTILE_NUMBERS = (2**64, -(2**63) - 1, 10**60)
 
 
 def places_in(node: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Every part of a JSON value with its path, itself included."""
+    """Yield every part of a JSON value with its path, itself included."""
     yield path, node
     if isinstance(node, dict):
         for key, each in node.items():
@@ -273,9 +274,10 @@ def places_in(node: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def hostile(valid: Any) -> Iterator[tuple[str, Any]]:
-    """(path, ``valid`` with one hostile value at that path): in each text, each key, each number.
+    """Yield a path, and ``valid`` with one hostile value at that path: each text, each key, each
+    number.
 
-    A hostile text keeps the rest of what stood there, so that it has the right type and shape.
+    A hostile text keeps the rest of the original, so that it has the right type and shape.
     """
     total = len(list(places_in(valid)))
     for number in range(total):
@@ -292,7 +294,7 @@ def hostile(valid: Any) -> Iterator[tuple[str, Any]]:
 
 
 def put(valid: Any, number: int, value: Any) -> Any:
-    """``valid`` with its ``number``-th part, as ``places_in`` counts, replaced."""
+    """Return ``valid`` with its ``number``-th part, as ``places_in`` counts, replaced."""
     count = -1
 
     def copied(node: Any) -> Any:
@@ -309,7 +311,7 @@ def put(valid: Any, number: int, value: Any) -> Any:
 
 
 def posted(endpoint: str, gateway: GatewayData, body: Any) -> gateway_data.Answer:
-    """The answer of an endpoint to a body."""
+    """Send a body to an endpoint; return the answer."""
     raw = encoded(body)
     who, method, headers = credentials(endpoint, raw)
     return gateway.ask(who, method, gateway.fill(ENDPOINTS[endpoint][0]), raw, **headers)
@@ -340,7 +342,7 @@ def test_a_hostile_value_in_any_place_is_refused_by_name_on_both_databases(
 @CHEAP
 @given(value=VALUES, where=st.integers(0, 20), kind=st.integers(0, 6))
 def test_no_frame_is_more_than_refused(value: Any, where: int, kind: int) -> None:
-    """[RWS7] What a socket is told is a frame of ours, or a refusal that names the field."""
+    """[RWS7] A socket gets frames of ours only, or a refusal that names the field."""
     every: list[dict[str, Any]] = [
         {
             "type": "message",

@@ -13,7 +13,7 @@ from django.test import Client
 
 from allowlist import sign_in
 from channels_app.asgi import throttling
-from channels_app.telegram import views as telegram_door
+from channels_app.telegram import views as telegram_views
 from core.database import transactions
 from core.lib import encryption
 from core.models import ChannelAccount
@@ -33,18 +33,18 @@ KNOWN = {("django_session", "session_key")}
 
 
 @pytest.fixture(autouse=True)
-def nobody_has_asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def fresh_counters(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No limit is near."""
     for name in ("addresses", "people", "failures"):
         monkeypatch.setattr(throttling, name, throttling.Rate())
-    telegram_door.clear_cache()
+    telegram_views.clear_cache()
     yield
-    telegram_door.clear_cache()
+    telegram_views.clear_cache()
     transactions.close_pool()
 
 
 def texts_of_the_database() -> Iterator[tuple[str, str, str]]:
-    """(table, column, value) of everything that is stored, as text."""
+    """Yield table, column and value of everything that is stored, as text."""
     with connection.cursor() as cursor:
         for table in connection.introspection.table_names(cursor):
             cursor.execute(f'SELECT * FROM "{table}"')
@@ -57,7 +57,7 @@ def texts_of_the_database() -> Iterator[tuple[str, str, str]]:
 
 
 def texts_of_the_broker() -> Iterator[str]:
-    """Everything that the broker holds."""
+    """Yield everything that the broker holds."""
     client = redis.Redis.from_url(active.REDIS_URL, decode_responses=True)
     try:
         for key in client.scan_iter(count=1000):

@@ -1,4 +1,4 @@
-"""A body is JSON when its client says so: what a form of another site can send is refused."""
+"""A body must be declared as JSON: types that a form of another site can send are refused."""
 
 from typing import Any
 

@@ -44,7 +44,7 @@ SAFE = {
 
 @pytest.fixture
 def safe(settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Settings that nothing is wrong with."""
+    """Set safe values for all settings."""
     monkeypatch.setattr(configuration, "database_file", lambda: None)
     for name, value in SAFE.items():
         setattr(settings, name, value)
@@ -56,7 +56,8 @@ def safe(settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def ids(found: Any) -> set[tuple[str, str]]:
-    """(level, id) of findings; each has words and a fix, and none holds a key."""
+    """Return level and id of the findings; check that each has a text and a fix, and none holds a
+    key."""
     every = list(found)
     for each in every:
         assert each.what.endswith((".", ")")) or ":" in each.what, each
@@ -228,11 +229,11 @@ def test_the_lock_file_and_the_requirements_stand_above_every_floor() -> None:
 
 @pytest.mark.django_db
 class TestDatabase:
-    """What the tables tell."""
+    """Findings about the rows of the tables."""
 
     @pytest.fixture(autouse=True)
     def owner(self) -> User:
-        """An owner."""
+        """Return an owner."""
         return User.objects.create(username="owner", is_owner=True, is_staff=True)
 
     def test_a_well_kept_installation_has_no_finding(self) -> None:

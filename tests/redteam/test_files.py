@@ -53,7 +53,7 @@ def gateway(transactional_db: None) -> GatewayData:
 
 
 def kept(gateway: GatewayData, *, name: str = "a.txt", content: bytes = SECRET) -> Any:
-    """A file of ``own``."""
+    """Return a file of ``own``."""
     return storage.keep(user=gateway.people["own"], name=name, content=content, origin=storage.MADE)
 
 
@@ -180,14 +180,14 @@ def test_rf7_an_answer_shows_no_picture_of_another_user(gateway: GatewayData) ->
 
 
 async def refused(path: Path) -> str:
-    """Why a document is not read."""
+    """Return why a document is not read."""
     with pytest.raises(read.DocumentError) as caught:
         await read.parts(path, name=path.name, most_megabytes=50)
     return str(caught.value)
 
 
 def office(folder: Path, entries: dict[str, bytes]) -> Path:
-    """A Word file with more entries."""
+    """Return a Word file with additional entries."""
     path = folder / "a.docx"
     made = docx.Document()
     made.add_paragraph("honest words")
@@ -223,12 +223,12 @@ async def test_rdoc6_archives_inside_and_names_that_climb_touch_nothing(tmp_path
 
 
 def names_below(folder: Path) -> list[str]:
-    """The names of all files."""
+    """Return the names of all files."""
     return [each.name for each in folder.rglob("*") if each.is_file()]
 
 
 def doubly_packed() -> bytes:
-    """A page whose content is compressed twice: 200 MB in a few hundred bytes."""
+    """Return a page whose content is compressed twice: 200 MB in a few hundred bytes."""
     packed = zlib.compress(papers.spaces(200))
     return papers.pdf(["x"], streams={0: packed}).replace(
         b"/Filter /FlateDecode", b"/Filter [/FlateDecode /FlateDecode]", 1
@@ -236,7 +236,7 @@ def doubly_packed() -> bytes:
 
 
 def looping_xref() -> bytes:
-    """A table of contents that names itself as the one before it."""
+    """Return a PDF whose cross-reference table names itself as the previous one."""
     good = papers.pdf(["loop"])
     start = good.rindex(b"startxref\n") + len(b"startxref\n")
     place = good[start:].split()[0]
@@ -244,13 +244,13 @@ def looping_xref() -> bytes:
 
 
 def pages_without_end() -> bytes:
-    """A tree of pages that is its own child, and says that it has a hundred thousand."""
+    """Return a PDF whose page tree is its own child and claims a hundred thousand pages."""
     good = papers.pdf(["tree"])
     return good.replace(b"/Kids [4 0 R] /Count 1", b"/Kids [2 0 R 4 0 R] /Count 100000", 1)
 
 
 def huge_to_unicode() -> bytes:
-    """A font whose table of characters has a hundred megabytes."""
+    """Return a PDF with a font whose character map has a hundred megabytes."""
     table = zlib.compress(b"<0000> <FFFF> <0000>\n" * 5_000_000, 1)
     font = b"/BaseFont /Helvetica /ToUnicode 99 0 R >>"
     stream = b"\n99 0 obj\n<< /Length %d /Filter /FlateDecode >>\nstream\n%s\nendstream\nendobj\n"
@@ -303,7 +303,7 @@ async def test_rdoc8_a_thousand_pages_are_read_within_the_bounds(tmp_path: Path)
 def test_rdoc8_slow_documents_are_cut_with_a_note(
     bound: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """[RDOC8] What was read until then is worth having; that it is not all of it is said."""
+    """[RDOC8] The text read so far is kept; a note says that it is incomplete."""
     path = tmp_path / "a.md"
     path.write_text("# One\nuno\n# Two\ndos\n")
     said: list[object] = []
@@ -320,7 +320,7 @@ WORDS = (read.BROKEN, read.TOO_BIG_INSIDE, read.TOO_SLOW, read.EMPTY)
 
 
 async def outcome(path: Path) -> tuple[list[tuple[str, str]], str]:
-    """What was read, or why not."""
+    """Return the text of a document, or why it was not read."""
     try:
         return await read.parts(path, name=path.name, most_megabytes=50), ""
     except read.DocumentError as error:

@@ -15,7 +15,7 @@ from django.test import Client
 from django.urls import path
 
 from channels_app.asgi import throttling
-from channels_app.telegram import views as telegram_door
+from channels_app.telegram import views as telegram_views
 from core.database import transactions
 from gateway_project.home import BASE_DIR
 from gateway_project.urls import urlpatterns as ours
@@ -36,24 +36,24 @@ LOOSE = ("'unsafe-inline'", "'unsafe-eval'", "http:", "https:", "*", "ws:", "wss
 
 
 @pytest.fixture(autouse=True)
-def nobody_has_asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def fresh_counters(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No limit is near."""
     for name in ("addresses", "people", "failures"):
         monkeypatch.setattr(throttling, name, throttling.Rate())
-    telegram_door.clear_cache()
+    telegram_views.clear_cache()
     yield
-    telegram_door.clear_cache()
+    telegram_views.clear_cache()
     transactions.close_pool()
 
 
 def directives(answer: Answer) -> dict[str, list[str]]:
-    """The policy of an answer."""
+    """Return the policy of an answer."""
     parts = answer.headers["content-security-policy"].split(";")
     return {part.split()[0]: part.split()[1:] for part in parts}
 
 
 def guarded(answer: Answer, where: str, *, admin: bool = False) -> None:
-    """An answer has every header, and a policy without holes."""
+    """Check that an answer has every header, and a policy without holes."""
     assert {name: answer.headers.get(name) for name in EXACT} == EXACT, where
     assert "server" not in answer.headers
     assert "x-powered-by" not in answer.headers
@@ -117,7 +117,7 @@ def test_missing_pages_send_the_security_headers(address: str, db: None) -> None
 
 
 def broken(request: HttpRequest) -> HttpResponse:
-    """A view that fails."""
+    """Fail, as a view with a bug does."""
     raise RuntimeError("canary-of-the-error")
 
 
@@ -205,7 +205,7 @@ print(json.dumps({name: getattr(s, name) for name in names}))
 
 
 def settings_of(folder: Path, **env: str) -> dict[str, Any]:
-    """The product's settings in an environment."""
+    """Return the product's settings in an environment."""
     every = {"PATH": os.environ["PATH"], "GATEWAY_HOME": str(folder), "SECRET_KEY": "k" * 50, **env}
     command = [sys.executable, "-c", CODE]
     done = subprocess.run(command, cwd=BASE_DIR, env=every, capture_output=True, check=True)

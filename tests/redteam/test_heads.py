@@ -1,7 +1,7 @@
-"""What a client may send before it is known: each part has a bound, on every path, and memory too.
-The host that it names is one of ours.
+"""Limits on unauthenticated input: each part of a request, on every path, and memory too; the host
+must be one of ours.
 
-A running gateway and raw sockets; both web servers, where both have the bound.
+A running gateway and raw sockets; both web servers, where both have the limit.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 MEGABYTE = 2**20
 HEAD_BYTES = 64 * 1024
 MORE_MEGABYTES = 40
-# One of each kind of handler: lean ones, Django's pages, its API, static files, nothing at all.
+# One of each kind of handler: consumers, views, Django's pages, its API, static files, none.
 PATHS = (
     *("/healthz", "/readyz", "/inbound", "/v1/models", "/files/out?token=x", "/mcp", "/ui/chat"),
     *(
@@ -41,7 +41,7 @@ UPGRADE = ("Connection: Upgrade", "Upgrade: websocket")
 
 
 def web_alone(new_database: Callable[[], str], folder: Path, **extra: str) -> Gateway:
-    """A web process without workers."""
+    """Return a web process without workers."""
     (folder / "home").mkdir()
     gateway = Gateway(
         folder=folder,
@@ -62,7 +62,7 @@ def web_alone(new_database: Callable[[], str], folder: Path, **extra: str) -> Ga
 def web(
     new_database: Callable[[], str], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Gateway]:
-    """The web process of all tests here."""
+    """Yield the web process of all tests here."""
     gateway = web_alone(new_database, tmp_path_factory.mktemp("heads"))
     for path in PATHS[:-1]:
         status(ask(gateway, head(path)))  # all is loaded before memory is measured
@@ -72,7 +72,7 @@ def web(
 
 @pytest.fixture(autouse=True)
 def bounded(web: Gateway) -> Iterator[None]:
-    """After each attack the gateway answers and has not grown."""
+    """Check after each attack that the gateway answers and has not grown."""
     process = psutil.Process(web.pid("web"))
     memory = process.memory_info().rss
     yield
@@ -82,18 +82,18 @@ def bounded(web: Gateway) -> Iterator[None]:
 
 
 def head(path: str, *lines: str, method: str = "GET", host: str = "127.0.0.1") -> bytes:
-    """A request without a body."""
+    """Return a request without a body."""
     named = [f"Host: {host}"] if host else []
     return "\r\n".join([f"{method} {path} HTTP/1.1", *named, *lines, "", ""]).encode()
 
 
 def connect(web: Gateway) -> socket.socket:
-    """A connection to the web process."""
+    """Connect to the web process."""
     return socket.create_connection(("127.0.0.1", web.port), timeout=30)
 
 
 def answer_on(connection: socket.socket) -> bytes:
-    """All that comes until the gateway closes, or the end of the first answer's head."""
+    """Read until the gateway closes, or until the end of the first answer's head."""
     got = b""
     with contextlib.suppress(OSError):
         while b"\r\n\r\n" not in got and (part := connection.recv(65536)):
@@ -102,7 +102,7 @@ def answer_on(connection: socket.socket) -> bytes:
 
 
 def ask(web: Gateway, request: bytes) -> bytes:
-    """The head of the answer to ``request``."""
+    """Send ``request``; return the head of the answer."""
     with connect(web) as connection:
         with contextlib.suppress(OSError):
             connection.sendall(request)
@@ -110,13 +110,13 @@ def ask(web: Gateway, request: bytes) -> bytes:
 
 
 def status(answer: bytes) -> int:
-    """The status of an answer; 0 for none."""
+    """Return the status of an answer; 0 for none."""
     first = answer.split(b"\r\n", 1)[0].split(b" ")
     return int(first[1]) if len(first) > 1 else 0
 
 
 def fields(number: int, size: int = 1) -> list[str]:
-    """So many header fields with values of so many characters."""
+    """Return so many header fields with values of so many characters."""
     return [f"X-{index}: {'a' * size}" for index in range(number)]
 
 
@@ -213,7 +213,7 @@ def test_a_head_that_comes_slowly_ends_at_its_limit(web: Gateway) -> None:
             assert each.recv(10) == b""
 
 
-def test_many_connections_with_large_heads_cost_what_the_limit_allows(web: Gateway) -> None:
+def test_many_connections_with_large_heads_cost_no_more_than_the_limit_allows(web: Gateway) -> None:
     """200 connections, each with a head of nearly the limit that never ends."""
     process = psutil.Process(web.pid("web"))
     memory = process.memory_info().rss

@@ -17,11 +17,11 @@ SECURITY = BASE_DIR / "docs" / "security.md"
 SETTINGS = BASE_DIR / "docs" / "settings.md"
 UNITS = {"": 1, "KiB": 2**10, "MiB": 2**20}
 LIMIT = re.compile(r"`([A-Z_]+)` ([\d,]+)(?: (KiB|MiB))?")
-SECTION = "# Doors and their limits."
+SECTION = "# Limits of the endpoints."
 
 
 def numbers() -> dict[str, int]:
-    """Every number that the environment may set, and its default."""
+    """Return every number that the environment may set, and its default."""
     tree = ast.parse((BASE_DIR / "gateway_project" / "settings.py").read_text())
     return {
         str(ast.literal_eval(call.args[0])): value_of(call.args[1])
@@ -33,7 +33,7 @@ def numbers() -> dict[str, int]:
 
 
 def value_of(node: ast.expr) -> int:
-    """A number, or a product of numbers."""
+    """Return a number, or a product of numbers."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
         return value_of(node.left) * value_of(node.right)
     value = ast.literal_eval(node)
@@ -42,7 +42,7 @@ def value_of(node: ast.expr) -> int:
 
 
 def rows() -> list[list[str]]:
-    """The cells of the table of limits."""
+    """Return the cells of the table of limits."""
     text = SECURITY.read_text().split("\n## Limits")[1].split("\n## ")[0]
     lines = [line for line in text.splitlines() if line.startswith("| ")][1:]
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
@@ -77,7 +77,7 @@ def test_every_number_that_can_be_set_is_documented() -> None:
 
 
 def with_pictures(count: int) -> list[dict[str, Any]]:
-    """A message that names pictures elsewhere."""
+    """Return a message that names pictures elsewhere."""
     part = {"type": "image_url", "image_url": {"url": "https://pictures.example/a.png"}}
     return [{"role": "user", "content": [{"type": "text", "text": "look"}, *[part] * count]}]
 

@@ -10,7 +10,7 @@ import pytest
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from channels_app.asgi import throttling
-from channels_app.telegram import views as telegram_door
+from channels_app.telegram import views as telegram_views
 from channels_app.webchat import frames
 from core.database import transactions
 from gateway_project.asgi import ROUTES
@@ -25,7 +25,7 @@ VERBS = {"get", "post", "put", "patch", "delete"}
 
 
 def django_routes() -> Iterator[tuple[str, Any]]:
-    """(pattern, view) of every URL that Django serves."""
+    """Yield pattern and view of every URL that Django serves."""
 
     def walk(patterns: Any, before: str) -> Iterator[tuple[str, Any]]:
         for each in patterns:
@@ -41,13 +41,13 @@ ADMIN = [route for route, _ in django_routes() if route.startswith("admin/")]
 
 
 @pytest.fixture(autouse=True)
-def nobody_has_asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def fresh_counters(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No limit is near, and no account of an earlier test is believed in."""
     for name in ("addresses", "people", "failures"):
         monkeypatch.setattr(throttling, name, throttling.Rate())
-    telegram_door.clear_cache()
+    telegram_views.clear_cache()
     yield
-    telegram_door.clear_cache()
+    telegram_views.clear_cache()
     transactions.close_pool()
 
 
@@ -67,10 +67,10 @@ def test_every_method_of_an_api_view_has_a_row() -> None:
         assert {row.method.lower() for row in API[route]} == offered, route
 
 
-def ask(gateway: GatewayData, who: str, row: Row, *, nobodys: bool = False) -> Answer:
-    """Send a row's request; with ``nobodys``, about things that do not exist."""
+def ask(gateway: GatewayData, who: str, row: Row, *, missing: bool = False) -> Answer:
+    """Send a row's request; with ``missing``, about things that do not exist."""
     names = dict(gateway.names)
-    if nobodys:
+    if missing:
         gateway.names = dict.fromkeys(names, NOBODYS)
     try:
         body = row.body
@@ -85,7 +85,7 @@ def ask(gateway: GatewayData, who: str, row: Row, *, nobodys: bool = False) -> A
 
 
 def rows_of(table: dict[str, list[Row]]) -> Any:
-    """A parameter for each row."""
+    """Return a parameter for each row."""
     every = [(route, row) for route, rows in table.items() for row in rows]
     names = [f"{row.method} {row.path}"[:60] for _, row in every]
     return pytest.mark.parametrize(("route", "row"), every, ids=names)
@@ -117,13 +117,13 @@ def keeps_to_the_table(route: str, row: Row, gateway: GatewayData) -> None:
         assert b"Traceback" not in answer.body
         assert answer.status < 500 or route == "readyz"
         if row.hides and who == "other":
-            missing = ask(gateway, who, row, nobodys=True)
+            missing = ask(gateway, who, row, missing=True)
             assert (answer.status, hidden(answer)) == (missing.status, hidden(missing))
     assert got == {who: expected[who] for who in got}
 
 
 def hidden(answer: Answer) -> bytes:
-    """A body without what is random in every page (the token of its forms)."""
+    """Return a body without its random parts (the token of its forms)."""
     return re.sub(rb'value="[A-Za-z0-9]{64}"', b"", answer.body)
 
 
@@ -142,7 +142,7 @@ def test_rq17_the_admin_is_404_without_staff_rights(db: None) -> None:
 
 
 def allowed_to_staff(route: str) -> set[int]:
-    """What staff without any right may get of an admin page."""
+    """Return the statuses that staff without any right may get from an admin page."""
     own = ("admin/password_change", "admin/(?P", "admin/^(?P")
     if route in {"admin/", "admin/login/", "admin/logout/", "admin/search/", "admin/jsi18n/"}:
         return {200, 302, 405}
@@ -157,13 +157,13 @@ class TestSocket:
 
     @pytest.fixture(autouse=True)
     def host(self, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The gateway has the host name of the webchat tests, and no open sockets."""
+        """Give the gateway the host name of the webchat tests, and no open sockets."""
         settings.ALLOWED_HOSTS = [webchat.HOST, gateway_data.HOST]
         monkeypatch.setattr(throttling, "sockets", throttling.Streams())
 
     @pytest.fixture(autouse=True)
     async def tidy(self) -> Any:
-        """The hub of this loop ends with the test."""
+        """End the hub of this loop after the test."""
         yield
         await gateway_data.end_tasks()
 
@@ -204,7 +204,7 @@ async def outcome(gateway: GatewayData, who: str, frame: dict[str, Any]) -> str:
 
 
 async def until_closed(socket: webchat.Socket) -> str:
-    """The frames and the code of a socket that is being closed."""
+    """Return the frames and the close code of a socket."""
     told: list[str] = []
     while True:
         message = await socket.wire.receive_output(webchat.SECONDS)
@@ -227,6 +227,6 @@ async def until_pong(socket: webchat.Socket, *, pings: bool) -> str:
 
 
 def described(frame: dict[str, Any]) -> str:
-    """A frame's type and the status of an error."""
+    """Return a frame's type and the status of an error."""
     words = [str(frame.get("type", "")), str(frame["status"]) if "status" in frame else ""]
     return " ".join(word for word in words if word)

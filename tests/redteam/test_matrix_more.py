@@ -39,7 +39,7 @@ def tidy() -> Iterator[None]:
 
 
 def call(gateway: GatewayData, who: str, method: str, params: dict[str, Any], session: str) -> Any:
-    """(status, the message that came back) of one MCP request."""
+    """Send one MCP request; return the status and the answer."""
     body = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
     headers = {
         "host": gateway_data.HOST,
@@ -53,7 +53,7 @@ def call(gateway: GatewayData, who: str, method: str, params: dict[str, Any], se
 
 
 async def posted(body: bytes, headers: dict[str, str]) -> tuple[int, Any]:
-    """``POST /mcp`` of a client that stays until it has its answer."""
+    """Send ``POST /mcp`` as a client that stays until it has its answer."""
     sent: list[Scope] = []
     waiting = [{"type": "http.request", "body": body, "more_body": False}]
 
@@ -85,7 +85,7 @@ async def posted(body: bytes, headers: dict[str, str]) -> tuple[int, Any]:
 
 
 def outcome(status: int, answer: Any) -> tuple[str, str]:
-    """(the word for the table, what was said)."""
+    """Return the word of the table and the text of the answer."""
     if status != 200:
         return str(status), ""
     given = answer["result"]["structuredContent"]
@@ -139,7 +139,7 @@ def test_a10_a_tool_names_no_session_and_no_file_of_others(transactional_db: Non
 
 
 def cases_of(function: Any) -> set[str]:
-    """The words that a function's ``match`` knows."""
+    """Return the words that a function's ``match`` knows."""
     tree = ast.parse(inspect.getsource(function))
     return {
         str(case.pattern.value.value)
@@ -167,7 +167,7 @@ class TestSockets:
 
     @pytest.fixture(autouse=True)
     async def hub_ends(self, settings: Any) -> Any:
-        """The hub of this loop ends with the test."""
+        """End the hub of this loop after the test."""
         settings.ALLOWED_HOSTS = [webchat.HOST, gateway_data.HOST]
         yield
         await gateway_data.end_tasks()
@@ -185,7 +185,7 @@ class TestSockets:
         assert not await may_open(path, "guessed")
 
     async def test_a10_the_admin_socket_accepts_pings_only(self) -> None:
-        """[A10] Whatever an owner's page sends: what it shows is all it does."""
+        """[A10] All other frames of an owner's page are refused."""
         gateway = await transactions.in_thread(gateway_data.build)
         cookie = await transactions.in_thread(webchat.sign_in, gateway.people["owner"])
         async with webchat.opened(path="/ws/desk", cookie=cookie) as socket:
@@ -203,7 +203,7 @@ class TestSockets:
 
 
 async def may_open(path: str, cookie: str) -> bool:
-    """Whether the handshake succeeds."""
+    """Return whether the handshake succeeds."""
     try:
         async with webchat.opened(path=path, cookie=cookie):
             return True
@@ -215,7 +215,7 @@ async def may_open(path: str, cookie: str) -> bool:
 
 
 def offered(person: User) -> dict[str, set[str]]:
-    """Model -> the actions of its page that ``person`` is offered, and may therefore run."""
+    """Return the actions of each admin page that ``person`` is offered, by model."""
     assert get_resolver().url_patterns  # the registry is filled by the URLs
     request = RequestFactory().get("/admin/")
     request.user = person
@@ -226,7 +226,7 @@ def offered(person: User) -> dict[str, set[str]]:
 
 
 def test_every_action_of_the_admin_has_a_row(db: None) -> None:
-    """What an owner is offered is all there is."""
+    """The list of actions is the one offered to an owner."""
     found = offered(gateway_data.build().people["owner"])
     assert {label: names for label, names in found.items() if names} == {
         label: set(rows) for label, rows in ACTIONS.items()

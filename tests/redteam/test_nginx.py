@@ -33,7 +33,7 @@ class Proxy:
     token: str
 
     def client(self) -> httpx.Client:
-        """A client that believes the certificate and asks by name."""
+        """Return a client that trusts the certificate and asks by name."""
         context = ssl.create_default_context(cafile=str(self.certificate))
         headers = {"Host": NAME, "Authorization": f"Bearer {self.token}"}
         base = f"https://127.0.0.1:{self.port}"
@@ -41,7 +41,7 @@ class Proxy:
 
 
 def make_certificate(folder: Path) -> Path:
-    """A certificate for our name and loopback, and its key beside it."""
+    """Create a certificate for our name and loopback, with its key beside it; return its path."""
     certificate = folder / "proxy.pem"
     subprocess.run(
         [
@@ -56,7 +56,8 @@ def make_certificate(folder: Path) -> Path:
 
 
 def configuration(folder: Path, *, upstream: int, plain: int, tls: int) -> str:
-    """The documented file with our ports and certificate, inside of what nginx needs around it.
+    """Return the documented file with our ports and certificate, inside of what nginx needs around
+    it.
 
     Only addresses are replaced, and the patience with slow heads: a test does not wait 15 s.
     """
@@ -85,7 +86,7 @@ def configuration(folder: Path, *, upstream: int, plain: int, tls: int) -> str:
 def proxy(
     module_gateways: Callable[..., Gateway], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Proxy]:
-    """nginx before a gateway that believes it."""
+    """Yield nginx before a gateway that trusts it."""
     assert NGINX is not None, "nginx is missing: install the package nginx-light"
     folder = tmp_path_factory.mktemp("nginx")
     certificate = make_certificate(folder)
@@ -137,7 +138,7 @@ def test_rw11_the_proxy_refuses_a_body_above_its_own_limit(proxy: Proxy) -> None
 
 
 def test_rws12_a_head_that_never_ends_is_cut_by_the_proxy(proxy: Proxy) -> None:
-    """[RWS12] What uvicorn waits for without end."""
+    """[RWS12] uvicorn alone waits for it without end."""
     context = ssl.create_default_context(cafile=str(proxy.certificate))
     with (
         socket.create_connection(("127.0.0.1", proxy.port), timeout=200) as plain,

@@ -13,7 +13,7 @@ from tests.redteam import gateway_data
 
 
 @pytest.fixture(autouse=True)
-def nobody_has_asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def fresh_counters(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No limit is near."""
     for name in ("addresses", "people", "failures"):
         monkeypatch.setattr(throttling, name, throttling.Rate())
@@ -83,7 +83,8 @@ def test_ri17_opening_file_links_is_counted_by_address(
 
 
 def test_ri18_files_on_their_way_are_counted(settings: Any, transactional_db: None) -> None:
-    """[RI18] What is not stored yet counts for no quota; a hundred endless uploads would."""
+    """[RI18] Unfinished uploads count for no quota; a hundred endless ones would pass without
+    this."""
     settings.MAX_STREAMS_PER_USER = 1
     gateway = gateway_data.build()
     headers = [(b"authorization", f"Bearer {gateway.tokens['own']}".encode())]

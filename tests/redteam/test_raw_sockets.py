@@ -25,7 +25,7 @@ MORE_DESCRIPTORS = 30
 
 @pytest.fixture(scope="module")
 def gateway(module_gateways: Callable[..., Gateway]) -> Gateway:
-    """A gateway for all tests here."""
+    """Return a gateway for all tests here."""
     return module_gateways(
         RATE_PER_MINUTE_USER="0", RATE_PER_MINUTE_ADDRESS="0", STREAM_STALL_SECONDS="1"
     )
@@ -33,7 +33,7 @@ def gateway(module_gateways: Callable[..., Gateway]) -> Gateway:
 
 @pytest.fixture(scope="module")
 def ada(gateway: Gateway) -> Client:
-    """A user with a key, after one request: everything is loaded."""
+    """Return a user with a key, after one request: everything is loaded."""
     found = people(gateway, number=1)[0]
     assert found.say("hello").status == 200
     return found
@@ -41,7 +41,7 @@ def ada(gateway: Gateway) -> Client:
 
 @pytest.fixture(autouse=True)
 def bounded(gateway: Gateway, ada: Client) -> Iterator[None]:
-    """After each attack the gateway answers, and has given back what the attack took."""
+    """Check after each attack that the gateway answers and has released the memory."""
     process = psutil.Process(gateway.pid("web"))
     memory, descriptors = process.memory_info().rss, process.num_fds()
     yield
@@ -52,18 +52,18 @@ def bounded(gateway: Gateway, ada: Client) -> Iterator[None]:
 
 
 def connect(gateway: Gateway) -> socket.socket:
-    """A connection to the web process."""
+    """Return a connection to the web process."""
     return socket.create_connection(("127.0.0.1", gateway.port), timeout=200)
 
 
 def head(ada: Client, *lines: str) -> bytes:
-    """The head of a request to ``/inbound``."""
+    """Return the head of a request to ``/inbound``."""
     every = ["POST /inbound HTTP/1.1", "Host: 127.0.0.1", f"Authorization: Bearer {ada.token}"]
     return "\r\n".join([*every, "Content-Type: application/json", *lines, "", ""]).encode()
 
 
 def pour(connection: socket.socket, megabytes: int) -> int:
-    """Send so much, or until the gateway hangs up; how many megabytes went."""
+    """Send so many bytes, or until the gateway hangs up; return the megabytes sent."""
     piece = b" " * MEGABYTE
     for sent in range(megabytes):
         try:

@@ -1,5 +1,5 @@
-"""Looking changes nothing: link previews, crawlers and foreign pages make GET and HEAD requests,
-with whatever cookies there are, as often as they like (RQ17).
+"""GET and HEAD change nothing: link previews, crawlers and foreign pages send them, with any
+cookies and at any rate (RQ17).
 
 Every URL of Django, of the endpoints and of the admin, for each of the people of the matrix.
 """
@@ -47,7 +47,7 @@ def read_pages() -> list[tuple[str, str]]:
 
 
 def admin_pages() -> list[str]:
-    """Every address of the admin, with the first row's key for what it takes."""
+    """Return every address of the admin, with the first row's key for what it takes."""
     found = []
     for route, _ in django_routes():
         if route.startswith("admin/") and "logout" not in route:
@@ -56,7 +56,8 @@ def admin_pages() -> list[str]:
 
 
 def look(gateway: GatewayData, browser: Client, who: str, method: str, path: str) -> None:
-    """One request: by the key at the endpoints and the REST interface, by the cookie at pages."""
+    """Send one request: by the key at the endpoints and the REST interface, by the cookie at
+    pages."""
     is_page = not path.startswith("/api") and not gateway_data.is_endpoint(path)
     if is_page:
         browser.generic(method, path, SERVER_NAME=gateway_data.HOST)
@@ -66,7 +67,8 @@ def look(gateway: GatewayData, browser: Client, who: str, method: str, path: str
 
 @pytest.fixture
 def gateway(transactional_db: None) -> GatewayData:
-    """The gateway of the matrix, with a sign-in link, a code and a notice's link that work."""
+    """Return the gateway of the matrix, with a sign-in link, a code and a notice's link that
+    work."""
     made = gateway_data.build()
     now = timezone.now()
     made.names["link"] = sign_in.create(user=made.people["other"], now=now)
@@ -107,7 +109,7 @@ def test_rq17_no_get_and_no_head_signs_in_lets_in_or_uses_anything_up(
 
 
 def test_rq17_the_links_that_were_looked_at_still_work(gateway: GatewayData) -> None:
-    """What the previews of a messenger saw is what the person presses."""
+    """The person presses the same links after the previews of a messenger."""
     for path in ("/sign-in/{link}", "/decide/{decision}"):
         for _ in range(3):
             preview = Client(headers={"User-Agent": "TelegramBot (like TwitterBot)"})

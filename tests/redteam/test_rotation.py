@@ -26,7 +26,7 @@ NAMES = ("SECRET_KEY", "SECRET_KEY_FILE", "GATEWAY_ENCRYPTION_KEYS", "GATEWAY_EN
 
 
 def account(name: str, **secrets: str) -> ChannelAccount:
-    """An account with secrets under the current keys."""
+    """Return an account with secrets under the current keys."""
     return ChannelAccount.objects.create(
         channel="telegram", name=name, secrets=encryption.encrypt(secrets)
     )
@@ -38,7 +38,7 @@ class TestResealing:
 
     @pytest.fixture(autouse=True)
     def old(self, settings: Any) -> None:
-        """What they are sealed with in the beginning."""
+        """Encrypt with an old key at first."""
         settings.GATEWAY_ENCRYPTION_KEYS = ["old"]
 
     def test_every_credential_comes_under_the_first_key_and_the_old_one_may_go(
@@ -91,7 +91,7 @@ class TestResealing:
 def rotated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: Any, db: None
 ) -> Callable[[str], list[str]]:
-    """A home with keys in files; a function that reads the keys of a name."""
+    """Return a home with keys in files, and a function that reads the keys of a name."""
     for name in NAMES:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("GATEWAY_HOME", str(tmp_path / "home"))

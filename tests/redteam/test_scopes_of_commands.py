@@ -1,4 +1,4 @@
-"""What an owner's key may do is said by its scopes, also where words are commands ([A10] [A6])."""
+"""The scopes limit an owner's key, also for slash commands ([A10] [A6])."""
 
 from typing import Any
 
@@ -22,14 +22,14 @@ WITH = [*WITHOUT, "admin:requests"]
 
 @pytest.fixture
 def owner() -> Any:
-    """The owner."""
+    """Return the owner."""
     yield User.objects.create(username="owner", is_owner=True, only_listed=True)
     transactions.close_pool()
 
 
 @pytest.fixture
 def waiting() -> UnknownRequest:
-    """A pending request."""
+    """Return a pending request."""
     account = ChannelAccount.objects.create(channel="memory", name="main")
     draft = Draft(account=account, sender="eve", chat="eve", text="hello")
     receive_sender(draft=draft, now=timezone.now())
@@ -37,14 +37,14 @@ def waiting() -> UnknownRequest:
 
 
 def at_inbound(owner: User, scopes: list[str], text: str) -> None:
-    """``POST /inbound``."""
+    """Send ``POST /inbound``."""
     gateway = GatewayData(tokens={"owner": keys.create(name=text, user=owner, scopes=scopes)[1]})
     answer = gateway.ask("owner", "POST", "/inbound", {"text": text, "async": True})
     assert answer.status == 202
 
 
 def at_the_socket(owner: User, scopes: list[str], text: str) -> None:
-    """A frame of ``/ws`` after a key."""
+    """Send a frame to ``/ws`` after a key."""
     key, _ = keys.create(name=text, user=owner, scopes=scopes)
     calls.accept(
         frames.Say(text=text, client_id=f"c{key.pk}"), principal=Principal(owner, key_id=key.pk)
@@ -58,7 +58,7 @@ ENDPOINTS = pytest.mark.parametrize("say", [at_inbound, at_the_socket])
 def test_a10_a_key_without_the_scope_neither_sees_nor_decides_unknown_requests(
     owner: User, waiting: UnknownRequest, say: Any
 ) -> None:
-    """As at ``/api/requests``; what was tried is audited."""
+    """As at ``/api/requests``; the attempt is audited."""
     for text in ("/requests", f"/approve {waiting.public_id}", f"/deny {waiting.public_id}"):
         say(owner, WITHOUT, text)
         said = Run.objects.latest("id").result["text"]
@@ -73,7 +73,7 @@ def test_a10_a_key_without_the_scope_neither_sees_nor_decides_unknown_requests(
 
 @ENDPOINTS
 def test_a10_a_key_with_the_scope_decides(owner: User, waiting: UnknownRequest, say: Any) -> None:
-    """The words are the owner's."""
+    """The answers are those of the owner."""
     say(owner, WITH, "/requests")
     assert waiting.public_id in Run.objects.latest("id").result["text"]
     say(owner, WITH, f"/deny {waiting.public_id}")

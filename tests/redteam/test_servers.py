@@ -1,5 +1,5 @@
-"""What really goes over the wire, from both web servers: every header of every kind of answer, and
-no header more than ours."""
+"""Headers on the wire, from both web servers: every header of every kind of answer, and no other
+header."""
 
 import contextlib
 import socket
@@ -53,7 +53,7 @@ KINDS = [
 def web(
     request: pytest.FixtureRequest, new_database: object, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Gateway]:
-    """A web process alone, behind each server."""
+    """Yield a web process alone, behind each server."""
     assert callable(new_database)
     folder = tmp_path_factory.mktemp(request.param)
     (folder / "home").mkdir()
@@ -70,12 +70,12 @@ def web(
 
 @pytest.fixture(scope="module")
 def ada(web: Gateway) -> Client:
-    """A user with a key."""
+    """Return a user with a key."""
     return people(web, number=1)[0]
 
 
 def raw(web: Gateway, method: str, path: str, *lines: str, body: bytes = b"") -> list[bytes]:
-    """The lines of the head of an answer, as they came over the wire."""
+    """Return the lines of the head of an answer, unparsed."""
     head = [
         f"{method} {path} HTTP/1.1",
         f"Host: 127.0.0.1:{web.port}",
@@ -92,7 +92,7 @@ def raw(web: Gateway, method: str, path: str, *lines: str, body: bytes = b"") ->
 
 
 def headers_of(lines: list[bytes]) -> dict[str, str]:
-    """The headers; none may stand twice, but cookies, and what is said about the connection."""
+    """Return the headers; none may occur twice, but cookies and those of the connection."""
     found: dict[str, str] = {}
     for line in lines[1:]:
         name, _, value = line.decode("latin-1").partition(":")

@@ -15,7 +15,7 @@ ORIGIN = "https://evil.example"
 
 
 @pytest.fixture(autouse=True)
-def nobody_has_asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def fresh_counters(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No limit is near."""
     for name in ("addresses", "people", "failures"):
         monkeypatch.setattr(throttling, name, throttling.Rate())

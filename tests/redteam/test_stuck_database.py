@@ -25,13 +25,13 @@ ASKED = 24
 
 @pytest.fixture(scope="module")
 def gateway(module_gateways: Callable[..., Gateway]) -> Gateway:
-    """A gateway for the tests here."""
+    """Return a gateway for the tests here."""
     return module_gateways(RATE_PER_MINUTE_USER="0", RATE_PER_MINUTE_ADDRESS="0")
 
 
 @pytest.fixture(scope="module")
 def ada(gateway: Gateway) -> Client:
-    """A user with a key, after one request."""
+    """Return a user with a key, after one request."""
     found = people(gateway, number=1)[0]
     assert found.say("hello").status == 200
     return found
@@ -39,7 +39,7 @@ def ada(gateway: Gateway) -> Client:
 
 @contextlib.contextmanager
 def locked(gateway: Gateway) -> Iterator[None]:
-    """Another program holds SQLite's lock."""
+    """Hold SQLite's write lock, as another program might."""
     connection = sqlite3.connect(gateway.database_url.removeprefix("sqlite:///"), timeout=30)
     connection.isolation_level = None
     connection.execute("BEGIN IMMEDIATE")
@@ -52,7 +52,7 @@ def locked(gateway: Gateway) -> Iterator[None]:
 
 @contextlib.contextmanager
 def full(gateway: Gateway) -> Iterator[None]:
-    """No file of the web process can grow."""
+    """Let no file of the web process grow."""
     pid = gateway.pid("web")
     before = resource.prlimit(pid, resource.RLIMIT_FSIZE)
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, before[1]))
@@ -63,7 +63,7 @@ def full(gateway: Gateway) -> Iterator[None]:
 
 
 def timed(call: Callable[[], Answer]) -> tuple[Answer, float]:
-    """An answer, and how long it took."""
+    """Send a request; return the answer and its duration in seconds."""
     started = time.monotonic()
     return call(), time.monotonic() - started
 

@@ -41,7 +41,8 @@ PRODUCT = Path(calls.__file__).parents[1]
 
 @dataclass(frozen=True)
 class Got:
-    """What a client was answered, whatever its endpoint: the status, all words, the named field."""
+    """The answer to a client, in the same form for all endpoints: status, all words, named
+    field."""
 
     status: int
     words: str
@@ -58,18 +59,18 @@ class World:
     gateway: GatewayData = field(default_factory=GatewayData)
 
     def run_of(self, name: str) -> Run:
-        """The only run of a person."""
+        """Return the only run of a person."""
         return Run.objects.get(user=self.people[name])
 
     def ids_of(self, name: str) -> set[str]:
-        """Everything by which the run of a person is known outside."""
+        """Return every public id of the run of a person."""
         run = self.run_of(name)
         return {run.public_id, run.session.public_id}
 
 
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """No limit is near."""
+    """Create the people, with no rate limit reached."""
     for name in ("addresses", "people", "failures", "keys"):
         monkeypatch.setattr(throttling, name, throttling.Rate())
     account = ChannelAccount.objects.create(
@@ -94,7 +95,7 @@ Ask = Callable[[World, str, str, str], Got]
 
 
 def got(answer: Answer) -> Got:
-    """An HTTP answer."""
+    """Convert an HTTP answer."""
     heads = {name: value for name, value in answer.headers.items() if name.startswith("x-")}
     words = answer.body.decode() + repr(heads)
     body: dict[str, Any] = {}
@@ -108,19 +109,19 @@ def got(answer: Answer) -> Got:
 
 
 def inbound_json(world: World, sender: str, key: str, text: str) -> Got:
-    """``POST /inbound`` without waiting."""
+    """Send ``POST /inbound`` without waiting."""
     body = {"user_id": sender, "text": text, "async": True}
     return got(world.gateway.ask("bridge", "POST", "/inbound", body, **{"Idempotency-Key": key}))
 
 
 def inbound_stream(world: World, sender: str, key: str, text: str) -> Got:
-    """``POST /inbound`` as a stream, left after its first frame."""
+    """Send ``POST /inbound`` as a stream; leave after its first frame."""
     body = {"user_id": sender, "text": text, "stream": True}
     return got(world.gateway.ask("bridge", "POST", "/inbound", body, **{"Idempotency-Key": key}))
 
 
 def v1(world: World, sender: str, key: str, text: str) -> Got:
-    """``POST /v1/chat/completions``."""
+    """Send ``POST /v1/chat/completions``."""
     messages = [{"role": "user", "content": text}]
     body = {"model": "default", "stream": True, "messages": messages, "user": sender}
     path = "/v1/chat/completions"
@@ -128,7 +129,7 @@ def v1(world: World, sender: str, key: str, text: str) -> Got:
 
 
 def process(world: World, sender: str, key: str, text: str) -> Got:
-    """``POST /process``, in a chat that all senders share."""
+    """Send ``POST /process``, in a chat that all senders share."""
     body = {"user_id": sender, "text": text, "request_id": key, "chat_id": "room"}
     data = orjson.dumps(body)
     # A signature holds whole seconds, and none may be used twice.
@@ -137,19 +138,19 @@ def process(world: World, sender: str, key: str, text: str) -> Got:
 
 
 def socket(world: World, sender: str, key: str, text: str) -> Got:
-    """A plain frame over ``/ws``."""
+    """Send a plain frame over ``/ws``."""
     principal = Principal(user=None, account=world.account, key_id=1)
     return said(frames.Say(text=text, client_id=key, user_id=sender, plain=True), principal)
 
 
 def own_inbound(world: World, sender: str, key: str, text: str) -> Got:
-    """``POST /inbound`` with a personal key."""
+    """Send ``POST /inbound`` with a personal key."""
     body = {"text": text, "async": True}
     return got(world.gateway.ask(sender, "POST", "/inbound", body, **{"Idempotency-Key": key}))
 
 
 def own_v1(world: World, sender: str, key: str, text: str) -> Got:
-    """``POST /v1/chat/completions`` with a personal key."""
+    """Send ``POST /v1/chat/completions`` with a personal key."""
     messages = [{"role": "user", "content": text}]
     body = {"model": "default", "stream": True, "messages": messages}
     path = "/v1/chat/completions"
@@ -157,12 +158,12 @@ def own_v1(world: World, sender: str, key: str, text: str) -> Got:
 
 
 def own_socket(world: World, sender: str, key: str, text: str) -> Got:
-    """A frame of a person over ``/ws``."""
+    """Send a frame of a person over ``/ws``."""
     return said(frames.Say(text=text, client_id=key), Principal(user=world.people[sender]))
 
 
 def said(frame: frames.Say, principal: Principal) -> Got:
-    """What a frame of the web socket is answered, without waiting for its run."""
+    """Send a frame to the web socket; return its answer without waiting for its run."""
     try:
         run, session = calls.accept(frame, principal=principal)
     except RefusedError as error:
@@ -190,7 +191,7 @@ each_way = pytest.mark.parametrize(("ask", "name"), EVERY.values(), ids=EVERY)
 
 
 def is_accepted(answer: Got) -> bool:
-    """Whether the message was taken."""
+    """Return whether the message was accepted."""
     return answer.status in {200, 202}
 
 
@@ -331,7 +332,7 @@ class Foreign:
     headers: tuple[tuple[str, str], ...] = ()
 
     def filled(self, names: dict[str, str]) -> tuple[str, Any, dict[str, str]]:
-        """The path, the body and the headers with these ids."""
+        """Return the path, the body and the headers with these ids."""
 
         def fill(value: Any) -> Any:
             if isinstance(value, dict):
@@ -446,7 +447,7 @@ def test_another_senders_id_is_not_reused(world: World, case: Foreign) -> None:
 
 
 def test_only_platforms_give_ids_that_are_unique_for_the_account() -> None:
-    """What a client chose goes through ``RepeatKey``; a new endpoint that forgets it fails here."""
+    """A client's id goes through ``RepeatKey``; a new endpoint that forgets it fails here."""
     fills = {
         path.relative_to(PRODUCT).parts[0]
         for path in PRODUCT.rglob("*.py")

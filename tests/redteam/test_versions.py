@@ -32,7 +32,7 @@ SECONDS = 240.0
 
 @contextmanager
 def migrated_by_newer_code() -> Iterator[None]:
-    """The database as a later version of the code leaves it."""
+    """Yield the database as a later version of the code leaves it."""
     recorder = MigrationRecorder(connection)
     recorder.record_applied("core", NEWER)
     try:
@@ -43,9 +43,8 @@ def migrated_by_newer_code() -> Iterator[None]:
 
 @contextmanager
 def older_than_the_code() -> Iterator[None]:
-    """The database before ``migrate``: the effects of core's newest migrations exist, but are
-    not recorded.
-    """
+    """Yield the database before ``migrate``: the effects of core's newest migrations exist, but are
+    not recorded."""
     recorder = MigrationRecorder(connection)
     names = [name for app, name in recorder.applied_migrations() if app == "core"]
     for name in names:
@@ -61,7 +60,7 @@ WRONG = [(migrated_by_newer_code, "newer code"), (older_than_the_code, "manage.p
 
 
 def ask(name: str) -> Run:
-    """A run that waits for a worker."""
+    """Create a run that waits for a worker."""
     user = User.objects.get_or_create(username="ada")[0]
     receipt = inbound.receive_personal(
         user=user,
@@ -74,12 +73,12 @@ def ask(name: str) -> Run:
 
 
 def is_told(words: str) -> bool:
-    """Whether a worker says why it waits."""
+    """Return whether a worker says why it waits."""
     return words in " ".join(runs.idle_workers("runs"))
 
 
 def state(run: Run) -> str:
-    """Its state now."""
+    """Return the state of the run."""
     return str(Run.objects.values_list("state", flat=True).get(id=run.id))
 
 
@@ -120,7 +119,7 @@ def test_rc10_a_worker_that_starts_on_an_old_database_takes_nothing_before_migra
 
 
 async def unexpected() -> None:
-    """What an outdated worker never does."""
+    """Raise: an outdated worker never calls this."""
     raise AssertionError("an outdated worker looked for work")
 
 
@@ -189,7 +188,7 @@ def test_rc10_running_processes_wait_for_their_version(gateway: Gateway) -> None
     assert ada.get("/readyz").status == 503
     assert "newer code" in ada.get("/readyz").raw.decode()
     assert "takes no more work" in gateway.log("runs")
-    # The web process knows within seconds: what no worker can take is refused, and nothing is kept.
+    # The web process knows within seconds: it refuses messages that no worker can take.
     soon: dict[str, Any] = {"async": True}
     wait_until(lambda: ada.say("again", **soon).status == 503, seconds=SECONDS, what="a refusal")
     refused = ada.say("again", **soon)

@@ -30,7 +30,7 @@ KEYS = {
 
 
 def loaded(commit: str, *, folder: Path, postgres: Postgres | None) -> str:
-    """The URL of a database that holds what ``commit`` left."""
+    """Load the database of ``commit``; return its URL."""
     kind = "postgres" if postgres else "sqlite"
     sql = gzip.decompress((HERE / f"{commit}.{kind}.sql.gz").read_bytes()).decode()
     if postgres is None:
@@ -48,8 +48,8 @@ def loaded(commit: str, *, folder: Path, postgres: Postgres | None) -> str:
 def test_a_database_of_an_earlier_version_is_upgraded_and_goes_on(
     commit: str, tmp_path: Path, postgres: Postgres | None
 ) -> None:
-    """Its keys open, its conversation goes on with what was said, what waited is answered, its
-    secrets are read, and it says which version it belongs to now."""
+    """Its keys are valid, its conversation continues with its history, its pending messages are
+    answered, its secrets are decrypted, and it records the current version."""
     known = json.loads((HERE / f"{commit}.json").read_text())[settings.TEST_DATABASE]
     extra = {name: value.format(commit) for name, value in KEYS.items()}
     url = loaded(commit, folder=tmp_path, postgres=postgres)

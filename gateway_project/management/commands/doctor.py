@@ -26,7 +26,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--adopt-files",
             action="store_true",
-            help="first: let the files of this machine be the database's; what is missing is gone",
+            help="first: accept this machine's files as the database's; missing ones are given up",
         )
 
     def handle(self, *_: object, **options: Any) -> None:

@@ -38,5 +38,7 @@ class Command(BaseCommand):
         if not name:
             person, _ = installation.ensure_owner()
         if person is None:
-            raise CommandError(f"there is no active user {name or 'who is an owner'!r}")
+            raise CommandError(
+                f"there is no active user {name!r}" if name else "there is no active owner"
+            )
         return person

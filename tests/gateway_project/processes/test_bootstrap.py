@@ -15,7 +15,7 @@ TOOLS = ("sh", "dirname", "cat", "cksum", "df", "awk", "rm", "printf", "env")
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Path:
-    """A folder with the sources that matter, and a ``bin`` that is the whole PATH."""
+    """Return a folder with the sources that matter, and a ``bin`` that is the whole PATH."""
     for name in ("bootstrap.sh", "uv.lock", "pyproject.toml"):
         shutil.copy(BASE_DIR / name, tmp_path / name)
     programs = tmp_path / "bin"

@@ -37,7 +37,7 @@ class TlsServer:
 
 
 def certified(folder: Path) -> tuple[Path, Path]:
-    """A self-signed certificate of 127.0.0.1, and its key."""
+    """Return a self-signed certificate of 127.0.0.1, and its key."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "broker")])
     now = datetime.datetime.now(datetime.UTC)
@@ -93,7 +93,7 @@ def pass_on(raw: socket.socket, context: ssl.SSLContext) -> None:
 
 
 def pump(source: socket.socket, target: socket.socket) -> None:
-    """All that comes from ``source``."""
+    """Copy all bytes of ``source``."""
     with suppress(OSError):
         while data := source.recv(65536):
             target.sendall(data)
@@ -101,7 +101,7 @@ def pump(source: socket.socket, target: socket.socket) -> None:
 
 
 def wakes(url: str) -> bool:
-    """Whether Celery speaks with the broker at ``url``."""
+    """Return whether Celery speaks with the broker at ``url``."""
     app = Celery(broker=url)
     try:
         with app.connection_for_write(transport_options={"max_retries": 1}) as connection:
@@ -115,7 +115,7 @@ def wakes(url: str) -> bool:
 
 
 def answers(url: str) -> bool:
-    """Whether the broker at ``url`` answers redis-py."""
+    """Return whether the broker at ``url`` answers redis-py."""
     with redis.Redis.from_url(url) as client:
         try:
             return bool(client.ping())

@@ -18,7 +18,7 @@ SLEEP = "import time; time.sleep(60)"
 
 
 def parent_of(code: str) -> tuple[subprocess.Popen[bytes], psutil.Process]:
-    """A Python process that runs ``code``, and the one child that it prints the pid of."""
+    """Return a Python process that runs ``code``, and the one child that it prints the pid of."""
     parent = subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=Path.cwd(), bufsize=0
     )
@@ -133,7 +133,7 @@ def test_the_wrapper_costs_little() -> None:
     assert time.process_time() - began < 5
 
 
-# A worker is killed when it has just forked a process of its pool: what that one says, if it lives.
+# A worker is killed just after it has forked a process of its pool: the output of that process.
 ORPHAN = """
 import os, time
 from gateway_project.processes import workers

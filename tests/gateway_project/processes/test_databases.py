@@ -1,4 +1,4 @@
-"""``DATABASE_URL``: what it says is what the connection does."""
+"""``DATABASE_URL``: the connection follows each part of the URL."""
 
 import os
 import socket

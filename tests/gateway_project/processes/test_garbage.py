@@ -1,4 +1,4 @@
-"""What a process has loaded is not looked at again."""
+"""Loaded code is excluded from garbage collection."""
 
 import subprocess
 import sys

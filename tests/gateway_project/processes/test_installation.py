@@ -1,4 +1,4 @@
-"""What an installation gets at its first start, and what a later start leaves alone."""
+"""The first start of an installation, and later starts that leave it alone."""
 
 import threading
 from pathlib import Path

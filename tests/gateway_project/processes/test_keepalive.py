@@ -15,11 +15,11 @@ class Timers:
         self.due: list[float] = []
 
     def time(self) -> float:
-        """As of an event loop."""
+        """Return the time of the fake event loop, in seconds."""
         return self.now
 
     def call_at(self, when: float, callback: Any) -> None:
-        """As of an event loop."""
+        """Record a call at a time of the fake event loop."""
         del callback
         self.due.append(when)
 

@@ -1,4 +1,4 @@
-"""What stops a start is named, with what to do about it, before anything is started."""
+"""Each obstacle to a start is named, with a fix, before anything is started."""
 
 import json
 import os
@@ -27,13 +27,13 @@ from tests.gateway_project.processes.ups import manage
 
 @pytest.fixture
 def listening() -> Iterator[socket.socket]:
-    """A listening socket on a free port."""
+    """Yield a listening socket on a free port."""
     with listener.listen(host="127.0.0.1", port=0) as listening:
         yield listening
 
 
 def command_env(**extra: str) -> dict[str, str]:
-    """The environment of a `manage.py` that reads only what the test gives."""
+    """Return the environment of a `manage.py` that reads only what the test gives."""
     return {"PATH": os.environ["PATH"], "GATEWAY_PORT": "0", **extra}
 
 

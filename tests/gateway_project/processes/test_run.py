@@ -1,4 +1,4 @@
-"""What ``make test`` does about a test that fails: a second look, alone, and it is named."""
+"""``make test`` repeats a failed test alone, and names it."""
 
 import sys
 from pathlib import Path
@@ -17,7 +17,7 @@ def test_b(): pass
 
 @pytest.fixture
 def unsure(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names that a run gave at its end."""
+    """Collect the tests that a run names as unsure."""
     names: list[str] = []
     monkeypatch.setattr(run, "unsure", names)
     return names

@@ -19,7 +19,7 @@ MINUTE = timedelta(minutes=1)
 
 @pytest.fixture
 def owner(db: None) -> User:
-    """The owner of a first start."""
+    """Return the owner of a first start."""
     person, is_new = installation.ensure_owner()
     assert is_new
     assert person is not None
@@ -80,7 +80,7 @@ def test_links_that_expired_a_week_ago_are_forgotten(owner: User) -> None:
 
 
 def printed(*arguments: str) -> str:
-    """What `manage.py sign_in_link` prints."""
+    """Return the output of `manage.py sign_in_link`."""
     output = StringIO()
     call_command("sign_in_link", *arguments, stdout=output)
     return output.getvalue().strip()

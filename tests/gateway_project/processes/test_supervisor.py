@@ -1,4 +1,4 @@
-"""The supervisor with small children: what it does when they die, hang, refuse or dawdle."""
+"""The supervisor with small children that die, hang, refuse or dawdle."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ STAY = "import signal; signal.pause()"
 
 
 def python(name: str, code: str, **options: object) -> Service:
-    """A child that runs ``code``."""
+    """Return a child that runs ``code``."""
     env = {**os.environ, "PYTHONPATH": str(Path.cwd())}
     return Service(name=name, arguments=[sys.executable, "-c", code], env=env, **options)  # type: ignore[arg-type]
 
@@ -32,7 +32,7 @@ def python(name: str, code: str, **options: object) -> Service:
 def supervise(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[..., Supervisor]]:
-    """A supervisor over some children, driven step by step by the test."""
+    """Yield a supervisor over some children, driven step by step by the test."""
     (tmp_path / "run").mkdir()
     monkeypatch.setattr(service, "BACKOFF_FIRST_SECONDS", 0.01)
     made: list[Supervisor] = []

@@ -163,7 +163,7 @@ def test_it_stops_at_ctrl_c_starts_again_and_leaves_nothing_when_killed(
 
 
 def assert_stops(up: Up, number: int) -> None:
-    """The signal ends everything with exit code 0 and leaves nothing behind.
+    """Check that the signal ends everything with exit code 0 and leaves nothing behind.
 
     The stages of a stop take 9 s in total; the rest of the bound is for a busy machine.
     """

@@ -37,7 +37,7 @@ START = {
 
 
 def test_there_is_one_version() -> None:
-    """What runs says the same as what was packed, to owners and to foreign servers."""
+    """The running code and the package have the same one, towards owners and foreign servers."""
     packed = tomllib.loads((BASE_DIR / "pyproject.toml").read_text())["project"]["version"]
     assert packed == VERSION
     assert f"Latchkey/{VERSION}" == safe_fetch.AGENT
@@ -68,7 +68,7 @@ def test_no_process_starts_on_a_database_of_newer_code(
 def newer_database(
     new_database: Callable[[], str], tmp_path_factory: pytest.TempPathFactory
 ) -> Gateway:
-    """The environment of an installation that version 7.7.7 has migrated."""
+    """Return the environment of an installation that version 7.7.7 has migrated."""
     found = Gateway(folder=tmp_path_factory.mktemp("newer"), database_url=new_database())
     record = (
         "from django.db import connection as c; "
@@ -114,7 +114,7 @@ def test_migrate_notes_the_version_and_a_refusal_names_it() -> None:
 
 @pytest.mark.django_db
 def test_a_history_that_is_not_ours_is_one_sentence() -> None:
-    """Migrations that were renumbered since: what came first is missing, what follows is there."""
+    """Migrations that were renumbered since: the first is missing, later ones are there."""
     recorder = MigrationRecorder(connection)
     recorder.record_unapplied("core", "0001_initial")
     with pytest.raises(CommandError, match="cannot upgrade") as error:

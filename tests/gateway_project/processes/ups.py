@@ -37,12 +37,12 @@ class Up:
 
     @property
     def home(self) -> Path:
-        """Its GATEWAY_HOME."""
+        """Return its GATEWAY_HOME."""
         return self.folder / "home"
 
     @property
     def env(self) -> dict[str, str]:
-        """The environment of a fresh machine, and what the test sets."""
+        """Return the environment of a fresh machine, and what the test sets."""
         inherited = {k: v for k, v in os.environ.items() if not k.startswith((*OURS, "SECRET"))}
         ours = {"GATEWAY_HOME": str(self.home), "GATEWAY_PORT": "0", "LLM_PROVIDER": "scripted"}
         return {**inherited, **ours, **self.extra}
@@ -61,32 +61,32 @@ class Up:
         )
 
     def output(self) -> str:
-        """All that it printed."""
+        """Return all that it printed."""
         return self.process.tail(characters=1_000_000)
 
     def link(self) -> str:
-        """The sign-in address it printed."""
+        """Return the sign-in address it printed."""
         found = LINK.search(self.output())
         assert found is not None
         return found[1]
 
     def state(self) -> state.State:
-        """What it wrote down about itself."""
+        """Return the stored state of the supervisor."""
         known = state.read(self.home)
         assert known is not None
         return known
 
     def pid(self, name: str) -> int:
-        """The pid of one of its processes; 0 when it does not run."""
+        """Return the pid of one of its processes; 0 when it does not run."""
         return self.state().processes[name].pid
 
     def family(self) -> list[psutil.Process]:
-        """The supervisor and everything below it."""
+        """Return the supervisor and everything below it."""
         top = psutil.Process(self.process.pid)
         return [top, *top.children(recursive=True)]
 
     def get(self, path: str) -> int:
-        """The status of a GET."""
+        """Return the status of a GET."""
         with urlopen(f"{self.state().url}{path}", timeout=200) as answer:  # noqa: S310
             return int(answer.status)
 
@@ -129,7 +129,7 @@ def living(processes: list[psutil.Process]) -> list[psutil.Process]:
 
 
 def is_living(process: psutil.Process) -> bool:
-    """Whether a process runs."""
+    """Return whether a process runs."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
