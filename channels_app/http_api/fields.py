@@ -115,7 +115,7 @@ def attachment(value: Any, name: str, kind: str) -> dict[str, Any]:
     item = value if isinstance(value, dict) else {"url": value}
     label = text(item, "name", 255)
     named = {"name": label} if label else {}
-    given = item.get("id") or item.get("url")
+    given = item.get("url") if item.get("id") in (None, "") else item["id"]
     if not isinstance(given, str):
         raise RefusedError(400, f"{name} must be a list of data URLs.", field=name)
     public = uploaded(given)

@@ -18,7 +18,9 @@ from typing import Any, TypeVar
 
 import pytest
 
+from channels_app.telegram import bot_api
 from core.database.threads import LifoThreadPool
+from core.signals import pubsub
 from tests import ROOT
 from tests.architecture.sources import PACKAGES
 
@@ -116,10 +118,19 @@ class Loop:
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(timeout=30)
 
     def close(self) -> None:
-        """End it."""
+        """End it, and what belongs to it: the hub, connections to the Bot API, tasks."""
+        self.run(self._end())
         self.loop.call_soon_threadsafe(self.loop.stop)
         self.thread.join(10)
         self.loop.close()
+
+    async def _end(self) -> None:
+        await pubsub.local().close()
+        await bot_api.close()
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
 
 
 def traced(loop: Loop, work: Coroutine[Any, Any, T], until: Callable[[], bool]) -> tuple[T, Trace]:

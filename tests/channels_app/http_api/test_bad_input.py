@@ -65,6 +65,8 @@ def refused(answer: Answer, status: int, *, field: str = "") -> None:
         ({"text": "a", "audios": {}}, 400, "audios"),
         ({"text": "a", "videos": "x"}, 400, "videos"),
         ({"text": "a", "files": [None]}, 400, "files"),
+        ({"text": "a", "files": [{"url": PICTURE, "id": {}}]}, 400, "files"),
+        ({"text": "a", "files": [{"url": PICTURE, "id": 0}]}, 400, "files"),
     ],
     ids=lambda value: json.dumps(value)[:50] if isinstance(value, dict) else "",
 )
