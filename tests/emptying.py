@@ -34,10 +34,7 @@ def counted() -> list[int]:
 
 
 def empty(case: TransactionTestCase) -> None:
-    """In place of ``TransactionTestCase._fixture_teardown``.
-
-    One transaction: foreign keys are checked at its end, so the order of the tables is free.
-    """
+    """Empty the tables, in place of ``TransactionTestCase._fixture_teardown``."""
     del case
     with transaction.atomic(), connection.cursor() as cursor:
         for name in tables():
