@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, sync_playwright
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """One Chromium for the module."""
+    """Yield one Chromium for the module."""
     program = next(
         filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome")))
     )

@@ -79,7 +79,7 @@ def postgres() -> Iterator[Postgres | None]:
 def django_db_modify_db_settings(
     postgres: Postgres | None, django_db_modify_db_settings_parallel_suffix: None
 ) -> None:
-    """pytest-django's hook before it makes the test database: the server must be there."""
+    """Start the server before pytest-django's hook makes the test database."""
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -193,11 +193,11 @@ def gateway(start_gateway: Callable[..., Gateway]) -> Gateway:
 def module_gateways(
     new_database: DatabaseMaker, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[..., Gateway]]:
-    """``start_gateway`` for a whole module."""
+    """Yield ``start_gateway`` for a whole module."""
     yield from gateways(new_database, tmp_path_factory.mktemp("gateways"))
 
 
 @pytest.fixture(scope="module")
 def shared_gateway(module_gateways: Callable[..., Gateway]) -> Gateway:
-    """One gateway for all tests of a module that do not break it."""
+    """Return one gateway for all tests of a module that do not break it."""
     return module_gateways()

@@ -34,7 +34,7 @@ def counted() -> list[int]:
 
 
 def empty(case: TransactionTestCase) -> None:
-    """In place of ``TransactionTestCase._fixture_teardown``.
+    """Empty the tables, in place of ``TransactionTestCase._fixture_teardown``.
 
     One transaction: foreign keys are checked at its end, so the order of the tables is free.
     """

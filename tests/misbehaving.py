@@ -56,7 +56,7 @@ ANSWERS: dict[str, tuple[int, dict[str, str], bytes]] = {
 
 
 def flood(delta: Callable[[], Json]) -> Iterator[bytes]:
-    """50 MB in 800 pieces."""
+    """Yield 50 MB in 800 pieces."""
     for _ in range(PIECES):
         yield chunk(delta())
     yield chunk({}, "stop")
@@ -68,14 +68,14 @@ def call_piece() -> Json:
 
 
 def comments() -> Iterator[bytes]:
-    """Comments, and never a token."""
+    """Yield comments, and never a token."""
     while True:
         yield b": PROCESSING\n\n"
         time.sleep(0.2)
 
 
 def slowly(delta: Json) -> Iterator[bytes]:
-    """Four seconds of pieces, which are shown while they come."""
+    """Yield four seconds of pieces, which are shown as they come."""
     for _ in range(200):
         yield chunk(delta)
         time.sleep(0.02)

@@ -20,7 +20,7 @@ DATABASES = ("sqlite", "postgres")
 SECOND_LOOK = 5
 TESTS_FAILED = 1
 MEASURED = ("--cov", "--cov-report=", "--cov-fail-under=0")
-# What knows no database, or starts a gateway on its own default one: once is enough.
+# Tests without a database, or with a gateway on its own default one: once is enough.
 ONCE = (
     "tests/architecture/test_document.py",
     "tests/architecture/test_ids.py",
@@ -51,7 +51,7 @@ class Step:
     name: str
     command: Sequence[str]
     env: Mapping[str, str] = field(default_factory=dict)
-    # Where pytest notes what failed; the same command with ``again`` runs only that, one by one.
+    # The file of failed tests; the same command with ``again`` runs only these, one by one.
     notes: Path | None = None
     again: Sequence[str] = ()
 

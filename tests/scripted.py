@@ -29,7 +29,7 @@ def tokens(scripted: Gateway) -> dict[str, str]:
 
 @pytest.fixture
 def client(scripted: Gateway, tokens: dict[str, str]) -> Iterator[httpx.Client]:
-    """HTTP with the owner's key."""
+    """Yield an HTTP client with the owner's key."""
     headers = {"Authorization": f"Bearer {tokens['owner']}"}
     with httpx.Client(base_url=scripted.base_url, headers=headers, timeout=30) as made:
         yield made

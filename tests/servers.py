@@ -152,7 +152,7 @@ class Process:
         return self.running.wait(timeout=seconds)
 
     def stop(self, *, seconds: float = 30.0) -> None:
-        """SIGTERM, and SIGKILL to its whole group when that does not help in time."""
+        """Send SIGTERM, and SIGKILL to its whole group when that does not help in time."""
         if self.running is None:
             return
         self.running.terminate()
@@ -289,7 +289,7 @@ class Postgres:
         )
 
     def options(self) -> list[str]:
-        """Settings: loopback only, quick, and forgetful unless durable."""
+        """Return the settings: loopback only, quick, without syncs unless durable."""
         forgetful = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
         settings = {
             "listen_addresses": "127.0.0.1",
@@ -315,7 +315,7 @@ class Postgres:
             connection.execute(statement.encode())
 
     def stop(self) -> None:
-        """Fast shutdown: open connections are cut."""
+        """Stop it in fast mode: open connections are cut."""
         if self.process is not None and self.process.is_running():
             self.process.send(signal.SIGINT)
             self.process.wait()

@@ -93,7 +93,7 @@ def request_row(telegram: ChannelAccount) -> UnknownRequest:
 
 @pytest.fixture
 def conversation(telegram: ChannelAccount, make_user: MakeUser) -> Run:
-    """One row in every table that the admin shows."""
+    """Create one row in every table that the admin shows."""
     ann = make_user("ann", im=["42"])
     session = ChatSession.objects.create(
         user=ann, account=telegram, chat="42", title="Bees", last_message_at=timezone.now()
@@ -168,7 +168,7 @@ def lists() -> list[str]:
 def test_rq17_the_admin_is_404_except_for_staff(
     client: Client, make_user: MakeUser, owner: User
 ) -> None:
-    """[RQ17] 404 for strangers and members, on every address, Django's sign-in page included."""
+    """[RQ17] 404 for anonymous users and members on every address, Django's sign-in included."""
     addresses = ["/admin/", "/admin/login/", "/admin/logout/", "/admin/nothing/", *lists()]
     for user in (None, make_user("guest"), make_user("gone", active=False)):
         if user is not None:

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def chain(now: datetime) -> list[AuditEntry]:
-    """Five rows."""
+    """Create five rows."""
     return [
         audit.record(
             actor=f"user:{number}",

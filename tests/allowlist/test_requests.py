@@ -24,7 +24,6 @@ class Replays:
     """Notes what was handed over for replay."""
 
     def __init__(self) -> None:
-        """Nothing yet."""
         self.batches: list[list[InboundMessage]] = []
 
     def __call__(self, messages: list[InboundMessage]) -> None:

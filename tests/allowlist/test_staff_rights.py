@@ -154,7 +154,8 @@ def powers() -> dict[str, Any]:
 
 
 def keeps(before: dict[str, Any], sam: User, where: str) -> None:
-    """Nothing of :func:`powers` grew. People, and what is theirs, may be gone: that is a right."""
+    """Check that nothing of :func:`powers` grew. People and their rows may be gone: that is a
+    right."""
     now = powers()
     for pk, person in now["people"].items():
         was = before["people"].get(pk)

@@ -22,8 +22,7 @@ def nodes(layers: Layers) -> list[str]:
 
 
 def mermaid() -> str:
-    """Return the figure: an arrow means "may import"; what is below may be imported from every
-    floor."""
+    """Return the figure: an arrow means "may import"; a floor may import every floor below."""
     by_container = {each.container: each for each in contracts.layers()}
     top = [name for floor in by_container.pop("").floors for name in floor]
     lines = ["flowchart TD"]

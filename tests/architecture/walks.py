@@ -37,7 +37,7 @@ class Walks:
     async def request(
         self, path: str, body: Params, *headers: tuple[bytes, bytes], status: int = 200
     ) -> bytes:
-        """``POST path``; return the body of the answer, once it is complete."""
+        """Send ``POST path``; return the body of the answer, once it is complete."""
         raw = json.dumps(body).encode()
         sent: list[Params] = []
         asked = False
@@ -81,7 +81,7 @@ class Walks:
         next one."""
         await self.update({"update_id": number(), "poll": {}})
         await self.request("/inbound", {"text": 0}, self.bearer, status=400)
-        await asyncio.sleep(0.2)  # what is looked up beside the request ends
+        await asyncio.sleep(0.2)  # look-ups beside the request end
 
     def update(self, update: Params) -> Any:
         """Send one update of Telegram."""

@@ -36,7 +36,7 @@ class Load:
 
     @property
     def turns(self) -> int:
-        """Return how many answers a round has."""
+        """Return the number of answers of a round."""
         return self.streams * self.waves
 
 
@@ -102,7 +102,7 @@ async def compare(
         for name, target in targets.items():
             before = machine.cpu_of(target.pids)
             turns = await one_round(target.askers, load)
-            await asyncio.sleep(0.1)  # what follows the last byte belongs to the turn as well
+            await asyncio.sleep(0.1)  # work after the last byte belongs to the turn as well
             if number:
                 found[name].add(turns, machine.spent(before, machine.cpu_of(target.pids)))
     return found
@@ -111,7 +111,7 @@ async def compare(
 def chat_targets(
     measured: MeasuredGateway, *, streams: int, peer: Chat | None
 ) -> dict[str, Target]:
-    """``/v1/chat/completions`` of the floors, of ours, and of a peer."""
+    """Return the clients of ``/v1/chat/completions``: of the floors, of ours, and of a peer."""
     ours = [
         Chat(f"{measured.gateway.base_url}/v1", key=measured.keys[number], model="stub")
         for number in range(streams)
@@ -131,7 +131,7 @@ def chat_targets(
 
 
 def inbound_targets(measured: MeasuredGateway, *, streams: int) -> dict[str, Target]:
-    """``/inbound`` both ways."""
+    """Return the clients of ``/inbound``, both ways."""
     base, keys = measured.gateway.base_url, measured.keys[:streams]
     return {
         "/inbound JSON": Target([Inbound(base, key, stream=False) for key in keys], measured.pids),
@@ -142,7 +142,7 @@ def inbound_targets(measured: MeasuredGateway, *, streams: int) -> dict[str, Tar
 async def answers_a_second(
     measured: MeasuredGateway, *, askers: Sequence[Asker], seconds: float
 ) -> float:
-    """Turns a second that ``askers`` get, each asking again as soon as it was answered."""
+    """Return the turns a second of ``askers``, each asking again after its answer."""
     load = Load(len(askers), 1, tokens=16, per_second=0, first_ms=0)
     await asyncio.to_thread(control, measured.stub, first_ms=0, per_second=0, tokens=load.tokens)
     began = time.monotonic()

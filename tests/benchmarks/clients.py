@@ -50,7 +50,7 @@ class Turn:
         return self
 
     def check(self, *, tokens: int, tag: str) -> None:
-        """Raises WrongAnswerError unless the stub's pieces are all here, in order, and ours."""
+        """Raise WrongAnswerError unless the stub's pieces are all here, in order, and ours."""
         words = [word.split(":") for word in self.text.split()]
         if [int(word[0]) for word in words] != list(range(tokens)):
             raise WrongAnswerError(f"pieces were lost or moved: {self.text[:200]!r}")
@@ -206,7 +206,7 @@ class Socket:
         )
         await self.tell({"type": "auth", "key": self.key})
         if (await self.hear())["type"] != "authenticated":
-            raise WrongAnswerError("the socket was not let in")
+            raise WrongAnswerError("the socket was not accepted")
 
     async def close(self) -> None:
         """Leave."""
@@ -223,7 +223,7 @@ class Socket:
         return frame
 
     async def ping(self) -> float:
-        """Seconds to the pong."""
+        """Return the seconds to the pong."""
         began = time.monotonic()
         await self.tell({"type": "ping"})
         while (await self.hear())["type"] != "pong":

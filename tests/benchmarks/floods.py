@@ -74,22 +74,23 @@ class Found:
     flood: Flood
 
     def ratio(self, share: float) -> float:
-        """Return how much longer than without it that ``share`` of the answers takes at most."""
+        """Return the quotient of the answer times with and without the flood, at the quantile
+        ``share``."""
         calm, flooded = (machine.percentile(side.waits, share) for side in self.sides)
         return flooded / calm
 
     @property
     def sides(self) -> tuple[Side, Side]:
-        """Without and with."""
+        """Return the measurements without and with the flood."""
         return self.calm, self.flooded
 
     @property
     def cpu_ms(self) -> float:
-        """CPU of a message that is turned away, in all our processes."""
+        """Return the CPU in ms of a refused message, in all our processes."""
         return (self.flooded.cpu - self.calm.cpu) / self.flood.sent * 1000
 
     def cpu_parts(self) -> dict[str, float]:
-        """Return the same by process."""
+        """Return the CPU in ms of a refused message, by process."""
         return {
             name: (seconds - self.calm.by_process[name]) / self.flood.sent * 1000
             for name, seconds in self.flooded.by_process.items()
@@ -114,7 +115,7 @@ async def chat(people: list[Socket], seconds: float) -> list[float]:
 
 
 async def compare(measured: MeasuredGateway, *, seconds: float, rounds: int) -> Found:
-    """Rounds of ``seconds``, without and with; then that the flood left what it may leave."""
+    """Measure rounds of ``seconds``, without and with; check the rows that the flood left."""
     await asyncio.to_thread(control, measured.stub, first_ms=20, per_second=0, tokens=TOKENS)
     hook = Webhook(measured.gateway.base_url, f"/telegram/{BOT}/webhook", secret=SECRET)
     async with Http(hook.url) as http:  # the owner's last-used channel: where the notices go

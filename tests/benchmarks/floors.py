@@ -22,7 +22,7 @@ MOST_BLOCKS = 1_000_000_000
 
 
 async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Bytes from one side to the other until there are no more."""
+    """Copy bytes from one side to the other until there are no more."""
     try:
         for _ in range(MOST_BLOCKS):
             block = await reader.read(65536)
@@ -63,7 +63,7 @@ async def echo(scope: Any, receive: Any, send: Any) -> None:
 
 
 def django_application(stub_port: int) -> Application:
-    """Django with nothing but two async views."""
+    """Return Django with two async views and nothing else."""
     from django.conf import settings
 
     settings.configure(
@@ -124,7 +124,7 @@ def serve(application: Application) -> None:
 
 
 def main(kind: str, stub_port: int) -> None:
-    """Be the floor called ``kind``."""
+    """Run the floor ``kind``."""
     if kind == "pipe":
         uvloop.run(pipe(stub_port))
     elif kind == "asgi":

@@ -108,14 +108,15 @@ class MeasuredGateway:
 
     @property
     def pids(self) -> dict[str, int]:
-        """Our processes by name; a PostgreSQL of ours is counted as ``database``."""
+        """Return our processes by name; a PostgreSQL of ours is counted as ``database``."""
         found = {name: self.gateway.pid(name) for name in ("web", "runs", "long", "broker")}
         if self.database is not None and self.database.process is not None:
             found["database"] = self.database.process.pid
         return found
 
     def memory(self) -> int:
-        """Bytes (proportional) of everything of ours but the stub and the database's server."""
+        """Return the proportional bytes of everything of ours but the stub and the database's
+        server."""
         ours = {name: pid for name, pid in self.pids.items() if name != "database"}
         return machine.memory(ours)
 
@@ -199,7 +200,7 @@ def start_gateway(
 
 
 def set_up(gateway: Gateway, stub: Program, people: int) -> list[str]:
-    """People with keys and Telegram ids, and a bot whose Bot API is the stub."""
+    """Create people with keys and Telegram ids, and a bot whose Bot API is the stub."""
     given = {
         "people": people,
         "first": FIRST_SENDER_ID,

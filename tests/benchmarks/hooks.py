@@ -25,7 +25,7 @@ class Hooks:
 
 
 async def flood(hook: Webhook, *, pid: int, requests: int, people: int) -> tuple[float, float]:
-    """Requests a second over CONNECTIONS connections, and ms of CPU each."""
+    """Return requests a second over CONNECTIONS connections, and ms of CPU each."""
     queue = list(range(requests))
     before, began = machine.cpu_seconds(pid), time.monotonic()
 
@@ -67,7 +67,7 @@ class Patience:
 async def patience(
     measured: MeasuredGateway, *, seconds: float, people: int, rounds: int
 ) -> Patience:
-    """Rounds of :func:`steady` with ours; all is answered between them."""
+    """Measure rounds of :func:`steady` with ours; all is answered between them."""
     hook, _ = targets(measured)["latchkey"]
     found = Patience()
     arguments = (str(measured.gateway.folder), str(seconds), str(STEADY_PER_SECOND))
@@ -101,7 +101,7 @@ def targets(measured: MeasuredGateway) -> dict[str, tuple[Webhook, int]]:
 
 
 async def compare(measured: MeasuredGateway, *, requests: int, rounds: int) -> dict[str, Hooks]:
-    """Both in turn; in the end every message must have been answered in its chat."""
+    """Measure both in turn; in the end every message must have been answered in its chat."""
     await asyncio.to_thread(control, measured.stub, first_ms=0, per_second=0, tokens=16, sent=0)
     stored = measured.count("inboundmessage")
     found = {name: Hooks() for name in targets(measured)}
@@ -118,7 +118,7 @@ async def compare(measured: MeasuredGateway, *, requests: int, rounds: int) -> d
 
 
 def check_all_answered(measured: MeasuredGateway, messages: int) -> None:
-    """Nothing lost: each message is stored and answered, each answer reached the Bot API."""
+    """Check that each message is stored and answered, and each answer reached the Bot API."""
     measured.drain()
     assert measured.count("inboundmessage") == messages, "messages were lost"
     blocks = measured.count("delivery", "run_id IS NOT NULL")

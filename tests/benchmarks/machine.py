@@ -55,7 +55,7 @@ def family(pid: int) -> list[psutil.Process]:
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time of a family so far, by the operating system's accounting."""
+    """Return user and system time of a family so far, by the operating system's accounting."""
     total = 0.0
     for process in family(pid):
         with suppress(psutil.NoSuchProcess):
@@ -65,12 +65,12 @@ def cpu_seconds(pid: int) -> float:
 
 
 def cpu_of(pids: Mapping[str, int]) -> dict[str, float]:
-    """CPU seconds so far, by name."""
+    """Return the CPU seconds so far, by name."""
     return {name: cpu_seconds(pid) for name, pid in pids.items()}
 
 
 def spent(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
-    """CPU seconds between two looks, by name."""
+    """Return the CPU seconds between two measurements, by name."""
     return {name: after[name] - before[name] for name in after}
 
 
@@ -104,7 +104,7 @@ def median(values: Sequence[float]) -> float:
 
 
 def described() -> str:
-    """This machine in general words."""
+    """Return a description of this machine in general words."""
     gigabytes = psutil.virtual_memory().total / 2**30
     return (
         f"{len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()} "

@@ -69,7 +69,8 @@ def measure() -> str:
 
 
 def best_of(functions: dict[str, Convert], samples: Sequence[str]) -> dict[str, float]:
-    """CPU µs per 1,000 characters, the best round of each; in turns, because machines are noisy."""
+    """Return CPU µs per 1,000 characters, the best round of each; in turns, because machines are
+    noisy."""
     kilobytes = sum(map(len, samples)) / 1000
     best = dict.fromkeys(functions, float("inf"))
     for _ in range(ROUNDS):

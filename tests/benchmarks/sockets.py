@@ -61,7 +61,7 @@ class Throughput:
 
 
 async def throughput(measured: MeasuredGateway, *, users: int, seconds: float) -> Throughput:
-    """Turns a second of a model without delay; afterwards nothing may be left over."""
+    """Measure turns a second of a model without delay; check that no work is left over."""
     async with opened(measured, users) as sockets:
         before = machine.cpu_of(measured.pids)
         asked = measured.count("run")
@@ -155,7 +155,7 @@ async def pings_beside(
 
 
 async def pings(sockets: list[Socket], seconds: float) -> list[float]:
-    """Pings of all sockets, a hundred a second each at most."""
+    """Measure pings of all sockets, a hundred a second each at most."""
     began = time.monotonic()
 
     async def of(socket: Socket) -> list[float]:
@@ -171,8 +171,10 @@ async def pings(sockets: list[Socket], seconds: float) -> list[float]:
 async def disturb(
     measured: MeasuredGateway, stop: asyncio.Event, hold: Callable[[], None], *, starts_turns: bool
 ) -> None:
-    """One request after the other, each while ``hold`` is at work; without ``starts_turns`` it is
-    the same one repeated, which is accepted as any other, and found to be known."""
+    """Send one request after the other, each while ``hold`` blocks the database.
+
+    Without ``starts_turns`` it is the same one repeated, which is accepted and found to be known.
+    """
     headers = {"Authorization": f"Bearer {measured.keys[-1]}"}
     if not starts_turns:
         headers["Idempotency-Key"] = "the-same-again"

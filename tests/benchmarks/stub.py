@@ -52,7 +52,7 @@ def chunked(data: bytes) -> bytes:
 
 
 def piece(number: int, tag: bytes) -> bytes:
-    """Piece ``number`` of an answer, stamped now."""
+    """Return piece ``number`` of an answer, stamped now."""
     said = b"%d:%d%b " % (number, time.monotonic_ns(), b":" + tag if tag else b"")
     return PIECE % (b'"content":"%b"' % said, b"null")
 

@@ -146,7 +146,7 @@ async def sockets_busy(at: MeasuredGateway, wanted: Size) -> Iterator[Row]:
 
 
 def compared(ours: float, floor: float) -> str:
-    """Two times in seconds, in ms, and their ratio."""
+    """Format two times in seconds as ms, with their ratio."""
     return f"{ours * 1000:.1f} / {floor * 1000:.1f} ms = {ours / floor:.2f} ×"
 
 

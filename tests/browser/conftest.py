@@ -123,7 +123,7 @@ Play = Callable[[list[dict[str, Any]]], "subprocess.Popen[bytes]"]
 
 @pytest.fixture
 def play(stage: Gateway, tmp_path: Path) -> Iterator[Play]:
-    """``play(steps)`` answers the next message on the stage with these steps."""
+    """Return ``play(steps)``: it answers the next message on the stage with these steps."""
     actors: list[subprocess.Popen[bytes]] = []
 
     def begin(steps: list[dict[str, Any]]) -> "subprocess.Popen[bytes]":

@@ -12,7 +12,7 @@ from tests.browser.conftest import SLOW, Seen, ask, finished, link, shell, sign_
 from tests.gateways import Gateway
 
 pytestmark = pytest.mark.slow
-# What a browser does when one pastes a picture of 3000 × 10.
+# Paste a picture of 3000 × 10 as a browser does.
 PASTE = """async (box) => {
   const canvas = document.createElement("canvas");
   canvas.width = 3000;
@@ -23,7 +23,7 @@ PASTE = """async (box) => {
   data.items.add(new File([blob], "sky.png", { type: "image/png" }));
   box.dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, cancelable: true }));
 }"""
-# How far to the right anything reaches that does not scroll by itself.
+# The rightmost pixel of the elements that do not scroll by themselves.
 WIDEST = """() => Math.max(...[...document.querySelectorAll("body *")]
   .filter((node) => !node.closest("pre, .table-scroll, .formula"))
   .filter((node) => !node.closest(".visually-hidden, dialog, .sidebar"))

@@ -220,7 +220,7 @@ class Server:
                 self.wfile.write(body)
 
             def log_message(self, *_: object) -> None:
-                """Nothing is logged."""
+                """Log nothing."""
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
@@ -228,7 +228,7 @@ class Server:
 
 @pytest.fixture(scope="module")
 def every_way(browser: Browser, listener: Listener) -> Iterator[Callable[[dict[str, str]], None]]:
-    """``every_way(headers)`` opens a page for each way, with these headers."""
+    """Return ``every_way(headers)``: it opens a page for each way, with these headers."""
     server = Server()
 
     def show(headers: dict[str, str]) -> None:

@@ -37,7 +37,7 @@ def test_m1_every_message_type_has_its_place(
     finished(page)
     expect(page.locator(".thumbs [aria-pressed=true]")).to_have_count(1)
     everything_is_there(page)
-    expect(page.locator("#settings")).to_be_hidden()  # what is past is not done again
+    expect(page.locator("#settings")).to_be_hidden()  # past actions are not repeated
     assert seen.problems == []
     assert seen.hosts == {stage.base_url.split("//")[1]}
     assert page.url.startswith(stage.base_url)

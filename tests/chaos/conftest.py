@@ -52,7 +52,7 @@ class Webhook:
         )
 
     def say(self, sender: str, text: str) -> None:
-        """Have a message accepted."""
+        """Send a message; it must be accepted."""
         self.accepted += 1
         assert self.process.stdin
         assert self.process.stdout

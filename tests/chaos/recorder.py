@@ -50,7 +50,7 @@ class Recorder:
     outbound: RecorderOutbound = field(default_factory=RecorderOutbound)
 
     def is_group(self, chat: str) -> bool:
-        """Never."""
+        """Return False."""
         del chat
         return False
 

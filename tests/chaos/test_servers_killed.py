@@ -249,7 +249,7 @@ def is_refused(arena: Arena) -> bool:
 
 
 def attempts(arena: Arena, run: str) -> int:
-    """Return how often a run was begun."""
+    """Return the number of attempts of a run."""
     rows = query(arena.gateway, f"SELECT attempt FROM core_run WHERE public_id = '{run}'")
     return int(rows[0][0])
 

@@ -98,7 +98,7 @@ def left(arena: Arena) -> list[str]:
 
 
 def judge(arena: Arena, runs: dict[str, str], chats: dict[str, list[str]]) -> None:
-    """Look from outside: HTTP answers, event streams, and the chats of the platform."""
+    """Check from outside: HTTP answers, event streams, and the chats of the platform."""
     for run, text in runs.items():
         result = arena.ada.result(run)
         assert (result.status, result.body["text"]) == (200, text)
@@ -117,7 +117,8 @@ def judge(arena: Arena, runs: dict[str, str], chats: dict[str, list[str]]) -> No
 
 
 def check_logs(arena: Arena) -> None:
-    """[M2] Each log is numbered without a gap and has one start and one end, the end last."""
+    """[M2] Check that each log is numbered without a gap and has one start and one end, the end
+    last."""
     rows = query(arena.gateway, "SELECT run_id, seq, data FROM core_runevent ORDER BY run_id, seq")
     logs: dict[int, list[str]] = {}
     for run, seq, data in rows:

@@ -28,7 +28,7 @@ from tests.chaos.worker_points import POINTS
 FOLDER = Path(os.environ["CHAOS_FOLDER"])
 ORDER = FOLDER / "order.json"
 DEATHS = FOLDER / "deaths"
-# What a worker would import after the fork, 0.3 s a death.
+# Imported before the fork: in the workers it would cost 0.3 s a death.
 CELERY = (
     "celery.apps.worker",
     "celery.backends.base",
@@ -84,7 +84,7 @@ def wrapped(original: Callable[..., Any], trigger: Trigger, when: str) -> Callab
 
 
 def run_worker() -> None:
-    """In the child: carry out the order, then be the normal worker."""
+    """Carry out the order, then run the normal worker; called in the child."""
     child.die_with_parent(parent=os.getppid())
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     if ORDER.exists():

@@ -23,7 +23,7 @@ TOOL: ChatCompletionToolParam = {
 
 @pytest.fixture
 def client(scripted: Gateway, token: str) -> Iterator[openai.OpenAI]:
-    """Yield the client, told only where and with which key."""
+    """Yield the client; it knows the address and the key only."""
     with openai.OpenAI(base_url=f"{scripted.base_url}/v1", api_key=token, max_retries=0) as made:
         yield made
 

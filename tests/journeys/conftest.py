@@ -55,7 +55,7 @@ class Installation:
 
     @property
     def url(self) -> str:
-        """Return where it answers."""
+        """Return the address of the installation."""
         return self.up.state().url
 
     def manage(self, line: str) -> str:

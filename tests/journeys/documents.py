@@ -14,7 +14,7 @@ def text(document: str) -> str:
 
 
 def blocks(document: str, language: str | None = None) -> list[str]:
-    """Return its fenced blocks, all or those of a language."""
+    """Return the fenced blocks of a document, all or those of a language."""
     found = FENCE.finditer(text(document))
     return [each["text"] for each in found if language in (None, each["language"])]
 
@@ -36,7 +36,7 @@ def command(document: str, having: str) -> str:
 
 
 def says(document: str, words: str) -> str:
-    """``words``, which must stand in the document whatever its line breaks."""
+    """Return ``words``; check that the document has them, whatever its line breaks."""
     plain = " ".join(text(document).split())
     assert words in plain, f"{document} does not say {words!r} any more"
     return words

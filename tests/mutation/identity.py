@@ -28,7 +28,7 @@ class Identity:
         return f"{self.path} {self.function}{again}\n    - {self.before}\n    + {self.after}"
 
     def stanza(self, why: str) -> str:
-        """This mutant in ``survivors.toml``; JSON's strings are TOML's."""
+        """Return this mutant in the form of ``survivors.toml``; JSON's strings are TOML's."""
         number = f"number = {self.number}\n" if self.number > 1 else ""
         texts = {name: getattr(self, name) for name in ("path", "function", "before", "after")}
         lines = "".join(

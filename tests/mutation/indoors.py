@@ -6,7 +6,7 @@ from typing import Any
 
 
 def stay() -> None:
-    """From now on this process connects to the loopback and to sockets of files only."""
+    """Let this process connect only to the loopback and to sockets of files from now on."""
     sys.addaudithook(_refuse)
 
 

@@ -19,7 +19,7 @@ from mutmut.mutation.pragma_handling import IgnoredCode
 
 from tests.mutation.identity import Identity
 
-# What is said to people and to the log is not mutated: tests would only repeat the words.
+# Texts for people and for the log are not mutated: tests would only repeat the words.
 SPEECH = matchers.Raise() | matchers.Call(
     func=matchers.Attribute(value=matchers.Name("logger") | matchers.Name("logging"))
 )
@@ -35,7 +35,7 @@ class Mutant:
 
 
 def word(node: libcst.BaseString) -> Iterator[libcst.BaseString]:
-    """mutmut's first change of a string, for names and keys; sentences are left alone."""
+    """Yield mutmut's first change of a string, for names and keys; sentences are left alone."""
     if isinstance(node, libcst.SimpleString) and " " not in node.value:
         yield from list(operator_string(node))[:1]
 
@@ -97,7 +97,7 @@ def mutant(
     mutation: Mutation,
     seen: Counter[Identity],
 ) -> Iterator[Mutant]:
-    """``mutation`` of ``tree`` under its name; nothing when Python cannot compile it."""
+    """Yield ``mutation`` of ``tree`` under its name; nothing when Python cannot compile it."""
     changed = deep_replace(tree, mutation.original_node, mutation.mutated_node)
     assert isinstance(changed, libcst.Module | libcst.FunctionDef)
     before, after = code_of(tree), code_of(changed)
@@ -169,7 +169,7 @@ def loads(nodes: Iterable[ast.AST]) -> Iterator[ast.Name]:
 
 
 def walk(node: libcst.CSTNode) -> Iterator[libcst.CSTNode]:
-    """``node`` and every node below it."""
+    """Yield ``node`` and every node below it."""
     yield node
     for child in node.children:
         yield from walk(child)

@@ -97,7 +97,7 @@ class FirstFailure:
 
 
 def pytest_runtestloop(session: pytest.Session) -> bool:
-    """In place of pytest's own loop."""
+    """Run the jobs, in place of pytest's own loop."""
     folder = Path(os.environ["MUTATION_WORK"])
     jobs: list[Job] = json.loads((folder / "work.json").read_text())
     warm, *items = session.items

@@ -76,7 +76,7 @@ class GatewayData:
     def ask_django(
         self, who: str, method: str, path: str, body: bytes, headers: Mapping[str, str]
     ) -> Answer:
-        """Through Django's handler. ``/api`` takes keys; pages take cookies."""
+        """Send through Django's handler. ``/api`` takes keys; pages take cookies."""
         client = self.browser("" if path.startswith("/api") else who)
         if "sign-" in path or "logout" in path:
             self.browsers.pop(who, None)  # whatever happens now, the next one begins signed in

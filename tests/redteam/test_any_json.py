@@ -77,7 +77,7 @@ ENDPOINTS: dict[str, tuple[str, dict[str, Any]]] = {
 
 @pytest.fixture(autouse=True)
 def gateway(monkeypatch: pytest.MonkeyPatch, transactional_db: None) -> Iterator[GatewayData]:
-    """People and things; no limit counts; the bot knows its name without asking Telegram."""
+    """Create people and things; no limit counts; the bot knows its name without asking Telegram."""
     for name in ("addresses", "people", "failures"):
         monkeypatch.setattr(throttling, name, throttling.Rate())
     monkeypatch.setattr(throttling.Rate, "check", lambda *_, **__: None)
@@ -112,7 +112,7 @@ def with_one_part_changed(valid: Any, value: Any, where: int) -> Any:
 
 
 def encoded(value: Any) -> bytes:
-    """JSON as a hostile client writes it: lone surrogates and huge integers included."""
+    """Return JSON as a hostile client writes it: lone surrogates and huge integers included."""
     return json.dumps(value).encode()
 
 

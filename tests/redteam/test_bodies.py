@@ -12,7 +12,7 @@ LIMIT = 2048
 
 
 def send_to_django(settings: Any, *, parts: list[bytes], declared: str = "") -> tuple[int, int]:
-    """POST to a page; return the status and the number of bytes that reached Django."""
+    """Send a POST to a page; return the status and the number of bytes that reached Django."""
     settings.MAX_BODY_BYTES = LIMIT
     given, sent, reached = list(parts), list[Scope](), 0
 

@@ -34,7 +34,7 @@ KNOWN = {("django_session", "session_key")}
 
 @pytest.fixture(autouse=True)
 def fresh_counters(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No limit is near."""
+    """Start every rate limit from zero."""
     for name in ("addresses", "people", "failures"):
         monkeypatch.setattr(throttling, name, throttling.Rate())
     telegram_views.clear_cache()

@@ -149,7 +149,7 @@ def test_rc3_in_production_a_start_with_an_open_broker_elsewhere_is_refused(tmp_
 
 
 def manage(env: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    """``manage.py`` in an environment of its own."""
+    """Run ``manage.py`` in an environment of its own."""
     command = [sys.executable, str(BASE_DIR / "manage.py"), *arguments]
     return subprocess.run(
         command, env=env, capture_output=True, text=True, check=False, timeout=200

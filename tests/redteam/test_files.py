@@ -48,7 +48,7 @@ NASTY_NAMES = [
 
 @pytest.fixture
 def gateway(transactional_db: None) -> GatewayData:
-    """People and things."""
+    """Create people and things."""
     return gateway_data.build()
 
 
@@ -73,7 +73,7 @@ def opened(gateway: GatewayData, link: str) -> Answer:
         ("bytes=0-", 200, None, SECRET),
         ("bytes=13-", 416, "bytes */13", b"The file has no such part.\n"),
         ("bytes=-0", 416, "bytes */13", b"The file has no such part.\n"),
-        # What cannot be read, and several parts at once, are the whole file.
+        # An invalid range, or several at once, gets the whole file.
         ("bytes=5-2", 200, None, SECRET),
         ("bytes=0-1,3-4", 200, None, SECRET),
         ("bytes=-", 200, None, SECRET),

@@ -31,13 +31,13 @@ EXACT = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
-# What no policy may allow. The admin's library needs them for its styles (decision 096).
+# Forbidden in every policy. The admin's library needs them for its styles (decision 096).
 LOOSE = ("'unsafe-inline'", "'unsafe-eval'", "http:", "https:", "*", "ws:", "wss:")
 
 
 @pytest.fixture(autouse=True)
 def fresh_counters(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No limit is near."""
+    """Start every rate limit from zero."""
     for name in ("addresses", "people", "failures"):
         monkeypatch.setattr(throttling, name, throttling.Rate())
     telegram_views.clear_cache()

@@ -42,7 +42,7 @@ ADMIN = [route for route, _ in django_routes() if route.startswith("admin/")]
 
 @pytest.fixture(autouse=True)
 def fresh_counters(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No limit is near, and no account of an earlier test is believed in."""
+    """Start every rate limit from zero, and empty the account cache."""
     for name in ("addresses", "people", "failures"):
         monkeypatch.setattr(throttling, name, throttling.Rate())
     telegram_views.clear_cache()

@@ -30,7 +30,7 @@ NOBODYS = "A" * 22
 
 @pytest.fixture(autouse=True)
 def tidy() -> Iterator[None]:
-    """No thread keeps a connection."""
+    """Close the connections of all threads."""
     yield
     transactions.close_pool()
 

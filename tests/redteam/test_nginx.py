@@ -109,7 +109,7 @@ def proxy(
 
 
 def test_pages_come_over_tls_with_hsts_and_plain_http_is_sent_there(proxy: Proxy) -> None:
-    """And no page redirects to itself: the gateway believes the proxy that it was TLS."""
+    """And no page redirects to itself: the gateway trusts the proxy about TLS."""
     with proxy.client() as client:
         page = client.get("/")
     assert page.status_code == 302

@@ -173,7 +173,7 @@ def test_keep_sessions_alone_is_a_mistake() -> None:
 
 
 def test_settings_read_the_rotated_keys(tmp_path: Path) -> None:
-    """A process that starts afterwards signs with the new key and still believes the old one."""
+    """A process that starts afterwards signs with the new key and still accepts the old one."""
     folder = tmp_path / "secrets"
     folder.mkdir()
     (folder / "secret_key").write_text("new-key\nold-key")

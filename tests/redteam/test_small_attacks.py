@@ -16,7 +16,7 @@ ORIGIN = "https://evil.example"
 
 @pytest.fixture(autouse=True)
 def fresh_counters(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No limit is near."""
+    """Start every rate limit from zero."""
     for name in ("addresses", "people", "failures"):
         monkeypatch.setattr(throttling, name, throttling.Rate())
     yield

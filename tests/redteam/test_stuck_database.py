@@ -85,7 +85,7 @@ def test_rc6_d8_requests_that_cannot_write_end_soon_and_readiness_says_so(
         every = [pool.submit(timed, asks[number % len(asks)]) for number in range(ASKED)]
         answers = [each.result() for each in every]
         assert ready.result()[1] < MOST_SECONDS + SLACK_SECONDS
-        # What was found last may be two seconds old.
+        # The last result may be two seconds old.
         wait_until(lambda: ada.get("/readyz").status == 503, what="what is wrong")
     for answer, seconds in answers:
         assert answer.status == 503, answer.raw

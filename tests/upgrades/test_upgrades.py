@@ -22,7 +22,7 @@ from tests.servers import Postgres, wait_until
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 HERE = Path(__file__).parent
 COMMITS = sorted(each.stem for each in HERE.glob("*.json"))
-# What the old gateway was started with.
+# The settings of the old gateway.
 KEYS = {
     "SECRET_KEY": "ssssssssssfixture-of-commit-{}-not-a-secret-of-anybody",
     "GATEWAY_ENCRYPTION_KEYS": "fixture-of-commit-{}-encryption-key",

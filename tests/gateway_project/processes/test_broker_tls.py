@@ -77,7 +77,7 @@ def tls(tmp_path: Path) -> Iterator[TlsServer]:
 
 
 def serve(listening: socket.socket, context: ssl.SSLContext) -> None:
-    """Pass on what comes, until the listener is closed."""
+    """Accept connections and relay them, until the listener is closed."""
     with suppress(OSError):
         while True:
             raw, _ = listening.accept()
@@ -85,7 +85,7 @@ def serve(listening: socket.socket, context: ssl.SSLContext) -> None:
 
 
 def pass_on(raw: socket.socket, context: ssl.SSLContext) -> None:
-    """Between a client and the broker, both ways."""
+    """Relay bytes between a client and the broker, both ways."""
     with suppress(OSError), context.wrap_socket(raw, server_side=True) as client:
         broker = socket.create_connection(("127.0.0.1", settings.BROKER_PORT))
         threading.Thread(target=pump, args=(broker, client), daemon=True).start()

@@ -10,7 +10,6 @@ class Timers:
     """A clock that only notes what is due."""
 
     def __init__(self) -> None:
-        """It is early."""
         self.now = 1000.0
         self.due: list[float] = []
 

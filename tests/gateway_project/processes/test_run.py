@@ -24,7 +24,7 @@ def unsure(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def step(folder: Path, text: str) -> run.Step:
-    """pytest on one file of its own, as ``make test`` calls it."""
+    """Return a step that runs pytest on one file of its own, as ``make test`` does."""
     (folder / "test_it.py").write_text(text)
     (folder / "pytest.ini").write_text("[pytest]\n")
     notes = folder / "notes"

@@ -130,7 +130,7 @@ def test_a_failed_migration_is_named_with_its_reason(monkeypatch: pytest.MonkeyP
     """The true cause, and neither the server nor DATABASE_URL."""
     recorder = MigrationRecorder(connection)
     newest = max(name for app, name in recorder.applied_migrations() if app == "core")
-    recorder.record_unapplied("core", newest)  # what it makes is there: making it anew fails
+    recorder.record_unapplied("core", newest)  # its table exists: creating it again fails
     try:
         with pytest.raises(StartError) as error:
             installation.migrate()

@@ -91,7 +91,7 @@ class Up:
             return int(answer.status)
 
     def kill(self, name: str) -> int:
-        """SIGKILL one of its processes; wait until another one is ready. The old pid."""
+        """SIGKILL one of its processes; wait until another one is ready; return the old pid."""
         before = self.pid(name)
         os.kill(before, signal.SIGKILL)
         wait_until(
