@@ -44,7 +44,8 @@ def begin(name: str, **more: object) -> None:
 def described(name: str, **more: object) -> str:
     """Return the line: version, process, database and broker without their secrets."""
     database = settings.DATABASES["default"]
-    place = f"{database.get('HOST') or 'local'}/{database['NAME']}"
+    host = database.get("HOST")
+    place = f"{host}/{database['NAME']}" if host else str(database["NAME"])
     broker = urlsplit(settings.REDIS_URL)
     facts: dict[str, object] = {
         "process": name,
