@@ -109,7 +109,7 @@ def wrap(text: str, size: float, limit: float, *, bold: bool = False) -> list[st
 def usable(text: str, size: float, limit: float) -> float:
     """Return the safe part of ``limit``: renderers move signs that may not start a line."""
     slack = 4 * size if BY_DICTIONARY.search(text) else size if CJK.search(text) else 0.0
-    return max(limit - slack, 2 * size)
+    return min(limit, max(limit - slack, 2 * size))
 
 
 def chopped(atom: str, size: float, limit: float, *, bold: bool) -> list[str]:

@@ -4,7 +4,7 @@ import subprocess
 from functools import cache
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from PIL import ImageFont
 
@@ -56,6 +56,7 @@ def test_combining_marks_have_no_width() -> None:
 
 
 @given(st.text(max_size=300), st.sampled_from([12, 20, 32]), st.integers(60, 800))
+@example("000", 32, 60)
 def test_no_line_is_wider_than_its_box_and_nothing_is_lost(
     text: str, size: int, limit: int
 ) -> None:
