@@ -11,6 +11,7 @@ from tests.architecture import trace
 from tests.architecture.walks import Walks, prepare
 from tests.channels_app.running import owner, runner
 from tests.channels_app.telegram.fake_api import FakeBotApi
+from tests.loops import Loop
 
 __all__ = ["owner", "runner"]
 
@@ -26,7 +27,7 @@ def profiled(monkeypatch: pytest.MonkeyPatch, transactional_db: None) -> Iterato
 @pytest.fixture
 def walks(profiled: None, runner: Runner, owner: User) -> Iterator[Walks]:
     """Yield a gateway that has made each walk before."""
-    api, loop = FakeBotApi(), trace.Loop()
+    api, loop = FakeBotApi(), Loop()
     api.start()
     yield prepare(api, loop, owner, runner)
     loop.close()

@@ -4,7 +4,6 @@ A context variable marks the work of a request: tasks and ``call_soon`` copy it 
 of threads are made to. Work without a request (sweeps, chores) has none.
 """
 
-import asyncio
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
@@ -18,11 +17,10 @@ from typing import Any, TypeVar
 
 import pytest
 
-from channels_app.telegram import bot_api
 from core.database.threads import LifoThreadPool
-from core.signals import pubsub
 from tests import ROOT
 from tests.architecture.sources import PACKAGES
+from tests.loops import Loop
 
 T = TypeVar("T")
 QUIET_SECONDS = 0.25
@@ -104,35 +102,6 @@ def profiled(patch: pytest.MonkeyPatch) -> Iterator[None]:
         threading.setprofile(None)
 
 
-class Loop:
-    """An event loop in a thread, as a web process has one."""
-
-    def __init__(self) -> None:
-        """Start it."""
-        self.loop = asyncio.new_event_loop()
-        self.thread = threading.Thread(target=self.loop.run_forever, name="web", daemon=True)
-        self.thread.start()
-
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run ``work`` there and wait for it."""
-        return asyncio.run_coroutine_threadsafe(work, self.loop).result(timeout=30)
-
-    def close(self) -> None:
-        """End it, and what belongs to it: the hub, connections to the Bot API, tasks."""
-        self.run(self._end())
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        self.thread.join(10)
-        self.loop.close()
-
-    async def _end(self) -> None:
-        await pubsub.local().close()
-        await bot_api.close()
-        left = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in left:
-            task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
-
-
 def traced(loop: Loop, work: Coroutine[Any, Any, T], until: Callable[[], bool]) -> tuple[T, Trace]:
     """Return the result of ``work``, and its trace.
 
@@ -157,4 +126,4 @@ def traced(loop: Loop, work: Coroutine[Any, Any, T], until: Callable[[], bool]) 
     return result, trace
 
 
-__all__ = ["Loop", "Trace", "profiled", "traced"]
+__all__ = ["Trace", "profiled", "traced"]

@@ -9,10 +9,11 @@ from allowlist import keys
 from channels_app.worker.runner import Runner
 from core.models import Delivery, InboundMessage, Run, User
 from gateway_project.asgi import application
-from tests.architecture.trace import Loop, Trace, traced
+from tests.architecture.trace import Trace, traced
 from tests.channels_app.running import telegram_account, until
 from tests.channels_app.telegram.fake_api import FakeBotApi
 from tests.channels_app.telegram.people import message, number, numbered, person
+from tests.loops import Loop
 
 Params = dict[str, Any]
 SECRET = b"Whs_0123"

@@ -24,6 +24,7 @@ from core.lib import encryption
 from core.messages import Message, RetrievalSource, retrieval_message, stream_start, to_dict
 from core.models import ChannelAccount, RunEvent, User
 from gateway_project.asgi import ROUTES, application
+from tests.loops import end_tasks
 
 WHO = ("anonymous", "other", "own", "staff", "owner", "revoked", "bridge")
 BACKEND = "django.contrib.auth.backends.ModelBackend"
@@ -106,18 +107,6 @@ class GatewayData:
 
 
 HOST = "testserver"
-
-
-async def end_tasks() -> None:
-    """End the remaining tasks of this loop (the hub); a client that just connects may swallow one
-    cancellation."""
-    for _ in range(10):
-        tasks = asyncio.all_tasks() - {asyncio.current_task()}
-        if not tasks:
-            return
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks, timeout=1)
 
 
 def is_endpoint(path: str) -> bool:

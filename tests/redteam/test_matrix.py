@@ -15,6 +15,7 @@ from channels_app.webchat import frames
 from core.database import transactions
 from gateway_project.asgi import ROUTES
 from tests.channels_app.webchat import conftest as webchat
+from tests.loops import end_tasks
 from tests.redteam import gateway_data
 from tests.redteam.gateway_data import WHO, Answer, GatewayData
 from tests.redteam.matrix import API, ENDPOINTS, FRAMES, PAGES, SOCKET_WHO, Row
@@ -165,7 +166,7 @@ class TestSocket:
     async def tidy(self) -> Any:
         """End the hub of this loop after the test."""
         yield
-        await gateway_data.end_tasks()
+        await end_tasks()
 
     def test_every_frame_has_a_row(self) -> None:
         assert {kind.__name__ for kind in get_args(frames.Frame)} == set(FRAMES)

@@ -21,6 +21,7 @@ from core.database import transactions
 from core.models import User
 from gateway_project.asgi import application
 from tests.channels_app.webchat import conftest as webchat
+from tests.loops import end_tasks
 from tests.redteam import gateway_data
 from tests.redteam.gateway_data import WHO, GatewayData
 from tests.redteam.matrix import ACTIONS, FRAMES, SOCKETS, TOOLS
@@ -77,7 +78,7 @@ async def posted(body: bytes, headers: dict[str, str]) -> tuple[int, Any]:
         async with asyncio.timeout(120):
             await application(scope, receive, send)
     finally:
-        await gateway_data.end_tasks()
+        await end_tasks()
         await asyncio.to_thread(transactions.close_pool)
     raw = b"".join(each.get("body", b"") for each in sent[1:])
     data = [line[5:] for line in raw.splitlines() if line.startswith(b"data:") and line[5:].strip()]
@@ -170,7 +171,7 @@ class TestSockets:
         """End the hub of this loop after the test."""
         settings.ALLOWED_HOSTS = [webchat.HOST, gateway_data.HOST]
         yield
-        await gateway_data.end_tasks()
+        await end_tasks()
 
     @pytest.mark.parametrize("path", SOCKETS)
     async def test_rws1_a_cookie_opens_the_tables_sockets(self, path: str) -> None:

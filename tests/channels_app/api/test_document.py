@@ -19,6 +19,7 @@ from core.database import transactions
 from gateway_project.asgi import ROUTES, VIEWS, application
 from tests import ROOT, people
 from tests.gateways import Gateway
+from tests.loops import end_tasks
 from tests.redteam import gateway_data
 from tests.settings import TEST_DATABASE
 
@@ -126,7 +127,7 @@ async def asked(method: str, path: str, key: str = "") -> httpx.Response:
         async with httpx.AsyncClient(transport=transport, base_url="http://testserver") as client:
             return await client.request(method, path, headers=headers)
     finally:
-        await gateway_data.end_tasks()
+        await end_tasks()
         await asyncio.to_thread(transactions.close_pool)
 
 

@@ -20,8 +20,7 @@ from core.models import ChannelAccount
 from gateway_project.asgi import application
 from gateway_project.processes import listener
 from tests.channels_app.running import guest, owner, runner
-from tests.channels_app.telegram.local import Loop
-from tests.redteam.gateway_data import end_tasks
+from tests.loops import Loop, end_tasks
 
 SECRET = "a-secret-of-this-bridge"
 Json = dict[str, Any]

@@ -9,9 +9,10 @@ from core.database import transactions
 from core.models import ChannelIdentity, User
 from tests.channels_app.running import guest, owner, runner, telegram_account
 from tests.channels_app.telegram.fake_api import FakeBotApi
-from tests.channels_app.telegram.local import Local, Loop
+from tests.channels_app.telegram.local import Local
 from tests.channels_app.telegram.people import Bots
 from tests.gateways import Gateway
+from tests.loops import Loop
 
 FAST = {
     "SWEEP_SECONDS": "1",

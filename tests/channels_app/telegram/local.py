@@ -1,39 +1,17 @@
 """The webhook and a worker inside of the test process, with bots on the fake Bot API."""
 
-import asyncio
 import json
-import threading
-from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from channels_app.asgi.http import Scope
-from channels_app.telegram import bot_api
 from gateway_project.asgi import application
 from tests.channels_app.telegram.fake_api import FakeBotApi
 from tests.channels_app.telegram.people import Params, message, numbered
+from tests.loops import Loop
 
 T = TypeVar("T")
 SECRET = "Whs_0123"
-
-
-class Loop:
-    """An event loop in a thread, as a web process has one."""
-
-    def __init__(self) -> None:
-        self.loop = asyncio.new_event_loop()
-        self.thread = threading.Thread(target=self.loop.run_forever, name="web", daemon=True)
-        self.thread.start()
-
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run ``work`` in the loop and wait for it."""
-        return asyncio.run_coroutine_threadsafe(work, self.loop).result(timeout=30)
-
-    def close(self) -> None:
-        self.run(bot_api.close())
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        self.thread.join(10)
-        self.loop.close()
 
 
 @dataclass

@@ -23,8 +23,9 @@ from core.models import (
     Run,
     User,
 )
-from tests.channels_app.telegram.local import SECRET, Local, Loop
+from tests.channels_app.telegram.local import SECRET, Local
 from tests.channels_app.telegram.people import message, number, person
+from tests.loops import Loop
 from tests.threads import at_once
 
 pytestmark = pytest.mark.django_db(transaction=True)

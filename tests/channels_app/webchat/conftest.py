@@ -23,6 +23,7 @@ from core.database import transactions
 from core.messages import MessageDict
 from core.models import Run, User
 from core.signals import pubsub
+from tests.loops import end_tasks
 
 Frame = dict[str, Any]
 HOST = "chat.example"
@@ -160,13 +161,7 @@ async def no_task_is_left() -> AsyncIterator[None]:
     cancellation.
     """
     yield
-    for _ in range(10):
-        tasks = asyncio.all_tasks() - {asyncio.current_task()}
-        if not tasks:
-            return
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks, timeout=1)
+    await end_tasks()
 
 
 def event(name: str, **data: Any) -> MessageDict:
