@@ -255,7 +255,7 @@ DELIVERY_LEASE_SECONDS: int = env.number("DELIVERY_LEASE_SECONDS", 60, minimum=1
 # The period in which refused deliveries are retried.
 DELIVERY_RETRY_HOURS: int = env.number("DELIVERY_RETRY_HOURS", 24, minimum=1)
 SWEEP_SECONDS: int = env.number("SWEEP_SECONDS", 10, minimum=1)
-EVENT_FRAME_MILLISECONDS: int = env.number("EVENT_FRAME_MILLISECONDS", 36, minimum=1)
+EVENT_FRAME_MILLISECONDS: int = env.number("EVENT_FRAME_MILLISECONDS", 16, minimum=1)
 DEBOUNCE_IDLE_MILLISECONDS: int = env.number("DEBOUNCE_IDLE_MILLISECONDS", 500)
 DEBOUNCE_MAX_MILLISECONDS: int = env.number("DEBOUNCE_MAX_MILLISECONDS", 2000)
 RUNS_PER_WORKER: int = env.number("RUNS_PER_WORKER", 200, minimum=1)

@@ -55,7 +55,7 @@ def record(*, user: User, run_id: str, source_id: str, verdict: str, message_id:
 def find(run: Run, *, source_id: str, message_id: str) -> Found | None:
     """Return the source of a run's log; the first of that id when no retrieval is named."""
     transcript = Transcript()
-    for _, event in events.after(run_id=run.id, seq=0):
+    for _, event in events.whole_log(run.id):
         if event["type"] == "retrieval":
             transcript.read(event)
     for message in transcript.messages():

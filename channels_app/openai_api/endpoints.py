@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncGenerator, Awaitable, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
@@ -32,7 +31,6 @@ from core.database.batching import in_shared_transaction
 from core.database.transactions import atomic_write, in_thread
 from core.messages import MessageDict
 from core.models import ChannelAccount, Run
-from core.signals import pubsub
 
 ORIGIN = sessions.ORIGIN
 DELIVERY_FIELDS = {"stream", "stream_options"}
@@ -44,16 +42,12 @@ SILENT = ("event", "loading", "error")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """A run that a request waits for. ``keep``: it continues when the client leaves.
-
-    ``heard``: a subscription to the user's events from before the run existed.
-    """
+    """A run that a request waits for. ``keep``: it continues when the client leaves."""
 
     run: Run
     session: str
     config: adapter.Config
     keep: bool
-    heard: pubsub.Listener | None = None
 
     @property
     def headers(self) -> dict[str, str]:
@@ -96,10 +90,10 @@ class ChatCompletions(OpenAIEndpoint):
         if caller.user is None and not asked.user:
             raise RefusedError(400, "user is required with a bridge key.", field="user")
         # Before anything is stored: a refused request must not leave a run behind.
-        with slot(caller, sender=asked.user), listener_of(caller) as heard:
+        with slot(caller, sender=asked.user):
             await prepare(caller, asked)
             work = await in_shared_transaction(
-                partial(work_of, caller, asked, self.request, session, key, heard)
+                partial(work_of, caller, asked, self.request, session, key)
             )
             if work is None:
                 raise DeniedError
@@ -115,7 +109,7 @@ class ChatCompletions(OpenAIEndpoint):
         status.
         """
         translate = adapter.OpenAIAdapter(work.config)
-        async with contextlib.aclosing(follow_run.follow(work.run, since_before=work.heard)) as log:
+        async with contextlib.aclosing(follow_run.follow(work.run)) as log:
             opening = await unless_gone(self.incoming, opening_of(log, translate))
             if opening is None:
                 await stop(work)
@@ -175,15 +169,6 @@ async def prepare(caller: Principal, asked: fields.Asked) -> None:
         if elsewhere and not await in_thread(may_speak, account, asked.user):
             chat_messages.drop_pictures_elsewhere(asked.messages)
     await chat_messages.fetch_pictures(asked.messages)
-
-
-def listener_of(caller: Principal) -> AbstractContextManager[pubsub.Listener | None]:
-    """Subscribe to the events of the caller's runs; None for a bridge, which has several
-    senders.
-    """
-    if caller.user is None:
-        return contextlib.nullcontext()
-    return pubsub.local().listen([f"user:{caller.user.pk}"])
 
 
 def repeat_key(
@@ -277,7 +262,6 @@ def work_of(
     request: Request,
     session: str,
     repeat: RepeatKey | None,
-    heard: pubsub.Listener | None,
 ) -> Work | None:
     """Accept a request; return the run to wait for, None when its sender is unknown.
 
@@ -302,7 +286,6 @@ def work_of(
         session=receipt.session.public_id,
         config=config,
         keep=repeat is not None,
-        heard=heard if receipt.outcome == "accepted" else None,
     )
 
 
@@ -380,7 +363,7 @@ async def blocks(
 
 async def whole_log(work: Work) -> list[MessageDict]:
     """Return all events of a run, once it has ended."""
-    async with contextlib.aclosing(follow_run.follow(work.run, since_before=work.heard)) as log:
+    async with contextlib.aclosing(follow_run.follow(work.run)) as log:
         return [event async for event in log if event is not None]
 
 

@@ -13,27 +13,22 @@ from core.database.transactions import in_thread
 from core.files import storage
 from core.messages import MessageDict
 from core.models import Run
-from core.signals import pubsub
 
 BEAT = b": still working\n\n"
 Log: TypeAlias = AsyncGenerator[MessageDict | None, None]
 
 
-async def follow(
-    run: Run, *, since_before: pubsub.Listener | None = None
-) -> AsyncGenerator[MessageDict | None, None]:
+async def follow(run: Run) -> AsyncGenerator[MessageDict | None, None]:
     """Yield the events of ``run`` from the first to its ``stream_end``; None when a heartbeat is
     due.
 
-    Adapters need all of them: their output for one depends on the earlier ones. ``since_before``:
-    as of ``events.follow``.
+    Adapters need all of them: their output for one depends on the earlier ones.
     """
     log = events.follow(
         run_id=run.id,
         public_id=run.public_id,
         seq=0,
         idle_seconds=settings.HEARTBEAT_SECONDS,
-        since_before=since_before,
     )
     async with aclosing(log):
         async for item in log:

@@ -38,7 +38,7 @@ def trace(request: HttpRequest, run_id: str) -> HttpResponse:
     run = visible_run(cast("User", request.user), run_id)
     if run is None:
         raise Http404
-    log = events.after(run_id=run.id, seq=0, limit=MAX_EVENTS)
+    log = events.whole_log(run.id)[:MAX_EVENTS]
     context = {
         "run": run,
         "title": wording(language(request)).view_process,

@@ -89,6 +89,7 @@ class AdminNotificationsConsumer(WebChatConsumer):
         await in_thread(note_listed, principal)
         checked = asyncio.get_running_loop().time()
         with pubsub.local().listen([*principal.keys, pending_count.OPEN_ADMIN_PAGES]) as listener:
+            await pubsub.local().confirmed(listener)
             while not self.closing:
                 count = await in_thread(pending_count.count)
                 if count != shown:

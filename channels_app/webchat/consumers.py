@@ -36,10 +36,11 @@ from channels_app.webchat import (
     periodic_checks,
     transcript,
 )
-from channels_app.webchat.following import Following, Numbered
+from channels_app.webchat.following import Following
 from core.conversations import events
+from core.conversations.events import Numbered
 from core.database.transactions import in_thread
-from core.signals import pubsub
+from core.signals import live_events, pubsub
 
 logger = logging.getLogger(__name__)
 
@@ -100,6 +101,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         super().__init__()
         self.principal: Principal | None = None
         self.following = Following()
+        self.listener: pubsub.Listener | None = None
         self.own_sessions: dict[str, bool] = {}
         self.frames = throttling.Rate()
         self.turn = asyncio.Lock()
@@ -333,6 +335,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
             self.own_sessions[session] = True
             accepted = {"type": "accepted", "client_id": frame.client_id}
             await self.tell({**accepted, "run_id": run.public_id, "session_id": session})
+            await self.attend(run.public_id, session)
 
     async def say_plainly(self, frame: frames.Say, principal: Principal) -> None:
         """Handle the plain form: one frame in, one frame out."""
@@ -361,18 +364,30 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         async with self.turn:
             session = await in_thread(calls.session_of, user_id=user_id, run_id=frame.run_id)
             self.following.restart(frame.run_id, after=frame.after)
-            await self.catch_up(frame.run_id, session)
+            await self.attend(frame.run_id, session)
+            if frame.run_id in self.following.sent:
+                await self.close_ended(frame.run_id, self.following.sent[frame.run_id])
+
+    async def attend(self, run_id: str, session: str) -> None:
+        """Listen to a followed run, and send what it has said before."""
+        if self.listener is not None:
+            pubsub.local().add(self.listener, [live_events.key_of(run_id)])
+            await pubsub.local().confirmed(self.listener)
+        await self.catch_up(run_id, session)
+
+    def leave(self, run_id: str) -> None:
+        """Stop listening to a run."""
+        if self.listener is not None:
+            pubsub.local().remove(self.listener, [live_events.key_of(run_id)])
 
     async def catch_up(self, run_id: str, session: str) -> None:
-        """Send the events of a followed run that only the log has."""
-        while run_id in self.following.sent:
+        """Send the events of a followed run that were not received live."""
+        found: list[Numbered] | None = None
+        while run_id in self.following.sent and (found is None or len(found) >= events.PAGE):
             after = self.following.sent[run_id]
             found = await in_thread(
                 following.read, user_id=self.person(), run_id=run_id, after=after
             )
-            if not found:
-                await self.close_ended(run_id, after)
-                return
             await self.pass_on(run_id, session, found)
 
     async def close_ended(self, run_id: str, seq: int) -> None:
@@ -380,6 +395,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         final = await in_thread(transcript.final, user_id=self.person(), run_id=run_id, seq=seq)
         if final is not None and run_id in self.following.sent:
             self.following.end(run_id)
+            self.leave(run_id)
             await self.tell(final)
 
     async def pass_on(self, run_id: str, session: str, numbered: list[Numbered]) -> None:
@@ -393,6 +409,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
 
     async def finish(self, run_id: str, seq: int) -> None:
         """Send the final frame of a run."""
+        self.leave(run_id)
         final = await in_thread(transcript.final, user_id=self.person(), run_id=run_id, seq=seq)
         if final is not None:
             await self.tell(final)
@@ -405,6 +422,10 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
             pubsub.local().listen(principal.keys) as listener,
             periodic_checks.local().watch(listener, principal, self.following),
         ):
+            self.listener = listener
+            pubsub.local().add(listener, map(live_events.key_of, self.following.sent))
+            await pubsub.local().confirmed(listener)
+            listener.resync()  # for what was published before
             while not self.closing:
                 got = await listener.wait()
                 lagged = listener.take_lag()
@@ -427,11 +448,15 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
 
     async def relay(self, principal: Principal, got: list[pubsub.Frame], *, stale: bool) -> None:
         """Send the new events of pubsub frames; read the log where some may be missing."""
+        by_run: dict[str, list[pubsub.Frame]] = {}
         for frame in got:
             if frame["kind"] == "events":
-                await self.relay_events(frame)
+                by_run.setdefault(frame["run"], []).append(frame)
             elif frame["kind"] == "notice":
                 await self.show_notice(principal, frame["notice"])
+        for run_id, said in by_run.items():
+            if not self.following.is_over(run_id):
+                await self.relay_events(run_id, said)
         if stale:
             for run_id in list(self.following.sent):
                 await self.look_after(run_id)
@@ -444,25 +469,26 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
             session = await in_thread(calls.session_of, user_id=self.person(), run_id=run_id)
         except RefusedError:
             self.following.sent.pop(run_id, None)
+            self.leave(run_id)
             return
         await self.catch_up(run_id, session)
 
-    async def relay_events(self, frame: pubsub.Frame) -> None:
-        """Send the events of one pubsub frame."""
-        run_id, session = frame["run"], frame["session"]
-        if self.following.is_over(run_id):
-            return
-        if frame["first"] == 1 and await self.is_chat(session):
+    async def relay_events(self, run_id: str, got: list[pubsub.Frame]) -> None:
+        """Send the events of pubsub frames of one run."""
+        session = got[0]["session"]
+        is_new = run_id not in self.following.sent
+        if is_new and got[0]["first"] == 1 and await self.is_chat(session):
             self.following.start(run_id)
-        news = self.following.news(frame)
-        if news is None:
-            if events.ends(frame["events"][-1]) and await self.is_chat(session):
+        if run_id not in self.following.sent:
+            if got[-1]["ends"] and await self.is_chat(session):
                 self.following.end(run_id)
-                await self.finish(run_id, frame["first"] + len(frame["events"]) - 1)
-        elif news.gap:
-            await self.catch_up(run_id, session)
-        else:
-            await self.pass_on(run_id, session, news.events)
+                await self.finish(run_id, got[-1]["first"] + len(got[-1]["events"]) - 1)
+            return
+        news = events.next_events(got, seq=self.following.sent[run_id])
+        if news is not None:
+            await self.pass_on(run_id, session, news)
+        if (is_new or news is None) and run_id in self.following.sent:
+            await self.attend(run_id, session)
 
     async def is_chat(self, session: str) -> bool:
         """Return whether a session belongs to the web chat: the page shows no other."""

@@ -1,25 +1,11 @@
 """Track which events a socket has sent: each once, in order, despite lost or repeated frames."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
 
-from orjson import loads
+from core.conversations.events import Numbered, ends, missing
+from core.models import Run
 
-from core.conversations.events import ends
-from core.messages import MessageDict
-from core.models import RunEvent
-
-Numbered = tuple[int, MessageDict]
-READ_AT_ONCE = 2000
 REMEMBERED = 100
-
-
-class News(NamedTuple):
-    """The new events of a pubsub frame for a run, or a gap to fill from the log."""
-
-    events: list[Numbered]
-    gap: bool = False
 
 
 @dataclass(slots=True)
@@ -50,16 +36,6 @@ class Following:
         """Return whether the whole run was sent and has not been requested again."""
         return run_id in self._over
 
-    def news(self, frame: Mapping[str, Any]) -> News | None:
-        """Return the new events of a pubsub frame; None for a run that is not followed."""
-        last = self.sent.get(frame["run"])
-        if last is None:
-            return None
-        if frame["first"] > last + 1:
-            return News([], gap=True)
-        numbered = enumerate(frame["events"], frame["first"])
-        return News([pair for pair in numbered if pair[0] > last])
-
     def mark(self, run_id: str, pair: Numbered) -> bool:
         """Record a sent event; return whether it was the last of its run."""
         seq, event = pair
@@ -71,8 +47,6 @@ class Following:
 
 
 def read(*, user_id: int, run_id: str, after: int) -> list[Numbered]:
-    """Return the events of a user's own run after ``after``, at most READ_AT_ONCE."""
-    rows = RunEvent.objects.filter(
-        run__public_id=run_id, run__user_id=user_id, seq__gt=after
-    ).order_by("seq")
-    return [(seq, loads(data)) for seq, data in rows.values_list("seq", "data")[:READ_AT_ONCE]]
+    """Return the events of a user's own run after ``after``: see ``events.missing``."""
+    run = Run.objects.filter(public_id=run_id, user_id=user_id).values_list("id", flat=True).first()
+    return [] if run is None else missing(run_id=run, public_id=run_id, seq=after)

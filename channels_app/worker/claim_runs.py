@@ -14,7 +14,7 @@ from django.db import DatabaseError, IntegrityError
 
 from channels_app.worker.finish_run import end_queued, opening_of
 from core.agent import prompt
-from core.agent.loop import Call
+from core.agent.loop import Call, message_name
 from core.conversations import events, jobs, runs
 from core.conversations.events import Log
 from core.database.batching import Batcher, attempt
@@ -111,10 +111,12 @@ def prepare(run: Run, began: float) -> Begun:
 
     A further attempt retracts the texts of the previous one.
     """
-    logged = [event for _, event in events.after(run_id=run.id, seq=0)] if run.attempt > 1 else []
-    log = events.log_of(run=run, seq=len(logged) or 1)
-    again = [reset_delta(kind, message_id=name) for name, kind in said(logged).items()]
-    logged += [log.append(message) for message in again]
+    stored = events.whole_log(run.id) if run.attempt > 1 else []
+    logged = [event for _, event in stored]
+    log = events.log_of(run=run, seq=stored[-1][0] + events.AHEAD if stored else 1)
+    if run.attempt > 1:
+        again = [reset_delta(kind, message_id=name) for name, kind in shown(logged).items()]
+        logged += [log.append(message) for message in again]
     resumed = [
         Call(id=job.tool_call_id, name=job.tool, arguments=orjson.dumps(job.parameters).decode())
         for job in (jobs.begun(run_id=run.id) if run.attempt > 1 else [])
@@ -123,10 +125,18 @@ def prepare(run: Run, began: float) -> Begun:
     return Begun(run, log, prompt.build(run), logged, resumed, lease)
 
 
-def said(events: list[MessageDict]) -> dict[str, str]:
-    """Return message id -> type of the texts and thoughts in ``events``."""
-    return {
+def shown(logged: list[MessageDict]) -> dict[str, str]:
+    """Return message id -> type of the texts and thoughts that readers may have.
+
+    The next one of each type may have been shown before it was stored.
+    """
+    found = {
         event["message_id"]: event["type"]
-        for event in events
-        if event["type"] in {"text", "thinking"} and "message_id" in event
+        for event in logged
+        if event["type"] in events.GROWING and "message_id" in event
     }
+    for kind in events.GROWING:
+        numbers = [name.removeprefix(f"{kind}-") for name, each in found.items() if each == kind]
+        last = max((int(number) for number in numbers if number.isdecimal()), default=0)
+        found[message_name(kind, last + 1)] = kind
+    return found

@@ -79,19 +79,21 @@ def end_queued(run_id: int) -> None:
         run = runs.cancelled_while_queued(run_id)
         if run is None:
             return
-        logged = [event for _, event in events.after(run_id=run.id, seq=0)]
+        logged = events.whole_log(run.id)
+        # Readers may have more of it than was stored.
+        before = logged[-1][0] + events.AHEAD if logged else 0
         transcript = Transcript()
-        for event in logged:
+        for _, event in logged:
             transcript.read(event)
         outcome = outcome_of(run, transcript, Ending(Run.State.CANCELLED, error=STOPPED))
         added = (
             [closing_of(run, outcome)] if logged else [opening_of(run), closing_of(run, outcome)]
         )
-        last_seq = len(logged) + len(added)
+        last_seq = before + len(added)
         if runs.settle_queued(
             run=run, outcome=outcome, last_seq=last_seq, also=outbound.enqueue_answer
         ):
-            events.append_unheld(run=run, seq=len(logged), messages=added)
+            events.append_unheld(run=run, seq=before, messages=added)
 
 
 def outcome_of(

@@ -45,7 +45,7 @@ from core.files import cleanup
 from core.lib import leases
 from core.models import ChatSession, Delivery, Run
 from core.providers import registry as providers
-from core.signals import frame_clock, pubsub, wakeups
+from core.signals import pubsub, wakeups
 from core.tools import registry as tools
 
 logger = logging.getLogger(__name__)
@@ -161,7 +161,6 @@ class Runner:
         """Start work, once the versions were compared."""
         for old, new in settings.GATEWAY_OLD_NAMES.items():
             logger.warning("the setting %s is now called %s; the old name will go", old, new)
-        frame_clock.local().call_around(events.gather, events.flush)
         await self._guard(self._compare_versions())
         for chore in (
             self._keep,
@@ -336,7 +335,6 @@ class Runner:
         return BEAT_SECONDS
 
     async def _listen(self) -> float:
-        pubsub.local().subscribe_to(pubsub.CHANNEL, pubsub.WAKES)
         with pubsub.local().listen(["runs"]) as listener:
             while True:
                 frames = await listener.wait()

@@ -181,7 +181,7 @@ class Turn:
     def _take_back(self, said: int) -> None:
         """Clear the texts of this step: they were a call or its announcement."""
         for number in range(said, len(self.texts)):
-            self.emit(reset_delta("text", message_id=f"text-{number + 1}"))
+            self.emit(reset_delta("text", message_id=message_name("text", number + 1)))
             self.texts[number] = ""
 
     async def _ask_with_patience(self) -> list[Call]:
@@ -329,7 +329,7 @@ class Turn:
         if self._open is None or self._open[0] != kind:
             self._end_message()
             self._counts[kind] = self._counts.get(kind, 0) + 1
-            self._open = (kind, f"{kind}-{self._counts[kind]}")
+            self._open = (kind, message_name(kind, self._counts[kind]))
             self.emit(message_start(message_id=self._open[1], message_type=kind))
             if kind == "text":
                 self.texts.append("")
@@ -441,6 +441,11 @@ class Turn:
     def interrupt(self) -> None:
         """End the message that was being streamed when the turn was cancelled."""
         self._end_message()
+
+
+def message_name(kind: str, number: int) -> str:
+    """Return the message id of the text or thought with this number in a turn."""
+    return f"{kind}-{number}"
 
 
 def pause_before(tries: int, error: ProviderError) -> float:

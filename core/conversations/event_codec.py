@@ -31,22 +31,41 @@ def cleaned(value: Any) -> Any:
     return value
 
 
-def joined(previous: MessageDict, event: MessageDict) -> bool:
-    """Add ``event`` to ``previous`` when both append to the same text; return whether so."""
+def appends(event: MessageDict) -> bool:
+    """Return whether ``event`` appends to a text."""
+    return (
+        event.get("delta_action") == "append"
+        and not event.get("type_change")
+        and isinstance(event["props"].get("content"), str)
+    )
+
+
+def joined(previous: MessageDict, event: MessageDict) -> MessageDict | None:
+    """Return one event for two that append to the same text; None for any others."""
     if (
-        event.get("delta_action") != "append"
-        or event.get("type_change")
-        or previous.get("delta_action") != "append"
+        not (appends(previous) and appends(event))
         or event.get("message_id") != previous.get("message_id")
         or event.get("delta_path") != previous.get("delta_path")
         or event["type"] != previous["type"]
     ):
-        return False
-    before, more = previous["props"].get("content"), event["props"].get("content")
-    if not (isinstance(before, str) and isinstance(more, str)) or len(before) > MERGED_CHARACTERS:
-        return False
-    previous["props"] = {"content": before + more}
-    return True
+        return None
+    before, more = str(previous["props"]["content"]), str(event["props"]["content"])
+    if len(before) > MERGED_CHARACTERS:
+        return None
+    return {**previous, "props": {"content": before + more}}
+
+
+def join_last(numbered: list[tuple[int, MessageDict]], pair: tuple[int, MessageDict]) -> None:
+    """Add a numbered event to ``numbered``, joined with the last one where possible.
+
+    Joined events have the number of the last of them.
+    """
+    number, event = pair
+    whole = joined(numbered[-1][1], event) if numbered else None
+    if whole is None:
+        numbered.append(pair)
+    else:
+        numbered[-1] = (number, whole)
 
 
 def encode(event: MessageDict) -> str:

@@ -1,20 +1,26 @@
-"""The event log of a run: append, read after a ``seq``, follow live.
+"""The event log of a run: append, read after a number, follow live (docs/decisions/189).
 
-Events are protocol messages (``core.messages``) as dicts. One writer thread per process commits the
-events of all its runs at most once a frame (``EVENT_FRAME_MILLISECONDS``; the first event at once)
-and then publishes them in one pub/sub message. Neighbouring appends to the same text become one
-event. The fence: nothing is written for a run whose ``attempt`` is not the one in the database.
+Events are protocol messages (``core.messages``) as dicts, numbered by the worker that appends them.
+
+    live event (a text grows) ─► published ─► joined with its neighbours ─► committed within 1 s
+    any other                 ─► committed at once ─► published; later events wait for it
+
+A row has the number of the last event that it holds. One writer thread per process commits the
+events of all its runs. The fence: nothing is written for a run whose ``attempt`` is not the one in
+the database.
 
 While the database is away the writer keeps pending events and retries for the length of a lease. A
 log whose events were given up stays ``lost``, so that no gap is ever written.
 """
 
+import asyncio
 import logging
+import math
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator
 from concurrent.futures import Future, InvalidStateError
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
 
@@ -22,23 +28,27 @@ import orjson
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection, transaction
 
-from core.conversations.event_codec import encode, joined, storable
+from core.conversations.event_codec import appends, encode, join_last, storable
 from core.database import transactions
 from core.database.queries import Among, Param, Values
 from core.database.writes import FencedInsert, insert_rows
-from core.messages import Message, MessageDict, to_dict
+from core.messages import Message, MessageDict, fold, to_dict
 from core.models import Run, RunEvent
-from core.signals import pubsub
+from core.signals import live_events, pubsub
 
 logger = logging.getLogger(__name__)
 
 POLL_CONNECTED_SECONDS = 5.0
 POLL_AWAY_SECONDS = 0.5
+# A gap that neither the log nor the broker fills is filled by the next checkpoint.
+GAP_SECONDS = 0.2
+CHECKPOINT_SECONDS = 1.0
 RETRY_SECONDS = 0.2
 STOP_SECONDS = 5.0
 PAGE = 2000
-MOST_EVENTS = 2**31 - 1  # of one run: `seq` is a positive integer
-# Executed for every frame; the ORM took 0.9 ms of CPU to build them each time.
+# So many numbers are given ahead of the log: the next attempt begins above them.
+AHEAD = 10_000
+# Executed for every commit; the ORM took 0.9 ms of CPU to build them each time.
 ADD = FencedInsert(
     RunEvent,
     "run_id",
@@ -50,18 +60,19 @@ ADD = FencedInsert(
 )
 AFTER = Values(
     lambda: (
-        RunEvent.objects.filter(run_id=Param("run"), seq__gt=Param("seq"), seq__lte=Param("last"))
+        RunEvent.objects.filter(run_id=Param("run"), seq__gt=Param("seq"))
         .order_by("seq")
-        .values_list("seq", "data")
+        .values_list("seq", "data")[:PAGE]
     )
 )
-OPENINGS = frozenset({"stream_start", "message_start"})
+GROWING = frozenset({"text", "thinking"})
 # The database is away, or another transaction holds its lock: the same statement may work soon.
 AWAY = (OperationalError, InterfaceError)
 
 
 # Ends a run inside the writer's transaction; gets the number of the run's last event.
 Finish = Callable[[int], None]
+Numbered = tuple[int, MessageDict]
 
 
 class LostLeaseError(Exception):
@@ -70,7 +81,10 @@ class LostLeaseError(Exception):
 
 @dataclass(eq=False, slots=True)
 class Log:
-    """The write end of one run's log, held by the worker that claimed ``attempt``."""
+    """The write end of one run's log, held by the worker that claimed ``attempt``.
+
+    ``seq``: the number of the last event. ``stored``, ``published``: of the last one that is.
+    """
 
     run_id: int
     public_id: str
@@ -78,15 +92,21 @@ class Log:
     user_id: int
     attempt: int
     seq: int
-    waiting: list[MessageDict] = field(default_factory=list)
+    stored: int = field(init=False)
+    published: int = field(init=False)
+    rows: list[Numbered] = field(default_factory=list)
+    unpublished: list[Numbered] = field(default_factory=list)
     finish: Finish | None = None
     done: "Future[None]" = field(default_factory=Future)
     lost: bool = False
     closed: bool = False
-    fresh: bool = True
+
+    def __post_init__(self) -> None:
+        """Continue a log that is stored and published."""
+        self.stored = self.published = self.seq
 
     def append(self, message: Message) -> MessageDict:
-        """Queue ``message``, to be committed within a frame; return the event as it is stored.
+        """Number ``message``; publish it, or commit it first; return the event as it is stored.
 
         Raises LostLeaseError when another worker owns the run or the log was closed.
         """
@@ -110,9 +130,26 @@ class Log:
         writer().close(self, finish, [storable(to_dict(message)) for message in last])
         return self.done
 
+    def number(self, event: MessageDict) -> None:
+        """Give ``event`` the next number."""
+        self.seq += 1
+        join_last(self.rows, (self.seq, event))
+        self.unpublished.append((self.seq, event))
 
-Row = tuple[int, int, str]  # run, seq, data
-Entry = tuple[Log, list[MessageDict], Finish | None]
+    def publish(self) -> None:
+        """Publish what may be: stored events, and live ones that follow them."""
+        most = self.stored + AHEAD
+        count = 0
+        for number, event in self.unpublished:
+            if number > self.stored and not (is_live(event) and number <= most):
+                break
+            count += 1
+        ready, self.unpublished = self.unpublished[:count], self.unpublished[count:]
+        if ready:
+            publish(self, [event for _, event in ready])
+
+
+Entry = tuple[Log, list[Numbered], Finish | None]
 Batch = list[Entry]
 
 
@@ -120,142 +157,118 @@ class Writer:
     """The one thread of this process that writes event logs."""
 
     def __init__(self) -> None:
-        self._dirty: dict[Log, None] = {}
-        self._told: list[pubsub.Frame] = []
-        self._told_at = 0.0
-        self._gathers = False
+        # When the pending events of a log are due, on the monotonic clock.
+        self._due: dict[Log, float] = {}
         self._changed = threading.Condition()
-        self._urgent = False
         self._stopping = False
-        self._last_commit = 0.0
         self._thread = threading.Thread(target=self._work, name="event-writer", daemon=True)
         self._thread.start()
 
     def add(self, log: Log, event: MessageDict) -> None:
-        """Queue ``event`` of ``log``; the first one with content is committed at once.
-
-        An event that only opens a message waits for the content: a commit of its own would delay
-        the first word to the next frame.
-        """
+        """Number ``event`` of ``log``; publish it if it is live and nothing before it waits."""
         with self._changed:
             if log.closed:
                 raise LostLeaseError
-            if not (log.waiting and joined(log.waiting[-1], event)):
-                log.waiting.append(event)
-            says = log.fresh and not opens(event)
-            log.fresh = log.fresh and not says
-            self._mark(log, urgent=says)
+            waits = bool(log.unpublished)
+            log.number(event)
+            if not waits:
+                log.publish()
+            if not log.unpublished:
+                self._mark(log, seconds=CHECKPOINT_SECONDS)
+            elif waits or not closes(event):
+                self._mark(log, seconds=0)
+            else:  # what follows the end of a message comes soon: one commit for both
+                self._mark(log, seconds=settings.EVENT_FRAME_MILLISECONDS / 1000)
 
     def hold(self, log: Log) -> None:
         """Leave ``log`` alone until it is closed."""
         with self._changed:
-            self._dirty.pop(log, None)
+            self._due.pop(log, None)
 
     def close(self, log: Log, finish: Finish, last: list[MessageDict]) -> None:
         """Queue the last events of ``log`` and what ends its run."""
         with self._changed:
             log.closed = True
-            log.waiting.extend(last)
+            for event in last:
+                log.number(event)
             log.finish = finish
-            self._mark(log, urgent=True)
-
-    def tell(self, frames: list[pubsub.Frame]) -> None:
-        """Publish committed ``frames`` with the next batch, at most a frame later."""
-        with self._changed:
-            self._told_at = self._told_at if self._told else time.monotonic()
-            self._told += frames
-            self._changed.notify()
-
-    def gather(self) -> None:
-        """Hold the writer back while more events are added, until :meth:`flush`."""
-        self._gathers = True
-
-    def flush(self) -> None:
-        """Commit pending events now, not at the end of their frame."""
-        with self._changed:
-            self._gathers = False
-            if self._dirty:
-                self._urgent = True
-                self._changed.notify()
+            self._mark(log, seconds=0)
 
     def stop(self) -> None:
         """Write pending events and end the thread, within STOP_SECONDS."""
         with self._changed:
-            self._stopping = self._urgent = True
+            self._stopping = True
             self._changed.notify()
         self._thread.join(STOP_SECONDS)
 
-    def _mark(self, log: Log, *, urgent: bool) -> None:
-        # The thread sleeps until the frame ends: waking it for every token costs more than writing.
-        wake = urgent or not (self._dirty or self._gathers)
-        self._dirty[log] = None
-        self._urgent = self._urgent or urgent
-        if wake:
-            self._changed.notify()
+    def _mark(self, log: Log, *, seconds: float) -> None:
+        due = time.monotonic() + seconds
+        if due < self._due.get(log, due + 1):
+            self._due[log] = due
+            # The thread sleeps until the first log is due: waking it for each token costs more.
+            if seconds < CHECKPOINT_SECONDS or len(self._due) == 1:
+                self._changed.notify()
 
     def _work(self) -> None:
-        while (taken := self._take()) is not None:
-            told, batch = taken
+        while (batch := self._take()) is not None:
             try:
-                pubsub.publish_events(told + self._commit(batch))
+                self._commit(batch)
             except Exception:
                 logger.exception("the event writer failed")
         connection.close()
 
-    def _take(self) -> tuple[list[pubsub.Frame], Batch] | None:
+    def _take(self) -> Batch | None:
+        """Return the events that are due, and those that soon will be; None at the end."""
         with self._changed:
-            while not (self._dirty or self._told):
-                if self._stopping:
-                    return None
-                self._changed.wait()
-            while not self._urgent and (left := self._due() - time.monotonic()) > 0:
-                self._changed.wait(left)
+            while not self._stopping:
+                seconds = min(self._due.values(), default=math.inf) - time.monotonic()
+                if seconds <= 0:
+                    break
+                self._changed.wait(min(seconds, threading.TIMEOUT_MAX))
+            if not self._due:
+                return None
+            soon = math.inf if self._stopping else time.monotonic() + CHECKPOINT_SECONDS / 2
             batch = []
-            for log in self._dirty:
-                batch.append((log, log.waiting, log.finish))
-                log.waiting, log.finish = [], None
-            told, self._told = self._told, []
-            self._dirty, self._urgent = {}, self._stopping
-            return told, batch
+            for log in [each for each, due in self._due.items() if due <= soon]:
+                del self._due[log]
+                batch.append((log, log.rows, log.finish))
+                log.rows, log.finish = [], None
+            return batch
 
-    def _due(self) -> float:
-        """Return when the frame of the pending events ends, on the monotonic clock."""
-        begun = self._last_commit if self._dirty else self._told_at
-        return begun + settings.EVENT_FRAME_MILLISECONDS / 1000
-
-    def _commit(self, batch: Batch) -> list[pubsub.Frame]:
-        """Write ``batch``; return the pub/sub frames of the committed events."""
-        if not batch:
-            return []
+    def _commit(self, batch: Batch) -> None:
+        """Write ``batch``, and publish what waited for it."""
         try:
-            frames = write_patiently(batch, give_up=lambda: self._stopping)
+            write_patiently(batch, give_up=lambda: self._stopping)
         except AWAY as error:
             logger.exception("the database stays away; these runs are left to the next attempt")
             for entry in batch:
                 abandon(entry, error)
-            return []
+            return
         except Exception as error:
             logger.exception("events could not be committed")
             if len(batch) > 1:  # a run that cannot be stored must not cost the others their events
-                return [frame for entry in batch for frame in self._commit([entry])]
-            abandon(batch[0], error)
-            return []
-        finally:
-            self._last_commit = time.monotonic()
-        for log, events, _ in batch:
-            log.seq += 0 if log.lost else len(events)
+                for entry in batch:
+                    self._commit([entry])
+            else:
+                abandon(batch[0], error)
+            return
+        with self._changed:
+            for log, rows, _ in batch:
+                if rows and not log.lost:
+                    log.stored = rows[-1][0]
+                    log.publish()
         for log, _, finish in batch:
             if finish:
                 resolve(log, LostLeaseError() if log.lost else None)
-        return frames
 
 
-def write_patiently(batch: Batch, *, give_up: Callable[[], bool]) -> list[pubsub.Frame]:
+def write_patiently(batch: Batch, *, give_up: Callable[[], bool]) -> None:
     """Call :func:`write_batch`, and retry while the database is away, for the length of a lease."""
     deadline = time.monotonic() + settings.RUN_LEASE_SECONDS
     while True:
         try:
-            return write_batch(batch)
+            write_batch(batch)
+            return
         except AWAY:
             connection.close_if_unusable_or_obsolete()
             if time.monotonic() > deadline or give_up():
@@ -281,33 +294,27 @@ def resolve(log: Log, error: Exception | None) -> None:
             log.done.set_exception(error)
 
 
-def write_batch(batch: Batch) -> list[pubsub.Frame]:
+def write_batch(batch: Batch) -> None:
     """Insert the events of ``batch`` and end the runs that ask for it, in one transaction.
 
-    Logs that lost their lease are marked ``lost`` and left out. Returns the pub/sub frames.
+    Logs that lost their lease are marked ``lost`` and left out.
     """
     in_one_statement = connection.vendor != "sqlite" and not any(entry[2] for entry in batch)
     with nullcontext() if in_one_statement else transactions.atomic_write():
         owned = ADD([log.run_id for log, _, _ in batch], list(rows_in(batch)))
         for log, _, _ in batch:
             log.lost = log.lost or owned.get(log.run_id) != log.attempt
-        for log, events, finish in batch:
+        for log, rows, finish in batch:
             if finish and not log.lost:
-                finish(log.seq + len(events))
-    return [frame_of(log, events) for log, events, _ in batch if events and not log.lost]
+                finish(rows[-1][0] if rows else log.stored)
 
 
-def rows_in(batch: Batch) -> Iterator[tuple[int, Row]]:
+def rows_in(batch: Batch) -> Iterator[tuple[int, tuple[int, int, str]]]:
     """Return the rows of ``batch``, each with the attempt that its run must have."""
-    for log, events, _ in batch:
+    for log, rows, _ in batch:
         if not log.lost:
-            for row in rows_of(run_id=log.run_id, seq=log.seq, events=events):
-                yield log.attempt, row
-
-
-def rows_of(*, run_id: int, seq: int, events: list[MessageDict]) -> list[Row]:
-    """Return the rows of ``events``, numbered from ``seq`` + 1."""
-    return [(run_id, number, encode(event)) for number, event in enumerate(events, seq + 1)]
+            for number, event in rows:
+                yield log.attempt, (log.run_id, number, encode(event))
 
 
 def append_unheld(*, run: Run, seq: int, messages: list[Message]) -> int:
@@ -321,20 +328,13 @@ def append_unheld(*, run: Run, seq: int, messages: list[Message]) -> int:
 
 
 def append_all_unheld(entries: list[tuple[Run, int, list[Message]]]) -> None:
-    """Add messages to the logs of several runs (each: its last ``seq``, its new messages).
-
-    They are published in one message, with the next commit and at most a frame later: messages of a
-    queued run only announce it.
-    """
-    rows: list[Row] = []
-    frames: list[pubsub.Frame] = []
+    """Add messages to the logs of several runs (each: its last ``seq``, its new messages)."""
+    rows: list[tuple[int, int, str]] = []
     for run, seq, messages in entries:
         events = [storable(to_dict(message)) for message in messages]
-        rows += rows_of(run_id=run.id, seq=seq, events=events)
-        frames.append(frame_of(log_of(run=run, seq=seq), events))
+        rows += [(run.id, number, encode(event)) for number, event in enumerate(events, seq + 1)]
+        transaction.on_commit(partial(publish, log_of(run=run, seq=seq), events))
     insert_rows(RunEvent, rows)
-    if frames:
-        transaction.on_commit(partial(writer().tell, frames))
 
 
 def log_of(*, run: Run, seq: int) -> Log:
@@ -349,16 +349,18 @@ def log_of(*, run: Run, seq: int) -> Log:
     )
 
 
-def frame_of(log: Log, events: list[MessageDict]) -> pubsub.Frame:
-    """Return the pub/sub frame of ``events``, for listeners of the run and of its user."""
-    return {
-        "keys": [f"run:{log.public_id}", f"user:{log.user_id}"],
+def publish(log: Log, events: list[MessageDict]) -> None:
+    """Send the next ``events`` of ``log`` to their readers."""
+    frame: live_events.EventFrame = {
         "kind": "events",
         "run": log.public_id,
         "session": log.session,
-        "first": log.seq + 1,
+        "first": log.published + 1,
         "events": events,
+        "ends": ends(events[-1]),
     }
+    log.published += len(events)
+    live_events.sender().put(frame, user_id=log.user_id)
 
 
 @cache
@@ -367,41 +369,83 @@ def writer() -> Writer:
     return Writer()
 
 
-def gather() -> None:
-    """Hold the writer back while events of several logs are added, until :func:`flush`."""
-    writer().gather()
-
-
-def flush() -> None:
-    """Commit pending events now, not at the end of their frame."""
-    writer().flush()
-
-
 def close_writer() -> None:
-    """Write pending events and end the writer: at the stop of a process, and between tests."""
+    """Write and publish pending events: at the stop of a process, and between tests."""
     if writer.cache_info().currsize:
         writer().stop()
         writer.cache_clear()
+    live_events.close_sender()
 
 
-def after(*, run_id: int, seq: int, limit: int | None = None) -> list[tuple[int, MessageDict]]:
-    """Return the events of a run with a higher ``seq``, in order; the first ``limit``.
-
-    There are no gaps between the numbers of a run.
-    """
-    last = MOST_EVENTS if limit is None else seq + limit
-    found = AFTER(run=run_id, seq=seq, last=last)
-    return [(row[0], orjson.loads(row[1])) for row in found]
+def is_live(event: MessageDict) -> bool:
+    """Return whether ``event`` may be shown before it is stored: a text begins or grows."""
+    if event["type"] in GROWING:
+        return appends(event)
+    return event["type"] == "event" and event["props"].get("event") == "message_start"
 
 
-def opens(event: MessageDict) -> bool:
-    """Return whether ``event`` only announces a message that follows."""
-    return event["type"] == "event" and event["props"].get("event") in OPENINGS
+def closes(event: MessageDict) -> bool:
+    """Return whether ``event`` ends a message."""
+    return event["type"] == "event" and event["props"].get("event") == "message_end"
 
 
 def ends(event: MessageDict) -> bool:
     """Return whether ``event`` ends its run: ``stream_end``, exactly once a run ([M2])."""
     return event["type"] == "event" and event["props"].get("event") == "stream_end"
+
+
+def after(*, run_id: int, seq: int) -> list[Numbered]:
+    """Return the stored events of a run with a higher number, in order; the first PAGE of them.
+
+    The first may hold events up to ``seq``, too: see :func:`missing`.
+    """
+    return [(row[0], orjson.loads(row[1])) for row in AFTER(run=run_id, seq=seq)]
+
+
+def whole_log(run_id: int) -> list[Numbered]:
+    """Return all stored events of a run."""
+    found: list[Numbered] = []
+    while more := after(run_id=run_id, seq=found[-1][0] if found else 0):
+        found += more
+        if len(more) < PAGE:
+            break
+    return found
+
+
+def missing(*, run_id: int, public_id: str, seq: int) -> list[Numbered]:
+    """Return what a reader that has the events up to ``seq`` lacks, as far as it is known.
+
+    From the log, then from the live stream. Where the reader has part of a joined event and the
+    live stream is gone, the message's text so far replaces what it has. Empty while more is to
+    come.
+    """
+    found = after(run_id=run_id, seq=seq)
+    if found and appends(found[0][1]) and not is_stored(run_id, seq):
+        if rest := live_events.after(run=public_id, seq=seq):
+            return rest
+        found[0] = replacement(run_id, found[0])
+    if len(found) < PAGE and not (found and ends(found[-1][1])):
+        found += live_events.after(run=public_id, seq=found[-1][0] if found else seq)
+    return found
+
+
+def is_stored(run_id: int, seq: int) -> bool:
+    """Return whether a row of the log ends with this number."""
+    return seq == 0 or RunEvent.objects.filter(run_id=run_id, seq=seq).exists()
+
+
+def replacement(run_id: int, pair: Numbered) -> Numbered:
+    """Return an event that sets the text that ``pair`` appends to, as it is after it."""
+    number, event = pair
+    log = [each for at, each in whole_log(run_id) if at <= number]
+    text = next(each for each in fold(log) if each.get("message_id") == event.get("message_id"))
+    content = text["props"].get("content", "")
+    return number, {
+        **event,
+        "props": {"content": content},
+        "delta_path": "content",
+        "delta_action": "set",
+    }
 
 
 async def follow(
@@ -410,60 +454,50 @@ async def follow(
     public_id: str,
     seq: int,
     idle_seconds: float | None = None,
-    since_before: pubsub.Listener | None = None,
-) -> AsyncGenerator[tuple[int, MessageDict] | None, None]:
-    """Yield the events of a run after ``seq``, live, until its ``stream_end``; no gap, no repeat.
+) -> AsyncGenerator[Numbered | None, None]:
+    """Yield the events of a run after ``seq``, live, until its ``stream_end``; in order, each once.
 
-    Yields None when no event came for ``idle_seconds``. ``since_before``: a listener that has
-    received the run's frames since before the run existed, so that there is nothing to read yet.
+    Neighbouring appends may be joined. Yields None when no event came for ``idle_seconds``.
     Works without Redis, by polling.
     """
-    with since(since_before, public_id) as listener:
-        found: list[tuple[int, MessageDict]] | None = None
-        if since_before is not None and pubsub.local().connected:
-            found = []
+    with pubsub.local().listen([live_events.key_of(public_id)]) as listener:
+        await pubsub.local().confirmed(listener)
+        found: list[Numbered] | None = None
         quiet_since = time.monotonic()
         while True:
-            more = False
-            if listener.take_lag() or found is None:
-                found = await transactions.in_thread(after, run_id=run_id, seq=seq, limit=PAGE)
-                more = len(found) == PAGE
-            for number, event in found:
+            is_read = listener.take_lag() or found is None
+            if is_read:
+                found = await transactions.in_thread(
+                    missing, run_id=run_id, public_id=public_id, seq=seq
+                )
+            for number, event in found or []:
                 yield number, event
                 seq, quiet_since = number, time.monotonic()
                 if ends(event):
                     return
-            found = None
-            if more:
+            if is_read and found:  # a page: there may be more
+                found = None
                 continue
             if idle_seconds is not None and time.monotonic() - quiet_since >= idle_seconds:
                 yield None
                 quiet_since = time.monotonic()
             poll = POLL_CONNECTED_SECONDS if pubsub.local().connected else POLL_AWAY_SECONDS
             frames = await listener.wait(seconds=min(poll, idle_seconds or poll))
-            mine = [frame for frame in frames if frame.get("run") == public_id]
-            found = next_events(mine, seq=seq) if frames else None
+            found = next_events(frames, seq=seq) if frames else None
+            if found is None and frames and is_read:
+                await asyncio.sleep(GAP_SECONDS)
 
 
-def since(
-    listener: pubsub.Listener | None, public_id: str
-) -> AbstractContextManager[pubsub.Listener]:
-    """Yield ``listener``, or a new one for the frames of a run."""
-    if listener is not None:
-        return nullcontext(listener)
-    return pubsub.local().listen([f"run:{public_id}"])
-
-
-def next_events(frames: list[pubsub.Frame], *, seq: int) -> list[tuple[int, MessageDict]] | None:
-    """Return the events of ``frames`` after ``seq``; None when some between are missing."""
-    found: list[tuple[int, MessageDict]] = []
+def next_events(frames: list[pubsub.Frame], *, seq: int) -> list[Numbered] | None:
+    """Return the events of ``frames`` after ``seq``, neighbouring appends joined; None when some
+    between are missing.
+    """
+    found: list[Numbered] = []
     for frame in frames:
-        if frame["kind"] != "events":
-            continue
         if frame["first"] > seq + 1:
             return None
         for number, event in enumerate(frame["events"], frame["first"]):
             if number > seq:
-                found.append((number, event))
+                join_last(found, (number, event))
                 seq = number
     return found

@@ -248,6 +248,7 @@ async def follow(*, job_id: int) -> AsyncGenerator[View, None]:
     A job whose lease ran out is recovered here, before the sweeper gets to it.
     """
     with pubsub.local().listen([f"job:{job_id}"]) as listener:
+        await pubsub.local().confirmed(listener)
         while True:
             now = await transactions.in_thread(view, job_id)
             if now is None:

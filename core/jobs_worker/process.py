@@ -26,7 +26,7 @@ from core.jobs_worker import steps
 from core.jobs_worker.work import TOO_MUCH_MEMORY, discard, perform
 from core.models import Job
 from core.providers import registry as providers
-from core.signals import pubsub, wakeups
+from core.signals import live_events, pubsub, wakeups
 
 logger = logging.getLogger(__name__)
 
@@ -68,6 +68,8 @@ def be_the_child(job: Job, parent: int) -> None:
             pubsub.sender,
             transactions.pools,
             events.writer,
+            live_events.sender,
+            live_events.reader,
         ):
             thread_of_the_parent.cache_clear()
         asyncio.run(performed(job))

@@ -33,8 +33,6 @@ from core.providers.failures import (
 from core.signals import frame_clock
 
 MAX_LINE_BYTES = 4 * 1024 * 1024
-AT_ONCE_SECONDS = 0.01  # an answer that arrives complete is not delayed
-
 
 FAILURES = (TimeoutError, aiohttp.ClientError, BadStreamError, NoStreamError)
 NO_STREAMS = {"text/html", "application/xhtml+xml", "application/json"}
@@ -59,13 +57,12 @@ class OpenAICompatible:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
         """See ``Provider.stream``."""
-        reason, begun = "", 0.0
+        reason, begun = "", False
         try:
             async with asyncio.timeout(self._first_seconds) as bound, self._post(request) as answer:
                 if answer.status != 200 or answer.content_type in NO_STREAMS:
                     raise await refusal(answer)
                 async for block in blocks(answer):
-                    now = asyncio.get_running_loop().time()
                     speaks = False
                     for delta in joined(block):
                         # Comments, a role and usage are no tokens: the user has no output yet.
@@ -74,17 +71,17 @@ class OpenAICompatible:
                             reason = delta.reason
                         else:
                             yield delta
-                    begun = begun or (now if speaks else 0.0)
+                    begun = begun or speaks
                     if speaks:
                         bound.reschedule(asyncio.get_running_loop().time() + self._idle_seconds)
-                    if speaks and not reason and now - begun > AT_ONCE_SECONDS:
+                    if speaks and not reason and frame_clock.local().is_busy():
                         await until_the_next_frame(answer)
         except FAILURES as error:
             # Whole already: some servers end a finished answer by dropping the connection.
             if not reason:
-                raise failed(error, begun=bool(begun)) from error
+                raise failed(error, begun=begun) from error
         if not reason:
-            raise failed(CutStreamError("the stream ended before the answer"), begun=bool(begun))
+            raise failed(CutStreamError("the stream ended before the answer"), begun=begun)
         yield Finish(reason)
 
     async def close(self) -> None:

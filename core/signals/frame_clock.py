@@ -1,21 +1,19 @@
-"""One tick for all streams of an event loop: input that arrived meanwhile is read at once.
+"""One tick for all streams of an event loop, while many speak at once.
 
-A process that wakes for each token of each stream spends most of its time waking. Between two ticks
-the kernel buffers the input (docs/decisions/146):
+A process that wakes for each token of each stream spends most of its time waking. A lone stream is
+read at once. When more than READS_AT_ONCE were read in a frame, each waits for the next tick, and
+the kernel buffers its input meanwhile (docs/decisions/189):
 
-    read ─► pause ─► tick ─► resume ─► read …      input is committed right after the tick
+    read ─► pause ─► tick ─► resume ─► read …
 """
 
 import asyncio
-from collections.abc import Callable
 
 from django.conf import settings
 
 from core.lib.per_loop import per_loop
 
-# Iterations of the loop that a reader needs after a tick: its task runs, its socket is polled,
-# the input is handed over, its task runs again.
-ROUNDS = 4
+READS_AT_ONCE = 4
 SHORTEST_SECONDS = 0.001  # timers of event loops are no finer
 
 
@@ -25,39 +23,39 @@ class FrameClock:
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._waiting: list[asyncio.Future[None]] = []
-        self._around: list[tuple[Callable[[], None], Callable[[], None]]] = []
+        self._frame = 0
+        self._reads = 0
+        self._reads_before = 0
 
-    def call_around(self, begin: Callable[[], None], end: Callable[[], None]) -> None:
-        """Call ``begin`` at each tick, and ``end`` when the tasks that waited for it have read."""
-        self._around.append((begin, end))
+    def is_busy(self) -> bool:
+        """Count one read of a stream; return whether the next one should wait for a tick."""
+        frame = int(self._loop.time() / frame_seconds())
+        if frame != self._frame:
+            self._reads_before = self._reads if frame == self._frame + 1 else 0
+            self._frame, self._reads = frame, 0
+        self._reads += 1
+        return max(self._reads, self._reads_before) > READS_AT_ONCE
 
     async def tick(self) -> None:
         """Wait for the next tick: at most one frame."""
         if not self._waiting:
-            self._loop.call_at(self._next(), self._tick)
+            frame = frame_seconds()
+            at = ((self._loop.time() + SHORTEST_SECONDS) // frame + 1) * frame
+            self._loop.call_at(at, self._tick)
         future: asyncio.Future[None] = self._loop.create_future()
         self._waiting.append(future)
         await future
 
-    def _next(self) -> float:
-        frame = settings.EVENT_FRAME_MILLISECONDS / 1000
-        return ((self._loop.time() + SHORTEST_SECONDS) // frame + 1) * frame
-
     def _tick(self) -> None:
-        for begin, _ in self._around:
-            begin()
         waiting, self._waiting = self._waiting, []
         for future in waiting:
             if not future.done():  # else it was cancelled
                 future.set_result(None)
-        self._loop.call_soon(self._come_round, ROUNDS)
 
-    def _come_round(self, left: int) -> None:
-        if left:
-            self._loop.call_soon(self._come_round, left - 1)
-            return
-        for _, end in self._around:
-            end()
+
+def frame_seconds() -> float:
+    """Return the length of a frame."""
+    return settings.EVENT_FRAME_MILLISECONDS / 1000
 
 
 @per_loop

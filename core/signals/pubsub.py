@@ -1,9 +1,9 @@
-"""Redis pub/sub: carries what was just committed from workers to web processes.
+"""Redis pub/sub between processes.
 
-Each process holds one subscription and hands frames to its local listeners by key. A frame may be
-lost; listeners check ``seq`` and read the log. Two kinds have a channel of their own, so that the
-other processes do not read them: the events of runs, which no worker needs, and the wake-ups, which
-only ``runs`` workers need. Control frames (revoked, stop, unknown request) reach every process.
+Each key has a channel of its own, so a process receives only what it has a listener for. A frame
+may be lost; listeners of runs check numbers and read the log.
+
+    publish(frame with keys) ─► a channel for each key ─► hub of each such process ─► listeners
 """
 
 import asyncio
@@ -15,12 +15,15 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import orjson
 import redis
 import redis.asyncio
 from django.conf import settings
+from redis.asyncio.client import PubSub
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 
@@ -29,9 +32,10 @@ from core.lib.per_loop import per_loop
 
 logger = logging.getLogger(__name__)
 
-CHANNEL = "latchkey:hub"
-EVENTS = "latchkey:events"
-WAKES = "latchkey:wakes"
+PREFIX = "latchkey:"
+# A subscription without channels cannot be read: each process has this one, of which it knows that
+# the connection stands.
+ALWAYS = "latchkey:"
 RETRY_SECONDS = 1.0
 # A transaction's caller waits for the publishing: a broker that stands still may not hold it.
 ANSWER_SECONDS = 0.5
@@ -49,20 +53,37 @@ class Sender:
         self._lock = threading.Lock()
         self._not_before = 0.0
 
-    def publish(self, frames: list[Frame], *, channel: str = CHANNEL) -> int:
-        """Send ``frames`` as one message; return how many processes received it.
+    def publish(self, frames: list[Frame]) -> int:
+        """Send ``frames``; return how many processes received one.
 
         A failure is harmless and logged once a second.
         """
+        messages = [
+            ("PUBLISH", channel_of(key), data)
+            for data, keys in [(orjson.dumps(frame), frame["keys"]) for frame in frames]
+            for key in keys
+        ]
+        return sum(answer for answer in self.execute(messages) if isinstance(answer, int))
+
+    def execute(self, commands: list[tuple[Any, ...]]) -> list[Any]:
+        """Send ``commands`` in one round trip; return their answers, none while Redis is away."""
         with self._lock:
-            if not frames or time.monotonic() < self._not_before:
-                return 0
+            if not commands or time.monotonic() < self._not_before:
+                return []
             try:
-                return int(self._client.publish(channel, orjson.dumps(frames)))
+                with self._client.pipeline(transaction=False) as pipeline:
+                    for command in commands:
+                        pipeline.execute_command(*command)
+                    return pipeline.execute(raise_on_error=False)
             except (redis.RedisError, OSError):
                 self._not_before = time.monotonic() + RETRY_SECONDS
                 logger.warning("the hub is away; listeners read the log instead")
-                return 0
+                return []
+
+
+def channel_of(key: str) -> str:
+    """Return the name of the channel of ``key``."""
+    return PREFIX + key
 
 
 @cache
@@ -71,26 +92,20 @@ def sender() -> Sender:
     return Sender()
 
 
-def publish(frames: list[Frame]) -> None:
-    """Send ``frames`` to every process. Each has ``keys``: those of the listeners that get it."""
-    sender().publish(frames)
-
-
-def publish_events(frames: list[Frame]) -> None:
-    """Send events of runs to every process that shows them."""
-    sender().publish(frames, channel=EVENTS)
-
-
-def publish_wakeups(frames: list[Frame]) -> int:
-    """Send wake-ups to every ``runs`` worker; return how many received them."""
-    return sender().publish(frames, channel=WAKES)
+def publish(frames: list[Frame]) -> int:
+    """Send ``frames``, each to the listeners of its ``keys``; return how many processes received
+    one.
+    """
+    return sender().publish(frames)
 
 
 class Listener:
     """A bounded queue of frames for one socket, stream or runner."""
 
-    def __init__(self, keys: frozenset[str]) -> None:
-        self.keys = keys
+    def __init__(self) -> None:
+        self.keys: set[str] = set()
+        # Keys whose subscription is not confirmed yet: their frames may be missed.
+        self.unconfirmed: set[str] = set()
         self.lagged = False
         self._frames: deque[Frame] = deque()
         self._ready = asyncio.Event()
@@ -136,38 +151,57 @@ class Hub:
     def __init__(self) -> None:
         self.connected = False
         self._listeners: dict[str, set[Listener]] = {}
+        self._confirmed: set[str] = set()
         self._task: asyncio.Task[None] | None = None
-        self._channels: tuple[str, ...] = (CHANNEL, EVENTS)
-
-    def subscribe_to(self, *channels: str) -> None:
-        """Subscribe to these channels instead of a web process's; before the first listener."""
-        self._channels = channels
+        # What the subscription was not told yet: (is wanted, channel), in order.
+        self._changes: deque[tuple[bool, str]] = deque()
+        self._changed = asyncio.Event()
+        self._confirmation = asyncio.Condition()
 
     @contextmanager
     def listen(self, keys: Iterable[str]) -> Iterator[Listener]:
         """Open a listener for frames with any of ``keys``, for as long as the block lasts."""
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._subscribe())
-        listener = Listener(frozenset(keys))
-        self.add(listener, listener.keys)
+        listener = Listener()
+        self.add(listener, keys)
         try:
             yield listener
         finally:
-            self.remove(listener)
+            self.remove(listener, list(listener.keys))
 
     def add(self, listener: Listener, keys: Iterable[str]) -> None:
-        """Add ``keys`` to ``listener``."""
-        listener.keys |= frozenset(keys)
+        """Add ``keys`` to ``listener``. It misses frames until they are :meth:`confirmed`."""
         for key in keys:
-            self._listeners.setdefault(key, set()).add(listener)
+            if key not in self._listeners:
+                self._listeners[key] = set()
+                self._change(key, wanted=True)
+            self._listeners[key].add(listener)
+            listener.keys.add(key)
+            if key not in self._confirmed:
+                listener.unconfirmed.add(key)
 
-    def remove(self, listener: Listener) -> None:
-        """Remove ``listener``."""
-        for key in listener.keys:
+    def remove(self, listener: Listener, keys: Iterable[str]) -> None:
+        """Take ``keys`` from ``listener``."""
+        for key in keys:
+            listener.keys.discard(key)
+            listener.unconfirmed.discard(key)
             listeners = self._listeners.get(key, set())
             listeners.discard(listener)
-            if not listeners:
-                self._listeners.pop(key, None)
+            if not listeners and self._listeners.pop(key, None) is not None:
+                self._confirmed.discard(key)
+                self._change(key, wanted=False)
+
+    async def confirmed(self, listener: Listener) -> bool:
+        """Wait until ``listener`` misses nothing any more; return False when Redis is away.
+
+        What was published before is not in it: read it then.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(ANSWER_SECONDS), self._confirmation:
+                while self.connected and listener.unconfirmed:
+                    await self._confirmation.wait()
+        return self.connected and not listener.unconfirmed
 
     def count(self) -> int:
         """Return the number of listeners."""
@@ -180,14 +214,15 @@ class Hub:
             await asyncio.wait([self._task], timeout=0.1)
         self._task, self.connected = None, False
 
-    def dispatch(self, frames: Iterable[Frame]) -> None:
-        """Hand each frame to the local listeners of its keys, once each."""
-        for frame in frames:
-            heard: set[Listener] = set()
-            for key in frame["keys"]:
-                heard |= self._listeners.get(key, set())
-            for listener in heard:
-                listener.put(frame)
+    def dispatch(self, key: str, frame: Frame) -> None:
+        """Hand ``frame`` to the local listeners of ``key``."""
+        for listener in self._listeners.get(key, ()):
+            listener.put(frame)
+
+    def _change(self, key: str, *, wanted: bool) -> None:
+        if self.connected:  # else everything is subscribed to when it is
+            self._changes.append((wanted, channel_of(key)))
+            self._changed.set()
 
     async def _subscribe(self) -> None:
         while True:
@@ -208,29 +243,72 @@ class Hub:
             retry=AsyncRetry(NoBackoff(), 0),
         )
         async with client, client.pubsub() as subscription:
-            await subscription.subscribe(*self._channels)
-            asked = False
-            while True:
-                message = await subscription.get_message(timeout=SILENCE_SECONDS)
-                if message is None and asked:
-                    raise TimeoutError("the hub does not answer")
-                if message is None:
-                    await subscription.ping()
-                    asked = True
-                    continue
-                asked = False
-                self._hear(message)
+            await subscription.subscribe(ALWAYS)
+            writing = asyncio.ensure_future(self._write(subscription))
+            try:
+                await self._hear_all(subscription)
+            finally:
+                writing.cancel()
+                await asyncio.gather(writing, return_exceptions=True)
 
-    def _hear(self, message: Frame) -> None:
-        if message["type"] == "subscribe":
-            self.connected = True
-            self._resync()
+    async def _hear_all(self, subscription: PubSub) -> None:
+        asked = False
+        while True:
+            message = await subscription.get_message(timeout=SILENCE_SECONDS)
+            if message is None and asked:
+                raise TimeoutError("the hub does not answer")
+            asked = message is None
+            if message is None:
+                await subscription.ping()
+            else:
+                await self._hear(message)
+
+    async def _write(self, subscription: PubSub) -> None:
+        """Tell the subscription which channels are wanted, as they change."""
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            changes = list(self._changes)
+            self._changes.clear()
+            for wanted, group in groupby(changes, key=itemgetter(0)):
+                channels = [channel for _, channel in group]
+                if wanted:
+                    await subscription.subscribe(*channels)
+                else:
+                    await subscription.unsubscribe(*channels)
+
+    async def _hear(self, message: Frame) -> None:
+        channel = message["channel"].decode() if message["channel"] else ""
+        key = channel.removeprefix(PREFIX)
+        if message["type"] == "subscribe" and channel == ALWAYS:
+            self._connect()
+        elif message["type"] == "subscribe":
+            await self._confirm(key)
         elif message["type"] == "message":
-            self.dispatch(orjson.loads(message["data"]))
+            self.dispatch(key, orjson.loads(message["data"]))
 
-    def _resync(self) -> None:
-        for listener in {each for some in self._listeners.values() for each in some}:
-            listener.resync()
+    def _connect(self) -> None:
+        """Subscribe to everything: this connection is new, and earlier frames may be lost."""
+        self.connected = True
+        self._confirmed.clear()
+        self._changes.clear()
+        for key, listeners in self._listeners.items():
+            self._change(key, wanted=True)
+            for listener in listeners:
+                listener.unconfirmed.add(key)
+                listener.lagged = True
+
+    async def _confirm(self, key: str) -> None:
+        """Note that frames of ``key`` arrive from now on."""
+        if key not in self._listeners:
+            return
+        self._confirmed.add(key)
+        for listener in self._listeners[key]:
+            listener.unconfirmed.discard(key)
+            if listener.lagged:
+                listener.resync()
+        async with self._confirmation:
+            self._confirmation.notify_all()
 
 
 @per_loop

@@ -62,7 +62,7 @@ def not_heard(waiting: list[WakeUp]) -> list[WakeUp]:
         for task, queue_name, row_id in waiting
         if queue_name == RUNS
     ]
-    if not (frames and pubsub.publish_wakeups(frames)):
+    if not (frames and pubsub.publish(frames)):
         return waiting
     return [each for each in waiting if each[1] != RUNS]
 

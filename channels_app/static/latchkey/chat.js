@@ -225,7 +225,6 @@ class Chat {
       return;
     }
     const { outcome, key, part, event } = run.take(frame);
-    if (outcome === "gap") this.#resume(run);
     if (outcome !== "applied") return;
     this.#resuming.delete(run.id);
     if (part?.type === "action") act(part.props, this.#page());

@@ -1,5 +1,5 @@
 // The state of answers, as a pure function of the frames that came. Frames of one run are taken
-// in the order of their `seq`, each once; what is missing is asked for, what is old is dropped.
+// in the order of their `seq`, each once; what is old is dropped. Numbers may skip.
 
 import { applyDelta } from "./merge.js";
 
@@ -21,10 +21,9 @@ export class Run {
     this.final = null;
   }
 
-  /** Take a message frame: "applied" with what changed, "duplicate", or "gap". */
+  /** Take a message frame: "applied" with what changed, or "duplicate". */
   take(frame) {
     if (this.final !== null || frame.seq <= this.seq) return { outcome: "duplicate" };
-    if (frame.seq > this.seq + 1) return { outcome: "gap" };
     this.seq = frame.seq;
     if (frame.type === "event") return { outcome: "applied", event: this.#event(frame) };
     const key = frame.message_id || `#${frame.seq}`;
