@@ -11,6 +11,7 @@ from django.test import TransactionTestCase
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
+from core.signals.live_events import EventFrame, Sender
 from tests import emptying, settings
 from tests.gateways import Gateway
 from tests.servers import Postgres, Valkey
@@ -201,3 +202,16 @@ def module_gateways(
 def shared_gateway(module_gateways: Callable[..., Gateway]) -> Gateway:
     """Return one gateway for all tests of a module that do not break it."""
     return module_gateways()
+
+
+@pytest.fixture
+def published(monkeypatch: pytest.MonkeyPatch) -> list[EventFrame]:
+    """Return the events that are published, in order, instead of sending them."""
+    frames: list[EventFrame] = []
+
+    def put(self: Sender, frame: EventFrame, *, user_id: int) -> None:
+        del self, user_id
+        frames.append(frame)
+
+    monkeypatch.setattr(Sender, "put", put)
+    return frames

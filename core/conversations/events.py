@@ -65,7 +65,7 @@ AFTER = Values(
         .values_list("seq", "data")[:PAGE]
     )
 )
-GROWING = frozenset({"text", "thinking"})
+GROWING = ("text", "thinking")
 # The database is away, or another transaction holds its lock: the same statement may work soon.
 AWAY = (OperationalError, InterfaceError)
 
@@ -252,14 +252,19 @@ class Writer:
             else:
                 abandon(batch[0], error)
             return
-        with self._changed:
-            for log, rows, _ in batch:
-                if rows and not log.lost:
-                    log.stored = rows[-1][0]
-                    log.publish()
-        for log, _, finish in batch:
+        for log, rows, finish in batch:
+            if rows and not log.lost:
+                self._stored(log, rows[-1][0])
             if finish:
                 resolve(log, LostLeaseError() if log.lost else None)
+
+    def _stored(self, log: Log, last: int) -> None:
+        """Publish what waited for event ``last`` to be committed."""
+        with self._changed:
+            log.stored = last
+            log.publish()
+            if log in self._due and not (log.unpublished or log.closed):
+                self._due[log] = time.monotonic() + CHECKPOINT_SECONDS
 
 
 def write_patiently(batch: Batch, *, give_up: Callable[[], bool]) -> None:

@@ -14,7 +14,7 @@ from core.database.batching import MAX_BATCH
 from core.database.queries import Among, Param, UpdateReturning
 from core.database.transactions import in_thread
 from core.models import ChannelAccount, ChatSession, Run, User
-from core.signals import pubsub
+from core.signals.live_events import EventFrame
 from tests.core.conftest import account, quiet_threads, user
 
 __all__ = ["account", "quiet_threads", "user"]
@@ -69,25 +69,15 @@ def test_of_two_runs_of_a_session_claimed_in_one_moment_one_is_ours_and_others_d
     assert second.state == "queued"
 
 
-@pytest.fixture
-def published(monkeypatch: pytest.MonkeyPatch) -> list[list[pubsub.Frame]]:
-    """Return the published events, once the writer has stopped."""
-    found: list[list[pubsub.Frame]] = []
-    monkeypatch.setattr(pubsub, "publish_events", found.append)
-    return found
-
-
 def test_simultaneous_wakeups_are_claimed_in_one_transaction(
-    new_runs: NewRuns, published: list[list[pubsub.Frame]]
+    new_runs: NewRuns, published: list[EventFrame]
 ) -> None:
-    """One commit, one message, which may wait for more: each log begins with its stream_start."""
+    """One commit; each log begins with its stream_start."""
     queued = new_runs(3)
     begun = begin([run.id for run in queued], "worker")
     assert sorted(begun) == [run.id for run in queued]
     events.close_writer()
-    assert [[frame["run"] for frame in frames] for frames in published] == [
-        [run.public_id for run in queued]
-    ]
+    assert [frame["run"] for frame in published] == [run.public_id for run in queued]
     for run in queued:
         [(seq, event)] = events.after(run_id=run.id, seq=0)
         assert (seq, event["props"]["event"]) == (1, "stream_start")
@@ -98,7 +88,7 @@ def test_simultaneous_wakeups_are_claimed_in_one_transaction(
 
 
 def test_the_second_of_a_conversation_is_not_begun_with_the_first(
-    new_runs: NewRuns, published: list[list[pubsub.Frame]]
+    new_runs: NewRuns, published: list[EventFrame]
 ) -> None:
     """One running run each ([C9]), however they are woken."""
     [first] = new_runs(1)
@@ -108,11 +98,11 @@ def test_the_second_of_a_conversation_is_not_begun_with_the_first(
     assert second.state == "queued"
     assert begin([first.id], "another") == {}
     events.close_writer()
-    assert [len(frames) for frames in published] == [1]
+    assert len(published) == 1
 
 
 def test_a_run_that_the_database_refuses_costs_the_others_nothing(
-    new_runs: NewRuns, published: list[list[pubsub.Frame]], monkeypatch: pytest.MonkeyPatch
+    new_runs: NewRuns, published: list[EventFrame], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are then claimed one by one; nothing of the first attempt is published."""
     one, bad, other = new_runs(3)
@@ -128,7 +118,7 @@ def test_a_run_that_the_database_refuses_costs_the_others_nothing(
     bad.refresh_from_db()
     assert bad.state == "queued"
     events.close_writer()
-    told = [frame["run"] for frames in published for frame in frames]
+    told = [frame["run"] for frame in published]
     assert told == [one.public_id, other.public_id]
     assert [len(events.after(run_id=each.id, seq=0)) for each in (one, bad, other)] == [1, 0, 1]
 

@@ -21,6 +21,7 @@ from core.models import (
     User,
 )
 from core.signals import pubsub, wakeups
+from core.signals.live_events import EventFrame
 from tests.core.conftest import Say, expire, now_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("commits_at_once")]
@@ -359,17 +360,14 @@ def test_rc8_a_clean_stop_gives_back_the_held_runs_and_no_more(
     assert now_of(first).worker == "w2"
 
 
-def test_unheld_logs_are_written_and_told_for_every_run(
-    pair: tuple[Run, Run], monkeypatch: pytest.MonkeyPatch
+def test_unheld_logs_are_written_and_published_for_every_run(
+    pair: tuple[Run, Run], published: list[EventFrame]
 ) -> None:
     """Runs that are claimed in one batch start their logs in one batch."""
-    frames: list[pubsub.Frame] = []
-    monkeypatch.setattr(pubsub, "publish_events", frames.extend)
     events.append_all_unheld([(run, 0, [progress(f"hello {run.id}")]) for run in pair])
-    events.close_writer()
     rows = list(RunEvent.objects.order_by("run_id").values_list("run_id", "seq"))
     assert rows == [(run.id, 1) for run in pair]
-    told = [each["events"][0]["props"] for each in frames]
+    told = [each["events"][0]["props"] for each in published]
     assert told == [to_dict(progress(f"hello {run.id}"))["props"] for run in pair]
 
 
@@ -384,15 +382,15 @@ def test_rc8_a_batch_writes_for_the_runs_that_are_ours_and_marks_the_others(
     ended: list[str] = []
     event = to_dict(progress("working"))
     batch: events.Batch = [
-        (late, [event], lambda seq: ended.append(f"lost {seq}")),
-        (log, [event, event], lambda seq: ended.append(f"ours {seq}")),
+        (late, [(1, event)], lambda seq: ended.append(f"lost {seq}")),
+        (log, [(1, event), (2, event)], lambda seq: ended.append(f"ours {seq}")),
     ]
-    frames = events.write_batch(batch)
+    events.write_batch(batch)
     assert (late.lost, log.lost, ended) == (True, False, ["ours 2"])
-    assert len(frames) == 1
     found = RunEvent.objects.order_by("run_id", "seq").values_list("run_id", "seq")
     assert list(found) == [(ours.id, 1), (ours.id, 2)]
     claimed(lost, "w1")
     Run.objects.filter(id=lost.id).update(attempt=1)
-    assert events.write_batch([(late, [event], None)]) == []
+    events.write_batch([(late, [(2, event)], None)])
+    assert RunEvent.objects.count() == 2
     assert late.lost

@@ -1,97 +1,60 @@
-"""One tick for all streams of an event loop."""
+"""Streams are read at once while few speak, and once a frame while many do."""
 
 import asyncio
-import itertools
-from typing import Any
 
 import pytest
-import uvloop
 from pytest_django import Settings
 
 from core.signals import frame_clock
-from core.signals.frame_clock import FrameClock
 
 
-async def speak(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Send "something" from a server, and more a little later."""
-    writer.write(b"1")
-    await writer.drain()
-    await asyncio.sleep(0.02)
-    writer.write(b"2")
-    writer.close()
-    await writer.wait_closed()
+async def reads(clock: frame_clock.FrameClock, number: int, *, seconds: float) -> list[bool]:
+    """Read ``number`` times with pauses; return each time whether the next read should wait."""
+    found = []
+    for _ in range(number):
+        found.append(clock.is_busy())
+        await asyncio.sleep(seconds)
+    return found
 
 
-async def stream(port: int, said: list[str]) -> None:
-    """Read both, with a tick between."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    assert await reader.readexactly(1) == b"1"
-    transport: Any = writer.transport
-    transport.pause_reading()
-    await asyncio.sleep(0.1)  # the rest is in the kernel
-    await frame_clock.local().tick()
-    transport.resume_reading()
-    assert await reader.readexactly(1) == b"2"
-    said.append("heard")
-    writer.close()
-    await writer.wait_closed()
+async def test_a_lone_stream_is_read_at_once(settings: Settings) -> None:
+    settings.EVENT_FRAME_MILLISECONDS = 20
+    assert not any(await reads(frame_clock.FrameClock(), 20, seconds=0.01))
 
 
-@pytest.mark.parametrize("policy", [asyncio.DefaultEventLoopPolicy, uvloop.EventLoopPolicy])
-def test_a_task_that_waits_for_a_tick_has_read_before_its_end(
-    policy: type[asyncio.AbstractEventLoopPolicy], settings: Settings
-) -> None:
-    """A socket that has bytes is read, and its reader has run, before what follows the tick."""
+async def test_many_reads_in_a_frame_make_the_next_ones_wait(settings: Settings) -> None:
+    settings.EVENT_FRAME_MILLISECONDS = 200
+    clock = frame_clock.FrameClock()
+    found = await reads(clock, 100, seconds=0.01)
+    assert found[0] is False
+    assert found[-1] is True, "also at the beginning of a frame, after a busy one"
+    await asyncio.sleep(0.5)
+    assert clock.is_busy() is False
+
+
+async def test_all_that_wait_go_on_at_one_tick(settings: Settings) -> None:
     settings.EVENT_FRAME_MILLISECONDS = 30
-    said: list[str] = []
+    clock = frame_clock.local()
+    loop = asyncio.get_running_loop()
+    times: list[float] = []
 
-    async def several() -> None:
-        clock = frame_clock.local()
-        clock.call_around(lambda: said.append("begin"), lambda: said.append("end"))
-        server = await asyncio.start_server(speak, "127.0.0.1", 0)
-        port = server.sockets[0].getsockname()[1]
-        async with asyncio.timeout(30):
-            await asyncio.gather(*(stream(port, said) for _ in range(3)))
-            while said.count("end") < said.count("begin"):
-                await asyncio.sleep(0.01)
-        server.close()
+    async def wait() -> None:
+        await clock.tick()
+        times.append(loop.time())
 
-    with asyncio.Runner(loop_factory=policy().new_event_loop) as runner:
-        runner.run(several())
-    assert said.count("heard") == 3
-    assert said[0] == "begin"
-    for number, each in enumerate(said):
-        assert each != "begin" or said[number + 1] == "heard"
+    async with asyncio.timeout(30):
+        waiting = [asyncio.create_task(wait()) for _ in range(3)]
+        cancelled = asyncio.create_task(wait())
+        await asyncio.sleep(0)
+        cancelled.cancel()
+        await asyncio.gather(*waiting)
+        await clock.tick()
+    assert len(times) == 3
+    assert len({int(time / 0.03) for time in times}) == 1
 
 
-async def test_a_tick_comes_within_a_frame_and_never_in_the_past(settings: Settings) -> None:
-    settings.EVENT_FRAME_MILLISECONDS = 20
-    clock = FrameClock()
-    ticks = []
-    async with asyncio.timeout(60):
-        for _ in range(20):
-            await clock.tick()
-            ticks.append(asyncio.get_running_loop().time())
-    assert all(later > earlier for earlier, later in itertools.pairwise(ticks))
-
-
-async def test_a_cancelled_waiter_does_not_keep_others_from_waking(settings: Settings) -> None:
-    settings.EVENT_FRAME_MILLISECONDS = 20
-    clock = FrameClock()
-    gone = asyncio.ensure_future(clock.tick())
-    stays = asyncio.ensure_future(clock.tick())
-    await asyncio.sleep(0)
-    gone.cancel()
-    async with asyncio.timeout(60):
-        await stays
-
-
-async def test_each_loop_has_its_own_clock() -> None:
-    here = frame_clock.local()
-    assert frame_clock.local() is here
-    assert await asyncio.to_thread(asyncio.run, ask()) is not here
-
-
-async def ask() -> FrameClock:
-    """Return the clock of the running event loop."""
-    return frame_clock.local()
+@pytest.mark.parametrize("milliseconds", [1, 1000])
+async def test_a_frame_of_any_length_ends(settings: Settings, milliseconds: int) -> None:
+    settings.EVENT_FRAME_MILLISECONDS = milliseconds
+    async with asyncio.timeout(30):
+        await frame_clock.FrameClock().tick()

@@ -62,37 +62,72 @@ async def connected(*, to: bool = True) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_frames_reach_the_listeners_of_their_keys_once_each(sender: pubsub.Sender) -> None:
-    with pubsub.local().listen(["a", "b"]) as both, pubsub.local().listen(["b"]) as one:
+async def test_frames_reach_the_listeners_of_their_keys(sender: pubsub.Sender) -> None:
+    hub = pubsub.local()
+    with hub.listen(["a", "b"]) as both, hub.listen(["b"]) as one:
         await connected()
-        sender.publish([frame(1, "a", "b"), frame(2, "b"), frame(3, "c")])
-        assert await heard(both) == [1, 2]
+        assert await hub.confirmed(both)
+        assert await hub.confirmed(one)
+        assert sender.publish([frame(1, "a", "b"), frame(2, "b"), frame(3, "c")]) == 3
         assert await heard(one) == [1, 2]
-        pubsub.local().add(one, ["c"])
+        assert await heard(both) == [1, 1, 2]
+        hub.add(one, ["c"])
+        assert await hub.confirmed(one)
         sender.publish([frame(4, "c"), frame(5, "a")])
         assert await heard(one) == [4]
         assert await heard(both) == [5]
-    assert pubsub.local().count() == 0
-    await pubsub.local().close()
+        hub.remove(one, ["c"])
+        sender.publish([frame(6, "b")])
+        assert await heard(one) == [6]
+    assert hub.count() == 0
+    await hub.close()
 
 
-async def test_workers_do_not_receive_events_for_pages(sender: pubsub.Sender) -> None:
-    """Control frames reach both; events reach their subscribers only."""
-    pubsub.local().subscribe_to(pubsub.CHANNEL, pubsub.WAKES)
-    with pubsub.local().listen(["a"]) as worker:
+async def test_a_process_receives_only_what_it_has_a_listener_for(
+    broker: Valkey, sender: pubsub.Sender
+) -> None:
+    hub = pubsub.local()
+    with hub.listen(["a"]) as listener:
         await connected()
-        sender.publish([frame(1)], channel=pubsub.EVENTS)
-        sender.publish([frame(2)])
-        sender.publish([frame(3)], channel=pubsub.WAKES)
-        found = await heard(worker)
-        while found[-1] != 3:
-            found += await heard(worker)
-        assert found == [2, 3]
+        assert await hub.confirmed(listener)
+        assert sender.publish([frame(1, "a")]) == 1
+        assert sender.publish([frame(2, "b")]) == 0
+        with hub.listen(["b"]) as other:
+            assert await hub.confirmed(other)
+            assert sender.publish([frame(3, "b")]) == 1
+        async with asyncio.timeout(60):
+            while sender.publish([frame(4, "b")]):
+                await asyncio.sleep(0.01)
+    await hub.close()
+
+
+async def test_a_key_that_is_left_and_wanted_again_at_once_is_received(
+    broker: Valkey, sender: pubsub.Sender
+) -> None:
+    hub = pubsub.local()
+    with hub.listen(["x"]):
+        await connected()
+        for number in range(50):
+            with hub.listen(["a"]):
+                pass
+            with hub.listen(["a"]) as listener:
+                assert await hub.confirmed(listener)
+                async with asyncio.timeout(60):
+                    while not listener._frames:
+                        sender.publish([frame(number, "a")])
+                        await asyncio.sleep(0.001)
+    await hub.close()
+
+
+async def test_without_redis_nothing_is_confirmed(settings: Settings) -> None:
+    settings.REDIS_URL = "redis://127.0.0.1:1/0"
+    with pubsub.local().listen(["a"]) as listener:
+        assert not await pubsub.local().confirmed(listener)
     await pubsub.local().close()
 
 
 async def test_a_listener_holds_a_bounded_number_of_frames_and_says_that_it_lags() -> None:
-    listener = pubsub.Listener(frozenset({"a"}))
+    listener = pubsub.Listener()
     for number in range(100_000):
         listener.put(frame(number))
     assert listener.take_lag()
@@ -144,7 +179,7 @@ async def test_a_frame_that_is_no_frame_does_not_silence_the_hub(
     with pubsub.local().listen(["a"]) as listener, redis.Redis.from_url(broker.url) as client:
         await connected()
         for rubbish in (b"\xff", b"{}", b'[{"kind": "x"}]', b"[1]"):
-            client.publish(pubsub.CHANNEL, rubbish)
+            client.publish(pubsub.channel_of("a"), rubbish)
         async with asyncio.timeout(60):
             while not listener._frames:
                 sender.publish([frame(1)])
@@ -174,7 +209,7 @@ def test_publishing_goes_on_after_redis_came_back(broker: Valkey, sender: pubsub
         broker.process.wait()
         sender.publish([frame(1)])
         broker.start()
-        subscription.subscribe(pubsub.CHANNEL)
+        subscription.subscribe(pubsub.channel_of("a"))
 
         def came() -> bool:
             sender.publish([frame(2)])
