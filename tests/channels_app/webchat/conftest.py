@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -190,23 +190,26 @@ class Pen:
 
     def write(self, *found: MessageDict, publish: bool = True) -> None:
         """Commit events, and publish them unless publishing fails in this test."""
-        frames = events.write_batch([(self.log, list(found), None)])
-        self.log.seq += len(found)
+        self._store(found, None, publish=publish)
+
+    def _store(
+        self, found: Sequence[MessageDict], finish: events.Finish | None, *, publish: bool
+    ) -> None:
+        rows = list(enumerate(found, self.log.seq + 1))
+        events.write_batch([(self.log, rows, finish)])
+        self.log.seq = self.log.stored = self.log.seq + len(rows)
         if publish:
-            pubsub.publish(frames)
+            events.publish(self.log, list(found))
+        self.log.published = self.log.seq
 
     def end(self, *, publish: bool = True, **outcome: Any) -> None:
         """Write the last event and the result of the run."""
         given = runs.Outcome(**{"state": Run.State.SUCCEEDED, **outcome})
-        log = self.log
 
         def finish(last_seq: int) -> None:
             runs.settle(run=self.run, outcome=given, last_seq=last_seq)
 
-        last = event("stream_end", status="completed")
-        frames = events.write_batch([(log, [last], finish)])
-        if publish:
-            pubsub.publish(frames)
+        self._store([event("stream_end", status="completed")], finish, publish=publish)
 
 
 def take(run_id: str) -> Pen:

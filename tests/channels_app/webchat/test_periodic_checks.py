@@ -24,7 +24,7 @@ def is_awake(listener: Listener) -> bool:
 async def test_only_a_socket_that_follows_a_run_is_woken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(periodic_checks, "POLL_SECONDS", 0.02)
     monkeypatch.setattr(periodic_checks, "POLL_AWAY_SECONDS", 0.02)
-    idle, busy = Listener(frozenset()), Listener(frozenset())
+    idle, busy = Listener(), Listener(frozenset())
     principal, follows = Principal(None, key_id=1), Following()
     follows.start("a-run")
     with (
@@ -52,7 +52,7 @@ async def test_rws6_a_credential_is_checked_once_and_revoked_sockets_are_woken(
         return {("", 1)}
 
     monkeypatch.setattr(access, "ended", ended)
-    lost, also_lost, kept = (Listener(frozenset()) for _ in range(3))
+    lost, also_lost, kept = (Listener() for _ in range(3))
     with ExitStack() as stack:
         for listener, number in ((lost, 1), (also_lost, 1), (kept, 2)):
             principal = Principal(None, key_id=number)
@@ -79,7 +79,7 @@ async def test_a_check_that_fails_is_tried_again(monkeypatch: pytest.MonkeyPatch
         return {each.credential for each in principals}
 
     monkeypatch.setattr(access, "ended", ended)
-    listener = Listener(frozenset())
+    listener = Listener()
     with periodic_checks.local().watch(listener, Principal(None, key_id=1), Following()):
         async with asyncio.timeout(BOUND_SECONDS):
             await listener.wait()
@@ -94,9 +94,9 @@ async def test_a_socket_that_opens_as_the_last_one_closes_is_looked_after(
     monkeypatch.setattr(periodic_checks, "POLL_AWAY_SECONDS", 0.02)
     principal, follows = Principal(None, key_id=1), Following()
     follows.start("a-run")
-    with periodic_checks.local().watch(Listener(frozenset()), principal, Following()):
+    with periodic_checks.local().watch(Listener(), principal, Following()):
         pass
-    listener = Listener(frozenset())
+    listener = Listener()
     with periodic_checks.local().watch(listener, principal, follows):
         async with asyncio.timeout(BOUND_SECONDS):
             assert await listener.wait() == []

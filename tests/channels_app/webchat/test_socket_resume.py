@@ -126,6 +126,7 @@ async def test_m2_frames_of_a_run_that_was_read_from_the_log_to_its_end_come_too
             "kind": "events",
             "run": accepted["run_id"],
             "session": accepted["session_id"],
+            "ends": True,
         }
         events = await in_thread(answer)
         assert [each["seq"] for each in await socket.until(is_final)] == [1, 2, 3, 3]
@@ -162,6 +163,7 @@ async def test_m2_repeated_frames_are_sent_once(ada: User) -> None:
             "session": accepted["session_id"],
             "first": 1,
             "events": [event("stream_start")],
+            "ends": False,
         }
         await in_thread(pubsub.publish, [again])
         await in_thread(pen.write, text("b"))
