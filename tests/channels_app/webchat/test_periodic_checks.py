@@ -24,7 +24,7 @@ def is_awake(listener: Listener) -> bool:
 async def test_only_a_socket_that_follows_a_run_is_woken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(periodic_checks, "POLL_SECONDS", 0.02)
     monkeypatch.setattr(periodic_checks, "POLL_AWAY_SECONDS", 0.02)
-    idle, busy = Listener(), Listener(frozenset())
+    idle, busy = Listener(), Listener()
     principal, follows = Principal(None, key_id=1), Following()
     follows.start("a-run")
     with (
