@@ -90,7 +90,7 @@ def load_rows(load: Load, found: Mapping[str, Figures]) -> list[Row]:
     """Return the rows of one load: tokens, first tokens, CPU."""
     return [
         *beside(f"token, {described(load)}", found, token, TOKEN_GOALS.get(load, "")),
-        *beside(f"first token, {described(load)}", found, first),
+        *(beside(f"first token, {described(load)}", found, first) if load.streams > 1 else ()),
         *evenness(load, found),
         *(cpu_rows(load, found) if load in CPU_GOALS else ()),
     ]
