@@ -31,5 +31,5 @@ def tokens(scripted: Gateway) -> dict[str, str]:
 def client(scripted: Gateway, tokens: dict[str, str]) -> Iterator[httpx.Client]:
     """Yield an HTTP client with the owner's key."""
     headers = {"Authorization": f"Bearer {tokens['owner']}"}
-    with httpx.Client(base_url=scripted.base_url, headers=headers, timeout=30) as made:
+    with httpx.Client(base_url=scripted.base_url, headers=headers, timeout=120) as made:
         yield made

@@ -15,6 +15,8 @@ from tests.benchmarks.clients import Chat, Inbound, Turn
 from tests.benchmarks.gateway import MeasuredGateway, control
 
 FIRST_MS = 20.0
+AFTERWARDS = 0.1  # seconds: work after the last byte belongs to the turn as well
+PIPE, VIEW, OURS = "byte pipe", "Django view, stores nothing", "latchkey"
 
 
 class Asker(Protocol):
@@ -42,9 +44,12 @@ class Load:
 
 @dataclass
 class Figures:
-    """The rounds of one target. Seconds; ``cpu``: seconds a turn by process."""
+    """The rounds of one target. Seconds; ``cpu``: seconds a turn by process; ``every_first``: of
+    each turn.
+    """
 
     first: list[float] = field(default_factory=list)
+    every_first: list[float] = field(default_factory=list)
     whole: list[float] = field(default_factory=list)
     delay_p50: list[float] = field(default_factory=list)
     delay_p99: list[float] = field(default_factory=list)
@@ -54,6 +59,7 @@ class Figures:
         """Add one round."""
         delays = [delay for turn in turns for delay in turn.delays]
         self.first.append(machine.median([turn.first for turn in turns]))
+        self.every_first += [turn.first for turn in turns]
         self.whole.append(machine.median([turn.whole for turn in turns]))
         self.delay_p50.append(machine.percentile(delays, 0.5))
         self.delay_p99.append(machine.percentile(delays, 0.99))
@@ -83,13 +89,10 @@ class Target:
 
     askers: Sequence[Asker]
     pids: Mapping[str, int]
-    is_stub: bool = True  # its answers are the stub's, and can be checked
 
 
-async def compare(
-    measured: MeasuredGateway, targets: Mapping[str, Target], load: Load, rounds: int
-) -> dict[str, Figures]:
-    """Return the figures of each target; a first round that warms up is not counted."""
+async def set_pace(measured: MeasuredGateway, load: Load) -> None:
+    """Let the stub speak as ``load`` says."""
     await asyncio.to_thread(
         control,
         measured.stub,
@@ -97,12 +100,24 @@ async def compare(
         per_second=load.per_second,
         tokens=load.tokens,
     )
+
+
+async def compare(
+    measured: MeasuredGateway,
+    targets: Mapping[str, Target],
+    load: Load,
+    rounds: int,
+    *,
+    warms_up: bool = True,
+) -> dict[str, Figures]:
+    """Return the figures of each target; with ``warms_up``, after a round that is not counted."""
+    await set_pace(measured, load)
     found = {name: Figures() for name in targets}
-    for number in range(rounds + 1):
+    for number in range(0 if warms_up else 1, rounds + 1):
         for name, target in targets.items():
             before = machine.cpu_of(target.pids)
             turns = await one_round(target.askers, load)
-            await asyncio.sleep(0.1)  # work after the last byte belongs to the turn as well
+            await asyncio.sleep(AFTERWARDS)
             if number:
                 found[name].add(turns, machine.spent(before, machine.cpu_of(target.pids)))
     return found
@@ -113,17 +128,15 @@ def chat_targets(
 ) -> dict[str, Target]:
     """Return the clients of ``/v1/chat/completions``: of the floors, of ours, and of a peer."""
     ours = [
-        Chat(f"{measured.gateway.base_url}/v1", key=measured.keys[number], model="stub")
+        Chat(f"{measured.gateway.base_url}/v1", key=measured.crowd[number], model="stub")
         for number in range(streams)
     ]
     pipe = Chat(f"{measured.pipe.url}/v1", model="stub")
     view = Chat(f"{measured.django.url}/v1", model="stub")
     found = {
-        "byte pipe": Target([pipe] * streams, {"pipe": measured.pipe.running.pid}),
-        "Django view, stores nothing": Target(
-            [view] * streams, {"view": measured.django.running.pid}
-        ),
-        "latchkey": Target(ours, measured.pids),
+        PIPE: Target([pipe] * streams, {"pipe": measured.pipe.running.pid}),
+        VIEW: Target([view] * streams, {"view": measured.django.running.pid}),
+        OURS: Target(ours, measured.pids),
     }
     if peer is not None:
         found["peer"] = Target([peer] * streams, {})
@@ -140,11 +153,11 @@ def inbound_targets(measured: MeasuredGateway, *, streams: int) -> dict[str, Tar
 
 
 async def answers_a_second(
-    measured: MeasuredGateway, *, askers: Sequence[Asker], seconds: float
+    measured: MeasuredGateway, *, askers: Sequence[Asker], seconds: float, tokens: int = 16
 ) -> float:
     """Return the turns a second of ``askers``, each asking again after its answer."""
-    load = Load(len(askers), 1, tokens=16, per_second=0, first_ms=0)
-    await asyncio.to_thread(control, measured.stub, first_ms=0, per_second=0, tokens=load.tokens)
+    load = Load(len(askers), 1, tokens=tokens, per_second=0, first_ms=0)
+    await set_pace(measured, load)
     began = time.monotonic()
 
     async def ask_until_the_end(asker: Asker) -> int:

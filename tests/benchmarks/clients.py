@@ -232,18 +232,35 @@ class Socket:
 
     async def ask(self) -> tuple[Turn, str]:
         """Return an answer in this socket's chat; every event once, in order."""
-        tag, turn, seen, run = new_tag(), Turn(), 0, ""
+        tag, turn, run = new_tag(), Turn(), ""
         said = {"type": "message", "text": f"hello {tag}", "client_id": tag}
         await self.tell(said | {"session_id": self.session})
-        for _ in range(MOST_FRAMES):
+        while not run:
             frame = await self.hear()
             if frame["type"] == "error":
                 raise WrongAnswerError(str(frame))
             if frame["type"] == "accepted" and frame["client_id"] == tag:
                 run, self.session = frame["run_id"], frame["session_id"]
-            elif frame.get("run_id") == run and frame["type"] == "final":
-                return self.finished(turn, frame), tag
-            elif frame.get("run_id") == run and "seq" in frame:
+        return await self.read(turn, run), tag
+
+    async def watch(self) -> Turn:
+        """Return the next answer in a chat of this person, which another socket asks for."""
+        return await self.read(Turn())
+
+    async def read(self, turn: Turn, run: str = "") -> Turn:
+        """Read the events of ``run``, else of the next one that starts, each once, in order."""
+        seen = 0
+        for _ in range(MOST_FRAMES):
+            frame = await self.hear()
+            if frame["type"] == "error":
+                raise WrongAnswerError(str(frame))
+            if not run and frame.get("seq") == 1:
+                run = frame["run_id"]
+            if not run or frame.get("run_id") != run:
+                continue
+            if frame["type"] == "final":
+                return self.finished(turn, frame)
+            if "seq" in frame:
                 if frame["seq"] != seen + 1:
                     raise WrongAnswerError(f"event {frame['seq']} came after {seen}")
                 seen = frame["seq"]

@@ -1,8 +1,8 @@
 """The floors: the cost of the cheapest program of each kind on this machine.
 
-``pipe STUB``: bytes to and from the stub. ``asgi``: an echo on uvicorn. ``django STUB``: async
-Django views that store nothing, one that takes a webhook and one that relays the stub's stream.
-Each prints its port and serves until killed.
+``pipe STUB``: bytes to and from the stub. ``django STUB``: async Django views that store nothing,
+one that takes a webhook and one that relays the stub's stream. Each prints its port and serves
+until killed.
 """
 
 import asyncio
@@ -19,6 +19,7 @@ import uvloop
 
 Application = Callable[[Any, Any, Any], Awaitable[None]]
 MOST_BLOCKS = 1_000_000_000
+BACKLOG = 1024  # connections that come at the same moment
 
 
 async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -42,7 +43,7 @@ async def pipe(stub_port: int) -> None:
         there, back = await asyncio.open_connection("127.0.0.1", stub_port)
         await asyncio.gather(copy(reader, back), copy(there, writer))
 
-    server = await asyncio.start_server(connected, "127.0.0.1", 0)
+    server = await asyncio.start_server(connected, "127.0.0.1", 0, backlog=BACKLOG)
     tell(server.sockets[0].getsockname()[1])
     await server.serve_forever()
 
@@ -51,15 +52,6 @@ def tell(port: int) -> None:
     """Say where we listen."""
     sys.stdout.write(f"{port}\n")
     sys.stdout.flush()
-
-
-async def echo(scope: Any, receive: Any, send: Any) -> None:
-    """Send the body back: a bare ASGI application."""
-    if scope["type"] != "http":
-        return
-    body = (await receive()).get("body", b"")
-    await send({"type": "http.response.start", "status": 200, "headers": []})
-    await send({"type": "http.response.body", "body": body})
 
 
 def django_application(stub_port: int) -> Application:
@@ -108,7 +100,7 @@ def serve(application: Application) -> None:
     """Serve as our own web process does."""
     listening = socket.socket()
     listening.bind(("127.0.0.1", 0))
-    listening.listen(1024)
+    listening.listen(BACKLOG)
     tell(listening.getsockname()[1])
     config = uvicorn.Config(
         application,
@@ -127,8 +119,6 @@ def main(kind: str, stub_port: int) -> None:
     """Run the floor ``kind``."""
     if kind == "pipe":
         uvloop.run(pipe(stub_port))
-    elif kind == "asgi":
-        serve(echo)
     else:
         sys.modules["tests.benchmarks.floors"] = sys.modules[__name__]
         serve(django_application(stub_port))

@@ -27,6 +27,7 @@ DATABASES = (SQLITE, POSTGRES, POSTGRES_APART)
 SECRET = "Whs_0123456789-abcdef"
 BOT = "bench"
 FIRST_SENDER_ID = 10_000  # the Telegram id of the first person
+CROWD = 256  # people with a key: the most streams at once
 UNLIMITED = {
     "RATE_PER_MINUTE_USER": "0",
     "RATE_PER_MINUTE_ADDRESS": "0",
@@ -97,14 +98,18 @@ def control(stub: Program, **pace: float) -> dict[str, Any]:
 
 @dataclass
 class MeasuredGateway:
-    """Everything of one run of the benchmark; ``keys`` are the people's."""
+    """Everything of one run of the benchmark.
+
+    ``crowd``: a key of each person; ``keys``: those of the first people, who do what is not
+    asked of a crowd.
+    """
 
     gateway: Gateway
     stub: Program
     pipe: Program
-    asgi: Program
     django: Program
     keys: list[str]
+    crowd: list[str]
     database: Postgres | None
 
     @property
@@ -159,15 +164,15 @@ def opened(database: str, *, people: int, stub_port: int = 0) -> Iterator[Measur
         stub = stack.enter_context(
             Program(("tests.benchmarks.stub", str(stub_port)), placed.serving)
         )
-        pipe, asgi, django = (
+        pipe, django = (
             stack.enter_context(
                 Program(("tests.benchmarks.floors", kind, str(stub.port)), placed.served)
             )
-            for kind in ("pipe", "asgi", "django")
+            for kind in ("pipe", "django")
         )
         gateway = start_gateway(folder, stub, server, stack)
-        keys = set_up(gateway, stub, people)
-        measured = MeasuredGateway(gateway, stub, pipe, asgi, django, keys, server)
+        crowd = set_up(gateway, stub, max(people, CROWD))
+        measured = MeasuredGateway(gateway, stub, pipe, django, crowd[:people], crowd, server)
         machine.pin(measured.pids.values(), placed.served)
         if database == POSTGRES_APART:
             machine.pin([measured.pids["database"]], placed.serving)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from gateway_project.home import BASE_DIR
 from gateway_project.processes import child
 from tests.benchmarks import machine
+from tests.benchmarks.chats import OURS, VIEW
 from tests.benchmarks.clients import Http, Webhook
 from tests.benchmarks.gateway import BOT, FIRST_SENDER_ID, SECRET, MeasuredGateway, control
 
@@ -68,7 +69,7 @@ async def patience(
     measured: MeasuredGateway, *, seconds: float, people: int, rounds: int
 ) -> Patience:
     """Measure rounds of :func:`steady` with ours; all is answered between them."""
-    hook, _ = targets(measured)["latchkey"]
+    hook, _ = targets(measured)[OURS]
     found = Patience()
     arguments = (str(measured.gateway.folder), str(seconds), str(STEADY_PER_SECOND))
     for _ in range(rounds):
@@ -89,11 +90,11 @@ def targets(measured: MeasuredGateway) -> dict[str, tuple[Webhook, int]]:
     """Return the floor and ours, each with its process."""
     path = f"/telegram/{BOT}/webhook"
     return {
-        "Django view, stores nothing": (
+        VIEW: (
             Webhook(measured.django.url, "/webhook"),
             measured.django.running.pid,
         ),
-        "latchkey": (
+        OURS: (
             Webhook(measured.gateway.base_url, path, secret=SECRET),
             measured.gateway.pid("web"),
         ),

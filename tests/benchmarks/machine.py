@@ -4,6 +4,8 @@ import os
 import platform
 import resource
 import statistics
+import sys
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -59,9 +61,21 @@ def cpu_seconds(pid: int) -> float:
     total = 0.0
     for process in family(pid):
         with suppress(psutil.NoSuchProcess):
-            times = process.cpu_times()
-            total += times.user + times.system
+            total += own_cpu_seconds(process)
     return total
+
+
+def own_cpu_seconds(process: psutil.Process) -> float:
+    """Return user and system time of one process.
+
+    On Linux by its CPU clock, which counts nanoseconds where ``/proc`` counts ticks of 10 ms; the
+    number of the clock is that of clock_getcpuclockid(3).
+    """
+    if sys.platform == "linux":
+        with suppress(OSError):
+            return time.clock_gettime((~process.pid << 3) | 2)
+    times = process.cpu_times()
+    return float(times.user + times.system)
 
 
 def cpu_of(pids: Mapping[str, int]) -> dict[str, float]:

@@ -24,13 +24,17 @@ IDLE_SECONDS = 25.0
 
 @asynccontextmanager
 async def opened(
-    measured: MeasuredGateway, number: int, *, whatever_opens: bool = False
+    measured: MeasuredGateway,
+    number: int,
+    *,
+    people: int | None = None,
+    whatever_opens: bool = False,
 ) -> AsyncIterator[list[Socket]]:
-    """Yield so many open sockets, of the people in turn; ``whatever_opens``: those that were
-    accepted."""
+    """Yield so many open sockets, of the people (of the first ``people``) in turn;
+    ``whatever_opens``: those that were accepted."""
+    keys = measured.keys[:people]
     sockets = [
-        Socket(url=measured.gateway.ws_url, key=measured.keys[each % len(measured.keys)])
-        for each in range(number)
+        Socket(url=measured.gateway.ws_url, key=keys[each % len(keys)]) for each in range(number)
     ]
     gate = asyncio.Semaphore(OPENING_AT_ONCE)
 

@@ -12,68 +12,39 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-from tests.benchmarks import chats, floods, gateway, hooks, machine, sockets
-from tests.benchmarks.clients import Chat
+from tests.benchmarks import (
+    chats,
+    floods,
+    gateway,
+    hooks,
+    long_chat,
+    machine,
+    paces,
+    report,
+    sockets,
+)
+from tests.benchmarks.chats import OURS, PIPE, VIEW
 from tests.benchmarks.gateway import MeasuredGateway
-
-PEOPLE = 32
-
-
-@dataclass(frozen=True)
-class Size:
-    """How much is asked of each part."""
-
-    rounds: int = 3
-    seconds: float = 4.0
-    idle: int = 10_000
-    updates: int = 80  # a bot may speak 30 times a second: more take long to answer
-    waves: int = 4
-    users: int = PEOPLE
-
-
-@dataclass(frozen=True)
-class Row:
-    """One line of the table; ``goal`` as the product states it."""
-
-    what: str
-    value: str
-    goal: str = ""
-
-
-def size() -> Size:
-    """Return the sizes that the environment asks for."""
-    return Size(
-        rounds=int(os.environ.get("ROUNDS", "3")),
-        seconds=float(os.environ.get("SECONDS", "4")),
-        idle=int(os.environ.get("IDLE", "10000")),
-    )
-
-
-def peer() -> Chat | None:
-    """Return the server to compare with, if the environment names one."""
-    url = os.environ.get("PEER", "")
-    if not url:
-        return None
-    return Chat(url, os.environ.get("PEER_KEY", ""), os.environ.get("PEER_MODEL", "stub"))
+from tests.benchmarks.report import Row, Size, compared, line, peer, spread
 
 
 async def first_tokens(at: MeasuredGateway, wanted: Size) -> Iterator[Row]:
     """Measure the time to the first token beyond the byte pipe, one stream and ten."""
     rows: list[Row] = []
-    for streams, goal in ((1, "≤ 20 ms, then 12"), (10, "≤ 36 ms, then 20")):
+    for streams in (1, 10):
         load = chats.Load(streams, wanted.waves if streams > 1 else 8, 64, per_second=200)
         targets = chats.chat_targets(at, streams=streams, peer=peer())
         found = await chats.compare(at, targets, load, wanted.rounds)
-        floor = found["byte pipe"]
+        floor = found[PIPE]
         for name, each in found.items():
             added = [one - least for one, least in zip(each.first, floor.first, strict=True)]
             label = f"added time to the first token, {streams} at once: {name}"
             value = f"{machine.median(added) * 1000:.1f} ms"
-            if name == "byte pipe":
+            if name == PIPE:
                 value = f"({machine.median(floor.first) * 1000:.1f} ms in all)"
-            rows.append(Row(label, value, goal if name == "latchkey" else ""))
+            goal = paces.first_goal(at, streams) if name == OURS else ""
+            rows.append(Row(label, value, goal))
         rows += added_to_tokens(found, streams) + cpu_rows(found, streams)
     return iter(rows)
 
@@ -87,7 +58,7 @@ def added_to_tokens(found: dict[str, chats.Figures], streams: int) -> list[Row]:
             Row(
                 f"from model to client, p50 / p99, {streams} at once: {name}",
                 f"{p50 * 1000:.1f} / {p99 * 1000:.1f} ms",
-                "≤ 25 / 60 ms added" if name == "latchkey" and streams == 10 else "",
+                "≤ 25 / 60 ms added" if name == OURS and streams == 10 else "",
             )
         )
     return rows
@@ -101,7 +72,7 @@ def cpu_rows(found: dict[str, chats.Figures], streams: int) -> list[Row]:
         parts = " + ".join(f"{part} {ms:.1f}" for part, ms in cpu.items() if part != "all")
         if parts:
             label = f"CPU of a turn of 64 tokens, {streams} at once: {name}"
-            goal = "≤ 40 ms, then 25" if name == "latchkey" else ""
+            goal = "≤ 40 ms, then 25" if name == OURS else ""
             rows.append(Row(label, f"{cpu['all']:.1f} ms = {parts}", goal))
     return rows
 
@@ -145,11 +116,6 @@ async def sockets_busy(at: MeasuredGateway, wanted: Size) -> Iterator[Row]:
     )
 
 
-def compared(ours: float, floor: float) -> str:
-    """Format two times in seconds as ms, with their ratio."""
-    return f"{ours * 1000:.1f} / {floor * 1000:.1f} ms = {ours / floor:.2f} ×"
-
-
 async def webhook(at: MeasuredGateway, wanted: Size) -> Iterator[Row]:
     """Measure the Telegram webhook, acknowledged after the commit."""
     found = await hooks.compare(at, requests=wanted.updates, rounds=wanted.rounds)
@@ -158,11 +124,11 @@ async def webhook(at: MeasuredGateway, wanted: Size) -> Iterator[Row]:
             f"webhook: {name}",
             f"{machine.median(each.rate):.0f} a second, "
             f"web CPU {machine.median(each.cpu_ms):.2f} ms",
-            "≥ 250 a second" if name == "latchkey" else "",
+            "≥ 250 a second" if name == OURS else "",
         )
         for name, each in found.items()
     ]
-    ours, floor = found["latchkey"].cpu_ms, found["Django view, stores nothing"].cpu_ms
+    ours, floor = found[OURS].cpu_ms, found[VIEW].cpu_ms
     ratios = [one / least for one, least in zip(ours, floor, strict=True)]
     rows.append(
         Row("webhook: CPU of ours / of the view", f"{machine.median(ratios):.2f} ×", "≤ 1.5 ×")
@@ -173,11 +139,6 @@ async def webhook(at: MeasuredGateway, wanted: Size) -> Iterator[Row]:
     rows.append(Row("webhook: p99 at 50 a second", spread(p99.ours), "≤ 40 ms"))
     rows.append(Row("a page synced to the disk meanwhile, by itself: p99", spread(p99.disk)))
     return iter(rows)
-
-
-def spread(values: list[float]) -> str:
-    """Return the median of some ms, with the least and the most."""
-    return f"{machine.median(values):.1f} ms ({min(values):.0f} to {max(values):.0f})"
 
 
 async def idle_chats(at: MeasuredGateway, wanted: Size) -> Iterator[Row]:
@@ -225,13 +186,25 @@ async def flood(at: MeasuredGateway, wanted: Size) -> Iterator[Row]:
     )
 
 
+async def real_paces(at: MeasuredGateway, wanted: Size) -> Iterator[Row]:
+    """Measure streams at the paces of real models."""
+    return iter(await paces.rows(at, seconds=wanted.seconds / 2))
+
+
+async def long_chats(at: MeasuredGateway, wanted: Size) -> Iterator[Row]:
+    """Measure a turn in a long chat against one in an empty chat."""
+    return iter(await long_chat.rows(at, rounds=wanted.rounds))
+
+
 PARTS = {
     "first": first_tokens,
+    "paces": real_paces,
     "inbound": inbound,
     "sockets": sockets_busy,
     "webhook": webhook,
     "idle": idle_chats,
     "flood": flood,
+    "long-chat": long_chats,
 }
 
 
@@ -242,17 +215,11 @@ def measure(database: str, *, wanted: Size, parts: tuple[str, ...] = tuple(PARTS
     stub_port = int(os.environ.get("STUB_PORT", "0"))
     with gateway.opened(database, people=wanted.users, stub_port=stub_port) as at:
         memory = f"{at.memory() / 2**20:.0f} MB"
-        yield line(Row("memory idle: web, runs, long, broker", memory, "≤ 350"))
+        yield line(Row("memory idle: web, runs, long, broker", memory, "≤ 250"))
         for part in parts:
             for row in asyncio.run(PARTS[part](at, wanted)):
                 yield line(row)
     yield f"{time.monotonic() - began:.0f} s in all\n"
-
-
-def line(row: Row) -> str:
-    """Return a row as text."""
-    goal = f"   [{row.goal}]" if row.goal else ""
-    return f"{row.what:<72} {row.value}{goal}\n"
 
 
 def main(arguments: list[str]) -> None:
@@ -263,7 +230,7 @@ def main(arguments: list[str]) -> None:
     databases = [each for each in gateway.DATABASES if each in arguments]
     parts = tuple(each for each in PARTS if each in arguments) or tuple(PARTS)
     for database in databases or gateway.DATABASES:
-        for text in measure(database, wanted=size(), parts=parts):
+        for text in measure(database, wanted=report.size(), parts=parts):
             sys.stdout.write(text)
             sys.stdout.flush()
 

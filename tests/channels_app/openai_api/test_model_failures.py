@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests import misbehaving, people
+from tests import misbehaving
 from tests.gateways import Gateway
 from tests.misbehaving import Misbehaving
 from tests.servers import wait_until
@@ -39,20 +39,6 @@ def scripted(module_gateways: Callable[..., Gateway], model: Misbehaving) -> Gat
         HEARTBEAT_SECONDS="1",
         SWEEP_SECONDS="1",
     )
-
-
-@pytest.fixture(scope="module")
-def tokens(scripted: Gateway) -> dict[str, str]:
-    """Return the keys of its users."""
-    return people.make(scripted)
-
-
-@pytest.fixture
-def client(scripted: Gateway, tokens: dict[str, str]) -> Iterator[httpx.Client]:
-    """Return an HTTP client with the owner's key."""
-    headers = {"Authorization": f"Bearer {tokens['owner']}"}
-    with httpx.Client(base_url=scripted.base_url, headers=headers, timeout=120) as made:
-        yield made
 
 
 def ask(client: httpx.Client, text: str, **more: Any) -> httpx.Response:
