@@ -1,18 +1,19 @@
 """Events of runs on their way to readers, also before they are stored (docs/decisions/189).
 
-One thread of a process sends them, in order: into a stream of the broker for each run, capped and
-expiring, for readers that come later; and by pub/sub to those that are there. Sending may fail:
-readers see a gap in the numbers and read the log.
+They go into a stream of the broker for each run, capped and expiring, for readers that come later;
+and by pub/sub to those that are there. Sending may fail: readers see a gap in the numbers and read
+the log.
 """
 
 import logging
-import queue
 import threading
+import time
 from functools import cache
 from typing import Any, TypedDict
 
 import orjson
 import redis
+from redis.connection import AbstractConnection
 
 from core.lib import broker
 from core.signals import pubsub
@@ -23,8 +24,9 @@ logger = logging.getLogger(__name__)
 CAPACITY = 500
 KEPT_SECONDS = 3600
 KEPT_AFTER_THE_END_SECONDS = 60
-AT_ONCE = 100
-STOP_SECONDS = 5.0
+RETRY_SECONDS = 1.0
+# The longest wait for a broker that takes nothing: events of all runs wait for it.
+FULL_SECONDS = 0.1
 
 Numbered = tuple[int, Any]
 
@@ -44,36 +46,57 @@ class EventFrame(TypedDict):
 
 
 class Sender:
-    """The thread that sends events."""
+    """Sends events over a connection that is asked for no answers: it never waits for the broker.
+
+    While the broker is away events are dropped, and a thread connects again.
+    """
 
     def __init__(self) -> None:
-        self._queue: queue.SimpleQueue[tuple[EventFrame, int] | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._work, name="live-events", daemon=True)
-        self._thread.start()
+        self._lock = threading.Lock()
+        self._connects = self._closed = False
+        self._connection = connected()
 
     def put(self, frame: EventFrame, *, user_id: int) -> None:
-        """Send ``frame`` of a run of this user soon, after those that were put before."""
-        self._queue.put((frame, user_id))
-
-    def stop(self) -> None:
-        """Send what was put, and end the thread, within STOP_SECONDS."""
-        self._queue.put(None)
-        self._thread.join(STOP_SECONDS)
-
-    def _work(self) -> None:
-        stops = False
-        while not stops:
-            waiting = [self._queue.get()]
-            while len(waiting) < AT_ONCE and not self._queue.empty():
-                waiting.append(self._queue.get())
-            stops = None in waiting
-            commands = [
-                command for each in waiting if each is not None for command in commands_of(*each)
-            ]
+        """Send ``frame`` of a run of this user, after those that were put before."""
+        commands = commands_of(frame, user_id)
+        with self._lock:
+            connection = self._connection
             try:
-                pubsub.sender().execute(commands)
-            except Exception:
-                logger.exception("live events could not be sent")
+                if connection is not None:
+                    packed = connection.pack_commands(commands)
+                    connection.send_packed_command(packed, check_health=False)
+                    return
+            except (redis.RedisError, OSError):
+                logger.warning("the broker is away; readers get answers from the log")
+                self._connection = None
+            if not self._connects:
+                self._connects = True
+                threading.Thread(target=self._connect_again, daemon=True).start()
+
+    def close(self) -> None:
+        """Close the connection."""
+        with self._lock:
+            self._closed = True
+            if self._connection is not None:
+                self._connection.disconnect()
+
+    def _connect_again(self) -> None:
+        while self._connects and not self._closed:
+            time.sleep(RETRY_SECONDS)
+            connection = connected()
+            with self._lock:
+                self._connection, self._connects = connection, connection is None
+
+
+def connected() -> AbstractConnection | None:
+    """Return a connection to the broker that answers nothing; None while it is away."""
+    connection = broker.client(seconds=FULL_SECONDS).connection_pool.make_connection()
+    try:
+        connection.connect()
+        connection.send_command("CLIENT", "REPLY", "OFF")
+    except (redis.RedisError, OSError):
+        return None
+    return connection
 
 
 def commands_of(frame: EventFrame, user_id: int) -> list[tuple[Any, ...]]:
@@ -110,9 +133,9 @@ def sender() -> Sender:
 
 
 def close_sender() -> None:
-    """Send what was put: at the stop of a process, and between tests."""
+    """Close the connection: at the stop of a process, and between tests."""
     if sender.cache_info().currsize:
-        sender().stop()
+        sender().close()
         sender.cache_clear()
 
 

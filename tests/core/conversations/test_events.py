@@ -1,11 +1,13 @@
 """The event log: live tokens, checkpoints, one writer that never dies; no gap, nothing twice."""
 
 import asyncio
+import signal
 import sqlite3
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import aclosing, contextmanager
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -33,9 +35,10 @@ from core.messages import (
 )
 from core.models import Run, RunEvent
 from core.signals import live_events, pubsub
+from core.signals.live_events import EventFrame
 from tests.core.conftest import Say
 from tests.core.conversations.test_runs import OK, claimed, end, logged, wait_for_events
-from tests.servers import wait_until
+from tests.servers import Valkey, wait_until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("woken")]
 
@@ -311,20 +314,50 @@ def test_an_end_that_is_on_its_way_cannot_be_cancelled(log: Log, say: Say) -> No
     end(later, run_of(later))
 
 
-def test_a_hub_that_fails_in_its_own_way_does_not_kill_the_sender(
-    log: Log, monkeypatch: pytest.MonkeyPatch
+def test_a_broker_that_is_away_costs_no_event_and_is_found_again(
+    log: Log, tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(self: pubsub.Sender, commands: Any) -> None:
-        raise ValueError("not our day")
+    monkeypatch.setattr(live_events, "RETRY_SECONDS", 0.05)
+    server = Valkey(folder=tmp_path / "broker")
+    server.start()
+    settings.REDIS_URL = server.url
+    live_events.close_sender()
+    live_events.reader.cache_clear()
 
-    with monkeypatch.context() as patch:
-        patch.setattr(pubsub.Sender, "execute", broken)
+    def is_sent() -> bool:
         log.append(text_delta("a", message_id="t"))
-        threading.Event().wait(0.1)
-    log.append(text_delta("b", message_id="t"))
-    wait_until(lambda: [seq for seq, _ in live_events.after(run=log.public_id, seq=1)] == [2])
+        return bool(live_events.after(run=log.public_id, seq=log.seq - 1))
+
+    assert is_sent()
+    server.process.send(signal.SIGKILL)
+    server.process.wait()
+    assert not is_sent()
+    assert not is_sent()
+    server.start()
+    wait_until(is_sent)
     end(log, run_of(log))
-    assert said(run_of(log)) == "ab"
+    assert said(run_of(log)) == "a" * (log.seq - 1)
+    live_events.close_sender()
+    live_events.reader.cache_clear()
+    server.stop()
+
+
+def test_a_broker_that_hangs_holds_nobody_up(
+    log: Log, tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = Valkey(folder=tmp_path / "broker")
+    server.start()
+    settings.REDIS_URL = server.url
+    live_events.close_sender()
+    log.append(text_delta("a", message_id="t"))
+    server.process.send(signal.SIGSTOP)
+    started = time.monotonic()
+    for _ in range(200):  # more than the kernel holds for it
+        log.append(text_delta("b" * 100_000, message_id="t"))
+    assert time.monotonic() - started < 10, "200 times the wait would be 20 seconds"
+    server.process.send(signal.SIGCONT)
+    live_events.close_sender()
+    server.stop()
 
 
 def test_a_writer_that_stops_writes_its_pending_events(log: Log) -> None:
@@ -499,12 +532,13 @@ async def test_the_log_is_followed_without_redis(
 async def test_lost_frames_are_read_from_the_log(
     log: Log, monkeypatch: pytest.MonkeyPatch, listening: Callable[[int], Any]
 ) -> None:
-    send, number = pubsub.Sender.execute, iter(range(10_000))
-    monkeypatch.setattr(
-        pubsub.Sender,
-        "execute",
-        lambda self, commands: send(self, commands) if next(number) % 3 else [],
-    )
+    send, number = live_events.Sender.put, iter(range(10_000))
+
+    def put(self: live_events.Sender, frame: EventFrame, *, user_id: int) -> None:
+        if next(number) % 3:
+            send(self, frame, user_id=user_id)
+
+    monkeypatch.setattr(live_events.Sender, "put", put)
     monkeypatch.setattr(events, "POLL_CONNECTED_SECONDS", 0.2)
     monkeypatch.setattr(events, "CHECKPOINT_SECONDS", 0.1)
     task = asyncio.create_task(collect(log))
