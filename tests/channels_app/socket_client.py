@@ -8,6 +8,7 @@ from typing import Any
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
+from core.messages import fold
 from tests.gateways import Gateway
 from tests.servers import wait_until
 
@@ -88,11 +89,16 @@ class Socket:
         return True
 
     def text(self, run: str) -> str:
-        """Return the text of the frames of ``run``; checks that each event came once, in order."""
+        """Return the text of the frames of ``run``; checks that each event came once, in order, and
+        that they add up to the final text.
+        """
         events = [frame for frame in self.seen[run] if frame["type"] != "final"]
-        assert [frame["seq"] for frame in events] == list(range(1, len(events) + 1))
+        numbers = [frame["seq"] for frame in events]
+        assert numbers == sorted(set(numbers))
         [final] = [frame for frame in self.seen[run] if frame["type"] == "final"]
-        assert final["seq"] == events[-1]["seq"]
+        assert final["seq"] == numbers[-1]
+        shown = [str(part["props"]["content"]) for part in fold(events) if part["type"] == "text"]
+        assert " ".join(shown).split() == str(final["text"]).split()
         return str(final["text"])
 
     def close(self) -> None:
