@@ -13,7 +13,6 @@ from typing import Any, TypedDict
 
 import orjson
 import redis
-from redis.connection import AbstractConnection
 
 from core.lib import broker
 from core.signals import pubsub
@@ -54,7 +53,7 @@ class Sender:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._connects = self._closed = False
-        self._connection = connected()
+        self._connection: Any = connected()  # redis-py has no types for it
 
     def put(self, frame: EventFrame, *, user_id: int) -> None:
         """Send ``frame`` of a run of this user, after those that were put before."""
@@ -88,9 +87,9 @@ class Sender:
                 self._connection, self._connects = connection, connection is None
 
 
-def connected() -> AbstractConnection | None:
+def connected() -> Any:
     """Return a connection to the broker that answers nothing; None while it is away."""
-    connection = broker.client(seconds=FULL_SECONDS).connection_pool.make_connection()
+    connection: Any = broker.client(seconds=FULL_SECONDS).connection_pool.make_connection()
     try:
         connection.connect()
         connection.send_command("CLIENT", "REPLY", "OFF")

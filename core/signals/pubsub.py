@@ -71,10 +71,12 @@ class Sender:
             if not commands or time.monotonic() < self._not_before:
                 return []
             try:
+                pipeline: Any  # redis-py has no types for it
                 with self._client.pipeline(transaction=False) as pipeline:
                     for command in commands:
                         pipeline.execute_command(*command)
-                    return pipeline.execute(raise_on_error=False)
+                    answers: list[Any] = pipeline.execute(raise_on_error=False)
+                    return answers
             except (redis.RedisError, OSError):
                 self._not_before = time.monotonic() + RETRY_SECONDS
                 logger.warning("the hub is away; listeners read the log instead")

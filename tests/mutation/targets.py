@@ -79,7 +79,7 @@ TARGETS = (
         "the writer's fence",
         "core/conversations/events.py",
         ("tests/core/conversations/test_fences.py", "tests/core/conversations/test_events.py"),
-        "ADD Log.append Log.close Writer.close abandon write_batch rows_in rows_of "
+        "ADD Log.append Log.close Log.publish Writer.close abandon write_batch rows_in missing "
         "append_all_unheld",
     ),
 )

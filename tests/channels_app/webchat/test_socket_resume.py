@@ -8,6 +8,7 @@ from django.utils import timezone
 from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.intake.inbound import receive_personal
 from channels_app.webchat import following, periodic_checks
+from core.conversations.events import Numbered
 from core.conversations.inbox import Draft
 from core.conversations.sessions import delete
 from core.database.transactions import in_thread
@@ -82,7 +83,7 @@ async def test_m2_the_final_frame_never_overtakes_an_event(
         ended = False
         read = following.read
 
-        def read_then_end(**whose: Any) -> list[following.Numbered]:
+        def read_then_end(**whose: Any) -> list[Numbered]:
             nonlocal ended
             found = read(**whose)
             if not found and not ended:

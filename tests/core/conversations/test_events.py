@@ -42,7 +42,7 @@ from tests.servers import Valkey, wait_until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("woken")]
 
-Frames = list[pubsub.Frame]
+Frames = list[EventFrame]
 
 
 @pytest.fixture
@@ -595,7 +595,7 @@ def test_frames_with_a_gap_are_no_answer() -> None:
         found = [to_dict(progress(str(first + each))) for each in range(number)]
         return {"kind": "events", "first": first, "events": found}
 
-    def after(frames: Frames, seq: int) -> list[int] | None:
+    def after(frames: list[pubsub.Frame], seq: int) -> list[int] | None:
         found = events.next_events(frames, seq=seq)
         return None if found is None else [number for number, _ in found]
 
