@@ -21,10 +21,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from tests.benchmarks import machine
-from tests.benchmarks.gateway import MeasuredGateway
+from tests.benchmarks.gateway import SQLITE_FILE, MeasuredGateway
 from tests.channels_app.client import query
 from tests.servers import Postgres
 
@@ -57,7 +56,7 @@ def counted(at: MeasuredGateway) -> Iterator[Writes]:
 def position(at: MeasuredGateway) -> str:
     """Return where the database's log stands."""
     if at.database is None:
-        with shared_memory(at).open("rb") as file:
+        with Path(f"{sqlite_file(at)}-shm").open("rb") as file:
             return str(I_CHANGE.unpack(file.read(I_CHANGE.size))[0])
     return str(query(at.gateway, "SELECT pg_current_wal_flush_lsn()")[0][0])
 
@@ -86,15 +85,15 @@ def committed(database: Postgres, start: str, end: str) -> int:
     return sum("desc: COMMIT " in line for line in done.stdout.splitlines())
 
 
-def shared_memory(at: MeasuredGateway) -> Path:
-    """Return the index of SQLite's log."""
-    return Path(f"{urlsplit(at.gateway.database_url).path}-shm")
+def sqlite_file(at: MeasuredGateway) -> str:
+    """Return the path of SQLite's file, as the system knows it; those of its log begin with it."""
+    return str((at.gateway.folder / SQLITE_FILE).resolve())
 
 
 def is_synced(at: MeasuredGateway, path: str) -> bool:
     """Return whether a file belongs to the database (PostgreSQL: to its log)."""
     if at.database is None:
-        return path.startswith(urlsplit(at.gateway.database_url).path)
+        return path.startswith(sqlite_file(at))
     return "/pg_wal/" in path
 
 
