@@ -1,14 +1,15 @@
 """Commits and syncs of the database while something happens, counted from outside.
 
 A commit is a transaction that has written something. SQLite: ``iChange`` in the header of the WAL
-index (the ``-shm`` file), which each commit raises by one (https://sqlite.org/walformat.html, 2.1).
+index (the ``-shm`` file), which each commit raises by one (https://sqlite.org/walformat.html).
 PostgreSQL: the COMMIT records of its log between two positions, as ``pg_waldump`` prints them.
 ``pg_stat_database`` is of no use here: it counts reading transactions too, and an idle connection
 reports to it, and to ``pg_stat_wal``, up to ten seconds late.
 
-A sync is a call of fsync or fdatasync on the database's files, as ``strace`` sees it; of PostgreSQL
-on its log only, since a checkpoint belongs to no turn. Where strace is missing, or may not attach,
-syncs are not measured. It slows each system call down: nothing is timed meanwhile.
+A sync is a call of fsync or fdatasync on the database's files, as ``strace`` sees it: those of
+SQLite's checkpoints, which our worker makes, included; of PostgreSQL those on its log only. Where
+strace is missing, or may not attach, syncs are not measured. It slows each system call down:
+nothing is timed meanwhile.
 """
 
 import importlib.util
