@@ -248,25 +248,24 @@ class Socket:
         return await self.read(Turn())
 
     async def read(self, turn: Turn, run: str = "") -> Turn:
-        """Read the events of ``run``, else of the next one that says something, in order.
-
-        Numbers may skip; what is lost is seen in the text.
-        """
+        """Read the events of ``run``, else of the next one that says something, in order."""
         seen = 0
         for _ in range(MOST_FRAMES):
             frame = await self.hear()
             if frame["type"] == "error":
                 raise WrongAnswerError(str(frame))
-            if "seq" not in frame or frame["run_id"] != (run or frame["run_id"]):
+            if not run and "seq" in frame:
+                run = frame["run_id"]
+            if not run or frame.get("run_id") != run:
                 continue
-            run = frame["run_id"]
             if frame["type"] == "final":
                 return self.finished(turn, frame)
-            if frame["seq"] <= seen:
-                raise WrongAnswerError(f"event {frame['seq']} came after {seen}")
-            seen = frame["seq"]
-            if frame["type"] == "text" and frame.get("delta_action") == "append":
-                turn.take(frame["props"]["content"])
+            if "seq" in frame:
+                if frame["seq"] <= seen:  # numbers may skip: joined events have the last one's
+                    raise WrongAnswerError(f"event {frame['seq']} came after {seen}")
+                seen = frame["seq"]
+                if frame["type"] == "text" and frame.get("delta_action") == "append":
+                    turn.take(frame["props"]["content"])
         raise WrongAnswerError("no end came")
 
     def finished(self, turn: Turn, final: dict[str, Any]) -> Turn:
