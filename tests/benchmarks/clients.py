@@ -231,7 +231,7 @@ class Socket:
         return time.monotonic() - began
 
     async def ask(self) -> tuple[Turn, str]:
-        """Return an answer in this socket's chat; every event once, in order."""
+        """Return an answer in this socket's chat."""
         tag, turn, run = new_tag(), Turn(), ""
         said = {"type": "message", "text": f"hello {tag}", "client_id": tag}
         await self.tell(said | {"session_id": self.session})
@@ -248,13 +248,13 @@ class Socket:
         return await self.read(Turn())
 
     async def read(self, turn: Turn, run: str = "") -> Turn:
-        """Read the events of ``run``, else of the next one that starts, each once, in order."""
+        """Read the events of ``run``, else of the next one that says something, in order."""
         seen = 0
         for _ in range(MOST_FRAMES):
             frame = await self.hear()
             if frame["type"] == "error":
                 raise WrongAnswerError(str(frame))
-            if not run and frame.get("seq") == 1:
+            if not run and "seq" in frame:
                 run = frame["run_id"]
             if not run or frame.get("run_id") != run:
                 continue

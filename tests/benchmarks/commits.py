@@ -1,14 +1,15 @@
 """Commits and syncs of the database while something happens, counted from outside.
 
 A commit is a transaction that has written something. SQLite: ``iChange`` in the header of the WAL
-index (the ``-shm`` file), which each commit raises by one (https://sqlite.org/walformat.html, 2.1).
+index (the ``-shm`` file), which each commit raises by one (https://sqlite.org/walformat.html).
 PostgreSQL: the COMMIT records of its log between two positions, as ``pg_waldump`` prints them.
 ``pg_stat_database`` is of no use here: it counts reading transactions too, and an idle connection
 reports to it, and to ``pg_stat_wal``, up to ten seconds late.
 
-A sync is a call of fsync or fdatasync on the database's files, as ``strace`` sees it; of PostgreSQL
-on its log only, since a checkpoint belongs to no turn. Where strace is missing, or may not attach,
-syncs are not measured. It slows each system call down: nothing is timed meanwhile.
+A sync is a call of fsync or fdatasync on the database's files, as ``strace`` sees it: those of
+SQLite's checkpoints, which our worker makes, included; of PostgreSQL those on its log only. Where
+strace is missing, or may not attach, syncs are not measured. It slows each system call down:
+nothing is timed meanwhile.
 """
 
 import importlib.util
@@ -21,10 +22,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from tests.benchmarks import machine
-from tests.benchmarks.gateway import MeasuredGateway
+from tests.benchmarks.gateway import SQLITE_FILE, MeasuredGateway
 from tests.channels_app.client import query
 from tests.servers import Postgres
 
@@ -57,7 +57,7 @@ def counted(at: MeasuredGateway) -> Iterator[Writes]:
 def position(at: MeasuredGateway) -> str:
     """Return where the database's log stands."""
     if at.database is None:
-        with shared_memory(at).open("rb") as file:
+        with Path(f"{sqlite_file(at)}-shm").open("rb") as file:
             return str(I_CHANGE.unpack(file.read(I_CHANGE.size))[0])
     return str(query(at.gateway, "SELECT pg_current_wal_flush_lsn()")[0][0])
 
@@ -86,15 +86,15 @@ def committed(database: Postgres, start: str, end: str) -> int:
     return sum("desc: COMMIT " in line for line in done.stdout.splitlines())
 
 
-def shared_memory(at: MeasuredGateway) -> Path:
-    """Return the index of SQLite's log."""
-    return Path(f"{urlsplit(at.gateway.database_url).path}-shm")
+def sqlite_file(at: MeasuredGateway) -> str:
+    """Return the path of SQLite's file, as the system knows it; those of its log begin with it."""
+    return str((at.gateway.folder / SQLITE_FILE).resolve())
 
 
 def is_synced(at: MeasuredGateway, path: str) -> bool:
     """Return whether a file belongs to the database (PostgreSQL: to its log)."""
     if at.database is None:
-        return path.startswith(urlsplit(at.gateway.database_url).path)
+        return path.startswith(sqlite_file(at))
     return "/pg_wal/" in path
 
 

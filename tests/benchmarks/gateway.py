@@ -24,6 +24,7 @@ from tests.servers import Postgres, wait_until
 # PostgreSQL's server on our core, or on that of the clients: as it is where it has a machine.
 SQLITE, POSTGRES, POSTGRES_APART = "sqlite", "postgres", "postgres-apart"
 DATABASES = (SQLITE, POSTGRES, POSTGRES_APART)
+SQLITE_FILE = "gateway.sqlite3"  # in the gateway's folder
 SECRET = "Whs_0123456789-abcdef"
 BOT = "bench"
 FIRST_SENDER_ID = 10_000  # the Telegram id of the first person
@@ -195,7 +196,7 @@ def start_gateway(
     folder: Path, stub: Program, server: Postgres | None, stack: ExitStack
 ) -> Gateway:
     """Start a migrated gateway."""
-    url = server.url("gateway") if server else f"sqlite:///{folder / 'gateway.sqlite3'}"
+    url = server.url("gateway") if server else f"sqlite:///{folder / SQLITE_FILE}"
     (folder / "home").mkdir()
     extra = {**UNLIMITED, **LEAN, "GATEWAY_MODEL_URL": f"{stub.url}/v1", "GATEWAY_MODEL": "stub"}
     gateway = Gateway(folder=folder, database_url=url, extra=extra)

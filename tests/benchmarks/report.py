@@ -51,7 +51,7 @@ def peer() -> Chat | None:
 def line(row: Row) -> str:
     """Return a row as text."""
     goal = f"   [{row.goal}]" if row.goal else ""
-    return f"{row.what:<72} {row.value}{goal}\n"
+    return f"{row.what:<78} {row.value}{goal}\n"
 
 
 def compared(ours: float, floor: float) -> str:
