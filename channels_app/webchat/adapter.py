@@ -17,10 +17,11 @@ from core.messages import MessageDict, Metadata
 
 
 class CuiFrame(MessageDict):
-    """A message with its run and the `seq` of its event."""
+    """A message with its run, the `seq` of its event, and that of the frame before it (`after`)."""
 
     run_id: str
     seq: int
+    after: int
 
 
 class FinalFrame(TypedDict):
@@ -36,10 +37,10 @@ class FinalFrame(TypedDict):
     error: str
 
 
-def frame(event: MessageDict, *, run_id: str, seq: int) -> CuiFrame:
-    """Return the frame of one event of the log."""
+def frame(event: MessageDict, *, run_id: str, seq: int, after: int) -> CuiFrame:
+    """Return the frame of one event."""
     metadata: Metadata = {**event.get("metadata", {}), "sequence": seq}
-    return {**event, "metadata": metadata, "run_id": run_id, "seq": seq}
+    return {**event, "metadata": metadata, "run_id": run_id, "seq": seq, "after": after}
 
 
 def final_frame(given: Reply, *, run_id: str, seq: int) -> FinalFrame:
@@ -64,11 +65,11 @@ def encode(data: Mapping[str, object]) -> bytes:
 
 
 def frames_of(
-    event: MessageDict, *, run_id: str, session_id: str, seq: int
+    event: MessageDict, *, run_id: str, session_id: str, seq: int, after: int
 ) -> list[dict[str, object]]:
     """Return the web chat's frames of one event; a progress line has an additional one."""
     frames: list[dict[str, object]] = [
-        {**frame(event, run_id=run_id, seq=seq), "session_id": session_id}
+        {**frame(event, run_id=run_id, seq=seq, after=after), "session_id": session_id}
     ]
     props = event["props"]
     data = props.get("data")

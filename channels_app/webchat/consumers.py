@@ -400,11 +400,14 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
 
     async def pass_on(self, run_id: str, session: str, numbered: list[Numbered]) -> None:
         """Send events of a followed run, and the final frame after the last of them."""
-        for pair in numbered:
-            for frame in adapter.frames_of(pair[1], run_id=run_id, session_id=session, seq=pair[0]):
+        for seq, event in numbered:
+            after = self.following.sent[run_id]
+            for frame in adapter.frames_of(
+                event, run_id=run_id, session_id=session, seq=seq, after=after
+            ):
                 await self.tell(frame)
-            if self.following.mark(run_id, pair):
-                await self.finish(run_id, pair[0])
+            if self.following.mark(run_id, (seq, event)):
+                await self.finish(run_id, seq)
                 return
 
     async def finish(self, run_id: str, seq: int) -> None:

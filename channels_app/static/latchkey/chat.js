@@ -21,6 +21,7 @@ class Chat {
   #turns = [];
   #resuming = new Set();
   #missed = new Set();
+  #unpainted = new Map();
   #opening = 0;
   #reload = null;
 
@@ -225,12 +226,29 @@ class Chat {
       return;
     }
     const { outcome, key, part, event } = run.take(frame);
+    if (outcome === "gap") this.#resume(run);
     if (outcome !== "applied") return;
     this.#resuming.delete(run.id);
     if (part?.type === "action") act(part.props, this.#page());
-    this.log.keepAtEnd(() => (key ? this.#turnOf(run)?.update(key) : this.#turnOf(run)?.wait()));
+    if (key) this.#paintSoon(run, key);
+    else this.log.keepAtEnd(() => this.#turnOf(run)?.wait());
     if (event === "tool_end") this.#turnOf(run)?.showTools();
     if (event === "stream_start") this.sidebar.activity(run.sessionId, { busy: true });
+  }
+
+  /** Show part `key` of a run with the next picture of the screen, however many tokens come. */
+  #paintSoon(run, key) {
+    if (this.#unpainted.size === 0) requestAnimationFrame(() => this.#paint());
+    if (!this.#unpainted.has(run)) this.#unpainted.set(run, new Set());
+    this.#unpainted.get(run).add(key);
+  }
+
+  #paint() {
+    const changed = [...this.#unpainted];
+    this.#unpainted.clear();
+    this.log.keepAtEnd(() => {
+      for (const [run, keys] of changed) for (const key of keys) this.#turnOf(run)?.update(key);
+    });
   }
 
   /** A frame of a run that is not on this page: of another chat, or begun in another window. */
@@ -288,6 +306,7 @@ class Chat {
       this.#resume(run);
       return;
     }
+    this.#paint();
     if (!run.finish(frame)) return;
     const turn = this.#turnOf(run);
     this.log.keepAtEnd(() => turn?.finish());

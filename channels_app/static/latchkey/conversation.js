@@ -1,5 +1,6 @@
 // The state of answers, as a pure function of the frames that came. Frames of one run are taken
-// in the order of their `seq`, each once; what is old is dropped. Numbers may skip.
+// in order, each once: `seq` is a frame's number, `after` that of the one before it. What is missing
+// is asked for, what is old is dropped.
 
 import { applyDelta } from "./merge.js";
 
@@ -21,9 +22,10 @@ export class Run {
     this.final = null;
   }
 
-  /** Take a message frame: "applied" with what changed, or "duplicate". */
+  /** Take a message frame: "applied" with what changed, "duplicate", or "gap". */
   take(frame) {
     if (this.final !== null || frame.seq <= this.seq) return { outcome: "duplicate" };
+    if (frame.after > this.seq) return { outcome: "gap" };
     this.seq = frame.seq;
     if (frame.type === "event") return { outcome: "applied", event: this.#event(frame) };
     const key = frame.message_id || `#${frame.seq}`;

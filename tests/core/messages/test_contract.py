@@ -40,7 +40,10 @@ Way = Callable[[Any], list[Event]]
 
 
 def cui(log: list[Event]) -> object:
-    frames = [webchat.frame(event, run_id="r1", seq=seq) for seq, event in enumerate(log, 1)]
+    frames = [
+        webchat.frame(event, run_id="r1", seq=seq, after=seq - 1)
+        for seq, event in enumerate(log, 1)
+    ]
     assert [frame["seq"] for frame in frames] == list(range(1, len(log) + 1))
     return [m["props"] for m in fold(frames) if m["type"] != "event" or "connecting" in str(m)]
 

@@ -116,7 +116,7 @@ def test_m3_openai_server_sent_events(vector: dict[str, Any]) -> None:
 @of_kind("cui_sse")
 def test_m3_cui_passes_messages_through(vector: dict[str, Any]) -> None:
     frames = [
-        webchat.frame(event, run_id="r1", seq=seq)
+        webchat.frame(event, run_id="r1", seq=seq, after=seq - 1)
         for seq, event in enumerate(vector["inputs"], start=1)
     ]
     sse = b"".join(map(webchat.encode, frames)).decode()
@@ -189,7 +189,7 @@ SEQUENCES: dict[str, Callable[[], list[Event]]] = {
 @of_kind("cui_sequence")
 def test_m2_lifecycle_sequences(vector: dict[str, Any]) -> None:
     frames = [
-        webchat.frame(event, run_id="r1", seq=seq)
+        webchat.frame(event, run_id="r1", seq=seq, after=seq - 1)
         for seq, event in enumerate(SEQUENCES[vector["id"]](), start=1)
     ]
     rest = iter(frames)

@@ -19,12 +19,13 @@ test("deltas add up", () => {
   assert.equal(run.text(), "Hello");
 });
 
-test("what comes twice counts once, and numbers may skip", () => {
+test("what comes twice counts once; what skips ahead is a gap and changes nothing", () => {
   const run = new Run("r", "s");
   run.take(delta(1, "a"));
   assert.equal(run.take(delta(1, "a")).outcome, "duplicate");
-  assert.equal(run.take(delta(3, "bc")).outcome, "applied");
-  assert.equal(run.take(delta(2, "b")).outcome, "duplicate");
+  assert.equal(run.take({ ...delta(4, "d"), after: 3 }).outcome, "gap");
+  assert.equal(run.seq, 1);
+  assert.equal(run.take({ ...delta(3, "bc"), after: 1 }).outcome, "applied");
   assert.equal(run.text(), "abc");
 });
 
