@@ -92,11 +92,12 @@ def words(name: str, default: str = "") -> list[str]:
     return [part.strip() for part in text(name, default).split(",") if part.strip()]
 
 
-def choice(name: str, default: str, *, allowed: frozenset[str]) -> str:
-    """Return one of ``allowed``."""
+def choice(name: str, default: str, *others: str) -> str:
+    """Return one of ``default`` and ``others``."""
     value = text(name, default)
+    allowed = sorted({default, *others})
     if value not in allowed:
-        raise ImproperlyConfigured(f"{name} must be one of {', '.join(sorted(allowed))}: {value!r}")
+        raise ImproperlyConfigured(f"{name} must be one of {', '.join(allowed)}: {value!r}")
     return value
 
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from django.conf import settings
+from django.contrib.auth.hashers import make_password
 from django.contrib.staticfiles.finders import get_finders
 from django.core.management import CommandError, call_command
 from django.db import connection
@@ -39,9 +40,7 @@ def migrate() -> int:
     Raises StartError for a database that this code cannot work on, or for a failed migration.
     """
     executor = MigrationExecutor(connection)
-    check_history(executor)
-    if newer := schema_version.newer():
-        raise StartError(newer)
+    check_usable(executor)
     plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
     if plan:
         try:
@@ -51,8 +50,10 @@ def migrate() -> int:
     return len(plan)
 
 
-def check_history(executor: MigrationExecutor) -> None:
-    """Raise StartError when the database's migrations have another order or number than ours."""
+def check_usable(executor: MigrationExecutor) -> None:
+    """Raise StartError for a database with another order or number of migrations, or of newer
+    code.
+    """
     try:
         executor.loader.check_consistent_history(connection)
     except InconsistentMigrationHistory as error:
@@ -61,6 +62,8 @@ def check_history(executor: MigrationExecutor) -> None:
             "Go on with the code that made it, or restore a copy that this version has made "
             "(docs/deploy.md)."
         ) from error
+    if newer := schema_version.newer():
+        raise StartError(newer)
 
 
 def failed_migration(error: Exception) -> str:
@@ -118,11 +121,9 @@ def ensure_owner() -> tuple[User | None, bool]:
             "is_active": True,
             "only_listed": True,
             "display_name": "Owner",
-            "password": "!",
+            "password": make_password(None),  # unusable: the owner signs in by a link
         },
     )
-    owner.set_unusable_password()
-    owner.save(update_fields=["password"])
     return owner, True
 
 

@@ -80,7 +80,7 @@ class Process:
     ready: int | None = field(default=None, init=False)
 
     def start(self, *, reports_ready: bool = False) -> None:
-        """Start it in its own process group. ``reports_ready``: it will call ``ready.tell``."""
+        """Start it in its own process group. ``reports_ready``: it will call ``ready.report``."""
         self.close()
         env = self.env
         fds: tuple[int, ...] = ()

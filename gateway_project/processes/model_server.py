@@ -104,7 +104,7 @@ def main() -> int:
     if not wait_for_completion(port=port, key=key):
         sys.stderr.write(f"no completion within {LOAD_SECONDS:.0f} s on {server}\n")
         os._exit(1)  # its threads may also hang
-    ready.tell()
+    ready.report()
     signal.pause()
     return 0
 

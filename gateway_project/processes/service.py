@@ -23,7 +23,8 @@ class Service:
 
     waiting -> starting -> ready; either ends in backing off -> starting again, or in stopped.
     ``probe`` checks from outside whether it is ready; without one the child reports itself
-    (``ready.tell``). ``log`` takes its output; without one it uses ours. ``fds`` are passed on.
+    (``ready.report``). ``log`` takes its output; without one it has the supervisor's. ``fds`` are
+    passed on.
     """
 
     name: str
@@ -90,13 +91,11 @@ class Service:
         return process
 
     def forget_pipe(self) -> None:
-        """Close the pipe of the last start."""
         if self.pipe is not None:
             os.close(self.pipe)
         self.pipe = None
 
     def is_alive(self) -> bool:
-        """Return whether the process runs."""
         return self.process is not None and self.process.poll() is None
 
     def became_ready(self) -> bool:
@@ -108,7 +107,6 @@ class Service:
         return is_ready
 
     def _read_pipe(self) -> bool:
-        """Return whether the child has reported."""
         if self.pipe is None:
             return False
         with suppress(BlockingIOError):
@@ -144,7 +142,6 @@ class Service:
         return pause
 
     def terminate(self) -> None:
-        """Send SIGTERM."""
         if self.process is not None and self.is_alive():
             self.process.terminate()
             self.status.state = "stopping"

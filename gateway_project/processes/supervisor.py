@@ -64,7 +64,6 @@ class Supervisor:
                 signal.signal(number, self.ask_to_stop)
 
     def ask_to_stop(self, number: int, frame: FrameType | None) -> None:
-        """Record the request; the loop stops."""
         del number, frame
         self.stops += 1
 
@@ -169,9 +168,9 @@ def main() -> int:
             listener.listen(host=plan.host(), port=plan.port()) as listening,
         ):
             url = plan.url(port=listening.getsockname()[1])
-            services = plan.services(home=folder, url=url, listening=listening)
+            services = plan.services(folder=folder, url=url, listening=listening)
             Supervisor(services=services, folder=folder, url=url, cwd=home.BASE_DIR).run()
-    except (preflight.StartError, listener.PortTakenError) as error:
+    except preflight.StartError as error:
         console.say("up", f"cannot start: {error}")
         return 1
     return 0

@@ -65,9 +65,8 @@ def bound_to(master: int) -> Callable[..., None]:
     return bind
 
 
-def tell_ready(**_: object) -> None:
-    """Report that the worker accepts messages."""
-    ready.tell()
+def report_ready(**_: object) -> None:
+    ready.report()
 
 
 def settle_memory(**_: object) -> None:
@@ -99,7 +98,7 @@ def main(queue: str) -> int:
     # The warning is about pickle as root; root is usual in containers, and we accept only JSON.
     warnings.simplefilter("ignore", SecurityWarning)
     worker_process_init.connect(bound_to(os.getpid()), weak=False)
-    worker_ready.connect(tell_ready)
+    worker_ready.connect(report_ready)
     if queue == "long":
         worker_init.connect(settle_memory)
     else:
@@ -127,7 +126,6 @@ def broke_down(worker: Any) -> bool:
 
 
 def is_stopping() -> bool:
-    """Return whether a stop was requested."""
     return state.should_stop is not None or state.should_terminate is not None
 
 

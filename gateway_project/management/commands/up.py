@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from core import VERSION
 from gateway_project import home, installation
-from gateway_project.processes import console, plan, preflight
+from gateway_project.processes import console, listener, plan, preflight
 
 
 class Command(BaseCommand):
@@ -28,7 +28,7 @@ class Command(BaseCommand):
         try:
             preflight.check_home(folder)
             with preflight.lock(folder):
-                preflight.check_port(host=plan.host(), port=plan.port())
+                listener.listen(host=plan.host(), port=plan.port()).close()
                 self.prepare()
         except preflight.StartError as error:
             raise CommandError(str(error)) from error
@@ -41,7 +41,7 @@ class Command(BaseCommand):
         os.execv(sys.executable, [sys.executable, "-m", module])  # noqa: S606 - no shell on purpose
 
     def prepare(self) -> None:
-        """Prepare tables, static files and the owner; return the token of the sign-in link.
+        """Prepare tables, static files and the owner; on a terminal also a token for signing in.
 
         Raises StartError when the database cannot be used with this code.
         """
