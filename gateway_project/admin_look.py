@@ -10,9 +10,7 @@ Item = dict[str, Any]
 
 
 def page(title: str, icon: str, model: str, view: str = "", **more: Any) -> Item:
-    """Return a sidebar entry: the page ``view``, by default the list of ``model``
-    (``app_model``), for users who may view the model.
-    """
+    """Return a sidebar entry: ``view``, by default the list, for users who may view ``model``."""
     app, _, name = model.rpartition("_")
     link = reverse_lazy(f"admin:{view or f'{model}_changelist'}")
 

@@ -15,9 +15,7 @@ FALSE_WORDS = frozenset({"0", "false", "no", "off"})
 
 
 def text(name: str, default: str = "") -> str:
-    """Return the value of ``name``, or the content of the file named by ``name_FILE``, else
-    ``default``.
-    """
+    """Return the value of ``name``, or the content of the file ``name_FILE``, or ``default``."""
     path = os.environ.get(f"{name}_FILE", "")
     if path:
         try:

@@ -51,9 +51,7 @@ def migrate() -> int:
 
 
 def check_usable(executor: MigrationExecutor) -> None:
-    """Raise StartError for a database with another order or number of migrations, or of newer
-    code.
-    """
+    """Raise StartError for a database of other migrations, or of newer code."""
     try:
         executor.loader.check_consistent_history(connection)
     except InconsistentMigrationHistory as error:

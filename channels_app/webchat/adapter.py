@@ -37,7 +37,6 @@ class FinalFrame(TypedDict):
 
 
 def frame(event: MessageDict, *, run_id: str, seq: int) -> CuiFrame:
-    """Return the frame of one event of the log."""
     metadata: Metadata = {**event.get("metadata", {}), "sequence": seq}
     return {**event, "metadata": metadata, "run_id": run_id, "seq": seq}
 

@@ -28,7 +28,6 @@ def file_name(session: ChatSession) -> str:
 
 
 def written(row: Message, base_url: str) -> str:
-    """Return one message."""
     head = f"## {HEADINGS[row.role]} · {row.created_at:%Y-%m-%d %H:%M} UTC\n"
     said = row.data.get("said", row.text)
     return "\n".join([head, *(f"{part}\n" for part in (said, *notes(row, base_url)) if part)])

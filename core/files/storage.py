@@ -52,7 +52,6 @@ class Made:
 
 
 def folder() -> Path:
-    """Return the folder of the bytes."""
     return Path(settings.GATEWAY_HOME) / "files"
 
 
@@ -183,9 +182,7 @@ def mark_of_folder(known: str) -> str:
 
 
 def adopt_folder() -> None:
-    """Register the folder of this machine in the database, even if files are missing. Raises
-    OSError.
-    """
+    """Register this machine's folder, even if files are missing. Raises OSError."""
     here = mark_of_folder("")
     with atomic_write():
         Installation.objects.update_or_create(id=1, defaults={"files_mark": here})
@@ -283,7 +280,6 @@ def opened(token: str, *, now: float | None = None) -> StoredFile | None:
 
 
 def count_open(file: StoredFile) -> None:
-    """Count one opening of the file."""
     with atomic_write():
         StoredFile.objects.filter(id=file.id).update(opens=F("opens") + 1)
 

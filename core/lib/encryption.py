@@ -48,9 +48,7 @@ def decrypt(sealed: str) -> dict[str, str]:
 
 @lru_cache(KEPT)
 def decrypted(sealed: str, _keys: tuple[str, ...]) -> bytes:
-    """Return the content of ``sealed``, cached: read several times per message. Raises
-    InvalidToken.
-    """
+    """Decrypt ``sealed``, cached: several times per message. Raises InvalidToken."""
     return box().decrypt(sealed.encode())
 
 

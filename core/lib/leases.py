@@ -54,9 +54,7 @@ def under(lease: Lease) -> Iterator[None]:
 
 
 def check() -> None:
-    """Raise LeaseOverError when the lease of the running block has ended. Does nothing without
-    one.
-    """
+    """Raise LeaseOverError when the lease of the running block, if any, has ended."""
     lease = _current.get()
     if lease is not None and lease.left <= 0:
         raise LeaseOverError("The lease is over.")

@@ -111,9 +111,7 @@ class Provider(Protocol):
         """Yield the deltas of one answer, ending with one ``Finish``. Raises ProviderError."""
         ...
 
-    async def close(self) -> None:
-        """Close the connections."""
-        ...
+    async def close(self) -> None: ...
 
 
 def most_bytes(options: dict[str, Any]) -> int:
@@ -147,7 +145,6 @@ class Unavailable:
         self._error = error
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
-        """Raise the error."""
         del request
         raise self._error
         yield  # makes this a generator

@@ -49,7 +49,6 @@ def configuration(*, folder: Path, port: int, password: str) -> str:
 
 
 def url(*, port: int, password: str) -> str:
-    """Return the ``REDIS_URL`` of this server."""
     return f"redis://:{password}@127.0.0.1:{port}/0"
 
 
@@ -67,9 +66,7 @@ def embedded() -> str:
 
 
 def answers(*, port: int, password: str) -> bool:
-    """Return whether the server accepts the password and has loaded. Waits half a second at
-    most.
-    """
+    """Return whether the server accepts the password and has loaded; in half a second."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=PROBE_SECONDS) as connection:
             connection.sendall(f"AUTH {password}\r\nPING\r\n".encode())

@@ -78,9 +78,7 @@ def complete(*, port: int, key: str, seconds: float) -> int:
 
 
 def wait_for_completion(*, port: int, key: str) -> bool:
-    """Return whether a completion came back within ``LOAD_SECONDS``; retries when the first one
-    hangs.
-    """
+    """Return whether a completion came within ``LOAD_SECONDS``; a hanging request is repeated."""
     deadline = time.monotonic() + LOAD_SECONDS
     while (left := deadline - time.monotonic()) > 0:
         try:

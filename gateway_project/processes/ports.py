@@ -13,9 +13,7 @@ def path(home: Path) -> Path:
 
 
 def choose(*, home: Path, names: Sequence[str]) -> dict[str, int]:
-    """Return a loopback port for each name: the stored one while it is free, else a new one,
-    stored.
-    """
+    """Return a port for each name: the stored one while it is free, else a new one."""
     kept = read(home)
     ports: dict[str, int] = {}
     for name in names:

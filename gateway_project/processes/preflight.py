@@ -38,9 +38,7 @@ def check_home(folder: Path) -> None:
 
 
 def lock(folder: Path) -> TextIO:
-    """Lock this home for one `up`. Keep the result open. Raises ``StartError`` when it is
-    locked.
-    """
+    """Lock this home until the result is closed. Raises ``StartError`` when it is locked."""
     file = (run_folder(folder) / "up.lock").open("a+", encoding="utf-8")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -14,7 +14,7 @@ from gateway_project.processes.state import ProcessState
 
 BACKOFF_FIRST_SECONDS = 0.5
 BACKOFF_MOST_SECONDS = 30.0
-STEADY_SECONDS = 60.0
+STEADY_SECONDS = 60.0  # of a run, after which the back-off begins anew
 
 
 @dataclass
@@ -64,9 +64,7 @@ class Service:
     def _open(
         self, *, env: Mapping[str, str], fds: tuple[int, ...], cwd: Path
     ) -> subprocess.Popen[bytes]:
-        """Start the process, bound to this one's life, with its standard input written and
-        closed.
-        """
+        """Start the process, bound to this one's life; write and close its standard input."""
         output = (
             os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600) if self.log else None
         )
@@ -129,9 +127,7 @@ class Service:
             return f"was killed by signal {-code}"
 
     def back_off(self) -> float:
-        """Plan the next start; return the seconds until then: 0.5, 1, 2 … 30, reset after a minute
-        of steady run.
-        """
+        """Plan the next start; return the seconds until then: 0.5, 1, 2 … 30."""
         if time.monotonic() - self.started_at > STEADY_SECONDS:
             self.failures = 0
         pause: float = min(BACKOFF_FIRST_SECONDS * 2**self.failures, BACKOFF_MOST_SECONDS)

@@ -47,7 +47,6 @@ class Supervisor:
         self.stop()
 
     def watch(self) -> None:
-        """Update the children's states until a stop signal."""
         while not self.stops:
             self.step()
             self.wait(self.pause())
@@ -92,7 +91,6 @@ class Supervisor:
             self.write_state()
 
     def look_at(self, service: Service) -> None:
-        """Update one child's state."""
         match service.status.state:
             case "waiting" | "backing off":
                 self.start_when_due(service)
