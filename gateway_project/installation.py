@@ -4,7 +4,6 @@ import fcntl
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
 
 from django.conf import settings
@@ -15,7 +14,6 @@ from django.db import connection
 from django.db.migrations.exceptions import InconsistentMigrationHistory
 from django.db.migrations.executor import MigrationExecutor
 
-from allowlist import sign_in
 from core import VERSION
 from core.database import schema_version
 from core.models import User
@@ -123,9 +121,3 @@ def ensure_owner() -> tuple[User | None, bool]:
         },
     )
     return owner, True
-
-
-def sign_in_token(*, now: datetime) -> str:
-    """Return a one-time token for the owner; empty when there is no active owner."""
-    owner, _ = ensure_owner()
-    return sign_in.create(user=owner, now=now) if owner is not None else ""

@@ -41,7 +41,7 @@ GATEWAY_SERVER: str = env.choice("GATEWAY_SERVER", "uvicorn", "daphne")
 GATEWAY_TRUSTED_PROXIES: list[str] = env.words("GATEWAY_TRUSTED_PROXIES")
 ALLOWED_HOSTS: list[str] = [
     *env.words("ALLOWED_HOSTS", "127.0.0.1,localhost,[::1]"),
-    *([urlsplit(GATEWAY_URL).hostname or ""] if GATEWAY_URL else []),
+    urlsplit(GATEWAY_URL).hostname or "",
 ]
 CSRF_TRUSTED_ORIGINS: list[str] = [GATEWAY_URL]
 
@@ -312,6 +312,9 @@ MCP_ALLOWED_ORIGINS: list[str] = env.words("MCP_ALLOWED_ORIGINS")
 UNDELIVERED_SECONDS: int = env.number("UNDELIVERED_SECONDS", 300, minimum=1)
 METRICS_TOKEN: str = env.text("METRICS_TOKEN")
 
+# At INFO, httpx logs every URL (Telegram's hold the bot token), axes the path of every sign-in
+# (that of a link holds its token), mcp a line a request.
+QUIET = ("httpx", "httpcore", "httpx2", "telegram", "mcp", "axes")
 LOG_LEVEL: str = env.text("LOG_LEVEL", "INFO").upper()
 LOGGING = {
     "version": 1,
@@ -319,14 +322,5 @@ LOGGING = {
     "formatters": {"json": {"()": "gateway_project.logs.JsonFormatter"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "json"}},
     "root": {"handlers": ["stderr"], "level": LOG_LEVEL},
-    "loggers": {
-        # httpx logs every URL at INFO; Telegram's URLs hold the bot token.
-        "httpx": {"level": "WARNING"},
-        "httpcore": {"level": "WARNING"},
-        "httpx2": {"level": "WARNING"},
-        "telegram": {"level": "WARNING"},
-        "mcp": {"level": "WARNING"},  # a line a request
-        # axes logs the path of every sign-in at INFO; that of a link holds its token.
-        "axes": {"level": "WARNING"},
-    },
+    "loggers": {name: {"level": "WARNING"} for name in QUIET},
 }

@@ -6,6 +6,7 @@ import secrets
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -28,6 +29,11 @@ AS_NOBODY = (
     *("setpriv", "--reuid", UNPRIVILEGED, "--regid", "nogroup", "--clear-groups"),
     *("--pdeathsig", "KILL"),
 )
+
+
+def python(module: str, *arguments: str) -> list[str]:
+    """Return the command line that runs a Python module for the lifetime of this process."""
+    return child.command(sys.executable, "-m", module, *arguments)
 
 
 class NotReadyError(AssertionError):

@@ -58,7 +58,7 @@ def final_frame(given: Reply, *, run_id: str, seq: int) -> FinalFrame:
 def encode(data: Mapping[str, object]) -> bytes:
     """Encode one frame as a server-sent event, with `id: <seq>` where it has one."""
     seq = data.get("seq")
-    head = b"" if seq is None else b"id: %d\n" % seq if isinstance(seq, int) else b""
+    head = b"id: %d\n" % seq if isinstance(seq, int) else b""
     return head + b"data: " + orjson.dumps(data) + b"\n\n"
 
 

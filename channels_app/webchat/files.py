@@ -124,7 +124,8 @@ def authenticated_user(request: Request, *, writes: bool) -> User:
         return holder
     headers = access.headers_of(request.scope)
     session_key = access.cookie_of(headers)
-    if session_key and writes and not is_from_our_page(headers):
+    origin, host = headers.get("origin", ""), headers.get("host", "")
+    if session_key and writes and not access.is_ours(origin=origin, host=host):
         raise RefusedError(403, "This request did not come from a page of this gateway.")
     principal = access.by_session(session_key) if session_key else None
     if principal is None or principal.user is None:
@@ -132,11 +133,6 @@ def authenticated_user(request: Request, *, writes: bool) -> User:
     if writes:
         throttling.people.check(subject=principal.subject, limit=settings.RATE_PER_MINUTE_USER)
     return principal.user
-
-
-def is_from_our_page(headers: Headers) -> bool:
-    """Return whether, by the browser's headers, a page of this gateway sent the request."""
-    return access.is_ours(origin=headers.get("origin", ""), host=headers.get("host", ""))
 
 
 class FileEndpoint(Endpoint):

@@ -195,7 +195,7 @@ def path_of(file: StoredFile) -> Path:
 
 def read(file: StoredFile) -> bytes:
     """Return the bytes of ``file``. Raises OSError when they were removed."""
-    return (folder() / file.path).read_bytes()
+    return path_of(file).read_bytes()
 
 
 def inline(url: str, *, user_id: int) -> str | None:

@@ -29,11 +29,6 @@ def command(*arguments: str) -> list[str]:
     return [*wrapper, *arguments]
 
 
-def python(module: str, *arguments: str) -> list[str]:
-    """Return the same for one of our Python modules."""
-    return command(sys.executable, "-m", module, *arguments)
-
-
 def die_with_parent(*, parent: int) -> None:
     """Request SIGKILL from the kernel (Linux) when ``parent`` ends; exit now if it already has."""
     libc = ctypes.CDLL(None, use_errno=True)

@@ -2,7 +2,7 @@
 
 import json
 import os
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from gateway_project.processes.preflight import run_folder
@@ -23,7 +23,7 @@ class State:
 
     pid: int
     url: str
-    processes: dict[str, ProcessState] = field(default_factory=dict)
+    processes: dict[str, ProcessState]
 
 
 def path(home: Path) -> Path:

@@ -112,17 +112,13 @@ def main(queue: str) -> int:
     while True:
         worker = app.Worker(**options(queue))
         worker.start()
-        if queue != "runs" or not broke_down(worker):
+        if queue != "runs" or not worker.exitcode or is_stopping():
             return int(worker.exitcode or 0)
-        # The runner continues without wake-ups: its sweeper works when the broker is full.
+        # Celery stops by itself on unexpected errors of a broker. The runner continues without
+        # wake-ups: its sweeper works when the broker is full.
         logger.error("the broker refuses wake-ups; asking again in %s s", AGAIN_SECONDS)
         if stopped_within(AGAIN_SECONDS):
             return 0
-
-
-def broke_down(worker: Any) -> bool:
-    """Return whether Celery stopped by itself: it does on unexpected errors of a broker."""
-    return bool(worker.exitcode) and not is_stopping()
 
 
 def is_stopping() -> bool:

@@ -8,6 +8,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connections
 from django.utils import timezone
 
+from allowlist import sign_in
 from core import VERSION
 from gateway_project import home, installation
 from gateway_project.processes import console, listener, plan, preflight
@@ -55,8 +56,8 @@ class Command(BaseCommand):
                 console.say("owner", f"created user {owner}")
             if owner is None:
                 console.say("owner", "no active owner: `manage.py sign_in_link --user NAME`")
-            if sys.stdout.isatty():  # a stored log must not contain a sign-in link
-                os.environ[plan.TOKEN] = installation.sign_in_token(now=timezone.now())
+            elif sys.stdout.isatty():  # a stored log must not contain a sign-in link
+                os.environ[plan.TOKEN] = sign_in.create(user=owner, now=timezone.now())
 
     def explain(self, error: DatabaseError) -> str:
         """Describe the fix for a database that fails."""
