@@ -179,8 +179,8 @@ def _parser() -> MarkdownIt:
     parser.validateLink = is_allowed  # type: ignore[assignment,method-assign]  # documented
     parser.core.ruler.push("latchkey_links", _rewrite)
     parser.add_render_rule("fence", _fence)
-    parser.add_render_rule("table_open", _table_open)
-    parser.add_render_rule("table_close", _table_close)
+    parser.add_render_rule("table_open", lambda *_: '<div class="table-scroll"><table>\n')
+    parser.add_render_rule("table_close", lambda *_: "</table></div>\n")
     return parser
 
 
@@ -291,11 +291,3 @@ def _fence(
     info = unescapeAll(tokens[index].info).split(maxsplit=1)
     language = f' data-language="{escape(info[0])}"' if info else ""
     return f"<pre{language}><code>{escape(tokens[index].content)}</code></pre>\n"
-
-
-def _table_open(*_: object) -> str:
-    return '<div class="table-scroll"><table>\n'
-
-
-def _table_close(*_: object) -> str:
-    return "</table></div>\n"
