@@ -33,10 +33,7 @@ def one_at_a_time() -> Iterator[None]:
 
 
 def migrate() -> int:
-    """Apply migrations; return how many were applied.
-
-    Raises StartError for a database that this code cannot work on, or for a failed migration.
-    """
+    """Apply migrations; return how many. Raises StartError when it is impossible."""
     executor = MigrationExecutor(connection)
     check_usable(executor)
     plan = executor.migration_plan(executor.loader.graph.leaf_nodes())

@@ -79,10 +79,7 @@ def frames_of(
 
 
 def error_frame(error: RefusedError, *, client_id: str = "", run_id: str = "") -> dict[str, object]:
-    """Build the error frame for a client's frame, identified by its ``client_id`` or ``run_id``.
-
-    It has the fields of a denied answer ([A3]).
-    """
+    """Build the error frame for a client's frame, with the fields of a denied answer ([A3])."""
     found = {"type": "error", **refused_body(error)}
     named = {"client_id": client_id, "run_id": run_id}
     return found | {name: value for name, value in named.items() if value}

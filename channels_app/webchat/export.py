@@ -11,8 +11,7 @@ UNFIT: Final = re.compile(r"[^\w .-]+")
 
 
 def as_markdown(*, session: ChatSession, base_url: str) -> str:
-    """Return the transcript: for each message a heading with its time in UTC, then its text
-    unchanged.
+    """Return for each message a heading with its time in UTC, then its text unchanged.
 
     Files are links to this gateway (``base_url``), which require a sign-in.
     """

@@ -1,8 +1,8 @@
 """Files over HTTP: upload, one's own files, and signed links ([L4]). Channels consumers.
 
-POST /files?name=…        the raw bytes; cookie (from own pages only) or key → id GET  /files/<id>
-an own file, signed in or with a key; otherwise 404; also DELETE GET  /files/out?token=…   anyone
-with the link; changed or expired 403, revoked 410
+POST /files?name=…       the raw bytes; cookie (from own pages only) or key → id
+GET  /files/<id>         an own file, signed in or with a key; otherwise 404; also DELETE
+GET  /files/out?token=…  anyone with the link; changed or expired 403, revoked 410
 """
 
 import asyncio
@@ -222,8 +222,7 @@ def count_open(file: StoredFile, address: str) -> None:
 
 
 def part_of(request: Request, size: int) -> range:
-    """Parse the Range header for a file of ``size`` bytes (RFC 9110, 14.2), as media players use
-    it.
+    """Parse the Range header (RFC 9110, 14.2) of a request for a file of ``size`` bytes.
 
     Multiple ranges, unknown units and invalid headers get the whole file, and so does ``If-Range``:
     no file has a validator. Raises RefusedError 416.

@@ -245,10 +245,7 @@ def sign_in(request: HttpRequest) -> HttpResponseBase:
 
 
 def count_sign_in(request: HttpRequest) -> None:
-    """Count one attempt per address, for any user name, before the password hash is computed.
-
-    Raises RefusedError 429.
-    """
+    """Count a sign-in per address, before the password is hashed. Raises RefusedError 429."""
     address = throttling.network_of(str(request.META.get("REMOTE_ADDR", "")))
     throttling.sign_ins.check(subject=address, limit=settings.WRONG_KEYS_PER_MINUTE)
 
@@ -263,8 +260,7 @@ def favicon(request: HttpRequest) -> HttpResponseBase:
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def sign_in_by_link(request: HttpRequest, token: str) -> HttpResponseBase:
-    """Handle a one-time link: GET shows the current and the new user; POST consumes it and signs
-    in.
+    """Handle a one-time link: GET shows the old and the new user; POST uses it and signs in.
 
     GET changes nothing: messengers open links for previews, and a foreign page can lead users here
     (decision 165).

@@ -65,10 +65,7 @@ def keep(
     expires_at: datetime | None = None,
     origin: str = SENT,
 ) -> StoredFile:
-    """Store ``content`` under a random path; ``name`` is only a label.
-
-    Raises QuotaExceededError when the user's quota is exceeded.
-    """
+    """Store ``content`` under a random path; ``name`` is a label. Raises QuotaExceededError."""
     path = new_path()
     path.write_bytes(content)
     file = described(
@@ -89,10 +86,7 @@ def keep(
 
 
 def described(*, path: Path, name: str, **fields: Any) -> StoredFile:
-    """Return the unsaved row of the bytes at ``path``.
-
-    They are read here, outside a transaction.
-    """
+    """Return the unsaved row of the bytes at ``path``, read here: not in a transaction."""
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     return StoredFile(
@@ -163,10 +157,7 @@ def misplaced() -> str:
 
 
 def mark_of_folder(known: str) -> str:
-    """Return the mark of the folder; created when neither it nor the database (``known``) has one.
-
-    Raises OSError.
-    """
+    """Return the mark of the folder; made unless the database has ``known``. Raises OSError."""
     file = folder() / MARK
     if file.exists():
         return file.read_text(encoding="utf-8").strip()
@@ -199,8 +190,7 @@ def read(file: StoredFile) -> bytes:
 
 
 def inline(url: str, *, user_id: int) -> str | None:
-    """Return a user's own image (``/files/<id>``, or its link) as a data URL; None for any other
-    address.
+    """Return a user's own image (``/files/<id>``, or its link) as a data URL, else None.
 
     Addresses come from models, which repeat their input: another user's file is refused.
     """
@@ -234,7 +224,7 @@ def named_by(url: str) -> str:
 def adopt(made: Made, *, run: Run) -> StoredFile:
     """Create a row for a file that is already in the folder. Inside a transaction."""
     made.path.chmod(0o600)
-    file = described(
+    row = described(
         path=made.path,
         user=run.user,
         session_id=run.session_id,
@@ -243,7 +233,7 @@ def adopt(made: Made, *, run: Run) -> StoredFile:
         content_type=made.mime[:100],
         origin=MADE,
     )
-    return entered(file)
+    return entered(row)
 
 
 def finished(*, session_id: int) -> QuerySet[StoredFile]:

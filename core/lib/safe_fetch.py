@@ -195,8 +195,7 @@ class Fetcher:
     async def post(
         self, url: str, *, body: bytes, headers: Mapping[str, str], most_bytes: int = BLOCK_BYTES
     ) -> Posted:
-        """Return the response of ``url`` to ``body``; at most ``most_bytes`` of it, without
-        redirects.
+        """Return the response of ``url`` to ``body``: ``most_bytes`` of it, without redirects.
 
         Raises RefusedAddressError, and the errors of the connection: ``aiohttp.ClientError``,
         ``OSError`` and ``TimeoutError``.

@@ -53,8 +53,7 @@ def url(*, port: int, password: str) -> str:
 
 
 def embedded() -> str:
-    """Return the ``REDIS_URL`` of the broker that ``up`` runs on this home; the default one before
-    that.
+    """Return the ``REDIS_URL`` of the broker that ``up`` runs on this home, else the default one.
 
     For commands beside a running gateway: without it ``manage.py mcp`` could send no wake-ups.
     """

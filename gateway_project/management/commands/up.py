@@ -42,10 +42,7 @@ class Command(BaseCommand):
         os.execv(sys.executable, [sys.executable, "-m", module])  # noqa: S606 - no shell on purpose
 
     def prepare(self) -> None:
-        """Prepare tables, static files and the owner; on a terminal also a token for signing in.
-
-        Raises StartError when the database cannot be used with this code.
-        """
+        """Prepare tables, static files, the owner; on a terminal a token. Raises StartError."""
         with installation.one_at_a_time():
             applied = installation.migrate()
             console.say("database", f"{applied} migrations applied" if applied else "up to date")
