@@ -49,6 +49,5 @@ def notes(row: Message, base_url: str) -> Iterator[str]:
 
 
 def named(name: str, file: str | None, base_url: str) -> str:
-    """Return a sent or created file as a link."""
     label = re.sub(r"[\[\]\\]", " ", name)
     return f"[{label}]({base_url}/files/{file})" if file else f"*Attached: {label}*"

@@ -122,9 +122,8 @@ def authenticated_user(request: Request, *, writes: bool) -> User:
         if holder is None:
             raise RefusedError(403, "A bridge sends files as data URLs.")
         return holder
-    headers = access.headers_of(request.scope)
-    session_key = access.cookie_of(headers)
-    origin, host = headers.get("origin", ""), headers.get("host", "")
+    session_key = access.cookie_of({"cookie": request.header("cookie")})
+    origin, host = request.header("origin"), request.header("host")
     if session_key and writes and not access.is_ours(origin=origin, host=host):
         raise RefusedError(403, "This request did not come from a page of this gateway.")
     principal = access.by_session(session_key) if session_key else None

@@ -24,7 +24,6 @@ def keys() -> list[Fernet]:
 
 
 def box() -> MultiFernet:
-    """Return a MultiFernet: the first key encrypts, each decrypts."""
     return MultiFernet(keys())
 
 

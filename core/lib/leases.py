@@ -23,8 +23,6 @@ def elapsed() -> float:
 
 
 class Lease:
-    """A lease that this process holds."""
-
     def __init__(self, *, seconds: float, began: float | None = None) -> None:
         """Start at ``began``: :func:`elapsed` before the lease was requested; now unless given."""
         self.seconds = seconds

@@ -30,15 +30,11 @@ class ModelRequest:
 
 @dataclass(frozen=True, slots=True)
 class TextDelta:
-    """More of the answer."""
-
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ThinkingDelta:
-    """More reasoning."""
-
     text: str
 
 
@@ -54,8 +50,6 @@ class ToolCallDelta:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The tokens of the call."""
-
     prompt_tokens: int
     completion_tokens: int
 

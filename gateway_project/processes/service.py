@@ -117,7 +117,6 @@ class Service:
         return self.status.state == "starting" and overdue
 
     def ended(self) -> str:
-        """Describe how the process ended."""
         code = self.process.returncode if self.process is not None else 0
         if code >= 0:
             return f"ended with exit code {code}"
@@ -157,7 +156,6 @@ class Service:
         self.status.pid, self.status.state = 0, "stopped"
 
     def log_tail(self, *, lines: int = 5) -> list[str]:
-        """Return the last lines of its log, when it has one."""
         if self.log is None or not self.log.exists():
             return []
         return self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:]

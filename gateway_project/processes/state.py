@@ -19,8 +19,6 @@ class ProcessState:
 
 @dataclass
 class State:
-    """The state of a running gateway."""
-
     pid: int
     url: str
     processes: dict[str, ProcessState]

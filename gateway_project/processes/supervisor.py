@@ -115,7 +115,6 @@ class Supervisor:
             console.say(service.name, f"cannot start ({error}); trying again in {pause:.1f} s")
 
     def report_end(self, service: Service) -> None:
-        """Report how a child ended and when it starts again."""
         how = service.ended()
         service.kill()
         pause = service.back_off()

@@ -16,8 +16,6 @@ WARNINGS, ERRORS = 1, 2
 
 
 class Command(BaseCommand):
-    """Exit with 0 without findings, 1 for warnings, 2 for errors."""
-
     help = "List what is unsafe or broken in this installation. Exit code: 0 well, 1 warnings, 2."
     requires_system_checks: list[str] = []
 
