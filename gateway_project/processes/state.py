@@ -2,7 +2,7 @@
 
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from gateway_project.processes.preflight import run_folder
@@ -21,7 +21,7 @@ class ProcessState:
 class State:
     pid: int
     url: str
-    processes: dict[str, ProcessState]
+    processes: dict[str, ProcessState] = field(default_factory=dict)
 
 
 def path(home: Path) -> Path:
