@@ -33,7 +33,7 @@ def one_at_a_time() -> Iterator[None]:
 
 
 def migrate() -> int:
-    """Apply migrations; return how many. Raises StartError when it is impossible."""
+    """Apply migrations; return how many. Raises StartError for a database that stays unusable."""
     executor = MigrationExecutor(connection)
     check_usable(executor)
     plan = executor.migration_plan(executor.loader.graph.leaf_nodes())

@@ -84,7 +84,7 @@ def person(request: HttpRequest) -> User:
 def for_signed_in(
     view: Callable[Concatenate[HttpRequest, P], Json | HttpResponse],
 ) -> Callable[Concatenate[HttpRequest, P], HttpResponse]:
-    """Wrap a view of JSON or a file: 401 when signed out, 400 for an invalid body, 404."""
+    """Wrap a view of JSON or a file: 401 when signed out, 400 for a wrong body, 404 for no chat."""
 
     @wraps(view)
     def wrapped(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
@@ -260,7 +260,7 @@ def favicon(request: HttpRequest) -> HttpResponseBase:
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def sign_in_by_link(request: HttpRequest, token: str) -> HttpResponseBase:
-    """Handle a one-time link: GET shows the old and the new user; POST uses it and signs in.
+    """Handle a one-time link: GET shows the current and the new user; POST signs in.
 
     GET changes nothing: messengers open links for previews, and a foreign page can lead users here
     (decision 165).

@@ -157,7 +157,7 @@ def misplaced() -> str:
 
 
 def mark_of_folder(known: str) -> str:
-    """Return the mark of the folder; made unless the database has ``known``. Raises OSError."""
+    """Return the folder's mark, made when neither it nor the database has one. Raises OSError."""
     file = folder() / MARK
     if file.exists():
         return file.read_text(encoding="utf-8").strip()

@@ -65,7 +65,7 @@ def embedded() -> str:
 
 
 def answers(*, port: int, password: str) -> bool:
-    """Return whether the server accepts the password and has loaded; in half a second."""
+    """Return whether the server accepts the password and has loaded; waits for half a second."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=PROBE_SECONDS) as connection:
             connection.sendall(f"AUTH {password}\r\nPING\r\n".encode())
