@@ -4,6 +4,4 @@ from django.contrib.admin.apps import AdminConfig
 
 
 class GatewayAdminConfig(AdminConfig):
-    """The admin of the gateway."""
-
     default_site = "gateway_project.admin_site.GatewayAdminSite"

@@ -1,6 +1,5 @@
 """The admin's look: title, navigation, colours, the dashboard. Names and paths only."""
 
-from collections.abc import Callable
 from typing import Any
 
 from django.http import HttpRequest
@@ -10,16 +9,15 @@ from django.urls import reverse, reverse_lazy
 Item = dict[str, Any]
 
 
-def page(title: str, icon: str, model: str, **more: Any) -> Item:
-    """Return a sidebar entry: the list of ``model`` (``app_model``), for users who may view it."""
+def page(title: str, icon: str, model: str, view: str = "", **more: Any) -> Item:
+    """Return a sidebar entry: ``view``, by default the list, for users who may view ``model``."""
     app, _, name = model.rpartition("_")
-    link = reverse_lazy(f"admin:{model}_changelist")
-    return {"title": title, "icon": icon, "link": link, "permission": may_view(app, name), **more}
+    link = reverse_lazy(f"admin:{view or f'{model}_changelist'}")
 
+    def may_view(request: HttpRequest) -> bool:
+        return request.user.has_perm(f"{app}.view_{name}")
 
-def may_view(app: str, name: str) -> Callable[[HttpRequest], bool]:
-    """Return a permission check for the sidebar."""
-    return lambda request: request.user.has_perm(f"{app}.view_{name}")
+    return {"title": title, "icon": icon, "link": link, "permission": may_view, **more}
 
 
 def among_people(request: HttpRequest) -> bool:
@@ -83,24 +81,19 @@ UNFOLD: Item = {
                         badge_variant="warning",
                         active=among_requests,
                     ),
-                    {
-                        "title": "Unknown senders by pattern",
-                        "icon": "groups",
-                        "link": reverse_lazy("admin:allowlist_unknownrequest_groups"),
-                        "permission": may_view("allowlist", "unknownrequest"),
-                    },
+                    page(
+                        "Unknown senders by pattern",
+                        "groups",
+                        "allowlist_unknownrequest",
+                        view="allowlist_unknownrequest_groups",
+                    ),
                 ],
             },
             {
                 "title": "Access",
                 "items": [
                     page("People", "group", "core_user", active=among_people),
-                    {
-                        "title": "Explain access",
-                        "icon": "help",
-                        "link": reverse_lazy("admin:access_check"),
-                        "permission": may_view("core", "user"),
-                    },
+                    page("Explain access", "help", "core_user", view="access_check"),
                     page("Blocked patterns", "block", "allowlist_blockpattern"),
                     page("API keys", "vpn_key", "allowlist_apikey"),
                     page("Audit", "history", "allowlist_auditentry"),

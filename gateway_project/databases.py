@@ -34,7 +34,6 @@ def settings_of(url: str, *, home: Path) -> dict[str, Any]:
 
 
 def sqlite(path: str) -> dict[str, Any]:
-    """Return the settings of a database file."""
     return {
         "ENGINE": "django.db.backends.sqlite3",
         "NAME": path,

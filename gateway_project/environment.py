@@ -15,9 +15,7 @@ FALSE_WORDS = frozenset({"0", "false", "no", "off"})
 
 
 def text(name: str, default: str = "") -> str:
-    """Return the value of ``name``, or the content of the file named by ``name_FILE``, else
-    ``default``.
-    """
+    """Return the value of ``name``, or the content of the file ``name_FILE``, or ``default``."""
     path = os.environ.get(f"{name}_FILE", "")
     if path:
         try:
@@ -92,11 +90,12 @@ def words(name: str, default: str = "") -> list[str]:
     return [part.strip() for part in text(name, default).split(",") if part.strip()]
 
 
-def choice(name: str, default: str, *, allowed: frozenset[str]) -> str:
-    """Return one of ``allowed``."""
+def choice(name: str, default: str, *others: str) -> str:
+    """Return one of ``default`` and ``others``."""
     value = text(name, default)
+    allowed = sorted({default, *others})
     if value not in allowed:
-        raise ImproperlyConfigured(f"{name} must be one of {', '.join(sorted(allowed))}: {value!r}")
+        raise ImproperlyConfigured(f"{name} must be one of {', '.join(allowed)}: {value!r}")
     return value
 
 

@@ -15,7 +15,6 @@ def directory() -> Path:
 
 
 def secret_path(name: str) -> Path:
-    """Return the path of the secret ``name``."""
     return directory() / "secrets" / name
 
 

@@ -4,17 +4,16 @@ import fcntl
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
 
 from django.conf import settings
+from django.contrib.auth.hashers import make_password
 from django.contrib.staticfiles.finders import get_finders
 from django.core.management import CommandError, call_command
 from django.db import connection
 from django.db.migrations.exceptions import InconsistentMigrationHistory
 from django.db.migrations.executor import MigrationExecutor
 
-from allowlist import sign_in
 from core import VERSION
 from core.database import schema_version
 from core.models import User
@@ -34,14 +33,9 @@ def one_at_a_time() -> Iterator[None]:
 
 
 def migrate() -> int:
-    """Apply migrations; return how many were applied.
-
-    Raises StartError for a database that this code cannot work on, or for a failed migration.
-    """
+    """Apply migrations; return how many. Raises StartError for a database that stays unusable."""
     executor = MigrationExecutor(connection)
-    check_history(executor)
-    if newer := schema_version.newer():
-        raise StartError(newer)
+    check_usable(executor)
     plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
     if plan:
         try:
@@ -51,8 +45,8 @@ def migrate() -> int:
     return len(plan)
 
 
-def check_history(executor: MigrationExecutor) -> None:
-    """Raise StartError when the database's migrations have another order or number than ours."""
+def check_usable(executor: MigrationExecutor) -> None:
+    """Raise StartError for a database of other migrations, or of newer code."""
     try:
         executor.loader.check_consistent_history(connection)
     except InconsistentMigrationHistory as error:
@@ -61,6 +55,8 @@ def check_history(executor: MigrationExecutor) -> None:
             "Go on with the code that made it, or restore a copy that this version has made "
             "(docs/deploy.md)."
         ) from error
+    if newer := schema_version.newer():
+        raise StartError(newer)
 
 
 def failed_migration(error: Exception) -> str:
@@ -118,15 +114,7 @@ def ensure_owner() -> tuple[User | None, bool]:
             "is_active": True,
             "only_listed": True,
             "display_name": "Owner",
-            "password": "!",
+            "password": make_password(None),  # unusable: the owner signs in by a link
         },
     )
-    owner.set_unusable_password()
-    owner.save(update_fields=["password"])
     return owner, True
-
-
-def sign_in_token(*, now: datetime) -> str:
-    """Return a one-time token for the owner; empty when there is no active owner."""
-    owner, _ = ensure_owner()
-    return sign_in.create(user=owner, now=now) if owner is not None else ""

@@ -9,7 +9,6 @@ class JsonFormatter(logging.Formatter):
     """Format a record as one line of JSON: time, level, logger, message, traceback if any."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the record as a JSON object without line breaks."""
         line = {
             "at": datetime.fromtimestamp(record.created, tz=UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),

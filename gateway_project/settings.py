@@ -36,14 +36,12 @@ GATEWAY_URL: str = env.origin("GATEWAY_URL", "http://127.0.0.1:8000")
 GATEWAY_HTTPS: bool = GATEWAY_URL.startswith("https://")
 GATEWAY_HOST: str = env.text("GATEWAY_HOST", "127.0.0.1")
 GATEWAY_PORT: int = env.number("GATEWAY_PORT", 8000, minimum=0)
-GATEWAY_SERVER: str = env.choice(
-    "GATEWAY_SERVER", "uvicorn", allowed=frozenset({"uvicorn", "daphne"})
-)
+GATEWAY_SERVER: str = env.choice("GATEWAY_SERVER", "uvicorn", "daphne")
 # The proxy in front sets X-Forwarded-For/-Proto; trusted only when it is named here.
 GATEWAY_TRUSTED_PROXIES: list[str] = env.words("GATEWAY_TRUSTED_PROXIES")
 ALLOWED_HOSTS: list[str] = [
     *env.words("ALLOWED_HOSTS", "127.0.0.1,localhost,[::1]"),
-    *([urlsplit(GATEWAY_URL).hostname or ""] if GATEWAY_URL else []),
+    urlsplit(GATEWAY_URL).hostname or "",
 ]
 CSRF_TRUSTED_ORIGINS: list[str] = [GATEWAY_URL]
 
@@ -58,7 +56,7 @@ PAGE_APPS = [
     "rest_framework",
     "drf_spectacular",
 ]
-GATEWAY_PROCESS: str = env.choice("GATEWAY_PROCESS", "web", allowed=frozenset({"web", "worker"}))
+GATEWAY_PROCESS: str = env.choice("GATEWAY_PROCESS", "web", "worker")
 INSTALLED_APPS = [
     # Daphne's app only serves `runserver`; elsewhere it costs 0.8 s and 27 MB (Twisted).
     *(["daphne"] if sys.argv[1:2] == ["runserver"] else []),
@@ -127,10 +125,7 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
 }
 CELERY_TASK_PUBLISH_RETRY = False
 CELERY_TASK_IGNORE_RESULT = True
-CELERY_TASK_ACKS_LATE = False
-CELERY_TASK_REJECT_ON_WORKER_LOST = False
 CELERY_ACCEPT_CONTENT = ["json"]
-CELERY_TASK_SERIALIZER = "json"
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_TASK_DEFAULT_QUEUE = "runs"
@@ -151,17 +146,15 @@ AXES_VERBOSE = False
 AXES_DISABLE_ACCESS_LOG = True  # sign-ins are in our audit
 AXES_ENABLE_ADMIN = False  # allowlist.admin shows lockouts
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
-AXES_HTTP_RESPONSE_CODE = 429
 AXES_LOCKOUT_CALLABLE = "channels_app.webchat.views.locked_out"
 LOGIN_URL = "/sign-in"
 LOGIN_REDIRECT_URL = "/"
 
+# Django's defaults stay: cookies with SameSite=Lax, the session's HttpOnly; nosniff; no framing;
+# referrer and opener of the same origin only.
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = GATEWAY_HTTPS
-SESSION_COOKIE_HTTPONLY = True
 CSRF_COOKIE_HTTPONLY = True  # our script reads the token of the page, not the cookie
-SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_NAME = "latchkey_session"
-SESSION_ENGINE = "django.contrib.sessions.backends.db"
 SESSION_COOKIE_AGE = 60 * 60 * 24 * 30
 SECURE_SSL_REDIRECT = GATEWAY_HTTPS
 SECURE_HSTS_SECONDS = 60 * 60 * 24 * 365 if GATEWAY_HTTPS else 0
@@ -173,14 +166,9 @@ SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
 SECURE_PROXY_SSL_HEADER = (
     ("HTTP_X_FORWARDED_PROTO", "https") if GATEWAY_TRUSTED_PROXIES and GATEWAY_HTTPS else None
 )
-SECURE_CONTENT_TYPE_NOSNIFF = True
-SECURE_REFERRER_POLICY = "same-origin"
-SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
-X_FRAME_OPTIONS = "DENY"
 DATA_UPLOAD_MAX_MEMORY_SIZE: int = env.number("MAX_FORM_BYTES", 2 * 1024 * 1024, minimum=1024)
 
 LANGUAGE_CODE = "en"
-USE_TZ = True
 TIME_ZONE = env.text("TIME_ZONE", "UTC")
 STATIC_URL = "/static/"
 STATIC_ROOT = GATEWAY_HOME / "static"
@@ -230,7 +218,7 @@ LLM_IS_EMBEDDED: bool = env.switch("LLM_IS_EMBEDDED", default=False)
 # Media to text. Empty: pictures are named but not described; speech is transcribed on this machine
 # when the extra `voice` is installed.
 VISION_MODEL: str = env.text("VISION_MODEL")
-LLM_IMAGES: str = env.choice("LLM_IMAGES", "auto", allowed=frozenset({"auto", "yes", "no"}))
+LLM_IMAGES: str = env.choice("LLM_IMAGES", "auto", "yes", "no")
 TRANSCRIPTION_MODEL: str = env.text("TRANSCRIPTION_MODEL")
 TRANSCRIPTION_BASE_URL: str = env.text("TRANSCRIPTION_BASE_URL").rstrip("/")
 TRANSCRIPTION_API_KEY: str = env.text("TRANSCRIPTION_API_KEY")
@@ -293,12 +281,8 @@ STREAM_STALL_SECONDS: int = env.number("STREAM_STALL_SECONDS", 30, minimum=1)
 HEARTBEAT_SECONDS: int = env.number("HEARTBEAT_SECONDS", 15, minimum=1)
 # Answers to OpenAI clients begin with a link to the trace of their run; an account's config may
 # say otherwise ("trace_link").
-OPENAI_TRACE_LINK: str = env.choice(
-    "OPENAI_TRACE_LINK", "off", allowed=frozenset({"off", "content", "reasoning"})
-)
-OUTBOUND_MARKDOWN_FORMAT: str = env.choice(
-    "OUTBOUND_MARKDOWN_FORMAT", "whatsapp", allowed=frozenset({"whatsapp", "plain", "none"})
-)
+OPENAI_TRACE_LINK: str = env.choice("OPENAI_TRACE_LINK", "off", "content", "reasoning")
+OUTBOUND_MARKDOWN_FORMAT: str = env.choice("OUTBOUND_MARKDOWN_FORMAT", "whatsapp", "plain", "none")
 
 # Unknown senders.
 NOTIFY_UNKNOWN_REQUEST: bool = env.switch("NOTIFY_UNKNOWN_REQUEST", default=True)
@@ -313,15 +297,11 @@ UNKNOWN_REQUESTS_MAX: int = env.number("UNKNOWN_REQUESTS_MAX", 10_000, minimum=1
 STRANGER_DENIED_REPLY: str = env.text("STRANGER_DENIED_REPLY")
 STRANGER_APPROVED_REPLY: str = env.text("STRANGER_APPROVED_REPLY")
 # Which users may create link codes.
-LINK_CODES: str = env.choice(
-    "LINK_CODES", "everyone", allowed=frozenset({"everyone", "owners", "off"})
-)
+LINK_CODES: str = env.choice("LINK_CODES", "everyone", "owners", "off")
 LINK_CODE_MINUTES: int = env.number("LINK_CODE_MINUTES", 10, minimum=1)
 
 # Agents that send results (MCP).
-SEND_RESULT_OVERFLOW: str = env.choice(
-    "SEND_RESULT_OVERFLOW", "truncate", allowed=frozenset({"truncate", "split"})
-)
+SEND_RESULT_OVERFLOW: str = env.choice("SEND_RESULT_OVERFLOW", "truncate", "split")
 SEND_RESULT_SECONDS: int = env.number("SEND_RESULT_SECONDS", 30, minimum=1)
 AGENT_SESSION_IDLE_HOURS: int = env.number("AGENT_SESSION_IDLE_HOURS", 72)
 # Set for `manage.py mcp` by the program that starts an agent.
@@ -332,6 +312,9 @@ MCP_ALLOWED_ORIGINS: list[str] = env.words("MCP_ALLOWED_ORIGINS")
 UNDELIVERED_SECONDS: int = env.number("UNDELIVERED_SECONDS", 300, minimum=1)
 METRICS_TOKEN: str = env.text("METRICS_TOKEN")
 
+# At INFO, httpx logs every URL (Telegram's hold the bot token), axes the path of every sign-in
+# (that of a link holds its token), mcp a line a request.
+QUIET = ("httpx", "httpcore", "httpx2", "telegram", "mcp", "axes")
 LOG_LEVEL: str = env.text("LOG_LEVEL", "INFO").upper()
 LOGGING = {
     "version": 1,
@@ -339,14 +322,5 @@ LOGGING = {
     "formatters": {"json": {"()": "gateway_project.logs.JsonFormatter"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "json"}},
     "root": {"handlers": ["stderr"], "level": LOG_LEVEL},
-    "loggers": {
-        # httpx logs every URL at INFO; Telegram's URLs hold the bot token.
-        "httpx": {"level": "WARNING"},
-        "httpcore": {"level": "WARNING"},
-        "httpx2": {"level": "WARNING"},
-        "telegram": {"level": "WARNING"},
-        "mcp": {"level": "WARNING"},  # a line a request
-        # axes logs the path of every sign-in at INFO; that of a link holds its token.
-        "axes": {"level": "WARNING"},
-    },
+    "loggers": {name: {"level": "WARNING"} for name in QUIET},
 }

@@ -15,8 +15,8 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 from gateway_project.home import BASE_DIR
-from gateway_project.processes import child, listener
-from tests.servers import NotReadyError, Process, Valkey
+from gateway_project.processes import listener
+from tests.servers import NotReadyError, Process, Valkey, python
 
 ROLES = {
     "web": ("gateway_project.processes.web",),
@@ -106,7 +106,7 @@ class Gateway:
         process = self.processes.get(name)
         if process is None:
             process = self.processes[name] = Process(
-                command=child.python(*{**ROLES, **self.modules}[name]),
+                command=python(*{**ROLES, **self.modules}[name]),
                 log=self.folder / f"{name}.log",
                 cwd=BASE_DIR,
                 env=self.env,

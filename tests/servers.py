@@ -6,6 +6,7 @@ import secrets
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -28,6 +29,11 @@ AS_NOBODY = (
     *("setpriv", "--reuid", UNPRIVILEGED, "--regid", "nogroup", "--clear-groups"),
     *("--pdeathsig", "KILL"),
 )
+
+
+def python(module: str, *arguments: str) -> list[str]:
+    """Return the command line that runs a Python module for the lifetime of this process."""
+    return child.command(sys.executable, "-m", module, *arguments)
 
 
 class NotReadyError(AssertionError):
@@ -80,7 +86,7 @@ class Process:
     ready: int | None = field(default=None, init=False)
 
     def start(self, *, reports_ready: bool = False) -> None:
-        """Start it in its own process group. ``reports_ready``: it will call ``ready.tell``."""
+        """Start it in its own process group. ``reports_ready``: it will call ``ready.report``."""
         self.close()
         env = self.env
         fds: tuple[int, ...] = ()

@@ -269,7 +269,7 @@ def model_health(*, now: datetime) -> None:
 
     health.look()
     with transaction.atomic():
-        for row, is_over in health.to_tell(unless=is_told):
+        for row, is_over in health.to_report(unless=is_told):
             kind = KINDS.get(row.code, OWN)
             text = f"The model answers again ({row.code})."
             if not is_over:

@@ -1,7 +1,6 @@
 """Authenticate sockets: the cookie's session or the key of the first frame, and the origin."""
 
 from collections.abc import Mapping, Sequence
-from http.cookies import CookieError, SimpleCookie
 from importlib import import_module
 from types import SimpleNamespace
 from typing import Any, cast
@@ -9,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from django.conf import settings
 from django.contrib.auth import get_user
-from django.http import HttpRequest
+from django.http import HttpRequest, parse_cookie
 from django.http.request import split_domain_port, validate_host
 from django.utils import timezone
 
@@ -54,11 +53,7 @@ def is_ours(*, origin: str, host: str) -> bool:
 
 def cookie_of(headers: Mapping[str, str]) -> str:
     """Return the session key in the cookies, or an empty string."""
-    try:
-        morsel = SimpleCookie(headers.get("cookie", "")).get(settings.SESSION_COOKIE_NAME)
-    except CookieError:
-        return ""
-    return morsel.value if morsel else ""
+    return parse_cookie(headers.get("cookie", "")).get(settings.SESSION_COOKIE_NAME, "")
 
 
 def user_of_session(session_key: str) -> User | None:
@@ -69,7 +64,6 @@ def user_of_session(session_key: str) -> User | None:
 
 
 def by_session(session_key: str) -> Principal | None:
-    """Return the person who is signed in under ``session_key``."""
     user = user_of_session(session_key)
     return None if user is None else Principal(user, session_key=session_key)
 

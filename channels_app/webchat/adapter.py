@@ -38,7 +38,6 @@ class FinalFrame(TypedDict):
 
 
 def frame(event: MessageDict, *, run_id: str, seq: int, after: int) -> CuiFrame:
-    """Return the frame of one event."""
     metadata: Metadata = {**event.get("metadata", {}), "sequence": seq}
     return {**event, "metadata": metadata, "run_id": run_id, "seq": seq, "after": after}
 
@@ -60,7 +59,7 @@ def final_frame(given: Reply, *, run_id: str, seq: int) -> FinalFrame:
 def encode(data: Mapping[str, object]) -> bytes:
     """Encode one frame as a server-sent event, with `id: <seq>` where it has one."""
     seq = data.get("seq")
-    head = b"" if seq is None else b"id: %d\n" % seq if isinstance(seq, int) else b""
+    head = b"id: %d\n" % seq if isinstance(seq, int) else b""
     return head + b"data: " + orjson.dumps(data) + b"\n\n"
 
 
@@ -81,10 +80,7 @@ def frames_of(
 
 
 def error_frame(error: RefusedError, *, client_id: str = "", run_id: str = "") -> dict[str, object]:
-    """Build the error frame for a client's frame, identified by its ``client_id`` or ``run_id``.
-
-    It has the fields of a denied answer ([A3]).
-    """
+    """Build the error frame for a client's frame, with the fields of a denied answer ([A3])."""
     found = {"type": "error", **refused_body(error)}
     named = {"client_id": client_id, "run_id": run_id}
     return found | {name: value for name, value in named.items() if value}

@@ -107,7 +107,6 @@ class AdminNotificationsConsumer(WebChatConsumer):
                     await asyncio.sleep(PACE_SECONDS)
 
     async def show(self, principal: Principal, public_ids: list[str]) -> None:
-        """Send new unknown requests."""
         if public_ids:
             found = await in_thread(request_frames, public_ids)
             for request in found:

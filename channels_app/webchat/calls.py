@@ -42,9 +42,7 @@ def accept(frame: frames.Say, *, principal: Principal) -> tuple[Run, str]:
 
 
 def count(frame: frames.Say, principal: Principal) -> None:
-    """Count one message for the user, or for a bridge's sender, and for the key. Raises
-    RefusedError.
-    """
+    """Count one message for the sender and for the key. Raises RefusedError."""
     if principal.key_id:
         throttling.keys.check(subject=str(principal.key_id), limit=settings.RATE_PER_MINUTE_KEY)
     if principal.account is not None:

@@ -11,8 +11,7 @@ UNFIT: Final = re.compile(r"[^\w .-]+")
 
 
 def as_markdown(*, session: ChatSession, base_url: str) -> str:
-    """Return the transcript: for each message a heading with its time in UTC, then its text
-    unchanged.
+    """Return for each message a heading with its time in UTC, then its text unchanged.
 
     Files are links to this gateway (``base_url``), which require a sign-in.
     """
@@ -28,7 +27,6 @@ def file_name(session: ChatSession) -> str:
 
 
 def written(row: Message, base_url: str) -> str:
-    """Return one message."""
     head = f"## {HEADINGS[row.role]} · {row.created_at:%Y-%m-%d %H:%M} UTC\n"
     said = row.data.get("said", row.text)
     return "\n".join([head, *(f"{part}\n" for part in (said, *notes(row, base_url)) if part)])
@@ -51,6 +49,5 @@ def notes(row: Message, base_url: str) -> Iterator[str]:
 
 
 def named(name: str, file: str | None, base_url: str) -> str:
-    """Return a sent or created file as a link."""
     label = re.sub(r"[\[\]\\]", " ", name)
     return f"[{label}]({base_url}/files/{file})" if file else f"*Attached: {label}*"

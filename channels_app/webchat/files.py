@@ -1,8 +1,8 @@
 """Files over HTTP: upload, one's own files, and signed links ([L4]). Channels consumers.
 
-POST /files?name=…        the raw bytes; cookie (from own pages only) or key → id GET  /files/<id>
-an own file, signed in or with a key; otherwise 404; also DELETE GET  /files/out?token=…   anyone
-with the link; changed or expired 403, revoked 410
+POST /files?name=…       the raw bytes; cookie (from own pages only) or key → id
+GET  /files/<id>         an own file, signed in or with a key; otherwise 404; also DELETE
+GET  /files/out?token=…  anyone with the link; changed or expired 403, revoked 410
 """
 
 import asyncio
@@ -31,17 +31,7 @@ from core.plugins import slide_show
 UPLOAD_SECONDS = 600.0
 BLOCK_BYTES = 256 * 1024
 # Types that a browser may display; the others are downloaded. HTML only in a sandbox.
-SHOWN = frozenset(
-    {
-        "image/png",
-        "image/jpeg",
-        "image/gif",
-        "image/webp",
-        "application/pdf",
-        "text/plain",
-        "text/html",
-    }
-)
+SHOWN = storage.PICTURES | {"application/pdf", "text/plain", "text/html"}
 # No script runs, and so none asks for an address, opens a window or sends a form; without scripts
 # a sandbox also ignores a page's wish to lead elsewhere (<meta http-equiv="refresh">).
 PAGE = (
@@ -63,7 +53,6 @@ class Upload(Endpoint):
     is_stored = False
 
     def body_of(self, receive: Receive) -> Body:
-        """Return the body, with the limits of an uploaded file."""
         return Body(
             receive,
             limit=settings.DOCUMENT_MEGABYTES * storage.MEGABYTE,
@@ -73,7 +62,6 @@ class Upload(Endpoint):
         )
 
     async def check_head(self) -> None:
-        """Authenticate by cookie or key."""
         self.user = await in_thread(authenticated_user, self.request, writes=True)
 
     async def receive_messages(self) -> None:
@@ -112,7 +100,6 @@ class Upload(Endpoint):
 
 
 def append(path: Path, data: bytes) -> None:
-    """Add ``data`` to a file."""
     with path.open("ab") as file:
         file.write(data)
 
@@ -131,34 +118,26 @@ def authenticated_user(request: Request, *, writes: bool) -> User:
     header = request.header("authorization")
     key = header[7:].strip() if header[:7].lower() == "bearer " else request.header("x-api-key")
     if key:
-        principal = access.by_key(token=key, address=request.address)
-        if principal.user is None:
+        holder = access.by_key(token=key, address=request.address).user
+        if holder is None:
             raise RefusedError(403, "A bridge sends files as data URLs.")
-        return principal.user
-    headers = access.headers_of(request.scope)
-    session_key = access.cookie_of(headers)
-    if session_key and writes and not is_from_our_page(headers):
+        return holder
+    session_key = access.cookie_of({"cookie": request.header("cookie")})
+    origin, host = request.header("origin"), request.header("host")
+    if session_key and writes and not access.is_ours(origin=origin, host=host):
         raise RefusedError(403, "This request did not come from a page of this gateway.")
-    speaker_by_cookie = access.by_session(session_key) if session_key else None
-    if speaker_by_cookie is None or speaker_by_cookie.user is None:
+    principal = access.by_session(session_key) if session_key else None
+    if principal is None or principal.user is None:
         raise RefusedError(401, "Sign in first.")
     if writes:
-        throttling.people.check(
-            subject=speaker_by_cookie.subject, limit=settings.RATE_PER_MINUTE_USER
-        )
-    return speaker_by_cookie.user
-
-
-def is_from_our_page(headers: Headers) -> bool:
-    """Return whether, by the browser's headers, a page of this gateway sent the request."""
-    return access.is_ours(origin=headers.get("origin", ""), host=headers.get("host", ""))
+        throttling.people.check(subject=principal.subject, limit=settings.RATE_PER_MINUTE_USER)
+    return principal.user
 
 
 class FileEndpoint(Endpoint):
     """An endpoint that answers a file, and refuses in a line of text: people open its address."""
 
     async def refuse(self, error: RefusedError) -> None:
-        """Answer a refused request."""
         headers = {"Content-Security-Policy": NOTHING, **error.headers}
         await self.answer_text(error.status, f"{error}\n", headers)
 
@@ -191,12 +170,10 @@ class Own(FileEndpoint):
     user: User
 
     async def check_head(self) -> None:
-        """Authenticate by cookie or key."""
         writes = self.request.method == "DELETE"
         self.user = await in_thread(authenticated_user, self.request, writes=writes)
 
     async def handle(self, body: bytes) -> None:
-        """Answer the file, or delete it."""
         name = self.scope["url_route"]["kwargs"]["file_id"]
         file = await in_thread(own_file, self.user, name) if is_public_id(name) else None
         if file is None:
@@ -209,7 +186,6 @@ class Own(FileEndpoint):
 
 
 def own_file(user: User, name: str) -> StoredFile | None:
-    """Return a user's file by its id."""
     own_ones = StoredFile.objects.filter(user_id=user.id, revoked_at__isnull=True)
     return own_ones.filter(public_id=name).first()
 
@@ -220,7 +196,6 @@ class Out(FileEndpoint):
     methods = ("GET", "HEAD")
 
     async def check_head(self) -> None:
-        """Count the address."""
         await in_thread(count_address, self.request.address)
 
     async def handle(self, body: bytes) -> None:
@@ -246,8 +221,7 @@ def count_open(file: StoredFile, address: str) -> None:
 
 
 def part_of(request: Request, size: int) -> range:
-    """Parse the Range header for a file of ``size`` bytes (RFC 9110, 14.2), as media players use
-    it.
+    """Parse the Range header (RFC 9110, 14.2) of a request for a file of ``size`` bytes.
 
     Multiple ranges, unknown units and invalid headers get the whole file, and so does ``If-Range``:
     no file has a validator. Raises RefusedError 416.
@@ -271,9 +245,7 @@ def part_of(request: Request, size: int) -> range:
 
 
 def is_slide_show(file: StoredFile, path: Path) -> bool:
-    """Return whether ``file`` is a generated deck, whose one script may run. Reads it; in a
-    thread.
-    """
+    """Return whether ``file`` is a generated deck, whose one script may run. Reads it."""
     if file.origin != storage.MADE or not file.content_type.startswith("text/html"):
         return False
     return file.size <= slide_show.MOST_BYTES and slide_show.is_slide_show(path.read_bytes())

@@ -82,16 +82,12 @@ def render_plain(text: str) -> str:
 
 
 def render_as(*, text: str, format: str) -> str:  # noqa: A002  the word of requirement 1 §1.1
-    """Render an answer by its ``format``: ``markdown`` is rendered, the others are shown
-    verbatim.
-    """
+    """Render an answer by its ``format``; all but ``markdown`` are shown verbatim."""
     return render(text) if format == "markdown" else render_plain(text)
 
 
 def is_allowed(href: str) -> bool:
-    """Return whether an address may be a link: http, https, mailto, or ``/files/…`` of this
-    gateway.
-    """
+    """Return whether an address may be a link: http, https, mailto or an own file."""
     if OWN_FILE.fullmatch(href):
         return True
     try:
@@ -120,9 +116,7 @@ def real_host(*, text: str, href: str) -> str:
 
 
 def _says(text: str, host: str) -> bool:
-    """Return whether ``text`` is itself an address at ``host``; its path may look like another
-    host.
-    """
+    """Return whether ``text`` is an address at ``host``; its path may look like a host."""
     bare = not re.search(r"[\s@]", text) and not INVISIBLE.search(text)
     return bare and _host(text) == host
 
@@ -185,8 +179,8 @@ def _parser() -> MarkdownIt:
     parser.validateLink = is_allowed  # type: ignore[assignment,method-assign]  # documented
     parser.core.ruler.push("latchkey_links", _rewrite)
     parser.add_render_rule("fence", _fence)
-    parser.add_render_rule("table_open", _table_open)
-    parser.add_render_rule("table_close", _table_close)
+    parser.add_render_rule("table_open", lambda *_: '<div class="table-scroll"><table>\n')
+    parser.add_render_rule("table_close", lambda *_: "</table></div>\n")
     return parser
 
 
@@ -297,11 +291,3 @@ def _fence(
     info = unescapeAll(tokens[index].info).split(maxsplit=1)
     language = f' data-language="{escape(info[0])}"' if info else ""
     return f"<pre{language}><code>{escape(tokens[index].content)}</code></pre>\n"
-
-
-def _table_open(*_: object) -> str:
-    return '<div class="table-scroll"><table>\n'
-
-
-def _table_close(*_: object) -> str:
-    return "</table></div>\n"

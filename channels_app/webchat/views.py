@@ -1,7 +1,8 @@
 """The pages of the web chat, their JSON calls, and signing in and out."""
 
 from collections.abc import Callable
-from functools import wraps
+from functools import cache, wraps
+from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, cast
 
 from django.conf import settings
@@ -13,7 +14,6 @@ from django.templatetags.static import static
 from django.utils import timezone
 from django.utils.http import content_disposition_header, url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
-from django.views.decorators.csrf import csrf_protect
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
@@ -32,29 +32,9 @@ from core.signals import pubsub
 P = ParamSpec("P")
 Json = dict[str, Any]
 
-# All imports of chat.js, preloaded in parallel.
-MODULES = (
-    "latchkey/actions.js",
-    "latchkey/api.js",
-    "latchkey/attachments.js",
-    "latchkey/composer.js",
-    "latchkey/connection.js",
-    "latchkey/conversation.js",
-    "latchkey/dom.js",
-    "latchkey/highlight.js",
-    "latchkey/live.js",
-    "latchkey/log.js",
-    "latchkey/merge.js",
-    "latchkey/messages.js",
-    "latchkey/notices.js",
-    "latchkey/outbox.js",
-    "latchkey/preview.js",
-    "latchkey/settings.js",
-    "latchkey/shortcuts.js",
-    "latchkey/sidebar.js",
-    "latchkey/time.js",
-    "latchkey/turn.js",
-)
+SCRIPTS = Path(__file__).parent.parent / "static" / "latchkey"
+# The entry itself, and the scripts of other pages.
+NOT_IMPORTED = {"chat.js", "dashboard.js", "theme-early.js"}
 SEARCH_CHARACTERS = 100
 WRONG = "User name or password is wrong."
 USED_LINK = "This link has already been used or has expired. Ask the owner for a new one."
@@ -85,46 +65,50 @@ def page(request: HttpRequest, session_id: str = "") -> HttpResponseBase:
         "embedded_model": settings.LLM_IS_EMBEDDED,
         "max_characters": settings.MAX_TEXT_CHARACTERS,
         "feedback": True,
-        "modules": MODULES,
+        "modules": modules(),
     }
     return render(request, "webchat/chat.html", context)
 
 
+@cache
+def modules() -> list[str]:
+    """Return all imports of chat.js, which the page preloads in parallel."""
+    names = {path.name for path in SCRIPTS.glob("*.js")} - NOT_IMPORTED
+    return [f"latchkey/{name}" for name in sorted(names)]
+
+
 def person(request: HttpRequest) -> User:
-    """Return the signed-in user."""
     return cast("User", request.user)
 
 
-def answered_in_json(
-    view: Callable[Concatenate[HttpRequest, P], Json],
-) -> Callable[Concatenate[HttpRequest, P], JsonResponse]:
-    """Wrap a JSON view of the page: 401 when signed out, 400 for an invalid body."""
+def for_signed_in(
+    view: Callable[Concatenate[HttpRequest, P], Json | HttpResponse],
+) -> Callable[Concatenate[HttpRequest, P], HttpResponse]:
+    """Wrap a view of JSON or a file: 401 when signed out, 400 for a wrong body, 404 for no chat."""
 
     @wraps(view)
-    def wrapped(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> JsonResponse:
+    def wrapped(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
         if not request.user.is_authenticated:
             return refusal(401, "Sign in again.")
         try:
-            return JsonResponse(view(request, *args, **kwargs))
+            found = view(request, *args, **kwargs)
         except BadRequestError as error:
             return refusal(400, str(error))
         except LookupError:
             return refusal(404, "This chat does not exist.")
+        return found if isinstance(found, HttpResponse) else JsonResponse(found)
 
-    return cast("Callable[Concatenate[HttpRequest, P], JsonResponse]", never_cache(wrapped))
+    return cast("Callable[Concatenate[HttpRequest, P], HttpResponse]", never_cache(wrapped))
 
 
 def refusal(status: int, message: str) -> JsonResponse:
-    """Return an error in the shape of these views."""
     return JsonResponse({"ok": False, "status": status, "error": message}, status=status)
 
 
 @require_GET
-@answered_in_json
+@for_signed_in
 def session_list(request: HttpRequest) -> Json:
-    """Return the user's chats, latest first; ``?q=``: those that contain the words, with an
-    excerpt.
-    """
+    """Return the user's chats, latest first; ``?q=``: those with the words, and an excerpt."""
     words = one_line(request.GET.get("q", ""), SEARCH_CHARACTERS)
     if words:
         hits = sessions.search(user=person(request), channel="web", words=words)
@@ -135,11 +119,9 @@ def session_list(request: HttpRequest) -> Json:
 
 
 @require_GET
-@answered_in_json
+@for_signed_in
 def messages(request: HttpRequest, session_id: str) -> Json:
-    """Return the turns of a chat; ``?before=`` pages back. A turn without an answer is still
-    open.
-    """
+    """Return the turns of a chat; ``?before=`` pages back. An open turn has no answer."""
     session = own(request, session_id)
     given = request.GET.get("before", "")
     if given and not (given.isascii() and given.isdigit() and len(given) < 19):
@@ -148,16 +130,10 @@ def messages(request: HttpRequest, session_id: str) -> Json:
     return {"session": transcript.session_row(session, busy=False), **found}
 
 
-@never_cache
 @require_GET
+@for_signed_in
 def export_session(request: HttpRequest, session_id: str) -> HttpResponse:
-    """Return a chat as a Markdown file."""
-    if not request.user.is_authenticated:
-        return refusal(401, "Sign in again.")
-    try:
-        session = own(request, session_id)
-    except LookupError:
-        return refusal(404, "This chat does not exist.")
+    session = own(request, session_id)
     text = export.as_markdown(session=session, base_url=settings.GATEWAY_URL)
     name = export.file_name(session)
     disposition = content_disposition_header(as_attachment=True, filename=name)
@@ -166,8 +142,7 @@ def export_session(request: HttpRequest, session_id: str) -> HttpResponse:
 
 
 @require_POST
-@csrf_protect
-@answered_in_json
+@for_signed_in
 def change_session(request: HttpRequest, session_id: str) -> Json:
     """Handle ``{"action": "rename", "title"}`` or ``{"action": "delete"}``."""
     session = own(request, session_id)
@@ -181,8 +156,7 @@ def change_session(request: HttpRequest, session_id: str) -> Json:
 
 
 @require_POST
-@csrf_protect
-@answered_in_json
+@for_signed_in
 def change_settings(request: HttpRequest) -> Json:
     """Handle ``{"show_progress": true | false}``."""
     wanted = body(request).get("show_progress")
@@ -198,8 +172,7 @@ def change_settings(request: HttpRequest) -> Json:
 
 
 @require_POST
-@csrf_protect
-@answered_in_json
+@for_signed_in
 def link_code(request: HttpRequest) -> Json:
     """Create a single-use code that links another channel's sender to this user."""
     try:
@@ -210,12 +183,9 @@ def link_code(request: HttpRequest) -> Json:
 
 
 @require_POST
-@csrf_protect
-@answered_in_json
+@for_signed_in
 def rate_source(request: HttpRequest) -> Json:
-    """Handle ``{"run_id", "message_id"?, "source_id", "verdict": "up" | "down" | ""}``: a
-    rating.
-    """
+    """Handle ``{"run_id", "message_id"?, "source_id", "verdict": "up" | "down" | ""}``."""
     asked = {"message_id": "", **body(request)}
     names = ("run_id", "message_id", "source_id", "verdict")
     given = {name: asked.get(name) for name in names}
@@ -248,7 +218,6 @@ def body(request: HttpRequest) -> Json:
 
 
 @never_cache
-@csrf_protect
 @sensitive_post_parameters("password")
 @require_http_methods(["GET", "HEAD", "POST"])
 def sign_in(request: HttpRequest) -> HttpResponseBase:
@@ -276,10 +245,7 @@ def sign_in(request: HttpRequest) -> HttpResponseBase:
 
 
 def count_sign_in(request: HttpRequest) -> None:
-    """Count one attempt per address, for any user name, before the password hash is computed.
-
-    Raises RefusedError 429.
-    """
+    """Count a sign-in per address, before the password is hashed. Raises RefusedError 429."""
     address = throttling.network_of(str(request.META.get("REMOTE_ADDR", "")))
     throttling.sign_ins.check(subject=address, limit=settings.WRONG_KEYS_PER_MINUTE)
 
@@ -292,11 +258,9 @@ def favicon(request: HttpRequest) -> HttpResponseBase:
 
 
 @never_cache
-@csrf_protect
 @require_http_methods(["GET", "HEAD", "POST"])
 def sign_in_by_link(request: HttpRequest, token: str) -> HttpResponseBase:
-    """Handle a one-time link: GET shows the current and the new user; POST consumes it and signs
-    in.
+    """Handle a one-time link: GET shows the current and the new user; POST signs in.
 
     GET changes nothing: messengers open links for previews, and a foreign page can lead users here
     (decision 165).
@@ -319,7 +283,6 @@ def sign_in_by_link(request: HttpRequest, token: str) -> HttpResponseBase:
 
 
 @require_POST
-@csrf_protect
 def sign_out(request: HttpRequest) -> HttpResponse:
     """End the session of this browser and notify its open sockets."""
     if request.user.is_authenticated:
@@ -341,7 +304,6 @@ def locked_out(
 def sign_in_page(
     request: HttpRequest, *, target: str, name: str = "", problem: str = "", status: int = 200
 ) -> HttpResponse:
-    """Show the sign-in form with the last error."""
     context = {"next": target, "username": name, "problem": problem}
     return render(request, "webchat/sign_in.html", context, status=status)
 

@@ -14,8 +14,7 @@ class QuotaExceededError(Exception):
 
 
 def check(*, user_id: int, size: int, number: int = 1) -> None:
-    """Check that ``number`` more files with ``size`` bytes in total may be stored. Raises
-    QuotaExceededError.
+    """Check that ``number`` more files of ``size`` bytes in total fit. Raises QuotaExceededError.
 
     Generated files do not count; a revoked one does until its bytes are removed.
     """

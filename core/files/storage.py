@@ -52,7 +52,6 @@ class Made:
 
 
 def folder() -> Path:
-    """Return the folder of the bytes."""
     return Path(settings.GATEWAY_HOME) / "files"
 
 
@@ -66,10 +65,7 @@ def keep(
     expires_at: datetime | None = None,
     origin: str = SENT,
 ) -> StoredFile:
-    """Store ``content`` under a random path; ``name`` is only a label.
-
-    Raises QuotaExceededError when the user's quota is exceeded.
-    """
+    """Store ``content`` under a random path; ``name`` is a label. Raises QuotaExceededError."""
     path = new_path()
     path.write_bytes(content)
     file = described(
@@ -90,10 +86,7 @@ def keep(
 
 
 def described(*, path: Path, name: str, **fields: Any) -> StoredFile:
-    """Return the unsaved row of the bytes at ``path``.
-
-    They are read here, outside a transaction.
-    """
+    """Return the unsaved row of the bytes at ``path``, read here: not in a transaction."""
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     return StoredFile(
@@ -164,10 +157,7 @@ def misplaced() -> str:
 
 
 def mark_of_folder(known: str) -> str:
-    """Return the mark of the folder; created when neither it nor the database (``known``) has one.
-
-    Raises OSError.
-    """
+    """Return the folder's mark, made when neither it nor the database has one. Raises OSError."""
     file = folder() / MARK
     if file.exists():
         return file.read_text(encoding="utf-8").strip()
@@ -183,9 +173,7 @@ def mark_of_folder(known: str) -> str:
 
 
 def adopt_folder() -> None:
-    """Register the folder of this machine in the database, even if files are missing. Raises
-    OSError.
-    """
+    """Register this machine's folder, even if files are missing. Raises OSError."""
     here = mark_of_folder("")
     with atomic_write():
         Installation.objects.update_or_create(id=1, defaults={"files_mark": here})
@@ -198,12 +186,11 @@ def path_of(file: StoredFile) -> Path:
 
 def read(file: StoredFile) -> bytes:
     """Return the bytes of ``file``. Raises OSError when they were removed."""
-    return (folder() / file.path).read_bytes()
+    return path_of(file).read_bytes()
 
 
 def inline(url: str, *, user_id: int) -> str | None:
-    """Return a user's own image (``/files/<id>``, or its link) as a data URL; None for any other
-    address.
+    """Return a user's own image (``/files/<id>``, or its link) as a data URL, else None.
 
     Addresses come from models, which repeat their input: another user's file is refused.
     """
@@ -237,7 +224,7 @@ def named_by(url: str) -> str:
 def adopt(made: Made, *, run: Run) -> StoredFile:
     """Create a row for a file that is already in the folder. Inside a transaction."""
     made.path.chmod(0o600)
-    file = described(
+    row = described(
         path=made.path,
         user=run.user,
         session_id=run.session_id,
@@ -246,7 +233,7 @@ def adopt(made: Made, *, run: Run) -> StoredFile:
         content_type=made.mime[:100],
         origin=MADE,
     )
-    return entered(file)
+    return entered(row)
 
 
 def finished(*, session_id: int) -> QuerySet[StoredFile]:
@@ -283,7 +270,6 @@ def opened(token: str, *, now: float | None = None) -> StoredFile | None:
 
 
 def count_open(file: StoredFile) -> None:
-    """Count one opening of the file."""
     with atomic_write():
         StoredFile.objects.filter(id=file.id).update(opens=F("opens") + 1)
 

@@ -24,7 +24,6 @@ def keys() -> list[Fernet]:
 
 
 def box() -> MultiFernet:
-    """Return a MultiFernet: the first key encrypts, each decrypts."""
     return MultiFernet(keys())
 
 
@@ -48,9 +47,7 @@ def decrypt(sealed: str) -> dict[str, str]:
 
 @lru_cache(KEPT)
 def decrypted(sealed: str, _keys: tuple[str, ...]) -> bytes:
-    """Return the content of ``sealed``, cached: read several times per message. Raises
-    InvalidToken.
-    """
+    """Decrypt ``sealed``, cached: several times per message. Raises InvalidToken."""
     return box().decrypt(sealed.encode())
 
 

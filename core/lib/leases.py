@@ -23,8 +23,6 @@ def elapsed() -> float:
 
 
 class Lease:
-    """A lease that this process holds."""
-
     def __init__(self, *, seconds: float, began: float | None = None) -> None:
         """Start at ``began``: :func:`elapsed` before the lease was requested; now unless given."""
         self.seconds = seconds
@@ -54,9 +52,7 @@ def under(lease: Lease) -> Iterator[None]:
 
 
 def check() -> None:
-    """Raise LeaseOverError when the lease of the running block has ended. Does nothing without
-    one.
-    """
+    """Raise LeaseOverError when the lease of the running block, if any, has ended."""
     lease = _current.get()
     if lease is not None and lease.left <= 0:
         raise LeaseOverError("The lease is over.")

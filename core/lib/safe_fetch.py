@@ -31,7 +31,6 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 def networks(*given: str) -> tuple[Network, ...]:
-    """Parse networks."""
     return tuple(ipaddress.ip_network(each) for each in given)
 
 
@@ -127,9 +126,7 @@ def is_public(address: Address) -> bool:
 
 
 def is_public_or_private(address: Address) -> bool:
-    """Return whether ``address`` is public or in a private network; never a cloud metadata
-    service.
-    """
+    """Return whether ``address`` is public or private; never a cloud metadata service."""
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped is not None:
             return is_public_or_private(address.ipv4_mapped)
@@ -139,7 +136,6 @@ def is_public_or_private(address: Address) -> bool:
 
 
 def is_among(address: Address, nets: tuple[Network, ...]) -> bool:
-    """Return whether ``address`` is in one of ``nets``."""
     return any(address in net for net in nets if net.version == address.version)
 
 
@@ -159,7 +155,6 @@ class Pinned(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        """See aiohttp."""
         del family
         version = socket.AF_INET if self._address.version == 4 else socket.AF_INET6
         return [
@@ -200,8 +195,7 @@ class Fetcher:
     async def post(
         self, url: str, *, body: bytes, headers: Mapping[str, str], most_bytes: int = BLOCK_BYTES
     ) -> Posted:
-        """Return the response of ``url`` to ``body``; at most ``most_bytes`` of it, without
-        redirects.
+        """Return the response of ``url`` to ``body``: ``most_bytes`` of it, without redirects.
 
         Raises RefusedAddressError, and the errors of the connection: ``aiohttp.ClientError``,
         ``OSError`` and ``TimeoutError``.
@@ -226,7 +220,6 @@ class Fetcher:
                 return Posted(response.status, dict(response.headers), answer)
 
     def _session(self, address: Address) -> aiohttp.ClientSession:
-        """Return a session that connects to ``address`` only."""
         connector = aiohttp.TCPConnector(
             resolver=Pinned(address), use_dns_cache=False, force_close=True
         )
@@ -243,9 +236,7 @@ class Fetcher:
         raise FetchError("too many redirects")
 
     async def _hop(self, url: str) -> Fetched | str:
-        """Make one request; return the content or the redirect's target. Nothing of a hop is
-        replayed.
-        """
+        """Make one request, with nothing of the last; return the content or the next address."""
         address = await self._address(self._parts(url))
         async with (
             self._session(address) as session,

@@ -2,8 +2,6 @@
 
 
 def estimate(text: str) -> int:
-    """Return the tokens of ``text``: four ASCII characters, or one of any other script, count
-    as one.
-    """
+    """Return the tokens: four ASCII characters, or one of another script, count as one."""
     ascii_characters = len(text.encode("ascii", "ignore"))
     return ascii_characters // 4 + (len(text) - ascii_characters) + 4

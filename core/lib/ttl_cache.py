@@ -19,9 +19,7 @@ class TtlCache(Generic[K, V]):
         self._kept: dict[K, tuple[V, float]] = {}
 
     def get(self, key: K, *, expired: bool = False) -> V | None:
-        """Return the value of ``key``, or None; ``expired`` also returns one that is no longer
-        valid.
-        """
+        """Return the value of ``key``, or None; ``expired``: also one that has expired."""
         kept = self._kept.get(key)
         if kept is None or not (expired or time.monotonic() < kept[1]):
             return None
@@ -33,5 +31,4 @@ class TtlCache(Generic[K, V]):
         return value
 
     def clear(self) -> None:
-        """Empty the cache."""
         self._kept.clear()

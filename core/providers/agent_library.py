@@ -9,33 +9,14 @@ import asyncio
 import base64
 import binascii
 from collections.abc import AsyncGenerator, Iterator
+from itertools import groupby
 from typing import Any
 
 import orjson
 from django.conf import settings
+from pydantic_ai import messages as library
 from pydantic_ai.direct import model_request_stream
 from pydantic_ai.exceptions import AgentRunError, ModelHTTPError, UserError
-from pydantic_ai.messages import (
-    BinaryContent,
-    ModelMessage,
-    ModelRequestPart,
-    ModelResponse,
-    ModelResponsePart,
-    ModelResponseStreamEvent,
-    PartDeltaEvent,
-    PartStartEvent,
-    SystemPromptPart,
-    TextPart,
-    TextPartDelta,
-    ThinkingPart,
-    ThinkingPartDelta,
-    ToolCallPart,
-    ToolCallPartDelta,
-    ToolReturnPart,
-    UserContent,
-    UserPromptPart,
-)
-from pydantic_ai.messages import ModelRequest as LibraryRequest
 from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse, infer_model
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
@@ -68,9 +49,7 @@ OPTIONS = {
 
 
 def build(name: str) -> "AgentLibrary":
-    """Return the provider of the model ``vendor:model``. Raises ProviderError when it is not
-    configured.
-    """
+    """Return the provider of ``vendor:model``. Raises ProviderError without configuration."""
     try:
         model = infer_model(name)
     except (UserError, ImportError, ValueError) as error:
@@ -90,13 +69,11 @@ class AgentLibrary:
     """Stream from a model of the library. Seconds limit the first token and each pause."""
 
     def __init__(self, model: Model, *, first_seconds: float, idle_seconds: float) -> None:
-        """Connect lazily."""
         self._model = model
         self._first_seconds = first_seconds
         self._idle_seconds = idle_seconds
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
-        """See ``Provider.stream``."""
         asked = model_request_stream(
             self._model,
             converted(request.messages),
@@ -125,8 +102,7 @@ class AgentLibrary:
         for each in last:
             yield each
 
-    async def close(self) -> None:
-        """Do nothing: the library manages its connections."""
+    async def close(self) -> None: ...  # the library manages its connections
 
 
 def ending(response: StreamedResponse, *, spoke: bool) -> list[Delta]:
@@ -134,28 +110,28 @@ def ending(response: StreamedResponse, *, spoke: bool) -> list[Delta]:
     reason = response.finish_reason
     if reason is None and not spoke:
         raise cut()
-    called = any(isinstance(part, ToolCallPart) for part in response.get().parts)
+    called = any(isinstance(part, library.ToolCallPart) for part in response.get().parts)
     usage = response.usage
     given = FINISH.get(reason or "", reason) or ("tool_calls" if called else "stop")
     return [Usage(usage.input_tokens, usage.output_tokens), Finish(given)]
 
 
-def deltas(event: ModelResponseStreamEvent) -> Iterator[Delta]:
+def deltas(event: library.ModelResponseStreamEvent) -> Iterator[Delta]:
     """Return the deltas of one event of the library."""
     match event:
-        case PartStartEvent(part=TextPart(content=text)) if text:
+        case library.PartStartEvent(part=library.TextPart(content=text)) if text:
             yield TextDelta(text)
-        case PartStartEvent(part=ThinkingPart(content=text)) if text:
+        case library.PartStartEvent(part=library.ThinkingPart(content=text)) if text:
             yield ThinkingDelta(text)
-        case PartStartEvent(index=index, part=ToolCallPart() as part):
+        case library.PartStartEvent(index=index, part=library.ToolCallPart() as part):
             yield ToolCallDelta(
                 index, id=part.tool_call_id, name=part.tool_name, arguments=json_of(part.args)
             )
-        case PartDeltaEvent(delta=TextPartDelta(content_delta=text)) if text:
+        case library.PartDeltaEvent(delta=library.TextPartDelta(content_delta=text)) if text:
             yield TextDelta(text)
-        case PartDeltaEvent(delta=ThinkingPartDelta(content_delta=text)) if text:
+        case library.PartDeltaEvent(delta=library.ThinkingPartDelta(content_delta=text)) if text:
             yield ThinkingDelta(text)
-        case PartDeltaEvent(index=index, delta=ToolCallPartDelta() as part):
+        case library.PartDeltaEvent(index=index, delta=library.ToolCallPartDelta() as part):
             yield ToolCallDelta(
                 index, name=part.tool_name_delta or "", arguments=json_of(part.args_delta)
             )
@@ -213,54 +189,48 @@ def definition(tool: dict[str, Any]) -> ToolDefinition:
     )
 
 
-def converted(messages: list[ChatMessage]) -> list[ModelMessage]:
-    """Convert OpenAI's chat messages to the library's form; adjacent ones of one side are
-    merged.
-    """
-    made: list[ModelMessage] = []
-    asked: list[ModelRequestPart] = []
+def converted(messages: list[ChatMessage]) -> list[library.ModelMessage]:
+    """Convert OpenAI's chat messages; adjacent ones to the model are merged."""
+    made: list[library.ModelMessage] = []
     names: dict[str, str] = {}
-    for message in messages:
-        if message["role"] != "assistant":
-            asked.append(request_part(message, names))
+    for is_answer, group in groupby(messages, lambda each: each["role"] == "assistant"):
+        if not is_answer:
+            parts = [request_part(each, names) for each in group]
+            made.append(library.ModelRequest(parts=parts))
             continue
-        if asked:
-            made.append(LibraryRequest(parts=asked))
-            asked = []
-        for call in message.get("tool_calls") or ():
-            names[call["id"]] = call["function"]["name"]
-        made.append(ModelResponse(parts=response_parts(message)))
-    if asked:
-        made.append(LibraryRequest(parts=asked))
+        for message in group:
+            for call in message.get("tool_calls") or ():
+                names[call["id"]] = call["function"]["name"]
+            made.append(library.ModelResponse(parts=response_parts(message)))
     return made
 
 
-def request_part(message: ChatMessage, names: dict[str, str]) -> ModelRequestPart:
+def request_part(message: ChatMessage, names: dict[str, str]) -> library.ModelRequestPart:
     """Convert a message to the model. ``names``: tool call id -> tool."""
     match message["role"]:
         case "system" | "developer":
-            return SystemPromptPart(content=words_of(message["content"]))
+            return library.SystemPromptPart(content=words_of(message["content"]))
         case "tool":
             call = message["tool_call_id"]
-            return ToolReturnPart(
+            return library.ToolReturnPart(
                 tool_name=names.get(call, "unknown"),
                 content=words_of(message["content"]),
                 tool_call_id=call,
             )
     content = message["content"]
     if isinstance(content, str):
-        return UserPromptPart(content=content)
-    return UserPromptPart(content=[user_content(part) for part in content])
+        return library.UserPromptPart(content=content)
+    return library.UserPromptPart(content=[user_content(part) for part in content])
 
 
-def response_parts(message: ChatMessage) -> list[ModelResponsePart]:
+def response_parts(message: ChatMessage) -> list[library.ModelResponsePart]:
     """Return the model's texts and calls."""
     text = words_of(message.get("content"))
-    parts: list[ModelResponsePart] = [TextPart(content=text)] if text else []
+    parts: list[library.ModelResponsePart] = [library.TextPart(content=text)] if text else []
     for call in message.get("tool_calls") or ():
         function = call["function"]
         parts.append(
-            ToolCallPart(
+            library.ToolCallPart(
                 tool_name=function["name"], args=function["arguments"], tool_call_id=call["id"]
             )
         )
@@ -274,7 +244,7 @@ def words_of(content: Any) -> str:
     return content or ""
 
 
-def user_content(part: dict[str, Any]) -> UserContent:
+def user_content(part: dict[str, Any]) -> library.UserContent:
     """Convert one part of a user's message. Addresses become text: the library would fetch them."""
     if part.get("type") != "image_url":
         return str(part.get("text", ""))
@@ -283,6 +253,8 @@ def user_content(part: dict[str, Any]) -> UserContent:
     if not (head.startswith("data:") and comma):
         return f"[image: {url}]"
     try:
-        return BinaryContent(data=base64.b64decode(data), media_type=head.removeprefix("data:"))
+        return library.BinaryContent(
+            data=base64.b64decode(data), media_type=head.removeprefix("data:")
+        )
     except binascii.Error:
         return "[an image that cannot be read]"

@@ -30,15 +30,11 @@ class ModelRequest:
 
 @dataclass(frozen=True, slots=True)
 class TextDelta:
-    """More of the answer."""
-
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ThinkingDelta:
-    """More reasoning."""
-
     text: str
 
 
@@ -54,8 +50,6 @@ class ToolCallDelta:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The tokens of the call."""
-
     prompt_tokens: int
     completion_tokens: int
 
@@ -111,9 +105,7 @@ class Provider(Protocol):
         """Yield the deltas of one answer, ending with one ``Finish``. Raises ProviderError."""
         ...
 
-    async def close(self) -> None:
-        """Close the connections."""
-        ...
+    async def close(self) -> None: ...
 
 
 def most_bytes(options: dict[str, Any]) -> int:
@@ -147,7 +139,6 @@ class Unavailable:
         self._error = error
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
-        """Raise the error."""
         del request
         raise self._error
         yield  # makes this a generator

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import partial
 from typing import Any
 
 import aiohttp
@@ -47,20 +48,17 @@ class Kind:
     """The consequences of one cause.
 
     ``person``: the text for the user. ``owner``: the advice for the owner. ``status``, ``type`` and
-    ``name``: the error at ``/v1``. ``is_retried``: the same call may soon succeed. ``is_ours``: a
-    client's call was right, and repeating it is useless until the owner acts. ``is_told``: the
-    model does not work, which is reported to the owner.
+    ``name``: the error at ``/v1``. ``is_retried``: the same call may soon succeed.
+    ``is_reported``: the model does not work, which is reported to the owner.
     """
 
-    code: str
     person: str
     owner: str
     status: int = 502
     type: str = "server_error"
     name: str = ""
     is_retried: bool = False
-    is_ours: bool = False
-    is_told: bool = True
+    is_reported: bool = True
 
     @property
     def waiting(self) -> str:
@@ -68,166 +66,131 @@ class Kind:
         return f"{self.person.split('. ')[0].rstrip('.')}. Trying again…"
 
 
-SETTINGS = "GATEWAY_MODEL, GATEWAY_MODEL_URL and GATEWAY_MODEL_KEY"
 REQUEST = "invalid_request_error"
+# The request is wrong; the model works.
+refused_request = partial(Kind, type=REQUEST, is_reported=False)
 
 KINDS: dict[str, Kind] = {
-    kind.code: kind
-    for kind in (
-        Kind(
-            code="rate_limited",
-            person="The model is busy (rate limit). Please try again later.",
-            owner="The provider limits the number of requests. Ask it for a higher limit.",
-            status=429,
-            type="rate_limit_error",
-            name="rate_limit_exceeded",
-            is_retried=True,
-        ),
-        Kind(
-            code="overloaded",
-            person="The model server is overloaded. Please try again in a moment.",
-            owner="The provider is overloaded, or the model is still being loaded.",
-            status=503,
-            name="overloaded",
-            is_retried=True,
-        ),
-        Kind(
-            code="quota",
-            person="The model's quota is used up. The owner of this gateway has to renew it.",
-            owner="The account at the provider has no credit left, or its budget is reached.",
-            status=429,
-            type="insufficient_quota",
-            name="insufficient_quota",
-            is_ours=True,
-        ),
-        Kind(
-            code="unauthorised",
-            person="The model server refused the gateway's key. The owner has to correct it.",
-            owner="The provider refuses the key. Check GATEWAY_MODEL_KEY.",
-            name="model_unauthorised",
-            is_ours=True,
-        ),
-        Kind(
-            code="context_length",
-            person="This conversation is too long for the model. Send less, or start a new one.",
-            owner="The request was longer than the model's window. Check LLM_CONTEXT_TOKENS.",
-            status=400,
-            type=REQUEST,
-            name="context_length_exceeded",
-            is_told=False,
-        ),
-        Kind(
-            code="too_large",
-            person="The request is too large for the model server. Send less at once.",
-            owner="The server refuses requests of this size.",
-            status=413,
-            type=REQUEST,
-            name="request_too_large",
-            is_told=False,
-        ),
-        Kind(
-            code="content",
-            person="The model's provider refuses this request because of its content.",
-            owner="The provider's content filter refused the request.",
-            status=400,
-            type=REQUEST,
-            name="content_filter",
-            is_told=False,
-        ),
-        Kind(
-            code="bad_request",
-            person="The model server did not accept the request.",
-            owner="The server refused the request as wrong; its reason is on the run's page.",
-            status=400,
-            type=REQUEST,
-            name="bad_request",
-            is_told=False,
-        ),
-        Kind(
-            code="unprocessable",
-            person="The model server did not accept the request.",
-            owner="The server refused the request as wrong; its reason is on the run's page.",
-            status=422,
-            type=REQUEST,
-            name="unprocessable",
-            is_told=False,
-        ),
-        Kind(
-            code="not_found",
-            person="The model was not found. The owner has to correct its name or address.",
-            owner="The server does not know this model or address. Check GATEWAY_MODEL(_URL).",
-            status=404,
-            type=REQUEST,
-            name="model_not_found",
-        ),
-        Kind(
-            code="timeout",
-            person="The model did not answer in time.",
-            owner="No token came within LLM_FIRST_TOKEN_SECONDS.",
-            status=504,
-            name="timeout",
-            is_retried=True,
-        ),
-        Kind(
-            code="silence",
-            person="The model stopped in the middle of its answer.",
-            owner="The stream had no token for LLM_IDLE_SECONDS.",
-            status=504,
-            name="timeout",
-            is_retried=True,
-        ),
-        Kind(
-            code="cut",
-            person="The connection to the model broke off in the middle of its answer.",
-            owner="The server, or a proxy before it, closed the stream before its end.",
-            name="model_cut_off",
-            is_retried=True,
-        ),
-        Kind(
-            code="bad_stream",
-            person="The model's answer could not be read.",
-            owner="The stream is not that of the chat completions API.",
-            name="model_bad_stream",
-            is_retried=True,
-        ),
-        Kind(
-            code="unreachable",
-            person="The model server cannot be reached.",
-            owner="No server answers at the model's address. Check the server and the address.",
-            name="model_unreachable",
-            is_retried=True,
-        ),
-        Kind(
-            code="no_model_server",
-            person="The server at the model's address is not a model server.",
-            owner="A web page or another service answers there. Check GATEWAY_MODEL_URL.",
-            name="model_not_a_server",
-            is_ours=True,
-        ),
-        Kind(
-            code="server",
-            person="The model server failed.",
-            owner="The server reported an error of its own.",
-            name="model_server_error",
-            is_retried=True,
-        ),
-        Kind(
-            code="empty",
-            person="The model gave an empty answer, twice. Please rephrase your message.",
-            owner="The model ended its answer without text.",
-            name="model_empty_answer",
-        ),
-        Kind(
-            code="setup",
-            person="The model is not set up. The owner has to set it up.",
-            owner=f"Check {SETTINGS}.",
-            name="model_not_set_up",
-            is_ours=True,
-        ),
-    )
+    "rate_limited": Kind(
+        person="The model is busy (rate limit). Please try again later.",
+        owner="The provider limits the number of requests. Ask it for a higher limit.",
+        status=429,
+        type="rate_limit_error",
+        name="rate_limit_exceeded",
+        is_retried=True,
+    ),
+    "overloaded": Kind(
+        person="The model server is overloaded. Please try again in a moment.",
+        owner="The provider is overloaded, or the model is still being loaded.",
+        status=503,
+        name="overloaded",
+        is_retried=True,
+    ),
+    "quota": Kind(
+        person="The model's quota is used up. The owner of this gateway has to renew it.",
+        owner="The account at the provider has no credit left, or its budget is reached.",
+        status=429,
+        type="insufficient_quota",
+        name="insufficient_quota",
+    ),
+    "unauthorised": Kind(
+        person="The model server refused the gateway's key. The owner has to correct it.",
+        owner="The provider refuses the key. Check GATEWAY_MODEL_KEY.",
+        name="model_unauthorised",
+    ),
+    "context_length": refused_request(
+        person="This conversation is too long for the model. Send less, or start a new one.",
+        owner="The request was longer than the model's window. Check LLM_CONTEXT_TOKENS.",
+        status=400,
+        name="context_length_exceeded",
+    ),
+    "too_large": refused_request(
+        person="The request is too large for the model server. Send less at once.",
+        owner="The server refuses requests of this size.",
+        status=413,
+        name="request_too_large",
+    ),
+    "content": refused_request(
+        person="The model's provider refuses this request because of its content.",
+        owner="The provider's content filter refused the request.",
+        status=400,
+        name="content_filter",
+    ),
+    "bad_request": refused_request(
+        person="The model server did not accept the request.",
+        owner="The server refused the request as wrong; its reason is on the run's page.",
+        status=400,
+        name="bad_request",
+    ),
+    "unprocessable": refused_request(
+        person="The model server did not accept the request.",
+        owner="The server refused the request as wrong; its reason is on the run's page.",
+        status=422,
+        name="unprocessable",
+    ),
+    "not_found": Kind(
+        person="The model was not found. The owner has to correct its name or address.",
+        owner="The server does not know this model or address. Check GATEWAY_MODEL(_URL).",
+        status=404,
+        type=REQUEST,
+        name="model_not_found",
+    ),
+    "timeout": Kind(
+        person="The model did not answer in time.",
+        owner="No token came within LLM_FIRST_TOKEN_SECONDS.",
+        status=504,
+        name="timeout",
+        is_retried=True,
+    ),
+    "silence": Kind(
+        person="The model stopped in the middle of its answer.",
+        owner="The stream had no token for LLM_IDLE_SECONDS.",
+        status=504,
+        name="timeout",
+        is_retried=True,
+    ),
+    "cut": Kind(
+        person="The connection to the model broke off in the middle of its answer.",
+        owner="The server, or a proxy before it, closed the stream before its end.",
+        name="model_cut_off",
+        is_retried=True,
+    ),
+    "bad_stream": Kind(
+        person="The model's answer could not be read.",
+        owner="The stream is not that of the chat completions API.",
+        name="model_bad_stream",
+        is_retried=True,
+    ),
+    "unreachable": Kind(
+        person="The model server cannot be reached.",
+        owner="No server answers at the model's address. Check the server and the address.",
+        name="model_unreachable",
+        is_retried=True,
+    ),
+    "no_model_server": Kind(
+        person="The server at the model's address is not a model server.",
+        owner="A web page or another service answers there. Check GATEWAY_MODEL_URL.",
+        name="model_not_a_server",
+    ),
+    "server": Kind(
+        person="The model server failed.",
+        owner="The server reported an error of its own.",
+        name="model_server_error",
+        is_retried=True,
+    ),
+    "empty": Kind(
+        person="The model gave an empty answer, twice. Please rephrase your message.",
+        owner="The model ended its answer without text.",
+        name="model_empty_answer",
+    ),
+    "setup": Kind(
+        person="The model is not set up. The owner has to set it up.",
+        owner="Check GATEWAY_MODEL, GATEWAY_MODEL_URL and GATEWAY_MODEL_KEY.",
+        name="model_not_set_up",
+    ),
 }
 # Causes outside the model that end a run.
-OWN = Kind(code="internal", person="Something went wrong.", owner="See the log.", is_told=False)
+OWN = Kind(person="Something went wrong.", owner="See the log.", is_reported=False)
 
 # Codes and types of the servers' error bodies, in lower case, each with its code of KINDS.
 NAMES: dict[str, str] = {
@@ -305,7 +268,6 @@ class Failure:
 
     @property
     def kind(self) -> Kind:
-        """Return the consequences."""
         return KINDS.get(self.code, OWN)
 
     @property
@@ -350,7 +312,7 @@ def classify(
 
 def of_answer(status: int, headers: Mapping[str, str], body: bytes) -> Failure:
     """Return the failure in a response: with a status, or as an error inside a stream (200)."""
-    names, reason = told(body)
+    names, reason = described(body)
     seconds = wait_seconds(headers)
     if 300 <= status < 400 or (is_page(body) and status in {200, 400, 404, 405}):
         return Failure("no_model_server", reason, seconds)
@@ -395,7 +357,7 @@ def of_exception(error: BaseException) -> Failure:
     return Failure("bad_stream", bounded(type(error).__name__))
 
 
-def told(body: bytes) -> tuple[tuple[str, ...], str]:
+def described(body: bytes) -> tuple[tuple[str, ...], str]:
     """Return an error body's codes and types in lower case, and its message."""
     try:
         found: Any = orjson.loads(body[:BODY_BYTES] or b"null")

@@ -54,7 +54,7 @@ def noticed(*, run: Run, error: ProviderError) -> None:
     ModelTrouble.objects.get_or_create(code=code)
     rows = ModelTrouble.objects.filter(code=code)
     rows.update(count=F("count") + 1, last_at=Now(), reason=reason, run=run)
-    if kind.is_told:
+    if kind.is_reported:
         rows.update(since=Coalesce("since", Now()))
         known.is_troubled = True
 
@@ -86,7 +86,7 @@ def counts() -> dict[str, int]:
     return dict(ModelTrouble.objects.order_by("code").values_list("code", "count"))
 
 
-def to_tell(*, unless: Callable[[ModelTrouble], bool]) -> list[tuple[ModelTrouble, bool]]:
+def to_report(*, unless: Callable[[ModelTrouble], bool]) -> list[tuple[ModelTrouble, bool]]:
     """Return the troubles without a notice, and the ended ones without a notice of their end (True:
     it has ended), except those that ``unless`` puts off. Marks them: inside the transaction that
     sends the notices.

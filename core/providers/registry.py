@@ -25,12 +25,7 @@ async def close() -> None:
 
 @per_loop
 def configured() -> Provider:
-    """Build the provider of an event loop, once."""
-    return build()
-
-
-def build() -> Provider:
-    """Return a provider by the settings. Raises ProviderError for incomplete ones."""
+    """Return the provider of the settings. Raises ProviderError for incomplete ones."""
     name = settings.LLM_PROVIDER
     if name == "scripted":
         return Scripted.from_file(settings.LLM_SCRIPT)

@@ -59,7 +59,6 @@ class Scripted:
         return cls(rules)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
-        """See ``Provider.stream``."""
         self.calls += 1
         said = last_text(request.messages)
         produced = 0
@@ -125,7 +124,6 @@ async def pause(step: dict[str, Any]) -> None:
 
 
 def played(step: dict[str, Any], said: str, tools: int) -> Iterator[Delta]:
-    """Yield the deltas of one step."""
     if "thinking" in step:
         yield ThinkingDelta(step["thinking"])
     if "text" in step:

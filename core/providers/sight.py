@@ -28,7 +28,6 @@ def can_see(model: str = "") -> bool:
 
 
 def key(model: str) -> tuple[str, str]:
-    """Return the cache key of a refusal."""
     return settings.LLM_BASE_URL, model or settings.LLM_MODEL
 
 
@@ -43,7 +42,6 @@ def may_be_refusal(error: ProviderError, messages: list[ChatMessage]) -> bool:
 
 
 def has_pictures(messages: list[ChatMessage]) -> bool:
-    """Return whether the messages contain a picture."""
     return any(
         part.get("type") == "image_url" for message in messages for part in parts_of(message)
     )

@@ -43,12 +43,10 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self.is_refused = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start the timer of the first head."""
         super().connection_made(transport)
         self.start_head_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop the timer."""
         self.stop_head_timer()
         super().connection_lost(exc)
 
@@ -76,14 +74,12 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self.refuse(431, f"The request's head is larger than {settings.MAX_HEAD_BYTES} bytes.")
 
     def on_message_begin(self) -> None:
-        """Start a request."""
         super().on_message_begin()
         self.in_head, self.in_body = True, False
         self.progress += 1
         self.head_bytes = self.head_fields = 0
 
     def on_url(self, url: bytes) -> None:
-        """Count a part of the request's target."""
         self.count(len(url))
         super().on_url(url)
 
@@ -108,7 +104,6 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Count a part of the body."""
         self.in_body = True
         self.progress += 1
         super().on_body(body)
@@ -124,7 +119,6 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def count(self, size: int) -> None:
-        """Add bytes of the head."""
         self.head_bytes += size
         if self.head_bytes > settings.MAX_HEAD_BYTES:
             most = settings.MAX_HEAD_BYTES
@@ -136,7 +130,6 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self.refuse(*(self.refusal or (400, msg)))
 
     def is_answering(self) -> bool:
-        """Return whether a request on this connection has no response yet."""
         return self.cycle is not None and not self.cycle.response_complete
 
     def refuse(self, status: int, message: str) -> None:
@@ -164,7 +157,6 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self.head_timer = self.loop.call_later(settings.HEAD_SECONDS, self.on_head_timeout)
 
     def stop_head_timer(self) -> None:
-        """Stop the timer."""
         if self.head_timer is not None:
             self.head_timer.cancel()
             self.head_timer = None

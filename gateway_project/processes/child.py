@@ -29,11 +29,6 @@ def command(*arguments: str) -> list[str]:
     return [*wrapper, *arguments]
 
 
-def python(module: str, *arguments: str) -> list[str]:
-    """Return the same for one of our Python modules."""
-    return command(sys.executable, "-m", module, *arguments)
-
-
 def die_with_parent(*, parent: int) -> None:
     """Request SIGKILL from the kernel (Linux) when ``parent`` ends; exit now if it already has."""
     libc = ctypes.CDLL(None, use_errno=True)
@@ -51,9 +46,7 @@ def watch_parent(*, parent: int, process: subprocess.Popen[bytes]) -> None:
 
 
 def stay_and_watch(*, parent: int, arguments: Sequence[str], fds: Sequence[int]) -> int:
-    """Run the command as a child, forward signals, and end it with ``parent``. Returns its exit
-    code.
-    """
+    """Run the command until it or ``parent`` ends, and forward signals; return its exit code."""
     process = subprocess.Popen(arguments, pass_fds=fds)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
         signal.signal(number, lambda received, _frame: process.send_signal(received))

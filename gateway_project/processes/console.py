@@ -13,7 +13,6 @@ def seconds() -> float:
 
 
 def say(name: str, text: str) -> None:
-    """Print one line: time, process, message."""
     write(f"[{seconds():6.1f} s] {name:<9} {text}")
 
 

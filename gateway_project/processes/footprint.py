@@ -44,7 +44,6 @@ def of_family(name: str, pid: int) -> Iterator[Footprint]:
 
 
 def of_process(name: str, process: psutil.Process) -> Footprint:
-    """Return the sizes of one process."""
     rss = process.memory_info().rss
     return Footprint(name=name, pid=process.pid, rss=rss, pss=pss(process.pid) or rss)
 
@@ -71,7 +70,6 @@ def report(footprints: Sequence[Footprint]) -> list[str]:
 
 
 def total_pss(footprints: Sequence[Footprint]) -> int:
-    """Return the total memory in bytes."""
     return sum(each.pss for each in footprints)
 
 

@@ -3,24 +3,20 @@
 import errno
 import socket
 
+from gateway_project.processes.preflight import StartError
+
 LISTEN_FD = "GATEWAY_LISTEN_FD"
 BACKLOG = 2048
 LOOPBACK = "127.0.0.1"
 
 
-class PortTakenError(Exception):
-    """The port is in use or needs privileges; the text gives a fix."""
-
-
 def listen(*, host: str, port: int) -> socket.socket:
-    """Return a listening TCP socket on ``host``:``port`` (0: a free port). Raises
-    ``PortTakenError``.
-    """
+    """Return a listening TCP socket on ``host``:``port`` (0: a free port). Raises StartError."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
     except OSError as error:
-        raise PortTakenError(explain(error=error, host=host, port=port)) from error
+        raise StartError(explain(error=error, host=host, port=port)) from error
 
 
 def explain(*, error: OSError, host: str, port: int) -> str:
@@ -38,16 +34,14 @@ def explain(*, error: OSError, host: str, port: int) -> str:
 
 
 def is_free(port: int) -> bool:
-    """Return whether this loopback port is free."""
     try:
         listen(host=LOOPBACK, port=port).close()
-    except PortTakenError:
+    except StartError:
         return False
     return True
 
 
 def free_port() -> int:
-    """Return a free loopback port."""
     with listen(host=LOOPBACK, port=0) as probe:
         port: int = probe.getsockname()[1]
         return port

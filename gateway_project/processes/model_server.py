@@ -10,7 +10,6 @@ import os
 import signal
 import sys
 import time
-from typing import Protocol
 from urllib.parse import urlsplit
 
 from gateway_project.processes import model_files, ready
@@ -20,14 +19,8 @@ TOKENS_AT_MOST = 1024
 PAUSE_SECONDS = 0.1
 
 
-class Listening(Protocol):
-    """The used part of ``xllamacpp.Server``."""
-
-    listening_address: str
-
-
-def start(*, port: int, key: str, weights: str) -> Listening:
-    """Load the weights and listen on loopback; returns when the port is open."""
+def start(*, port: int, key: str, weights: str) -> object:
+    """Load the weights and listen on loopback; returns the server when the port is open."""
     import xllamacpp  # noqa: PLC0415 - optional and heavy
 
     params = xllamacpp.CommonParams()
@@ -47,8 +40,7 @@ def start(*, port: int, key: str, weights: str) -> Listening:
     params.endpoint_slots = False
     params.verbosity = 1
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads()
-    server: Listening = xllamacpp.Server(params)
-    return server
+    return xllamacpp.Server(params)
 
 
 def threads() -> int:
@@ -78,9 +70,7 @@ def complete(*, port: int, key: str, seconds: float) -> int:
 
 
 def wait_for_completion(*, port: int, key: str) -> bool:
-    """Return whether a completion came back within ``LOAD_SECONDS``; retries when the first one
-    hangs.
-    """
+    """Return whether a completion came within ``LOAD_SECONDS``; a hanging request is repeated."""
     deadline = time.monotonic() + LOAD_SECONDS
     while (left := deadline - time.monotonic()) > 0:
         try:
@@ -104,7 +94,7 @@ def main() -> int:
     if not wait_for_completion(port=port, key=key):
         sys.stderr.write(f"no completion within {LOAD_SECONDS:.0f} s on {server}\n")
         os._exit(1)  # its threads may also hang
-    ready.tell()
+    ready.report()
     signal.pause()
     return 0
 

@@ -21,7 +21,6 @@ NEVER_INHERITED = (TOKEN, console.STARTED)
 
 
 def host() -> str:
-    """Return the address to listen on."""
     return environment.text("GATEWAY_HOST", "127.0.0.1")
 
 
@@ -35,18 +34,18 @@ def url(*, port: int) -> str:
     return environment.text("GATEWAY_URL").rstrip("/") or f"http://127.0.0.1:{port}"
 
 
-def services(*, home: Path, url: str, listening: socket.socket) -> list[Service]:
+def services(*, folder: Path, url: str, listening: socket.socket) -> list[Service]:
     """Return the children, in start order. Raises ``StartError`` when no broker is available."""
-    chosen = ports.choose(path=ports.file_in(home), names=("broker", "model"))
+    chosen = ports.choose(home=folder, names=("broker", "model"))
     inherited = {name: value for name, value in os.environ.items() if name not in NEVER_INHERITED}
-    env = {**inherited, **LEAN, "GATEWAY_HOME": str(home), "GATEWAY_URL": url}
+    env = {**inherited, **LEAN, "GATEWAY_HOME": str(folder), "GATEWAY_URL": url}
     children: list[Service] = []
     needs: tuple[str, ...] = ()
     if not environment.text("REDIS_URL"):
-        env["REDIS_URL"] = add_broker(children, home=home, port=chosen["broker"])
+        env["REDIS_URL"] = add_broker(children, folder=folder, port=chosen["broker"])
         needs = ("broker",)
     if not uses_own_model():
-        env |= add_model(children, home=home, port=chosen["model"], env=env)
+        env |= add_model(children, folder=folder, port=chosen["model"], env=env)
     web_env = env | {listener.LISTEN_FD: str(listening.fileno())}
     children += [
         python_service("web", "web", env=web_env, needs=needs, fds=(listening.fileno(),)),
@@ -70,7 +69,7 @@ def python_service(
     return Service(name=name, arguments=command, env=env, needs=needs, fds=fds, log=log)
 
 
-def add_broker(children: list[Service], *, home: Path, port: int) -> str:
+def add_broker(children: list[Service], *, folder: Path, port: int) -> str:
     """Plan the embedded broker; return its ``REDIS_URL``."""
     binary = broker.binary()
     if binary is None:
@@ -78,25 +77,20 @@ def add_broker(children: list[Service], *, home: Path, port: int) -> str:
             "there is no embedded broker for this system. Install Redis or Valkey, "
             "set REDIS_URL=redis://…, and start again."
         )
-    folder = home / "broker"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    password = read_secret("broker_password")
+    data = folder / "broker"
+    data.mkdir(mode=0o700, exist_ok=True)
+    password = home.read_secret("broker_password")
     children.append(
         Service(
             name="broker",
             arguments=[str(binary), "-"],
             env={},
-            stdin=broker.configuration(folder=folder, port=port, password=password),
-            log=folder / "valkey.log",
+            stdin=broker.configuration(folder=data, port=port, password=password),
+            log=data / "valkey.log",
             probe=partial(broker.answers, port=port, password=password),
         )
     )
     return broker.url(port=port, password=password)
-
-
-def read_secret(name: str) -> str:
-    """Return a secret of this installation."""
-    return home.read_secret(name)
 
 
 def uses_own_model() -> bool:
@@ -106,16 +100,16 @@ def uses_own_model() -> bool:
 
 
 def add_model(
-    children: list[Service], *, home: Path, port: int, env: Mapping[str, str]
+    children: list[Service], *, folder: Path, port: int, env: Mapping[str, str]
 ) -> dict[str, str]:
     """Plan the embedded model; return the settings to use it (empty without it)."""
     missing = model_files.missing_parts()
     if missing:
         console.say("model", f"{missing}. The rest runs. {model_files.HOW_TO_SET_A_MODEL}")
         return {}
-    key = read_secret("model_key")
+    key = home.read_secret("model_key")
     known = model_files.environment(port=port, key=key)
-    log = preflight.run_folder(home) / "model.log"
+    log = preflight.run_folder(folder) / "model.log"
     children.append(python_service("model", "model_server", env={**env, **known}, log=log))
     return known
 

@@ -6,8 +6,7 @@ import shutil
 from pathlib import Path
 from typing import TextIO
 
-from gateway_project import home as installation_home
-from gateway_project.processes import listener
+from gateway_project import home
 
 MINIMUM_FREE_BYTES = 200 * 1024 * 1024
 
@@ -16,33 +15,31 @@ class StartError(Exception):
     """The gateway cannot start; the text gives the reason and a fix."""
 
 
-def run_folder(home: Path) -> Path:
+def run_folder(folder: Path) -> Path:
     """Return the folder of a running gateway's state: lock, ports, pids."""
-    return home / "run"
+    return folder / "run"
 
 
-def check_home(home: Path) -> None:
-    """Create ``home`` if missing. Raises ``StartError`` when it cannot be written or is full."""
+def check_home(folder: Path) -> None:
+    """Create ``folder`` if missing. Raises ``StartError`` when it cannot be written or is full."""
     try:
-        run_folder(home).mkdir(parents=True, exist_ok=True)
-        probe = run_folder(home) / f".probe.{os.getpid()}"
+        run_folder(folder).mkdir(parents=True, exist_ok=True)
+        probe = run_folder(folder) / f".probe.{os.getpid()}"
         probe.write_bytes(b"x" * 4096)
         probe.unlink()
-        free = shutil.disk_usage(home).free
+        free = shutil.disk_usage(folder).free
     except OSError as error:
-        raise StartError(installation_home.explain(error)) from error
+        raise StartError(home.explain(error)) from error
     if free < MINIMUM_FREE_BYTES:
         raise StartError(
-            f"only {free // 2**20} MB are free where GATEWAY_HOME is ({home}); the gateway needs "
+            f"only {free // 2**20} MB are free where GATEWAY_HOME is ({folder}); the gateway needs "
             f"{MINIMUM_FREE_BYTES // 2**20} MB. Free some space or set GATEWAY_HOME elsewhere."
         )
 
 
-def lock(home: Path) -> TextIO:
-    """Lock this home for one `up`. Keep the result open. Raises ``StartError`` when it is
-    locked.
-    """
-    file = (run_folder(home) / "up.lock").open("a+", encoding="utf-8")
+def lock(folder: Path) -> TextIO:
+    """Lock this home until the result is closed. Raises ``StartError`` when it is locked."""
+    file = (run_folder(folder) / "up.lock").open("a+", encoding="utf-8")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
@@ -50,18 +47,10 @@ def lock(home: Path) -> TextIO:
         holder = file.read().strip() or "unknown"
         file.close()
         raise StartError(
-            f"another gateway (pid {holder}) runs on GATEWAY_HOME {home}. Stop it first, "
+            f"another gateway (pid {holder}) runs on GATEWAY_HOME {folder}. Stop it first, "
             "or give this one its own GATEWAY_HOME and GATEWAY_PORT."
         ) from error
     file.truncate(0)
     file.write(str(os.getpid()))
     file.flush()
     return file
-
-
-def check_port(*, host: str, port: int) -> None:
-    """Raise ``StartError`` when the port cannot be opened."""
-    try:
-        listener.listen(host=host, port=port).close()
-    except listener.PortTakenError as error:
-        raise StartError(str(error)) from error

@@ -5,7 +5,7 @@ import os
 READY_FD = "GATEWAY_READY_FD"
 
 
-def tell() -> None:
+def report() -> None:
     """Report once that this process is ready; does nothing without a supervisor."""
     descriptor = os.environ.pop(READY_FD, "")
     if descriptor:

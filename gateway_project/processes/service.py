@@ -14,7 +14,7 @@ from gateway_project.processes.state import ProcessState
 
 BACKOFF_FIRST_SECONDS = 0.5
 BACKOFF_MOST_SECONDS = 30.0
-STEADY_SECONDS = 60.0
+STEADY_SECONDS = 60.0  # of a run, after which the back-off begins anew
 
 
 @dataclass
@@ -23,7 +23,8 @@ class Service:
 
     waiting -> starting -> ready; either ends in backing off -> starting again, or in stopped.
     ``probe`` checks from outside whether it is ready; without one the child reports itself
-    (``ready.tell``). ``log`` takes its output; without one it uses ours. ``fds`` are passed on.
+    (``ready.report``). ``log`` takes its output; without one it has the supervisor's. ``fds`` are
+    passed on.
     """
 
     name: str
@@ -63,9 +64,7 @@ class Service:
     def _open(
         self, *, env: Mapping[str, str], fds: tuple[int, ...], cwd: Path
     ) -> subprocess.Popen[bytes]:
-        """Start the process, bound to this one's life, with its standard input written and
-        closed.
-        """
+        """Start the process, bound to this one's life; write and close its standard input."""
         output = (
             os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600) if self.log else None
         )
@@ -90,13 +89,11 @@ class Service:
         return process
 
     def forget_pipe(self) -> None:
-        """Close the pipe of the last start."""
         if self.pipe is not None:
             os.close(self.pipe)
         self.pipe = None
 
     def is_alive(self) -> bool:
-        """Return whether the process runs."""
         return self.process is not None and self.process.poll() is None
 
     def became_ready(self) -> bool:
@@ -108,7 +105,6 @@ class Service:
         return is_ready
 
     def _read_pipe(self) -> bool:
-        """Return whether the child has reported."""
         if self.pipe is None:
             return False
         with suppress(BlockingIOError):
@@ -121,7 +117,6 @@ class Service:
         return self.status.state == "starting" and overdue
 
     def ended(self) -> str:
-        """Describe how the process ended."""
         code = self.process.returncode if self.process is not None else 0
         if code >= 0:
             return f"ended with exit code {code}"
@@ -131,9 +126,7 @@ class Service:
             return f"was killed by signal {-code}"
 
     def back_off(self) -> float:
-        """Plan the next start; return the seconds until then: 0.5, 1, 2 … 30, reset after a minute
-        of steady run.
-        """
+        """Plan the next start; return the seconds until then: 0.5, 1, 2 … 30."""
         if time.monotonic() - self.started_at > STEADY_SECONDS:
             self.failures = 0
         pause: float = min(BACKOFF_FIRST_SECONDS * 2**self.failures, BACKOFF_MOST_SECONDS)
@@ -144,7 +137,6 @@ class Service:
         return pause
 
     def terminate(self) -> None:
-        """Send SIGTERM."""
         if self.process is not None and self.is_alive():
             self.process.terminate()
             self.status.state = "stopping"
@@ -164,7 +156,6 @@ class Service:
         self.status.pid, self.status.state = 0, "stopped"
 
     def log_tail(self, *, lines: int = 5) -> list[str]:
-        """Return the last lines of its log, when it has one."""
         if self.log is None or not self.log.exists():
             return []
         return self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:]

@@ -19,27 +19,22 @@ class ProcessState:
 
 @dataclass
 class State:
-    """The state of a running gateway."""
-
     pid: int
     url: str
     processes: dict[str, ProcessState] = field(default_factory=dict)
 
 
 def path(home: Path) -> Path:
-    """Return the path of the file."""
     return run_folder(home) / "state.json"
 
 
 def write(*, home: Path, state: State) -> None:
-    """Replace the file atomically."""
     scratch = path(home).with_suffix(".new")
     scratch.write_text(json.dumps(asdict(state)), encoding="utf-8")
     scratch.replace(path(home))
 
 
 def remove(*, home: Path) -> None:
-    """Remove the file when the gateway has stopped."""
     path(home).unlink(missing_ok=True)
 
 

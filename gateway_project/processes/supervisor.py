@@ -47,7 +47,6 @@ class Supervisor:
         self.stop()
 
     def watch(self) -> None:
-        """Update the children's states until a stop signal."""
         while not self.stops:
             self.step()
             self.wait(self.pause())
@@ -64,7 +63,6 @@ class Supervisor:
                 signal.signal(number, self.ask_to_stop)
 
     def ask_to_stop(self, number: int, frame: FrameType | None) -> None:
-        """Record the request; the loop stops."""
         del number, frame
         self.stops += 1
 
@@ -93,7 +91,6 @@ class Supervisor:
             self.write_state()
 
     def look_at(self, service: Service) -> None:
-        """Update one child's state."""
         match service.status.state:
             case "waiting" | "backing off":
                 self.start_when_due(service)
@@ -118,7 +115,6 @@ class Supervisor:
             console.say(service.name, f"cannot start ({error}); trying again in {pause:.1f} s")
 
     def report_end(self, service: Service) -> None:
-        """Report how a child ended and when it starts again."""
         how = service.ended()
         service.kill()
         pause = service.back_off()
@@ -169,9 +165,9 @@ def main() -> int:
             listener.listen(host=plan.host(), port=plan.port()) as listening,
         ):
             url = plan.url(port=listening.getsockname()[1])
-            services = plan.services(home=folder, url=url, listening=listening)
+            services = plan.services(folder=folder, url=url, listening=listening)
             Supervisor(services=services, folder=folder, url=url, cwd=home.BASE_DIR).run()
-    except (preflight.StartError, listener.PortTakenError) as error:
+    except preflight.StartError as error:
         console.say("up", f"cannot start: {error}")
         return 1
     return 0

@@ -26,10 +26,9 @@ PING_SECONDS = 50
 TICK_SECONDS = 1.0  # the date in the answers' headers is as old as that at most
 
 
-def tell_ready() -> None:
-    """Report that requests are accepted."""
+def report_ready() -> None:
     garbage.settle()
-    ready.tell()
+    ready.report()
 
 
 def open_socket() -> socket.socket:
@@ -57,7 +56,7 @@ def serve_uvicorn(listening: socket.socket) -> None:
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets=sockets)
-            tell_ready()
+            report_ready()
 
         async def main_loop(self) -> None:
             self.loop, self.leaving = asyncio.get_running_loop(), asyncio.Event()
@@ -118,7 +117,7 @@ def serve_daphne(listening: socket.socket) -> None:
         proxy_forwarded_address_header="X-Forwarded-For"
         if settings.GATEWAY_TRUSTED_PROXIES
         else None,
-        ready_callable=tell_ready,
+        ready_callable=report_ready,
         server_name="",
         verbosity=0,
     ).run()

@@ -65,9 +65,8 @@ def bound_to(master: int) -> Callable[..., None]:
     return bind
 
 
-def tell_ready(**_: object) -> None:
-    """Report that the worker accepts messages."""
-    ready.tell()
+def report_ready(**_: object) -> None:
+    ready.report()
 
 
 def settle_memory(**_: object) -> None:
@@ -99,7 +98,7 @@ def main(queue: str) -> int:
     # The warning is about pickle as root; root is usual in containers, and we accept only JSON.
     warnings.simplefilter("ignore", SecurityWarning)
     worker_process_init.connect(bound_to(os.getpid()), weak=False)
-    worker_ready.connect(tell_ready)
+    worker_ready.connect(report_ready)
     if queue == "long":
         worker_init.connect(settle_memory)
     else:
@@ -113,21 +112,16 @@ def main(queue: str) -> int:
     while True:
         worker = app.Worker(**options(queue))
         worker.start()
-        if queue != "runs" or not broke_down(worker):
+        if queue != "runs" or not worker.exitcode or is_stopping():
             return int(worker.exitcode or 0)
-        # The runner continues without wake-ups: its sweeper works when the broker is full.
+        # Celery stops by itself on unexpected errors of a broker. The runner continues without
+        # wake-ups: its sweeper works when the broker is full.
         logger.error("the broker refuses wake-ups; asking again in %s s", AGAIN_SECONDS)
         if stopped_within(AGAIN_SECONDS):
             return 0
 
 
-def broke_down(worker: Any) -> bool:
-    """Return whether Celery stopped by itself: it does on unexpected errors of a broker."""
-    return bool(worker.exitcode) and not is_stopping()
-
-
 def is_stopping() -> bool:
-    """Return whether a stop was requested."""
     return state.should_stop is not None or state.should_terminate is not None
 
 

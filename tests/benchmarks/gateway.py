@@ -14,12 +14,12 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 from gateway_project.home import BASE_DIR
-from gateway_project.processes import child, listener
+from gateway_project.processes import listener
 from gateway_project.processes.plan import LEAN
 from tests.benchmarks import machine
 from tests.channels_app.client import query
 from tests.gateways import Gateway
-from tests.servers import Postgres, wait_until
+from tests.servers import Postgres, python, wait_until
 
 # PostgreSQL's server on our core, or on that of the clients: as it is where it has a machine.
 SQLITE, POSTGRES, POSTGRES_APART = "sqlite", "postgres", "postgres-apart"
@@ -72,7 +72,7 @@ class Program:
 
     def __enter__(self) -> "Program":
         self.running = subprocess.Popen(
-            child.python(*self.arguments), stdout=subprocess.PIPE, text=True, cwd=BASE_DIR
+            python(*self.arguments), stdout=subprocess.PIPE, text=True, cwd=BASE_DIR
         )
         assert self.running.stdout is not None
         self.port = int(self.running.stdout.readline())

@@ -6,11 +6,11 @@ import time
 from dataclasses import dataclass, field
 
 from gateway_project.home import BASE_DIR
-from gateway_project.processes import child
 from tests.benchmarks import machine
 from tests.benchmarks.chats import OURS, VIEW
 from tests.benchmarks.clients import Http, Webhook
 from tests.benchmarks.gateway import BOT, FIRST_SENDER_ID, SECRET, MeasuredGateway, control
+from tests.servers import python
 
 CONNECTIONS = 16
 STEADY_PER_SECOND = 50
@@ -74,7 +74,7 @@ async def patience(
     arguments = (str(measured.gateway.folder), str(seconds), str(STEADY_PER_SECOND))
     for _ in range(rounds):
         beside = await asyncio.create_subprocess_exec(
-            *child.python("tests.benchmarks.disk", *arguments),
+            *python("tests.benchmarks.disk", *arguments),
             stdout=asyncio.subprocess.PIPE,
             cwd=BASE_DIR,
         )

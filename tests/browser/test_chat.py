@@ -441,3 +441,18 @@ def photograph(page: Page, name: str) -> None:
     folder = os.environ.get("TEST_PICTURES")
     if folder:
         page.screenshot(path=Path(folder) / f"{name.replace(' ', '-')}.png")
+
+
+def test_a_table_without_headings_begins_with_its_first_row(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    """Markdown requires a head; an empty one was a grey bar."""
+    page, seen = open_page(gateway)
+    ask(page, "| | |\n|---|---|\n| coast | rain |")  # the model repeats it
+    finished(page)
+    expect(page.locator(".prose td").first).to_be_visible()
+    expect(page.locator(".prose thead")).to_be_hidden()
+    ask(page, "| place | |\n|---|---|\n| coast | rain |")
+    finished(page, 2)
+    expect(page.locator(".prose thead").last).to_be_visible()
+    assert seen.problems == []

@@ -242,7 +242,7 @@ def model(runner: Runner, monkeypatch: pytest.MonkeyPatch, settings: Any) -> Wat
     settings.MAX_ATTACHMENTS = 40
     made = Watcher()
     monkeypatch.setattr(transcribe, "speech", speech)
-    monkeypatch.setattr(providers, "build", lambda: made)
+    monkeypatch.setattr(providers, "current", lambda: made)
     monkeypatch.setattr(sight, "refusals", TtlCache(sight.REMEMBERED_SECONDS))
     return made
 

@@ -113,7 +113,7 @@ def keep_forking(work: Callable[[], None], *modules: str, workers: int = 1) -> N
     django.setup()
     for name in ("channels_app.worker.tasks", "core.providers.scripted", *CELERY, *modules):
         import_module(name)
-    ready.tell()
+    ready.report()
     alive: set[int] = set()
     signal.signal(signal.SIGTERM, partial(stop, alive))
     while True:

@@ -195,8 +195,9 @@ def test_cookies_are_secure_behind_tls_and_no_script_reads_them(settings: Any, d
 
 
 CODE = """
-import json
-from gateway_project import settings as s
+import json, os
+os.environ["DJANGO_SETTINGS_MODULE"] = "gateway_project.settings"
+from django.conf import settings as s
 names = ["SECURE_HSTS_INCLUDE_SUBDOMAINS", "SECURE_HSTS_PRELOAD",
          "SESSION_COOKIE_SECURE", "CSRF_COOKIE_SECURE", "SESSION_COOKIE_HTTPONLY",
          "SECURE_HSTS_SECONDS", "SECURE_SSL_REDIRECT", "SECURE_PROXY_SSL_HEADER", "DEBUG"]

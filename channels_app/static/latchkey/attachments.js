@@ -123,11 +123,11 @@ function isPicture(file) {
 }
 
 /** An upload in progress: {done: the id, abort()}. The error's message is shown to the user. */
-function uploading(file, name, told) {
+function uploading(file, name, onProgress) {
   const request = new XMLHttpRequest();
   const done = new Promise((resolve, reject) => {
     request.upload.addEventListener("progress", (event) => {
-      if (event.lengthComputable) told((100 * event.loaded) / event.total);
+      if (event.lengthComputable) onProgress((100 * event.loaded) / event.total);
     });
     request.addEventListener("load", () => {
       if (request.status === 201 && request.response?.id) resolve(request.response.id);

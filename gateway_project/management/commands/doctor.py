@@ -16,8 +16,6 @@ WARNINGS, ERRORS = 1, 2
 
 
 class Command(BaseCommand):
-    """Exit with 0 without findings, 1 for warnings, 2 for errors."""
-
     help = "List what is unsafe or broken in this installation. Exit code: 0 well, 1 warnings, 2."
     requires_system_checks: list[str] = []
 
@@ -36,18 +34,17 @@ class Command(BaseCommand):
         if options["json"]:
             self.stdout.write(json.dumps([each.as_dict() for each in found]))
         else:
-            self.stdout.write("\n".join(map(told, found)) or "No problems found.")
+            self.stdout.write("\n".join(map(lines_of, found)) or "No problems found.")
         sys.exit(code_of(found))
 
 
-def told(finding: Finding) -> str:
+def lines_of(finding: Finding) -> str:
     """Return a finding as two lines; control characters of its content never reach the terminal."""
     lines = f"{finding.level}: {finding.what}\n  fix: {finding.fix}"
     return "".join(each if each.isprintable() or each == "\n" else "�" for each in lines)
 
 
 def code_of(found: list[Finding]) -> int:
-    """Return the exit code."""
     if not found:
         return 0
     return ERRORS if any(each.level == "error" for each in found) else WARNINGS

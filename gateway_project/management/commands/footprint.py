@@ -13,7 +13,6 @@ class Command(BaseCommand):
     requires_system_checks: list[str] = []
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Print one line per process, and the sums with and without the model."""
         del args, options
         running = state.read(home.directory())
         if running is None:

@@ -20,11 +20,9 @@ class Command(migrate.Command):
             return
         connection.ensure_connection()  # its failure is not a migration's
         try:
-            installation.check_history(MigrationExecutor(connection))
+            installation.check_usable(MigrationExecutor(connection))
         except StartError as error:
             raise CommandError(str(error)) from error
-        if newer := schema_version.newer():
-            raise CommandError(newer)
         try:
             super().handle(*args, **options)
         except CommandError:

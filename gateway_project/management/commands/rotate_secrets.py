@@ -48,7 +48,6 @@ class Command(BaseCommand):
             self.encrypt_again()
 
     def renew_signing(self, *, keep: bool) -> None:
-        """Create a new key that signs cookies and links."""
         old = home.read_keys("secret_key")[:1] if keep else []
         home.replace_keys("secret_key", [secrets.token_urlsafe(KEY_BYTES), *old])
         kept = (
@@ -67,7 +66,6 @@ class Command(BaseCommand):
         self.stdout.write("new encryption key; the old one is deleted")
 
     def encrypt_again(self) -> None:
-        """Encrypt all credentials with the first key."""
         try:
             changed = credential_rotation.reencrypt_all(actor="manage.py", now=timezone.now())
         except DecryptError as error:

@@ -8,9 +8,10 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connections
 from django.utils import timezone
 
+from allowlist import sign_in
 from core import VERSION
 from gateway_project import home, installation
-from gateway_project.processes import console, plan, preflight
+from gateway_project.processes import console, listener, plan, preflight
 
 
 class Command(BaseCommand):
@@ -28,7 +29,7 @@ class Command(BaseCommand):
         try:
             preflight.check_home(folder)
             with preflight.lock(folder):
-                preflight.check_port(host=plan.host(), port=plan.port())
+                listener.listen(host=plan.host(), port=plan.port()).close()
                 self.prepare()
         except preflight.StartError as error:
             raise CommandError(str(error)) from error
@@ -41,10 +42,7 @@ class Command(BaseCommand):
         os.execv(sys.executable, [sys.executable, "-m", module])  # noqa: S606 - no shell on purpose
 
     def prepare(self) -> None:
-        """Prepare tables, static files and the owner; return the token of the sign-in link.
-
-        Raises StartError when the database cannot be used with this code.
-        """
+        """Prepare tables, static files, the owner; on a terminal a token. Raises StartError."""
         with installation.one_at_a_time():
             applied = installation.migrate()
             console.say("database", f"{applied} migrations applied" if applied else "up to date")
@@ -55,8 +53,8 @@ class Command(BaseCommand):
                 console.say("owner", f"created user {owner}")
             if owner is None:
                 console.say("owner", "no active owner: `manage.py sign_in_link --user NAME`")
-            if sys.stdout.isatty():  # a stored log must not contain a sign-in link
-                os.environ[plan.TOKEN] = installation.sign_in_token(now=timezone.now())
+            elif sys.stdout.isatty():  # a stored log must not contain a sign-in link
+                os.environ[plan.TOKEN] = sign_in.create(user=owner, now=timezone.now())
 
     def explain(self, error: DatabaseError) -> str:
         """Describe the fix for a database that fails."""

@@ -171,6 +171,11 @@ def test_t4_markdown_becomes_headings_lists_tables_code_and_tasks() -> None:
     assert '<ol start="3">' in shown
 
 
+def test_a_table_head_without_words_has_empty_cells() -> None:
+    """The style sheet hides such a head by that."""
+    assert "<th></th>\n<th></th>" in render("| | |\n|---|---|\n| a | b |")
+
+
 def test_headings_begin_under_the_pages_own_and_keep_their_order() -> None:
     shown = render("## A\n\n### B\n\n# C\n\n###### D")
     assert [

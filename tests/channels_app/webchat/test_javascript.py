@@ -39,7 +39,7 @@ def test_every_module_of_the_page_is_preloaded() -> None:
         seen.add(name)
         source = (MODULES / name).read_text(encoding="utf-8")
         waiting |= set(re.findall(r'from "\./(.+?)"', source)) - seen
-    assert {f"latchkey/{name}" for name in seen - {"chat.js"}} == set(views.MODULES)
+    assert {f"latchkey/{name}" for name in seen - {"chat.js"}} == set(views.modules())
 
 
 def test_rx3_no_module_writes_html_but_through_the_one_policy() -> None:

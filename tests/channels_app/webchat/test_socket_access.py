@@ -9,7 +9,7 @@ from django.db import DatabaseError
 
 from allowlist import keys
 from allowlist.models import ApiKey
-from channels_app.webchat import calls, consumers, periodic_checks
+from channels_app.webchat import access, calls, consumers, periodic_checks
 from core.database.transactions import in_thread
 from core.models import InboundMessage, Run, User
 from core.signals import pubsub
@@ -59,6 +59,13 @@ async def test_rws1_an_invalid_cookie_is_refused_before_the_handshake(ada: User)
 async def test_rws3_a_page_that_is_not_ours_is_refused(ada: User, origin: str) -> None:
     cookie = await in_thread(sign_in, ada)
     assert await refused(cookie=cookie, origin=origin) == 4403
+
+
+def test_the_cookie_of_another_application_does_not_hide_ours() -> None:
+    """On one host name, applications on other ports share the cookies; some break the grammar."""
+    for other in ("x[y]=1", '{"j": 1}', "a b=1"):
+        assert access.cookie_of({"cookie": f"{other}; latchkey_session=abc"}) == "abc"
+    assert access.cookie_of({"cookie": "x[y]=1"}) == ""
 
 
 async def test_rws3_without_origin_a_cookie_does_not_count(ada: User) -> None:

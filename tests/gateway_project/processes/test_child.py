@@ -111,8 +111,8 @@ def test_readiness_is_reported_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """One byte, then the pipe is closed; a second call and one without supervisor do nothing."""
     read, write = os.pipe()
     monkeypatch.setenv(ready.READY_FD, str(write))
-    ready.tell()
-    ready.tell()
+    ready.report()
+    ready.report()
     assert os.read(read, 10) == b"1"
     assert os.read(read, 10) == b""
     os.close(read)

@@ -11,7 +11,7 @@ import pytest
 from django.conf import settings
 
 from channels_app.ops.doctor import configuration
-from gateway_project import environment
+from gateway_project import environment, home
 from gateway_project.processes import (
     broker,
     listener,
@@ -106,7 +106,7 @@ def test_a_taken_port_is_named(listening: socket.socket) -> None:
     """With the port to try instead."""
     port = listening.getsockname()[1]
     with pytest.raises(preflight.StartError, match=f"port {port} .*GATEWAY_PORT={port + 1}"):
-        preflight.check_port(host="127.0.0.1", port=port)
+        listener.listen(host="127.0.0.1", port=port)
 
 
 @pytest.mark.parametrize(
@@ -122,12 +122,12 @@ def test_ports_are_chosen_once_and_kept_while_they_are_free(
     tmp_path: Path, listening: socket.socket
 ) -> None:
     """A broker that is started again comes back where it was; a stolen port is replaced."""
-    path = tmp_path / "ports.json"
-    first = ports.choose(path=path, names=("broker", "model"))
-    assert ports.choose(path=path, names=("broker", "model")) == first
+    preflight.check_home(tmp_path)
+    first = ports.choose(home=tmp_path, names=("broker", "model"))
+    assert ports.choose(home=tmp_path, names=("broker", "model")) == first
     stolen = listening.getsockname()[1]
-    path.write_text(json.dumps(first | {"broker": stolen}))
-    again = ports.choose(path=path, names=("broker", "model"))
+    ports.path(tmp_path).write_text(json.dumps(first | {"broker": stolen}))
+    again = ports.choose(home=tmp_path, names=("broker", "model"))
     assert again["broker"] != stolen
     assert again["model"] == first["model"]
 
@@ -135,9 +135,9 @@ def test_ports_are_chosen_once_and_kept_while_they_are_free(
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"broker": "x"}'])
 def test_a_damaged_ports_file_is_replaced(tmp_path: Path, content: str) -> None:
     """It is a convenience, not a truth."""
-    path = tmp_path / "ports.json"
-    path.write_text(content)
-    assert ports.choose(path=path, names=("broker",)) == ports.read(path)
+    preflight.check_home(tmp_path)
+    ports.path(tmp_path).write_text(content)
+    assert ports.choose(home=tmp_path, names=("broker",)) == ports.read(tmp_path)
 
 
 def test_a_state_of_a_gateway_that_is_gone_is_no_state(tmp_path: Path) -> None:
@@ -161,9 +161,9 @@ def test_without_the_models_wheel_the_rest_runs_with_a_hint(
     """Another processor or system: no embedded model, and how to name another one."""
     preflight.check_home(tmp_path)
     monkeypatch.delenv("REDIS_URL")
-    monkeypatch.setattr(model_files, "folder_of", lambda _package: None)
+    monkeypatch.setattr(model_files, "package_folder", lambda _package: None)
     names = [
-        each.name for each in plan.services(home=tmp_path, url="http://x", listening=listening)
+        each.name for each in plan.services(folder=tmp_path, url="http://x", listening=listening)
     ]
     assert names == ["broker", "web", "runs", "long"]
     said = capsys.readouterr().out
@@ -174,7 +174,7 @@ def test_without_the_models_wheel_the_rest_runs_with_a_hint(
 def test_without_the_weights_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """The server alone answers nothing."""
     monkeypatch.setattr(
-        model_files, "folder_of", lambda name: Path("/") if name == "xllamacpp" else None
+        model_files, "package_folder", lambda name: Path("/") if name == "xllamacpp" else None
     )
     assert "weights" in model_files.missing_parts()
 
@@ -202,7 +202,7 @@ def test_a_model_server_without_weights_says_so(
 def test_the_parts_of_the_embedded_model_are_here() -> None:
     """On the machines that we test on, nothing is missing."""
     assert model_files.missing_parts() == ""
-    assert model_files.folder_of("no_such_package") is None
+    assert model_files.package_folder("no_such_package") is None
 
 
 def test_without_the_brokers_binary_it_says_how_to_name_one(
@@ -213,7 +213,7 @@ def test_without_the_brokers_binary_it_says_how_to_name_one(
     monkeypatch.delenv("REDIS_URL")
     monkeypatch.setattr(platform, "machine", lambda: "riscv64")
     with pytest.raises(preflight.StartError, match="set REDIS_URL"):
-        plan.services(home=tmp_path, url="http://x", listening=listening)
+        plan.services(folder=tmp_path, url="http://x", listening=listening)
 
 
 def test_a_named_broker_and_model_are_used_instead_of_ours(
@@ -225,7 +225,7 @@ def test_a_named_broker_and_model_are_used_instead_of_ours(
     monkeypatch.setenv("GATEWAY_MODEL_URL", "http://elsewhere/v1")
     children = {
         each.name: each
-        for each in plan.services(home=tmp_path, url="http://x", listening=listening)
+        for each in plan.services(folder=tmp_path, url="http://x", listening=listening)
     }
     assert list(children) == ["web", "runs", "long"]
     assert children["runs"].env["REDIS_URL"] == "redis://elsewhere:6379/0"
@@ -238,11 +238,11 @@ def test_the_embedded_model_is_made_known_to_the_workers(
 ) -> None:
     """Address, key, name and window; no secret is an argument of any process."""
     preflight.check_home(tmp_path)
-    monkeypatch.setattr(plan, "read_secret", lambda name: f"secret-{name}")
+    monkeypatch.setattr(home, "read_secret", lambda name: f"secret-{name}")
     monkeypatch.delenv("REDIS_URL")
     children = {
         each.name: each
-        for each in plan.services(home=tmp_path, url="http://x", listening=listening)
+        for each in plan.services(folder=tmp_path, url="http://x", listening=listening)
     }
     env = children["runs"].env
     assert env["GATEWAY_MODEL_URL"].startswith("http://127.0.0.1:")

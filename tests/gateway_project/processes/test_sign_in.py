@@ -110,7 +110,7 @@ def test_the_command_refuses_invalid_arguments(
 def test_without_an_active_owner_there_is_no_link(owner: User) -> None:
     """A deactivated owner is not replaced."""
     User.objects.update(is_active=False)
-    assert installation.sign_in_token(now=NOW) == ""
+    assert installation.ensure_owner() == (None, False)
     assert User.objects.count() == 1
     with pytest.raises(CommandError, match="owner"):
         printed()

@@ -18,7 +18,7 @@ from gateway_project.processes.supervisor import Supervisor
 from tests.gateway_project.processes.ups import living
 from tests.servers import wait_until
 
-READY = "from gateway_project.processes import ready; ready.tell(); "
+READY = "from gateway_project.processes import ready; ready.report(); "
 STAY = "import signal; signal.pause()"
 
 

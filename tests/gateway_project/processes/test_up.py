@@ -194,7 +194,7 @@ def test_daphne_and_the_embedded_model_work(start_up: Starter) -> None:
     assert up.get("/healthz") == 200
     assert re.search(r"model +ready after", up.output())
     assert "set GATEWAY_MODEL_URL" in up.output()
-    port = ports.read(up.home / "run" / "ports.json")["model"]
+    port = ports.read(up.home)["model"]
     key = (up.home / "secrets" / "model_key").read_text()
     assert model_server.complete(port=port, key=key, seconds=60) == 200
     assert model_server.complete(port=port, key="wrong", seconds=60) == 401
