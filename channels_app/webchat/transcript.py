@@ -10,7 +10,7 @@ from channels_app.models import SourceFeedback
 from channels_app.rendering.answer import Reply
 from channels_app.webchat import adapter, html
 from core.messages import MessageDict, fold
-from core.models import ChatSession, Message, Run, RunEvent, User
+from core.models import ChatSession, Message, Run, RunEvent
 
 # By retrieval (message id), then by source.
 Thumbs = dict[str, dict[str, str]]
@@ -168,8 +168,3 @@ def session_row(session: ChatSession, *, busy: bool) -> dict[str, Any]:
     at = session.last_message_at or session.created_at
     title = session.title or "New chat"
     return {"id": session.public_id, "title": title, "at": at.isoformat(), "busy": busy}
-
-
-def owner_of(user: User) -> bool:
-    """Return whether the user is an owner."""
-    return user.is_owner and user.is_active
