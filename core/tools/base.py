@@ -68,19 +68,22 @@ class ToolError(Exception):
 
 
 class Tool(Protocol):
-    """One tool. ``parameters`` is a JSON schema; ``infer`` is the fallback of [L3]."""
+    """One tool. ``parameters`` is a JSON schema; ``infer`` is the fallback of [L3].
+
+    Tools derive from it for the defaults of ``progress`` and ``infer``.
+    """
 
     name: str
     description: str
     parameters: dict[str, Any]
 
     def progress(self, arguments: dict[str, Any]) -> str:
-        """Return the line shown while it runs; empty for quick tools."""
-        ...
+        """Return the line shown while it runs ([D2]); empty for quick tools."""
+        return ""
 
     def infer(self, text: str) -> dict[str, Any] | None:
-        """Return arguments inferred from the user's text, when the request is clear."""
-        ...
+        """Return arguments inferred from the user's text; None unless the request is clear."""
+        return None
 
     async def run(self, context: ToolContext, arguments: dict[str, Any]) -> ToolResult:
         """Run the tool. Raises ToolError with a text for the model."""

@@ -12,13 +12,13 @@ from core.lib.tokens import estimate
 from core.messages import RetrievalMessage, RetrievalSource, retrieval_message
 from core.models import StoredFile
 from core.plugins.summarize import span
-from core.tools.base import ToolContext, ToolError, ToolResult
+from core.tools.base import Tool, ToolContext, ToolError, ToolResult
 
 EXCERPT = 200
 MOST_PAGES = 50
 
 
-class DocumentRead:
+class DocumentRead(Tool):
     """Return the text of a document, with the references that answers should cite."""
 
     name = "document_read"
@@ -38,14 +38,7 @@ class DocumentRead:
     }
 
     def progress(self, arguments: dict[str, Any]) -> str:
-        """See [D2]."""
-        del arguments
         return "Reading the document…"
-
-    def infer(self, text: str) -> dict[str, Any] | None:
-        """Return None: the model decides how to use a document."""
-        del text
-        return None
 
     async def run(self, context: ToolContext, arguments: dict[str, Any]) -> ToolResult:
         """Return the parts that fit a third of the model's window. Raises ToolError."""

@@ -16,7 +16,7 @@ from core.files import storage
 from core.lib.text import one_line
 from core.messages import action_message
 from core.models import Run, StoredFile, User
-from core.tools.base import ToolContext, ToolError, ToolResult
+from core.tools.base import Tool, ToolContext, ToolError, ToolResult
 from core.tools.waiting import shown
 
 MOST_CHARACTERS = 500_000
@@ -40,7 +40,7 @@ class Page:
     is_html: bool = False
 
 
-class SaveResultPage:
+class SaveResultPage(Tool):
     """Markdown or HTML as a page behind a link."""
 
     name = "save_result_page"
@@ -65,14 +65,7 @@ class SaveResultPage:
     }
 
     def progress(self, arguments: dict[str, Any]) -> str:
-        """See [D2]."""
-        del arguments
         return "Saving the result…"
-
-    def infer(self, text: str) -> dict[str, Any] | None:
-        """Return None: only the model has the result."""
-        del text
-        return None
 
     async def run(self, context: ToolContext, arguments: dict[str, Any]) -> ToolResult:
         """Return the page's link. Raises ToolError."""
