@@ -1,7 +1,7 @@
 """A deck as content, without layout."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 ChartKind = Literal["column", "bar", "line", "pie"]
@@ -48,7 +48,6 @@ class ContentsSlide:
 
     title: str
     entries: Sequence[str]
-    notes: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +56,6 @@ class SectionSlide:
 
     title: str
     number: int
-    notes: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +107,6 @@ class QuoteSlide:
 
     quote: str
     by: str = ""
-    notes: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,17 +118,18 @@ class ClosingSlide:
     notes: str = ""
 
 
-Slide = (
-    TitleSlide
-    | ContentsSlide
-    | SectionSlide
-    | BulletsSlide
-    | ColumnsSlide
-    | TableSlide
-    | ChartSlide
-    | QuoteSlide
-    | ClosingSlide
-)
+Body = BulletsSlide | ColumnsSlide | TableSlide | ChartSlide
+Slide = TitleSlide | ContentsSlide | SectionSlide | Body | QuoteSlide | ClosingSlide
+
+
+def points_of(slide: Slide) -> list[Point]:
+    """Return the points of a slide in their order."""
+    match slide:
+        case BulletsSlide() | ChartSlide() | ClosingSlide():
+            return list(slide.points)
+        case ColumnsSlide():
+            return [*slide.columns[0], *slide.columns[1]]
+    return []
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,4 +138,4 @@ class Deck:
 
     title: str
     language: str
-    slides: Sequence[Slide] = field(default_factory=tuple)
+    slides: Sequence[Slide]

@@ -138,7 +138,7 @@ def contents_pages(slide: d.ContentsSlide) -> Iterator[Draft]:
         box = listed(airy, 360, 70, 500, 404, indent=44)
         elements = [title_box, replace(box, mark="number", anchor="middle", first=first)]
         first += len(box.paragraphs)
-        yield "contents", slide.title, [*elements], slide.notes
+        yield "contents", slide.title, [*elements], ""
 
 
 def gap_between(part: Fitted, room: float) -> float:
@@ -159,7 +159,7 @@ def section_page(slide: d.SectionSlide) -> Draft:
         ),
         Text("title", MARGIN, 240, wide, 160, one(text), size, line, colour="white", bold=True),
     ]  # fmt: skip
-    return "section", slide.title, elements, slide.notes
+    return "section", slide.title, elements, ""
 
 
 def listed(
@@ -178,10 +178,7 @@ def numbered(title: str, at: int, of: int) -> str:
     return title if of == 1 else f"{title} ({at}/{of})"
 
 
-def several(
-    layout: Layout, slide: d.BulletsSlide | d.ColumnsSlide | d.TableSlide | d.ChartSlide,
-    bodies: Sequence[Sequence[Element]],
-) -> Iterator[Draft]:  # fmt: skip
+def several(layout: Layout, slide: d.Body, bodies: Sequence[Sequence[Element]]) -> Iterator[Draft]:
     """Yield the pages of a slide, one a body."""
     for at, body in enumerate(bodies, start=1):
         title = numbered(slide.title, at, len(bodies))
@@ -300,7 +297,7 @@ def quote_page(slide: d.QuoteSlide) -> Draft:
         elements.append(
             Text("subtitle", 92, 424, 744, 32, one(by), 18, pitch(by, 18), colour="mustard")
         )
-    return "quote", slide.quote, elements, slide.notes
+    return "quote", slide.quote, elements, ""
 
 
 def closing_pages(slide: d.ClosingSlide) -> Iterator[Draft]:
