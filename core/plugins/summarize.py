@@ -162,25 +162,29 @@ class Task:
 
 def sources_of(source: Source) -> list[RetrievalSource]:
     """Return the documents that were read, each with the pages or sections that it has."""
+    if len(source.documents) == 1:
+        return [source_of(source.documents[0], source.parts)]
     found: list[RetrievalSource] = []
     for number, name in enumerate(source.documents, 1):
-        several = len(source.documents) > 1
         parts = [
             (reference.removeprefix(name).removeprefix(", "), text)
             for reference, text in source.parts
-            if not several or reference == name or reference.startswith(f"{name}, ")
+            if reference == name or reference.startswith(f"{name}, ")
         ]
-        places = [place for place, _text in parts if place]
-        found.append(
-            {
-                "id": str(number),
-                "type": "file",
-                "title": ", ".join(filter(None, (name, span(places)))),
-                "content": " ".join("\n".join(text for _, text in parts[:1]).split())[:EXCERPT],
-                "metadata": {"pages": places[:MOST_PLACES]},
-            }
-        )
+        found.append(source_of(name, parts, number=number))
     return found
+
+
+def source_of(name: str, parts: Sequence[tuple[str, str]], *, number: int = 1) -> RetrievalSource:
+    """Return the ``number``-th source of an answer: the document ``name`` and its read parts."""
+    places = [place for place, _text in parts if place]
+    return {
+        "id": str(number),
+        "type": "file",
+        "title": ", ".join(filter(None, (name, span(places)))),
+        "content": " ".join("\n".join(text for _, text in parts[:1]).split())[:EXCERPT],
+        "metadata": {"pages": places[:MOST_PLACES]},
+    }
 
 
 def cost(text: str) -> int:

@@ -9,13 +9,10 @@ from core.documents import read as documents
 from core.files import storage
 from core.lib.ids import is_public_id
 from core.lib.tokens import estimate
-from core.messages import RetrievalMessage, RetrievalSource, retrieval_message
+from core.messages import RetrievalMessage, retrieval_message
 from core.models import StoredFile
-from core.plugins.summarize import span
+from core.plugins.summarize import source_of
 from core.tools.base import Tool, ToolContext, ToolError, ToolResult
-
-EXCERPT = 200
-MOST_PAGES = 50
 
 
 class DocumentRead(Tool):
@@ -75,16 +72,8 @@ def retrieved(
     file: StoredFile, parts: list[tuple[str, str]], context: ToolContext
 ) -> RetrievalMessage:
     """Return the places of a document that the model was given, as sources of its answer."""
-    pages = [reference for reference, _text in parts if reference]
-    place = span(pages)
-    source: RetrievalSource = {
-        "id": "1",
-        "type": "file",
-        "title": f"{file.name}, {place}" if place else file.name,
-        "content": " ".join("\n".join(text for _, text in parts[:1]).split())[:EXCERPT],
-        "file_id": file.public_id,
-        "metadata": {"pages": pages[:MOST_PAGES]},
-    }
+    source = source_of(file.name, parts)
+    source["file_id"] = file.public_id
     name = f"retrieval-{context.tool_call_id}"
     return retrieval_message(file.name, [source], message_id=name)
 

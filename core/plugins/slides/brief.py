@@ -143,14 +143,18 @@ def pieces(brief: Brief) -> list[str]:
     return [piece for piece in found if piece.strip()]
 
 
+def nearest(texts: Sequence[str], query: str) -> list[int]:
+    """Return the places of ``texts``, those that share most words with ``query`` first."""
+    wanted = terms(query)
+    return sorted(range(len(texts)), key=lambda at: -len(wanted & terms(texts[at])))
+
+
 def relevant(brief: Brief, query: str) -> str:
     """Return the parts of the source nearest to ``query``, in order, as much as fits a prompt."""
     parts = pieces(brief)
-    wanted = terms(query)
-    order = sorted(range(len(parts)), key=lambda at: (-len(wanted & terms(parts[at])), at))
     chosen: list[int] = []
     used = 0
-    for at in order:
+    for at in nearest(parts, query):
         if used + len(parts[at]) <= brief.room or not chosen:
             chosen.append(at)
             used += len(parts[at])
@@ -172,7 +176,5 @@ def source_sentences(text: str) -> tuple[str, ...]:
 
 def nearest_sentences(brief: Brief, query: str) -> list[str]:
     """Return the source's own sentences, the nearest to ``query`` first."""
-    wanted = terms(query)
     found = source_sentences(brief.text)
-    order = sorted(range(len(found)), key=lambda at: (-len(wanted & terms(found[at])), at))
-    return [found[at] for at in order]
+    return [found[at] for at in nearest(found, query)]

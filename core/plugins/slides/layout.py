@@ -202,7 +202,7 @@ def card_row(points: Sequence[Point]) -> list[Element] | None:
     if any(top != point.lead for (top, _size, _line), point in zip(tops, points, strict=True)):
         return None
     top_size = min(size for _text, size, _line in tops)
-    under = max(height([point.lead], top_size, inner, bold=True) for point in points)
+    under = max(height(point.lead, top_size, inner, bold=True) for point in points)
     texts = [fit(one(point.text), inner, 252 - under, CARD_SIZES) for point in points]
     if None in texts:
         return None
