@@ -119,15 +119,12 @@ class Host:
         known = await in_thread(self._answers.find, question)
         if known is not None:
             return known
-        said = await self._asked(request)
+        said = await text_of(registry.current(), request)
         try:
             await in_thread(self._answers.keep, question, said)
         except jobs.LostJobError as error:
             raise Cancelled from error
         return said
-
-    async def _asked(self, request: ModelRequest) -> str:
-        return await text_of(registry.current(), request)
 
 
 def notice(*, job: Job, error: ProviderError) -> None:

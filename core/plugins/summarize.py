@@ -9,7 +9,7 @@ of each part is appended.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from core.messages import RetrievalSource, retrieval_message
 from core.plugins.base import Capability, PluginError, PluginHost, PluginResult, Source
@@ -35,8 +35,7 @@ SYSTEM = (
 NUMBERED = re.compile(r"^(.*?)(\d+)(?:-(\d+))?$")
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(NamedTuple):
     """A piece of the text that fits the window, with its reference."""
 
     reference: str
@@ -128,7 +127,7 @@ class Task:
         notes = await self.noted(chunks)
         merged = notes
         for _ in range(MOST_ROUNDS):
-            groups = chunked([(n.reference, n.text) for n in merged], budget=self.chunk_tokens)
+            groups = chunked(merged, budget=self.chunk_tokens)
             if len(groups) <= 1:
                 break
             merged = [Chunk(group.reference, await self.told(group.text)) for group in groups]
@@ -231,8 +230,7 @@ def pieces(text: str, *, budget: int) -> list[str]:
 def joined(held: Sequence[tuple[str, str]]) -> Chunk:
     """Join neighbouring pieces into one chunk, each under its reference."""
     names = list(dict.fromkeys(name for name, _ in held if name))
-    text = "\n\n".join(f"({name}) {piece}" if name else piece for name, piece in held)
-    return Chunk(span(names), text)
+    return Chunk(span(names), referenced(held))
 
 
 def span(names: Sequence[str]) -> str:
@@ -245,9 +243,9 @@ def span(names: Sequence[str]) -> str:
     return f"{names[0]} – {names[-1]}"
 
 
-def referenced(notes: Sequence[Chunk]) -> str:
-    """Return the notes, each under its reference."""
-    return "\n\n".join(f"({n.reference}) {n.text}" if n.reference else n.text for n in notes)
+def referenced(parts: Sequence[tuple[str, str]]) -> str:
+    """Return the texts, each under its reference."""
+    return "\n\n".join(f"({name}) {text}" if name else text for name, text in parts)
 
 
 def mentions(text: str, notes: Sequence[Chunk]) -> bool:

@@ -7,7 +7,7 @@ from django.conf import settings
 from core.database.transactions import in_thread
 from core.documents import read as documents
 from core.files import storage
-from core.lib.ids import is_public_id
+from core.jobs_worker.sources import file_named
 from core.lib.tokens import estimate
 from core.messages import RetrievalMessage, retrieval_message
 from core.models import StoredFile
@@ -39,7 +39,12 @@ class DocumentRead(Tool):
 
     async def run(self, context: ToolContext, arguments: dict[str, Any]) -> ToolResult:
         """Return the parts that fit a third of the model's window. Raises ToolError."""
-        file = await in_thread(find, str(arguments.get("file", "")), context)
+        file = await in_thread(
+            file_named,
+            str(arguments.get("file", "")),
+            user_id=context.user_id,
+            session_id=context.session_id,
+        )
         if file is None:
             raise ToolError("This document does not exist. The handle looks like /files/….")
         first = arguments.get("from_part", 1)
@@ -55,17 +60,6 @@ class DocumentRead(Tool):
         text, shown = cut(file.name, found, first=first)
         context.send(retrieved(file, found[first - 1 : first - 1 + shown], context))
         return ToolResult(text)
-
-
-def find(name: str, context: ToolContext) -> StoredFile | None:
-    """Return the user's own file of that handle, or the latest of that name in this
-    conversation.
-    """
-    own = StoredFile.objects.filter(user_id=context.user_id, revoked_at__isnull=True)
-    public = name.rpartition("/")[2]
-    if is_public_id(public):
-        return own.filter(public_id=public).first()
-    return own.filter(session_id=context.session_id, name=name).order_by("id").last()
 
 
 def retrieved(

@@ -9,13 +9,11 @@ from core.plugins.slides.measure import clip, width
 from core.plugins.slides.page import Plot
 from core.plugins.slides.texts import writable
 from core.plugins.slides.theme import CHART_COLOURS, COLOURS, PIE_COLOURS
-from core.plugins.slides.words import brief
+from core.plugins.slides.words import AFTER, BEFORE, brief
 
 LETTER = 13.0
 LEGEND = 28.0
 INK, MUTED, LINE = COLOURS["ink"], COLOURS["muted"], COLOURS["line"]
-BEFORE = {"$", "€", "£", "¥"}
-AFTER = {"%", "‰"}
 
 
 def svg(plot: Plot, *, rtl: bool) -> str:

@@ -9,17 +9,11 @@ from core.plugins.html_slides.drawing import svg
 from core.plugins.slides.deck import Point
 from core.plugins.slides.page import Element, Grid, Page, Plot, Text, foot_texts
 from core.plugins.slides.texts import writable
-from core.plugins.slides.theme import COLOURS, Shape, background, decor
+from core.plugins.slides.theme import COLOURS, Shape, background, decor, east_asian
 
 ANCHORS = {"top": "flex-start", "middle": "center", "bottom": "flex-end"}
 CORNERS = ("100% 0 0 0", "0 100% 0 0", "0 0 100% 0", "0 0 0 100%")
 LATIN = 'Arial,"Helvetica Neue","Liberation Sans"'
-EAST_ASIAN = {
-    "ja": '"Yu Gothic","Hiragino Sans","Noto Sans CJK JP"',
-    "ko": '"Malgun Gothic","Apple SD Gothic Neo","Noto Sans CJK KR"',
-    "zh-TW": '"Microsoft JhengHei","PingFang TC","Noto Sans CJK TC"',
-    "zh": '"Microsoft YaHei","PingFang SC","Noto Sans CJK SC"',
-}
 
 
 def document(pages: Sequence[Page], *, title: str, language: str) -> str:
@@ -48,7 +42,7 @@ def document(pages: Sequence[Page], *, title: str, language: str) -> str:
 
 def faces(language: str, *, rtl: bool) -> str:
     """Return the fonts to try: Latin ones first, then those of the deck's own script."""
-    own = EAST_ASIAN.get(language) or EAST_ASIAN.get(language[:2], EAST_ASIAN["zh"])
+    own = ",".join(f'"{face}"' for face in east_asian(language))
     right = '"Noto Sans Arabic",' if rtl else ""
     return f'{LATIN},{right}"DejaVu Sans",{own},sans-serif'
 

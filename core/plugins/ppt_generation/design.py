@@ -93,7 +93,7 @@ def set_theme(master: SlideMaster, language: str) -> None:
         f'<a:{slot}><a:srgbClr val="{COLOURS[name]}"/></a:{slot}>' for slot, name in SCHEME.items()
     )
     faces = (
-        f'<a:latin typeface="{LATIN}"/><a:ea typeface="{east_asian(language)}"/>'
+        f'<a:latin typeface="{LATIN}"/><a:ea typeface="{east_asian(language)[0]}"/>'
         f'<a:cs typeface="{LATIN}"/>'
     )
     theme = replaced("clrScheme", theme, colours)

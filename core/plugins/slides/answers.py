@@ -99,7 +99,7 @@ def says_nothing(text: str) -> bool:
     return letters < 2 or is_stutter(text) or FILLER.match(text) is not None
 
 
-def heading_of(value: object, limit: int = 90) -> str:
+def heading_of(value: object, limit: int) -> str:
     """Return a field as a heading; "" for what says nothing."""
     text = title(value, limit)
     return "" if says_nothing(text) else text

@@ -9,6 +9,7 @@ from typing import Any
 from core.plugins.base import Source
 from core.plugins.slides import asked
 from core.plugins.slides.asked import Asked
+from core.plugins.slides.figures import SEARCHED
 from core.plugins.slides.language import Language, detect, named
 from core.plugins.slides.texts import UNSPACED, plain, sentences, terms, title
 
@@ -19,8 +20,6 @@ PIECE = 900
 # Tokens reserved for the prompt's own text, and for the answer.
 RESERVED = 1200
 MOST_SOURCE = 9000
-# Fallback sentences and figures are looked for in so much of a source: enough for a deck.
-SEARCHED = 200_000
 HEADING = re.compile(r"^#{1,3}\s+(?P<title>.{3,120})$", re.MULTILINE)
 # A role of the conversation ("user: …") before its words.
 ROLE = re.compile(r"^(?:user|assistant): ")

@@ -12,7 +12,7 @@ from core.plugins.slides.language import LANGUAGES
 from core.plugins.slides.measure import clip, height, pitch
 from core.plugins.slides.page import Anchor, Element, Page, Plot, Role, Text
 from core.plugins.slides.theme import BOXES, INNER, MARGIN, WIDTH, Box, Layout, Shape, mirror_shape
-from core.plugins.slides.words import chart_alt
+from core.plugins.slides.words import AFTER, BEFORE, chart_alt
 
 BODY_TOP, BODY_ROOM = 138.0, 338.0
 BODY_SIZES = (26, 24, 22, 20, 18, 16)
@@ -21,8 +21,6 @@ CARD_SIZES = (22, 21, 20, 19, 18, 17, 16, 15, 14)
 ASIDE_SIZES = (18, 17, 16, 15, 14, 13)
 TITLE_SIZES = (32, 30, 28, 26, 24)
 CARD_GAP = 20.0
-# Units that stand with each number; all others stand once, above the chart.
-OWN_SIGNS = {"", "%", "‰", "$", "€", "£", "¥"}
 MARK = 26.0
 CARD_LEAST = 230.0
 Draft = tuple[Layout, str, list[Element], str]
@@ -263,7 +261,7 @@ def chart_pages(slide: d.ChartSlide) -> Iterator[Draft]:
     alt = chart_alt(slide.title, slide.chart)
     body: list[Element] = []
     top = BODY_TOP + 4
-    if slide.chart.unit not in OWN_SIGNS:
+    if slide.chart.unit and slide.chart.unit not in BEFORE | AFTER:
         unit = clip(slide.chart.unit, 13, wide, 1)
         line = pitch(unit, 13)
         body.append(lined("text", unit, (MARGIN, top, wide, line + 2), 13, colour="muted"))

@@ -27,11 +27,12 @@ CHART_COLOURS = ("teal", "coral", "mustard", "plum", "sage", "mist")
 # White numbers stand on the parts of a pie.
 PIE_COLOURS = ("teal", "coral", "plum", "night", "sage", "mustard")
 LATIN = "Arial"
+# The usual faces of Windows, macOS and Linux.
 EAST_ASIAN = {
-    "ja": "Yu Gothic",
-    "ko": "Malgun Gothic",
-    "zh-TW": "Microsoft JhengHei",
-    "zh": "Microsoft YaHei",
+    "ja": ("Yu Gothic", "Hiragino Sans", "Noto Sans CJK JP"),
+    "ko": ("Malgun Gothic", "Apple SD Gothic Neo", "Noto Sans CJK KR"),
+    "zh-TW": ("Microsoft JhengHei", "PingFang TC", "Noto Sans CJK TC"),
+    "zh": ("Microsoft YaHei", "PingFang SC", "Noto Sans CJK SC"),
 }
 
 Layout = Literal["title", "contents", "section", "content", "figure", "quote", "closing"]
@@ -177,6 +178,6 @@ def tiles(rows: tuple[tuple[Tile, ...], ...]) -> list[Shape]:
     return shapes
 
 
-def east_asian(language: str) -> str:
-    """Return the face for East Asian signs in a deck of ``language``."""
+def east_asian(language: str) -> tuple[str, ...]:
+    """Return the faces for East Asian signs in a deck of ``language``, the preferred one first."""
     return EAST_ASIAN.get(language) or EAST_ASIAN.get(language[:2], EAST_ASIAN["zh"])

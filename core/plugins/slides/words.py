@@ -7,6 +7,8 @@ from core.plugins.slides.deck import Chart
 KINDS = {"column": "Column chart", "bar": "Bar chart", "line": "Line chart", "pie": "Pie chart"}
 MOST = 900
 BILLION = 1e9
+# Units that stand before and after each number; all others stand once, above the chart.
+BEFORE, AFTER = frozenset("$€£¥"), frozenset("%‰")
 
 
 def chart_alt(title: str, chart: Chart) -> str:
