@@ -54,7 +54,6 @@ def limit() -> None:
 
 
 def pages_of_pdf(path: Path) -> Iterator[Pair]:
-    """Yield the text of each page."""
     import pypdfium2  # noqa: PLC0415 - one library a process
 
     try:
@@ -251,7 +250,6 @@ READERS: dict[str, Callable[[Path], Iterator[Pair]]] = {
 
 
 def say(value: object) -> None:
-    """Write one line."""
     sys.stdout.buffer.write(orjson.dumps(value) + b"\n")
 
 

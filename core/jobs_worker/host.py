@@ -79,7 +79,6 @@ class Host:
             raise Cancelled from error
 
     async def send(self, message: Message) -> None:
-        """See ``PluginHost.send``."""
         data = steps.sendable(message)
         self._sent += 1
         try:
@@ -150,12 +149,10 @@ def spelled_out(messages: list[ChatMessage], schema: Mapping[str, Any]) -> list[
 
 
 def form(schema: Mapping[str, Any]) -> str:
-    """Return the instruction about the form of the answer."""
     return f"Answer with JSON only, which keeps to this schema: {orjson.dumps(schema).decode()}"
 
 
 def repair(problem: str, schema: Mapping[str, Any]) -> str:
-    """Return the instruction after an answer that violated its schema."""
     return f"The answer has the wrong form: {problem}. {form(schema)}"
 
 

@@ -56,7 +56,6 @@ class Found:
 
 
 def folder() -> Path:
-    """Return the folder of the skills."""
     return Path(settings.GATEWAY_HOME) / "skills"
 
 

@@ -117,7 +117,6 @@ def own_link(job: Job, given: Named) -> Named:
 
 
 def of_topic(topic: str) -> Source:
-    """Return a source that is only a topic."""
     return Source(one_line(topic, TITLE_CHARACTERS), [("", topic)], kind="topic")
 
 
@@ -205,7 +204,6 @@ def chosen_files(job: Job, given: Named) -> Chosen:
 
 
 def attached(job: Job, own: QuerySet[StoredFile]) -> list[StoredFile]:
-    """Return the documents of this message, in order."""
     media = job.run.route.get("media", [])
     kinds = {"document", "file"}
     names = [item["file"] for item in media if item.get("kind") in kinds and item.get("file")]

@@ -31,7 +31,6 @@ def every() -> dict[str, Plugin]:
 
 
 def get(plugin_id: str) -> Plugin | None:
-    """Return the plugin with this id, or None."""
     return every().get(plugin_id)
 
 

@@ -43,8 +43,6 @@ class Chunk(NamedTuple):
 
 
 class Summarize:
-    """The plugin."""
-
     id = "summarize"
     name = "summary"
     capabilities: Mapping[str, Capability] = {
@@ -244,7 +242,6 @@ def span(names: Sequence[str]) -> str:
 
 
 def referenced(parts: Sequence[tuple[str, str]]) -> str:
-    """Return the texts, each under its reference."""
     return "\n\n".join(f"({name}) {text}" if name else text for name, text in parts)
 
 

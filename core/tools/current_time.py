@@ -9,8 +9,6 @@ from core.tools.base import Tool, ToolContext, ToolError, ToolResult
 
 
 class CurrentTime(Tool):
-    """The date, time and weekday in a time zone."""
-
     name = "current_time"
     description = (
         "Tells the current date, time and weekday. Call it before answering anything that depends "

@@ -41,8 +41,6 @@ class Page:
 
 
 class SaveResultPage(Tool):
-    """Markdown or HTML as a page behind a link."""
-
     name = "save_result_page"
     description = (
         "Saves a longer result (a report, a table, a plan) as a clean web page that the user can "

@@ -53,7 +53,6 @@ class Teller:
 
 
 def since(seconds: float) -> str:
-    """Format a duration."""
     minutes, rest = divmod(int(seconds), 60)
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
@@ -140,7 +139,6 @@ def in_order(names: list[str]) -> list[StoredFile]:
 
 
 def shown(file: StoredFile) -> dict[str, str]:
-    """Return a file as it appears in an answer."""
     return {
         "id": file.public_id,
         "name": file.name,

@@ -53,7 +53,6 @@ def words(
 
 
 def rect(x: float, y: float, w: float, h: float, colour: str) -> str:
-    """Return a filled rectangle."""
     return (
         f'<rect x="{x:.1f}" y="{y:.1f}" width="{w:.1f}" height="{h:.1f}" '
         f'fill="#{COLOURS[colour]}"/>'
@@ -61,7 +60,6 @@ def rect(x: float, y: float, w: float, h: float, colour: str) -> str:
 
 
 def rule(x: float, y: float, to_x: float, to_y: float, colour: str) -> str:
-    """Return a thin line."""
     return (
         f'<line x1="{x:.1f}" y1="{y:.1f}" x2="{to_x:.1f}" y2="{to_y:.1f}" stroke="#{colour}" '
         'stroke-width="1"/>'

@@ -58,7 +58,6 @@ def words(text: str) -> str:
 
 
 def section(page: Page, count: int) -> str:
-    """Return one slide."""
     drawn = "".join(shape_html(shape) for shape in decor(page.layout, rtl=page.rtl))
     drawn += "".join(element_html(element, page) for element in page.elements)
     notes = f'<aside class="notes">{words(page.notes)}</aside>' if page.notes else ""
@@ -90,7 +89,6 @@ def shape_html(shape: Shape) -> str:
 
 
 def element_html(element: Element, page: Page) -> str:
-    """Return one element of a page."""
     match element:
         case Text():
             return text_html(element, page)
@@ -130,13 +128,11 @@ def style_of(text: Text) -> str:
 
 
 def point_html(point: Point) -> str:
-    """Return a point, its lead bold."""
     lead = f"<b>{words(point.lead)}</b>" if point.lead else ""
     return " ".join(filter(None, (lead, words(point.text))))
 
 
 def grid_html(grid: Grid) -> str:
-    """Return a table."""
     rows = "".join(
         row_html(row, grid, at, high)
         for at, (row, high) in enumerate(zip(grid.rows, grid.heights, strict=True))
@@ -168,7 +164,6 @@ def cell_html(text: str, *, number: bool) -> str:
 
 
 def foot_html(page: Page) -> str:
-    """Return the footer and the page number."""
     texts = foot_texts(page.layout, page.footer, str(page.number), rtl=page.rtl)
     return "".join(
         f'<small style="{style_of(text)}">{words(text.paragraphs[0].text)}</small>'

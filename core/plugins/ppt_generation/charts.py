@@ -215,7 +215,6 @@ def add_table(slide: Slide, grid: Grid, *, named: bool, language: str, rtl: bool
 
 
 def cell_text(words: str, grid: Grid, *, numeric: bool, header: bool) -> Text:
-    """Format the words of a cell."""
     return Text(
         "text", 0, 0, 0, 0, (Point(words),), grid.size, grid.pitch,
         colour="white" if header else "ink", bold=header, align="end" if numeric else "start",

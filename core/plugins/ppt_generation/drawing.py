@@ -131,7 +131,6 @@ def alignment(align: str, *, rtl: bool, number: bool = False) -> str:
 
 
 def mark(text: Text) -> str:
-    """Return the bullet or number of a paragraph."""
     match text.mark:
         case "square":
             return SQUARE
@@ -144,7 +143,6 @@ def mark(text: Text) -> str:
 
 
 def run(words: str, text: Text, language: str, *, bold: bool) -> str:
-    """Return a run of one weight."""
     return (
         f'<a:r><a:rPr lang="{language}" sz="{round(text.size * 100)}" b="{int(bold)}" i="0" '
         f'dirty="0">{fill(text.colour)}<a:latin typeface="+mn-lt"/><a:ea typeface="+mn-ea"/>'

@@ -30,8 +30,6 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The number of slides of each kind."""
-
     figures: Sequence[Figure]
     quote: tuple[str, str] | None
     contents: bool
@@ -63,7 +61,6 @@ def budget(brief: Brief) -> Budget:
 
 
 def page_count(figure: Figure) -> int:
-    """Return how many pages a table takes."""
     return len(list(table_pages(d.TableSlide("", figure.header, figure.rows))))
 
 
@@ -118,7 +115,6 @@ def home(figure: Figure, bodies: Sequence[Body]) -> tuple[int, str]:
 
 
 def first_points(bodies: Sequence[Body]) -> list[Point]:
-    """Return the first point of each slide."""
     return [found[0] for body in bodies if (found := points_of(body))]
 
 

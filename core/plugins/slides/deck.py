@@ -35,8 +35,6 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class TitleSlide:
-    """The first slide."""
-
     title: str
     subtitle: str = ""
     notes: str = ""
@@ -60,8 +58,6 @@ class SectionSlide:
 
 @dataclass(frozen=True, slots=True)
 class BulletsSlide:
-    """A list of points."""
-
     title: str
     points: Sequence[Point]
     section: str = ""
@@ -123,7 +119,6 @@ Slide = TitleSlide | ContentsSlide | SectionSlide | Body | QuoteSlide | ClosingS
 
 
 def points_of(slide: Slide) -> list[Point]:
-    """Return the points of a slide in their order."""
     match slide:
         case BulletsSlide() | ChartSlide() | ClosingSlide():
             return list(slide.points)

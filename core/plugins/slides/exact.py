@@ -24,7 +24,6 @@ def of(deck: Deck, count: int) -> Deck:
 
 
 def pages_of(slides: Sequence[Slide]) -> int:
-    """Return how many pages the slides take."""
     return sum(len(drafts_of(slide)) for slide in slides)
 
 

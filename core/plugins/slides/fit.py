@@ -24,7 +24,6 @@ def fitted(points: Sequence[Point], size: float) -> Fitted:
 
 
 def whole(point: Point) -> str:
-    """Return a point as one text."""
     return " ".join(filter(None, (point.lead, point.text)))
 
 
@@ -41,7 +40,6 @@ def points_height(points: Sequence[Point], size: float, limit: float) -> float:
 
 
 def gap_of(line: float) -> float:
-    """Return the space between two paragraphs."""
     return round(line * 0.5, 1)
 
 

@@ -79,7 +79,6 @@ def mirrored(page: Page) -> Page:
 
 
 def flip(element: Element) -> Element:
-    """Mirror an element to the other side."""
     match element:
         case Shape():
             return mirror_shape(element)
@@ -274,7 +273,6 @@ def chart_pages(slide: d.ChartSlide) -> Iterator[Draft]:
 
 
 def quote_page(slide: d.QuoteSlide) -> Draft:
-    """Lay out the quote in large letters."""
     box, under = BOXES["quote"]
     sizes = (36, 34, 32, 30, 28, 26, 24, 22, 20, 18)
     quote = headed(
@@ -292,7 +290,6 @@ def quote_page(slide: d.QuoteSlide) -> Draft:
 
 
 def closing_pages(slide: d.ClosingSlide) -> Iterator[Draft]:
-    """Lay out the conclusions."""
     box, body = BOXES["closing"]
     title_box = headed("title", slide.title, box, (705, 100), (40, 36, 32, 28, 24), colour="white")
     parts = spread(slide.points, 705 - MARK, 250, (24, 22, 20, 18, 16)) if slide.points else [None]

@@ -94,7 +94,6 @@ FOOT_Y, FOOT_HEIGHT, FOOT_SIZE, NUMBER_WIDTH = 503.0, 16.0, 10.0, 50.0
 
 
 def foot(layout: Layout) -> Foot | None:
-    """Return the foot of a layout; the title has none."""
     match layout:
         case "title":
             return None

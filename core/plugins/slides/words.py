@@ -24,7 +24,6 @@ def chart_alt(title: str, chart: Chart) -> str:
 
 
 def table_alt(title: str, header: Sequence[str], rows: int) -> str:
-    """Return a table in a sentence."""
     named = ", ".join(cell for cell in header if cell)
     return f"Table: {title}. {rows} rows{': ' + named if named else ''}"[:MOST]
 
@@ -45,5 +44,4 @@ def brief(value: float) -> str:
 
 
 def space(unit: str) -> str:
-    """Return a unit as it follows a number."""
     return unit if unit in {"", "%"} else f" {unit}"
