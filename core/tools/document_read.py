@@ -39,12 +39,8 @@ class DocumentRead(Tool):
 
     async def run(self, context: ToolContext, arguments: dict[str, Any]) -> ToolResult:
         """Return the parts that fit a third of the model's window. Raises ToolError."""
-        file = await in_thread(
-            file_named,
-            str(arguments.get("file", "")),
-            user_id=context.user_id,
-            session_id=context.session_id,
-        )
+        name, user_id, session_id = arguments.get("file", ""), context.user_id, context.session_id
+        file = await in_thread(file_named, str(name), user_id=user_id, session_id=session_id)
         if file is None:
             raise ToolError("This document does not exist. The handle looks like /files/….")
         first = arguments.get("from_part", 1)

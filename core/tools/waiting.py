@@ -25,7 +25,7 @@ STOPPED = "The task was stopped."
 
 
 class Teller:
-    """Report a job's progress: news immediately, and otherwise every BEAT_SECONDS."""
+    """Report a job's progress: news immediately, and otherwise every PROGRESS_SECONDS."""
 
     def __init__(self, *, context: ToolContext, tool: str, line: str, now: float) -> None:
         """Take the ``line`` that the user has already seen."""
