@@ -51,18 +51,17 @@ class Host:
         messages.append({"role": "user", "content": prompt})
         if schema is None:
             return (await self._said(messages, max_tokens=max_tokens)).strip()
-        said = await self._said(messages, max_tokens=max_tokens, schema=schema)
-        text, problem = checked(said, schema)
-        if problem:
-            messages += [
-                {"role": "assistant", "content": said[:4000]},
-                {"role": "user", "content": repair(problem, schema)},
-            ]
+        for _ in range(2):
             said = await self._said(messages, max_tokens=max_tokens, schema=schema)
             text, problem = checked(said, schema)
-        if problem:
-            raise PluginError("The model did not return the requested form.")
-        return text
+            if not problem:
+                return text
+            mistake = f"The answer has the wrong form: {problem}. {form(schema)}"
+            messages += [
+                {"role": "assistant", "content": said[:4000]},
+                {"role": "user", "content": mistake},
+            ]
+        raise PluginError("The model did not return the requested form.")
 
     async def progress(self, message: str, percent: float | None = None) -> None:
         """See ``PluginHost.progress``; written at most every 0.2 s unless the text changes."""
@@ -150,10 +149,6 @@ def spelled_out(messages: list[ChatMessage], schema: Mapping[str, Any]) -> list[
 
 def form(schema: Mapping[str, Any]) -> str:
     return f"Answer with JSON only, which keeps to this schema: {orjson.dumps(schema).decode()}"
-
-
-def repair(problem: str, schema: Mapping[str, Any]) -> str:
-    return f"The answer has the wrong form: {problem}. {form(schema)}"
 
 
 def checked(said: str, schema: Mapping[str, Any]) -> tuple[str, str]:

@@ -160,16 +160,17 @@ async def of_files(chosen: Chosen, host: Host) -> Source:
         raise PluginError(str(first or GONE)) from first
     left += [f"“{row.name}”" for row in chosen.rows[MOST_FILES:]]
     note = f"Not read: {', '.join(left)}." if left else ""
-    names = one_line(", ".join(row.name for row, _parts in read), TITLE_CHARACTERS)
+    names = [row.name for row, _parts in read]
     if len(read) == 1:
-        return Source(names, read[0][1], kind="document", note=note, documents=[read[0][0].name])
-    parts = [
-        (f"{row.name}, {reference}" if reference else row.name, text)
-        for row, each in read
-        for reference, text in each
-    ]
-    every = [row.name for row, _parts in read]
-    return Source(names, parts, kind="document", note=note, documents=every)
+        parts = read[0][1]
+    else:
+        parts = [
+            (f"{row.name}, {reference}" if reference else row.name, text)
+            for row, each in read
+            for reference, text in each
+        ]
+    title = one_line(", ".join(names), TITLE_CHARACTERS)
+    return Source(title, parts, kind="document", note=note, documents=names)
 
 
 async def text_of(file: StoredFile) -> list[tuple[str, str]]:
@@ -207,7 +208,7 @@ def attached(job: Job, own: QuerySet[StoredFile]) -> list[StoredFile]:
     media = job.run.route.get("media", [])
     kinds = {"document", "file"}
     names = [item["file"] for item in media if item.get("kind") in kinds and item.get("file")]
-    rows = {row.public_id: row for row in own.filter(public_id__in=names)}
+    rows = own.in_bulk(names, field_name="public_id")
     return [rows[name] for name in dict.fromkeys(names) if name in rows]
 
 

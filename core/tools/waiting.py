@@ -134,7 +134,7 @@ def medium_of(file: StoredFile) -> Message | None:
 
 def in_order(names: list[str]) -> list[StoredFile]:
     """Return the files of a result, in the order of their creation."""
-    rows = {row.public_id: row for row in StoredFile.objects.filter(public_id__in=names)}
+    rows = StoredFile.objects.in_bulk(names, field_name="public_id")
     return [rows[name] for name in names if name in rows]
 
 
