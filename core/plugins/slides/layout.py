@@ -93,11 +93,11 @@ def one(text: str) -> tuple[Point, ...]:
 
 
 def headed(
-    role: Role, words: str, box: Box, room: tuple[float, float], sizes: Sequence[float],
+    role: Role, words: str, box: Box, within: tuple[float, float], sizes: Sequence[float],
     *, colour: str = "ink", bold: bool = True, anchor: Anchor = "top",
 ) -> Text:  # fmt: skip
-    """Return ``words`` at the largest of ``sizes`` at which they fit ``room`` (width, height)."""
-    text, size, line = heading(words, *room, sizes)
+    """Return ``words`` at the largest of ``sizes`` at which they fit ``within`` (width, height)."""
+    text, size, line = heading(words, *within, sizes)
     return Text(role, *box, one(text), size, line, colour=colour, bold=bold, anchor=anchor)
 
 
