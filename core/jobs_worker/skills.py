@@ -148,8 +148,9 @@ async def run(job: Job, host: Host) -> PluginResult:
     said = await output_of(skill, job.parameters.get("input") or {}, host.folder)
     for message in told_by(host.folder / MESSAGES):
         await host.send(message)
-    made = [artifact(path) for path in sorted(host.folder.iterdir()) if path.is_file()]
-    return PluginResult(said.strip() or "Done.", made[:MOST_FILES])
+    left = [path for path in sorted(host.folder.iterdir()) if path.is_file()][:MOST_FILES]
+    made = [Artifact(path, path.name, storage.type_by_name(path.name)) for path in left]
+    return PluginResult(said.strip() or "Done.", made)
 
 
 def told_by(path: Path) -> list[Message]:
@@ -172,11 +173,6 @@ def told_by(path: Path) -> list[Message]:
             raise PluginError(f"Line {number} of {MESSAGES} is no message: {error}.") from error
         found.append(message)
     return found
-
-
-def artifact(path: Path) -> Artifact:
-    """Return a file that a script left."""
-    return Artifact(path, path.name, storage.type_by_name(path.name))
 
 
 async def output_of(skill: Found, given: Any, place: Path) -> str:

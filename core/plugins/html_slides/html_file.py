@@ -18,7 +18,7 @@ LATIN = 'Arial,"Helvetica Neue","Liberation Sans"'
 
 def document(pages: Sequence[Page], *, title: str, language: str) -> str:
     """Return the whole file. It scrolls without its script; with it, it is a slide show."""
-    style = resource("style.css")
+    style = files(__package__).joinpath("style.css").read_text(encoding="utf-8")
     rtl = any(page.rtl for page in pages)
     body = "\n".join(section(page, len(pages)) for page in pages)
     return f"""<!doctype html>
@@ -45,11 +45,6 @@ def faces(language: str, *, rtl: bool) -> str:
     own = ",".join(f'"{face}"' for face in east_asian(language))
     right = '"Noto Sans Arabic",' if rtl else ""
     return f'{LATIN},{right}"DejaVu Sans",{own},sans-serif'
-
-
-def resource(name: str) -> str:
-    """Return a file that lies beside this module."""
-    return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 def words(text: str) -> str:

@@ -49,13 +49,8 @@ def add_chart(slide: Slide, plot: Plot, *, rtl: bool) -> None:
         data.add_series(inert(short(series.name)), series.values)
     place = (emu(plot.x), emu(plot.y), emu(plot.w), emu(plot.h))
     added = slide.shapes.add_chart(TYPES[chart.kind], *place, data)
-    described(added.element.nvGraphicFramePr.cNvPr, plot.alt)
+    added.element.nvGraphicFramePr.cNvPr.set("descr", writable(plot.alt))
     dress(added.chart, chart, rtl=rtl)
-
-
-def described(properties: Any, alt: str) -> None:
-    """Put alt text on a shape's ``cNvPr``."""
-    properties.set("descr", writable(alt))
 
 
 def short(label: str) -> str:
@@ -196,7 +191,7 @@ def add_table(slide: Slide, grid: Grid, *, named: bool, language: str, rtl: bool
     """Add ``grid`` as a native table with a description; ``named``: its first row is a header."""
     place = (emu(grid.x), emu(grid.y), emu(sum(grid.widths)), emu(sum(grid.heights)))
     added = slide.shapes.add_table(len(grid.rows), len(grid.widths), *place)
-    described(added.element.nvGraphicFramePr.cNvPr, grid.alt)
+    added.element.nvGraphicFramePr.cNvPr.set("descr", writable(grid.alt))
     table = added.table
     table.first_row, table.horz_banding = named, False
     native = added.element.graphic.graphicData.tbl
