@@ -2,27 +2,17 @@
 
 from pathlib import PurePath
 
-# Extension -> kind. The kinds are what ``reader`` knows.
-NAMES = {
+# Kind -> extensions. The kinds are what ``reader`` knows.
+EXTENSIONS = {
     "pdf": "pdf",
     "docx": "docx",
     "pptx": "pptx",
     "xlsx": "xlsx",
-    "html": "html",
-    "htm": "html",
-    "csv": "csv",
-    "tsv": "csv",
-    "md": "text",
-    "markdown": "text",
-    "txt": "text",
-    "text": "text",
-    "log": "text",
-    "json": "text",
-    "yaml": "text",
-    "yml": "text",
-    "xml": "text",
-    "rst": "text",
+    "html": "html htm",
+    "csv": "csv tsv",
+    "text": "md markdown txt text log json yaml yml xml rst",
 }
+NAMES = {name: kind for kind, names in EXTENSIONS.items() for name in names.split()}
 OFFICE = frozenset({"docx", "pptx", "xlsx"})
 ZIP = b"PK\x03\x04"
 PDF = b"%PDF-"

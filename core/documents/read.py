@@ -5,18 +5,16 @@ bomb ends it, not the worker.
 """
 
 import asyncio
-import os
-import sys
 from pathlib import Path
 
 import orjson
 
 from core.documents.formats import kind_of
+from core.lib.processes import TooMuchOutputError, output_of_module
 
 SECONDS = 60.0
 MOST_CHARACTERS = 20_000_000
 MEGABYTE = 1024 * 1024
-ROOT = Path(__file__).resolve().parents[2]
 BROKEN = "The document could not be read: it is damaged, or its type does not match its name."
 TOO_BIG_INSIDE = "The unpacked document is too large; it was not read."
 TOO_SLOW = "The document took too long to read."
@@ -54,39 +52,16 @@ def looked_at(path: Path) -> tuple[int, bytes]:
 
 async def in_a_process(path: Path, *, kind: str, seconds: float) -> list[tuple[str, str]]:
     """Run ``core.documents.reader``. Raises DocumentError."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "core.documents.reader", kind, str(path)),
-        cwd=ROOT,
-        env={"PATH": os.environ.get("PATH", ""), "LANG": "C.UTF-8", "MALLOC_ARENA_MAX": "1"},
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-        limit=MEGABYTE,
-    )
-    assert process.stdout is not None  # noqa: S101 - for the type checker
     try:
-        async with asyncio.timeout(seconds):
-            lines = await all_lines(process.stdout)
-            code = await process.wait()
+        command = ("core.documents.reader", kind, str(path))
+        output, code = await output_of_module(
+            *command, seconds=seconds, most_bytes=MOST_CHARACTERS * 2
+        )
     except TimeoutError as error:
         raise DocumentError(TOO_SLOW) from error
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    return understood(lines, code)
-
-
-async def all_lines(stream: asyncio.StreamReader) -> list[bytes]:
-    """Return the reader's output. Raises DocumentError beyond its limit."""
-    blocks: list[bytes] = []
-    size = 0
-    while block := await stream.read(MEGABYTE):
-        size += len(block)
-        if size > MOST_CHARACTERS * 2:
-            raise DocumentError(TOO_BIG_INSIDE)
-        blocks.append(block)
-    return b"".join(blocks).splitlines()
+    except TooMuchOutputError as error:
+        raise DocumentError(TOO_BIG_INSIDE) from error
+    return understood(output.splitlines(), code)
 
 
 def understood(lines: list[bytes], code: int) -> list[tuple[str, str]]:

@@ -54,7 +54,6 @@ def limit() -> None:
 
 
 def pages_of_pdf(path: Path) -> Iterator[Pair]:
-    """Yield the text of each page."""
     import pypdfium2  # noqa: PLC0415 - one library a process
 
     try:
@@ -90,6 +89,11 @@ def check_archive(path: Path) -> None:
         raise UnreadableError(BOMB)
 
 
+def section(heading: str, lines: list[str], *, unnamed: str = "") -> Pair:
+    """Return the lines under a heading, or under none."""
+    return f"section {heading}" if heading else unnamed, "\n".join(lines)
+
+
 def sections_of_docx(path: Path) -> Iterator[Pair]:
     """Yield paragraphs and tables under their headings. python-docx resolves no entities."""
     import docx  # noqa: PLC0415
@@ -108,13 +112,13 @@ def sections_of_docx(path: Path) -> Iterator[Pair]:
             styles[key] = (block.style.name if block.style is not None else "") or ""
         is_heading = styles[key].startswith(("Heading", "Title")) and words.strip()
         if is_heading or size > SECTION_CHARACTERS:
-            yield f"section {heading}" if heading else "beginning", "\n".join(lines)
+            yield section(heading, lines, unnamed="beginning")
             lines, size = [], 0
         if is_heading:
             heading = words.strip()[:100]
         lines.append(words)
         size += len(words)
-    yield f"section {heading}" if heading else "", "\n".join(lines)
+    yield section(heading, lines)
 
 
 def slides_of_pptx(path: Path) -> Iterator[Pair]:
@@ -196,14 +200,14 @@ def sections_of_html(path: Path) -> Iterator[Pair]:
         else:
             text = " ".join((element.text or "").split())
         if element.tag in {"h1", "h2", "h3"}:
-            yield f"section {heading}" if heading else "", "\n".join(lines)
+            yield section(heading, lines)
             heading = " ".join(element.text_content().split())[:100]
             lines = [heading]
         elif text:
             lines.append(text)
         if element.tail and element.tail.strip():
             lines.append(" ".join(element.tail.split()))
-    yield f"section {heading}" if heading else "", "\n".join(lines)
+    yield section(heading, lines)
 
 
 def sections_of_text(path: Path) -> Iterator[Pair]:
@@ -213,13 +217,13 @@ def sections_of_text(path: Path) -> Iterator[Pair]:
     for line in decoded(path.read_bytes()).splitlines():
         is_heading = line.startswith("#") and line.lstrip("#").startswith(" ")
         if lines and (is_heading or size > SECTION_CHARACTERS):
-            yield f"section {heading}" if heading else "", "\n".join(lines)
+            yield section(heading, lines)
             lines, size = [], 0
         if is_heading:
             heading = line.lstrip("# ").strip()[:100]
         lines.append(line)
         size += len(line)
-    yield f"section {heading}" if heading else "", "\n".join(lines)
+    yield section(heading, lines)
 
 
 def decoded(data: bytes) -> str:
@@ -246,7 +250,6 @@ READERS: dict[str, Callable[[Path], Iterator[Pair]]] = {
 
 
 def say(value: object) -> None:
-    """Write one line."""
     sys.stdout.buffer.write(orjson.dumps(value) + b"\n")
 
 

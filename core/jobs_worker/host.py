@@ -51,18 +51,17 @@ class Host:
         messages.append({"role": "user", "content": prompt})
         if schema is None:
             return (await self._said(messages, max_tokens=max_tokens)).strip()
-        said = await self._said(messages, max_tokens=max_tokens, schema=schema)
-        text, problem = checked(said, schema)
-        if problem:
-            messages += [
-                {"role": "assistant", "content": said[:4000]},
-                {"role": "user", "content": repair(problem, schema)},
-            ]
+        for _ in range(2):
             said = await self._said(messages, max_tokens=max_tokens, schema=schema)
             text, problem = checked(said, schema)
-        if problem:
-            raise PluginError("The model did not return the requested form.")
-        return text
+            if not problem:
+                return text
+            mistake = f"The answer has the wrong form: {problem}. {form(schema)}"
+            messages += [
+                {"role": "assistant", "content": said[:4000]},
+                {"role": "user", "content": mistake},
+            ]
+        raise PluginError("The model did not return the requested form.")
 
     async def progress(self, message: str, percent: float | None = None) -> None:
         """See ``PluginHost.progress``; written at most every 0.2 s unless the text changes."""
@@ -79,7 +78,6 @@ class Host:
             raise Cancelled from error
 
     async def send(self, message: Message) -> None:
-        """See ``PluginHost.send``."""
         data = steps.sendable(message)
         self._sent += 1
         try:
@@ -119,15 +117,12 @@ class Host:
         known = await in_thread(self._answers.find, question)
         if known is not None:
             return known
-        said = await self._asked(request)
+        said = await text_of(registry.current(), request)
         try:
             await in_thread(self._answers.keep, question, said)
         except jobs.LostJobError as error:
             raise Cancelled from error
         return said
-
-    async def _asked(self, request: ModelRequest) -> str:
-        return await text_of(registry.current(), request)
 
 
 def notice(*, job: Job, error: ProviderError) -> None:
@@ -153,13 +148,7 @@ def spelled_out(messages: list[ChatMessage], schema: Mapping[str, Any]) -> list[
 
 
 def form(schema: Mapping[str, Any]) -> str:
-    """Return the instruction about the form of the answer."""
     return f"Answer with JSON only, which keeps to this schema: {orjson.dumps(schema).decode()}"
-
-
-def repair(problem: str, schema: Mapping[str, Any]) -> str:
-    """Return the instruction after an answer that violated its schema."""
-    return f"The answer has the wrong form: {problem}. {form(schema)}"
 
 
 def checked(said: str, schema: Mapping[str, Any]) -> tuple[str, str]:

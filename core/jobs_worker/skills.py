@@ -7,7 +7,6 @@ script gets its input as JSON on stdin, writes its result to stdout, and leaves 
 folder; the lines of a file ``messages.jsonl`` among them are messages of the protocol.
 """
 
-import asyncio
 import os
 import re
 import resource
@@ -24,6 +23,7 @@ from core.database.transactions import in_thread
 from core.files import storage
 from core.jobs_worker import steps
 from core.jobs_worker.host import Host
+from core.lib import processes
 from core.lib.text import one_line
 from core.messages import Message, MessageError, from_dict
 from core.models import Job, Skill
@@ -56,7 +56,6 @@ class Found:
 
 
 def folder() -> Path:
-    """Return the folder of the skills."""
     return Path(settings.GATEWAY_HOME) / "skills"
 
 
@@ -149,8 +148,9 @@ async def run(job: Job, host: Host) -> PluginResult:
     said = await output_of(skill, job.parameters.get("input") or {}, host.folder)
     for message in told_by(host.folder / MESSAGES):
         await host.send(message)
-    made = [artifact(path) for path in sorted(host.folder.iterdir()) if path.is_file()]
-    return PluginResult(said.strip() or "Done.", made[:MOST_FILES])
+    left = [path for path in sorted(host.folder.iterdir()) if path.is_file()][:MOST_FILES]
+    made = [Artifact(path, path.name, storage.type_by_name(path.name)) for path in left]
+    return PluginResult(said.strip() or "Done.", made)
 
 
 def told_by(path: Path) -> list[Message]:
@@ -175,44 +175,20 @@ def told_by(path: Path) -> list[Message]:
     return found
 
 
-def artifact(path: Path) -> Artifact:
-    """Return a file that a script left."""
-    return Artifact(path, path.name, storage.type_by_name(path.name))
-
-
 async def output_of(skill: Found, given: Any, place: Path) -> str:
     """Return a script's stdout. Raises PluginError."""
     script = str(skill.script)
     command = [sys.executable, script] if script.endswith(".py") else [script]
-    process = await asyncio.create_subprocess_exec(
-        *command,
-        cwd=place,
-        env={
-            "PATH": os.environ.get("PATH", ""),
-            "HOME": str(place),
-            "SKILL_FOLDER": str(skill.folder),
-        },
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-        preexec_fn=limit,
-    )
-    assert process.stdin is not None  # noqa: S101 - for the type checker
-    assert process.stdout is not None  # noqa: S101
+    env = {"PATH": os.environ.get("PATH", ""), "HOME": str(place)}
     try:
-        async with asyncio.timeout(SECONDS):
-            process.stdin.write(orjson.dumps(given))
-            process.stdin.close()
-            said = await process.stdout.read(OUTPUT_BYTES)
-            code = await process.wait() if len(said) < OUTPUT_BYTES else 1
+        said, code = await processes.output_of(
+            *command, seconds=SECONDS, most_bytes=OUTPUT_BYTES, given=orjson.dumps(given),
+            cwd=place, env={**env, "SKILL_FOLDER": str(skill.folder)}, prepare=limit,
+        )  # fmt: skip
     except TimeoutError as error:
         raise PluginError("The skill took too long.") from error
-    except (BrokenPipeError, ConnectionResetError) as error:
+    except (BrokenPipeError, ConnectionResetError, processes.TooMuchOutputError) as error:
         raise PluginError(BROKEN) from error
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
     if code != 0:
         raise PluginError(BROKEN)
     return said.decode("utf-8", "replace")[:MOST_CHARACTERS]

@@ -5,7 +5,7 @@ topic of the request, the documents of the conversation, or the conversation its
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from mimetypes import guess_extension
 from pathlib import PurePosixPath
@@ -117,7 +117,6 @@ def own_link(job: Job, given: Named) -> Named:
 
 
 def of_topic(topic: str) -> Source:
-    """Return a source that is only a topic."""
     return Source(one_line(topic, TITLE_CHARACTERS), [("", topic)], kind="topic")
 
 
@@ -161,16 +160,17 @@ async def of_files(chosen: Chosen, host: Host) -> Source:
         raise PluginError(str(first or GONE)) from first
     left += [f"“{row.name}”" for row in chosen.rows[MOST_FILES:]]
     note = f"Not read: {', '.join(left)}." if left else ""
-    names = one_line(", ".join(row.name for row, _parts in read), TITLE_CHARACTERS)
+    names = [row.name for row, _parts in read]
     if len(read) == 1:
-        return Source(names, read[0][1], kind="document", note=note, documents=[read[0][0].name])
-    parts = [
-        (f"{row.name}, {reference}" if reference else row.name, text)
-        for row, each in read
-        for reference, text in each
-    ]
-    every = [row.name for row, _parts in read]
-    return Source(names, parts, kind="document", note=note, documents=every)
+        parts = read[0][1]
+    else:
+        parts = [
+            (f"{row.name}, {reference}" if reference else row.name, text)
+            for row, each in read
+            for reference, text in each
+        ]
+    title = one_line(", ".join(names), TITLE_CHARACTERS)
+    return Source(title, parts, kind="document", note=note, documents=names)
 
 
 async def text_of(file: StoredFile) -> list[tuple[str, str]]:
@@ -193,7 +193,7 @@ def chosen_files(job: Job, given: Named) -> Chosen:
     own = StoredFile.objects.filter(user_id=job.run.user_id, revoked_at__isnull=True)
     here = attached(job, own)
     if given.files:
-        rows = unique(found(own, job, name) for name in given.files)
+        rows = list(dict.fromkeys(found(job, name) for name in given.files))
         return Chosen(rows, [row for row in here if row not in rows])
     if given.text:
         return Chosen([], here)
@@ -205,23 +205,29 @@ def chosen_files(job: Job, given: Named) -> Chosen:
 
 
 def attached(job: Job, own: QuerySet[StoredFile]) -> list[StoredFile]:
-    """Return the documents of this message, in order."""
-    names = [item["file"] for item in job.run.route.get("media", []) if is_document(item)]
-    rows = {row.public_id: row for row in own.filter(public_id__in=names)}
+    media = job.run.route.get("media", [])
+    kinds = {"document", "file"}
+    names = [item["file"] for item in media if item.get("kind") in kinds and item.get("file")]
+    rows = own.in_bulk(names, field_name="public_id")
     return [rows[name] for name in dict.fromkeys(names) if name in rows]
 
 
-def found(own: QuerySet[StoredFile], job: Job, name: str) -> StoredFile:
-    """Return the file of a handle ("/files/<id>" or "<id>") or, in this conversation, of a name.
-
-    Raises PluginError.
-    """
-    public = name.rpartition("/")[2]
-    row = own.filter(public_id=public).first() if is_public_id(public) else None
-    row = row or own.filter(session_id=job.run.session_id, name=name).order_by("id").last()
+def found(job: Job, name: str) -> StoredFile:
+    """Return the file of a handle or, in this conversation, of a name. Raises PluginError."""
+    row = file_named(name, user_id=job.run.user_id, session_id=job.run.session_id)
     if row is None:
         raise PluginError(GONE)
     return row
+
+
+def file_named(name: str, *, user_id: int, session_id: int) -> StoredFile | None:
+    """Return the user's own file of a handle ("/files/<id>" or "<id>"), or the latest of that name
+    in this conversation.
+    """
+    own = StoredFile.objects.filter(user_id=user_id, revoked_at__isnull=True)
+    public = name.rpartition("/")[2]
+    row = own.filter(public_id=public).first() if is_public_id(public) else None
+    return row or own.filter(session_id=session_id, name=name).order_by("id").last()
 
 
 def of_the_conversation(job: Job, own: QuerySet[StoredFile]) -> Chosen:
@@ -242,16 +248,6 @@ def of_the_conversation(job: Job, own: QuerySet[StoredFile]) -> Chosen:
 def is_readable(row: StoredFile) -> bool:
     """Return whether a file may be a document: not a picture, a recording or a film."""
     return not row.content_type.startswith(("image/", "audio/", "video/"))
-
-
-def is_document(item: Mapping[str, Any]) -> bool:
-    """Return whether a medium of a message is a stored document."""
-    return item.get("kind") in {"document", "file"} and bool(item.get("file"))
-
-
-def unique(rows: Iterable[StoredFile]) -> list[StoredFile]:
-    """Return the rows in order without repeats."""
-    return list({row.pk: row for row in rows}.values())
 
 
 def asked_topic(job: Job) -> str:

@@ -6,6 +6,7 @@ sent is not sent again.
 """
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
@@ -34,16 +35,19 @@ class Answers:
     """The answers of one job by question, including earlier attempts'."""
 
     job: Job
-    _known: dict[str, str] | None = None
     _counts: dict[str, int] = field(default_factory=dict)
-    _characters: int = 0
     _missed: bool = False
+
+    @cached_property
+    def _known(self) -> dict[str, str]:
+        """Return the stored answers by key."""
+        if self.job.attempt < 2:
+            return {}
+        rows = JobStep.objects.filter(job=self.job, kind=ANSWER)
+        return dict(rows.values_list("key", "data"))
 
     def find(self, question: Any) -> str | None:
         """Return the stored answer to this question, or None."""
-        if self._known is None:
-            self._known = kept(self.job)
-            self._characters = sum(map(len, self._known.values()))
         found = self._known.get(self._key(question))
         if found is None:
             self._missed = True
@@ -56,8 +60,8 @@ class Answers:
         key = self._key(question)
         self._count(question)
         text = clean(answer)
-        known = self._known or {}
-        if len(known) >= MOST_ANSWERS or self._characters + len(text) > ANSWER_CHARACTERS:
+        characters = sum(map(len, self._known.values())) + len(text)
+        if len(self._known) >= MOST_ANSWERS or characters > ANSWER_CHARACTERS:
             return
         with transactions.atomic_write():
             if not jobs.is_ours(job=self.job):
@@ -65,17 +69,11 @@ class Answers:
             JobStep.objects.update_or_create(
                 job=self.job, kind=ANSWER, key=key, defaults={"data": text}
             )
-        known[key] = text
-        self._known = known
-        self._characters += len(text)
+        self._known[key] = text
 
     def is_repeating(self) -> bool:
         """Return whether this attempt is still repeating an earlier one."""
-        if self.job.attempt < 2 or self._missed:
-            return False
-        if self._known is None:
-            self._known = kept(self.job)
-        return bool(self._known)
+        return self.job.attempt > 1 and not self._missed and bool(self._known)
 
     def _key(self, question: Any) -> str:
         digest = sha256(orjson.dumps(question)).hexdigest()
@@ -84,14 +82,6 @@ class Answers:
     def _count(self, question: Any) -> None:
         digest = self._key(question).partition(":")[0]
         self._counts[digest] = self._counts.get(digest, 0) + 1
-
-
-def kept(job: Job) -> dict[str, str]:
-    """Return the stored answers of a job, by key."""
-    if job.attempt < 2:
-        return {}
-    rows = JobStep.objects.filter(job=job, kind=ANSWER)
-    return dict(rows.values_list("key", "data"))
 
 
 def drop_answers(job_id: int) -> bool:

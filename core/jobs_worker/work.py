@@ -77,7 +77,6 @@ async def failed(job: Job, error: str) -> None:
 
 
 def folder_of(job: Job) -> Path:
-    """Return the folder of this attempt."""
     return storage.folder() / "jobs" / str(job.id) / str(job.attempt)
 
 

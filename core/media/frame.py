@@ -1,8 +1,9 @@
 """Extract one picture of a video with ffmpeg, if installed."""
 
-import asyncio
 import shutil
 from pathlib import Path
+
+from core.lib.processes import TooMuchOutputError, output_of
 
 SECONDS = 30.0
 MOST_BYTES = 5 * 1024 * 1024
@@ -28,16 +29,10 @@ async def of_video(path: Path, *, duration: int | None) -> bytes | None:
     if program is None:
         return None
     at = min((duration or 0) / 3, 10.0)
-    process = await asyncio.create_subprocess_exec(
-        *command(path, program=program, at=at),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-    )
     try:
-        async with asyncio.timeout(SECONDS):
-            picture, _ = await process.communicate()
-    except TimeoutError:
-        process.kill()
-        await process.wait()
+        picture, _ = await output_of(
+            *command(path, program=program, at=at), seconds=SECONDS, most_bytes=MOST_BYTES
+        )
+    except (TimeoutError, TooMuchOutputError):
         return None
-    return picture if picture and len(picture) <= MOST_BYTES else None
+    return picture or None

@@ -32,16 +32,17 @@ def media_text(medium: Medium) -> str:
         return failed_text(medium)
     understood = bool(medium.description or medium.transcript)
     heading = HEADINGS.get(medium.kind)
-    lines = (
-        [f"[{heading}]", *known(medium)]
-        if understood and heading
-        else [f"[{medium.kind} message received]", *handle(medium)]
-    )
+    if understood and heading:
+        lines = [f"[{heading}]"]
+        lines += labelled(
+            Description=medium.description, Transcript=medium.transcript, Name=medium.name
+        )
+    else:
+        lines = [f"[{medium.kind} message received]"]
+        lines += labelled(Name=medium.name, File=medium.file, Type=medium.mime)
     if medium.duration is not None and not (understood and medium.kind == "audio"):
         lines.append(f"Duration: {medium.duration}s")
-    lines += [f"{label}: {value}" for label, value in
-              (("Text", medium.excerpt), ("Note", medium.note), ("Caption", medium.caption))
-              if value]  # fmt: skip
+    lines += labelled(Text=medium.excerpt, Note=medium.note, Caption=medium.caption)
     return "\n".join(lines)
 
 
@@ -53,14 +54,6 @@ def failed_text(medium: Medium) -> str:
     return f"{said}\n({medium.note})" if medium.note else said
 
 
-def known(medium: Medium) -> list[str]:
-    """Return the recognised content."""
-    found = (("Description", medium.description), ("Transcript", medium.transcript))
-    lines = [f"{label}: {value}" for label, value in found if value]
-    return [*lines, f"Name: {medium.name}"] if medium.name else lines
-
-
-def handle(medium: Medium) -> list[str]:
-    """Return a reference to content that was not recognised."""
-    found = (("Name", medium.name), ("File", medium.file), ("Type", medium.mime))
-    return [f"{label}: {value}" for label, value in found if value]
+def labelled(**fields: str) -> list[str]:
+    """Return a line for each field that is not empty."""
+    return [f"{label}: {value}" for label, value in fields.items() if value]

@@ -2,8 +2,8 @@
 
 import logging
 from functools import cache
-from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from pkgutil import resolve_name
 
 from core.plugins.base import Plugin
 
@@ -22,7 +22,7 @@ def every() -> dict[str, Plugin]:
     """Return all plugins by id, loaded on first use; built-in ones win over others of the same
     id.
     """
-    found = {name: resolved(path) for name, path in PLUGINS.items()}
+    found: dict[str, Plugin] = {name: resolve_name(path) for name, path in PLUGINS.items()}
     for point in entry_points(group=GROUP):
         plugin = loaded(point)
         if plugin is not None:
@@ -31,15 +31,7 @@ def every() -> dict[str, Plugin]:
 
 
 def get(plugin_id: str) -> Plugin | None:
-    """Return the plugin with this id, or None."""
     return every().get(plugin_id)
-
-
-def resolved(path: str) -> Plugin:
-    """Return the object at a dotted path."""
-    module, _, name = path.rpartition(".")
-    plugin: Plugin = getattr(import_module(module), name)
-    return plugin
 
 
 def loaded(point: EntryPoint) -> Plugin | None:

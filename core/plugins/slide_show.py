@@ -15,7 +15,6 @@ HEAD_BYTES = 2048  # the policy stands before every word of the deck
 
 @cache
 def script() -> str:
-    """Return the script."""
     return SCRIPT.read_text(encoding="utf-8")
 
 

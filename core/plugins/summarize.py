@@ -9,7 +9,7 @@ of each part is appended.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from core.messages import RetrievalSource, retrieval_message
 from core.plugins.base import Capability, PluginError, PluginHost, PluginResult, Source
@@ -35,8 +35,7 @@ SYSTEM = (
 NUMBERED = re.compile(r"^(.*?)(\d+)(?:-(\d+))?$")
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(NamedTuple):
     """A piece of the text that fits the window, with its reference."""
 
     reference: str
@@ -44,8 +43,6 @@ class Chunk:
 
 
 class Summarize:
-    """The plugin."""
-
     id = "summarize"
     name = "summary"
     capabilities: Mapping[str, Capability] = {
@@ -128,7 +125,7 @@ class Task:
         notes = await self.noted(chunks)
         merged = notes
         for _ in range(MOST_ROUNDS):
-            groups = chunked([(n.reference, n.text) for n in merged], budget=self.chunk_tokens)
+            groups = chunked(merged, budget=self.chunk_tokens)
             if len(groups) <= 1:
                 break
             merged = [Chunk(group.reference, await self.told(group.text)) for group in groups]
@@ -162,25 +159,29 @@ class Task:
 
 def sources_of(source: Source) -> list[RetrievalSource]:
     """Return the documents that were read, each with the pages or sections that it has."""
+    if len(source.documents) == 1:
+        return [source_of(source.documents[0], source.parts)]
     found: list[RetrievalSource] = []
     for number, name in enumerate(source.documents, 1):
-        several = len(source.documents) > 1
         parts = [
             (reference.removeprefix(name).removeprefix(", "), text)
             for reference, text in source.parts
-            if not several or reference == name or reference.startswith(f"{name}, ")
+            if reference == name or reference.startswith(f"{name}, ")
         ]
-        places = [place for place, _text in parts if place]
-        found.append(
-            {
-                "id": str(number),
-                "type": "file",
-                "title": ", ".join(filter(None, (name, span(places)))),
-                "content": " ".join("\n".join(text for _, text in parts[:1]).split())[:EXCERPT],
-                "metadata": {"pages": places[:MOST_PLACES]},
-            }
-        )
+        found.append(source_of(name, parts, number=number))
     return found
+
+
+def source_of(name: str, parts: Sequence[tuple[str, str]], *, number: int = 1) -> RetrievalSource:
+    """Return the ``number``-th source of an answer: the document ``name`` and its read parts."""
+    places = [place for place, _text in parts if place]
+    return {
+        "id": str(number),
+        "type": "file",
+        "title": ", ".join(filter(None, (name, span(places)))),
+        "content": " ".join("\n".join(text for _, text in parts[:1]).split())[:EXCERPT],
+        "metadata": {"pages": places[:MOST_PLACES]},
+    }
 
 
 def cost(text: str) -> int:
@@ -227,8 +228,7 @@ def pieces(text: str, *, budget: int) -> list[str]:
 def joined(held: Sequence[tuple[str, str]]) -> Chunk:
     """Join neighbouring pieces into one chunk, each under its reference."""
     names = list(dict.fromkeys(name for name, _ in held if name))
-    text = "\n\n".join(f"({name}) {piece}" if name else piece for name, piece in held)
-    return Chunk(span(names), text)
+    return Chunk(span(names), referenced(held))
 
 
 def span(names: Sequence[str]) -> str:
@@ -241,9 +241,8 @@ def span(names: Sequence[str]) -> str:
     return f"{names[0]} – {names[-1]}"
 
 
-def referenced(notes: Sequence[Chunk]) -> str:
-    """Return the notes, each under its reference."""
-    return "\n\n".join(f"({n.reference}) {n.text}" if n.reference else n.text for n in notes)
+def referenced(parts: Sequence[tuple[str, str]]) -> str:
+    return "\n\n".join(f"({name}) {text}" if name else text for name, text in parts)
 
 
 def mentions(text: str, notes: Sequence[Chunk]) -> bool:

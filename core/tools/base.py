@@ -7,17 +7,6 @@ from typing import Any, Protocol
 from core.messages import Message, message_end, message_start
 
 
-def never_said(message_id: str) -> bool:
-    """Return False: no earlier attempt."""
-    del message_id
-    return False
-
-
-def no_more_time(seconds: float) -> None:
-    """Do nothing: the turn has no time limit."""
-    del seconds
-
-
 @dataclass(frozen=True, slots=True)
 class ToolContext:
     """The user of a call, and the target of its progress. ``emit`` adds a message to the run's log.
@@ -33,8 +22,8 @@ class ToolContext:
     time_zone: str
     emit: Callable[[Message], None]
     request: str = ""
-    more_time: Callable[[float], None] = no_more_time
-    was_said: Callable[[str], bool] = never_said
+    more_time: Callable[[float], None] = lambda _seconds: None
+    was_said: Callable[[str], bool] = lambda _message_id: False
 
     def send(self, message: Message) -> None:
         """Add a whole message, which has an id, to the run's log, between its start and its end
@@ -68,19 +57,22 @@ class ToolError(Exception):
 
 
 class Tool(Protocol):
-    """One tool. ``parameters`` is a JSON schema; ``infer`` is the fallback of [L3]."""
+    """One tool. ``parameters`` is a JSON schema; ``infer`` is the fallback of [L3].
+
+    Tools derive from it for the defaults of ``progress`` and ``infer``.
+    """
 
     name: str
     description: str
     parameters: dict[str, Any]
 
     def progress(self, arguments: dict[str, Any]) -> str:
-        """Return the line shown while it runs; empty for quick tools."""
-        ...
+        """Return the line shown while it runs ([D2]); empty for quick tools."""
+        return ""
 
     def infer(self, text: str) -> dict[str, Any] | None:
-        """Return arguments inferred from the user's text, when the request is clear."""
-        ...
+        """Return arguments inferred from the user's text; None unless the request is clear."""
+        return None
 
     async def run(self, context: ToolContext, arguments: dict[str, Any]) -> ToolResult:
         """Run the tool. Raises ToolError with a text for the model."""

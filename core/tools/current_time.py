@@ -5,12 +5,10 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from django.utils import timezone
 
-from core.tools.base import ToolContext, ToolError, ToolResult
+from core.tools.base import Tool, ToolContext, ToolError, ToolResult
 
 
-class CurrentTime:
-    """The date, time and weekday in a time zone."""
-
+class CurrentTime(Tool):
     name = "current_time"
     description = (
         "Tells the current date, time and weekday. Call it before answering anything that depends "
@@ -26,15 +24,6 @@ class CurrentTime:
         },
         "additionalProperties": False,
     }
-
-    def progress(self, arguments: dict[str, Any]) -> str:
-        del arguments
-        return ""
-
-    def infer(self, text: str) -> dict[str, Any] | None:
-        """Return None: it is never called for the model."""
-        del text
-        return None
 
     async def run(self, context: ToolContext, arguments: dict[str, Any]) -> ToolResult:
         """Return the time as ISO 8601 and as text. Raises ToolError for an unknown zone."""

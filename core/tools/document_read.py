@@ -7,18 +7,15 @@ from django.conf import settings
 from core.database.transactions import in_thread
 from core.documents import read as documents
 from core.files import storage
-from core.lib.ids import is_public_id
+from core.jobs_worker.sources import file_named
 from core.lib.tokens import estimate
-from core.messages import RetrievalMessage, RetrievalSource, retrieval_message
+from core.messages import RetrievalMessage, retrieval_message
 from core.models import StoredFile
-from core.plugins.summarize import span
-from core.tools.base import ToolContext, ToolError, ToolResult
-
-EXCERPT = 200
-MOST_PAGES = 50
+from core.plugins.summarize import source_of
+from core.tools.base import Tool, ToolContext, ToolError, ToolResult
 
 
-class DocumentRead:
+class DocumentRead(Tool):
     """Return the text of a document, with the references that answers should cite."""
 
     name = "document_read"
@@ -38,18 +35,12 @@ class DocumentRead:
     }
 
     def progress(self, arguments: dict[str, Any]) -> str:
-        """See [D2]."""
-        del arguments
         return "Reading the document…"
-
-    def infer(self, text: str) -> dict[str, Any] | None:
-        """Return None: the model decides how to use a document."""
-        del text
-        return None
 
     async def run(self, context: ToolContext, arguments: dict[str, Any]) -> ToolResult:
         """Return the parts that fit a third of the model's window. Raises ToolError."""
-        file = await in_thread(find, str(arguments.get("file", "")), context)
+        name, user_id, session_id = arguments.get("file", ""), context.user_id, context.session_id
+        file = await in_thread(file_named, str(name), user_id=user_id, session_id=session_id)
         if file is None:
             raise ToolError("This document does not exist. The handle looks like /files/….")
         first = arguments.get("from_part", 1)
@@ -67,31 +58,12 @@ class DocumentRead:
         return ToolResult(text)
 
 
-def find(name: str, context: ToolContext) -> StoredFile | None:
-    """Return the user's own file of that handle, or the latest of that name in this
-    conversation.
-    """
-    own = StoredFile.objects.filter(user_id=context.user_id, revoked_at__isnull=True)
-    public = name.rpartition("/")[2]
-    if is_public_id(public):
-        return own.filter(public_id=public).first()
-    return own.filter(session_id=context.session_id, name=name).order_by("id").last()
-
-
 def retrieved(
     file: StoredFile, parts: list[tuple[str, str]], context: ToolContext
 ) -> RetrievalMessage:
     """Return the places of a document that the model was given, as sources of its answer."""
-    pages = [reference for reference, _text in parts if reference]
-    place = span(pages)
-    source: RetrievalSource = {
-        "id": "1",
-        "type": "file",
-        "title": f"{file.name}, {place}" if place else file.name,
-        "content": " ".join("\n".join(text for _, text in parts[:1]).split())[:EXCERPT],
-        "file_id": file.public_id,
-        "metadata": {"pages": pages[:MOST_PAGES]},
-    }
+    source = source_of(file.name, parts)
+    source["file_id"] = file.public_id
     name = f"retrieval-{context.tool_call_id}"
     return retrieval_message(file.name, [source], message_id=name)
 

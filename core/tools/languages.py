@@ -7,101 +7,14 @@ from core.plugins.slides import asked
 KANA = re.compile(r"[\u3040-\u30ff]")
 HAN = re.compile(r"[\u4e00-\u9fff]")
 # Words that only one of the languages has, the commonest first.
-WORDS = {
-    "en": frozenset(
-        [
-            "the",
-            "and",
-            "of",
-            "to",
-            "is",
-            "about",
-            "please",
-            "make",
-            "create",
-            "this",
-            "for",
-            "with",
-            "summarize",
-            "give",
-        ]
-    ),
-    "es": frozenset(
-        [
-            "el",
-            "la",
-            "los",
-            "una",
-            "un",
-            "sobre",
-            "por",
-            "favor",
-            "que",
-            "para",
-            "este",
-            "del",
-            "haz",
-            "con",
-            "resume",
-            "en",
-            "de",
-        ]
-    ),
-    "de": frozenset(
-        [
-            "der",
-            "die",
-            "das",
-            "den",
-            "dem",
-            "im",
-            "und",
-            "ein",
-            "eine",
-            "einen",
-            "über",
-            "bitte",
-            "mir",
-            "für",
-            "mit",
-            "ist",
-            "dieses",
-            "zu",
-            "zur",
-            "zum",
-            "kannst",
-            "ich",
-            "erstelle",
-            "fasse",
-        ]
-    ),
-    "fr": frozenset(
-        [
-            "le",
-            "la",
-            "les",
-            "une",
-            "un",
-            "sur",
-            "et",
-            "des",
-            "moi",
-            "pour",
-            "ce",
-            "cet",
-            "du",
-            "est",
-            "cette",
-            "avec",
-            "fais",
-            "en",
-            "de",
-            "peux",
-            "tu",
-            "je",
-        ]
-    ),
+COMMON = {
+    "en": "the and of to is about please make create this for with summarize give",
+    "es": "el la los una un sobre por favor que para este del haz con resume en de",
+    "de": "der die das den dem im und ein eine einen über bitte mir für mit ist dieses zu zur zum "
+    "kannst ich erstelle fasse",
+    "fr": "le la les une un sur et des moi pour ce cet du est cette avec fais en de peux tu je",
 }
+WORDS = {name: frozenset(words.split()) for name, words in COMMON.items()}
 LETTERS = {"es": "ñ¿¡", "de": "äöüß", "fr": "çèêœàù"}
 
 

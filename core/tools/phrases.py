@@ -10,6 +10,13 @@ from functools import cache
 
 # English: Chinese, Spanish, German, French, Japanese.
 ORDER = ("zh", "es", "de", "fr", "ja")
+SUMMARIZING = (
+    "正在总结…",
+    "Resumiendo…",
+    "Es wird zusammengefasst…",
+    "Résumé en cours…",
+    "要約しています…",
+)
 SENTENCES: dict[str, tuple[str, str, str, str, str]] = {
     "Generating your presentation…": (
         "正在生成您的演示文稿…",
@@ -18,13 +25,7 @@ SENTENCES: dict[str, tuple[str, str, str, str, str]] = {
         "Création de votre présentation…",
         "プレゼンテーションを作成しています…",
     ),
-    "Running summary…": (
-        "正在总结…",
-        "Resumiendo…",
-        "Es wird zusammengefasst…",
-        "Résumé en cours…",
-        "要約しています…",
-    ),
+    "Running summary…": SUMMARIZING,
     "Reading the document…": (
         "正在阅读文档…",
         "Leyendo el documento…",
@@ -67,13 +68,7 @@ SENTENCES: dict[str, tuple[str, str, str, str, str]] = {
         "Mise en page des diapositives",
         "スライドを描いています",
     ),
-    "Summarizing…": (
-        "正在总结…",
-        "Resumiendo…",
-        "Es wird zusammengefasst…",
-        "Résumé en cours…",
-        "要約しています…",
-    ),
+    "Summarizing…": SUMMARIZING,
     "Summarizing part {0} of {1}": (
         "正在总结第 {0} 部分，共 {1} 部分",
         "Resumiendo la parte {0} de {1}",

@@ -19,16 +19,11 @@ TOOLS = {
 
 @cache
 def get(name: str) -> Tool | None:
-    """Return the tool ``name``, or None."""
-    path = TOOLS.get(name)
-    if path is None:
-        return None
-    tool: Tool = import_string(path)
+    tool: Tool | None = import_string(TOOLS[name]) if name in TOOLS else None
     return tool
 
 
 def every() -> list[Tool]:
-    """Return all tools."""
     return [tool for name in TOOLS if (tool := get(name)) is not None]
 
 

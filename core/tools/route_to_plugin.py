@@ -1,6 +1,6 @@
 """Pass long work to a plugin: presentations, summaries, and third parties' plugins."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import jsonschema
@@ -9,7 +9,7 @@ import orjson
 from core.plugins import registry
 from core.plugins.base import Capability, Plugin
 from core.plugins.slides import asked
-from core.plugins.slides.language import Language, detect, named
+from core.plugins.slides.language import detect, named
 from core.tools import intents, waiting
 from core.tools.base import ToolContext, ToolError, ToolResult
 
@@ -55,12 +55,14 @@ class RouteToPlugin:
         """
         plugins = registry.every()
         capabilities = sorted({name for each in plugins.values() for name in each.capabilities})
+        schemas = branches(plugins.values())
+        parameters = schemas[0] if len(schemas) == 1 else {"type": "object", "anyOf": schemas}
         return {
             "type": "object",
             "properties": {
                 "plugin_id": {"type": "string", "enum": list(plugins)},
                 "capability_id": {"type": "string", "enum": capabilities},
-                "parameters": one_of(branches(plugins.values())),
+                "parameters": parameters,
             },
             "required": list(OWN),
             "additionalProperties": False,
@@ -103,7 +105,7 @@ class RouteToPlugin:
         )
 
 
-def branches(plugins: Any) -> list[dict[str, Any]]:
+def branches(plugins: Iterable[Plugin]) -> list[dict[str, Any]]:
     """Return the schemas of all capabilities; equal ones once, under the names of all."""
     found: list[tuple[list[str], dict[str, Any]]] = []
     for plugin in plugins:
@@ -115,11 +117,6 @@ def branches(plugins: Any) -> list[dict[str, Any]]:
             else:
                 same.append(label)
     return [{"title": ", ".join(labels), **schema} for labels, schema in found]
-
-
-def one_of(schemas: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return one schema that accepts what any of ``schemas`` accepts."""
-    return schemas[0] if len(schemas) == 1 else {"type": "object", "anyOf": schemas}
 
 
 def chosen(arguments: Mapping[str, Any]) -> tuple[Plugin, str]:
@@ -243,12 +240,7 @@ def language_of(parameters: Mapping[str, Any], request: str) -> str:
         or asked.read(request).language
         or detect(asked.lines_of(request))
     )
-    return code(found)
-
-
-def code(language: Language) -> str:
-    """Return the short tag of a language."""
-    return language.tag if language.tag == "zh-TW" else language.tag[:2]
+    return found.tag if found.tag == "zh-TW" else found.tag[:2]
 
 
 TOOL = RouteToPlugin()

@@ -5,13 +5,17 @@ from typing import Any
 from core.database.transactions import in_thread
 from core.jobs_worker import skills
 from core.tools import waiting
-from core.tools.base import ToolContext, ToolError, ToolResult
+from core.tools.base import Tool, ToolContext, ToolError, ToolResult
 
 
-class RunSkill:
+class RunSkill(Tool):
     """One tool for all enabled skills."""
 
     name = "run_skill"
+    description = (
+        "Uses a skill that the owner installed. Call it with skill “list” to see which there are "
+        "and what each does."
+    )
     parameters: dict[str, Any] = {
         "type": "object",
         "properties": {
@@ -22,23 +26,9 @@ class RunSkill:
         "additionalProperties": False,
     }
 
-    @property
-    def description(self) -> str:
-        """Describe the use of skills; the tool lists them on request."""
-        return (
-            "Uses a skill that the owner installed. Call it with skill “list” to see which there "
-            "are and what each does."
-        )
-
     def progress(self, arguments: dict[str, Any]) -> str:
-        """See [D2]."""
         name = str(arguments.get("skill", ""))
         return f"Running {name[:60]}…" if name != "list" else ""
-
-    def infer(self, text: str) -> dict[str, Any] | None:
-        """Return None: only the model can match a skill's description."""
-        del text
-        return None
 
     async def run(self, context: ToolContext, arguments: dict[str, Any]) -> ToolResult:
         """Return a script's result for the user, or instructions for the model. Raises

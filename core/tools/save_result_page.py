@@ -16,71 +16,17 @@ from core.files import storage
 from core.lib.text import one_line
 from core.messages import action_message
 from core.models import Run, StoredFile, User
-from core.tools.base import ToolContext, ToolError, ToolResult
+from core.tools.base import Tool, ToolContext, ToolError, ToolResult
 from core.tools.waiting import shown
 
 MOST_CHARACTERS = 500_000
 MOST_PICTURES = 50
 MOST_PICTURE_BYTES = 10 * 1024 * 1024  # in base64; the last one may go beyond
-TAGS = frozenset(
-    [
-        "a",
-        "abbr",
-        "b",
-        "blockquote",
-        "br",
-        "caption",
-        "code",
-        "col",
-        "colgroup",
-        "dd",
-        "del",
-        "details",
-        "div",
-        "dl",
-        "dt",
-        "em",
-        "figcaption",
-        "figure",
-        "h1",
-        "h2",
-        "h3",
-        "h4",
-        "h5",
-        "h6",
-        "hr",
-        "i",
-        "img",
-        "ins",
-        "kbd",
-        "li",
-        "mark",
-        "ol",
-        "p",
-        "pre",
-        "q",
-        "s",
-        "samp",
-        "section",
-        "small",
-        "span",
-        "strong",
-        "sub",
-        "summary",
-        "sup",
-        "table",
-        "tbody",
-        "td",
-        "tfoot",
-        "th",
-        "thead",
-        "tr",
-        "u",
-        "ul",
-        "var",
-    ]
+TAGS = (
+    "a abbr b blockquote br caption code col colgroup dd del details div dl dt em figcaption "
+    "figure h1 h2 h3 h4 h5 h6 hr i img ins kbd li mark ol p pre q s samp section small span "
+    "strong sub summary sup table tbody td tfoot th thead tr u ul var"
 )
-
 
 Picture = Callable[[str], str | None]
 
@@ -94,9 +40,7 @@ class Page:
     is_html: bool = False
 
 
-class SaveResultPage:
-    """Markdown or HTML as a page behind a link."""
-
+class SaveResultPage(Tool):
     name = "save_result_page"
     description = (
         "Saves a longer result (a report, a table, a plan) as a clean web page that the user can "
@@ -119,14 +63,7 @@ class SaveResultPage:
     }
 
     def progress(self, arguments: dict[str, Any]) -> str:
-        """See [D2]."""
-        del arguments
         return "Saving the result…"
-
-    def infer(self, text: str) -> dict[str, Any] | None:
-        """Return None: only the model has the result."""
-        del text
-        return None
 
     async def run(self, context: ToolContext, arguments: dict[str, Any]) -> ToolResult:
         """Return the page's link. Raises ToolError."""
@@ -160,7 +97,7 @@ def page_of(page: Page, *, picture: Picture, language: str = "en") -> str:
 
     body = nh3.clean(
         dirty,
-        tags=set(TAGS),
+        tags=set(TAGS.split()),
         url_schemes={"http", "https", "mailto", "data"},
         attribute_filter=kept,
     )

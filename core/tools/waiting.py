@@ -25,7 +25,7 @@ STOPPED = "The task was stopped."
 
 
 class Teller:
-    """Report a job's progress: news immediately, and otherwise every BEAT_SECONDS."""
+    """Report a job's progress: news immediately, and otherwise every PROGRESS_SECONDS."""
 
     def __init__(self, *, context: ToolContext, tool: str, line: str, now: float) -> None:
         """Take the ``line`` that the user has already seen."""
@@ -53,7 +53,6 @@ class Teller:
 
 
 def since(seconds: float) -> str:
-    """Format a duration."""
     minutes, rest = divmod(int(seconds), 60)
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
@@ -135,12 +134,11 @@ def medium_of(file: StoredFile) -> Message | None:
 
 def in_order(names: list[str]) -> list[StoredFile]:
     """Return the files of a result, in the order of their creation."""
-    rows = {row.public_id: row for row in StoredFile.objects.filter(public_id__in=names)}
+    rows = StoredFile.objects.in_bulk(names, field_name="public_id")
     return [rows[name] for name in names if name in rows]
 
 
 def shown(file: StoredFile) -> dict[str, str]:
-    """Return a file as it appears in an answer."""
     return {
         "id": file.public_id,
         "name": file.name,

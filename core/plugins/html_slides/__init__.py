@@ -10,7 +10,6 @@ from core.plugins.slides.page import Page
 
 
 def write(pages: Sequence[Page], deck: Deck, path: Path) -> None:
-    """Write the HTML file."""
     html = document(pages, title=deck.title, language=deck.language)
     path.write_text(html, encoding="utf-8")
 

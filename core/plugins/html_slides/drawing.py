@@ -9,13 +9,11 @@ from core.plugins.slides.measure import clip, width
 from core.plugins.slides.page import Plot
 from core.plugins.slides.texts import writable
 from core.plugins.slides.theme import CHART_COLOURS, COLOURS, PIE_COLOURS
-from core.plugins.slides.words import brief
+from core.plugins.slides.words import AFTER, BEFORE, brief
 
 LETTER = 13.0
 LEGEND = 28.0
 INK, MUTED, LINE = COLOURS["ink"], COLOURS["muted"], COLOURS["line"]
-BEFORE = {"$", "€", "£", "¥"}
-AFTER = {"%", "‰"}
 
 
 def svg(plot: Plot, *, rtl: bool) -> str:
@@ -55,7 +53,6 @@ def words(
 
 
 def rect(x: float, y: float, w: float, h: float, colour: str) -> str:
-    """Return a filled rectangle."""
     return (
         f'<rect x="{x:.1f}" y="{y:.1f}" width="{w:.1f}" height="{h:.1f}" '
         f'fill="#{COLOURS[colour]}"/>'
@@ -63,7 +60,6 @@ def rect(x: float, y: float, w: float, h: float, colour: str) -> str:
 
 
 def rule(x: float, y: float, to_x: float, to_y: float, colour: str) -> str:
-    """Return a thin line."""
     return (
         f'<line x1="{x:.1f}" y1="{y:.1f}" x2="{to_x:.1f}" y2="{to_y:.1f}" stroke="#{colour}" '
         'stroke-width="1"/>'

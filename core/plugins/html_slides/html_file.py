@@ -7,36 +7,18 @@ from importlib.resources import files
 from core.plugins import slide_show
 from core.plugins.html_slides.drawing import svg
 from core.plugins.slides.deck import Point
-from core.plugins.slides.page import Element, Grid, Page, Plot, Text
+from core.plugins.slides.page import Element, Grid, Page, Plot, Text, foot_texts
 from core.plugins.slides.texts import writable
-from core.plugins.slides.theme import (
-    COLOURS,
-    FOOT_HEIGHT,
-    FOOT_SIZE,
-    FOOT_Y,
-    NUMBER_WIDTH,
-    WIDTH,
-    Shape,
-    background,
-    decor,
-    foot,
-    mirror_shape,
-)
+from core.plugins.slides.theme import COLOURS, Shape, background, decor, east_asian
 
 ANCHORS = {"top": "flex-start", "middle": "center", "bottom": "flex-end"}
 CORNERS = ("100% 0 0 0", "0 100% 0 0", "0 0 100% 0", "0 0 0 100%")
 LATIN = 'Arial,"Helvetica Neue","Liberation Sans"'
-EAST_ASIAN = {
-    "ja": '"Yu Gothic","Hiragino Sans","Noto Sans CJK JP"',
-    "ko": '"Malgun Gothic","Apple SD Gothic Neo","Noto Sans CJK KR"',
-    "zh-TW": '"Microsoft JhengHei","PingFang TC","Noto Sans CJK TC"',
-    "zh": '"Microsoft YaHei","PingFang SC","Noto Sans CJK SC"',
-}
 
 
 def document(pages: Sequence[Page], *, title: str, language: str) -> str:
     """Return the whole file. It scrolls without its script; with it, it is a slide show."""
-    style = resource("style.css")
+    style = files(__package__).joinpath("style.css").read_text(encoding="utf-8")
     rtl = any(page.rtl for page in pages)
     body = "\n".join(section(page, len(pages)) for page in pages)
     return f"""<!doctype html>
@@ -60,14 +42,9 @@ def document(pages: Sequence[Page], *, title: str, language: str) -> str:
 
 def faces(language: str, *, rtl: bool) -> str:
     """Return the fonts to try: Latin ones first, then those of the deck's own script."""
-    own = EAST_ASIAN.get(language) or EAST_ASIAN.get(language[:2], EAST_ASIAN["zh"])
+    own = ",".join(f'"{face}"' for face in east_asian(language))
     right = '"Noto Sans Arabic",' if rtl else ""
     return f'{LATIN},{right}"DejaVu Sans",{own},sans-serif'
-
-
-def resource(name: str) -> str:
-    """Return a file that lies beside this module."""
-    return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 def words(text: str) -> str:
@@ -76,9 +53,7 @@ def words(text: str) -> str:
 
 
 def section(page: Page, count: int) -> str:
-    """Return one slide."""
-    adorn = [mirror_shape(shape) if page.rtl else shape for shape in decor(page.layout)]
-    drawn = "".join(shape_html(shape) for shape in adorn)
+    drawn = "".join(shape_html(shape) for shape in decor(page.layout, rtl=page.rtl))
     drawn += "".join(element_html(element, page) for element in page.elements)
     notes = f'<aside class="notes">{words(page.notes)}</aside>' if page.notes else ""
     return (
@@ -109,7 +84,6 @@ def shape_html(shape: Shape) -> str:
 
 
 def element_html(element: Element, page: Page) -> str:
-    """Return one element of a page."""
     match element:
         case Text():
             return text_html(element, page)
@@ -123,12 +97,7 @@ def element_html(element: Element, page: Page) -> str:
 
 def text_html(text: Text, page: Page) -> str:
     """Return a box of text as the element it is: a heading, a list, a paragraph."""
-    style = (
-        f"{place(text.x, text.y, text.w, text.h)};font-size:{unit(text.size)};"
-        f"line-height:{unit(text.pitch)};color:#{COLOURS[text.colour]};"
-        f"justify-content:{ANCHORS[text.anchor]};text-align:{text.align}"
-    )
-    weight = ";font-weight:700" if text.bold else ""
+    style = f"{style_of(text)};justify-content:{ANCHORS[text.anchor]}"
     if text.mark:
         tag, start = "ul", ""
         if text.mark == "number":
@@ -136,22 +105,29 @@ def text_html(text: Text, page: Page) -> str:
             style += f";counter-reset:point {text.first - 1}"
         gaps = f"--gap:{unit(text.gap)};--indent:{unit(text.indent)}"
         items = "".join(f"<li>{point_html(point)}</li>" for point in text.paragraphs)
-        return f'<{tag}{start} class="t" style="{style};{gaps}{weight}">{items}</{tag}>'
+        return f'<{tag}{start} class="t" style="{style};{gaps}">{items}</{tag}>'
     tag = "p"
     if text.role == "title":
         tag = "h1" if page.layout == "title" else "h2"
     inner = " ".join(point_html(point) for point in text.paragraphs)
-    return f'<{tag} class="t" style="{style}{weight}"><span>{inner}</span></{tag}>'
+    return f'<{tag} class="t" style="{style}"><span>{inner}</span></{tag}>'
+
+
+def style_of(text: Text) -> str:
+    """Return the place and the look of a box of text."""
+    return (
+        f"{place(text.x, text.y, text.w, text.h)};font-size:{unit(text.size)};"
+        f"line-height:{unit(text.pitch)};color:#{COLOURS[text.colour]};text-align:{text.align}"
+        f"{';font-weight:700' if text.bold else ''}"
+    )
 
 
 def point_html(point: Point) -> str:
-    """Return a point, its lead bold."""
     lead = f"<b>{words(point.lead)}</b>" if point.lead else ""
     return " ".join(filter(None, (lead, words(point.text))))
 
 
 def grid_html(grid: Grid) -> str:
-    """Return a table."""
     rows = "".join(
         row_html(row, grid, at, high)
         for at, (row, high) in enumerate(zip(grid.rows, grid.heights, strict=True))
@@ -183,18 +159,8 @@ def cell_html(text: str, *, number: bool) -> str:
 
 
 def foot_html(page: Page) -> str:
-    """Return the footer and the page number."""
-    where = foot(page.layout)
-    if where is None:
-        return ""
-    number_side = "start" if where.number_x < where.x else "end"
-    boxes = (
-        (where.x, where.w, page.footer, "start", ""),
-        (where.number_x, NUMBER_WIDTH, str(page.number), number_side, ";font-weight:700"),
-    )
+    texts = foot_texts(page.layout, page.footer, str(page.number), rtl=page.rtl)
     return "".join(
-        f'<small style="{place(WIDTH - x - w if page.rtl else x, FOOT_Y, w, FOOT_HEIGHT)};'
-        f"font-size:{unit(FOOT_SIZE)};line-height:{unit(FOOT_HEIGHT)};"
-        f'color:#{COLOURS[where.colour]};text-align:{side}{weight}">{words(text)}</small>'
-        for x, w, text, side, weight in boxes
+        f'<small style="{style_of(text)}">{words(text.paragraphs[0].text)}</small>'
+        for text in texts
     )

@@ -9,7 +9,6 @@ from core.plugins.slides.page import Page
 
 
 def write(pages: Sequence[Page], deck: Deck, path: Path) -> None:
-    """Write the .pptx."""
     from core.plugins.ppt_generation import pptx_file  # noqa: PLC0415 - 30 MB that `runs` never uses
 
     pptx_file.save(pages, title=deck.title, language=deck.language, path=path)

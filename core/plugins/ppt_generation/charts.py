@@ -19,28 +19,19 @@ from pptx.oxml import parse_xml
 from pptx.slide import Slide
 from pptx.util import Pt
 
-from core.plugins.ppt_generation.drawing import NAMESPACES, alignment, emu, fill, run
+from core.plugins.ppt_generation.drawing import NAMESPACES, SLOTS, alignment, emu, fill, run
 from core.plugins.slides.deck import Chart, Point
 from core.plugins.slides.grids import PAD_X
 from core.plugins.slides.page import Grid, Plot, Text
 from core.plugins.slides.texts import writable
 from core.plugins.slides.theme import CHART_COLOURS, COLOURS, PIE_COLOURS
-from core.plugins.slides.words import BILLION
+from core.plugins.slides.words import AFTER, BEFORE, BILLION
 
 TYPES = {
     "column": XL_CHART_TYPE.COLUMN_CLUSTERED,
     "bar": XL_CHART_TYPE.BAR_CLUSTERED,
     "line": XL_CHART_TYPE.LINE_MARKERS,
     "pie": XL_CHART_TYPE.DOUGHNUT,
-}
-ACCENTS = {
-    "coral": MSO_THEME_COLOR.ACCENT_1,
-    "teal": MSO_THEME_COLOR.ACCENT_2,
-    "mustard": MSO_THEME_COLOR.ACCENT_3,
-    "plum": MSO_THEME_COLOR.ACCENT_4,
-    "sage": MSO_THEME_COLOR.ACCENT_5,
-    "mist": MSO_THEME_COLOR.ACCENT_6,
-    "night": MSO_THEME_COLOR.TEXT_2,
 }
 LABEL_LIMIT = 28
 LEAST_ROUNDED = 0.05
@@ -58,13 +49,8 @@ def add_chart(slide: Slide, plot: Plot, *, rtl: bool) -> None:
         data.add_series(inert(short(series.name)), series.values)
     place = (emu(plot.x), emu(plot.y), emu(plot.w), emu(plot.h))
     added = slide.shapes.add_chart(TYPES[chart.kind], *place, data)
-    described(added.element.nvGraphicFramePr.cNvPr, plot.alt)
+    added.element.nvGraphicFramePr.cNvPr.set("descr", writable(plot.alt))
     dress(added.chart, chart, rtl=rtl)
-
-
-def described(properties: Any, alt: str) -> None:
-    """Put alt text on a shape's ``cNvPr``."""
-    properties.set("descr", writable(alt))
 
 
 def short(label: str) -> str:
@@ -92,9 +78,9 @@ def number_format(chart: Chart) -> str:
         digits = '#,##0.0#,,," × 10⁹"'  # each comma at the end is three digits less
     else:
         digits = "#,##0" if all(value == int(value) for value in values) else "#,##0.0#"
-    if chart.unit in {"$", "€", "£", "¥"}:
+    if chart.unit in BEFORE:
         return f'"{chart.unit}"{digits}'
-    return f'{digits}"{chart.unit}"' if chart.unit in {"%", "‰"} else digits
+    return f'{digits}"{chart.unit}"' if chart.unit in AFTER else digits
 
 
 def dress(native: NativeChart, chart: Chart, *, rtl: bool) -> None:
@@ -115,13 +101,19 @@ def dress(native: NativeChart, chart: Chart, *, rtl: bool) -> None:
         dress_series(native, chart)
 
 
+def accent(colour: str) -> MSO_THEME_COLOR:
+    """Return a colour of the theme as python-pptx names it."""
+    found: MSO_THEME_COLOR = MSO_THEME_COLOR.from_xml(SLOTS[colour])
+    return found
+
+
 def dress_pie(native: NativeChart, chart: Chart) -> None:
     """Give each part its own colour and a label with its share."""
     plot = native.plots[0]
     for at, name in enumerate(PIE_COLOURS[: len(chart.categories)]):
         point = plot.series[0].points[at]
         point.format.fill.solid()
-        point.format.fill.fore_color.theme_color = ACCENTS[name]
+        point.format.fill.fore_color.theme_color = accent(name)
         point.format.line.color.rgb = RGBColor.from_string(COLOURS["paper"])
         point.format.line.width = Pt(2)
     label(plot, chart, size=13)
@@ -156,15 +148,15 @@ def dress_series(native: NativeChart, chart: Chart) -> None:
         if isinstance(series, LineSeries):
             series.smooth = False
             series.format.line.width = Pt(3)
-            series.format.line.color.theme_color = ACCENTS[name]
+            series.format.line.color.theme_color = accent(name)
             series.marker.style = XL_MARKER_STYLE.CIRCLE
             series.marker.size = 8
             series.marker.format.fill.solid()
-            series.marker.format.fill.fore_color.theme_color = ACCENTS[name]
+            series.marker.format.fill.fore_color.theme_color = accent(name)
             series.marker.format.line.fill.background()
         else:
             series.format.fill.solid()
-            series.format.fill.fore_color.theme_color = ACCENTS[name]
+            series.format.fill.fore_color.theme_color = accent(name)
             series.invert_if_negative = False
     if labelled(chart):
         label(plot, chart, size=12)
@@ -199,7 +191,7 @@ def add_table(slide: Slide, grid: Grid, *, named: bool, language: str, rtl: bool
     """Add ``grid`` as a native table with a description; ``named``: its first row is a header."""
     place = (emu(grid.x), emu(grid.y), emu(sum(grid.widths)), emu(sum(grid.heights)))
     added = slide.shapes.add_table(len(grid.rows), len(grid.widths), *place)
-    described(added.element.nvGraphicFramePr.cNvPr, grid.alt)
+    added.element.nvGraphicFramePr.cNvPr.set("descr", writable(grid.alt))
     table = added.table
     table.first_row, table.horz_banding = named, False
     native = added.element.graphic.graphicData.tbl
@@ -218,7 +210,6 @@ def add_table(slide: Slide, grid: Grid, *, named: bool, language: str, rtl: bool
 
 
 def cell_text(words: str, grid: Grid, *, numeric: bool, header: bool) -> Text:
-    """Format the words of a cell."""
     return Text(
         "text", 0, 0, 0, 0, (Point(words),), grid.size, grid.pitch,
         colour="white" if header else "ink", bold=header, align="end" if numeric else "start",

@@ -12,6 +12,7 @@ from pptx.slide import SlideLayout, SlideMaster
 from core.plugins.ppt_generation.drawing import (
     NAMESPACES,
     SLOTS,
+    SQUARE,
     emu,
     field_xml,
     fill,
@@ -20,26 +21,20 @@ from core.plugins.ppt_generation.drawing import (
     text_xml,
 )
 from core.plugins.slides.deck import Point
-from core.plugins.slides.page import Anchor, Text
+from core.plugins.slides.page import Anchor, Text, foot_texts
 from core.plugins.slides.theme import (
+    BOXES,
     COLOURS,
     DARK,
-    FOOT_HEIGHT,
-    FOOT_SIZE,
-    FOOT_Y,
     HEIGHT,
-    INNER,
     LATIN,
     LAYOUTS,
-    MARGIN,
-    NUMBER_WIDTH,
     WIDTH,
+    Box,
     Layout,
     background,
     decor,
     east_asian,
-    foot,
-    mirror_shape,
 )
 
 NAME = "Latchkey"
@@ -51,16 +46,6 @@ SCHEME = {
     **{slot: name for name, slot in SLOTS.items() if slot.startswith("accent")},
     "hlink": "teal",
     "folHlink": "plum",
-}
-# The boxes that a person finds when adding a slide by hand: title, then body.
-BOXES: dict[Layout, tuple[tuple[float, float, float, float], ...]] = {
-    "title": ((60, 96, 465, 240), (60, 356, 465, 88)),
-    "contents": ((44, 96, 224, 170), (360, 70, 500, 404)),
-    "section": ((60, 240, 705, 160),),
-    "content": ((MARGIN, 52, INNER, 74), (MARGIN, 138, INNER, 338)),
-    "figure": ((MARGIN, 52, INNER, 74),),
-    "quote": ((92, 126, 744, 280), (92, 424, 744, 32)),
-    "closing": ((60, 84, 705, 104), (60, 206, 705, 256)),
 }
 TITLE_SIZES: dict[Layout, float] = {"title": 44, "section": 44, "quote": 32, "closing": 40}
 ANCHORS: dict[Layout, Anchor] = {"title": "bottom", "quote": "middle"}
@@ -108,7 +93,7 @@ def set_theme(master: SlideMaster, language: str) -> None:
         f'<a:{slot}><a:srgbClr val="{COLOURS[name]}"/></a:{slot}>' for slot, name in SCHEME.items()
     )
     faces = (
-        f'<a:latin typeface="{LATIN}"/><a:ea typeface="{east_asian(language)}"/>'
+        f'<a:latin typeface="{LATIN}"/><a:ea typeface="{east_asian(language)[0]}"/>'
         f'<a:cs typeface="{LATIN}"/>'
     )
     theme = replaced("clrScheme", theme, colours)
@@ -147,8 +132,7 @@ def styles(*, rtl: bool) -> str:
     faces = '<a:latin typeface="+mn-lt"/><a:ea typeface="+mn-ea"/><a:cs typeface="+mn-cs"/>'
     levels = "".join(
         f'<a:lvl{level}pPr marL="{emu(26 * level)}" indent="{-emu(26)}" {side}>'
-        '<a:spcBef><a:spcPts val="800"/></a:spcBef><a:buClr><a:schemeClr val="accent1"/></a:buClr>'
-        '<a:buSzPct val="80000"/><a:buFont typeface="Arial"/><a:buChar char="■"/>'
+        f'<a:spcBef><a:spcPts val="800"/></a:spcBef>{SQUARE}'
         f'<a:defRPr sz="{2200 - 200 * level}">{fill("ink")}{faces}</a:defRPr></a:lvl{level}pPr>'
         for level in range(1, 6)
     )
@@ -162,8 +146,8 @@ def styles(*, rtl: bool) -> str:
 
 def fill_layout(layout: SlideLayout, name: Layout, *, rtl: bool) -> None:
     """Fill one layout: its background, decoration, boxes and footer."""
-    adorn = [mirror_shape(shape) if rtl else shape for shape in decor(name)]
-    shapes = [shape_xml(shape, number) for number, shape in enumerate(adorn, start=20)]
+    adorn = enumerate(decor(name, rtl=rtl), start=20)
+    shapes = [shape_xml(shape, number) for number, shape in adorn]
     kinds = (("title", None), ("subTitle" if name == "title" else "body", 1))
     for number, (box, (kind, index)) in enumerate(zip(BOXES[name], kinds, strict=False), start=2):
         shapes.append(prompt(box, number, kind, index, rtl=rtl, layout=name))
@@ -174,9 +158,8 @@ def fill_layout(layout: SlideLayout, name: Layout, *, rtl: bool) -> None:
 
 
 def prompt(
-    box: tuple[float, float, float, float], number: int, kind: str, index: int | None,
-    *, rtl: bool, layout: Layout,
-) -> str:  # fmt: skip
+    box: Box, number: int, kind: str, index: int | None, *, rtl: bool, layout: Layout
+) -> str:
     """Return a placeholder of a layout with its prompt text."""
     x, y, w, h = box
     words = "Title" if kind == "title" else "Text"
@@ -195,28 +178,11 @@ def foot_xml(
     name: Layout, number: int, footer: str, *, rtl: bool, language: str = "en-US"
 ) -> list[str]:
     """Return the footer and the page number as placeholders."""
-    place = foot(name)
-    if place is None:
-        return []
-    swap = place.number_x < place.x
-    boxes = []
-    for x, w, words, kind, index, align in (
-        (place.x, place.w, footer, "ftr", 11, "start"),
-        (place.number_x, NUMBER_WIDTH, "‹#›", "sldNum", 12, "start" if swap else "end"),
-    ):
-        left = WIDTH - x - w if rtl else x
-        text = Text(
-            "eyebrow", left, FOOT_Y, w, FOOT_HEIGHT, (Point(words),), FOOT_SIZE, 13,
-            colour=place.colour, bold=kind == "sldNum", align="end" if align == "end" else "start",
-        )  # fmt: skip
-        content = "Footer" if kind == "ftr" else "Page number"
-        boxes.append(
-            field_xml(
-                text, number + index, kind=kind, index=index, language=language, rtl=rtl,
-                content=content,
-            )
-        )  # fmt: skip
-    return boxes
+    texts = foot_texts(name, footer, "‹#›", rtl=rtl)
+    return [
+        field_xml(text, at, kind, language, rtl=rtl)
+        for at, text, kind in zip((number, number + 1), texts, ("ftr", "sldNum"), strict=False)
+    ]
 
 
 def redraw(part: SlideMaster | SlideLayout, colour: str, shapes: list[str]) -> None:

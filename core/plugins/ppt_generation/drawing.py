@@ -27,6 +27,10 @@ SLOTS = {
     "sage": "accent5",
     "mist": "accent6",
 }
+SQUARE = (
+    '<a:buClr><a:schemeClr val="accent1"/></a:buClr><a:buSzPct val="80000"/>'
+    '<a:buFont typeface="Arial"/><a:buChar char="■"/>'
+)
 FORMS = {"rect": "rect", "disc": "ellipse", "quarter": "pieWedge"}
 DECORATIVE = (
     '<a:extLst><a:ext uri="{C183D7F6-B498-43B3-948B-1728B52AA6E4}"><adec:decorative '
@@ -80,23 +84,21 @@ def placeholder(kind: str, index: int | None = None) -> str:
 
 def text_xml(text: Text, number: int, *, name: str, ph: str, language: str, rtl: bool) -> str:
     """Return a box of text. ``ph`` is :func:`placeholder` or "" for a plain box."""
-    box = "" if ph else ' txBox="1"'
     body = "".join(paragraph(point, text, language, rtl=rtl) for point in text.paragraphs)
+    look = '<a:prstGeom prst="rect"><a:avLst/></a:prstGeom><a:noFill/>'
+    return box_xml(text, number, name=name, ph=ph, look=look, body=body)
+
+
+def box_xml(text: Text, number: int, *, name: str, ph: str, look: str, body: str) -> str:
+    """Return a box without insets that never changes its text's size: it was measured."""
+    kind = "" if ph else ' txBox="1"'
+    anchor = {"top": "t", "middle": "ctr", "bottom": "b"}[text.anchor]
     return (
         f'<p:sp {NAMESPACES}><p:nvSpPr><p:cNvPr id="{number}" name={quoteattr(name)}/>'
-        f"<p:cNvSpPr{box}/><p:nvPr>{ph}</p:nvPr></p:nvSpPr><p:spPr>"
-        f"{frame(text.x, text.y, text.w, text.h)}"
-        '<a:prstGeom prst="rect"><a:avLst/></a:prstGeom><a:noFill/></p:spPr>'
-        f"<p:txBody>{body_properties(text.anchor)}<a:lstStyle/>{body}</p:txBody></p:sp>"
-    )
-
-
-def body_properties(anchor: str) -> str:
-    """Return a box without insets that never changes its text's size: it was measured."""
-    at = {"top": "t", "middle": "ctr", "bottom": "b"}[anchor]
-    return (
-        f'<a:bodyPr wrap="square" lIns="0" tIns="0" rIns="0" bIns="0" anchor="{at}" '
-        'rtlCol="0"><a:noAutofit/></a:bodyPr>'
+        f"<p:cNvSpPr{kind}/><p:nvPr>{ph}</p:nvPr></p:nvSpPr>"
+        f"<p:spPr>{frame(text.x, text.y, text.w, text.h)}{look}</p:spPr>"
+        f'<p:txBody><a:bodyPr wrap="square" lIns="0" tIns="0" rIns="0" bIns="0" anchor="{anchor}" '
+        f'rtlCol="0"><a:noAutofit/></a:bodyPr><a:lstStyle/>{body}</p:txBody></p:sp>'
     )
 
 
@@ -129,22 +131,18 @@ def alignment(align: str, *, rtl: bool, number: bool = False) -> str:
 
 
 def mark(text: Text) -> str:
-    """Return the bullet or number of a paragraph."""
-    if text.mark == "square":
-        return (
-            '<a:buClr><a:schemeClr val="accent1"/></a:buClr><a:buSzPct val="80000"/>'
-            '<a:buFont typeface="Arial"/><a:buChar char="■"/>'
-        )
-    if text.mark == "number":
-        return (
-            '<a:buClr><a:schemeClr val="accent1"/></a:buClr><a:buFont typeface="Arial"/>'
-            f'<a:buAutoNum type="arabicPlain" startAt="{text.first}"/>'
-        )
+    match text.mark:
+        case "square":
+            return SQUARE
+        case "number":
+            return (
+                '<a:buClr><a:schemeClr val="accent1"/></a:buClr><a:buFont typeface="Arial"/>'
+                f'<a:buAutoNum type="arabicPlain" startAt="{text.first}"/>'
+            )
     return "<a:buNone/>"
 
 
 def run(words: str, text: Text, language: str, *, bold: bool) -> str:
-    """Return a run of one weight."""
     return (
         f'<a:r><a:rPr lang="{language}" sz="{round(text.size * 100)}" b="{int(bold)}" i="0" '
         f'dirty="0">{fill(text.colour)}<a:latin typeface="+mn-lt"/><a:ea typeface="+mn-ea"/>'
@@ -152,22 +150,17 @@ def run(words: str, text: Text, language: str, *, bold: bool) -> str:
     )
 
 
-def field_xml(
-    text: Text, number: int, *, kind: str, index: int, language: str, rtl: bool, content: str
-) -> str:
-    """Return the page number or the footer of a slide."""
-    point = text.paragraphs[0]
-    letters = run(point.text, text, language, bold=text.bold)
+def field_xml(text: Text, number: int, kind: str, language: str, *, rtl: bool) -> str:
+    """Return the footer of a slide (``kind`` "ftr") or its page number ("sldNum")."""
+    words = run(text.paragraphs[0].text, text, language, bold=text.bold)
+    name, index = f"Footer {number}", 11
     if kind == "sldNum":
-        inner = letters.removeprefix("<a:r>").removesuffix("</a:r>")
-        letters = (
+        inner = words.removeprefix("<a:r>").removesuffix("</a:r>")
+        words = (
             f'<a:fld id="{{B6F15528-21DE-4FAA-801E-634DDDAF4B2B}}" type="slidenum">{inner}</a:fld>'
         )
-    name = f"{content} {number}"
-    return (
-        f'<p:sp {NAMESPACES}><p:nvSpPr><p:cNvPr id="{number}" name={quoteattr(name)}/>'
-        f'<p:cNvSpPr/><p:nvPr><p:ph type="{kind}" sz="quarter" idx="{index}"/></p:nvPr></p:nvSpPr>'
-        f"<p:spPr>{frame(text.x, text.y, text.w, text.h)}</p:spPr><p:txBody>"
-        f"{body_properties('middle')}<a:lstStyle/><a:p><a:pPr {alignment(text.align, rtl=rtl)}>"
-        f"<a:buNone/></a:pPr>{letters}</a:p></p:txBody></p:sp>"
-    )
+        name, index = f"Page number {number}", 12
+    ph = f'<p:ph type="{kind}" sz="quarter" idx="{index}"/>'
+    side = alignment(text.align, rtl=rtl)
+    body = f"<a:p><a:pPr {side}><a:buNone/></a:pPr>{words}</a:p>"
+    return box_xml(text, number, name=name, ph=ph, look="", body=body)

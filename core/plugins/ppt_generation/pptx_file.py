@@ -35,7 +35,6 @@ def save(pages: Sequence[Page], *, title: str, language: str, path: Path) -> Non
 
 
 def draw(slide: Slide, page: Page, language: str) -> None:
-    """Draw all elements of one page on its slide."""
     tree = slide.shapes.element
     for old in tree.xpath("./p:sp"):
         tree.remove(old)

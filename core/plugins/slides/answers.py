@@ -23,6 +23,26 @@ FILLER = re.compile(
 )
 
 
+def record(**properties: Any) -> dict[str, Any]:
+    """Return the JSON schema of an object with all of ``properties`` and no others."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def array(items: Mapping[str, Any], least: int, most: int) -> dict[str, Any]:
+    """Return the JSON schema of a list of ``least`` to ``most`` ``items``."""
+    return {"type": "array", "items": items, "minItems": least, "maxItems": most}
+
+
+def string(most: int) -> dict[str, Any]:
+    """Return the JSON schema of a text of at most ``most`` characters."""
+    return {"type": "string", "maxLength": most}
+
+
 async def ask(
     host: PluginHost, prompt: str, schema: Mapping[str, Any], **more: Any
 ) -> dict[str, Any]:
@@ -57,6 +77,11 @@ def saved(answer: str) -> dict[str, Any]:
     return whole
 
 
+def list_of(value: object) -> list[Any]:
+    """Return a field that is a list; an empty one for anything else."""
+    return value if isinstance(value, list) else []
+
+
 def text_of(value: object, limit: int, most: int = 0) -> str:
     """Return a field as clean text; "" for an empty one.
 
@@ -74,18 +99,18 @@ def says_nothing(text: str) -> bool:
     return letters < 2 or is_stutter(text) or FILLER.match(text) is not None
 
 
-def heading_of(value: object, limit: int = 90) -> str:
+def heading_of(value: object, limit: int) -> str:
     """Return a field as a heading; "" for what says nothing."""
     text = title(value, limit)
     return "" if says_nothing(text) else text
 
 
-def texts_of(value: object, limit: int, most: int) -> list[str]:
+def texts_of(value: object, most: int) -> list[str]:
     """Return a list of strings (or of objects with a "text"), cleaned, without repeats."""
     found: list[str] = []
-    for entry in value if isinstance(value, list) else ():
+    for entry in list_of(value):
         raw = entry.get("text") if isinstance(entry, dict) else entry
-        text = text_of(raw, limit, SENTENCE_MOST)
+        text = text_of(raw, SENTENCE_MOST, SENTENCE_MOST)
         if text and not is_repeat(text, found):
             found.append(text)
     return found[:most]
@@ -102,7 +127,7 @@ def points_of(
     said = list(earlier)
     leads: list[str] = []
     found: list[Point] = []
-    for entry in value if isinstance(value, list) else ():
+    for entry in list_of(value):
         raw = entry if isinstance(entry, dict) else {"text": entry}
         text = text_of(raw.get("text"), TEXT_LIMIT, SENTENCE_MOST)
         lead = lead_of(raw.get("label"), text, [heading, *leads])

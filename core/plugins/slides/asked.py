@@ -258,7 +258,6 @@ def audience_in(line: str) -> tuple[str, str]:
 
 
 def without(line: str, match: re.Match[str]) -> str:
-    """Return ``line`` without the match."""
     return f"{line[: match.start()]} {line[match.end() :]}"
 
 
@@ -282,5 +281,4 @@ def tidied(line: str) -> str:
 
 
 def capital(text: str) -> str:
-    """Return ``text`` with a capital first letter."""
     return text[:1].upper() + text[1:]

@@ -9,6 +9,7 @@ from typing import Any
 from core.plugins.base import Source
 from core.plugins.slides import asked
 from core.plugins.slides.asked import Asked
+from core.plugins.slides.figures import SEARCHED
 from core.plugins.slides.language import Language, detect, named
 from core.plugins.slides.texts import UNSPACED, plain, sentences, terms, title
 
@@ -19,8 +20,6 @@ PIECE = 900
 # Tokens reserved for the prompt's own text, and for the answer.
 RESERVED = 1200
 MOST_SOURCE = 9000
-# Fallback sentences and figures are looked for in so much of a source: enough for a deck.
-SEARCHED = 200_000
 HEADING = re.compile(r"^#{1,3}\s+(?P<title>.{3,120})$", re.MULTILINE)
 # A role of the conversation ("user: …") before its words.
 ROLE = re.compile(r"^(?:user|assistant): ")
@@ -143,14 +142,18 @@ def pieces(brief: Brief) -> list[str]:
     return [piece for piece in found if piece.strip()]
 
 
+def nearest(texts: Sequence[str], query: str) -> list[int]:
+    """Return the places of ``texts``, those that share most words with ``query`` first."""
+    wanted = terms(query)
+    return sorted(range(len(texts)), key=lambda at: -len(wanted & terms(texts[at])))
+
+
 def relevant(brief: Brief, query: str) -> str:
     """Return the parts of the source nearest to ``query``, in order, as much as fits a prompt."""
     parts = pieces(brief)
-    wanted = terms(query)
-    order = sorted(range(len(parts)), key=lambda at: (-len(wanted & terms(parts[at])), at))
     chosen: list[int] = []
     used = 0
-    for at in order:
+    for at in nearest(parts, query):
         if used + len(parts[at]) <= brief.room or not chosen:
             chosen.append(at)
             used += len(parts[at])
@@ -172,7 +175,5 @@ def source_sentences(text: str) -> tuple[str, ...]:
 
 def nearest_sentences(brief: Brief, query: str) -> list[str]:
     """Return the source's own sentences, the nearest to ``query`` first."""
-    wanted = terms(query)
     found = source_sentences(brief.text)
-    order = sorted(range(len(found)), key=lambda at: (-len(wanted & terms(found[at])), at))
-    return [found[at] for at in order]
+    return [found[at] for at in nearest(found, query)]

@@ -6,22 +6,10 @@ from dataclasses import dataclass
 
 from core.plugins.base import PluginError, PluginHost
 from core.plugins.slides import content, exact, figures
+from core.plugins.slides import deck as d
 from core.plugins.slides.brief import Brief, source_sentences
 from core.plugins.slides.content import Written
-from core.plugins.slides.deck import (
-    BulletsSlide,
-    ChartSlide,
-    ClosingSlide,
-    ColumnsSlide,
-    ContentsSlide,
-    Deck,
-    Point,
-    QuoteSlide,
-    SectionSlide,
-    Slide,
-    TableSlide,
-    TitleSlide,
-)
+from core.plugins.slides.deck import Body, Deck, Point, Slide, points_of
 from core.plugins.slides.figures import Figure
 from core.plugins.slides.fit import whole
 from core.plugins.slides.layout import table_pages
@@ -30,8 +18,6 @@ from core.plugins.slides.texts import likeness
 
 WITH_CONTENTS, WITH_SECTIONS, WITH_QUOTE = 8, 12, 8
 NOTHING = "There is nothing to make slides of: give a topic, a text or a document."
-
-Body = BulletsSlide | ColumnsSlide | ChartSlide | TableSlide
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +30,6 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The number of slides of each kind."""
-
     figures: Sequence[Figure]
     quote: tuple[str, str] | None
     contents: bool
@@ -77,8 +61,7 @@ def budget(brief: Brief) -> Budget:
 
 
 def page_count(figure: Figure) -> int:
-    """Return how many pages a table takes."""
-    return len(list(table_pages(TableSlide("", figure.header, figure.rows))))
+    return len(list(table_pages(d.TableSlide("", figure.header, figure.rows))))
 
 
 async def make(brief: Brief, host: PluginHost) -> Made:
@@ -124,45 +107,34 @@ def home(figure: Figure, bodies: Sequence[Body]) -> tuple[int, str]:
     about = f"{figure.heading} {figure.context}"
     best, score = len(bodies), 0.0
     for at, body in enumerate(bodies, start=1):
-        if isinstance(body, BulletsSlide | ColumnsSlide):
-            near = likeness(f"{body.title} {' '.join(map(whole, points(body)))}", about)
+        if isinstance(body, d.BulletsSlide | d.ColumnsSlide):
+            near = likeness(f"{body.title} {' '.join(map(whole, points_of(body)))}", about)
             if near > score:
                 best, score = at, near
     return best, bodies[best - 1].section if bodies else ""
 
 
-def points(body: Body) -> list[Point]:
-    """Return the points of a slide."""
-    match body:
-        case BulletsSlide() | ChartSlide():
-            return list(body.points)
-        case ColumnsSlide():
-            return [*body.columns[0], *body.columns[1]]
-    return []
-
-
 def first_points(bodies: Sequence[Body]) -> list[Point]:
-    """Return the first point of each slide."""
-    return [found[0] for body in bodies if (found := points(body))]
+    return [found[0] for body in bodies if (found := points_of(body))]
 
 
 def ordered(
-    outline: Outline, shares: Budget, bodies: Sequence[Body], brief: Brief, last: ClosingSlide
+    outline: Outline, shares: Budget, bodies: Sequence[Body], brief: Brief, last: d.ClosingSlide
 ) -> list[Slide]:
     """Return all slides in their order: title, contents, sections with their slides, quote,
     closing.
     """
     names = list(dict.fromkeys(body.section for body in bodies if body.section))
-    slides: list[Slide] = [TitleSlide(outline.title, outline.subtitle, outline.subtitle)]
+    slides: list[Slide] = [d.TitleSlide(outline.title, outline.subtitle, outline.subtitle)]
     if shares.contents and len(names) >= 2:
-        slides.append(ContentsSlide(brief.language.contents, names))
+        slides.append(d.ContentsSlide(brief.language.contents, names))
     divided = 2 <= len(names) <= shares.dividers
     current = ""
     for body in bodies:
         if divided and body.section and body.section != current:
             current = body.section
-            slides.append(SectionSlide(current, names.index(current) + 1))
+            slides.append(d.SectionSlide(current, names.index(current) + 1))
         slides.append(body)
     if shares.quote is not None:
-        slides.append(QuoteSlide(*shares.quote, notes=""))
+        slides.append(d.QuoteSlide(*shares.quote))
     return [*slides, last]

@@ -2,18 +2,20 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from core.plugins.base import PluginError, PluginHost
 from core.plugins.slides.answers import (
     LABEL_MOST,
     SENTENCE_MOST,
+    array,
     ask,
     heading_of,
     invented,
     lead_of,
     numbers_of,
     points_of,
+    record,
+    string,
     text_of,
     texts_of,
 )
@@ -33,45 +35,16 @@ from core.plugins.slides.texts import cut, is_repeat, sentences, tidy
 
 FEWEST, MOST = 2, 5
 NOTES_LIMIT = 900
-SENTENCE = {"type": "string", "maxLength": SENTENCE_MOST}
-LABEL = {"type": "string", "maxLength": LABEL_MOST}
-SLIDE: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "points": {
-            "type": "array",
-            "minItems": 3,
-            "maxItems": MOST,
-            "items": {
-                "type": "object",
-                "properties": {"label": LABEL, "text": SENTENCE},
-                "required": ["label", "text"],
-                "additionalProperties": False,
-            },
-        },
-        "notes": {"type": "string", "maxLength": 420},
-        "layout": {"enum": ["list", "comparison"]},
-        "left": LABEL,
-        "right": LABEL,
-    },
-    "required": ["points", "notes", "layout", "left", "right"],
-    "additionalProperties": False,
-}
-FIGURE: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "title": {"type": "string", "maxLength": 70},
-        "points": {"type": "array", "minItems": 1, "maxItems": 2, "items": SENTENCE},
-    },
-    "required": ["title", "points"],
-    "additionalProperties": False,
-}
-CLOSING: dict[str, Any] = {
-    "type": "object",
-    "properties": {"points": {"type": "array", "minItems": 3, "maxItems": 3, "items": SENTENCE}},
-    "required": ["points"],
-    "additionalProperties": False,
-}
+SENTENCE, LABEL = string(SENTENCE_MOST), string(LABEL_MOST)
+SLIDE = record(
+    points=array(record(label=LABEL, text=SENTENCE), 3, MOST),
+    notes=string(420),
+    layout={"enum": ["list", "comparison"]},
+    left=LABEL,
+    right=LABEL,
+)
+FIGURE = record(title=string(70), points=array(SENTENCE, 1, 2))
+CLOSING = record(points=array(SENTENCE, 3, 3))
 
 
 @dataclass
@@ -160,7 +133,7 @@ async def figure(
     )
     answer = await ask(host, prompt, FIGURE, system=system(brief), max_tokens=300)
     known = numbers_of(brief.text)
-    lines = texts_of(answer.get("points"), 170, 2)
+    lines = texts_of(answer.get("points"), 2)
     points = points_of(lines, heading=figure.heading, earlier=(), numbers=known)
     first = next(iter(sentences(figure.context)), "")
     named = heading_of(answer.get("title"), 70)
@@ -182,7 +155,7 @@ async def closing(brief: Brief, points: Sequence[Point], host: PluginHost) -> Cl
     )
     answer = await ask(host, prompt, CLOSING, system=system(brief), max_tokens=300)
     numbers = None if brief.thin else numbers_of(brief.text)
-    lines = texts_of(answer.get("points"), 170, 3)
+    lines = texts_of(answer.get("points"), 3)
     found = points_of(lines, heading=brief.topic, earlier=(), numbers=numbers)
     chosen = found if len(found) >= FEWEST else list(points[:3])
     return ClosingSlide(brief.language.in_short, chosen, " ".join(map(whole, chosen)))

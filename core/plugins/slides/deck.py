@@ -1,7 +1,7 @@
 """A deck as content, without layout."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 ChartKind = Literal["column", "bar", "line", "pie"]
@@ -35,8 +35,6 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class TitleSlide:
-    """The first slide."""
-
     title: str
     subtitle: str = ""
     notes: str = ""
@@ -48,7 +46,6 @@ class ContentsSlide:
 
     title: str
     entries: Sequence[str]
-    notes: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +54,10 @@ class SectionSlide:
 
     title: str
     number: int
-    notes: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class BulletsSlide:
-    """A list of points."""
-
     title: str
     points: Sequence[Point]
     section: str = ""
@@ -109,7 +103,6 @@ class QuoteSlide:
 
     quote: str
     by: str = ""
-    notes: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,17 +114,17 @@ class ClosingSlide:
     notes: str = ""
 
 
-Slide = (
-    TitleSlide
-    | ContentsSlide
-    | SectionSlide
-    | BulletsSlide
-    | ColumnsSlide
-    | TableSlide
-    | ChartSlide
-    | QuoteSlide
-    | ClosingSlide
-)
+Body = BulletsSlide | ColumnsSlide | TableSlide | ChartSlide
+Slide = TitleSlide | ContentsSlide | SectionSlide | Body | QuoteSlide | ClosingSlide
+
+
+def points_of(slide: Slide) -> list[Point]:
+    match slide:
+        case BulletsSlide() | ChartSlide() | ClosingSlide():
+            return list(slide.points)
+        case ColumnsSlide():
+            return [*slide.columns[0], *slide.columns[1]]
+    return []
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,4 +133,4 @@ class Deck:
 
     title: str
     language: str
-    slides: Sequence[Slide] = field(default_factory=tuple)
+    slides: Sequence[Slide]

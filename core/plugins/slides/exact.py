@@ -3,18 +3,8 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from core.plugins.slides.deck import (
-    BulletsSlide,
-    ChartSlide,
-    ClosingSlide,
-    ColumnsSlide,
-    ContentsSlide,
-    Deck,
-    QuoteSlide,
-    SectionSlide,
-    Slide,
-    TableSlide,
-)
+from core.plugins.slides import deck as d
+from core.plugins.slides.deck import Body, Deck, Slide, points_of
 from core.plugins.slides.layout import drafts_of
 
 LEAST_POINTS = 2
@@ -34,71 +24,53 @@ def of(deck: Deck, count: int) -> Deck:
 
 
 def pages_of(slides: Sequence[Slide]) -> int:
-    """Return how many pages the slides take."""
     return sum(len(drafts_of(slide)) for slide in slides)
 
 
 def less(slides: list[Slide]) -> list[Slide] | None:
     """Return the slides with a page less: redundant ones first. None: not possible."""
-    for kind in (QuoteSlide, ContentsSlide, SectionSlide):
+    for kind in (d.QuoteSlide, d.ContentsSlide, d.SectionSlide):
         if any(isinstance(slide, kind) for slide in slides):
             return [slide for slide in slides if not isinstance(slide, kind)]
     for at in reversed(range(len(slides))):
         shorter = shortened(slides[at])
         if shorter is not None:
             return [*slides[:at], shorter, *slides[at + 1 :]]
-    bodies = [at for at, slide in enumerate(slides) if is_body(slide)]
-    plain = [at for at in bodies if isinstance(slides[at], BulletsSlide)]
+    bodies = [at for at, slide in enumerate(slides) if isinstance(slide, Body)]
+    plain = [at for at in bodies if isinstance(slides[at], d.BulletsSlide)]
     if len(bodies) < LEAST_POINTS:
         return None
     out = (plain or bodies)[-1]
     return [*slides[:out], *slides[out + 1 :]]
 
 
-def is_body(slide: Slide) -> bool:
-    """Return whether a slide is one of content."""
-    return isinstance(slide, BulletsSlide | ColumnsSlide | ChartSlide | TableSlide)
-
-
 def shortened(slide: Slide) -> Slide | None:
     """Return a slide of several pages with its last point left out; None for any other."""
-    if not isinstance(slide, BulletsSlide | ClosingSlide) or len(slide.points) < LEAST_POINTS:
+    if not isinstance(slide, d.BulletsSlide | d.ClosingSlide) or len(slide.points) < LEAST_POINTS:
         return None
     return replace(slide, points=slide.points[:-1]) if len(drafts_of(slide)) > 1 else None
 
 
 def more(slides: list[Slide]) -> list[Slide] | None:
     """Return the slides with the one of the most points divided. None: none has two points."""
-    longest = max(
-        (at for at, slide in enumerate(slides) if isinstance(slide, BulletsSlide | ColumnsSlide)),
-        key=lambda at: weight(slides[at]),
-        default=None,
-    )
-    if longest is None:
+    kinds = d.BulletsSlide | d.ColumnsSlide
+    candidates = [at for at, slide in enumerate(slides) if isinstance(slide, kinds)]
+    if not candidates:
         return None
+    longest = max(candidates, key=lambda at: len(points_of(slides[at])))
     halves = divided(slides[longest])
     return halves and [*slides[:longest], *halves, *slides[longest + 1 :]]
 
 
-def weight(slide: Slide) -> int:
-    """Return how many points a slide can be divided into."""
-    match slide:
-        case BulletsSlide():
-            return len(slide.points)
-        case ColumnsSlide():
-            return len(slide.columns[0]) + len(slide.columns[1])
-    return 0
-
-
 def divided(slide: Slide) -> list[Slide] | None:
     """Return a slide as two, each with half of its points; None where it has only one."""
-    if isinstance(slide, ColumnsSlide):
+    if isinstance(slide, d.ColumnsSlide):
         sides = zip(slide.headings, slide.columns, strict=True)
         return [
-            BulletsSlide(f"{slide.title}: {name}", points, slide.section, slide.notes)
+            d.BulletsSlide(f"{slide.title}: {name}", points, slide.section, slide.notes)
             for name, points in sides
         ]
-    if not isinstance(slide, BulletsSlide) or len(slide.points) < LEAST_POINTS:
+    if not isinstance(slide, d.BulletsSlide) or len(slide.points) < LEAST_POINTS:
         return None
     half = (len(slide.points) + 1) // 2
     first, last = slide.points[:half], slide.points[half:]
@@ -108,6 +80,6 @@ def divided(slide: Slide) -> list[Slide] | None:
     ]
 
 
-def title_of_rest(slide: BulletsSlide, lead: str) -> str:
+def title_of_rest(slide: d.BulletsSlide, lead: str) -> str:
     """Return the title of the second half: its first point's lead says what it is about."""
     return f"{slide.title}: {lead}" if lead and len(slide.title) + len(lead) < 70 else slide.title

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from core.plugins.slides.deck import Chart, ChartKind, Series
 from core.plugins.slides.texts import plain, sentences, terms, title, writable
 
+# Characters of a source that are searched: enough for a deck.
+SEARCHED = 200_000
 CELL_LIMIT = 80
 LONGEST_LINE = 1500
 MOST_COLUMNS = 6
@@ -66,9 +68,10 @@ def decimal(digits: str) -> str:
     return whole + part if groups else f"{whole}.{part}"
 
 
-def find(parts: Sequence[tuple[str, str]], *, most: int = 200_000) -> list[Figure]:
-    """Return the figures of a source's first ``most`` characters, in order, without repeats."""
+def find(parts: Sequence[tuple[str, str]]) -> list[Figure]:
+    """Return the figures of a source's first characters, in order, without repeats."""
     found: list[Figure] = []
+    most = SEARCHED
     for reference, whole in parts:
         if most <= 0:
             break
@@ -205,12 +208,12 @@ def kind_of(categories: Sequence[str], series: Sequence[Series], unit: str) -> C
     return "bar" if max(len(category) for category in categories) > 14 else "column"
 
 
-def quote(text: str, *, most: int = 200_000) -> tuple[str, str] | None:
+def quote(text: str) -> tuple[str, str] | None:
     """Return the first suitable quotation in ``text``, and its author (may be "")."""
     marked = re.compile(
         r"[“„«\"「『](?P<words>(?:(?!\n\s*\n)[^“”„«»\"「」『』]){25,240})[”“»\"」』](?P<rest>[^\n]{0,80})"
     )
-    for match in marked.finditer(writable(text[:most])):
+    for match in marked.finditer(writable(text[:SEARCHED])):
         words = plain(match["words"])
         if len(terms(words)) >= 6:
             said = re.match(

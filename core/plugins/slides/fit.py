@@ -17,8 +17,13 @@ class Fitted:
     gap: float
 
 
+def fitted(points: Sequence[Point], size: float) -> Fitted:
+    """Return ``points`` at a size that fits."""
+    line = pitch_of(points, size)
+    return Fitted(points, size, line, gap_of(line))
+
+
 def whole(point: Point) -> str:
-    """Return a point as one text."""
     return " ".join(filter(None, (point.lead, point.text)))
 
 
@@ -35,7 +40,6 @@ def points_height(points: Sequence[Point], size: float, limit: float) -> float:
 
 
 def gap_of(line: float) -> float:
-    """Return the space between two paragraphs."""
     return round(line * 0.5, 1)
 
 
@@ -45,8 +49,7 @@ def fit(
     """Return ``points`` at the first of ``sizes`` that fits; ``None`` where none does."""
     for size in sizes:
         if points_height(points, size, width) <= room:
-            line = pitch_of(points, size)
-            return Fitted(points, size, line, gap_of(line))
+            return fitted(points, size)
     return None
 
 
@@ -54,8 +57,8 @@ def spread(
     points: Sequence[Point], width: float, room: float, sizes: Sequence[float]
 ) -> list[Fitted]:
     """Return ``points`` in as many boxes as they need; at least one."""
-    if (fitted := fit(points, width, room, sizes)) is not None:
-        return [fitted]
+    if (found := fit(points, width, room, sizes)) is not None:
+        return [found]
     smallest = sizes[-1]
     groups: list[list[Point]] = [[]]
     for point in points:
@@ -87,7 +90,7 @@ def clipped(points: Sequence[Point], width: float, room: float, size: float) -> 
     line = pitch_of(points, size)
     most = max(1, int(room // (line + gap_of(line))) // max(1, len(points)))
     kept = [Point(clip(whole(point), size, width, most, bold=True)) for point in points]
-    return Fitted(kept, size, line, gap_of(line))
+    return fitted(kept, size)
 
 
 def heading(
@@ -95,7 +98,7 @@ def heading(
 ) -> tuple[str, float, float]:
     """Fit a bold heading into a box in points; return its text (cut if need be), size and pitch."""
     for size in sizes:
-        if height([text], size, width, bold=True) <= room:
+        if height(text, size, width, bold=True) <= room:
             return text, size, pitch(text, size)
     size = sizes[-1]
     lines = max(1, int(room // pitch(text, size)))

@@ -10,9 +10,9 @@ from core.plugins.slides.fit import Fitted, fit, heading, points_height, spread
 from core.plugins.slides.grids import grids
 from core.plugins.slides.language import LANGUAGES
 from core.plugins.slides.measure import clip, height, pitch
-from core.plugins.slides.page import Element, Page, Plot, Text
-from core.plugins.slides.theme import INNER, MARGIN, TILE, WIDTH, Layout, Shape, mirror_shape
-from core.plugins.slides.words import chart_alt
+from core.plugins.slides.page import Anchor, Element, Page, Plot, Role, Text
+from core.plugins.slides.theme import BOXES, INNER, MARGIN, WIDTH, Box, Layout, Shape, mirror_shape
+from core.plugins.slides.words import AFTER, BEFORE, chart_alt
 
 BODY_TOP, BODY_ROOM = 138.0, 338.0
 BODY_SIZES = (26, 24, 22, 20, 18, 16)
@@ -21,8 +21,6 @@ CARD_SIZES = (22, 21, 20, 19, 18, 17, 16, 15, 14)
 ASIDE_SIZES = (18, 17, 16, 15, 14, 13)
 TITLE_SIZES = (32, 30, 28, 26, 24)
 CARD_GAP = 20.0
-# Units that stand with each number; all others stand once, above the chart.
-OWN_SIGNS = {"", "%", "‰", "$", "€", "£", "¥"}
 MARK = 26.0
 CARD_LEAST = 230.0
 Draft = tuple[Layout, str, list[Element], str]
@@ -81,7 +79,6 @@ def mirrored(page: Page) -> Page:
 
 
 def flip(element: Element) -> Element:
-    """Mirror an element to the other side."""
     match element:
         case Shape():
             return mirror_shape(element)
@@ -95,50 +92,59 @@ def one(text: str) -> tuple[Point, ...]:
     return (Point(text),)
 
 
+def headed(
+    role: Role, words: str, box: Box, within: tuple[float, float], sizes: Sequence[float],
+    *, colour: str = "ink", bold: bool = True, anchor: Anchor = "top",
+) -> Text:  # fmt: skip
+    """Return ``words`` at the largest of ``sizes`` at which they fit ``within`` (width, height)."""
+    text, size, line = heading(words, *within, sizes)
+    return Text(role, *box, one(text), size, line, colour=colour, bold=bold, anchor=anchor)
+
+
+def lined(
+    role: Role, words: str, box: Box, size: float, *, colour: str = "ink", bold: bool = False
+) -> Text:
+    """Return ``words`` at one ``size``."""
+    return Text(role, *box, one(words), size, pitch(words, size), colour=colour, bold=bold)
+
+
 def head(title: str, section: str) -> list[Element]:
-    """Add the head of a content page: the section's name, and the title."""
-    text, size, line = heading(title, INNER, 72, TITLE_SIZES)
-    title_box = Text("title", MARGIN, 52, INNER, 74, one(text), size, line, bold=True)
+    """Return the head of a content page: its title, and the section's name."""
+    title_box = headed("title", title, BOXES["content"][0], (INNER, 72), TITLE_SIZES)
     if not section:
         return [title_box]
     name = clip(section, 12, INNER, 1, bold=True)
-    eyebrow = Text(
-        "eyebrow", MARGIN, 30, INNER, 20, one(name), 12, pitch(name, 12), colour="muted", bold=True
-    )
-    return [title_box, eyebrow]
+    box = (MARGIN, 30, INNER, 20)
+    return [title_box, lined("eyebrow", name, box, 12, colour="muted", bold=True)]
 
 
 def title_page(slide: d.TitleSlide) -> Draft:
     """Lay out the title page: a big title on the left, the tiles on the right."""
-    wide = WIDTH - 3 * TILE - MARGIN - 30
-    text, size, line = heading(slide.title, wide, 230, (50, 46, 42, 38, 34, 30, 26, 22))
+    box, under = BOXES["title"]
+    sizes: Sequence[float] = (50, 46, 42, 38, 34, 30, 26, 22)
     elements: list[Element] = [
         Shape("rect", MARGIN, 64, 56, 9, "coral"),
-        Text(
-            "title", MARGIN, 96, wide, 240, one(text), size, line,
-            colour="white", bold=True, anchor="bottom",
-        ),
-    ]  # fmt: skip
+        headed("title", slide.title, box, (465, 230), sizes, colour="white", anchor="bottom"),
+    ]
     if slide.subtitle:
-        under, size, line = heading(slide.subtitle, wide, 84, (20, 18, 16, 14))
+        sizes = (20, 18, 16, 14)
         elements.append(
-            Text("subtitle", MARGIN, 356, wide, 88, one(under), size, line, colour="mist")
+            headed("subtitle", slide.subtitle, under, (465, 84), sizes, colour="mist", bold=False)
         )
     return "title", slide.title, elements, slide.notes
 
 
 def contents_pages(slide: d.ContentsSlide) -> Iterator[Draft]:
     """Yield the sections, numbered, beside a dark panel with the heading."""
-    text, size, line = heading(slide.title, 220, 160, (34, 30, 26, 22, 18))
-    title_box = Text("title", 44, 96, 224, 170, one(text), size, line, colour="white", bold=True)
+    box, body = BOXES["contents"]
+    title_box = headed("title", slide.title, box, (220, 160), (34, 30, 26, 22, 18), colour="white")
     entries = [Point(entry) for entry in slide.entries]
     first = 1
     for part in spread(entries, 500 - 44, 400, (28, 26, 24, 22, 20, 18, 16)):
         airy = replace(part, gap=min(26.0, gap_between(part, 400)))
-        box = listed(airy, 360, 70, 500, 404, indent=44)
-        elements = [title_box, replace(box, mark="number", anchor="middle", first=first)]
-        first += len(box.paragraphs)
-        yield "contents", slide.title, [*elements], slide.notes
+        points = replace(listed(airy, body, indent=44), mark="number", anchor="middle", first=first)
+        first += len(points.paragraphs)
+        yield "contents", slide.title, [title_box, points], ""
 
 
 def gap_between(part: Fitted, room: float) -> float:
@@ -149,42 +155,26 @@ def gap_between(part: Fitted, room: float) -> float:
 
 def section_page(slide: d.SectionSlide) -> Draft:
     """Lay out a section page: a large number, and the section's title."""
-    wide = WIDTH - TILE - 2 * MARGIN
-    text, size, line = heading(slide.title, wide, 150, (44, 40, 36, 32, 28, 24))
-    number = f"{slide.number:02d}"
+    number, box = f"{slide.number:02d}", BOXES["section"][0]
     elements: list[Element] = [
-        Text(
-            "number", MARGIN, 96, 300, 120, one(number), 96, pitch(number, 96),
-            colour="mustard", bold=True,
-        ),
-        Text("title", MARGIN, 240, wide, 160, one(text), size, line, colour="white", bold=True),
-    ]  # fmt: skip
-    return "section", slide.title, elements, slide.notes
+        lined("number", number, (MARGIN, 96, 300, 120), 96, colour="mustard", bold=True),
+        headed("title", slide.title, box, (705, 150), (44, 40, 36, 32, 28, 24), colour="white"),
+    ]
+    return "section", slide.title, elements, ""
 
 
-def listed(
-    part: Fitted, x: float, y: float, w: float, h: float,
-    *, indent: float = MARK, colour: str = "ink",
-) -> Text:  # fmt: skip
+def listed(part: Fitted, box: Box, *, indent: float = MARK, colour: str = "ink") -> Text:
     """Return a box with fitted points, a square before each."""
     return Text(
-        "body", x, y, w, h, part.points, part.size, part.pitch, part.gap, colour,
+        "body", *box, part.points, part.size, part.pitch, part.gap, colour,
         mark="square", indent=indent,
     )  # fmt: skip
 
 
-def numbered(title: str, at: int, of: int) -> str:
-    """Return the title of a page of several."""
-    return title if of == 1 else f"{title} ({at}/{of})"
-
-
-def several(
-    layout: Layout, slide: d.BulletsSlide | d.ColumnsSlide | d.TableSlide | d.ChartSlide,
-    bodies: Sequence[Sequence[Element]],
-) -> Iterator[Draft]:  # fmt: skip
+def several(layout: Layout, slide: d.Body, bodies: Sequence[Sequence[Element]]) -> Iterator[Draft]:
     """Yield the pages of a slide, one a body."""
     for at, body in enumerate(bodies, start=1):
-        title = numbered(slide.title, at, len(bodies))
+        title = slide.title if len(bodies) == 1 else f"{slide.title} ({at}/{len(bodies)})"
         yield layout, title, [*head(title, slide.section), *body], slide.notes if at == 1 else ""
 
 
@@ -193,7 +183,8 @@ def bullets_pages(slide: d.BulletsSlide) -> Iterator[Draft]:
     if (cards := card_row(slide.points)) is not None:
         return several("content", slide, [cards])
     parts = spread(slide.points, INNER - MARK - 40, BODY_ROOM, BODY_SIZES)
-    bodies = [[listed(part, MARGIN, BODY_TOP, INNER - 40, BODY_ROOM + 4)] for part in parts]
+    box = (MARGIN, BODY_TOP, INNER - 40, BODY_ROOM + 4)
+    bodies = [[listed(part, box)] for part in parts]
     return several("content", slide, bodies)
 
 
@@ -208,7 +199,7 @@ def card_row(points: Sequence[Point]) -> list[Element] | None:
     if any(top != point.lead for (top, _size, _line), point in zip(tops, points, strict=True)):
         return None
     top_size = min(size for _text, size, _line in tops)
-    under = max(height([point.lead], top_size, inner, bold=True) for point in points)
+    under = max(height(point.lead, top_size, inner, bold=True) for point in points)
     texts = [fit(one(point.text), inner, 252 - under, CARD_SIZES) for point in points]
     if None in texts:
         return None
@@ -225,39 +216,33 @@ def card(point: Point, at: int, x: float, wide: float, sizes: CardSizes) -> list
     """Return one card: a bar in a colour of its own, its number, the lead, the text."""
     colour = ("coral", "teal", "mustard", "plum")[at]
     left, inner, top = x + 20, wide - 40, BODY_TOP + 4
-    number = f"{at + 1:02d}"
-    lead, text = pitch(point.lead, sizes.lead), pitch(point.text, sizes.text)
+    number = one(f"{at + 1:02d}")
     rest = 66 + sizes.under + 10
+    lead = (left, top + 66, inner, sizes.under + 2)
+    text = (left, top + rest, inner, sizes.high - rest - 4)
     return [
         Shape("rect", x, top, wide, sizes.high, "white"),
         Shape("rect", x, top, wide, 6, colour),
-        Text("number", left, top + 24, inner, 32, one(number), 20, 26, colour="muted", bold=True),
-        Text(
-            "text", left, top + 66, inner, sizes.under + 2, one(point.lead), sizes.lead, lead,
-            bold=True,
-        ),
-        Text(
-            "text", left, top + rest, inner, sizes.high - rest - 4, one(point.text), sizes.text,
-            text,
-        ),
-    ]  # fmt: skip
+        Text("number", left, top + 24, inner, 32, number, 20, 26, colour="muted", bold=True),
+        lined("text", point.lead, lead, sizes.lead, bold=True),
+        lined("text", point.text, text, sizes.text),
+    ]
 
 
 def columns_pages(slide: d.ColumnsSlide) -> Iterator[Draft]:
     """Lay out two lists, each under its heading and a rule of its colour."""
     wide = (INNER - 44) / 2
     parts = [spread(points, wide - MARK, BODY_ROOM - 52, COLUMN_SIZES) for points in slide.columns]
-    count = max(map(len, parts))
     bodies: list[list[Element]] = []
-    for at in range(count):
+    for at in range(max(map(len, parts))):
         body: list[Element] = []
         for column, colour in ((0, "coral"), (1, "teal")):
             x = MARGIN + column * (wide + 44)
-            text, size, line = heading(slide.headings[column], wide, 30, (20, 18, 16, 14))
+            top, under = (x, BODY_TOP + 14, wide, 32), (x, BODY_TOP + 56, wide, BODY_ROOM - 48)
             body.append(Shape("rect", x, BODY_TOP, wide, 4, colour))
-            body.append(Text("text", x, BODY_TOP + 14, wide, 32, one(text), size, line, bold=True))
+            body.append(headed("text", slide.headings[column], top, (wide, 30), (20, 18, 16, 14)))
             if at < len(parts[column]):
-                body.append(listed(parts[column][at], x, BODY_TOP + 56, wide, BODY_ROOM - 48))
+                body.append(listed(parts[column][at], under))
         bodies.append(body)
     return several("content", slide, bodies)
 
@@ -275,44 +260,41 @@ def chart_pages(slide: d.ChartSlide) -> Iterator[Draft]:
     alt = chart_alt(slide.title, slide.chart)
     body: list[Element] = []
     top = BODY_TOP + 4
-    if slide.chart.unit not in OWN_SIGNS:
+    if slide.chart.unit and slide.chart.unit not in BEFORE | AFTER:
         unit = clip(slide.chart.unit, 13, wide, 1)
         line = pitch(unit, 13)
-        body.append(Text("text", MARGIN, top, wide, line + 2, one(unit), 13, line, colour="muted"))
+        body.append(lined("text", unit, (MARGIN, top, wide, line + 2), 13, colour="muted"))
         top += line + 6
     body.append(Plot(MARGIN, top, wide, BODY_TOP + BODY_ROOM + 10 - top, slide.chart, alt))
     if parts:
         body.append(Shape("rect", 654, BODY_TOP + 8, 2, BODY_ROOM - 8, "line"))
-        body.append(listed(parts[0], 672, BODY_TOP + 8, 236, BODY_ROOM - 4, indent=18))
+        body.append(listed(parts[0], (672, BODY_TOP + 8, 236, BODY_ROOM - 4), indent=18))
     return several("figure", slide, [body])
 
 
 def quote_page(slide: d.QuoteSlide) -> Draft:
-    """Lay out the quote in large letters."""
-    text, size, line = heading(slide.quote, 740, 270, (36, 34, 32, 30, 28, 26, 24, 22, 20, 18))
+    box, under = BOXES["quote"]
+    sizes = (36, 34, 32, 30, 28, 26, 24, 22, 20, 18)
+    quote = headed(
+        "title", slide.quote, box, (740, 270), sizes, colour="white", bold=False, anchor="middle"
+    )
     elements: list[Element] = [
         Shape("quarter", 92, 72, 34, 34, "mustard", 2),
         Shape("quarter", 132, 72, 34, 34, "mustard", 2),
-        Text("title", 92, 126, 744, 280, one(text), size, line, colour="white", anchor="middle"),
+        quote,
     ]
     if slide.by:
         by = clip("— " + slide.by, 18, 740, 1)
-        elements.append(
-            Text("subtitle", 92, 424, 744, 32, one(by), 18, pitch(by, 18), colour="mustard")
-        )
-    return "quote", slide.quote, elements, slide.notes
+        elements.append(lined("subtitle", by, under, 18, colour="mustard"))
+    return "quote", slide.quote, elements, ""
 
 
 def closing_pages(slide: d.ClosingSlide) -> Iterator[Draft]:
-    """Lay out the conclusions."""
-    wide = WIDTH - TILE - 2 * MARGIN
-    text, size, line = heading(slide.title, wide, 100, (40, 36, 32, 28, 24))
-    title_box = Text(
-        "title", MARGIN, 84, wide, 104, one(text), size, line, colour="white", bold=True
-    )
-    parts = spread(slide.points, wide - MARK, 250, (24, 22, 20, 18, 16)) if slide.points else [None]
+    box, body = BOXES["closing"]
+    title_box = headed("title", slide.title, box, (705, 100), (40, 36, 32, 28, 24), colour="white")
+    parts = spread(slide.points, 705 - MARK, 250, (24, 22, 20, 18, 16)) if slide.points else [None]
     for part in parts:
         elements: list[Element] = [Shape("rect", MARGIN, 56, 56, 9, "coral"), title_box]
         if part is not None:
-            elements.append(listed(part, MARGIN, 206, wide, 256, colour="white"))
+            elements.append(listed(part, body, colour="white"))
         yield "closing", slide.title, elements, slide.notes

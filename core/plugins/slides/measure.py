@@ -125,14 +125,9 @@ def chopped(atom: str, size: float, limit: float, *, bold: bool) -> list[str]:
     return [*pieces, piece]
 
 
-def height(
-    texts: list[str], size: float, limit: float, *, bold: bool = False, gap: float = 0
-) -> float:
-    """Return how high paragraphs are in points, ``gap`` points apart, in lines of ``limit``
-    points.
-    """
-    lines = sum(len(wrap(text, size, limit, bold=bold)) * pitch(text, size) for text in texts)
-    return lines + gap * max(0, len(texts) - 1)
+def height(text: str, size: float, limit: float, *, bold: bool) -> float:
+    """Return how high ``text`` is in points, in lines of ``limit`` points."""
+    return len(wrap(text, size, limit, bold=bold)) * pitch(text, size)
 
 
 def clip(text: str, size: float, limit: float, lines: int, *, bold: bool = False) -> str:

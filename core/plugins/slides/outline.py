@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.plugins.base import PluginHost
-from core.plugins.slides.answers import ask, heading_of, text_of
+from core.plugins.slides.answers import array, ask, heading_of, list_of, record, string, text_of
 from core.plugins.slides.brief import Brief, digest
 from core.plugins.slides.language import ASPECTS
 from core.plugins.slides.texts import cut, is_repeat, sentences, terms, title, writable
 
 HEADING = re.compile(r"^#{2,4}\s+(?P<title>.{3,90})$", re.MULTILINE)
 SENTENCES_A_SLIDE = 4
+LINE = string(70)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,31 +37,8 @@ def schema(slides: int) -> dict[str, Any]:
     """Return a small schema with bounds, which the embedded model's grammar can hold."""
     sections = 1 if slides < 3 else 2 if slides < 6 else 3
     each = -(-slides // sections)
-    line = {"type": "string", "maxLength": 70}
-    section = {
-        "type": "object",
-        "properties": {
-            "title": line,
-            "slides": {"type": "array", "items": line, "minItems": 1, "maxItems": each},
-        },
-        "required": ["title", "slides"],
-        "additionalProperties": False,
-    }
-    return {
-        "type": "object",
-        "properties": {
-            "title": line,
-            "subtitle": {"type": "string", "maxLength": 110},
-            "sections": {
-                "type": "array",
-                "items": section,
-                "minItems": sections,
-                "maxItems": sections,
-            },
-        },
-        "required": ["title", "subtitle", "sections"],
-        "additionalProperties": False,
-    }
+    section = record(title=LINE, slides=array(LINE, 1, each))
+    return record(title=LINE, subtitle=string(110), sections=array(section, sections, sections))
 
 
 def system(brief: Brief) -> str:
@@ -86,27 +64,14 @@ async def plan(brief: Brief, slides: int, host: PluginHost) -> Outline:
     known = [name for section in outline.sections for name in section.slides]
     if known and len(known) < slides:
         further = await more(brief, known, slides - len(known), host)
-        answer = {**answer, "sections": [*listed(answer), {"title": "", "slides": further}]}
+        sections = [*list_of(answer.get("sections")), {"title": "", "slides": further}]
+        answer = {**answer, "sections": sections}
     return mended(answer, brief, slides)
-
-
-def listed(answer: dict[str, Any]) -> list[Any]:
-    """Return the sections of an answer, whatever they are."""
-    raw = answer.get("sections")
-    return raw if isinstance(raw, list) else []
 
 
 async def more(brief: Brief, known: Sequence[str], missing: int, host: PluginHost) -> list[Any]:
     """Ask for further slide titles when the outline has too few."""
-    line = {"type": "string", "maxLength": 70}
-    wanted = {
-        "type": "object",
-        "properties": {
-            "more": {"type": "array", "items": line, "minItems": missing, "maxItems": missing}
-        },
-        "required": ["more"],
-        "additionalProperties": False,
-    }
+    wanted = record(more=array(LINE, missing, missing))
     source = "" if brief.thin else f"\n\nSource:\n{digest(brief)}"
     prompt = (
         f"Presentation: {brief.topic}\nIts slides so far: {'; '.join(known)}\n"
@@ -114,20 +79,18 @@ async def more(brief: Brief, known: Sequence[str], missing: int, host: PluginHos
         f"at most 8 words.{source}"
     )
     answer = await ask(host, prompt, wanted, system=system(brief), max_tokens=400)
-    found = answer.get("more")
-    return found if isinstance(found, list) else []
+    return list_of(answer.get("more"))
 
 
 def mended(answer: dict[str, Any], brief: Brief, slides: int, *, by_itself: bool = True) -> Outline:
     """Return the plan from any answer; ``by_itself``: the source adds missing parts."""
     sections: list[Section] = []
     seen: list[str] = []
-    for entry in listed(answer):
+    for entry in list_of(answer.get("sections")):
         if not isinstance(entry, dict):
             continue
         titles = []
-        names = entry.get("slides")
-        for value in names if isinstance(names, list) else ():
+        for value in list_of(entry.get("slides")):
             name = heading_of(value, 70)
             adds = not terms(name) <= terms(brief.topic)
             if name and adds and len(seen) < slides and not is_repeat(name, seen):

@@ -5,7 +5,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 from core.plugins.slides.deck import Chart, Point
-from core.plugins.slides.theme import Layout, Shape
+from core.plugins.slides.theme import (
+    FOOT_HEIGHT,
+    FOOT_SIZE,
+    FOOT_Y,
+    NUMBER_WIDTH,
+    WIDTH,
+    Layout,
+    Shape,
+    foot,
+)
 
 Role = Literal["title", "subtitle", "body", "text", "eyebrow", "number"]
 Align = Literal["start", "center", "end"]
@@ -81,6 +90,20 @@ class Page:
     rtl: bool
 
 
-def inside_width(text: Text) -> float:
-    """Return the usable width of a box."""
-    return text.w - text.indent
+def foot_texts(layout: Layout, footer: str, number: str, *, rtl: bool) -> list[Text]:
+    """Return the footer and the page number of a layout; nothing for one without."""
+    place = foot(layout)
+    if place is None:
+        return []
+    number_side: Align = "start" if place.number_x < place.x else "end"
+    boxes: tuple[tuple[float, float, str, Align, bool], ...] = (
+        (place.x, place.w, footer, "start", False),
+        (place.number_x, NUMBER_WIDTH, number, number_side, True),
+    )
+    return [
+        Text(
+            "eyebrow", WIDTH - x - w if rtl else x, FOOT_Y, w, FOOT_HEIGHT, (Point(words),),
+            FOOT_SIZE, FOOT_HEIGHT, colour=place.colour, bold=bold, align=side, anchor="middle",
+        )
+        for x, w, words, side, bold in boxes
+    ]  # fmt: skip

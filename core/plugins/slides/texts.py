@@ -23,7 +23,6 @@ MOST_MARKS = 3
 UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"
 )
-ELLIPSIS = "…"
 
 
 def writable(text: str) -> str:
@@ -64,7 +63,7 @@ def cut(line: str, limit: int) -> str:
         return head[: ends[-1]].strip()
     head = line[: limit - 1]
     space = head.rfind(" ")
-    return (head[:space] if space >= limit // 2 else head).rstrip(" ,;:-–—、，") + ELLIPSIS
+    return (head[:space] if space >= limit // 2 else head).rstrip(" ,;:-–—、，") + "…"
 
 
 def title(text: object, limit: int = 90) -> str:

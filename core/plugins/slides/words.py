@@ -7,6 +7,8 @@ from core.plugins.slides.deck import Chart
 KINDS = {"column": "Column chart", "bar": "Bar chart", "line": "Line chart", "pie": "Pie chart"}
 MOST = 900
 BILLION = 1e9
+# Units that stand before and after each number; all others stand once, above the chart.
+BEFORE, AFTER = frozenset("$€£¥"), frozenset("%‰")
 
 
 def chart_alt(title: str, chart: Chart) -> str:
@@ -22,7 +24,6 @@ def chart_alt(title: str, chart: Chart) -> str:
 
 
 def table_alt(title: str, header: Sequence[str], rows: int) -> str:
-    """Return a table in a sentence."""
     named = ", ".join(cell for cell in header if cell)
     return f"Table: {title}. {rows} rows{': ' + named if named else ''}"[:MOST]
 
@@ -43,5 +44,4 @@ def brief(value: float) -> str:
 
 
 def space(unit: str) -> str:
-    """Return a unit as it follows a number."""
     return unit if unit in {"", "%"} else f" {unit}"

@@ -155,6 +155,17 @@ def test_l1_a_failing_script_is_reported(
     assert say("go").result["text"] == "The skill's script failed."
 
 
+def test_l1_output_that_a_script_writes_bit_by_bit_is_whole(
+    shelf: Path, worker: Worker, script: Any, say: Say
+) -> None:
+    """Also when it is read before the script has ended."""
+    code = "import time; print('First,', flush=True); time.sleep(0.3); print('then second.')"
+    (shelf / "count" / "count.py").write_text(code)
+    Skill.objects.create(name="count", enabled=True)
+    script(call("count"))
+    assert say("count").result["text"] == "First,\nthen second."
+
+
 def test_l1_a_skill_of_words_instructs_the_model(
     shelf: Path, worker: Worker, script: Any, say: Say
 ) -> None:

@@ -16,7 +16,7 @@ from core.plugins.slides.deck import Deck, Point
 from core.plugins.slides.fit import whole
 from core.plugins.slides.grids import PAD_X
 from core.plugins.slides.measure import wrap
-from core.plugins.slides.page import Grid, Page, Plot, Text, inside_width
+from core.plugins.slides.page import Grid, Page, Plot, Text
 from core.plugins.slides.theme import HEIGHT, WIDTH
 from tests.core.plugins.decks import DECKS
 
@@ -86,8 +86,9 @@ def assert_fits(page: Page) -> None:
     for element in page.elements:
         match element:
             case Text():
+                inside = element.w - element.indent
                 lines = sum(
-                    len(wrap(whole(p), element.size, inside_width(element), bold=element.bold))
+                    len(wrap(whole(p), element.size, inside, bold=element.bold))
                     for p in element.paragraphs
                 )
                 gaps = element.gap * (len(element.paragraphs) - 1)

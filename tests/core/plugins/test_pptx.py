@@ -194,8 +194,9 @@ def test_every_part_is_well_formed_and_no_shape_number_is_used_twice(
     tmp_path: Path, name: str
 ) -> None:
     """PowerPoint repairs files whose ids repeat."""
-    for slide in opened(DECKS[name], tmp_path).slides:
-        ids = slide.element.xpath(".//p:cNvPr/@id")
+    file = opened(DECKS[name], tmp_path)
+    for part in (*file.slides, *file.slide_layouts, file.slide_master):
+        ids = part.element.xpath(".//p:cNvPr/@id")
         assert len(ids) == len(set(ids))
 
 

@@ -1,0 +1,54 @@
+"""Processes end within their limits, and their whole output is read."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from core.lib.processes import TooMuchOutputError, output_of, output_of_module
+
+
+def python(code: str) -> tuple[str, ...]:
+    """Return the command that runs ``code``."""
+    return (sys.executable, "-c", code)
+
+
+async def test_a_process_gets_its_input_and_gives_its_output_and_exit_code() -> None:
+    code = "import sys; print(sys.stdin.read().upper(), end=''); sys.exit(3)"
+    found = await output_of(*python(code), seconds=30, most_bytes=1000, given=b"bees")
+    assert found == (b"BEES", 3)
+
+
+async def test_output_that_comes_bit_by_bit_is_whole() -> None:
+    code = "import time; print(1, flush=True); time.sleep(0.2); print('x' * 300_000)"
+    output, _ = await output_of(*python(code), seconds=30, most_bytes=1_000_000)
+    assert len(output) == 300_003
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        ("import time; time.sleep(600)", TimeoutError),
+        ("while True: print('x' * 1000)", TooMuchOutputError),
+    ],
+)
+async def test_a_process_beyond_a_limit_has_ended(
+    code: str, error: type[Exception], tmp_path: Path
+) -> None:
+    own = f"import os; open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))"
+    with pytest.raises(error):
+        await output_of(*python(f"{own}\n{code}"), seconds=3, most_bytes=100_000)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
+
+
+async def test_a_module_of_ours_sees_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET_OF_THE_TEST", "never shown")
+    output, code = await output_of_module(
+        "timeit", "-n1", "-r1", "-simport os", "print(dict(os.environ))",
+        seconds=30, most_bytes=10_000,
+    )  # fmt: skip
+    assert code == 0
+    assert b"PATH" in output
+    assert b"SECRET" not in output
