@@ -34,7 +34,7 @@ _UNSEEN = 2  # characters behind a cut that it is chosen by
 _JOINERS = frozenset("\u200d\ufe0e\ufe0f")
 
 
-def split(
+def split_message(
     message: TelegramText, *, limit: int = MESSAGE_LIMIT, growing: bool = False
 ) -> list[TelegramText]:
     """Return the message as pieces of at most ``limit`` UTF-16 units and ``ENTITY_LIMIT`` entities.
@@ -50,7 +50,7 @@ def split(
     return [piece for piece in found if not is_blank(piece.text)]
 
 
-def truncate(message: TelegramText, *, limit: int = MESSAGE_LIMIT) -> TelegramText:
+def truncate_message(message: TelegramText, *, limit: int = MESSAGE_LIMIT) -> TelegramText:
     """Return the message if it fits into one, else its beginning and ``… (truncated)``."""
     whole = _Cutter(message, limit)
     start = whole.start(0)
