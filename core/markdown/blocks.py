@@ -132,9 +132,7 @@ def _quote(state: StateBlock, start: int, end: int, silent: bool) -> bool:  # no
 
 
 def _is_sign(state: StateBlock, start: int, end: int) -> bool:
-    """Return whether the ``>`` of this line is a sign: ``>> ok``, ``> 5 people came``, ``>>> x
-    = 1``.
-    """
+    """Return whether the ``>`` of this line is a sign: ``>> ok``, ``> 5 people``, ``>>> x = 1``."""
     line = _line(state, start)
     beside = [_line(state, at) for at in (start - 1, start + 1) if 0 <= at < end]
     quoted = [other for other in beside if other.startswith(">")]
@@ -230,11 +228,7 @@ def _table_starts(state: StateBlock, start: int, end: int) -> list[str] | None:
     header = _line(state, start)
     if "|" not in header or not _DELIMITER.match(row) or state.is_code_block(start):
         return None
-    columns = [column.strip(" \t") for column in row.split("|")]
-    if not columns[0]:
-        columns.pop(0)
-    if columns and not columns[-1]:
-        columns.pop()
+    columns = _cells(row.strip(" \t"))
     if not columns or not all(_COLUMN.match(column) for column in columns):
         return None
     return columns if len(_cells(header.strip(" \t"))) == len(columns) else None

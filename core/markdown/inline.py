@@ -12,15 +12,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from itertools import accumulate
-from typing import Protocol
 
 from . import formulas, latex, links
+from .blocks import Definitions
 from .destinations import destination
 from .emphasis import Mark, Run, Runs, inside_word, is_face
 from .scripts import shifted_letters, signs
 from .spans import Inline, Kind, Span
-from .tags import INLINE_NAMES, SCRIPTS, STYLES, Tag, read_tag
+from .tags import INLINE_NAMES, SCRIPTS, STYLES, TICKS, Tag, read_tag
 from .words import Word, apostrophe, dunder_end, shrug_end, word_at
 
 _SPECIAL = re.compile(r"[\n\\`*_~\[\]<&$|]")
@@ -28,7 +29,6 @@ _SPECIAL_OR_COLON = re.compile(r"[\n\\`*_~\[\]<&$|:]")  # where there are bare a
 _BLANKS = re.compile(r"[ \t]*+")
 _TICKS = re.compile(r"`++")
 _CODE = re.compile(r"`([^`]++)`(?!`)")
-_REFERENCE = re.compile(r"&(?:#[xX][0-9a-fA-F]{1,6}|#[0-9]{1,7}|[a-zA-Z][a-zA-Z0-9]{1,31});")
 _AUTOLINK = re.compile(r"<([a-zA-Z][a-zA-Z0-9+.\-]{1,31}):([^<>\x00-\x20]*+)>")
 _EMAIL = re.compile(
     r"<([a-zA-Z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?"
@@ -50,23 +50,15 @@ _APART_BEFORE = frozenset(" \t\n(\"'-")
 _APART_AFTER = frozenset(".,;:!?)\"'-")
 
 
-class Definitions(Protocol):
-    """The link reference definitions of a document."""
-
-    def find(self, label: str) -> str | None:
-        """Return the address defined for a label, or None."""
-
-
+@dataclass(slots=True)
 class _Bracket:
     """An opening ``[`` or ``![`` that may become a link."""
 
-    __slots__ = ("bottom", "fragment", "image", "marks", "start")
-
-    def __init__(
-        self, fragment: int, start: int, bottom: Run | None, marks: int, *, image: bool
-    ) -> None:
-        self.fragment, self.start, self.bottom, self.marks = fragment, start, bottom, marks
-        self.image = image
+    fragment: int
+    start: int
+    bottom: Run | None
+    marks: int
+    image: bool
 
 
 def has_markup(src: str) -> bool:
@@ -344,7 +336,7 @@ class Scanner:
 
     def entity(self, pos: int, at: int) -> int:
         """Parse a character reference."""
-        found = _REFERENCE.match(self.src, at)
+        found = links.REFERENCE.match(self.src, at)
         if not found:
             return self._text(pos, at + 1)
         shown = links.character(found.group())
@@ -405,7 +397,7 @@ class Scanner:
             self.marks.append(("spoiler", first + 1, number, ""))
         elif opening.name in STYLES:
             kind = STYLES[opening.name]
-            self.marks.append((kind, first + 1, number, "`" if kind == "code" else ""))
+            self.marks.append((kind, first + 1, number, TICKS.get(kind, "")))
         elif opening.name in SCRIPTS:
             self._script(first, number, opening.name)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from typing import Literal
 
 from wcwidth import wcswidth
@@ -43,12 +44,7 @@ def shape(rows: list[list[str]]) -> Shape:
 
 
 def _column_widths(rows: list[list[str]]) -> list[int]:
-    """Return the width of each column."""
-    rooms = [0] * len(rows[0])
-    for row in rows:
-        for column, cell in enumerate(row):
-            rooms[column] = max(rooms[column], width(cell))
-    return rooms
+    return [max(map(width, column)) for column in zip_longest(*rows, fillvalue="")]
 
 
 def grid(rows: list[list[str]], aligns: list[str]) -> str:
