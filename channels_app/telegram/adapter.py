@@ -10,7 +10,7 @@ CAPTION_LIMIT = 1024
 
 def render(text: str) -> list[Block]:
     """Convert Markdown to messages of at most 4096 UTF-16 units, each ``{"text", "entities"?}``."""
-    return blocks_of(split(to_telegram(text)))
+    return blocks_of(split(text))
 
 
 def render_growing(text: str) -> list[Block]:
@@ -30,8 +30,7 @@ def blocks_of(pieces: list[TelegramText]) -> list[Block]:
 
 
 def render_one(text: str) -> Block | None:
-    """Convert Markdown to one MarkdownV2 message, cut with ``… (truncated)``; None when it is
-    empty.
+    """Convert Markdown to one MarkdownV2 message, cut with ``… (truncated)``, or None for none.
 
     ``text`` is sent instead when Telegram cannot parse the markup ([S3]).
     """

@@ -116,7 +116,7 @@ class Edited:
 
 @dataclass(frozen=True, slots=True)
 class Pressed:
-    """``callback_query``: a button under a message of ours."""
+    """``callback_query``: a button under a message of the bot."""
 
     update_id: int
     id: str
@@ -248,9 +248,7 @@ def media(value: Json, kind: str, *, mime: str, name: str = "") -> Media:
 
 
 def line_of(message: Json) -> str:
-    """Return a sticker, place, contact, poll or die as one line of text; empty for anything
-    else.
-    """
+    """Return a sticker, place, contact, poll or die as one line of text, else an empty one."""
     if "sticker" in message:
         emoji = mapping(message["sticker"], "sticker").get("emoji")
         return f"[Sticker {string(emoji or '', 'emoji')}]"
@@ -372,9 +370,7 @@ def string(value: object, name: str) -> str:
 
 
 def number(value: object, name: str, *, signed: bool = False, most: int = MAX_ID) -> int:
-    """Return ``value`` as a whole number in its range; a bool is refused. Raises
-    UnparsableError.
-    """
+    """Return ``value`` as a whole number in its range, no bool. Raises UnparsableError."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise UnparsableError(f"{name} is no whole number")
     if abs(value) > most or (value < 0 and not signed):

@@ -58,9 +58,7 @@ async def webhook(request: EndpointRequest, name: str) -> HttpResponse:
 
 
 async def account_named(name: str) -> Known | None:
-    """Return the enabled account called ``name``, if it has a secret; without one it receives no
-    updates.
-    """
+    """Return the enabled account called ``name``; without a secret it receives no updates."""
     known = accounts.get(name)
     if known is not None:
         return known
