@@ -114,8 +114,6 @@ class BridgeGateway:
 
 @dataclass(slots=True)
 class BridgeOutbound:
-    """Callbacks."""
-
     def render(self, text: str) -> list[Block]:
         """Return the blocks of results and notices."""
         return adapter.unasked(shown(text))

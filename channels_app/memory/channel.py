@@ -29,8 +29,6 @@ PACE = Pace(edit_seconds=0.02, group_edit_seconds=0.02)
 
 @dataclass(slots=True)
 class Sent:
-    """One message in a chat of the platform."""
-
     id: str
     account: str
     target: Target
@@ -59,7 +57,6 @@ class Platform:
         self.topics, self.closed_topics = [], []
 
     def texts(self, chat: str, thread: str = "") -> list[str]:
-        """Return the texts of a chat."""
         place = (chat, thread)
         return [
             str(each.block.get("text", ""))
@@ -185,8 +182,6 @@ class MemoryOutbound:
 
 @dataclass(slots=True)
 class MemoryChannel:
-    """The plugin."""
-
     platform: Platform
     outbound: MemoryOutbound
     id: str = "memory"

@@ -19,7 +19,6 @@ def render_growing(text: str) -> list[Block]:
 
 
 def blocks_of(pieces: list[TelegramText]) -> list[Block]:
-    """Return messages as blocks."""
     blocks: list[Block] = []
     for piece in pieces:
         block: Block = {"text": piece.text}
@@ -42,7 +41,6 @@ def render_one(text: str) -> Block | None:
 
 
 def keyboard(block: Block) -> dict[str, Any] | None:
-    """Return the inline keyboard of a block."""
     if not block.get("buttons"):
         return None
     return {

@@ -42,7 +42,6 @@ class TelegramOutbound:
         return adapter.render(text)
 
     async def send_text(self, *, account: Account, target: Target, block: Block, key: str) -> str:
-        """Send a message."""
         return await self._send(account, Target(target.chat, target.thread), block)
 
     async def reply_text(self, *, account: Account, target: Target, block: Block, key: str) -> str:
@@ -174,7 +173,6 @@ class TelegramOutbound:
         await self._react(account, target, message_id, ACK)
 
     async def remove_reaction(self, *, account: Account, target: Target, message_id: str) -> None:
-        """Remove the bot's reaction from a message."""
         await self._react(account, target, message_id, "")
 
     async def _react(self, account: Account, target: Target, message_id: str, emoji: str) -> None:

@@ -278,5 +278,4 @@ def note(*, row: ChannelAccount, update_id: str, state: str, why: str, raw: byte
 
 
 def clear_cache() -> None:
-    """Empty the bot cache."""
     bots.clear()

@@ -94,7 +94,6 @@ class TelegramMessage:
 
     @property
     def is_group(self) -> bool:
-        """Return whether it was sent in a group."""
         return self.chat_type in {"group", "supergroup"}
 
 
@@ -232,7 +231,6 @@ FILES = {
 
 
 def media(value: Json, kind: str, *, mime: str, name: str = "") -> Media:
-    """Parse one file."""
     given = string(value.get("mime_type") or mime, "mime_type")
     if kind == "document" and given.startswith("image/"):
         kind = "image"
@@ -293,7 +291,6 @@ def quoted(message: Json) -> Quoted | None:
 
 
 def read_press(update_id: int, query: Json) -> Pressed | Other:
-    """Parse a pressed button."""
     if "data" not in query or "message" not in query:
         return Other(update_id, "callback_query without data")
     message = mapping(query["message"], "message")
@@ -308,7 +305,6 @@ def read_press(update_id: int, query: Json) -> Pressed | Other:
 
 
 def read_membership(update_id: int, value: Json) -> Membership:
-    """Parse a change of the bot's membership in a chat."""
     chat = mapping(value.get("chat"), "chat")
     return Membership(
         update_id=update_id,

@@ -67,7 +67,6 @@ async def account_named(name: str) -> Known | None:
 
 
 def find(name: str) -> Known | None:
-    """Return the account from the database."""
     row = ChannelAccount.objects.filter(channel="telegram", name=name, enabled=True).first()
     if row is None:
         return None
@@ -82,5 +81,4 @@ def find(name: str) -> Known | None:
 
 
 def clear_cache() -> None:
-    """Empty the account cache."""
     accounts.clear()

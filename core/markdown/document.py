@@ -129,7 +129,6 @@ class _Writer:
         return inline
 
     def document(self, tokens: list[Leaf]) -> Document:
-        """Write all the blocks."""
         self.marked = bool(self.definitions)
         for token in tokens:
             _HANDLERS[token.type](self, token)

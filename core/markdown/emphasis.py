@@ -57,12 +57,10 @@ def is_cjk(char: str) -> bool:
 
 @functools.lru_cache(maxsize=8192)
 def _is_word(char: str) -> bool:
-    """Return whether a character is part of a word or a number."""
     return unicodedata.category(char)[0] in "LNM"
 
 
 def _is_opening(char: str) -> bool:
-    """Return whether a character is an opening bracket or quote."""
     return unicodedata.category(char) in ("Ps", "Pi")
 
 

@@ -273,7 +273,6 @@ class _Writer:
         self.quote_end = -1
 
     def write(self) -> str:
-        """Return the whole message."""
         markers = self.markers
         stack: list[Span] = []
         for span in self.message.spans:
@@ -299,7 +298,6 @@ class _Writer:
         self.table = self.escapes
 
     def mark(self, marker: str) -> None:
-        """Write a marker."""
         self.out.append(marker)
 
     def text(self, end: int) -> None:

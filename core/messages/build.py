@@ -114,7 +114,6 @@ def action_message(
 def event_message(
     event: str, message: str = "", data: Mapping[str, object] | None = None
 ) -> EventMessage:
-    """Return a lifecycle event."""
     return EventMessage(props=_props({"event": event}, message=message, data=data))
 
 

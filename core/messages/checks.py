@@ -37,7 +37,6 @@ def number(value: object, field: str) -> None:
 
 
 def boolean(value: object, field: str) -> None:
-    """Require true or false."""
     if not isinstance(value, bool):
         raise MessageError(field, f"must be true or false, not {_kind(value)}")
 
@@ -124,7 +123,6 @@ def present(values: Mapping[str, object], fields: Mapping[str, Check], prefix: s
 
 
 def complete(values: Mapping[str, object], required: Collection[str], prefix: str) -> None:
-    """Require the required fields."""
     for name in required:
         if values.get(name) is None:
             raise MessageError(f"{prefix}.{name}", "is required")
