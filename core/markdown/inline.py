@@ -39,15 +39,6 @@ _ESCAPABLE = re.compile(r"[!-/:-@\[-`{-~]")
 _MARKUP_ESCAPES = frozenset("*_`~#[]|<>&")
 _LABEL_LIMIT = 999
 _CLUSTER = re.compile(r"[*_]++")
-# `**words**`, `*words*` and similar without anything special inside, edges in ASCII.
-_SIMPLE = re.compile(
-    r"(\*\*|\*|__|_|~~)([a-zA-Z0-9](?:[^\n\\`*_~\[\]<&$|]*[!-)+-;=?-Za-z}])?)\1(?![*_~])"
-)
-_SIMPLE_KINDS: dict[str, Kind] = {
-    "**": "bold", "__": "bold", "*": "italic", "_": "italic", "~~": "strike"
-}  # fmt: skip
-_APART_BEFORE = frozenset(" \t\n(\"'-")
-_APART_AFTER = frozenset(".,;:!?)\"'-")
 
 
 @dataclass(slots=True)
@@ -254,9 +245,6 @@ class Scanner:
         end = dunder_end(self.src, at) or (0 if self._inside_word(at) else -1)
         if end >= 0 or self._word(at).is_glob:
             return self._text(pos, end if end > 0 else self._end_of_run(at))
-        end = self._simple(pos, at)
-        if end:
-            return end
         end = self._end_of_run(at)
         if (
             self.src[at] == "_"
@@ -287,32 +275,10 @@ class Scanner:
 
     def pair(self, pos: int, at: int) -> int:
         """Parse two or more tildes, or exactly two pipes."""
-        end = self._simple(pos, at)
-        if end:
-            return end
         end = self._end_of_run(at)
         if end - at < 2 or (self.src[at] == "|" and end - at > 2):
             return self._text(pos, end)
         return self._run(pos, at, end)
-
-    def _simple(self, pos: int, at: int) -> int:
-        """Read a style around plain words whose markers can only match each other."""
-        src = self.src
-        found = _SIMPLE.match(src, at)
-        if found is None or (at and src[at - 1] not in _APART_BEFORE):
-            return 0
-        end = found.end()
-        after = src[end : end + 1]
-        if after and not after.isspace():
-            inner = src[end - 1 - len(found[1])]
-            if after not in _APART_AFTER or not inner.isalnum():
-                return 0
-        self._text(pos, at)
-        number = len(self.fragments)
-        self.marks.append((_SIMPLE_KINDS[found[1]], number, number + 1, ""))
-        self.fragments.append(found[2])
-        self.marked = True
-        return end
 
     def _run(self, pos: int, at: int, end: int) -> int:
         src = self.src
