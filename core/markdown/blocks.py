@@ -163,18 +163,8 @@ _RULES: dict[str, tuple[Rule, ...]] = {
 _STARTS = {**_RULES, "[": (_definition,)}
 
 
-# The form a line must have for the rules of its first character to be tried.
-_LIKELY = re.compile(
-    r"[*+-](?:[ \t]|$)|[0-9]{1,9}[.)](?:[ \t]|$)|([*_-])(?:[ \t]*\1){2}|```|~~~|>|#|<|\[",
-    re.MULTILINE,
-)
-
-
 def _interrupts(state: StateBlock, line: int, end: int, char: str) -> bool:
     """Return whether this line ends a paragraph before it."""
-    pos = state.bMarks[line] + state.tShift[line]
-    if not _LIKELY.match(state.src, pos):
-        return False
     return any(rule(state, line, end, _SILENT) for rule in _RULES.get(char, ()))
 
 
@@ -312,7 +302,7 @@ class _Blocks(ParserBlock):
             code(state, line, end, _FOR_GOOD)
             return
         pos = state.bMarks[line] + state.tShift[line]
-        rules = _STARTS.get(state.src[pos], ()) if _LIKELY.match(state.src, pos) else ()
+        rules = _STARTS.get(state.src[pos], ())
         if state.level >= _MAX_LEVEL:
             rules = tuple(rule for rule in rules if rule not in (_quote, _list, list_block))
         for rule in rules:
