@@ -230,8 +230,7 @@ class Scanner:
         return self._code(self.src[start:end], "`" * (start - at), end + start - at)
 
     def _code(self, code: str, ticks: str, end: int) -> int:
-        if "\n" in code:
-            code = code.replace("\n", " ")
+        code = code.replace("\n", " ")
         if code[0] == " " == code[-1] and code.strip(" "):
             code = code[1:-1]
         number = len(self.fragments)
@@ -242,16 +241,14 @@ class Scanner:
 
     def star(self, pos: int, at: int) -> int:
         """Parse a run of stars or underscores."""
-        end = dunder_end(self.src, at) or (0 if self._inside_word(at) else -1)
-        if end >= 0 or self._word(at).is_glob:
-            return self._text(pos, end if end > 0 else self._end_of_run(at))
+        src = self.src
+        name_end = dunder_end(src, at)
+        if name_end:
+            return self._text(pos, name_end)
         end = self._end_of_run(at)
-        if (
-            self.src[at] == "_"
-            and end == at + 1
-            and at
-            and is_face(self.src[at - 1], self.src[end : end + 1])
-        ):
+        alone = src[at] == "_" and end == at + 1
+        is_mouth = alone and is_face(src[at - 1] if at else "", src[end : end + 1])
+        if is_mouth or self._inside_word(at) or self._word(at).is_glob:
             return self._text(pos, end)
         return self._run(pos, at, end)
 
