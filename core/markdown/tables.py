@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import zip_longest
 from typing import Literal
 
 from wcwidth import wcswidth
@@ -44,7 +43,12 @@ def shape(rows: list[list[str]]) -> Shape:
 
 
 def _column_widths(rows: list[list[str]]) -> list[int]:
-    return [max(map(width, column)) for column in zip_longest(*rows, fillvalue="")]
+    # Not by columns (`zip_longest`): many short rows below a wide one would take quadratic time.
+    rooms = [0] * len(rows[0])
+    for row in rows:
+        for column, cell in enumerate(row):
+            rooms[column] = max(rooms[column], width(cell))
+    return rooms
 
 
 def grid(rows: list[list[str]], aligns: list[str]) -> str:
