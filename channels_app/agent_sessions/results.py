@@ -16,15 +16,18 @@ from django.db.models.functions import Now
 
 from channels_app import registry
 from channels_app.base import Block, Capability, Channel, RendersOne
-from channels_app.delivery.aggregator import utf16_units
 from channels_app.delivery.sending import can_push
-from channels_app.rendering.outbound_format import classified
 from core.conversations import events, outbox, runs
 from core.database.transactions import atomic_write, in_thread
 from core.lib.ids import public_id
 from core.lib.text import clean
 from core.lib.tokens import estimate
-from core.markdown import TRUNCATED, strip_outer_fence
+from core.markdown import (
+    TRUNCATED,
+    classify_outbound_format,
+    strip_outer_fence,
+    utf16_length,
+)
 from core.messages import Message as ProtocolMessage
 from core.messages import image_message, stream_end, stream_start, text_message
 from core.models import ChannelAccount, ChatSession, Delivery, Message, Run, StoredFile, User
@@ -153,7 +156,7 @@ def blocks_of_file(channel: Channel, file: StoredFile, caption: str) -> list[Blo
     """Return the blocks of a file with its caption; a long caption follows as messages, after the
     file's name.
     """
-    fits = utf16_units(caption) <= CAPTION_UNITS
+    fits = utf16_length(caption) <= CAPTION_UNITS
     shown = caption if caption and fits else file.name
     block: Block = {"kind": "document", "file": file.public_id, "caption": shown}
     return [block] if fits else [block, *blocks_of(channel, caption)]
@@ -239,8 +242,8 @@ def settled_run(
         Message.objects.create(
             session=session, run=run, role="user", text=asked, tokens=estimate(asked)
         )
-    shown, shape = classified(text)
-    outcome = runs.Outcome(state=Run.State.SUCCEEDED, text=shown, format=shape, files=files)
+    shape = classify_outbound_format(text)
+    outcome = runs.Outcome(state=Run.State.SUCCEEDED, text=text, format=shape, files=files)
     now = int(time.time() * 1000)
     start = stream_start(
         request_id=run.public_id,

@@ -1,6 +1,5 @@
 """Answers as the body of a callback ([D4]): text that is ready to show. Pure."""
 
-from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -11,10 +10,10 @@ from channels_app.delivery import aggregator
 LIMIT = 8000  # characters of a result or notice; an answer is never split
 
 
-def answer(found: WholeAnswer, *, present: Callable[[str], str]) -> Block:
-    """Return an answer as one block; ``present`` converts Markdown for channels that show none."""
+def answer(found: WholeAnswer, *, text: str) -> Block:
+    """Return an answer as one block; ``text`` is its Markdown as the platform shows it."""
     block: Block = {
-        "text": present(found.text),
+        "text": text,
         "request_id": found.request,
         "session_id": found.session,
     }
@@ -28,9 +27,9 @@ def answer(found: WholeAnswer, *, present: Callable[[str], str]) -> Block:
     return block
 
 
-def unasked(text: str, *, present: Callable[[str], str]) -> list[Block]:
+def unasked(text: str) -> list[Block]:
     """Return the blocks of results and notices, which answer no request."""
-    return [{"text": part} for part in aggregator.split(present(text), limit=LIMIT)]
+    return [{"text": part} for part in aggregator.split(text, limit=LIMIT)]
 
 
 def body(block: Block, *, target: Target, key: str) -> bytes:

@@ -31,9 +31,9 @@ MOST_RETRY_AFTER = 3600.0
 KINDS = ("im", "email", "phone")
 
 
-def text_for(account_format: str) -> Any:
-    """Return the converter of Markdown to the text that the bridge's platform shows."""
-    return lambda text: markdown_to_channel(text, account_format)
+def shown(text: str) -> str:
+    """Convert Markdown to the text that the bridge's platform shows."""
+    return markdown_to_channel(text, settings.OUTBOUND_MARKDOWN_FORMAT)
 
 
 class BridgeConfig:
@@ -93,11 +93,10 @@ class BridgeGateway:
 
     async def prepare(self, account: Account, *, base_url: str) -> str:
         """Do nothing: the owner gives the address to the bridge's author."""
-        del account
         return f"takes requests at {base_url}/process"
 
     async def retire(self, account: Account) -> None:
-        """Do nothing: no platform has to be told."""
+        """Do nothing: no platform has to know."""
 
     async def check(self, account: Account) -> Health:
         """Check the settings; an unreachable bridge shows in its deliveries."""
@@ -115,17 +114,15 @@ class BridgeGateway:
 
 @dataclass(slots=True)
 class BridgeOutbound:
-    """Callbacks."""
-
     def render(self, text: str) -> list[Block]:
         """Return the blocks of results and notices."""
-        return adapter.unasked(text, present=text_for(settings.OUTBOUND_MARKDOWN_FORMAT))
+        return adapter.unasked(shown(text))
 
     def render_answer(self, answer: WholeAnswer) -> Block | None:
         """Return the only callback of a request; None for requests of other endpoints."""
         if not answer.request:
             return None
-        return adapter.answer(answer, present=text_for(settings.OUTBOUND_MARKDOWN_FORMAT))
+        return adapter.answer(answer, text=shown(answer.text))
 
     def can_push(self, account: Account) -> bool:
         """Return whether the account has a callback."""
@@ -135,9 +132,7 @@ class BridgeOutbound:
         """Send a callback. Raises ChannelError."""
         return await post(account, target, block, key)
 
-    async def reply_text(self, *, account: Account, target: Target, block: Block, key: str) -> str:
-        """Send a callback: the block has the id of its request."""
-        return await post(account, target, block, key)
+    reply_text = send_text  # the block has the id of its request
 
 
 async def post(account: Account, target: Target, block: Block, key: str) -> str:
@@ -166,9 +161,7 @@ async def post(account: Account, target: Target, block: Block, key: str) -> str:
 
 
 def fetcher(config: Mapping[str, Any]) -> Fetcher:
-    """Return the guarded fetcher of an account: private addresses only where its owner allowed
-    them.
-    """
+    """Return the guarded fetcher of an account: private addresses only if the account says so."""
     private = str(config.get("allow_private") or "").lower() == "true"
     return Fetcher(
         allowed=is_public_or_private if private else is_public,
@@ -189,9 +182,7 @@ def message_id(body: bytes) -> str:
 
 
 def refusal(status: int, headers: Mapping[str, str]) -> ChannelError:
-    """Return the error for another status: 5xx and 429 are retried, a redirect and other 4xx are
-    not.
-    """
+    """Return the error for a status other than 2xx: only 5xx and 429 are retried."""
     if 300 <= status < 400:
         return ChannelError(f"the callback redirects ({status}): not followed", permanent=True)
     if status == 429 or status >= 500:
@@ -217,7 +208,6 @@ class BridgeChannel:
 
     def is_group(self, chat: str) -> bool:
         """Return False: bridges do not report groups."""
-        del chat
         return False
 
 

@@ -15,9 +15,7 @@ MEDIA = {"images": "image", "audios": "audio", "videos": "video", "files": "file
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A bridge's request; ``request_id`` is the bridge's own id, and is returned with the
-    answer.
-    """
+    """A bridge's request; ``request_id`` is the bridge's own id, returned with the answer."""
 
     user_id: str
     text: str
@@ -52,9 +50,7 @@ class Asked:
 
 
 def read(body: dict[str, Any]) -> Asked:
-    """Parse the fields of ``body``; unknown ones are ignored. RefusedError 400 or 413 names the
-    field.
-    """
+    """Parse ``body``; unknown fields are ignored. RefusedError 400 or 413 names the field."""
     media = [item for name, kind in MEDIA.items() for item in attachments(body, name, kind)]
     asked = Asked(
         user_id=text(body, "user_id", 256),

@@ -14,9 +14,7 @@ MIN_SECRET = 16
 
 
 class BadSignatureError(Exception):
-    """The headers do not prove the body's origin; the text gives the reason, for the bridge's
-    author.
-    """
+    """The headers do not prove the body's origin; the text tells the bridge's author why."""
 
 
 def sign(*, secret: str, timestamp: int, body: bytes) -> str:

@@ -30,7 +30,6 @@ FORGET_AFTER = timedelta(seconds=2 * signing.WINDOW_SECONDS + 60)
 
 @endpoint("POST")
 async def process(request: EndpointRequest) -> HttpResponse:
-    """Handle ``POST /process``."""
     head = request.head
     caller = await authenticate(head, scope=ApiKey.Scope.INBOUND)
     account = bridge_of(caller)

@@ -1,12 +1,12 @@
-"""Text deltas -> blocks at natural boundaries ([C5]), for platforms that cannot show a stream.
+"""A text as blocks at natural boundaries ([C5]), for platforms that cannot show a stream.
 
-Pure. Where a block ends depends on the text alone, not on how it was cut into deltas: the blocks of
-a stream are the blocks of the whole text. A boundary is never inside a fence or a table, unless one
-alone is larger than a message; then a fence is closed and opened again with its language.
+Pure. A block is decided by its own characters and the next one: the blocks of a text that grows,
+all but the last, stay. A boundary is never inside a fence or a table, unless one alone is larger
+than a message; then a fence is closed and opened again with its language.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 PARAGRAPH, LINE, SENTENCE, WORD, INSIDE = range(5)
@@ -21,16 +21,6 @@ JOINER = "\u200d"
 LANGUAGE_LENGTH = 20
 CLOSING = 12  # space for the line that closes a fence
 
-Measure = Callable[[str], int]
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """One block: ``text`` to show, and how many characters of the source it used up."""
-
-    text: str
-    used: int
-
 
 @dataclass(frozen=True, slots=True)
 class Spot:
@@ -41,78 +31,37 @@ class Spot:
     fence: str = ""
 
 
-class Aggregator:
-    """Collects deltas; gives blocks of at most ``limit`` (as ``measure`` counts) characters.
-
-    A paragraph that ends after ``enough`` characters ends a block.
-    """
-
-    def __init__(self, *, limit: int, enough: int = 600, measure: Measure = len) -> None:
-        self._limit = limit
-        self._enough = enough
-        self._measure = measure
-        self._buffer = ""
-
-    def feed(self, delta: str) -> list[Piece]:
-        """Add text; return the blocks that are complete now."""
-        self._buffer += delta
-        return list(self._ready())
-
-    def flush(self) -> list[Piece]:
-        """End the text; return what is left, split as well."""
-        pieces = list(self._ready())
-        if self._buffer.strip():
-            pieces.append(Piece(self._buffer.strip("\n"), len(self._buffer)))
-        self._buffer = ""
-        return pieces
-
-    def _ready(self) -> Iterator[Piece]:
-        while len(self._buffer) >= self._enough or self._measure(self._buffer) > self._limit:
-            # One character more than fits, so that later text does not change the decision.
-            head = self._buffer[: longest(self._buffer, self._limit, self._measure) + 1]
-            spots = list(spots_of(head))
-            ends = (s for s in spots if s.rank == PARAGRAPH and s.at >= self._enough)
-            spot = next((end for end in ends if self._measure(head[: end.at]) <= self._limit), None)
-            if spot is None and self._measure(head) > self._limit:
-                spot = self._best(head, spots)
-            if spot is None:
-                return
-            yield self._cut(spot)
-
-    def _best(self, head: str, spots: list[Spot]) -> Spot:
-        """Return the last fitting spot of the best rank; a tiny block only without alternative."""
-        size = self._limit - CLOSING
-        fitting = [s for s in spots if self._measure(head[: s.at]) <= size]
-        large = [s for s in fitting if s.at * 4 >= self._limit] or fitting
-        if large:
-            best = min(s.rank for s in large)
-            return [s for s in large if s.rank == best][-1]
-        fence = fence_after("", head.partition("\n")[0])[0]
-        end = hard_end(head, size, self._measure)
-        return Spot(end, INSIDE, fence if end > len(fence) + 1 else "")
-
-    def _cut(self, spot: Spot) -> Piece:
-        said, self._buffer = self._buffer[: spot.at], self._buffer[spot.at :]
-        if not spot.fence:
-            return Piece(said.strip("\n"), len(said))
-        closing = spot.fence[: len(spot.fence) - len(spot.fence.lstrip(spot.fence[0]))]
-        self._buffer = f"{spot.fence}\n{self._buffer}"
-        return Piece(f"{said.rstrip(chr(10))}\n{closing}", len(said) - len(spot.fence) - 1)
+def split(text: str, *, limit: int) -> list[str]:
+    """Split ``text`` into as few blocks of at most ``limit`` characters as boundaries allow."""
+    blocks = []
+    while len(text) > limit:
+        # One character more than fits, so that later text does not change the decision.
+        spot = best_spot(text[: limit + 1], limit)
+        block, text = text[: spot.at], text[spot.at :]
+        if spot.fence:
+            blocks.append(f"{block.rstrip(chr(10))}\n{marker_of(spot.fence)}")
+            text = f"{spot.fence}\n{text}"
+        else:
+            blocks.append(block.strip("\n"))
+    blocks.append(text.strip("\n"))
+    return [block for block in blocks if block.strip()]
 
 
-def split(text: str, *, limit: int, measure: Measure = len) -> list[str]:
-    """Split ``text`` into as few blocks of at most ``limit`` characters as natural boundaries
-    allow.
-    """
-    aggregator = Aggregator(limit=limit, enough=limit + 1, measure=measure)
-    pieces = aggregator.feed(text) + aggregator.flush()
-    return [piece.text for piece in pieces if piece.text.strip()]
+def best_spot(head: str, limit: int) -> Spot:
+    """Return the last fitting spot of the best rank; a tiny block only without alternative."""
+    size = limit - CLOSING
+    fitting = [spot for spot in spots_of(head) if spot.at <= size]
+    large = [spot for spot in fitting if spot.at * 4 >= limit] or fitting
+    if large:
+        best = min(spot.rank for spot in large)
+        return [spot for spot in large if spot.rank == best][-1]
+    fence = fence_after("", head.partition("\n")[0])[0]
+    end = hard_end(head, size)
+    return Spot(end, INSIDE, fence if end > len(fence) + 1 else "")
 
 
 def spots_of(text: str) -> Iterator[Spot]:
-    """Yield the possible cuts of ``text``, in order. The last line, which may go on, ends
-    nowhere.
-    """
+    """Yield the possible cuts of ``text``, in order; none at its end, where a line may go on."""
     at, fence, table, blank = 0, "", False, False
     for line in text.splitlines(keepends=True):
         if not line.endswith("\n"):
@@ -139,8 +88,7 @@ def fence_after(fence: str, line: str) -> tuple[str, bool]:
     found = FENCE.match(line)
     if not fence:
         return (found[1] + found[2][:LANGUAGE_LENGTH].rstrip() if found else "", bool(found))
-    marker = fence[: len(fence) - len(fence.lstrip(fence[0]))]
-    closes = found is not None and not found[2].strip() and found[1].startswith(marker)
+    closes = found is not None and not found[2].strip() and found[1].startswith(marker_of(fence))
     return ("" if closes else fence, True)
 
 
@@ -153,23 +101,14 @@ def within(line: str, at: int) -> Iterator[Spot]:
             yield Spot(at + end, SENTENCE if end in sentences else WORD)
 
 
-def longest(text: str, size: int, measure: Measure) -> int:
-    """Return how many characters of ``text`` fit into ``size``."""
-    low, high = 0, min(len(text), size)  # no measure counts a character as less than one
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if measure(text[:middle]) <= size else (low, middle - 1)
-    return low
-
-
-def hard_end(text: str, size: int, measure: Measure) -> int:
+def hard_end(text: str, size: int) -> int:
     """Return the largest cut within ``size`` that separates no joined characters; at least one."""
-    most = end = max(1, longest(text, size, measure))
+    most = end = max(1, min(len(text), size))
     while 1 < end < len(text) and (STICKS.match(text[end]) or text[end - 1] == JOINER):
         end -= 1
     return end if end > 1 else most
 
 
-def utf16_units(text: str) -> int:
-    """Return the length in UTF-16 code units, as Telegram and JavaScript count."""
-    return len(text) + sum(character > "\uffff" for character in text)
+def marker_of(fence: str) -> str:
+    """Return the backticks or tildes that ``fence`` begins with."""
+    return fence[: len(fence) - len(fence.lstrip(fence[0]))]

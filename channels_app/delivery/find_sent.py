@@ -28,7 +28,6 @@ class NotYetError(Exception):
     """The search continues later; its progress is stored."""
 
     def __init__(self, seconds: float) -> None:
-        """Take the seconds until the search may continue."""
         super().__init__(f"in {seconds:.1f} s")
         self.seconds = seconds
 
@@ -49,9 +48,7 @@ async def clear_doubt(*, channel: Channel, delivery: Delivery) -> None:
 
 
 async def ask_health(channel: Channel, account: Account) -> None:
-    """Query the account's health: while the platform does not answer, no possible repeat is sent.
-    Raises ChannelError.
-    """
+    """Raise ChannelError while the platform does not answer: then no possible repeat is sent."""
     try:
         await channel.gateway.check(account)
     except ChannelError as error:
@@ -102,9 +99,7 @@ class Search:
         row.may_repeat = row.error == outbox.REPEATED
 
     async def has(self, number: int) -> bool:
-        """Return whether message ``number``, which is ours, is that of the delivery; an obsolete
-        one is removed.
-        """
+        """Return whether the bot's message ``number`` is the delivery's; remove an obsolete one."""
         row = self.delivery
         logger.info("delivery %d: a message of an earlier try was found", row.id)
         if row.external_message_id:
@@ -114,7 +109,7 @@ class Search:
         return True
 
     async def take_turn_for(self, number: int) -> bool:
-        """Return whether message ``number`` is ours, within the platform's rate limit."""
+        """Return whether message ``number`` is the bot's, within the platform's rate limit."""
         row = self.delivery
         assert row.lease is not None  # noqa: S101 - for the type checker: it is claimed
         chat = row.target.get("chat", "")

@@ -105,5 +105,4 @@ def add(times: list[float], at: float, *, after: float) -> None:
 
 @cache
 def pacer() -> Pacer:
-    """Return the pacer of this process."""
     return Pacer()

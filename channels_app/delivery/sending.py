@@ -40,9 +40,7 @@ EXTENSIONS = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "imag
 
 
 def opened(row: ChannelAccount) -> Account:
-    """Call :func:`account_of` for a delivery. Raises ChannelError when its secrets cannot be
-    decrypted.
-    """
+    """Return :func:`account_of`. Raises ChannelError when its secrets cannot be decrypted."""
     try:
         return account_of(row)
     except DecryptError as error:
@@ -56,14 +54,9 @@ def account_of(row: ChannelAccount) -> Account:
     )
 
 
-def channel_of(row: ChannelAccount) -> Channel | None:
-    """Return the channel of an account; None when it has no outbound side."""
-    return registry.get(row.channel)
-
-
 def can_push(row: ChannelAccount) -> bool:
     """Return whether an account can send to a user who has made no request."""
-    channel = channel_of(row)
+    channel = registry.get(row.channel)
     if channel is None or not row.enabled:
         return False
     if not isinstance(channel.outbound, MayNotPush):

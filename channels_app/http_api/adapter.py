@@ -75,7 +75,7 @@ Frame = ProgressFrame | DoneFrame
 class InboundAdapter:
     """Turns events into progress frames and, at the end of the run, one `done`.
 
-    `present` and `inline` as in `answers.reply`.
+    `inline` as in `answer.reply`.
     """
 
     def __init__(
@@ -83,14 +83,12 @@ class InboundAdapter:
         *,
         run_id: str,
         session_id: str,
-        present: Callable[[str], tuple[str, str]],
         inline: Callable[[str], str | None],
         links: Links | None = None,
         words: Wording = ENGLISH,
     ) -> None:
         self.run_id = run_id
         self.session_id = session_id
-        self._present = present
         self._inline = inline
         self._links = links or Links()
         self._words = words
@@ -139,7 +137,7 @@ class InboundAdapter:
                 given = answer_of(
                     self._transcript.messages(), data, links=self._links, words=self._words
                 )
-                shown = reply(given, present=self._present, inline=self._inline)
+                shown = reply(given, inline=self._inline)
                 return [
                     done(body(shown, run_id=self.run_id, session_id=self.session_id)),
                 ]

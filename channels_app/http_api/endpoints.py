@@ -23,7 +23,6 @@ from channels_app.http_api import adapter, fields
 from channels_app.intake import slash_commands
 from channels_app.intake.inbound import Receipt, may_speak, receive_personal, receive_sender
 from channels_app.rendering.links import Links
-from channels_app.rendering.outbound_format import classified
 from core.conversations import events, runs
 from core.database.transactions import in_thread
 from core.files import storage
@@ -240,7 +239,6 @@ def adapter_for(work: Work) -> adapter.InboundAdapter:
     return adapter.InboundAdapter(
         run_id=work.run.public_id,
         session_id=work.session,
-        present=classified,
         inline=partial(storage.inline, user_id=work.run.user_id),
         links=Links(base_url=settings.GATEWAY_URL, run_id=work.run.public_id),
     )

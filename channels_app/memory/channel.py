@@ -29,8 +29,6 @@ PACE = Pace(edit_seconds=0.02, group_edit_seconds=0.02)
 
 @dataclass(slots=True)
 class Sent:
-    """One message in a chat of the platform."""
-
     id: str
     account: str
     target: Target
@@ -59,7 +57,6 @@ class Platform:
         self.topics, self.closed_topics = [], []
 
     def texts(self, chat: str, thread: str = "") -> list[str]:
-        """Return the texts of a chat."""
         place = (chat, thread)
         return [
             str(each.block.get("text", ""))
@@ -86,7 +83,6 @@ class MemoryConfig:
     fields: Sequence[Field] = ()
 
     def problems(self, account: Account) -> list[str]:
-        del account
         return []
 
 
@@ -94,17 +90,14 @@ class MemoryGateway:
     """Messages come in through :func:`say`."""
 
     async def prepare(self, account: Account, *, base_url: str) -> str:
-        del account, base_url
         return "in memory"
 
     async def retire(self, account: Account) -> None: ...
 
     async def check(self, account: Account) -> Health:
-        del account
         return Health()
 
     async def test(self, account: Account) -> str:
-        """Return the account's own name."""
         return account.name
 
     async def close(self) -> None: ...
@@ -130,20 +123,17 @@ class MemoryOutbound:
     async def edit_text(
         self, *, account: Account, target: Target, message_id: str, block: Block
     ) -> None:
-        del account, target
         await asyncio.sleep(0)
         self.platform.call()
         sent = self.platform.find(message_id)
         sent.block, sent.edits = block, sent.edits + 1
 
     async def delete_message(self, *, account: Account, target: Target, message_id: str) -> None:
-        del account, target
         self.platform.call()
         self.platform.sent = [each for each in self.platform.sent if each.id != message_id]
 
     async def open_topic(self, *, account: Account, chat: str, title: str) -> str:
         """Open a topic, in groups whose name ends in ``-forum``."""
-        del account
         self.platform.call()
         if not chat.endswith("-forum"):
             return ""
@@ -151,12 +141,10 @@ class MemoryOutbound:
         return str(len(self.platform.topics))
 
     async def close_topic(self, *, account: Account, chat: str, thread: str) -> None:
-        del account
         self.platform.call()
         self.platform.closed_topics.append((chat, thread))
 
     async def send_typing(self, *, account: Account, target: Target) -> None:
-        del account
         self.platform.call()
         self.platform.typing.append(target)
 
@@ -174,12 +162,10 @@ class MemoryOutbound:
         return self._add(account, target, {"text": file.caption}, key, file)
 
     async def answer_button(self, *, account: Account, press: str, text: str) -> None:
-        del account
         self.platform.call()
         self.platform.answers.append((press, text))
 
     async def download_media(self, *, account: Account, file: RemoteFile) -> bytes:
-        del account
         self.platform.call()
         if file.id not in self.platform.files:
             raise ChannelError("no such file", permanent=True)
@@ -196,8 +182,6 @@ class MemoryOutbound:
 
 @dataclass(slots=True)
 class MemoryChannel:
-    """The plugin."""
-
     platform: Platform
     outbound: MemoryOutbound
     id: str = "memory"

@@ -37,6 +37,7 @@ from channels_app.rendering.text import one_line
 from channels_app.rendering.translations import wording
 from core.messages import (
     ActionMessage,
+    AppendOnlyTexts,
     AudioMessage,
     CustomMessage,
     ErrorMessage,
@@ -45,7 +46,6 @@ from core.messages import (
     LoadingMessage,
     Message,
     RetrievalMessage,
-    Telling,
     TextMessage,
     ThinkingMessage,
     ToolCallMessage,
@@ -90,7 +90,7 @@ class OpenAIAdapter:
         self.error: ErrorMessage | None = None
         self._words = wording(config.locale)
         self._transcript = Transcript()
-        self._telling = Telling(self._words.restarted)
+        self._texts = AppendOnlyTexts(self._words.restarted)
         self._lines: dict[str, str] = {}
         self._rendered: set[str] = set()
         self._retrievals: dict[str, RetrievalMessage] = {}
@@ -149,7 +149,7 @@ class OpenAIAdapter:
     def _text(self, message: TextMessage | ThinkingMessage, *, settled: bool) -> list[Frame]:
         speaker = message.message_id and f"{message.type}:{message.message_id}"
         text = message.props.get("content") or ""
-        piece = self._telling.tell(speaker, text, settled=settled)
+        piece = self._texts.advance(speaker, text, settled=settled)
         into: Field = "content" if isinstance(message, TextMessage) else "reasoning_content"
         return self._say(into, piece, speaker=speaker)
 

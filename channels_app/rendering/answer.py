@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from channels_app.rendering.links import Links
 from channels_app.rendering.text import MediaItem, error_line, one_line, render, sources_text
 from channels_app.rendering.translations import Wording
-from core.messages import (
-    ErrorMessage,
-    EventMessage,
-    Message,
-    RetrievalMessage,
-    Transcript,
-    event_data,
-)
+from core.markdown import classify_outbound_format
+from core.messages import ErrorMessage, Message, RetrievalMessage
 
 Status = Literal["pending", "completed", "error", "cancelled"]
 
@@ -25,9 +19,7 @@ HTTP_STATUS: dict[Status, int] = {"pending": 202, "completed": 200, "error": 502
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The complete output of a run: Markdown, media in order, and its ending; `error` is one
-    line.
-    """
+    """The complete output of a run: Markdown, media in order, its ending; `error` is one line."""
 
     text: str
     media: list[MediaItem]
@@ -50,25 +42,14 @@ class Reply:
     error: str
 
 
-def answer(events: Iterable[Mapping[str, object]], *, links: Links, words: Wording) -> Answer:
-    """Build the answer of a run from its whole log (as far as it exists).
+def answer_of(
+    messages: list[Message], end: Mapping[str, object], *, links: Links, words: Wording
+) -> Answer:
+    """Build the answer from merged messages; `end` is the data of the `stream_end`, if any.
 
     Sources come last; audio, video and custom types are links in the text as well as media, an
     image is media only (contract T7).
     """
-    transcript = Transcript()
-    end: Mapping[str, object] = {}
-    for event in events:
-        for message, _ in transcript.read(event):
-            if isinstance(message, EventMessage) and message.props.get("event") == "stream_end":
-                end = event_data(message)
-    return answer_of(transcript.messages(), end, links=links, words=words)
-
-
-def answer_of(
-    messages: list[Message], end: Mapping[str, object], *, links: Links, words: Wording
-) -> Answer:
-    """Build the answer from merged messages; `end` is the data of the `stream_end`, if any."""
     status = _status(end)
     texts: list[str] = []
     media: list[MediaItem] = []
@@ -94,16 +75,11 @@ def answer_of(
     )
 
 
-def reply(
-    given: Answer,
-    *,
-    present: Callable[[str], tuple[str, str]],
-    inline: Callable[[str], str | None],
-) -> Reply:
-    """Convert an answer for clients.
+def reply(given: Answer, *, inline: Callable[[str], str | None]) -> Reply:
+    """Convert an answer for clients: Markdown as it is, with its format ([T4]).
 
-    `present` turns Markdown into (text, format) as contract T4 says; `inline` turns an image's
-    address into a data URL, or None when it cannot: then its link is put into the text.
+    `inline` turns an image's address into a data URL, or None when it cannot: then its link is put
+    into the text.
     """
     images: list[str] = []
     texts = [given.text]
@@ -111,12 +87,12 @@ def reply(
         if item.kind == "image":
             data = item.url if item.url.startswith("data:image/") else inline(item.url)
             (images if data else texts).append(data or item.link)
-    text, text_format = present("\n\n".join(text for text in texts if text))
+    text = "\n\n".join(text for text in texts if text)
     return Reply(
         ok=given.status in ("pending", "completed"),
         status=HTTP_STATUS[given.status],
         text=text,
-        format=text_format,
+        format=classify_outbound_format(text),
         images=images,
         error=given.error or ("Cancelled" if given.status == "cancelled" else ""),
     )

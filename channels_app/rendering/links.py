@@ -68,12 +68,10 @@ class Links:
         url = self._own_url(message) or self.view_url(message.type, message.message_id)
         if url and self.transformer is not None:
             url = self.transformer(url, message.type, message.message_id)
-        return _UNSAFE.sub(lambda found: quote(found[0], safe=""), url)
+        return _quoted(url)
 
     def view_url(self, message_type: str, message_id: str) -> str:
-        """Return the address of the page that shows one message; empty for a message without an
-        id.
-        """
+        """Return the address of a message's own page; empty for a message without an id."""
         if not message_id:
             return ""
         where = f"{quote(message_type, safe='')}/{quote(message_id, safe='')}"
@@ -81,18 +79,15 @@ class Links:
         return f"{self.base_url}/agent/view/{where}{run}"
 
     def _own_url(self, message: Linked) -> str:
+        """Return the absolute address of a message if it is safe; else empty."""
         url = message.props.get("url")
         if not isinstance(url, str):
             return ""
         if isinstance(message, ImageMessage) and url.startswith("data:image/"):
             return url
-        return self.safe_url(url)
-
-    def safe_url(self, url: str) -> str:
-        """Return an absolute http(s) address, also for own ones (`/files/…`); else empty."""
         url = url.strip()
         if url.startswith("/") and not url.startswith(("//", "/\\")):
-            return self.base_url + url
+            return self.base_url + url  # a file of ours: `/files/…`
         return url if is_web_url(url) else ""
 
 
@@ -148,18 +143,7 @@ def source_line(number: int, citation: Citation) -> str:
     title = escaped(citation.title)
     if not citation.url:
         return f"{number}. {title}"
-    address = _UNSAFE.sub(lambda each: quote(each[0], safe=""), citation.url)
-    return f"{number}. [{title}]({address})"
-
-
-def source_list(found: list[Citation], *, heading: str, limit: int) -> str:
-    """Return a short numbered list of sources as Markdown; empty when there are none."""
-    if not found:
-        return ""
-    lines = [source_line(number, each) for number, each in enumerate(found[:limit], start=1)]
-    if len(found) > limit:
-        lines.append(f"{limit + 1}. … (+{len(found) - limit})")
-    return f"**{heading}**\n\n" + "\n".join(lines)
+    return f"{number}. [{title}]({_quoted(citation.url)})"
 
 
 def _citation(source: RetrievalSource) -> Citation:
@@ -175,6 +159,11 @@ def _citation(source: RetrievalSource) -> Citation:
         or "?"
     )
     return Citation(title=title, url=url)
+
+
+def _quoted(url: str) -> str:
+    """Percent-encode what would end an address in Markdown."""
+    return _UNSAFE.sub(lambda found: quote(found[0], safe=""), url)
 
 
 def _fill(template: str, label: str, address: str) -> str:

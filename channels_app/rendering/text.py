@@ -1,21 +1,14 @@
-"""Renderings of each message type for text and media only.
+"""Each message type as text or a medium, for text channels and the JSON answer of `/inbound`.
 
-Telegram, the text channels and the JSON answer of `/inbound` use them:
-
-| type | rendering | |---|---| | text | its Markdown | | loading | the progress line, which the next
-one replaces | | retrieval | a short list of sources | | error | one line | | image, audio, video |
-a media item; a channel that cannot send it takes its link | | any custom type | a link | | event |
-a `progress` event is a progress line; others nothing | | user_input, thinking, tool_call, action |
-nothing |
+docs/messages.md has the table of all formats.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, assert_never
 
-from channels_app.rendering.links import Links, citations, source_list
+from channels_app.rendering.links import Links, citations, source_line
 from channels_app.rendering.translations import Wording
 from core.messages import (
     ActionMessage,
@@ -30,7 +23,6 @@ from core.messages import (
     TextMessage,
     ThinkingMessage,
     ToolCallMessage,
-    Transcript,
     UserInputMessage,
     VideoMessage,
 )
@@ -43,13 +35,10 @@ LINE_LENGTH = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MediaItem:
-    """A medium to send: its address, its caption, and the Markdown link that replaces it on a
-    channel that cannot send it.
-    """
+    """A medium: its address, and the Markdown link that replaces it where it cannot be sent."""
 
     kind: MediaKind
     url: str
-    caption: str
     link: str
 
 
@@ -78,48 +67,22 @@ def render(message: Message, *, links: Links, words: Wording) -> Rendering:
             return Rendering(text=message.props.get("content") or "")
         case LoadingMessage():
             return Rendering(progress=one_line(message.props.get("message") or ""))
+        case EventMessage():  # those of tools are lines of progress (contract D2)
+            is_progress = message.props.get("event") == "progress"
+            line = one_line(message.props.get("message") or "")
+            return Rendering(progress=line) if is_progress else SILENT
         case RetrievalMessage():
             return Rendering(text=sources_text([message], words))
         case ErrorMessage():
             return Rendering(text=f"⚠️ {error_line(message, words)}")
         case ImageMessage() | AudioMessage() | VideoMessage():
-            return Rendering(media=_media(message, links))
+            url = message.props.get("url") or links.address(message)
+            link = links.markdown(message)
+            return Rendering(media=MediaItem(kind=message.type, url=url, link=link))
         case CustomMessage():
             return Rendering(text=links.markdown(message))
-        case EventMessage():
-            return _event(message)
         case _:
             assert_never(message)
-
-
-@dataclass(slots=True, kw_only=True)
-class TextAdapter:
-    """Turn a run's events into renderings, each once, when its message is complete.
-
-    A progress line is rendered again whenever it changes.
-    """
-
-    links: Links
-    words: Wording
-    transcript: Transcript = field(default_factory=Transcript)
-    _progress: str = ""
-
-    def feed(self, event: Mapping[str, object]) -> list[Rendering]:
-        """Return the renderings that one event adds; often none."""
-        whole = event.get("delta_action") not in (None, "append")
-        renderings = []
-        for message, settled in self.transcript.read(event):
-            if settled or (whole and isinstance(message, LoadingMessage)):
-                rendering = render(message, links=self.links, words=self.words)
-                if rendering != SILENT and self._is_news(rendering):
-                    renderings.append(rendering)
-        return renderings
-
-    def _is_news(self, rendering: Rendering) -> bool:
-        if not rendering.progress:
-            return True
-        last, self._progress = self._progress, rendering.progress
-        return last != rendering.progress
 
 
 def one_line(text: str) -> str:
@@ -128,30 +91,15 @@ def one_line(text: str) -> str:
     return line if len(line) <= LINE_LENGTH else line[: LINE_LENGTH - 1] + "…"
 
 
-def _event(message: EventMessage) -> Rendering:
-    """Render the `progress` events of tools (contract D2)."""
-    if message.props.get("event") != "progress":
-        return SILENT
-    return Rendering(progress=one_line(message.props.get("message") or ""))
-
-
-def _media(message: ImageMessage | AudioMessage | VideoMessage, links: Links) -> MediaItem:
-    match message:
-        case ImageMessage():
-            caption = message.props.get("alt") or ""
-        case AudioMessage():
-            caption = message.props.get("transcript") or ""
-        case VideoMessage():
-            caption = ""
-        case _:
-            assert_never(message)
-    url = message.props.get("url") or links.address(message)
-    return MediaItem(kind=message.type, url=url, caption=caption, link=links.markdown(message))
-
-
 def sources_text(messages: list[RetrievalMessage], words: Wording) -> str:
-    """Return all sources of these retrievals as one short list."""
-    return source_list(citations(messages), heading=words.sources, limit=SOURCES_SHOWN)
+    """Return the sources of all these retrievals as one short numbered list in Markdown."""
+    found = citations(messages)
+    if not found:
+        return ""
+    lines = [source_line(number, each) for number, each in enumerate(found[:SOURCES_SHOWN], 1)]
+    if len(found) > SOURCES_SHOWN:
+        lines.append(f"{SOURCES_SHOWN + 1}. … (+{len(found) - SOURCES_SHOWN})")
+    return f"**{words.sources}**\n\n" + "\n".join(lines)
 
 
 def error_line(message: ErrorMessage, words: Wording) -> str:

@@ -57,8 +57,7 @@ class Next:
 Ended = Callable[[Delivery], None]
 
 
-def unheard(_: Delivery) -> None:
-    """Do nothing at the end of a delivery."""
+def ignore_end(_: Delivery) -> None: ...
 
 
 def enqueue_answer(run: Run, outcome: Outcome) -> None:
@@ -202,7 +201,7 @@ class Slot:
         return self.seconds <= 0
 
 
-async def deliver(delivery_id: int, *, ended: Ended = unheard) -> Next | None:
+async def deliver(delivery_id: int, *, ended: Ended = ignore_end) -> Next | None:
     """Send one delivery if it is due; return the next delivery, if it is known.
 
     ``ended`` is called with a delivery that was sent or given up.
@@ -269,7 +268,7 @@ async def record_sent(*, channel: Channel, delivery: Delivery, message_id: str) 
     else:
         await in_thread(record)
     if delivery.may_repeat and (delivery.settles_doubt or not delivery.doubt_chat):
-        await in_thread(tell_reader, channel=channel, delivery=delivery)
+        await in_thread(notify_of_repeat, channel=channel, delivery=delivery)
     if delivery.tries:
         await in_thread(outbox.resume, account_id=delivery.account_id)
     if delivery.id in TAKEN_OVER and delivery.external_message_id:
@@ -278,9 +277,7 @@ async def record_sent(*, channel: Channel, delivery: Delivery, message_id: str) 
 
 
 def repeat_later(delivery_id: int) -> None:
-    """Repeat the last edit of a run that was taken over: an edit of the earlier worker may still
-    have been in flight.
-    """
+    """Repeat a run's last edit soon: one of the earlier worker may still have been in flight."""
     loop = asyncio.get_running_loop()
 
     def begin() -> None:
@@ -291,7 +288,7 @@ def repeat_later(delivery_id: int) -> None:
     loop.call_later(REPEAT_SECONDS, begin)
 
 
-def tell_reader(*, channel: Channel, delivery: Delivery) -> None:
+def notify_of_repeat(*, channel: Channel, delivery: Delivery) -> None:
     """Notify the conversation that a message in it may be a repeat."""
     session = delivery.session
     words = wording(session.user.language if session is not None else "")
@@ -307,9 +304,7 @@ def tell_reader(*, channel: Channel, delivery: Delivery) -> None:
             )
 
 
-async def record_failure(
-    *, delivery: Delivery, error: ChannelError, ended: Ended = unheard
-) -> Next | None:
+async def record_failure(*, delivery: Delivery, error: ChannelError, ended: Ended) -> Next | None:
     """Record a failed delivery, and notify the owner about a chat in trouble."""
     if error.trouble == "gone" and delivery.external_message_id:
         await in_thread(outbox.gone, delivery=delivery)
@@ -339,7 +334,7 @@ def fail(*, delivery: Delivery, error: ChannelError) -> float | None:
     if error.trouble == "auth":
         logger.warning("%s is held: %s", described(delivery), words)
         outbox.hold(delivery=delivery, error=words)
-        tell_trouble(delivery, error, chat="")
+        report_trouble(delivery, error, chat="")
         return None
     if error.unsure:
         repeatable = is_repeatable(delivery)
@@ -362,13 +357,13 @@ def fail(*, delivery: Delivery, error: ChannelError) -> float | None:
         seconds = seconds if error.retry_after is not None else jitter(seconds)
         logger.warning("%s failed, again in %.0f s: %s", described(delivery), seconds, words)
     if error.trouble:
-        tell_trouble(delivery, error, chat=delivery.target.get("chat", ""))
+        report_trouble(delivery, error, chat=delivery.target.get("chat", ""))
     elif seconds is None:
         outages.given_up(account=delivery.account)
     return seconds
 
 
-def tell_trouble(delivery: Delivery, error: ChannelError, *, chat: str) -> None:
+def report_trouble(delivery: Delivery, error: ChannelError, *, chat: str) -> None:
     """Notify the owner about a chat, or without one about the account."""
     notices.trouble(account=delivery.account, chat=chat, trouble=error.trouble, words=str(error))
 
@@ -386,9 +381,7 @@ def described(delivery: Delivery) -> str:
 
 
 def last_known(delivery: Delivery) -> int | None:
-    """Return the last message id known before a delivery was sent; None where the channel cannot
-    find sent messages.
-    """
+    """Return the last message id known before a delivery; None where sent ones are not found."""
     channel = registry.get(delivery.account.channel)
     if channel is None or not isinstance(channel.outbound, FindsSent):
         return None
@@ -412,9 +405,7 @@ def jitter(seconds: float) -> float:
 
 
 def is_repeatable(delivery: Delivery) -> bool:
-    """Return whether sending again cannot show a message twice: edits, deletions, idempotent
-    platforms.
-    """
+    """Return whether sending again cannot show a message twice."""
     channel = registry.get(delivery.account.channel)
     if channel is None:
         return False

@@ -23,7 +23,7 @@ from core.conversations import outbox
 from core.database.batching import MAX_BATCH, attempt, in_shared_call, in_shared_transaction
 from core.database.queries import Among, Instances, Param, Update, Values
 from core.database.transactions import atomic_write_statement
-from core.models import ChatSession, Delivery, InboundMessage, Run
+from core.models import ChannelAccount, ChatSession, Delivery, InboundMessage, Run
 
 logger = logging.getLogger(__name__)
 
@@ -97,19 +97,18 @@ class Place:
 
 def place_of(session: ChatSession) -> Place | None:
     """Return the chat of a session; None when its channel has no outbound side."""
-    channel = registry.get(session.account.channel)
-    if channel is None:
-        return None
-    return Place(channel, account_of(session.account), Target(session.chat, session.thread))
+    return place_in(session.account, Target(session.chat, session.thread))
 
 
 def place_of_run(run: Run) -> Place | None:
     """Return the chat of a run's answer; None when its channel has no outbound side."""
-    channel = registry.get(run.session.account.channel)
-    if channel is None:
-        return None
-    target = Target(run.route["chat"], run.route["thread"])
-    return Place(channel, account_of(run.session.account), target)
+    return place_in(run.session.account, Target(run.route["chat"], run.route["thread"]))
+
+
+def place_in(row: ChannelAccount, target: Target) -> Place | None:
+    """Return a chat of an account; None when its channel has no outbound side."""
+    channel = registry.get(row.channel)
+    return None if channel is None else Place(channel, account_of(row), target)
 
 
 async def refresh(session_id: int) -> None:

@@ -10,7 +10,7 @@ CAPTION_LIMIT = 1024
 
 def render(text: str) -> list[Block]:
     """Convert Markdown to messages of at most 4096 UTF-16 units, each ``{"text", "entities"?}``."""
-    return blocks_of(split(to_telegram(text)))
+    return blocks_of(split(text))
 
 
 def render_growing(text: str) -> list[Block]:
@@ -19,7 +19,6 @@ def render_growing(text: str) -> list[Block]:
 
 
 def blocks_of(pieces: list[TelegramText]) -> list[Block]:
-    """Return messages as blocks."""
     blocks: list[Block] = []
     for piece in pieces:
         block: Block = {"text": piece.text}
@@ -30,8 +29,7 @@ def blocks_of(pieces: list[TelegramText]) -> list[Block]:
 
 
 def render_one(text: str) -> Block | None:
-    """Convert Markdown to one MarkdownV2 message, cut with ``… (truncated)``; None when it is
-    empty.
+    """Convert Markdown to one MarkdownV2 message, cut with ``… (truncated)``, or None for none.
 
     ``text`` is sent instead when Telegram cannot parse the markup ([S3]).
     """
@@ -43,7 +41,6 @@ def render_one(text: str) -> Block | None:
 
 
 def keyboard(block: Block) -> dict[str, Any] | None:
-    """Return the inline keyboard of a block."""
     if not block.get("buttons"):
         return None
     return {

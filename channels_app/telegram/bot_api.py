@@ -80,7 +80,6 @@ def request(
 
 
 async def close() -> None:
-    """Close the connections of the running event loop."""
     found = session.pop()
     if found is not None:
         await found.close()

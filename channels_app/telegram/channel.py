@@ -88,7 +88,6 @@ def mode_of(account: Account) -> str:
 
 
 def webhook_url(account: Account, *, base_url: str) -> str:
-    """Return the address for Telegram's updates."""
     return f"{base_url}/telegram/{account.name}/webhook"
 
 
@@ -150,11 +149,9 @@ class TelegramGateway:
         return receive.take_again(account, raw=raw)
 
     async def close(self) -> None:
-        """Close the connections of this event loop."""
         await bot_api.close()
 
     def wants_polling(self, account: Account) -> bool:
-        """Return whether the account polls."""
         return mode_of(account) == "polling"
 
     async def poll(self, account: Account) -> None:
@@ -174,8 +171,6 @@ class TelegramGateway:
 
 
 class TelegramChannel:
-    """The channel of Telegram bots."""
-
     id = "telegram"
     name = "Telegram"
     description = "A Telegram bot, by webhook or long polling."

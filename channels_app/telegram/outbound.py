@@ -4,6 +4,7 @@ Requests and returned messages use python-telegram-bot's types.
 """
 
 import re
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,21 +42,11 @@ class TelegramOutbound:
         return adapter.render(text)
 
     async def send_text(self, *, account: Account, target: Target, block: Block, key: str) -> str:
-        """Send a message."""
-        return await self._send_some(account, Target(target.chat, target.thread), block)
+        return await self._send(account, Target(target.chat, target.thread), block)
 
     async def reply_text(self, *, account: Account, target: Target, block: Block, key: str) -> str:
         """Send a reply; without the reference when that message is deleted."""
-        return await self._send_some(account, target, block)
-
-    async def _send_some(self, account: Account, target: Target, block: Block) -> str:
-        """Send with entities; without them when it is those that Telegram refuses ([T5])."""
-        try:
-            return await self._send(account, target, block)
-        except ChannelError as error:
-            if not has_refused_entities(error, block):
-                raise
-        return await self._send(account, target, without_entities(block))
+        return await self._send(account, target, block)
 
     def render_growing(self, text: str) -> list[Block]:
         """Convert an unfinished text as ``render`` does."""
@@ -66,81 +57,42 @@ class TelegramOutbound:
         return adapter.render_one(text)
 
     async def _send(self, account: Account, target: Target, block: Block) -> str:
-        if "markdown_v2" in block:
-            try:
-                return await self._send_one(
-                    account, target, block, block["markdown_v2"], "MarkdownV2"
-                )
-            except ChannelError as error:
-                if "can't parse entities" not in str(error).lower():
-                    raise
-        return await self._send_one(account, target, block, block["text"], None)
+        async def send(block: Block) -> Any:
+            return await bot_api.call(
+                account,
+                "sendMessage",
+                chat_id=int(target.chat),
+                message_thread_id=thread_of(target),
+                reply_parameters=reply_of(target),
+                **content_of(block),
+            )
 
-    async def _send_one(
-        self, account: Account, target: Target, block: Block, text: str, parse_mode: str | None
-    ) -> str:
-        sent = await bot_api.call(
-            account,
-            "sendMessage",
-            chat_id=int(target.chat),
-            text=text,
-            parse_mode=parse_mode,
-            entities=entities_of(block),
-            message_thread_id=thread_of(target),
-            reply_parameters=reply_of(target),
-            reply_markup=markup_of(block),
-            link_preview_options=preview_of(block),
-        )
-        return id_of(sent)
+        return id_of(await without_refused_markup(send, block))
 
     async def edit_text(
         self, *, account: Account, target: Target, message_id: str, block: Block
     ) -> None:
         """Replace a message; the same text again is a success."""
         try:
-            await self._edit_some(account, target, message_id, block)
+            await self._edit(account, target, message_id, block)
         except ChannelError as error:
             if not is_unchanged(error):
                 raise
 
-    async def _edit_some(
-        self, account: Account, target: Target, message_id: str, block: Block
-    ) -> Any:
-        """Edit with markup or entities; without them when it is those that Telegram refuses."""
-        try:
-            if "markdown_v2" in block:
-                return await self._edit(account, target, message_id, block, "MarkdownV2")
-            return await self._edit(account, target, message_id, block, None)
-        except ChannelError as error:
-            markup = "markdown_v2" in block and REFUSED_ENTITIES.search(str(error)) is not None
-            if not (markup or has_refused_entities(error, block)):
-                raise
-        return await self._edit(account, target, message_id, without_entities(block), None)
+    async def _edit(self, account: Account, target: Target, message_id: str, block: Block) -> Any:
+        async def edit(block: Block) -> Any:
+            return await bot_api.call(
+                account,
+                "editMessageText",
+                chat_id=int(target.chat),
+                message_id=int(message_id),
+                **content_of(block),
+            )
 
-    async def _edit(
-        self,
-        account: Account,
-        target: Target,
-        message_id: str,
-        block: Block,
-        parse_mode: str | None,
-    ) -> Any:
-        return await bot_api.call(
-            account,
-            "editMessageText",
-            chat_id=int(target.chat),
-            message_id=int(message_id),
-            text=block["markdown_v2"] if parse_mode else block["text"],
-            parse_mode=parse_mode,
-            entities=entities_of(block),
-            reply_markup=markup_of(block),
-            link_preview_options=preview_of(block),
-        )
+        return await without_refused_markup(edit, block)
 
     def sequence(self, chat: str) -> str:
-        """Return the sequence of message ids: supergroups and channels have their own; a bot's
-        other chats share one.
-        """
+        """Return the chat for supergroups and channels, "" for a bot's other chats, which share."""
         return chat if chat.startswith("-100") else ""
 
     async def is_ours(
@@ -169,7 +121,7 @@ class TelegramOutbound:
             caption = block.get("caption", "")[: adapter.CAPTION_LIMIT]
             return await bot_api.call(account, "editMessageCaption", caption=caption, **place)
         if "text" in block:
-            return await self._edit_some(account, target, message_id, block)
+            return await self._edit(account, target, message_id, block)
         return await bot_api.call(account, "editMessageReplyMarkup", **place)
 
     async def delete_message(self, *, account: Account, target: Target, message_id: str) -> None:
@@ -221,7 +173,6 @@ class TelegramOutbound:
         await self._react(account, target, message_id, ACK)
 
     async def remove_reaction(self, *, account: Account, target: Target, message_id: str) -> None:
-        """Remove the bot's reaction from a message."""
         await self._react(account, target, message_id, "")
 
     async def _react(self, account: Account, target: Target, message_id: str, emoji: str) -> None:
@@ -269,12 +220,6 @@ class TelegramOutbound:
         return await bot_api.fetch(account, str(found.get("file_path", "")))
 
 
-def entities_of(block: Block) -> list[MessageEntity] | None:
-    """Return the entities of a block; None without."""
-    found = block.get("entities")
-    return [MessageEntity(**each) for each in found] if found else None
-
-
 def is_unchanged(error: ChannelError) -> bool:
     """Return whether an edit was refused because nothing would change."""
     return "message is not modified" in str(error).lower()
@@ -299,15 +244,31 @@ def topic_of(result: Any) -> int:
     return (message.message_thread_id or 0) if message.is_topic_message else 0
 
 
-def has_refused_entities(error: ChannelError, block: Block) -> bool:
-    """Return whether Telegram refused the entities of a block, and so sent nothing."""
-    refused = REFUSED_ENTITIES.search(str(error)) is not None
-    return bool(block.get("entities")) and refused and not error.unsure
+async def without_refused_markup(call: Callable[[Block], Awaitable[Any]], block: Block) -> Any:
+    """Call with the block; again with its text only when Telegram refuses its markup ([T5], [S3]).
+
+    A refusal means that nothing was sent.
+    """
+    try:
+        return await call(block)
+    except ChannelError as error:
+        has_markup = bool(block.get("entities")) or "markdown_v2" in block
+        if not has_markup or error.unsure or not REFUSED_ENTITIES.search(str(error)):
+            raise
+    rest = {"entities", "markdown_v2"}
+    return await call({name: value for name, value in block.items() if name not in rest})
 
 
-def without_entities(block: Block) -> Block:
-    """Return the block with its text only."""
-    return {name: value for name, value in block.items() if name not in {"entities", "markdown_v2"}}
+def content_of(block: Block) -> dict[str, Any]:
+    """Return the parameters of ``sendMessage`` and ``editMessageText`` that show a block."""
+    found = block.get("entities")
+    return {
+        "text": block.get("markdown_v2", block["text"]),
+        "parse_mode": "MarkdownV2" if "markdown_v2" in block else None,
+        "entities": [MessageEntity(**each) for each in found] if found else None,
+        "reply_markup": markup_of(block),
+        "link_preview_options": preview_of(block),
+    }
 
 
 def preview_of(block: Block) -> LinkPreviewOptions | None:

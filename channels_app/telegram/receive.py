@@ -28,7 +28,6 @@ from core.models import ChannelAccount, InboundMessage, User
 logger = logging.getLogger(__name__)
 
 BOT_SECONDS = 3600.0
-UNSUPPORTED = "I cannot read this kind of message: {kind}."
 GONE = {"kicked", "left"}
 
 
@@ -55,7 +54,11 @@ async def bot_of(account: Account) -> Bot:
 def last_known(account: Account) -> Bot:
     """Return the last answer of ``getMe``, however old; else the data of the account row."""
     key = account.id, account.secrets.get("token", "")
-    return bots.get(key, expired=True) or unasked(account)
+    known = bots.get(key, expired=True)
+    if known is not None:
+        return known
+    number = account.secrets.get("token", "").partition(":")[0]
+    return Bot(int(number or 0), str(account.config.get("username", "")))
 
 
 async def take_all(account: Account, values: list[Any], *, offset: int) -> int:
@@ -79,12 +82,6 @@ def take_again(account: Account, *, raw: bytes) -> str:
     except orjson.JSONDecodeError as error:
         return quarantine(row=row, value=None, raw=raw, why=str(error))
     return take(row=row, bot=bot, value=value, raw=raw)
-
-
-def unasked(account: Account) -> Bot:
-    """Return the bot as far as the account's token and configuration describe it."""
-    token = account.secrets.get("token", "")
-    return Bot(int(token.partition(":")[0] or 0), str(account.config.get("username", "")))
 
 
 def needs_name(value: object) -> bool:
@@ -119,7 +116,7 @@ def take_message(*, row: ChannelAccount, bot: Bot, update: updates.NewMessage, r
     """Put a message that is addressed to the bot into the inbox; ignore any other."""
     message = update.message
     meant = understand(message, bot=bot)
-    if not meant.addressed and not is_of_our_album(row, message):
+    if not meant.addressed and not is_of_addressed_album(row, message):
         return "not addressed"
     draft = draft_of(row=row, update=update, meant=meant, raw=raw)
     command = slash_commands.parse(meant.command_text) if not message.media else None
@@ -158,7 +155,7 @@ def draft_of(
     )
 
 
-def is_of_our_album(row: ChannelAccount, message: updates.TelegramMessage) -> bool:
+def is_of_addressed_album(row: ChannelAccount, message: updates.TelegramMessage) -> bool:
     """Return whether an item without a caption is of an album whose caption addressed the bot."""
     if not message.album:
         return False
@@ -245,7 +242,7 @@ def decide(request: str, verdict: str, owner: User, row: ChannelAccount) -> str:
 
 
 def take_membership(*, row: ChannelAccount, change: updates.Membership) -> str:
-    """Tell the owner that the bot was blocked or removed in a chat that has been used."""
+    """Notify the owner that the bot was blocked or removed in a chat that has been used."""
     if change.status not in GONE:
         return "membership"
     trouble = "blocked" if change.chat_type == "private" else "kicked"
@@ -281,5 +278,4 @@ def note(*, row: ChannelAccount, update_id: str, state: str, why: str, raw: byte
 
 
 def clear_cache() -> None:
-    """Empty the bot cache."""
     bots.clear()

@@ -94,7 +94,6 @@ class TelegramMessage:
 
     @property
     def is_group(self) -> bool:
-        """Return whether it was sent in a group."""
         return self.chat_type in {"group", "supergroup"}
 
 
@@ -116,7 +115,7 @@ class Edited:
 
 @dataclass(frozen=True, slots=True)
 class Pressed:
-    """``callback_query``: a button under a message of ours."""
+    """``callback_query``: a button under a message of the bot."""
 
     update_id: int
     id: str
@@ -232,7 +231,6 @@ FILES = {
 
 
 def media(value: Json, kind: str, *, mime: str, name: str = "") -> Media:
-    """Parse one file."""
     given = string(value.get("mime_type") or mime, "mime_type")
     if kind == "document" and given.startswith("image/"):
         kind = "image"
@@ -248,9 +246,7 @@ def media(value: Json, kind: str, *, mime: str, name: str = "") -> Media:
 
 
 def line_of(message: Json) -> str:
-    """Return a sticker, place, contact, poll or die as one line of text; empty for anything
-    else.
-    """
+    """Return a sticker, place, contact, poll or die as one line of text, else an empty one."""
     if "sticker" in message:
         emoji = mapping(message["sticker"], "sticker").get("emoji")
         return f"[Sticker {string(emoji or '', 'emoji')}]"
@@ -295,7 +291,6 @@ def quoted(message: Json) -> Quoted | None:
 
 
 def read_press(update_id: int, query: Json) -> Pressed | Other:
-    """Parse a pressed button."""
     if "data" not in query or "message" not in query:
         return Other(update_id, "callback_query without data")
     message = mapping(query["message"], "message")
@@ -310,7 +305,6 @@ def read_press(update_id: int, query: Json) -> Pressed | Other:
 
 
 def read_membership(update_id: int, value: Json) -> Membership:
-    """Parse a change of the bot's membership in a chat."""
     chat = mapping(value.get("chat"), "chat")
     return Membership(
         update_id=update_id,
@@ -372,9 +366,7 @@ def string(value: object, name: str) -> str:
 
 
 def number(value: object, name: str, *, signed: bool = False, most: int = MAX_ID) -> int:
-    """Return ``value`` as a whole number in its range; a bool is refused. Raises
-    UnparsableError.
-    """
+    """Return ``value`` as a whole number in its range, no bool. Raises UnparsableError."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise UnparsableError(f"{name} is no whole number")
     if abs(value) > most or (value < 0 and not signed):

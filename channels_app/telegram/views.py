@@ -58,9 +58,7 @@ async def webhook(request: EndpointRequest, name: str) -> HttpResponse:
 
 
 async def account_named(name: str) -> Known | None:
-    """Return the enabled account called ``name``, if it has a secret; without one it receives no
-    updates.
-    """
+    """Return the enabled account called ``name``; without a secret it receives no updates."""
     known = accounts.get(name)
     if known is not None:
         return known
@@ -69,7 +67,6 @@ async def account_named(name: str) -> Known | None:
 
 
 def find(name: str) -> Known | None:
-    """Return the account from the database."""
     row = ChannelAccount.objects.filter(channel="telegram", name=name, enabled=True).first()
     if row is None:
         return None
@@ -84,5 +81,4 @@ def find(name: str) -> Known | None:
 
 
 def clear_cache() -> None:
-    """Empty the account cache."""
     accounts.clear()

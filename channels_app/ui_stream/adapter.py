@@ -19,6 +19,7 @@ from channels_app.rendering.links import Links, is_web_url
 from channels_app.rendering.translations import wording
 from core.messages import (
     ActionMessage,
+    AppendOnlyTexts,
     AudioMessage,
     CustomMessage,
     ErrorMessage,
@@ -27,7 +28,6 @@ from core.messages import (
     LoadingMessage,
     Message,
     RetrievalMessage,
-    Telling,
     TextMessage,
     ThinkingMessage,
     ToolCallMessage,
@@ -71,7 +71,7 @@ class UiStreamAdapter:
         self.config = config
         self._words = wording(config.locale)
         self._transcript = Transcript()
-        self._telling = Telling(self._words.restarted)
+        self._texts = AppendOnlyTexts(self._words.restarted)
         self._parts: dict[str, _Part] = {}
         self._once: set[str] = set()
         self._running: list[str] = []
@@ -134,7 +134,7 @@ class UiStreamAdapter:
         key = f"{kind}:{message.message_id or len(self._parts)}"
         part = self._parts.setdefault(key, _Part())
         text = message.props.get("content") or ""
-        piece = self._telling.tell(message.message_id and key, text, settled=settled)
+        piece = self._texts.advance(message.message_id and key, text, settled=settled)
         frames: list[Frame] = []
         if piece and not part.id:
             part.opened += 1

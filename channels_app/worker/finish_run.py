@@ -11,7 +11,6 @@ from django.utils import timezone
 
 from channels_app.rendering.answer import answer_of, reply
 from channels_app.rendering.links import Links
-from channels_app.rendering.outbound_format import classified
 from channels_app.rendering.translations import ENGLISH
 from channels_app.replies import outbound
 from core.agent.loop import Turn
@@ -103,7 +102,7 @@ def outcome_of(
     end = {"status": STATUS[ending.state], "error": ending.error}
     links = Links(base_url=settings.GATEWAY_URL, run_id=run.public_id)
     given = answer_of(transcript.messages(), end, links=links, words=ENGLISH)
-    shown = reply(given, present=classified, inline=partial(storage.inline, user_id=run.user_id))
+    shown = reply(given, inline=partial(storage.inline, user_id=run.user_id))
     return runs.Outcome(
         state=ending.state,
         text=shown.text,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
+
 from . import links
 from .emphasis import is_cjk
 from .looks import Look
@@ -30,9 +32,7 @@ class Addresses:
         return "\n".join(f"[{number}] {address}" for address, number in self.numbers.items())
 
     def apply(self, inline: Inline) -> tuple[str, list[Span]]:
-        """Return the inline text with the addresses of its links and images placed for this
-        look.
-        """
+        """Return the inline text with the addresses of its links and images in their places."""
         pieces: list[tuple[int, str]] = []
         spans: list[Span] = []
         linked = ("link", "anchor", "image")
@@ -47,7 +47,7 @@ class Addresses:
                 self._image(inline.text, span, spans, pieces, inside=inside)
             else:
                 spans.append(span)
-        pieces.sort(key=_offset)
+        pieces.sort(key=itemgetter(0))
         return insert(inline.text, spans, pieces)
 
     def _link(
@@ -124,10 +124,6 @@ class Addresses:
         if shown and text[at : at + 1].isalnum():
             shown += " "
         pieces.append((at, shown))
-
-
-def _offset(piece: tuple[int, str]) -> int:
-    return piece[0]
 
 
 def _link_first(span: Span) -> tuple[int, bool, int]:

@@ -132,9 +132,7 @@ def _quote(state: StateBlock, start: int, end: int, silent: bool) -> bool:  # no
 
 
 def _is_sign(state: StateBlock, start: int, end: int) -> bool:
-    """Return whether the ``>`` of this line is a sign: ``>> ok``, ``> 5 people came``, ``>>> x
-    = 1``.
-    """
+    """Return whether the ``>`` of this line is a sign: ``>> ok``, ``> 5 people``, ``>>> x = 1``."""
     line = _line(state, start)
     beside = [_line(state, at) for at in (start - 1, start + 1) if 0 <= at < end]
     quoted = [other for other in beside if other.startswith(">")]
@@ -165,18 +163,8 @@ _RULES: dict[str, tuple[Rule, ...]] = {
 _STARTS = {**_RULES, "[": (_definition,)}
 
 
-# The form a line must have for the rules of its first character to be tried.
-_LIKELY = re.compile(
-    r"[*+-](?:[ \t]|$)|[0-9]{1,9}[.)](?:[ \t]|$)|([*_-])(?:[ \t]*\1){2}|```|~~~|>|#|<|\[",
-    re.MULTILINE,
-)
-
-
 def _interrupts(state: StateBlock, line: int, end: int, char: str) -> bool:
     """Return whether this line ends a paragraph before it."""
-    pos = state.bMarks[line] + state.tShift[line]
-    if not _LIKELY.match(state.src, pos):
-        return False
     return any(rule(state, line, end, _SILENT) for rule in _RULES.get(char, ()))
 
 
@@ -230,11 +218,7 @@ def _table_starts(state: StateBlock, start: int, end: int) -> list[str] | None:
     header = _line(state, start)
     if "|" not in header or not _DELIMITER.match(row) or state.is_code_block(start):
         return None
-    columns = [column.strip(" \t") for column in row.split("|")]
-    if not columns[0]:
-        columns.pop(0)
-    if columns and not columns[-1]:
-        columns.pop()
+    columns = _cells(row.strip(" \t"))
     if not columns or not all(_COLUMN.match(column) for column in columns):
         return None
     return columns if len(_cells(header.strip(" \t"))) == len(columns) else None
@@ -318,7 +302,7 @@ class _Blocks(ParserBlock):
             code(state, line, end, _FOR_GOOD)
             return
         pos = state.bMarks[line] + state.tShift[line]
-        rules = _STARTS.get(state.src[pos], ()) if _LIKELY.match(state.src, pos) else ()
+        rules = _STARTS.get(state.src[pos], ())
         if state.level >= _MAX_LEVEL:
             rules = tuple(rule for rule in rules if rule not in (_quote, _list, list_block))
         for rule in rules:

@@ -20,7 +20,6 @@ def is_markdown(source: str) -> bool:
 
 
 def classify(source: str) -> Classification:
-    """Return ``markdown``, ``link`` or ``plain``."""
     if is_markdown(source):
         return "markdown"
     if len(source) <= LINK_LIMIT and _ADDRESS.search(source):

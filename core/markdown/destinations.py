@@ -18,9 +18,7 @@ _MAX_PARENTHESES = 32
 
 
 def destination(src: str, at: int) -> tuple[str, int] | None:
-    """Parse ``(address "title")`` at this position: the address and the position behind it, or
-    None.
-    """
+    """Parse ``(address "title")`` at this position; return the address and the end, or None."""
     found = _DESTINATION.match(src, at)
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""A Markdown text as a document: one text, its spans, its blocks.
+"""A Markdown text as a document: one text and its spans.
 
 The text already has the layout that a chat shows (bullets, numbers, indentation, drawn tables); a
 :class:`Look` holds the differences between channels. Offsets are code points.
@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from . import links, tables
 from .addresses import Addresses
@@ -18,8 +18,6 @@ from .inline import Scanner, has_markup
 from .looks import Look, fenced
 from .spans import LONG, Inline, Span, insert, shifted
 from .tags import read_block
-
-BlockKind = Literal["paragraph", "heading", "code", "table", "rule", "html"]
 
 _TASK = re.compile(r"\[([ xX])\](?:[ \t\u00a0\n]|\Z)")
 _ALERT = re.compile(r"\[!(note|tip|important|warning|caution)\][ \t]*(\n|\Z)?", re.IGNORECASE)
@@ -33,18 +31,13 @@ _HINT = re.compile(r"[*_`~#\[\]|&<>\\]")
 _LINE_HINT = re.compile(r"^(?:[ \t]*(?:[-+=]|[0-9]{1,9}[.)])| {0,3}\t| {4})", re.MULTILINE)
 
 
-# A leaf of the document: its kind, and its start and end in the text.
-Block = tuple[BlockKind, int, int]
-
-
 @dataclass(slots=True)
 class Document:
-    """``text`` with ``spans`` and ``blocks``; ``marked``: whether the source is Markdown at all."""
+    """``text`` with ``spans``; ``marked``: whether the source is Markdown at all."""
 
     text: str
     spans: list[Span]
-    blocks: list[Block] = field(default_factory=list)
-    marked: bool = True
+    marked: bool
 
 
 class _Options(NamedTuple):
@@ -72,7 +65,6 @@ class _Writer:
         self.parts: list[str] = []
         self.length = 0
         self.spans: list[Span] = []
-        self.blocks: list[Block] = []
         self.marked = False
         self.boxed = False  # whether the last leaf was drawn in a box
         self.indent = ""
@@ -92,7 +84,7 @@ class _Writer:
             if flush and self.look.boxes:
                 lead = "\n"
         self.boxed = flush
-        for quote in (*self.quotes, *self.details) if self.quotes or self.details else ():
+        for quote in (*self.quotes, *self.details):
             if quote.start < 0:
                 quote.start = self.length + len(lead)
         if self.marker:
@@ -105,27 +97,21 @@ class _Writer:
             self.parts.append(lead)
             self.length += len(lead)
 
-    def leaf(self, kind: BlockKind, inline: Inline, lines: list[int]) -> None:
+    def leaf(self, inline: Inline, lines: list[int]) -> None:
         """Write a leaf whose text continues under its indentation."""
         self.begin(lines[0])
         text, spans = self.addresses.apply(inline) if inline.linked else (inline.text, inline.spans)
         if self.indent and "\n" in text:
             breaks = [(at + 1, self.indent) for at, char in enumerate(text) if char == "\n"]
             text, spans = insert(text, spans, breaks)
-        self.put(kind, text, spans, lines)
+        self.put(text, spans, lines[1])
 
-    def put(self, kind: BlockKind, text: str, spans: list[Span], lines: list[int]) -> None:
-        """Write text at the current position."""
-        start = self.length
-        if spans:
-            for span in spans:
-                span.start += start
-                span.end += start
-            self.spans += spans
+    def put(self, text: str, spans: list[Span], line: int) -> None:
+        """Write text at the current position; ``line`` of the source is the one behind it."""
+        self.spans += shifted(spans, self.length)
         self.parts.append(text)
-        self.length = end = start + len(text)
-        self.blocks.append((kind, start, end))
-        self.line = lines[1]
+        self.length += len(text)
+        self.line = line
 
     def inline(self, source: str) -> Inline:
         if not has_markup(source):
@@ -137,24 +123,20 @@ class _Writer:
             drawn_formulas=self.look.formulas,
         )
         inline = scanner.read()
-        if scanner.tags_of_html:
-            self.html = True
-        if scanner.tags_of_others:
-            self.others = True
-        if inline.marked:
-            self.marked = True
+        self.html |= scanner.tags_of_html
+        self.others |= scanner.tags_of_others
+        self.marked |= inline.marked
         return inline
 
     def document(self, tokens: list[Leaf]) -> Document:
-        """Write all the blocks."""
         self.marked = bool(self.definitions)
         for token in tokens:
             _HANDLERS[token.type](self, token)
         notes = self.addresses.notes()
         if notes:
             self.begin(self.line + 1)
-            self.put("paragraph", notes, [], [self.line, self.line])
-        return Document("".join(self.parts), self.spans, self.blocks, marked=self.marked)
+            self.put(notes, [], self.line)
+        return Document("".join(self.parts), self.spans, marked=self.marked)
 
     # -- the tokens ------------------------------------------------------------
 
@@ -170,7 +152,7 @@ class _Writer:
         alert = _ALERT.match(content) if self.quotes and self.quotes[-1].start < 0 else None
         inline = self._alert(alert) if alert else self.inline(content)
         if inline.text.strip() or inline.spans or self.marker:
-            self.leaf("paragraph", inline, token.map)
+            self.leaf(inline, token.map)
 
     def _alert(self, alert: re.Match[str]) -> Inline:
         """Return the first paragraph of a quote that begins ``[!NOTE]``."""
@@ -190,17 +172,14 @@ class _Writer:
             self.marker = f"{box} {self.marker}"
 
     def heading(self, token: Leaf) -> None:
-        """Add a heading, in bold."""
         inline = self.inline(token.content)
         inline.spans.append(Span("bold", 0, len(inline.text)))
-        self.leaf("heading", inline, token.map)
+        self.leaf(inline, token.map)
         self.marked = True
         self.boxed = True  # bold is enough to set it off
 
     def fence(self, token: Leaf) -> None:
-        """Write a fenced code block with its language, and its fence where the channel shows
-        one.
-        """
+        """Write a fenced code block with its language, and its fence where the look has it."""
         content = token.content
         found = _LANGUAGE.match(links.unescape(token.info.strip()))
         if self.look.fenced:
@@ -213,7 +192,6 @@ class _Writer:
         self.code(token, content, found.group() if found else "")
 
     def code_block(self, token: Leaf) -> None:
-        """Add an indented code block."""
         content = token.content
         if self.look.fenced:
             content = fenced(content, "```", closed=True)
@@ -234,7 +212,7 @@ class _Writer:
         if self.marker and not self.look.code_beside_bullet:
             self.flush_marker(token.map[0])
         self.begin(token.map[0], flush=True)
-        self.put("code", content, [Span("pre", 0, len(content), language)], token.map)
+        self.put(content, [Span("pre", 0, len(content), language)], token.map[1])
 
     def table(self, token: Leaf) -> None:
         """Add a table: a monospaced grid, or a list where a table is too wide for one."""
@@ -253,7 +231,7 @@ class _Writer:
         if self.look.fenced:
             drawn = fenced(drawn, "```", closed=True)
         self.begin(token.map[0], flush=True)
-        self.put("table", drawn, [Span("pre", 0, len(drawn))], token.map)
+        self.put(drawn, [Span("pre", 0, len(drawn))], token.map[1])
 
     def cell(self, source: str) -> tables.Cell:
         """Return one line of text and its links; no other style survives in a table."""
@@ -267,7 +245,7 @@ class _Writer:
         for row in rows:
             self.begin(start)
             text, spans = tables.joined(row, " | ")
-            self.put("table", text, spans, [start, lines[1]])
+            self.put(text, spans, lines[1])
             start = lines[1]
 
     def _cards(self, rows: list[list[tables.Cell]], lines: list[int]) -> None:
@@ -282,7 +260,7 @@ class _Writer:
                 if not name[0] or (number and len(name[0]) > tables.REPEATED_HEADER):
                     parts = [(lead, []), cell]
                 text, spans = tables.joined(parts, "")
-                self.put("table", text, spans, [start, lines[1]])
+                self.put(text, spans, lines[1])
                 start, lead = lines[1], ""
 
     def html_block(self, token: Leaf) -> None:
@@ -292,21 +270,19 @@ class _Writer:
         tags = _DETAILS.findall(token.content) if self.look.folds else []
         self.details += [_Quote() for tag in tags if not tag]
         if text:
-            self.leaf("html", Inline(text, spans, marked=True, linked=True), token.map)
+            self.leaf(Inline(text, spans, marked=True, linked=True), token.map)
         for tag in tags:
             if tag and self.details:
-                self._fold(self.details.pop())
+                self._end_quote(self.details.pop(), LONG)
 
-    def _fold(self, quote: _Quote) -> None:
-        """Add details as a quote that can be folded."""
+    def _end_quote(self, quote: _Quote, value: str = "") -> None:
         if quote.start >= 0:
-            self.spans.append(Span("quote", quote.start, self.length, LONG))
+            self.spans.append(Span("quote", quote.start, self.length, value))
 
     def hr(self, token: Leaf) -> None:
-        """Add a thematic break."""
         self.marked = True
         self.begin(token.map[0])
-        self.put("rule", _RULE, [], token.map)
+        self.put(_RULE, [], token.map[1])
 
     # -- containers --------------------------------------------------------------
 
@@ -324,9 +300,7 @@ class _Writer:
         self.quotes.append(_Quote())
 
     def blockquote_close(self, _token: Leaf) -> None:
-        start = self.quotes.pop().start
-        if start >= 0:
-            self.spans.append(Span("quote", start, self.length))
+        self._end_quote(self.quotes.pop())
 
     def bullet_list_open(self, _token: Leaf) -> None:
         self.lists.append(None)

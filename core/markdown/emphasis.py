@@ -50,21 +50,17 @@ def _classify(char: str) -> tuple[int, bool]:
 
 
 def is_cjk(char: str) -> bool:
-    """Return whether a character belongs to a script that is written without spaces between
-    words.
-    """
+    """Return whether a character belongs to a script that is written without spaces."""
     code = ord(char)
     return any(low <= code <= high for low, high in _CJK_RANGES)
 
 
 @functools.lru_cache(maxsize=8192)
 def _is_word(char: str) -> bool:
-    """Return whether a character is part of a word or a number."""
     return unicodedata.category(char)[0] in "LNM"
 
 
 def _is_opening(char: str) -> bool:
-    """Return whether a character is an opening bracket or quote."""
     return unicodedata.category(char) in ("Ps", "Pi")
 
 
@@ -96,9 +92,8 @@ def is_face(before: str, after: str) -> bool:
 class Run:
     """A run of one marker character, and what it may still do.
 
-    ``operator``: it stands between the terms of a formula, ``multiplies``: it is no marker at all;
-    ``slashes``: beside a slash of a path,
-    before and behind it.
+    ``operator``: it stands between the terms of a formula; ``multiplies``: it is no marker at all;
+    ``slashes``: whether a slash of a path stands before and behind it.
     """
 
     __slots__ = (
@@ -135,6 +130,11 @@ class Run:
         self.operator = _is_operator(before, after, src[end + 1 : end + 2], single=length == 1)
         unspaced = self.operator and (_is_unspaced(before) or _is_unspaced(after))
         self.multiplies = self.operator and not unspaced and (length == 1 or (opens and closes))
+
+    @property
+    def is_marker(self) -> bool:
+        """Return whether enough of its characters are left for a style."""
+        return self.count >= (2 if self.marker in "~|" else 1)
 
 
 def _is_operator(before: str, after: str, following: str, *, single: bool) -> bool:
@@ -206,7 +206,7 @@ class Runs:
         self.pair(None, fragments)
         found: list[Run] = []
         while first is not None:
-            if first.opens and first.count >= (2 if first.marker in "~|" else 1):
+            if first.opens and first.is_marker:
                 found.append(first)
             first = first.next
         return found
@@ -233,14 +233,12 @@ class Runs:
         for run in (opener, closer):
             run.count -= size
             fragments[run.fragment] = run.marker * run.count
-            if run.count < (2 if run.marker in "~|" else 1):
+            if not run.is_marker:
                 self._remove(run)
-        return closer if closer.count >= (2 if closer.marker in "~|" else 1) else closer.next
+        return closer if closer.is_marker else closer.next
 
     def _opener(self, closer: Run, floor: int) -> Run | None:
-        """Return the nearest run that the closer can close, above the floor; operators only if
-        need be.
-        """
+        """Return the nearest run above the floor that the closer can close, operators last."""
         if closer.operator and _closes_later(closer):
             return None
         run, second = closer.prev, None
@@ -268,9 +266,7 @@ class Runs:
 
 
 def _closes_later(closer: Run) -> bool:
-    """Return whether a run close behind this operator closes what this one would:
-    ``**2**(3+4)**``.
-    """
+    """Return whether a run close behind this operator closes instead of it: ``**2**(3+4)**``."""
     run = closer.next
     for _ in range(_NEAR):
         if run is None:

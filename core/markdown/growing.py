@@ -88,9 +88,7 @@ def _fenced_end(lines: list[str]) -> int:
 
 
 def _table(lines: list[str]) -> int:
-    """Return the line up to which a text that ends with a table is shown, or -1: rows may
-    follow.
-    """
+    """Return the line up to which a text that ends with a table is shown, or -1 for another."""
     end = len(lines) if lines[-1].strip() else len(lines) - 1
     first = end - 1 if not _ROW.match(lines[end - 1]) and _MARKERS.match(lines[end - 1]) else end
     while first > 0 and _ROW.match(lines[first - 1]):

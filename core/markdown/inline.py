@@ -12,15 +12,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from itertools import accumulate
-from typing import Protocol
 
 from . import formulas, latex, links
+from .blocks import Definitions
 from .destinations import destination
 from .emphasis import Mark, Run, Runs, inside_word, is_face
 from .scripts import shifted_letters, signs
 from .spans import Inline, Kind, Span
-from .tags import INLINE_NAMES, SCRIPTS, STYLES, Tag, read_tag
+from .tags import INLINE_NAMES, SCRIPTS, STYLES, TICKS, Tag, read_tag
 from .words import Word, apostrophe, dunder_end, shrug_end, word_at
 
 _SPECIAL = re.compile(r"[\n\\`*_~\[\]<&$|]")
@@ -28,7 +29,6 @@ _SPECIAL_OR_COLON = re.compile(r"[\n\\`*_~\[\]<&$|:]")  # where there are bare a
 _BLANKS = re.compile(r"[ \t]*+")
 _TICKS = re.compile(r"`++")
 _CODE = re.compile(r"`([^`]++)`(?!`)")
-_REFERENCE = re.compile(r"&(?:#[xX][0-9a-fA-F]{1,6}|#[0-9]{1,7}|[a-zA-Z][a-zA-Z0-9]{1,31});")
 _AUTOLINK = re.compile(r"<([a-zA-Z][a-zA-Z0-9+.\-]{1,31}):([^<>\x00-\x20]*+)>")
 _EMAIL = re.compile(
     r"<([a-zA-Z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?"
@@ -39,34 +39,17 @@ _ESCAPABLE = re.compile(r"[!-/:-@\[-`{-~]")
 _MARKUP_ESCAPES = frozenset("*_`~#[]|<>&")
 _LABEL_LIMIT = 999
 _CLUSTER = re.compile(r"[*_]++")
-# `**words**`, `*words*` and similar without anything special inside, edges in ASCII.
-_SIMPLE = re.compile(
-    r"(\*\*|\*|__|_|~~)([a-zA-Z0-9](?:[^\n\\`*_~\[\]<&$|]*[!-)+-;=?-Za-z}])?)\1(?![*_~])"
-)
-_SIMPLE_KINDS: dict[str, Kind] = {
-    "**": "bold", "__": "bold", "*": "italic", "_": "italic", "~~": "strike"
-}  # fmt: skip
-_APART_BEFORE = frozenset(" \t\n(\"'-")
-_APART_AFTER = frozenset(".,;:!?)\"'-")
 
 
-class Definitions(Protocol):
-    """The link reference definitions of a document."""
-
-    def find(self, label: str) -> str | None:
-        """Return the address defined for a label, or None."""
-
-
+@dataclass(slots=True)
 class _Bracket:
     """An opening ``[`` or ``![`` that may become a link."""
 
-    __slots__ = ("bottom", "fragment", "image", "marks", "start")
-
-    def __init__(
-        self, fragment: int, start: int, bottom: Run | None, marks: int, *, image: bool
-    ) -> None:
-        self.fragment, self.start, self.bottom, self.marks = fragment, start, bottom, marks
-        self.image = image
+    fragment: int
+    start: int
+    bottom: Run | None
+    marks: int
+    image: bool
 
 
 def has_markup(src: str) -> bool:
@@ -247,8 +230,7 @@ class Scanner:
         return self._code(self.src[start:end], "`" * (start - at), end + start - at)
 
     def _code(self, code: str, ticks: str, end: int) -> int:
-        if "\n" in code:
-            code = code.replace("\n", " ")
+        code = code.replace("\n", " ")
         if code[0] == " " == code[-1] and code.strip(" "):
             code = code[1:-1]
         number = len(self.fragments)
@@ -259,19 +241,14 @@ class Scanner:
 
     def star(self, pos: int, at: int) -> int:
         """Parse a run of stars or underscores."""
-        end = dunder_end(self.src, at) or (0 if self._inside_word(at) else -1)
-        if end >= 0 or self._word(at).is_glob:
-            return self._text(pos, end if end > 0 else self._end_of_run(at))
-        end = self._simple(pos, at)
-        if end:
-            return end
+        src = self.src
+        name_end = dunder_end(src, at)
+        if name_end:
+            return self._text(pos, name_end)
         end = self._end_of_run(at)
-        if (
-            self.src[at] == "_"
-            and end == at + 1
-            and at
-            and is_face(self.src[at - 1], self.src[end : end + 1])
-        ):
+        alone = src[at] == "_" and end == at + 1
+        is_mouth = alone and is_face(src[at - 1] if at else "", src[end : end + 1])
+        if is_mouth or self._inside_word(at) or self._word(at).is_glob:
             return self._text(pos, end)
         return self._run(pos, at, end)
 
@@ -295,32 +272,10 @@ class Scanner:
 
     def pair(self, pos: int, at: int) -> int:
         """Parse two or more tildes, or exactly two pipes."""
-        end = self._simple(pos, at)
-        if end:
-            return end
         end = self._end_of_run(at)
         if end - at < 2 or (self.src[at] == "|" and end - at > 2):
             return self._text(pos, end)
         return self._run(pos, at, end)
-
-    def _simple(self, pos: int, at: int) -> int:
-        """Read a style around plain words whose markers can only match each other."""
-        src = self.src
-        found = _SIMPLE.match(src, at)
-        if found is None or (at and src[at - 1] not in _APART_BEFORE):
-            return 0
-        end = found.end()
-        after = src[end : end + 1]
-        if after and not after.isspace():
-            inner = src[end - 1 - len(found[1])]
-            if after not in _APART_AFTER or not inner.isalnum():
-                return 0
-        self._text(pos, at)
-        number = len(self.fragments)
-        self.marks.append((_SIMPLE_KINDS[found[1]], number, number + 1, ""))
-        self.fragments.append(found[2])
-        self.marked = True
-        return end
 
     def _run(self, pos: int, at: int, end: int) -> int:
         src = self.src
@@ -344,7 +299,7 @@ class Scanner:
 
     def entity(self, pos: int, at: int) -> int:
         """Parse a character reference."""
-        found = _REFERENCE.match(self.src, at)
+        found = links.REFERENCE.match(self.src, at)
         if not found:
             return self._text(pos, at + 1)
         shown = links.character(found.group())
@@ -405,7 +360,7 @@ class Scanner:
             self.marks.append(("spoiler", first + 1, number, ""))
         elif opening.name in STYLES:
             kind = STYLES[opening.name]
-            self.marks.append((kind, first + 1, number, "`" if kind == "code" else ""))
+            self.marks.append((kind, first + 1, number, TICKS.get(kind, "")))
         elif opening.name in SCRIPTS:
             self._script(first, number, opening.name)
 

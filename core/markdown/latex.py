@@ -117,7 +117,6 @@ class _Reader:
         return self.piece(depth + 1)
 
     def command(self, part: str, depth: int) -> str:
-        """Convert a command with its arguments."""
         name = part[1:]
         if part in _SPACES:
             return _SPACES[part]
@@ -149,7 +148,6 @@ class _Reader:
         return _BLACKBOARD[letter] if name == "mathbb" else letter + _ACCENTS[name]
 
     def root(self, depth: int) -> str:
-        """Convert a root with its index."""
         index = ""
         if self.tokens[self.at : self.at + 1] == ["["]:
             self.at += 1

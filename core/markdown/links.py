@@ -8,7 +8,7 @@ from html.entities import html5
 from urllib.parse import quote
 
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
-_ENTITY = re.compile(r"&(?:#[xX][0-9a-fA-F]{1,6}|#[0-9]{1,7}|[a-zA-Z][a-zA-Z0-9]{1,31});")
+REFERENCE = re.compile(r"&(?:#[xX][0-9a-fA-F]{1,6}|#[0-9]{1,7}|[a-zA-Z][a-zA-Z0-9]{1,31});")
 
 # Where a bare address may end: brackets must balance (one level, as addresses have it), and
 # punctuation at the end belongs to the sentence.
@@ -44,7 +44,7 @@ def unescape(text: str) -> str:
     if "\\" in text:
         text = _ESCAPED.sub(r"\1", text)
     if "&" in text:
-        text = _ENTITY.sub(lambda found: character(found.group()), text)
+        text = REFERENCE.sub(lambda found: character(found.group()), text)
     return text
 
 
@@ -103,8 +103,9 @@ def rewritten(url: str) -> bool:
 
 
 def written_address(url: str, *, ticks: bool = True) -> str:
-    """Return the form of an address for the reader: without ``mailto:``, ``""`` for an unusable one
-    (an anchor, inline data, a mere word). Without ``ticks``, backticks in it are encoded.
+    """Return an address for the reader: without ``mailto:``; empty where it is of no use to one.
+
+    That are anchors, inline data, mere words. Without ``ticks``, backticks in it are encoded.
     """
     if url.startswith("#") or url[:5].lower() == "data:" or not _PATH.search(url):
         return ""

@@ -12,4 +12,4 @@ def render(source: str) -> str:
     document = read(source, PLAIN)
     if not document.marked:
         return source
-    return quoted(document.text, document.spans, "> ", nested=True)[0]
+    return quoted(document.text, document.spans, nested=True)[0]

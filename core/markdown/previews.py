@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from .split import split
+from collections.abc import Callable
+
+from .split import split_message
 from .telegram import TelegramText, utf16_length
 
 
 def preview(message: TelegramText, shape: str) -> str:
     """Return the messages that Telegram gets, or ``""`` for a shape that is not Telegram's."""
-    if shape == "telegram":
-        return "\n\n".join(_drawn(piece) for piece in split(message))
-    if shape == "markdownv2":
-        return "\n\n".join(piece.markdown_v2() for piece in split(message))
-    if shape == "html":
-        return "\n\n".join(piece.html() for piece in split(message))
-    return ""
+    draw = _SHAPES.get(shape)
+    return "\n\n".join(draw(piece) for piece in split_message(message)) if draw else ""
 
 
 def _drawn(piece: TelegramText) -> str:
@@ -26,3 +23,10 @@ def _drawn(piece: TelegramText) -> str:
             f"{entity.type:13} {words[:60]!r} {entity.url or entity.language or ''}".rstrip()
         )
     return "\n".join(lines)
+
+
+_SHAPES: dict[str, Callable[[TelegramText], str]] = {
+    "telegram": _drawn,
+    "markdownv2": TelegramText.markdown_v2,
+    "html": TelegramText.html,
+}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from .spans import Span, insert
 
 
-def quoted(text: str, spans: list[Span], marker: str, *, nested: bool) -> tuple[str, list[Span]]:
-    """Put the marker before every line of the quotes; code in them keeps its lines.
+def quoted(text: str, spans: list[Span], *, nested: bool) -> tuple[str, list[Span]]:
+    """Put ``> `` before every line of the quotes; code in them keeps its lines.
 
-    With ``nested``, a quote in a quote has the marker twice.
+    With ``nested``, a quote in a quote has it twice.
     """
     quotes = [span for span in spans if span.kind == "quote"]
     if not quotes:
@@ -27,5 +27,5 @@ def quoted(text: str, spans: list[Span], marker: str, *, nested: bool) -> tuple[
             if at not in code:
                 depths[at] = depths.get(at, 0) + 1
             at = text.find("\n", at, quote.end) + 1 or -1
-    pieces = [(at, marker * (depth if nested else 1)) for at, depth in sorted(depths.items())]
+    pieces = [(at, "> " * (depth if nested else 1)) for at, depth in sorted(depths.items())]
     return insert(text, spans, pieces)

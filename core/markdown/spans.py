@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
-from typing import Literal
+from itertools import accumulate
+from typing import Literal, get_args
 
 # fmt: off
 Kind = Literal[
     "quote", "pre", "link", "anchor", "image", "bold", "underline", "italic", "strike", "spoiler",
     "code",
 ]
-_OUTER_FIRST: tuple[Kind, ...] = (
-    "quote", "pre", "link", "anchor", "image", "bold", "underline", "italic", "strike", "spoiler",
-    "code",
-)
 # fmt: on
 
 LONG = "long"  # the value of a quote that can be folded
 
 # Where two styles cover the very same range, the earlier one is drawn outside the later one.
-ORDER: dict[str, int] = {kind: rank for rank, kind in enumerate(_OUTER_FIRST)}
+ORDER: dict[str, int] = {kind: rank for rank, kind in enumerate(get_args(Kind))}
 
 
 @dataclass(slots=True)
@@ -38,16 +35,17 @@ class Span:
     value: str = ""
 
 
+@dataclass(slots=True)
 class Inline:
     """The result: ``text`` with its ``spans``.
 
     ``marked``: whether any markup was found; ``linked``: whether there are links or images.
     """
 
-    __slots__ = ("linked", "marked", "spans", "text")
-
-    def __init__(self, text: str, spans: list[Span], *, marked: bool, linked: bool = False) -> None:
-        self.text, self.spans, self.marked, self.linked = text, spans, marked, linked
+    text: str
+    spans: list[Span]
+    marked: bool
+    linked: bool = False
 
 
 def shifted(spans: list[Span], by: int) -> list[Span]:
@@ -63,15 +61,11 @@ def insert(text: str, spans: list[Span], pieces: list[tuple[int, str]]) -> tuple
     if not pieces:
         return text, spans
     out: list[str] = []
-    last = 0
-    for at, piece in pieces:
-        out += (text[last:at], piece)
-        last = at
-    out.append(text[last:])
     spots = [at for at, _ in pieces]
-    grown = [0]
-    for _, piece in pieces:
-        grown.append(grown[-1] + len(piece))
+    for last, (at, piece) in zip([0, *spots], pieces, strict=False):
+        out += (text[last:at], piece)
+    out.append(text[spots[-1] :])
+    grown = list(accumulate((len(piece) for _, piece in pieces), initial=0))
     moved = [
         Span(
             s.kind,

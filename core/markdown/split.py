@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable
 from itertools import accumulate
 
 from .emphasis import is_cjk
@@ -34,7 +35,7 @@ _UNSEEN = 2  # characters behind a cut that it is chosen by
 _JOINERS = frozenset("\u200d\ufe0e\ufe0f")
 
 
-def split(
+def split_message(
     message: TelegramText, *, limit: int = MESSAGE_LIMIT, growing: bool = False
 ) -> list[TelegramText]:
     """Return the message as pieces of at most ``limit`` UTF-16 units and ``ENTITY_LIMIT`` entities.
@@ -50,7 +51,7 @@ def split(
     return [piece for piece in found if not is_blank(piece.text)]
 
 
-def truncate(message: TelegramText, *, limit: int = MESSAGE_LIMIT) -> TelegramText:
+def truncate_message(message: TelegramText, *, limit: int = MESSAGE_LIMIT) -> TelegramText:
     """Return the message if it fits into one, else its beginning and ``… (truncated)``."""
     whole = _Cutter(message, limit)
     start = whole.start(0)
@@ -95,35 +96,29 @@ class _Cutter:
         self.code_ends = [span.end for span in code]
 
     def stable_pieces(self, *, growing: bool) -> list[TelegramText]:
-        """Return all pieces, each cut where it would be cut if the text went on in any other
-        way.
-        """
+        """Return all pieces, each cut where it would be cut whatever text followed."""
+        return self._pieces(lambda at, far: at + (far - at) // _SMALLEST, growing=growing)
+
+    def pieces(self) -> list[TelegramText]:
+        """Return the least possible number of pieces."""
+        marks = self._marks()
+
+        def nearest(at: int, far: int) -> int:
+            while marks and marks[-1] <= at:
+                marks.pop()
+            return marks[-1] if marks and marks[-1] <= far else at + 1
+
+        return self._pieces(nearest, growing=False)
+
+    def _pieces(self, nearest: Callable[[int, int], int], *, growing: bool) -> list[TelegramText]:
+        """Cut at the best places between ``nearest(start, farthest end)`` and the farthest end."""
         size = len(self.text)
         pieces, at = [], self.start(0)
         while at < size:
             far = self.reach(at)
             if growing and far < size < far + _UNSEEN:
                 size = far  # the text that decides about the cut is not complete
-            cut = size
-            if far < size:
-                cut = self.cut(at, at + (far - at) // _SMALLEST, far)
-            pieces.append(self.piece(at, cut))
-            at = self.start(cut)
-        return pieces
-
-    def pieces(self) -> list[TelegramText]:
-        """Return all pieces, in order."""
-        size = len(self.text)
-        marks = self._marks()
-        pieces, at = [], self.start(0)
-        while at < size:
-            far = self.reach(at)
-            cut = size
-            if far < size:
-                while marks and marks[-1] <= at:
-                    marks.pop()
-                near = marks[-1] if marks and marks[-1] <= far else at + 1
-                cut = self.cut(at, near, far)
+            cut = self.cut(at, nearest(at, far), far) if far < size else size
             pieces.append(self.piece(at, cut))
             at = self.start(cut)
         return pieces
@@ -137,17 +132,11 @@ class _Cutter:
         marks: list[int] = []
         target = len(self.text)
         while target:
-            low, high = 0, target
-            while low < high:
-                middle = (low + high) // 2
-                if self.reach(middle) >= target:
-                    high = middle
-                else:
-                    low = middle + 1
-            if low >= target:
+            start = bisect_left(range(target), target, key=self.reach)
+            if start >= target:
                 break
-            marks.append(low)
-            target = low
+            marks.append(start)
+            target = start
         return marks
 
     # -- limits --------------------------------------------------------------------
@@ -157,15 +146,12 @@ class _Cutter:
 
         One code point is always within reach, whatever the limit.
         """
-        passed = bisect_left(self.wide, at)
-        low, high = at, min(len(self.text), at + self.limit)
-        while low < high:
-            middle = (low + high + 1) // 2
-            if middle - at + bisect_left(self.wide, middle) - passed <= self.limit:
-                low = middle
-            else:
-                high = middle - 1
-        return self._reach_of_entities(at, max(low, at + 1))
+        passed = at + bisect_left(self.wide, at)
+        ends = range(at, min(len(self.text), at + self.limit) + 1)
+        fitting = bisect_right(
+            ends, self.limit, key=lambda end: end + bisect_left(self.wide, end) - passed
+        )
+        return self._reach_of_entities(at, at + max(fitting - 1, 1))
 
     def _reach_of_entities(self, at: int, end: int) -> int:
         opened = self._open_at(at)
@@ -198,9 +184,7 @@ class _Cutter:
         return index >= 0 and at < self.code_ends[index]
 
     def start(self, at: int) -> int:
-        """Return the start of the piece after a cut, without white space except indentation of
-        code.
-        """
+        """Return the start of the piece after a cut: no white space but the indentation of code."""
         if self.in_code(at):
             return at + 1 if self.text[at] == "\n" else at
         size = len(self.text)
@@ -258,9 +242,7 @@ class _Cutter:
         return "\U0001f1e6" <= after <= "\U0001f1ff" and self._in_flag(at)
 
     def _in_flag(self, at: int) -> bool:
-        """Return whether a cut here parts the two letters of a flag; flags may follow one
-        another.
-        """
+        """Return whether a cut here parts the two letters of a flag, also in a row of flags."""
         if self.flags is None:
             self.flags = [found.span() for found in _FLAGS.finditer(self.text)]
         index = bisect_right(self.flags, (at, 0)) - 1
@@ -289,9 +271,7 @@ def _parents(spans: tuple[Span, ...]) -> list[int]:
 
 
 def _weights(spans: tuple[Span, ...], parents: list[int]) -> list[int]:
-    """Return how many more entities each span makes, as Telegram counts: itself and the cuts
-    around it.
-    """
+    """Return how many entities each span makes for Telegram: itself and the cuts around it."""
     weights = []
     for index, span in enumerate(spans):
         weight, around = 1, parents[index]

@@ -43,7 +43,7 @@ def shape(rows: list[list[str]]) -> Shape:
 
 
 def _column_widths(rows: list[list[str]]) -> list[int]:
-    """Return the width of each column."""
+    # Not by columns (`zip_longest`): many short rows below a wide one would take quadratic time.
     rooms = [0] * len(rows[0])
     for row in rows:
         for column, cell in enumerate(row):

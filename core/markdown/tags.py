@@ -14,24 +14,20 @@ from typing import Literal
 from .links import unescape
 from .scripts import shifted_letters, signs
 from .spans import Kind, Span
+from .words import names
 
-
-def _names(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-INLINE_NAMES = _names(
+INLINE_NAMES = names(
     "a abbr acronym b bdi bdo big button cite code data del dfn em font i ins kbd label mark q s "
     "samp small span strike strong sub sup time tt tg-spoiler u var"
 )
-_BLOCK_NAMES = _names(
+_BLOCK_NAMES = names(
     "address article aside audio blockquote body caption center colgroup dd details dialog dir div "
     "dl dt fieldset figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6 head header "
     "html iframe legend li main menu nav ol optgroup option p picture pre section select summary "
     "svg table tbody td template textarea tfoot th thead title tr ul video"
 )
-_VOID_NAMES = _names("br col hr img input link meta source wbr")
-_HIDDEN_NAMES = _names("script style")
+_VOID_NAMES = names("br col hr img input link meta source wbr")
+_HIDDEN_NAMES = names("script style")
 _KNOWN = INLINE_NAMES | _BLOCK_NAMES | _VOID_NAMES | _HIDDEN_NAMES
 
 STYLES: dict[str, Kind] = {
@@ -40,12 +36,7 @@ STYLES: dict[str, Kind] = {
     "tt": "code", "samp": "code", "summary": "bold",
 }  # fmt: skip
 SCRIPTS = ("sub", "sup")
-
-
-def style_span(name: str, start: int, end: int) -> Span:
-    """Return the span of a tag of ``STYLES``."""
-    kind = STYLES[name]
-    return Span(kind, start, end, "`" if kind == "code" else "")
+TICKS = {"code": "`"}  # the value of a style's span
 
 
 _ATTRIBUTE = (
@@ -209,7 +200,8 @@ class _Page:
         start, first = opened.pop()
         if tag.name in STYLES:
             if self.length > start:
-                self.spans.append(style_span(tag.name, start, self.length))
+                kind = STYLES[tag.name]
+                self.spans.append(Span(kind, start, self.length, TICKS.get(kind, "")))
             return
         text = "".join(self.parts[first:])
         shifted = shifted_letters(text, tag.name)

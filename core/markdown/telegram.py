@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -115,30 +116,17 @@ def utf16_length(text: str) -> int:
     return len(text) if text.isascii() else len(text) + len(_ASTRAL.findall(text))
 
 
-class _Offsets:
-    """Code point offsets -> UTF-16 offsets."""
-
-    __slots__ = ("_spots",)
-
-    def __init__(self, text: str) -> None:
-        self._spots = [found.start() for found in _ASTRAL.finditer(text)]
-
-    def __call__(self, at: int) -> int:
-        return at + bisect_left(self._spots, at)
-
-
-def utf16_offsets(text: str) -> _Offsets:
+def utf16_offsets(text: str) -> Callable[[int], int]:
     """Return a function from offsets in code points to offsets in UTF-16 units."""
-    return _Offsets(text)
+    spots = [found.start() for found in _ASTRAL.finditer(text)]
+    return lambda at: at + bisect_left(spots, at)
 
 
 # -- combinations ------------------------------------------------------------------
 
 
 def compose(text: str, spans: list[Span]) -> TelegramText:
-    """Resolve combinations that Telegram cannot nest; the spans come out nested, outer before
-    inner.
-    """
+    """Resolve combinations that Telegram cannot nest; spans come out nested, outer before inner."""
     quotes = _quotes(text, spans)
     done: list[Span] = []
     cluster: list[Span] = []
@@ -163,9 +151,7 @@ def _outside_first(span: Span) -> tuple[int, int, int]:
 
 
 def _quotes(text: str, spans: list[Span]) -> list[Span]:
-    """Return the quotes, flat, up to the start of the next line, as Telegram's own parser has
-    them.
-    """
+    """Return the quotes, flat, up to the start of the next line, as Telegram's parser has them."""
     quotes = [span for span in spans if span.kind == "quote" and span.end > span.start]
     quotes.sort(key=_outside_first)
     flat: list[Span] = []
@@ -287,7 +273,6 @@ class _Writer:
         self.quote_end = -1
 
     def write(self) -> str:
-        """Return the whole message."""
         markers = self.markers
         stack: list[Span] = []
         for span in self.message.spans:
@@ -313,7 +298,6 @@ class _Writer:
         self.table = self.escapes
 
     def mark(self, marker: str) -> None:
-        """Write a marker."""
         self.out.append(marker)
 
     def text(self, end: int) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from operator import attrgetter
 
 from .document import read
 from .emphasis import is_cjk
@@ -34,25 +35,19 @@ def render(source: str) -> str:
     document = read(source, WHATSAPP)
     if not document.marked:
         return source
-    text, spans = quoted(document.text, document.spans, "> ", nested=False)
+    text, spans = quoted(document.text, document.spans, nested=False)
     pieces = _by_line(text, spans)
     out: list[str] = []
     last = 0
-    for span in sorted((s for s in spans if s.kind == "pre"), key=_start):
+    for span in sorted((s for s in spans if s.kind == "pre"), key=attrgetter("start")):
         out += (_lines(text, last, span.start, pieces), text[span.start : span.end])
         last = span.end
     out.append(_lines(text, last, len(text), pieces))
     return "".join(out)
 
 
-def _start(span: Span) -> int:
-    return span.start
-
-
 def _by_line(text: str, spans: list[Span]) -> dict[int, list[Piece]]:
-    """Return the styles of each line (by the offset of its start), without white space at their
-    ends.
-    """
+    """Return the styles of each line (by its start), without white space at their ends."""
     found: dict[int, list[Piece]] = {}
     for span in spans:
         if span.kind not in MARKERS and span.kind != "code":
@@ -102,12 +97,12 @@ class _Marked:
         """
         marker = MARKERS[kind]
         for _ in range(_MAX_PASSES):
-            ours = set(self.places[kind])
+            intended = set(self.places[kind])
             found = _pairs(self.text, marker)
-            wrong = [pair for pair in found if pair not in ours]
+            wrong = [pair for pair in found if pair not in intended]
             if not wrong:
-                return len(found) == len(ours)
-            openers = {pair[0] for pair in ours}
+                return len(found) == len(intended)
+            openers = {pair[0] for pair in intended}
             self._insert(
                 [
                     (closing, _GUARD[::-1]) if opening in openers else (opening + 1, _GUARD)
@@ -146,9 +141,7 @@ class _Line:
         return not (_joins(before) or _joins(after))
 
     def render(self) -> str:
-        """Return the line with markers, literal ones guarded; styles give way where that does
-        not help.
-        """
+        """Return the line with markers, literal ones guarded; else styles give way."""
         line = self._compose()
         if not _LITERAL.search(self.text, self.start, self.end):
             return line.text
@@ -187,9 +180,7 @@ class _Line:
 
 
 def _joins(neighbour: str) -> bool:
-    """Return whether a letter beside a marker keeps it from working; next to CJK text it may
-    work.
-    """
+    """Return whether a letter beside a marker may keep it from working; CJK text does not."""
     return neighbour.isalnum() and not is_cjk(neighbour)
 
 
@@ -210,9 +201,7 @@ def _united(pieces: list[Piece], kind: str) -> list[tuple[int, int]]:
 
 
 def _ticks(code: str, ticks: str) -> tuple[str, str]:
-    """Return the backticks around inline code; three where one would not hold it, none if none
-    would.
-    """
+    """Return the backticks around inline code: one, or three where it has one, or none."""
     if "```" in code:
         return "", ""
     if "`" not in code:

@@ -4,7 +4,7 @@ A run's event log stores these messages as JSON dicts; every wire format is a pu
 log. Imports neither Django nor Celery.
 """
 
-from core.messages.appendonly import AppendOnly, Telling
+from core.messages.appendonly import AppendOnly, AppendOnlyTexts
 from core.messages.build import (
     StreamStatus,
     action_message,
@@ -22,7 +22,6 @@ from core.messages.build import (
     progress,
     reset_delta,
     retrieval_message,
-    stamped,
     stream_end,
     stream_start,
     text_delta,
@@ -36,7 +35,6 @@ from core.messages.build import (
 )
 from core.messages.codec import from_dict, to_dict, validate
 from core.messages.merge import apply_delta, fold
-from core.messages.paths import normalise_path
 from core.messages.props import ContentPart, RetrievalSource, VideoProps
 from core.messages.transcript import Change, Transcript, event_data
 from core.messages.types import (
@@ -68,6 +66,7 @@ __all__ = [
     "BUILTIN_TYPES",
     "ActionMessage",
     "AppendOnly",
+    "AppendOnlyTexts",
     "AudioMessage",
     "BuiltinMessage",
     "Change",
@@ -86,7 +85,6 @@ __all__ = [
     "RetrievalMessage",
     "RetrievalSource",
     "StreamStatus",
-    "Telling",
     "TextMessage",
     "ThinkingMessage",
     "ToolCallMessage",
@@ -111,11 +109,9 @@ __all__ = [
     "loading_message",
     "message_end",
     "message_start",
-    "normalise_path",
     "progress",
     "reset_delta",
     "retrieval_message",
-    "stamped",
     "stream_end",
     "stream_start",
     "text_delta",

@@ -55,7 +55,7 @@ class AppendOnly:
 
 
 @dataclass(slots=True)
-class Telling:
+class AppendOnlyTexts:
     """All the texts of a run for one append-only client.
 
     When one of them differs, the later ones of the lost attempt stand above it: they are sent again
@@ -63,17 +63,17 @@ class Telling:
     """
 
     notice: str
-    _told: dict[str, AppendOnly] = field(default_factory=dict)
+    _texts: dict[str, AppendOnly] = field(default_factory=dict)
 
-    def tell(self, key: str, text: str, *, settled: bool) -> str:
+    def advance(self, key: str, text: str, *, settled: bool) -> str:
         """Return the text to append for this key; a text without a key has no history."""
         if not key:
             return text
-        told = self._told.setdefault(key, AppendOnly(self.notice))
-        before = told.restarts
-        piece = told.settle(text) if settled else told.advance(text)
-        if told.restarts > before:
-            for other in self._told.values():
+        known = self._texts.setdefault(key, AppendOnly(self.notice))
+        before = known.restarts
+        piece = known.settle(text) if settled else known.advance(text)
+        if known.restarts > before:
+            for other in self._texts.values():
                 if other.behind:
                     other.sent, other.behind = "", False
         return piece

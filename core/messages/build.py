@@ -7,25 +7,17 @@ props that are not given are left out of the message.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
-from core.messages.codec import CLASSES
 from core.messages.props import (
-    ActionProps,
-    AudioProps,
     ContentPart,
-    ErrorProps,
-    EventProps,
     ImageDetail,
-    ImageProps,
-    RetrievalProps,
     RetrievalSource,
     Role,
-    ToolCallProps,
-    UserInputProps,
     VideoProps,
 )
 from core.messages.types import (
+    CLASSES,
     ActionMessage,
     AudioMessage,
     CustomMessage,
@@ -47,13 +39,17 @@ from core.messages.types import (
 StreamStatus = Literal["completed", "error", "cancelled"]
 
 
+def _props(required: Mapping[str, object], **optional: object) -> Any:
+    """Return the required props, and the optional ones that are neither None nor an empty text."""
+    given = {name: value for name, value in optional.items() if value not in (None, "")}
+    return {**required, **given}
+
+
 def user_input_message(
     content: str | list[ContentPart], *, role: Role = "user", name: str = "", message_id: str = ""
 ) -> UserInputMessage:
     """Build the user's message: text, or OpenAI content parts."""
-    props: UserInputProps = {"content": content, "role": role}
-    if name:
-        props["name"] = name
+    props = _props({"content": content, "role": role}, name=name)
     return UserInputMessage(props=props, message_id=message_id)
 
 
@@ -63,7 +59,7 @@ def text_message(content: str, *, message_id: str = "") -> TextMessage:
 
 
 def thinking_message(content: str, *, message_id: str = "") -> ThinkingMessage:
-    """Make a message with the model's reasoning."""
+    """Return the model's reasoning."""
     return ThinkingMessage(props={"content": content}, message_id=message_id)
 
 
@@ -76,9 +72,7 @@ def tool_call_message(
     call_id: str, name: str, arguments: str = "", *, message_id: str = ""
 ) -> ToolCallMessage:
     """Return a tool call; `arguments` is a JSON text."""
-    props: ToolCallProps = {"id": call_id, "name": name}
-    if arguments:
-        props["arguments"] = arguments
+    props = _props({"id": call_id, "name": name}, arguments=arguments)
     return ToolCallMessage(props=props, message_id=message_id)
 
 
@@ -92,13 +86,12 @@ def retrieval_message(
     message_id: str = "",
 ) -> RetrievalMessage:
     """Return the sources a search found; `query_time_ms` in milliseconds."""
-    props: RetrievalProps = {"query": query, "sources": sources}
-    if total_results is not None:
-        props["total_results"] = total_results
-    if query_time_ms is not None:
-        props["query_time_ms"] = query_time_ms
-    if provider:
-        props["provider"] = provider
+    props = _props(
+        {"query": query, "sources": sources},
+        total_results=total_results,
+        query_time_ms=query_time_ms,
+        provider=provider,
+    )
     return RetrievalMessage(props=props, message_id=message_id)
 
 
@@ -106,36 +99,22 @@ def error_message(
     message: str, code: str = "", *, details: str = "", message_id: str = ""
 ) -> ErrorMessage:
     """Build an error for the user; `details` are for the owner."""
-    props: ErrorProps = {"message": message}
-    if code:
-        props["code"] = code
-    if details:
-        props["details"] = details
+    props = _props({"message": message}, code=code, details=details)
     return ErrorMessage(props=props, message_id=message_id)
 
 
 def action_message(
     name: str, payload: Mapping[str, object] | None = None, *, message_id: str = ""
 ) -> ActionMessage:
-    """Return a command to the frontend: open_panel, navigate, refresh_view, close_modal,
-    scroll_to.
-    """
-    props: ActionProps = {"name": name}
-    if payload:
-        props["payload"] = payload
+    """Return a command to the frontend: open_panel, navigate, refresh_view, close_modal …"""
+    props = _props({"name": name}, payload=payload or None)
     return ActionMessage(props=props, message_id=message_id)
 
 
 def event_message(
     event: str, message: str = "", data: Mapping[str, object] | None = None
 ) -> EventMessage:
-    """Return a lifecycle event."""
-    props: EventProps = {"event": event}
-    if message:
-        props["message"] = message
-    if data is not None:
-        props["data"] = data
-    return EventMessage(props=props)
+    return EventMessage(props=_props({"event": event}, message=message, data=data))
 
 
 def image_message(
@@ -148,15 +127,7 @@ def image_message(
     message_id: str = "",
 ) -> ImageMessage:
     """Return an image at an address or in a data URL; sizes in pixels."""
-    props: ImageProps = {"url": url}
-    if alt:
-        props["alt"] = alt
-    if width is not None:
-        props["width"] = width
-    if height is not None:
-        props["height"] = height
-    if detail is not None:
-        props["detail"] = detail
+    props = _props({"url": url}, alt=alt, width=width, height=height, detail=detail)
     return ImageMessage(props=props, message_id=message_id)
 
 
@@ -171,15 +142,13 @@ def audio_message(
     message_id: str = "",
 ) -> AudioMessage:
     """Make a sound; `duration` in seconds, `audio_format` mp3, wav, ogg …"""
-    props: AudioProps = {"url": url, "controls": controls}
-    if audio_format:
-        props["format"] = audio_format
-    if duration is not None:
-        props["duration"] = duration
-    if transcript:
-        props["transcript"] = transcript
-    if autoplay:
-        props["autoplay"] = True
+    props = _props(
+        {"url": url, "controls": controls},
+        format=audio_format,
+        duration=duration,
+        transcript=transcript,
+        autoplay=autoplay or None,
+    )
     return AudioMessage(props=props, message_id=message_id)
 
 
@@ -226,41 +195,21 @@ def delta_message(
     return message
 
 
-def text_delta(content: str, *, message_id: str) -> TextMessage:
-    """Build more text of an answer."""
-    return TextMessage(
-        props={"content": content},
-        message_id=message_id,
-        delta=True,
-        delta_path="content",
-        delta_action="append",
-    )
+def text_delta(content: str, *, message_id: str) -> Message:
+    """Return more text of an answer."""
+    return delta_message("text", {"content": content}, message_id=message_id, path="content")
 
 
-def thinking_delta(content: str, *, message_id: str) -> ThinkingMessage:
-    """Make an append to the reasoning."""
-    return ThinkingMessage(
-        props={"content": content},
-        message_id=message_id,
-        delta=True,
-        delta_path="content",
-        delta_action="append",
-    )
+def thinking_delta(content: str, *, message_id: str) -> Message:
+    """Return more of the model's reasoning."""
+    return delta_message("thinking", {"content": content}, message_id=message_id, path="content")
 
 
 def reset_delta(message_type: str, *, message_id: str) -> Message:
-    """Build a delta that empties a streamed text or thinking message: another attempt restarts
-    it.
-    """
+    """Return the delta that empties a streamed text or thinking message for another attempt."""
     return delta_message(
         message_type, {"content": ""}, message_id=message_id, path="content", action="set"
     )
-
-
-def stamped(message: Message, *, timestamp_ms: int, sequence: int) -> Message:
-    """Return the object with its metadata set: milliseconds since 1970, number within the run."""
-    message.metadata = {"timestamp": timestamp_ms, "sequence": sequence}
-    return message
 
 
 def stream_start(
@@ -278,29 +227,27 @@ def stream_start(
 
 
 def message_start(*, message_id: str, message_type: str) -> EventMessage:
-    """Make the event before the first event of a message."""
+    """Return the event before the first event of a message."""
     return event_message("message_start", data={"message_id": message_id, "type": message_type})
 
 
 def message_end(
     *, message_id: str, message_type: str, chunk_count: int | None = None
 ) -> EventMessage:
-    """Make the event after the last event of a message; `chunk_count` events were sent for it."""
-    data: dict[str, object] = {"message_id": message_id, "type": message_type}
-    if chunk_count is not None:
-        data["chunk_count"] = chunk_count
+    """Return the event after the last event of a message; `chunk_count` events were sent for it."""
+    data = _props({"message_id": message_id, "type": message_type}, chunk_count=chunk_count)
     return event_message("message_end", data=data)
 
 
 def block_start(*, block_id: str, block_type: str) -> EventMessage:
-    """Make the event before the first message of a block; `block_type` is llm, mixed …"""
+    """Return the event before the first message of a block; `block_type` is llm, mixed …"""
     return event_message("block_start", data={"block_id": block_id, "type": block_type})
 
 
 def block_end(
     *, block_id: str, block_type: str, message_count: int, status: StreamStatus = "completed"
 ) -> EventMessage:
-    """Make the event after the last message of a block."""
+    """Return the event after the last message of a block."""
     data = {
         "block_id": block_id,
         "type": block_type,
@@ -324,37 +271,26 @@ def stream_end(
     """Return the last event of a run. `usage` has prompt_tokens, completion_tokens, total_tokens;
     `finish_reason` is the model's: stop, length, tool_calls, content_filter; `retry_after` are the
     seconds after which a failed run may be asked for again."""
-    data: dict[str, object] = {"status": status}
-    given = {
-        "finish_reason": finish_reason,
-        "request_id": request_id,
-        "timestamp": timestamp_ms,
-        "duration_ms": duration_ms,
-        "error": error,
-        "usage": usage,
-        "retry_after": retry_after,
-    }
-    data.update({name: value for name, value in given.items() if value not in (None, "")})
+    data = _props(
+        {"status": status},
+        finish_reason=finish_reason,
+        request_id=request_id,
+        timestamp=timestamp_ms,
+        duration_ms=duration_ms,
+        error=error,
+        usage=usage,
+        retry_after=retry_after,
+    )
     return event_message("stream_end", f"Stream {status}", data)
 
 
 def progress(message: str, *, tool: str = "", percent: float | None = None) -> EventMessage:
     """Build a tool's progress; `percent` 0 to 100 where known (contract D2)."""
-    data: dict[str, object] = {"tool": tool}
-    if percent is not None:
-        data["percent"] = percent
-    return event_message("progress", message, data)
+    return event_message("progress", message, _props({"tool": tool}, percent=percent))
 
 
 def tool_end(*, call_id: str, name: str, ok: bool, output: str = "") -> EventMessage:
-    """Return the end of a tool that the gateway ran; `output` is a short text that a user may
-    see.
-    """
-    data: dict[str, object] = {
-        "id": call_id,
-        "name": name,
-        "status": "completed" if ok else "error",
-    }
-    if output:
-        data["output"] = output
+    """Return the end of a tool that the gateway ran; `output` is a short text for the user."""
+    status = "completed" if ok else "error"
+    data = _props({"id": call_id, "name": name, "status": status}, output=output)
     return event_message("tool_end", data=data)

@@ -1,4 +1,4 @@
-"""Type checks of each prop of a built-in type; used by `from_dict` and `validate`.
+"""Type checks of each prop of a built-in type, by its declaration in `props.py`.
 
 A check gets the value and the path of its field, and raises `MessageError` naming that path.
 """
@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from core.messages.types import MessageError
+from core.messages.props import ContentPart, RetrievalSource
+from core.messages.types import CLASSES, MessageError, Metadata
 
 Check = Callable[[object, str], None]
 
@@ -35,7 +37,6 @@ def number(value: object, field: str) -> None:
 
 
 def boolean(value: object, field: str) -> None:
-    """Require true or false."""
     if not isinstance(value, bool):
         raise MessageError(field, f"must be true or false, not {_kind(value)}")
 
@@ -80,87 +81,37 @@ def sources(value: object, field: str) -> None:
         present(source, SOURCE_FIELDS, f"{field}[{index}]")
 
 
-SOURCE_FIELDS: dict[str, Check] = {
-    "id": string,
-    "type": one_of("kb", "web", "file", "api", "mcp"),
-    "title": string,
-    "content": string,
-    "score": number,
-    "url": string,
-    "collection_id": string,
-    "document_id": string,
-    "chunk_id": string,
-    "metadata": mapping,
-    "file_id": string,
-    "file_path": string,
-    "api_name": string,
-    "endpoint": string,
-    "server": string,
-    "tool": string,
+# The check of each type that a prop is declared with; a `Literal` is checked by its words.
+_CHECKS: dict[object, Check] = {
+    str: string,
+    int: integer,
+    float: number,
+    bool: boolean,
+    Mapping[str, object]: mapping,
+    Metadata: mapping,
+    str | list[ContentPart]: user_content,
+    list[RetrievalSource]: sources,
 }
 
-FIELDS: dict[str, dict[str, Check]] = {
-    "user_input": {
-        "content": user_content,
-        "role": one_of("user", "system", "developer"),
-        "name": string,
-    },
-    "text": {"content": string},
-    "thinking": {"content": string},
-    "loading": {"message": string},
-    "tool_call": {"id": string, "name": string, "arguments": string},
-    "retrieval": {
-        "query": string,
-        "sources": sources,
-        "total_results": integer,
-        "query_time_ms": integer,
-        "provider": string,
-    },
-    "error": {"message": string, "code": string, "details": string},
-    "image": {
-        "url": string,
-        "alt": string,
-        "width": integer,
-        "height": integer,
-        "detail": one_of("auto", "low", "high"),
-    },
-    "audio": {
-        "url": string,
-        "format": string,
-        "duration": number,
-        "transcript": string,
-        "autoplay": boolean,
-        "controls": boolean,
-    },
-    "video": {
-        "url": string,
-        "format": string,
-        "duration": number,
-        "thumbnail": string,
-        "width": integer,
-        "height": integer,
-        "autoplay": boolean,
-        "controls": boolean,
-        "loop": boolean,
-    },
-    "action": {"name": string, "payload": mapping},
-    "event": {"event": string, "message": string, "data": mapping},
-}
 
-REQUIRED: dict[str, tuple[str, ...]] = {
-    "user_input": ("content",),
-    "text": ("content",),
-    "thinking": ("content",),
-    "loading": ("message",),
-    "tool_call": ("id", "name"),
-    "retrieval": ("query", "sources"),
-    "error": ("message",),
-    "image": ("url",),
-    "audio": ("url",),
-    "video": ("url",),
-    "action": ("name",),
-    "event": ("event",),
-}
+def fields_of(declared: type) -> dict[str, Check]:
+    """Return the check of each field of a `TypedDict`, in its order."""
+    return {
+        name: one_of(*get_args(hint)) if get_origin(hint) is Literal else _CHECKS[hint]
+        for name, hint in get_type_hints(declared).items()
+    }
+
+
+def _required(declared: Any) -> list[str]:
+    """Return the names of the required fields of a `TypedDict`, in its order."""
+    return [name for name in get_type_hints(declared) if name in declared.__required_keys__]
+
+
+_PROPS = {name: get_type_hints(each)["props"] for name, each in CLASSES.items()}
+FIELDS = {name: fields_of(props) for name, props in _PROPS.items()}
+REQUIRED = {name: _required(props) for name, props in _PROPS.items()}
+SOURCE_FIELDS = fields_of(RetrievalSource)
+SOURCE_REQUIRED = _required(RetrievalSource)
 
 
 def present(values: Mapping[str, object], fields: Mapping[str, Check], prefix: str) -> None:
@@ -172,7 +123,6 @@ def present(values: Mapping[str, object], fields: Mapping[str, Check], prefix: s
 
 
 def complete(values: Mapping[str, object], required: Collection[str], prefix: str) -> None:
-    """Require the required fields."""
     for name in required:
         if values.get(name) is None:
             raise MessageError(f"{prefix}.{name}", "is required")

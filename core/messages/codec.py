@@ -11,51 +11,23 @@ from collections.abc import Callable, Mapping
 from core.messages import checks
 from core.messages.paths import parse_path
 from core.messages.types import (
-    ActionMessage,
-    AudioMessage,
+    CLASSES,
     CustomMessage,
-    ErrorMessage,
-    EventMessage,
-    ImageMessage,
-    LoadingMessage,
     Message,
     MessageDict,
     MessageError,
+    Metadata,
     RetrievalMessage,
-    TextMessage,
-    ThinkingMessage,
-    ToolCallMessage,
-    UserInputMessage,
-    VideoMessage,
 )
 
-CLASSES: dict[str, Callable[..., Message]] = {
-    "user_input": UserInputMessage,
-    "text": TextMessage,
-    "thinking": ThinkingMessage,
-    "loading": LoadingMessage,
-    "tool_call": ToolCallMessage,
-    "retrieval": RetrievalMessage,
-    "error": ErrorMessage,
-    "image": ImageMessage,
-    "audio": AudioMessage,
-    "video": VideoMessage,
-    "action": ActionMessage,
-    "event": EventMessage,
-}
 _CUSTOM: Callable[..., Message] = CustomMessage
 
-_ENVELOPE: dict[str, checks.Check] = {
-    "message_id": checks.string,
-    "block_id": checks.string,
-    "thread_id": checks.string,
-    "delta": checks.boolean,
-    "delta_path": checks.string,
-    "delta_action": checks.one_of("append", "replace", "merge", "set"),
-    "type_change": checks.boolean,
-    "metadata": checks.mapping,
+_ENVELOPE = {
+    name: check
+    for name, check in checks.fields_of(MessageDict).items()
+    if name not in ("type", "props")
 }
-_METADATA: dict[str, checks.Check] = {"timestamp": checks.integer, "sequence": checks.integer}
+_METADATA = checks.fields_of(Metadata)
 
 
 def to_dict(message: Message) -> MessageDict:
@@ -129,7 +101,7 @@ def _complete_sources(message: RetrievalMessage) -> None:
         field = f"props.sources[{index}]"
         checks.mapping(source, field)
         checks.known(source, checks.SOURCE_FIELDS, field)
-        checks.complete(source, ("id", "type", "content"), field)
+        checks.complete(source, checks.SOURCE_REQUIRED, field)
         if source["id"] in seen:
             raise MessageError(f"{field}.id", "is not unique")
         seen.add(source["id"])

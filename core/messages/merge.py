@@ -119,9 +119,7 @@ def _get(container: object, path: Path) -> object:
 
 
 def _put(container: object, path: Path, value: object, action: object) -> object:
-    """Return the container with the action applied at the path; unchanged where the path does
-    not fit.
-    """
+    """Apply the action at the path; return the container, unchanged where the path does not fit."""
     if not path:
         return _combine(container, value, action)
     step, rest = path[0], path[1:]

@@ -16,17 +16,10 @@ _STEP = re.compile(r"([^.\[\]]+)((?:\[[0-9]{1,4}\])*)(?:\.(?=.)|\Z)", re.DOTALL)
 _INDEX = re.compile(r"[0-9]{1,4}")
 
 
-def normalise_path(path: str) -> str:
-    """Return the path relative to props."""
-    if path == "props":
-        return ""
-    return path.removeprefix("props.")
-
-
 @lru_cache(maxsize=1024)
 def parse_path(path: str) -> Path | None:
     """Return the steps of a path: names, and numbers for `[n]`; None when it is malformed."""
-    path = normalise_path(path)
+    path = "" if path == "props" else path.removeprefix("props.")
     steps: list[str | int] = []
     position = 0
     while position < len(path):

@@ -2,6 +2,9 @@
 
 They are plain dicts at run time (`TypedDict`), so that reading and writing the event log copies
 nothing. A delta carries only the part it changes: readers use `.get()`, never `[...]`.
+
+The checks of `checks.py` are made from these declarations, so they are not postponed
+(`from __future__ import annotations` would hide from `__required_keys__` what is optional).
 """
 
 from collections.abc import Mapping

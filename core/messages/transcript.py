@@ -61,9 +61,7 @@ class Transcript:
         return changes
 
     def messages(self) -> list[Message]:
-        """Return all messages in their current state, without lifecycle events, in order of
-        their start.
-        """
+        """Return all messages in their current state, without lifecycle events, by their start."""
         return list(self._messages.values())
 
     def is_open(self, message: Message) -> bool:
@@ -71,9 +69,7 @@ class Transcript:
         return message.message_id in self._open
 
     def _unnamed(self, message: Message) -> list[Change]:
-        """Handle a message without an id, which is complete by itself; an event may settle
-        others first.
-        """
+        """Read a message without an id: complete by itself; an event may settle others first."""
         own = Change(message, settled=True)
         if not isinstance(message, EventMessage):
             self._messages[len(self._messages)] = message

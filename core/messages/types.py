@@ -6,9 +6,9 @@ type that is added here makes mypy name every adapter that forgot it (contract M
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal, NotRequired, Required, TypedDict
+from typing import Literal, NotRequired, Required, TypedDict, get_args
 
 from core.messages.props import (
     ActionProps,
@@ -77,96 +77,72 @@ class Envelope:
 
 @dataclass(slots=True, kw_only=True)
 class UserInputMessage(Envelope):
-    """`user_input`: the user's text or content parts."""
-
     props: UserInputProps
     type: Literal["user_input"] = "user_input"
 
 
 @dataclass(slots=True, kw_only=True)
 class TextMessage(Envelope):
-    """`text`: the answer, Markdown."""
-
     props: TextProps
     type: Literal["text"] = "text"
 
 
 @dataclass(slots=True, kw_only=True)
 class ThinkingMessage(Envelope):
-    """`thinking`: reasoning."""
-
     props: ThinkingProps
     type: Literal["thinking"] = "thinking"
 
 
 @dataclass(slots=True, kw_only=True)
 class LoadingMessage(Envelope):
-    """`loading`: a progress line."""
-
     props: LoadingProps
     type: Literal["loading"] = "loading"
 
 
 @dataclass(slots=True, kw_only=True)
 class ToolCallMessage(Envelope):
-    """`tool_call`: a tool the model calls."""
-
     props: ToolCallProps
     type: Literal["tool_call"] = "tool_call"
 
 
 @dataclass(slots=True, kw_only=True)
 class RetrievalMessage(Envelope):
-    """`retrieval`: sources that were found."""
-
     props: RetrievalProps
     type: Literal["retrieval"] = "retrieval"
 
 
 @dataclass(slots=True, kw_only=True)
 class ErrorMessage(Envelope):
-    """`error`: the failure, in words for the user."""
-
     props: ErrorProps
     type: Literal["error"] = "error"
 
 
 @dataclass(slots=True, kw_only=True)
 class ImageMessage(Envelope):
-    """`image`."""
-
     props: ImageProps
     type: Literal["image"] = "image"
 
 
 @dataclass(slots=True, kw_only=True)
 class AudioMessage(Envelope):
-    """`audio`."""
-
     props: AudioProps
     type: Literal["audio"] = "audio"
 
 
 @dataclass(slots=True, kw_only=True)
 class VideoMessage(Envelope):
-    """`video`."""
-
     props: VideoProps
     type: Literal["video"] = "video"
 
 
 @dataclass(slots=True, kw_only=True)
 class ActionMessage(Envelope):
-    """`action`: a command to the frontend."""
-
     props: ActionProps
     type: Literal["action"] = "action"
 
 
 @dataclass(slots=True, kw_only=True)
 class EventMessage(Envelope):
-    """`event`: the life of the stream."""
-
     props: EventProps
     type: Literal["event"] = "event"
 
@@ -195,20 +171,11 @@ BuiltinMessage = (
 )
 Message = BuiltinMessage | CustomMessage
 
-BUILTIN_TYPES = (
-    "user_input",
-    "text",
-    "thinking",
-    "loading",
-    "tool_call",
-    "retrieval",
-    "error",
-    "image",
-    "audio",
-    "video",
-    "action",
-    "event",
-)
+# The class of each built-in type, by the type's name.
+CLASSES: dict[str, Callable[..., Message]] = {
+    each.__dataclass_fields__["type"].default: each for each in get_args(BuiltinMessage)
+}
+BUILTIN_TYPES = tuple(CLASSES)
 
 
 def is_builtin(message_type: str) -> bool:

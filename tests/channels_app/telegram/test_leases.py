@@ -71,7 +71,7 @@ def test_a_delivery_whose_sender_stood_still_is_sent_by_the_next_one(local: Loca
     assert claimed is not None
     assert channel is not None
     claimed.lease = over()
-    asyncio.run(outbound.send_now(channel=channel, delivery=claimed, ended=outbound.unheard))
+    asyncio.run(outbound.send_now(channel=channel, delivery=claimed, ended=outbound.ignore_end))
     close_pool()
     assert not local.api.calls
     row.refresh_from_db()

@@ -247,7 +247,7 @@ def test_an_album_is_looked_for_among_the_messages_of_its_chat(
     update = updates.read(message(chat=-100, photo=photo, media_group_id="a1"))
     assert isinstance(update, updates.NewMessage)
     with listening() as asked:
-        assert not receive.is_of_our_album(account, update.message)
+        assert not receive.is_of_addressed_album(account, update.message)
     [question] = asked
     prefix = "EXPLAIN QUERY PLAN" if connection.vendor == "sqlite" else "EXPLAIN"
     with connection.cursor() as cursor:

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core import markdown
-from core.markdown import TelegramText
-from core.markdown.telegram import utf16_length
+from core.markdown import TelegramText, utf16_length
 
 from . import texts
 from .checks import delivered, forms

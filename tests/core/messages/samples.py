@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from channels_app.rendering.links import Links
+from channels_app.rendering.text import Rendering, render
+from channels_app.rendering.translations import ENGLISH
 from core.messages import (
     BUILTIN_TYPES,
     Message,
     MessageDict,
+    Transcript,
     action_message,
     audio_message,
     delta_message,
@@ -179,9 +183,12 @@ def ui_client(frames: list[Any]) -> dict[str, Any]:
     return seen
 
 
-def plain(text: str) -> tuple[str, str]:
-    """Return (text, format) unchanged, in place of the outbound conversion."""
-    return text, "markdown" if "**" in text else "plain"
+def rendered(log: list[Event], links: Links) -> list[Rendering]:
+    """Return what a text channel shows of each message that the log completes."""
+    transcript = Transcript()
+    settled = [each.message for event in log for each in transcript.read(event) if each.settled]
+    shown = [render(message, links=links, words=ENGLISH) for message in settled]
+    return [each for each in shown if each != Rendering()]
 
 
 def no_image(_url: str) -> None:

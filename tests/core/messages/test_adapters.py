@@ -12,17 +12,20 @@ from hypothesis import strategies as st
 from channels_app.http_api.adapter import Frame, InboundAdapter, encode, progress
 from channels_app.openai_api.adapter import Config, OpenAIAdapter, TraceLink
 from channels_app.openai_api.completion import completion
-from channels_app.rendering.answer import answer, reply
+from channels_app.rendering.answer import Answer, answer_of, reply
 from channels_app.rendering.links import Links
-from channels_app.rendering.text import TextAdapter, one_line
+from channels_app.rendering.text import one_line
 from channels_app.rendering.translations import ENGLISH, wording
 from channels_app.ui_stream import adapter as ui_stream
 from channels_app.webchat.adapter import final_frame
 from core import messages
 from core.messages import (
     AppendOnly,
+    EventMessage,
     Message,
+    Transcript,
     error_message,
+    event_data,
     event_message,
     image_message,
     loading_message,
@@ -38,7 +41,7 @@ from tests.core.messages.samples import (
     end_of,
     no_image,
     openai_client,
-    plain,
+    rendered,
     run,
     text_of,
     ui_client,
@@ -71,8 +74,17 @@ def ui(log: list[Event], **config: Any) -> dict[str, Any]:
     return ui_client(frames)
 
 
+def answer(log: list[Event], *, links: Links) -> Answer:
+    """Return the answer of a log, as far as it goes."""
+    transcript = Transcript()
+    ends = [each.message for event in log for each in transcript.read(event)]
+    data = [event_data(each) for each in ends if isinstance(each, EventMessage)]
+    end = data[-1] if log[-1]["props"].get("event") == "stream_end" else {}
+    return answer_of(transcript.messages(), end, links=links, words=ENGLISH)
+
+
 def inbound(log: list[Event]) -> list[Any]:
-    converter = InboundAdapter(run_id="r1", session_id="s1", present=plain, inline=no_image)
+    converter = InboundAdapter(run_id="r1", session_id="s1", inline=no_image)
     return [frame for event in log for frame in converter.feed(event)]
 
 
@@ -328,8 +340,7 @@ def test_m3_citations_point_at_their_place_in_the_content() -> None:
 
 def test_m3_text_channels_show_only_the_first_sources() -> None:
     sources: Any = [{"id": str(n), "type": "kb", "content": "", "title": f"T{n}"} for n in range(8)]
-    converter = TextAdapter(links=Links(), words=ENGLISH)
-    (shown,) = converter.feed(to_dict(retrieval_message("q", sources, message_id="M1")))
+    (shown,) = rendered(say(retrieval_message("q", sources, message_id="M1")), Links())
     assert shown.text.endswith("5. T4\n6. … (+3)")
 
 
@@ -444,8 +455,7 @@ def test_d2_one_progress_when_a_long_tool_is_about_to_run() -> None:
     frames = inbound(log)
     assert frames[0] == {"event": "progress", "message": line, "tool": "document_read"}
     assert [frame["event"] for frame in frames] == ["progress", "done"]
-    converter = TextAdapter(links=Links(), words=ENGLISH)
-    assert [shown.progress for event in log for shown in converter.feed(event)] == [line, ""]
+    assert [shown.progress for shown in rendered(log, Links())] == [line, ""]
 
 
 def test_d2_repeated_lines_make_no_progress() -> None:
@@ -470,9 +480,6 @@ def test_d2_a_loading_line_that_is_set_anew_is_shown_at_once() -> None:
     ]
     log = run(say(*steps))
     assert [frame.get("message") for frame in inbound(log)] == ["Slide 1", "Slide 2", None]
-    converter = TextAdapter(links=Links(), words=ENGLISH)
-    shown = [rendering.progress for event in log for rendering in converter.feed(event)]
-    assert shown == ["Slide 1", "Slide 2"]
 
 
 def test_d2_a_stream_cut_at_any_event_and_resumed_adds_up_to_the_same_bytes() -> None:
@@ -480,7 +487,7 @@ def test_d2_a_stream_cut_at_any_event_and_resumed_adds_up_to_the_same_bytes() ->
     log = run(step, text_of("a", "b", message_id="M2"), say(loading_message("Last")))
 
     def stream(after: int) -> bytes:
-        converter = InboundAdapter(run_id="r1", session_id="s1", present=plain, inline=no_image)
+        converter = InboundAdapter(run_id="r1", session_id="s1", inline=no_image)
         frames: list[tuple[int, Frame]] = [
             (seq, frame) for seq, event in enumerate(log, 1) for frame in converter.feed(event)
         ]
@@ -504,8 +511,8 @@ def test_d1_images_are_sent_themselves_and_only_else_as_a_link() -> None:
         say(image_message("data:image/png;base64,AA"), image_message("/files/1", "Cat")),
         say(image_message("https://e.org/gone.png", "Dog")),
     )
-    given = answer(log, links=Links(base_url="https://gw"), words=ENGLISH)
-    shown = reply(given, present=plain, inline={"/files/1": "data:image/png;base64,BB"}.get)
+    given = answer(log, links=Links(base_url="https://gw"))
+    shown = reply(given, inline={"/files/1": "data:image/png;base64,BB"}.get)
     assert shown.images == ["data:image/png;base64,AA", "data:image/png;base64,BB"]
     assert shown.text == "Look\n\n![Dog](https://e.org/gone.png)"
     frame = final_frame(shown, run_id="r1", seq=9)
@@ -514,8 +521,8 @@ def test_d1_images_are_sent_themselves_and_only_else_as_a_link() -> None:
 
 def test_d1_an_answer_says_how_its_run_stands() -> None:
     def status(log: list[Event]) -> tuple[str, int, bool, str]:
-        given = answer(log, links=Links(), words=ENGLISH)
-        shown = reply(given, present=plain, inline=no_image)
+        given = answer(log, links=Links())
+        shown = reply(given, inline=no_image)
         return given.status, shown.status, shown.ok, shown.error
 
     assert status(run(text_of("x"))[:-1]) == ("pending", 202, True, "")

@@ -12,8 +12,7 @@ from channels_app.http_api.adapter import InboundAdapter
 from channels_app.openai_api.adapter import Config, OpenAIAdapter
 from channels_app.openai_api.completion import completion
 from channels_app.rendering.links import Links
-from channels_app.rendering.text import Rendering, TextAdapter
-from channels_app.rendering.translations import ENGLISH
+from channels_app.rendering.text import Rendering
 from channels_app.ui_stream import adapter as ui_stream
 from channels_app.webchat import adapter as webchat
 from core.messages import BUILTIN_TYPES, custom_message, delta_message, fold, to_dict
@@ -23,7 +22,7 @@ from tests.core.messages.samples import (
     Event,
     no_image,
     openai_client,
-    plain,
+    rendered,
     run,
     streamed,
     ui_client,
@@ -75,9 +74,7 @@ def ui(log: list[Event]) -> object:
 
 
 def inbound(log: list[Event]) -> object:
-    converter = InboundAdapter(
-        run_id="r1", session_id="s1", present=plain, inline=no_image, links=LINKS
-    )
+    converter = InboundAdapter(run_id="r1", session_id="s1", inline=no_image, links=LINKS)
     frames: list[Any] = [frame for event in log for frame in converter.feed(event)]
     *progress, done = frames
     assert done["event"] == "done"
@@ -86,8 +83,7 @@ def inbound(log: list[Event]) -> object:
 
 
 def text(log: list[Event]) -> object:
-    converter = TextAdapter(links=LINKS, words=ENGLISH)
-    shown = [rendering for event in log for rendering in converter.feed(event)]
+    shown = rendered(log, LINKS)
     assert len(shown) <= 1
     return shown[0] if shown else None
 
@@ -161,9 +157,9 @@ EXPECTED: dict[str, tuple[Callable[[list[Event]], object], dict[str, object]]] =
             "tool_call": None,
             "retrieval": Rendering(text=SOURCES),
             "error": Rendering(text="⚠️ It broke"),
-            "image": ("image", IMAGE, "A cat", f"![A cat]({IMAGE})"),
-            "audio": ("audio", "https://e.org/a.ogg", "Said so", AUDIO_LINK),
-            "video": ("video", "https://e.org/v.webm", "", VIDEO_LINK),
+            "image": ("image", IMAGE, f"![A cat]({IMAGE})"),
+            "audio": ("audio", "https://e.org/a.ogg", AUDIO_LINK),
+            "video": ("video", "https://e.org/v.webm", VIDEO_LINK),
             "action": None,
             "event": None,
         },
@@ -182,14 +178,14 @@ def test_m3_every_adapter_shows_every_type_whole_and_streamed(
     shown = show(run(way(SAMPLES[message_type]), status=status))
     if isinstance(shown, Rendering) and shown.media:
         media = shown.media
-        shown = (media.kind, media.url, media.caption, media.link)
+        shown = (media.kind, media.url, media.link)
     assert shown == expected[message_type]
 
 
 def test_m3_no_adapter_is_left_out_of_the_contract() -> None:
     folder = Path(webchat.__file__).parents[1]
     found = {path.parent.name for path in folder.glob("*/adapter.py")}
-    # Telegram's and the bridge's take the text that text_rendering made of the messages; MCP's
+    # Telegram's and the bridge's take the text that was made of the messages; MCP's
     # tells an agent the outcome of its results, and no run.
     assert found - {"telegram", "bridge", "mcp"} == set(EXPECTED) - {"text_rendering"}
     assert all(set(expected) == set(BUILTIN_TYPES) for _, expected in EXPECTED.values())
@@ -215,15 +211,10 @@ def test_m3_a_message_that_changes_its_type_is_shown_in_its_new_type() -> None:
     log = run([wait, to_dict(answer)])
     assert cui(log) == [{"content": "Done"}]
     assert openai_content(log) == "Done"
-    assert text_kinds(log) == [Rendering(progress="Searching…"), Rendering(text="Done")]
+    assert rendered(log, LINKS) == [Rendering(progress="Searching…"), Rendering(text="Done")]
 
 
 def openai_content(log: list[Event]) -> str:
     converter = OpenAIAdapter(Config(completion_id="c1", model="m", created=1))
     content: str = openai_client([f for e in log for f in converter.feed(e)])["content"]
     return content
-
-
-def text_kinds(log: list[Event]) -> list[Rendering]:
-    converter = TextAdapter(links=LINKS, words=ENGLISH)
-    return [rendering for event in log for rendering in converter.feed(event)]

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from core.messages import MessageError, apply_delta, fold, from_dict, normalise_path
+from core.messages import MessageError, apply_delta, fold, from_dict
 from core.messages.paths import parse_path
 from tests import ROOT
 
@@ -243,9 +243,9 @@ def test_m1_merge_is_deep_and_replaces_values_that_are_not_objects() -> None:
 
 
 def test_m1_a_path_that_starts_with_props_is_the_path_without_it() -> None:
-    assert normalise_path("props.items[1].name") == "items[1].name"
-    assert normalise_path("props") == ""
-    assert normalise_path("propsy.x") == "propsy.x"
+    assert parse_path("props.items[1].name") == ("items", 1, "name")
+    assert parse_path("props") == ()
+    assert parse_path("propsy.x") == ("propsy", "x")
     delta = {"delta_path": "props.a.b", "delta_action": "set", "props": {"a": {"b": 1}}}
     assert merged({}, **delta) == {"a": {"b": 1}}
 
