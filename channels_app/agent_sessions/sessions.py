@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.db.models.functions import Coalesce, Now
 
 from channels_app import registry
@@ -161,6 +161,12 @@ def topic(*, channel: Channel, account: ChannelAccount, chat: str, title: str) -
         raise NotOpened(f"The platform refused: {error or 'no answer'}") from error
 
 
+def open_sessions() -> QuerySet[ChatSession]:
+    """Return the open agent sessions of all users, newest first."""
+    rows = ChatSession.objects.filter(for_agent=True, closed_at__isnull=True)
+    return rows.select_related("account", "user").order_by("-id")
+
+
 def close(*, session: ChatSession) -> bool:
     """Close a session and remove its results where the platform allows; return False if it was
     closed already.
@@ -208,23 +214,14 @@ def close_idle(*, now: datetime) -> int:
     if not settings.AGENT_SESSION_IDLE_HOURS:
         return 0
     since = now - timedelta(hours=settings.AGENT_SESSION_IDLE_HOURS)
-    rows = ChatSession.objects.filter(for_agent=True, closed_at__isnull=True)
-    idle = rows.annotate(last=Coalesce("last_message_at", "created_at")).filter(last__lt=since)
-    return sum(close(session=each) for each in idle.select_related("account")[:IDLE_AT_ONCE])
+    last = Coalesce("last_message_at", "created_at")
+    idle = open_sessions().annotate(last=last).filter(last__lt=since)
+    return sum(close(session=each) for each in idle[:IDLE_AT_ONCE])
 
 
 def bring_near() -> None:
     """Shorten waits for a reply that end in the far future because the clock was set back."""
-    open_now = ChatSession.objects.filter(for_agent=True, closed_at__isnull=True)
-    transactions.bring_near(open_now, "reply_until", most=WINDOW)
-
-
-def listed(*, user: User | None = None) -> list[ChatSession]:
-    """Return the open agent sessions, of one user or of all, newest first."""
-    rows = ChatSession.objects.filter(for_agent=True, closed_at__isnull=True)
-    if user is not None:
-        rows = rows.filter(user=user)
-    return list(rows.select_related("account", "user").order_by("-id"))
+    transactions.bring_near(open_sessions(), "reply_until", most=WINDOW)
 
 
 def listens(session: ChatSession, *, now: datetime) -> bool:

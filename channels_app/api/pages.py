@@ -14,8 +14,6 @@ MOST_OFFSET = 2**31 - 1  # databases refuse larger numbers
 class Pages(LimitOffsetPagination):
     """Return at most MOST_OF_A_PAGE rows; a larger ``limit`` is reduced to that."""
 
-    max_limit = MOST_OF_A_PAGE
-
     def get_limit(self, request: Request) -> int:
         """Return the length of the page. Raises ValidationError."""
         asked = number_of(request, self.limit_query_param, least=1)

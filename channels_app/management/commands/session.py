@@ -57,8 +57,10 @@ class Command(BaseCommand):
         self.stdout.write("Closed." if closed else "It was already closed.")
 
     def list(self, options: dict[str, Any]) -> None:
-        user = person(options["user"]) if options["user"] else None
-        for row in sessions.listed(user=user):
+        rows = sessions.open_sessions()
+        if options["user"]:
+            rows = rows.filter(user=person(options["user"]))
+        for row in rows:
             place = f"{row.chat}/{row.thread}" if row.thread else row.chat
             title = visible_line(row.title, 60)
             self.stdout.write(f"{row.public_id}  {row.user}  {row.account}  {place}  {title}")
