@@ -1,6 +1,6 @@
 """The audit trail: append-only rows, each with a digest over itself and the previous digest.
 
-:func:`verify` finds a change, a removal or a swap of rows inside the chain. Rows cut off at the end
+:func:`check` finds a change, a removal or a swap of rows inside the chain. Rows cut off at the end
 leave a valid chain: to detect that, keep the last digest elsewhere (``audit_verify`` prints it and
 accepts it as ``--anchor``).
 """
@@ -10,6 +10,8 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+
+from django.db.models import Model
 
 from allowlist.models import AuditEntry
 from core.database import transactions
@@ -27,6 +29,11 @@ class Check:
     rows: int
     last: str
     anchored: bool
+
+
+def actor_of(user: Model) -> str:
+    """Return a user as the ``actor`` of a row; the number stays when the user is renamed."""
+    return f"user:{user.pk} {user}"
 
 
 def record(
@@ -57,11 +64,6 @@ def record(
         entry.digest = digest(entry)
         entry.save(force_insert=True)
     return entry
-
-
-def verify() -> int | None:
-    """Return the id of the first row that was altered, or None."""
-    return check().broken
 
 
 def check(*, anchor: str = "") -> Check:

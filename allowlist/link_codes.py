@@ -183,5 +183,5 @@ def _digest(code: str) -> str:
 def _record(
     action: str, user: User | None, subject: str, data: dict[str, object], now: datetime
 ) -> None:
-    actor = f"user:{user.pk} {user}" if user else subject
+    actor = audit.actor_of(user) if user else subject
     audit.record(actor=actor, action=action, subject=subject, data=data, now=now)

@@ -79,9 +79,12 @@ def apply(*, pattern: BlockPattern, owner: User, now: datetime) -> list[UnknownR
         if found:
             pending_count.changed()
         data: dict[str, object] = {"denied": len(found)}
-        actor = f"user:{owner.pk} {owner}"
         audit.record(
-            actor=actor, action="pattern.applied", subject=str(pattern), data=data, now=now
+            actor=audit.actor_of(owner),
+            action="pattern.applied",
+            subject=str(pattern),
+            data=data,
+            now=now,
         )
     return found
 

@@ -112,13 +112,15 @@ def test_a6_requests_are_listed_and_decided_in_a_shell(
     now = timezone.now()
     message = hold(sender="41", text="hello", at=now)
     row = unknown_requests.record(
-        account=telegram,
-        kind="im",
-        sender="41",
-        chat="41",
-        text="hello\x1b[0m",
+        unknown_requests.DeniedMessage(
+            account=telegram,
+            kind="im",
+            sender="41",
+            chat="41",
+            text="hello\x1b[0m",
+            message=message,
+        ),
         now=now,
-        message=message,
     )
     listed = run("requests", "list")
     assert row.public_id in listed
@@ -139,7 +141,9 @@ def test_a6_requests_are_listed_and_decided_in_a_shell(
 
 def test_a6_the_shell_decides_as_one_named_owner(telegram: ChannelAccount, owner: User) -> None:
     """[A6] With two owners it must be said which."""
-    row = unknown_requests.record(account=telegram, kind="im", sender="41", now=timezone.now())
+    row = unknown_requests.record(
+        unknown_requests.DeniedMessage(account=telegram, kind="im", sender="41"), now=timezone.now()
+    )
     User.objects.create(username="second", is_owner=True)
     with pytest.raises(CommandError, match="--owner"):
         run("requests", "deny", row.public_id)
