@@ -11,11 +11,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from django.db.models import Model
+from django.contrib.auth.models import AnonymousUser
 
 from allowlist.models import AuditEntry
 from core.database import transactions
 from core.lib.text import clean
+from core.models import User
 
 # A number that no other advisory lock uses: "audit" in ASCII.
 CHAIN_LOCK = 0x6175646974
@@ -31,7 +32,7 @@ class Check:
     anchored: bool
 
 
-def actor_of(user: Model) -> str:
+def actor_of(user: User | AnonymousUser) -> str:
     """Return a user as the ``actor`` of a row; the number stays when the user is renamed."""
     return f"user:{user.pk} {user}"
 
@@ -94,9 +95,7 @@ def is_whole(entry: AuditEntry) -> bool:
 
 
 def digest(entry: AuditEntry, *, at: datetime | None = None) -> str:
-    """Return SHA-256 over every column of ``entry`` and the previous digest, in hexadecimal; ``at``
-    replaces its time.
-    """
+    """Return SHA-256, in hexadecimal, over every column of ``entry``; ``at`` replaces its time."""
     body = {name: value for name, value in as_dict(entry).items() if name not in {"id", "digest"}}
     if at is not None:
         body["at"] = moment(at)
@@ -130,7 +129,6 @@ def lines(*, after: int = 0) -> Iterator[str]:
 
 
 def data_text(entry: AuditEntry) -> str:
-    """Return the data of ``entry`` as one line of JSON for display."""
     return json.dumps(entry.data, sort_keys=True, ensure_ascii=False)
 
 

@@ -70,9 +70,7 @@ def bound(row: UnknownRequest, message: InboundMessage | None) -> None:
 
 
 def bound_media(message: InboundMessage) -> None:
-    """Keep the media of all held messages within HELD_MEDIA_MB: the oldest are dropped, and their
-    messages note it. ``message`` is the new one.
-    """
+    """Drop the media of the oldest held messages above HELD_MEDIA_MB, with a note."""
     if not message.media_bytes:
         return
     dropped: list[int] = []

@@ -137,9 +137,7 @@ def without_codes(text: str) -> str:
 
 
 def _normal(address: Address) -> str:
-    """Return the normalised address. Raises WrongCode for one that can never be listed, and for a
-    blocked one.
-    """
+    """Return the normalised address. Raises WrongCode for a blocked or an impossible one."""
     try:
         value = normalise(kind=address.kind, value=address.sender, channel=address.account.channel)
     except InvalidIdentity as error:

@@ -70,9 +70,7 @@ class Verdict:
 
     @property
     def standing(self) -> str:
-        """Return the request's state in one sentence, independent of the reader, for its
-        notices.
-        """
+        """Return the request's state in one sentence, for its notices."""
         row = self.request
         if row.decided_at is None:
             return "This request has expired."
@@ -170,9 +168,7 @@ def decide(
 
 
 def choice(word: str) -> Choice:
-    """Return ``word`` as one of the four decisions. Raises ``RequestNotFound`` for any other
-    word.
-    """
+    """Return ``word`` as a decision. Raises ``RequestNotFound`` for any other word."""
     for known in CHOICES:
         if word == known:
             return known
@@ -218,9 +214,7 @@ def is_known_everywhere(row: UnknownRequest) -> bool:
 
 
 def unknown_on(row: UnknownRequest, *, now: datetime) -> list[ChannelAccount]:
-    """Return the other enabled accounts of the channel on which the sender, whose id means the same
-    there, would still be denied.
-    """
+    """Return the channel's other enabled accounts that would still deny this sender."""
     if not is_known_everywhere(row):
         return []
     others = ChannelAccount.objects.filter(channel=row.account.channel, enabled=True)
@@ -337,9 +331,7 @@ def _person(row: UnknownRequest, owner: User, user: User | None) -> User:
 
 
 def _list(row: UnknownRequest, person: User, until: datetime | None, *, everywhere: bool) -> None:
-    """List the sender for ``person`` on this account ([A2]), or on every account of its channel;
-    permanently unless ``until``.
-    """
+    """List the sender ([A2]) here, or on every account of the channel; forever unless ``until``."""
     kind = "im" if row.is_group else row.kind
     value = normalise(kind=kind, value=row.sender, channel=row.account.channel)
     ChannelIdentity.objects.update_or_create(

@@ -33,5 +33,4 @@ class AccessAttemptAdmin(ReadOnlyAdmin[AccessAttempt]):
     actions = ("delete_selected",)
 
     def has_delete_permission(self, request: HttpRequest, obj: AccessAttempt | None = None) -> bool:
-        """Require Django's own permission."""
         return request.user.has_perm("axes.delete_accessattempt")

@@ -34,7 +34,7 @@ COMMAND = "command"
 CAPTION_UNITS = 1024  # in UTF-16 units: Telegram's limit for a caption, the lowest of our platforms
 PREFIX = "result"
 LOOK_SECONDS = (0.05, 0.1, 0.2, 0.4, 0.8)
-Tell = Callable[[str], Awaitable[None]]
+Report = Callable[[str], Awaitable[None]]
 
 
 class NotSentError(Exception):
@@ -43,9 +43,7 @@ class NotSentError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """The place where a session's results are shown; ``channel`` None means clients that read the
-    event log.
-    """
+    """Where results are shown; ``channel`` None means clients that read the event log."""
 
     session: ChatSession
     account: ChannelAccount
@@ -63,9 +61,7 @@ class Sent:
 
 
 def own(*, user: User, session_id: str) -> ChatSession:
-    """Return the user's open session. Raises NotSentError; another user's session counts as missing
-    ([S3]).
-    """
+    """Return the user's own open session ([S3]). Raises NotSentError."""
     if not session_id:
         raise NotSentError("There is no session: set GATEWAY_SESSION_ID to the id of one.")
     found = ChatSession.objects.select_related("account", "user").filter(
@@ -104,9 +100,7 @@ def screen(
 
 
 def observer(user: User) -> Destination | None:
-    """Return the first place where a user reads: the last-used channel, else the latest web
-    chat.
-    """
+    """Return where a user reads: the last-used channel, else the latest web chat."""
     last = user.last_account
     place = user.last_target
     if last is not None and last.channel != "web" and registry.get(last.channel) is not None:
@@ -150,9 +144,7 @@ def put_file(*, session: ChatSession, file: StoredFile, caption: str) -> Sent:
 
 
 def blocks_of_file(channel: Channel, file: StoredFile, caption: str) -> list[Block]:
-    """Return the blocks of a file with its caption; a long caption follows as messages, after the
-    file's name.
-    """
+    """Return the blocks of a file; a caption that is too long follows as messages."""
     fits = utf16_units(caption) <= CAPTION_UNITS
     shown = caption if caption and fits else file.name
     block: Block = {"kind": "document", "file": file.public_id, "caption": shown}
@@ -160,9 +152,7 @@ def blocks_of_file(channel: Channel, file: StoredFile, caption: str) -> list[Blo
 
 
 def blocks_of(channel: Channel, text: str) -> list[Block]:
-    """Return the blocks of a result: one, cut with ``… (truncated)``, or several, by setting
-    ([S3]).
-    """
+    """Return the blocks of a result: one that is cut, or several, by setting ([S3])."""
     if settings.SEND_RESULT_OVERFLOW == "truncate" and isinstance(channel.outbound, RendersOne):
         assert Capability.ONE_MESSAGE in channel.capabilities  # noqa: S101 - a test of every channel
         block = channel.outbound.render_one(text)
@@ -225,9 +215,7 @@ def settled_run(
     asked: str = "",
     origin: str = ORIGIN,
 ) -> Run:
-    """Create a run that no worker claims: its log holds only the given text. Inside a
-    transaction.
-    """
+    """Create a finished run with the given text as its log. Inside a transaction."""
     run = Run.objects.create(
         session=session,
         user=session.user,
@@ -285,7 +273,7 @@ def touch(session: ChatSession) -> None:
     ChatSession.objects.filter(id=session.id).update(last_message_at=Now())
 
 
-async def arrival(sent: Sent, *, tell: Tell) -> str:
+async def arrival(sent: Sent, *, report: Report) -> str:
     """Wait until a result has arrived; return the platform's message id. Raises NotSentError.
 
     Deliveries that were not started after SEND_RESULT_SECONDS are withdrawn: an agent that gets
@@ -306,7 +294,7 @@ async def arrival(sent: Sent, *, tell: Tell) -> str:
             raise NotSentError(not_in_time(rows))
         if loop.time() > patience:
             raise NotSentError("The platform does not answer; the result may still arrive.")
-        await tell(f"Waiting for the platform ({loop.time() - began:.0f} s)")
+        await report(f"Waiting for the platform ({loop.time() - began:.0f} s)")
         await asyncio.sleep(LOOK_SECONDS[min(looks, len(LOOK_SECONDS) - 1)])
         looks += 1
 
@@ -320,9 +308,7 @@ def look(ids: list[int]) -> list[Delivery]:
 
 
 def refuse_failed(rows: list[Delivery]) -> None:
-    """Raise NotSentError when a delivery has failed for good; those that wait behind it are
-    withdrawn.
-    """
+    """Raise NotSentError, and withdraw the rest, when a delivery has failed for good."""
     bad = {Delivery.State.DEAD, Delivery.State.UNCERTAIN, Delivery.State.DISMISSED}
     for row in rows:
         if row.state in bad:

@@ -42,7 +42,7 @@ FOR_AGENT = "for an agent"
 PASSED_ON = "Passed on to the agent."
 WINDOW = timedelta(seconds=15)  # renewed while an agent waits; expires soon after it died
 LOOK_SECONDS = 0.5
-TELL_SECONDS = 5.0
+REPORT_SECONDS = 5.0
 IDLE_AT_ONCE = 100
 
 
@@ -104,9 +104,7 @@ def place_of(*, user: User, account: ChannelAccount, channel: Channel) -> str:
 
 
 def speaks_in(*, user: User, account: ChannelAccount, chat: str) -> bool:
-    """Return whether a user has written in a chat: only then may their own key open a session
-    there.
-    """
+    """Return whether a user has written in a chat, and may open a session there by key."""
     return ChatSession.objects.filter(user=user, account=account, chat=chat).exists()
 
 
@@ -141,9 +139,7 @@ def open_session(
 
 
 def topic(*, channel: Channel, account: ChannelAccount, chat: str, title: str) -> str:
-    """Create a topic in a chat; return its id, empty where the chat has no topics. Raises
-    NotOpened.
-    """
+    """Create a topic and return its id; empty in a chat without topics. Raises NotOpened."""
     if not isinstance(channel.outbound, OpensTopics):
         return ""
     call = channel.outbound.open_topic(account=account_of(account), chat=chat, title=title)
@@ -268,7 +264,7 @@ def pass_on(message: InboundMessage) -> None:
 
 
 async def wait_for_reply(
-    *, session: ChatSession, seconds: float, tell: results.Tell
+    *, session: ChatSession, seconds: float, report: results.Report
 ) -> Reply | None:
     """Wait for the user's next message in a session; return None when none came in time.
 
@@ -284,9 +280,9 @@ async def wait_for_reply(
                 return reply
             if loop.time() - began >= seconds:
                 return None
-            if loop.time() - said >= TELL_SECONDS or said == began:
+            if loop.time() - said >= REPORT_SECONDS or said == began:
                 said = loop.time()
-                await tell(f"Waiting for the user ({said - began:.0f} s)")
+                await report(f"Waiting for the user ({said - began:.0f} s)")
             await asyncio.sleep(min(LOOK_SECONDS, max(0.0, began + seconds - loop.time())))
     finally:
         await asyncio.shield(in_thread(stop_listening, session))

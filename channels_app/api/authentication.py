@@ -43,14 +43,11 @@ class ApiKeyAuthentication(BaseAuthentication):
         return key.user, key
 
     def authenticate_header(self, request: Request) -> str:
-        """Return the challenge of a 401."""
         return 'Bearer realm="latchkey"'
 
 
 class ApiKeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
-    """Describe the keys in the OpenAPI document; drf-spectacular finds this class when it is
-    imported.
-    """
+    """Describe the keys in the OpenAPI document; drf-spectacular finds the class by itself."""
 
     target_class = ApiKeyAuthentication
     name = "apiKey"

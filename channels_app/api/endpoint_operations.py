@@ -131,7 +131,6 @@ def operation(
 
 
 def parameter(name: str, where: str, *, required: bool = False, schema: Json = STRING) -> Json:
-    """Describe one parameter."""
     return {"name": name, "in": where, "required": required or where == "path", "schema": schema}
 
 

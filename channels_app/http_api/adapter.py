@@ -161,7 +161,6 @@ class InboundAdapter:
 
 
 def progress(line: str = PROCESSING, *, tool: str = "") -> ProgressFrame:
-    """Build a progress frame."""
     return {"event": "progress", "message": line, "tool": tool}
 
 
@@ -189,7 +188,6 @@ def body(given: Reply, *, run_id: str, session_id: str) -> Body:
 
 
 def done(answer: Body) -> DoneFrame:
-    """Return the last frame of a stream."""
     return {"event": "done", **answer}
 
 

@@ -48,8 +48,8 @@ class Mcp(Endpoint):
 
     async def refuse(self, error: RefusedError) -> None:
         """Answer a refused request, or an unexpected failure, as JSON-RPC."""
-        is_ours = error.status >= HTTPStatus.INTERNAL_SERVER_ERROR
-        body = rpc_error(FAILED if is_ours else REFUSED, str(error))
+        is_failure = error.status >= HTTPStatus.INTERNAL_SERVER_ERROR
+        body = rpc_error(FAILED if is_failure else REFUSED, str(error))
         await self.answer(error.status, body, error.headers)
 
 
@@ -88,9 +88,7 @@ def flaw_of(raw: bytes, user: User) -> dict[str, Any] | None:
 
 
 def invalid(message: dict[str, Any]) -> str:
-    """Return why ``message`` is no JSON-RPC request, notification or response; empty when it is
-    one.
-    """
+    """Return why ``message`` is no JSON-RPC message; empty when it is one."""
     if message.get("jsonrpc") != "2.0":
         return 'jsonrpc must be "2.0".'
     if "id" in message and not is_id(message["id"]):
@@ -106,7 +104,6 @@ def invalid(message: dict[str, Any]) -> str:
 
 
 def is_id(value: Any) -> bool:
-    """Return whether ``value`` is a valid message id."""
     return isinstance(value, str | int) and not isinstance(value, bool)
 
 
@@ -142,8 +139,8 @@ def guarded(send: Send) -> Send:
     async def add(message: Any) -> None:
         if message["type"] == "http.response.start":
             present = {name.lower() for name, _ in message["headers"]}
-            ours = [pair for pair in http.encoded({}) if pair[0] not in present]
-            message = {**message, "headers": [*message["headers"], *ours]}
+            added = [pair for pair in http.encoded({}) if pair[0] not in present]
+            message = {**message, "headers": [*message["headers"], *added]}
         await send(message)
 
     return add

@@ -128,7 +128,6 @@ def flag(value: Any, name: str) -> bool | None:
 
 
 def number(value: Any, name: str, *, low: float, high: float) -> float:
-    """Check a number from ``low`` to ``high``."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise refused("must be a number", name)
     if not low <= value <= high:
@@ -137,7 +136,6 @@ def number(value: Any, name: str, *, low: float, high: float) -> float:
 
 
 def whole(value: Any, name: str, *, low: int) -> int:
-    """Check a whole number of at least ``low``."""
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= INTEGER:
         raise refused(f"must be a whole number of at least {low}", name)
     return value

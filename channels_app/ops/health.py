@@ -68,7 +68,7 @@ async def readyz(request: EndpointRequest) -> HttpResponse:
     """
     nothing: tuple[list[str], dict[str, int], dict[str, int]] = ([NO_DATABASE], {}, {})
     (problems, waiting, deliveries), stuck = await asyncio.gather(
-        soon(how_it_is, otherwise=nothing), soon(write_problem, otherwise=NO_WRITES)
+        soon(readiness, otherwise=nothing), soon(write_problem, otherwise=NO_WRITES)
     )
     if stuck and NO_DATABASE not in problems:
         problems = [*problems, stuck]
@@ -125,9 +125,7 @@ async def is_known(request: Request) -> bool:
 
 
 def has_credential(request: Request, token: str) -> bool:
-    """Return whether ``token`` is a valid key, or the cookie one of staff. Raises RefusedError
-    429.
-    """
+    """Return whether the token or the cookie of staff is valid. Raises RefusedError 429."""
     count_address(request.address)
     if token:
         known = keys.authenticate(token=token, now=timezone.now()) is not None
@@ -139,10 +137,8 @@ def has_credential(request: Request, token: str) -> bool:
     return user is not None and user.is_staff
 
 
-def how_it_is() -> tuple[list[str], dict[str, int], dict[str, int]]:
-    """Return problems, updates held back by platforms, and delivery counts; empty when the database
-    is down.
-    """
+def readiness() -> tuple[list[str], dict[str, int], dict[str, int]]:
+    """Return problems, updates that platforms hold back, and delivery counts."""
     problems = problems_now()
     if NO_DATABASE in problems:
         return problems, {}, {}  # asking again would cost another time-out
@@ -166,7 +162,6 @@ def model_problems() -> list[str]:
 
 
 def problems_now() -> list[str]:
-    """Return the current problems as sentences."""
     try:
         transactions.ping()
     except DatabaseFailure:

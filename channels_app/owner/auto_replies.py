@@ -26,9 +26,7 @@ ANSWERED_SINCE = Values(
 
 
 def send_denied_reply(request: UnknownRequest, *, now: datetime) -> None:
-    """Send the neutral line, once per sender ([A3]). Inside the transaction that held the
-    message.
-    """
+    """Send the neutral line, once per sender ([A3]). Inside the message's transaction."""
     if request.state != UnknownRequest.State.PENDING or request.answered_at or request.is_group:
         return
     line = text(request.account, "denied_reply", settings.STRANGER_DENIED_REPLY)

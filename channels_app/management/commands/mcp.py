@@ -19,7 +19,6 @@ class Command(BaseCommand):
     help = "Serve MCP on stdio. Needs GATEWAY_API_KEY; GATEWAY_SESSION_ID selects the session."
 
     def handle(self, *_: object, **__: object) -> None:
-        """Serve until the client disconnects."""
         token, session_id = settings.GATEWAY_API_KEY, settings.GATEWAY_SESSION_ID
         if user_of(token) is None:
             raise CommandError("GATEWAY_API_KEY is not a personal key with the scope send_result.")

@@ -27,7 +27,6 @@ class Command(BaseCommand):
         )
 
     def handle(self, *_: object, **options: Any) -> None:
-        """List requests, or decide one and print the verdict."""
         if options["verb"] == "list":
             self._list()
             return

@@ -33,7 +33,6 @@ def examine(*, now: datetime) -> list[Finding]:
 
 
 def of_the_database(now: datetime) -> Iterator[Finding]:
-    """Run the checks that read tables."""
     yield from work.people()
     yield from work.channels()
     yield from work.deliveries()
