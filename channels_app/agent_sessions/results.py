@@ -123,7 +123,7 @@ def put_text(*, session: ChatSession, content: str) -> Sent:
         raise NotSentError("The content is empty; nothing was sent.")
     where = destination(session)
     if where.channel is None:
-        return show_at_once(session=where.session, said=[text_message(text)], text=text)
+        return show_at_once(session=where.session, text=text)
     blocks = blocks_of(where.channel, text)
     if not blocks:
         raise NotSentError("The content shows nothing; nothing was sent.")
@@ -135,11 +135,7 @@ def put_file(*, session: ChatSession, file: StoredFile, caption: str) -> Sent:
     where = destination(session)
     line = f"📎 {file.name}" + (f"\n\n{caption}" if caption else "")
     if where.channel is None:
-        said: list[ProtocolMessage] = [text_message(line)]
-        if file.content_type.startswith("image/"):
-            said.append(image_message(f"/files/{file.public_id}", alt=file.name))
-        files = [{"id": file.public_id, "name": file.name}]
-        return show_at_once(session=where.session, said=said, text=line, files=files)
+        return show_at_once(session=where.session, text=line, file=file)
     return put_blocks(where, blocks_of_file(where.channel, file, clean(caption).strip()), line)
 
 
@@ -192,16 +188,10 @@ def put_blocks(where: Destination, blocks: list[Block], text: str) -> Sent:
     return Sent([row.id for row in rows])
 
 
-def show_at_once(
-    *,
-    session: ChatSession,
-    said: list[ProtocolMessage],
-    text: str,
-    files: list[dict[str, str]] | None = None,
-) -> Sent:
+def show_at_once(*, session: ChatSession, text: str, file: StoredFile | None = None) -> Sent:
     """Add a result to a session whose clients read the event log, as a run in its final state."""
     with atomic_write():
-        run = settled_run(session=session, said=said, text=text, files=files or [])
+        run = settled_run(session=session, text=text, file=file)
         touch(session)
     return Sent([], message_id=run.public_id)
 
@@ -209,13 +199,12 @@ def show_at_once(
 def settled_run(
     *,
     session: ChatSession,
-    said: list[ProtocolMessage],
     text: str,
-    files: list[dict[str, str]],
+    file: StoredFile | None = None,
     asked: str = "",
     origin: str = ORIGIN,
 ) -> Run:
-    """Create a finished run with the given text as its log. Inside a transaction."""
+    """Create a finished run with the given text and file as its log. Inside a transaction."""
     run = Run.objects.create(
         session=session,
         user=session.user,
@@ -228,7 +217,11 @@ def settled_run(
             session=session, run=run, role="user", text=asked, tokens=estimate(asked)
         )
     shown, shape = classified(text)
+    files = [{"id": file.public_id, "name": file.name}] if file else []
     outcome = runs.Outcome(state=Run.State.SUCCEEDED, text=shown, format=shape, files=files)
+    said: list[ProtocolMessage] = [text_message(text)] if text else []
+    if file and file.content_type.startswith("image/"):
+        said.append(image_message(f"/files/{file.public_id}", alt=file.name))
     now = int(time.time() * 1000)
     start = stream_start(
         request_id=run.public_id,
@@ -240,7 +233,7 @@ def settled_run(
         status="completed", request_id=run.public_id, timestamp_ms=now, duration_ms=0, usage={}
     )
     log = [start, *said, end]
-    runs.settle_queued(run=run, outcome=outcome, last_seq=len(log), also=nothing_else)
+    runs.settle_queued(run=run, outcome=outcome, last_seq=len(log), also=None)
     events.append_unheld(run=run, seq=0, messages=log)
     return run
 
@@ -252,20 +245,12 @@ def settled_command(*, session: ChatSession, asked: str, words: str) -> Run:
     Both are shown in the transcript, but are not sent to the model.
     """
     touch(session)
-    shown: list[ProtocolMessage] = [text_message(words)] if words else []
-    run = settled_run(
-        session=session, said=shown, text=words, files=[], asked=asked, origin=COMMAND
-    )
+    run = settled_run(session=session, text=words, asked=asked, origin=COMMAND)
     for row in Message.objects.filter(run=run):
         row.data = {**row.data, "said": row.text}
         row.text, row.tokens = "", 0
         row.save(update_fields=["data", "text", "tokens"])
     return run
-
-
-def nothing_else(run: Run, outcome: runs.Outcome) -> None:
-    """Enqueue nothing: such a run has no deliveries."""
-    del run, outcome
 
 
 def touch(session: ChatSession) -> None:

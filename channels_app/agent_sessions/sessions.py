@@ -25,7 +25,6 @@ from core.database.transactions import atomic_write, in_thread
 from core.lib.ids import public_id
 from core.lib.text import one_line
 from core.lib.tokens import estimate
-from core.messages import text_message
 from core.models import (
     ChannelAccount,
     ChannelIdentity,
@@ -241,13 +240,7 @@ def hand_over(*, message: InboundMessage, session: ChatSession) -> Run | None:
         if Capability.WHOLE in channel.capabilities:  # every request gets an answer
             pass_on(message)
         return None
-    return results.settled_run(
-        session=session,
-        said=[text_message(PASSED_ON)],
-        text=PASSED_ON,
-        files=[],
-        asked=message.text,
-    )
+    return results.settled_run(session=session, text=PASSED_ON, asked=message.text)
 
 
 def pass_on(message: InboundMessage) -> None:
