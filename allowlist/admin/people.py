@@ -9,12 +9,14 @@ from django.contrib import admin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db.models import Count, QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 from django.utils import timezone
+from django.utils.decorators import method_decorator
 from django.utils.safestring import SafeString
+from django.views.decorators.http import require_POST
 from unfold.forms import AdminPasswordChangeForm
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
@@ -288,10 +290,9 @@ class UserAdmin(_DjangoUserAdmin, AuditedAdmin[User]):
             *super().get_urls(),
         ]
 
+    @method_decorator(require_POST)
     def sign_in_link(self, request: HttpRequest, pk: int) -> HttpResponse:
-        """Create a one-time sign-in link, shown once (POST)."""
-        if request.method != "POST":
-            return HttpResponseNotAllowed(["POST"])
+        """Create a one-time sign-in link, shown once."""
         person = get_object_or_404(User, pk=pk, is_active=True)
         if not is_superuser(request):  # the link signs its holder in as that user
             raise PermissionDenied

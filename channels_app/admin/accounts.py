@@ -6,11 +6,13 @@ from typing import Any
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
+from django.utils.decorators import method_decorator
 from django.utils.safestring import SafeString
+from django.views.decorators.http import require_POST
 
 from allowlist.admin.audited import AuditedAdmin, OnlyDeciders
 from channels_app import registry
@@ -138,9 +140,8 @@ class ChannelAccountAdmin(OnlyDeciders, AuditedAdmin[ChannelAccount]):
             *super().get_urls(),
         ]
 
+    @method_decorator(require_POST)
     def test_view(self, request: HttpRequest, pk: int) -> HttpResponse:
-        if request.method != "POST":
-            return HttpResponseNotAllowed(["POST"])
         row = get_object_or_404(ChannelAccount, pk=pk)
         if not self.has_change_permission(request, row):
             raise PermissionDenied

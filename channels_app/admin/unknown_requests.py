@@ -5,18 +5,14 @@ from typing import Any
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import (
-    HttpRequest,
-    HttpResponse,
-    HttpResponseBadRequest,
-    HttpResponseNotAllowed,
-    HttpResponseRedirect,
-)
+from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, HttpResponseRedirect
 from django.template.loader import render_to_string
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils import timezone
+from django.utils.decorators import method_decorator
 from django.utils.safestring import SafeString
+from django.views.decorators.http import require_POST
 
 from allowlist import held_messages, patterns, unknown_requests
 from allowlist.identities import InvalidIdentity
@@ -134,10 +130,9 @@ class UnknownRequestAdmin(ExtraContext, ReadOnlyAdmin[UnknownRequest]):
         self._decide(request, public_id, verdict, person, everywhere=everywhere)
         return self._back(request)
 
+    @method_decorator(require_POST)
     def extend_view(self, request: HttpRequest, public_id: str) -> HttpResponse:
-        """List an approved sender on every account of the channel (POST)."""
-        if request.method != "POST":
-            return HttpResponseNotAllowed(["POST"])
+        """List an approved sender on every account of the channel."""
         if not isinstance(request.user, User):
             raise PermissionDenied
         try:

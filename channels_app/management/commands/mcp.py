@@ -38,5 +38,4 @@ class Command(BaseCommand):
 def user_of(token: str) -> User | None:
     """Return the user of a key with the scope ``send_result``; None for any other token."""
     key = keys.authenticate(token=token, now=timezone.now()) if token else None
-    allowed = key is not None and ApiKey.Scope.SEND_RESULT in key.scopes
-    return key.user if key is not None and allowed else None
+    return key.user if key is not None and ApiKey.Scope.SEND_RESULT in key.scopes else None

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import datetime
+from functools import partial
 
 from django.core.cache import cache
 from django.db import DatabaseError, connection
@@ -45,8 +46,5 @@ def of_the_database(now: datetime) -> Iterator[Finding]:
 
 def kept(*, now: datetime) -> list[Finding]:
     """Cache :func:`examine` for a minute in this process."""
-    known: list[Finding] | None = cache.get(CACHE_KEY)
-    found = examine(now=now) if known is None else known
-    if known is None:
-        cache.set(CACHE_KEY, found, CACHE_SECONDS)
+    found: list[Finding] = cache.get_or_set(CACHE_KEY, partial(examine, now=now), CACHE_SECONDS)
     return found

@@ -182,7 +182,7 @@ def test_idle_sessions_close_and_busy_ones_do_not(
     long_ago = now - timedelta(hours=73)
     ChatSession.objects.filter(id__in=[idle.id, own.id]).update(last_message_at=long_ago)
     assert sessions.close_idle(now=now) == 1
-    assert sessions.listed() == [busy]
+    assert list(sessions.open_sessions()) == [busy]
     ChatSession.objects.update(last_message_at=long_ago)
     settings.AGENT_SESSION_IDLE_HOURS = 0
     assert sessions.close_idle(now=now) == 0
@@ -264,8 +264,8 @@ def test_an_owner_opens_and_closes_sessions_in_the_admin(
     address = "/admin/core/chatsession/"
     form = {"action": "open_for_agent", "_selected_action": [row.pk]}
     page = client.post(address, form, follow=True)
-    (made,) = sessions.listed()
+    (made,) = sessions.open_sessions()
     assert f"GATEWAY_SESSION_ID={made.public_id}" in page.content.decode()
     page = client.post(address, {"action": "close", "_selected_action": [made.pk]}, follow=True)
     assert "1 of 1 sessions were closed" in page.content.decode()
-    assert sessions.listed() == []
+    assert not sessions.open_sessions()
