@@ -116,13 +116,13 @@ def record(denied: DeniedMessage, *, now: datetime) -> UnknownRequest:
         # Pending senders match no pattern: creating one denies them.
         known = row is not None and row.state == State.PENDING
         if not known and patterns.hit(account=account, kind=kind, sender=address, now=now):
-            return _unseen(denied, address, now)
+            return _blocked_by_pattern(denied, address, now)
         if row is None:
             row = _new(denied, address, now)
         else:
             if _seen_again(row, now):
                 pending_count.changed()
-            _take(row, denied)
+            _store_texts(row, denied)
             row.save()
         held_messages.bound(row, denied.message)
         if denied.message is not None:
@@ -352,19 +352,19 @@ def _new(denied: DeniedMessage, address: str, now: datetime) -> UnknownRequest:
     made.first_seen_at = made.last_seen_at = now
     made.expires_at = _expiry(now)
     made.count = 1
-    _take(made, denied)
+    _store_texts(made, denied)
     UnknownRequest.objects.bulk_create([made], ignore_conflicts=True)
     row = _locked(denied.account, denied.kind, address)
     assert row is not None  # noqa: S101 - it was there, or it was made
     if row.public_id != made.public_id:  # another process was first
         _seen_again(row, now)
-        _take(row, denied)
+        _store_texts(row, denied)
         row.save()
     pending_count.changed()
     return row
 
 
-def _take(row: UnknownRequest, denied: DeniedMessage) -> None:
+def _store_texts(row: UnknownRequest, denied: DeniedMessage) -> None:
     """Store the latest name, chat and text, unless the sender is blocked."""
     if row.state != State.BLOCKED:
         row.sender_name = one_line(denied.sender_name, 200) or row.sender_name
@@ -372,10 +372,10 @@ def _take(row: UnknownRequest, denied: DeniedMessage) -> None:
         row.last_text = one_line(denied.text, 200) or row.last_text
 
 
-def _unseen(denied: DeniedMessage, address: str, now: datetime) -> UnknownRequest:
+def _blocked_by_pattern(denied: DeniedMessage, address: str, now: datetime) -> UnknownRequest:
     """Drop a message that a pattern denies: return a blocked request that is not stored."""
     if denied.message is not None:
-        held_messages.forget(denied.message)
+        held_messages.delete(denied.message)
     row = UnknownRequest(account=denied.account, kind=denied.kind, sender=address)
     row.state = State.BLOCKED
     row.first_seen_at = row.last_seen_at = row.expires_at = now

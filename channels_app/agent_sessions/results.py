@@ -271,7 +271,7 @@ async def arrival(sent: Sent, *, report: Report) -> str:
     deadline = began + settings.SEND_RESULT_SECONDS
     patience = deadline + settings.DELIVERY_LEASE_SECONDS
     while True:
-        rows = await in_thread(look, sent.deliveries)
+        rows = await in_thread(current, sent.deliveries)
         if all(row.state == Delivery.State.SENT for row in rows):
             return rows[0].external_message_id
         await in_thread(refuse_failed, rows)
@@ -284,7 +284,7 @@ async def arrival(sent: Sent, *, report: Report) -> str:
         looks += 1
 
 
-def look(ids: list[int]) -> list[Delivery]:
+def current(ids: list[int]) -> list[Delivery]:
     """Return the current deliveries, in order. Raises NotSentError when one was deleted."""
     rows = list(Delivery.objects.filter(id__in=ids).order_by("id"))
     if len(rows) < len(ids):

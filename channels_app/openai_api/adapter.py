@@ -284,7 +284,6 @@ class OpenAIAdapter:
         self._tails[into] = (tail + piece)[-2:]
         if into == "content":
             self._length += len(piece)
-        if into == "content":
             return [self._chunk({"content": piece})]
         return [self._chunk({"reasoning_content": piece})]
 

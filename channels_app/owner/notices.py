@@ -212,7 +212,7 @@ def trouble(*, account: ChannelAccount, chat: str, trouble: str, words: str) -> 
     For a chat only when an allowed sender uses it: an unknown sender can open any number of chats
     (decision 139).
     """
-    if chat and not is_spoken_in(account, chat):
+    if chat and not is_used(account, chat):
         return
     now = timezone.now()
     today = int(now.timestamp()) // DAY_SECONDS
@@ -278,7 +278,7 @@ def model_health(*, now: datetime) -> None:
                 send(owner, key=key(owner, row.code, is_over=is_over), text=text)
 
 
-def is_spoken_in(account: ChannelAccount, chat: str) -> bool:
+def is_used(account: ChannelAccount, chat: str) -> bool:
     """Return whether an allowed sender has used the chat."""
     rows = ChatSession.objects.filter(account=account, chat=chat)
     return rows.filter(closed_at__isnull=True, for_agent=False).exists()

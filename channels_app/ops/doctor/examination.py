@@ -44,7 +44,7 @@ def of_the_database(now: datetime) -> Iterator[Finding]:
     yield from machine.clock(now)
 
 
-def kept(*, now: datetime) -> list[Finding]:
+def cached(*, now: datetime) -> list[Finding]:
     """Cache :func:`examine` for a minute in this process."""
     found: list[Finding] = cache.get_or_set(CACHE_KEY, partial(examine, now=now), CACHE_SECONDS)
     return found

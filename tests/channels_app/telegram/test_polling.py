@@ -170,7 +170,7 @@ def test_an_accounts_trouble_is_not_the_gateways(
     )
     assert "revoked in @BotFather" in ChannelAccount.objects.get(name="main").status_text
     assert not any("main" in each for each in health.problems_now())
-    assert b"latchkey_accounts_in_error 0.0" not in health.measured()
+    assert b"latchkey_accounts_in_error 0.0" not in health.metrics_text()
 
 
 def test_one_worker_polls_at_a_time_and_another_takes_over(local: Local) -> None:
