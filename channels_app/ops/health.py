@@ -138,7 +138,7 @@ def has_credential(request: Request, token: str) -> bool:
 
 
 def readiness() -> tuple[list[str], dict[str, int], dict[str, int]]:
-    """Return problems, updates that platforms hold back, and delivery counts."""
+    """Return problems, held-back updates, and delivery counts; without a database only problems."""
     problems = problems_now()
     if NO_DATABASE in problems:
         return problems, {}, {}  # asking again would cost another time-out
