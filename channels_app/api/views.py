@@ -54,6 +54,7 @@ class OwnRows(viewsets.GenericViewSet[M]):
     """Base of views on the user's own rows, each found by its public id."""
 
     permission_classes = (MayChat,)
+    lookup_url_kwarg: str
 
     def get_queryset(self) -> QuerySet[M]:
         return super().get_queryset().filter(user=person(self.request))

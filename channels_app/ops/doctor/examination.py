@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from datetime import datetime
 from functools import partial
+from typing import cast
 
 from django.core.cache import cache
 from django.db import DatabaseError, connection
@@ -46,5 +47,5 @@ def of_the_database(now: datetime) -> Iterator[Finding]:
 
 def cached(*, now: datetime) -> list[Finding]:
     """Cache :func:`examine` for a minute in this process."""
-    found: list[Finding] = cache.get_or_set(CACHE_KEY, partial(examine, now=now), CACHE_SECONDS)
-    return found
+    found = cache.get_or_set(CACHE_KEY, partial(examine, now=now), CACHE_SECONDS)
+    return cast("list[Finding]", found)
