@@ -153,6 +153,18 @@ def test_a6_the_shell_decides_as_one_named_owner(telegram: ChannelAccount, owner
     assert UnknownRequest.objects.get().decided_by == User.objects.get(username="second")
 
 
+def test_a6_an_id_that_begins_with_a_dash_is_no_option(
+    telegram: ChannelAccount, owner: User
+) -> None:
+    """[A6] One id in 64 does."""
+    row = unknown_requests.record(
+        unknown_requests.DeniedMessage(account=telegram, kind="im", sender="41"), now=timezone.now()
+    )
+    UnknownRequest.objects.update(public_id="-" + row.public_id[1:])
+    run("requests", "deny", "-" + row.public_id[1:], "--owner", owner.username)
+    assert UnknownRequest.objects.get().state == UnknownRequest.State.DENIED
+
+
 USER_YML = """
 users:
   - name: Ann Example
