@@ -36,5 +36,5 @@ def file_opened(*, file: StoredFile, address: str, now: datetime) -> None:
 
 
 def _record(user: User, action: str, data: dict[str, object], now: datetime) -> None:
-    name = f"user:{user.pk} {user}"
+    name = audit.actor_of(user)
     audit.record(actor=name, action=action, subject=name, data=data, now=now)

@@ -7,6 +7,6 @@ from axes.models import AccessAttempt
 KEPT = timedelta(days=1)
 
 
-def forget(*, now: datetime) -> None:
+def delete_expired(*, now: datetime) -> None:
     """Delete expired rows: a lockout ends after an hour, and clients choose the names."""
     AccessAttempt.objects.filter(attempt_time__lt=now - KEPT).delete()

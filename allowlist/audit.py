@@ -1,6 +1,6 @@
 """The audit trail: append-only rows, each with a digest over itself and the previous digest.
 
-:func:`verify` finds a change, a removal or a swap of rows inside the chain. Rows cut off at the end
+:func:`check` finds a change, a removal or a swap of rows inside the chain. Rows cut off at the end
 leave a valid chain: to detect that, keep the last digest elsewhere (``audit_verify`` prints it and
 accepts it as ``--anchor``).
 """
@@ -11,9 +11,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from django.contrib.auth.models import AnonymousUser
+
 from allowlist.models import AuditEntry
 from core.database import transactions
 from core.lib.text import clean
+from core.models import User
 
 # A number that no other advisory lock uses: "audit" in ASCII.
 CHAIN_LOCK = 0x6175646974
@@ -27,6 +30,11 @@ class Check:
     rows: int
     last: str
     anchored: bool
+
+
+def actor_of(user: User | AnonymousUser) -> str:
+    """Return a user as the ``actor`` of a row; the number stays when the user is renamed."""
+    return f"user:{user.pk} {user}"
 
 
 def record(
@@ -59,11 +67,6 @@ def record(
     return entry
 
 
-def verify() -> int | None:
-    """Return the id of the first row that was altered, or None."""
-    return check().broken
-
-
 def check(*, anchor: str = "") -> Check:
     """Read the whole chain; ``anchor`` is a digest that must still be part of it."""
     previous, rows, anchored = "", 0, not anchor
@@ -92,9 +95,7 @@ def is_whole(entry: AuditEntry) -> bool:
 
 
 def digest(entry: AuditEntry, *, at: datetime | None = None) -> str:
-    """Return SHA-256 over every column of ``entry`` and the previous digest, in hexadecimal; ``at``
-    replaces its time.
-    """
+    """Return SHA-256, in hexadecimal, over every column of ``entry``; ``at`` replaces its time."""
     body = {name: value for name, value in as_dict(entry).items() if name not in {"id", "digest"}}
     if at is not None:
         body["at"] = moment(at)
@@ -128,7 +129,6 @@ def lines(*, after: int = 0) -> Iterator[str]:
 
 
 def data_text(entry: AuditEntry) -> str:
-    """Return the data of ``entry`` as one line of JSON for display."""
     return json.dumps(entry.data, sort_keys=True, ensure_ascii=False)
 
 

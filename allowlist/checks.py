@@ -24,7 +24,6 @@ def open_to_everyone(app_configs: Sequence[AppConfig] | None, **_: object) -> li
 
 
 def message(user: User, kinds: Sequence[str]) -> CheckMessage:
-    """Return the check message about one user."""
     where = ", ".join(kinds)
     if user.is_owner:
         return Error(

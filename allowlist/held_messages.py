@@ -60,7 +60,7 @@ def bound(row: UnknownRequest, message: InboundMessage | None) -> None:
     """
     if message is not None:
         if row.is_group or row.state == UnknownRequest.State.BLOCKED:
-            forget(message)
+            delete(message)
         elif message.sender != row.sender:
             InboundMessage.objects.filter(pk=message.pk).update(sender=row.sender)
     if row.count > settings.HELD_MESSAGES_PER_SENDER:
@@ -70,9 +70,7 @@ def bound(row: UnknownRequest, message: InboundMessage | None) -> None:
 
 
 def bound_media(message: InboundMessage) -> None:
-    """Keep the media of all held messages within HELD_MEDIA_MB: the oldest are dropped, and their
-    messages note it. ``message`` is the new one.
-    """
+    """Drop the media of the oldest held messages above HELD_MEDIA_MB, with a note."""
     if not message.media_bytes:
         return
     dropped: list[int] = []
@@ -89,7 +87,7 @@ def bound_media(message: InboundMessage) -> None:
     )
 
 
-def forget(message: InboundMessage) -> None:
+def delete(message: InboundMessage) -> None:
     """Delete a message that will never be released. The instance keeps its key."""
     InboundMessage.objects.filter(pk=message.pk, state=HELD).delete()
 

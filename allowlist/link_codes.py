@@ -137,9 +137,7 @@ def without_codes(text: str) -> str:
 
 
 def _normal(address: Address) -> str:
-    """Return the normalised address. Raises WrongCode for one that can never be listed, and for a
-    blocked one.
-    """
+    """Return the normalised address. Raises WrongCode for a blocked or an impossible one."""
     try:
         value = normalise(kind=address.kind, value=address.sender, channel=address.account.channel)
     except InvalidIdentity as error:
@@ -183,5 +181,5 @@ def _digest(code: str) -> str:
 def _record(
     action: str, user: User | None, subject: str, data: dict[str, object], now: datetime
 ) -> None:
-    actor = f"user:{user.pk} {user}" if user else subject
+    actor = audit.actor_of(user) if user else subject
     audit.record(actor=actor, action=action, subject=subject, data=data, now=now)

@@ -1,7 +1,5 @@
 """Unknown requests and patterns, API keys, one-time links and codes, and the audit trail."""
 
-from typing import ClassVar
-
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
@@ -27,8 +25,6 @@ class UnknownRequest(models.Model):
         DENIED = "denied"
         BLOCKED = "blocked"
         EXPIRED = "expired"
-
-    DECIDED: ClassVar[tuple[str, ...]] = (State.APPROVED, State.DENIED, State.BLOCKED)
 
     public_id = models.CharField(max_length=32, unique=True, default=public_id, editable=False)
     account = models.ForeignKey(ChannelAccount, on_delete=models.CASCADE)

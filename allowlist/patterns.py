@@ -29,9 +29,7 @@ class InvalidPattern(ValueError):
 
 
 def check(pattern: str) -> str:
-    """Return ``pattern`` trimmed. Raises InvalidPattern for one that would match nearly every
-    sender.
-    """
+    """Return ``pattern`` trimmed. Raises InvalidPattern for one that matches nearly everything."""
     trimmed = pattern.strip()
     if len(trimmed.replace("*", "").replace("?", "")) < FEWEST_LITERALS:
         raise InvalidPattern("A pattern needs at least two characters other than * and ?.")
@@ -79,9 +77,12 @@ def apply(*, pattern: BlockPattern, owner: User, now: datetime) -> list[UnknownR
         if found:
             pending_count.changed()
         data: dict[str, object] = {"denied": len(found)}
-        actor = f"user:{owner.pk} {owner}"
         audit.record(
-            actor=actor, action="pattern.applied", subject=str(pattern), data=data, now=now
+            actor=audit.actor_of(owner),
+            action="pattern.applied",
+            subject=str(pattern),
+            data=data,
+            now=now,
         )
     return found
 
@@ -125,7 +126,6 @@ def groups() -> list[Group]:
 
 
 def _groups_of(row: UnknownRequest) -> Iterator[Group]:
-    """Return the groups of one pending request."""
     pattern = suggestion(row)
     if pattern != row.sender:
         yield Group(pattern, pattern.strip("*"), row.kind, pattern)

@@ -12,7 +12,6 @@ OPEN_ADMIN_PAGES = "desk"
 
 
 def count() -> int:
-    """Return the number of pending requests."""
     return UnknownRequest.objects.filter(state=UnknownRequest.State.PENDING).count()
 
 

@@ -27,7 +27,7 @@ LOOK_BACK = timedelta(minutes=2)
 
 def end_user(*, user_id: int) -> None:
     """Close the connections of a removed or deactivated user, and end the user's runs."""
-    _tell(f"user:{user_id}")
+    _publish_revoked(f"user:{user_id}")
     runs.cancel_all_of(user_id=user_id)
 
 
@@ -35,7 +35,7 @@ def end_identity(*, user_id: int, kind: str, value: str, now: datetime | None = 
     """End the runs of senders that this identity allowed as this user, and that no other identity
     allows at ``now``; sockets check their credentials again.
     """
-    _tell(f"user:{user_id}")
+    _publish_revoked(f"user:{user_id}")
     moment = now or timezone.now()
     spoken = Run.objects.filter(user_id=user_id, inbound__kind=kind)
     _cancel(spoken, unless=lambda run: _may_still_speak(run, kind, value, moment))
@@ -43,7 +43,7 @@ def end_identity(*, user_id: int, kind: str, value: str, now: datetime | None = 
 
 def end_key(*, key: ApiKey) -> None:
     """Close connections opened with ``key`` and end the runs that it started, no others."""
-    _tell(f"key:{key.pk}", *([f"user:{key.user_id}"] if key.user_id else []))
+    _publish_revoked(f"key:{key.pk}", *([f"user:{key.user_id}"] if key.user_id else []))
     _cancel(Run.objects.filter(inbound__via_key=key.pk))
 
 
@@ -91,6 +91,6 @@ def _cancel(which: QuerySet[Run], *, unless: Callable[[Run], bool] = lambda _: F
             runs.request_cancel(run=run)
 
 
-def _tell(*keys: str) -> None:
+def _publish_revoked(*keys: str) -> None:
     frame: pubsub.Frame = {"keys": list(keys), "kind": "revoked"}
     transaction.on_commit(partial(pubsub.publish, [frame]))

@@ -70,9 +70,7 @@ class Verdict:
 
     @property
     def standing(self) -> str:
-        """Return the request's state in one sentence, independent of the reader, for its
-        notices.
-        """
+        """Return the request's state in one sentence, for its notices."""
         row = self.request
         if row.decided_at is None:
             return "This request has expired."
@@ -84,65 +82,52 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class DeniedMessage:
-    """A denied message: its sender, the address that would have to be listed, its text."""
+    """A denied message: its sender, the address that would have to be listed, its text.
+
+    ``is_group``: the address is that of an unlisted group. There is one request per group, and
+    approving it lists the group ([A3]).
+    """
 
     account: ChannelAccount
     kind: str
     sender: str
     is_group: bool = False
-    name: str = ""
+    sender_name: str = ""
     chat: str = ""
     text: str = ""
     message: InboundMessage | None = None
 
 
-def record(
-    *,
-    account: ChannelAccount,
-    kind: str,
-    sender: str,
-    sender_name: str = "",
-    chat: str = "",
-    text: str = "",
-    now: datetime,
-    message: InboundMessage | None = None,
-) -> UnknownRequest:
-    """Record that ``sender`` was denied, in the transaction that stored the held ``message``.
+def record(denied: DeniedMessage, *, now: datetime) -> UnknownRequest:
+    """Record that a sender, or a group, was denied, in the transaction that stored the message.
 
-    Messages of a blocked sender are not kept, and for a sender blocked by a pattern not even a row.
-    When ``state`` returns as ``approved``, an owner approved meanwhile: check the rule again. Texts
-    of unknown senders are cut and cleaned.
+    Messages of a group and of a blocked sender are not kept, and for a sender blocked by a pattern
+    not even a row. When ``state`` returns as ``approved``, an owner approved meanwhile: check the
+    rule again. Texts of unknown senders are cut and cleaned.
     """
-    denied = DeniedMessage(
-        account, kind, sender, name=sender_name, chat=chat, text=text, message=message
-    )
-    return _note(denied, now)
-
-
-def record_group(
-    *,
-    account: ChannelAccount,
-    group: str,
-    sender_name: str = "",
-    text: str = "",
-    now: datetime,
-    message: InboundMessage | None = None,
-) -> UnknownRequest:
-    """Record a message in an unlisted group: one request per group ([A3]).
-
-    Approving it lists the group. Nothing is held: ``message`` is deleted.
-    """
-    denied = DeniedMessage(
-        account,
-        "im",
-        group,
-        is_group=True,
-        name=sender_name,
-        chat=group,
-        text=text,
-        message=message,
-    )
-    return _note(denied, now)
+    account, kind = denied.account, denied.kind
+    address = _address(kind, denied.sender, account.channel)
+    with transactions.atomic_write():
+        row = _locked(account, kind, address)
+        if row is not None and row.state == State.APPROVED and not row.is_group:
+            sender = Sender(account, kind, address)
+            if may_speak(sender=sender, now=now).allowed:  # approved since the caller's check
+                return row
+        # Pending senders match no pattern: creating one denies them.
+        known = row is not None and row.state == State.PENDING
+        if not known and patterns.hit(account=account, kind=kind, sender=address, now=now):
+            return _blocked_by_pattern(denied, address, now)
+        if row is None:
+            row = _new(denied, address, now)
+        else:
+            if _seen_again(row, now):
+                pending_count.changed()
+            _store_texts(row, denied)
+            row.save()
+        held_messages.bound(row, denied.message)
+        if denied.message is not None:
+            held_messages.bound_media(denied.message)
+    return row
 
 
 def decide(
@@ -183,9 +168,7 @@ def decide(
 
 
 def choice(word: str) -> Choice:
-    """Return ``word`` as one of the four decisions. Raises ``RequestNotFound`` for any other
-    word.
-    """
+    """Return ``word`` as a decision. Raises ``RequestNotFound`` for any other word."""
     for known in CHOICES:
         if word == known:
             return known
@@ -231,9 +214,7 @@ def is_known_everywhere(row: UnknownRequest) -> bool:
 
 
 def unknown_on(row: UnknownRequest, *, now: datetime) -> list[ChannelAccount]:
-    """Return the other enabled accounts of the channel on which the sender, whose id means the same
-    there, would still be denied.
-    """
+    """Return the channel's other enabled accounts that would still deny this sender."""
     if not is_known_everywhere(row):
         return []
     others = ChannelAccount.objects.filter(channel=row.account.channel, enabled=True)
@@ -262,7 +243,7 @@ def extend(*, request: str, owner: User, via: str, now: datetime) -> UnknownRequ
         _list(row, identity.user, identity.expires_at, everywhere=True)
         data: dict[str, object] = {"via": via, "sender": f"{row.kind}:{row.sender}"}
         audit.record(
-            actor=_name(owner),
+            actor=audit.actor_of(owner),
             action="request.everywhere",
             subject=row.public_id,
             data=data | {"user": identity.user_id, "until": identity.expires_at},
@@ -312,7 +293,11 @@ def _carry_out(row: UnknownRequest, asked: _Approval, replay: Replay) -> Verdict
         UnknownRequest.objects.filter(pk=row.pk).update(last_text="")
     pending_count.changed()
     audit.record(
-        actor=_name(owner), action=f"request.{verdict}", subject=row.public_id, data=data, now=now
+        actor=audit.actor_of(owner),
+        action=f"request.{verdict}",
+        subject=row.public_id,
+        data=data,
+        now=now,
     )
     return Verdict(_reload(row), first=True, replayed=len(messages))
 
@@ -346,9 +331,7 @@ def _person(row: UnknownRequest, owner: User, user: User | None) -> User:
 
 
 def _list(row: UnknownRequest, person: User, until: datetime | None, *, everywhere: bool) -> None:
-    """List the sender for ``person`` on this account ([A2]), or on every account of its channel;
-    permanently unless ``until``.
-    """
+    """List the sender ([A2]) here, or on every account of the channel; forever unless ``until``."""
     kind = "im" if row.is_group else row.kind
     value = normalise(kind=kind, value=row.sender, channel=row.account.channel)
     ChannelIdentity.objects.update_or_create(
@@ -361,34 +344,6 @@ def _list(row: UnknownRequest, person: User, until: datetime | None, *, everywhe
     )
 
 
-def _note(denied: DeniedMessage, now: datetime) -> UnknownRequest:
-    account, kind = denied.account, denied.kind
-    address = _address(kind, denied.sender, account.channel)
-    with transactions.atomic_write():
-        row = _locked(account, kind, address)
-        if (
-            row is not None
-            and row.state == State.APPROVED
-            and _approved_meanwhile(row, account, now)
-        ):
-            return row
-        # Pending senders match no pattern: creating one denies them.
-        known = row is not None and row.state == State.PENDING
-        if not known and patterns.hit(account=account, kind=kind, sender=address, now=now):
-            return _unseen(denied, address, now)
-        if row is None:
-            row = _new(denied, address, now)
-        else:
-            if _seen_again(row, now):
-                pending_count.changed()
-            _take(row, denied)
-            row.save()
-        held_messages.bound(row, denied.message)
-        if denied.message is not None:
-            held_messages.bound_media(denied.message)
-    return row
-
-
 def _new(denied: DeniedMessage, address: str, now: datetime) -> UnknownRequest:
     """Create the row of a first message."""
     _evict_surplus()
@@ -397,30 +352,30 @@ def _new(denied: DeniedMessage, address: str, now: datetime) -> UnknownRequest:
     made.first_seen_at = made.last_seen_at = now
     made.expires_at = _expiry(now)
     made.count = 1
-    _take(made, denied)
+    _store_texts(made, denied)
     UnknownRequest.objects.bulk_create([made], ignore_conflicts=True)
     row = _locked(denied.account, denied.kind, address)
     assert row is not None  # noqa: S101 - it was there, or it was made
     if row.public_id != made.public_id:  # another process was first
         _seen_again(row, now)
-        _take(row, denied)
+        _store_texts(row, denied)
         row.save()
     pending_count.changed()
     return row
 
 
-def _take(row: UnknownRequest, denied: DeniedMessage) -> None:
+def _store_texts(row: UnknownRequest, denied: DeniedMessage) -> None:
     """Store the latest name, chat and text, unless the sender is blocked."""
     if row.state != State.BLOCKED:
-        row.sender_name = one_line(denied.name, 200) or row.sender_name
+        row.sender_name = one_line(denied.sender_name, 200) or row.sender_name
         row.chat = clean(denied.chat)[:128] or row.chat
         row.last_text = one_line(denied.text, 200) or row.last_text
 
 
-def _unseen(denied: DeniedMessage, address: str, now: datetime) -> UnknownRequest:
+def _blocked_by_pattern(denied: DeniedMessage, address: str, now: datetime) -> UnknownRequest:
     """Drop a message that a pattern denies: return a blocked request that is not stored."""
     if denied.message is not None:
-        held_messages.forget(denied.message)
+        held_messages.delete(denied.message)
     row = UnknownRequest(account=denied.account, kind=denied.kind, sender=address)
     row.state = State.BLOCKED
     row.first_seen_at = row.last_seen_at = row.expires_at = now
@@ -433,12 +388,6 @@ def _locked(account: ChannelAccount, kind: str, sender: str) -> UnknownRequest |
     if row is not None:
         row.account = account
     return row
-
-
-def _approved_meanwhile(row: UnknownRequest, account: ChannelAccount, now: datetime) -> bool:
-    """Return whether an owner approved between the caller's check and this transaction."""
-    sender = Sender(account, row.kind, row.sender)
-    return not row.is_group and may_speak(sender=sender, now=now).allowed
 
 
 def _seen_again(row: UnknownRequest, now: datetime) -> bool:
@@ -491,16 +440,12 @@ def _address(kind: str, sender: str, channel: str) -> str:
 
 def _refused(owner: User, subject: str, via: str, why: str, now: datetime) -> None:
     audit.record(
-        actor=_name(owner),
+        actor=audit.actor_of(owner),
         action="request.refused",
         subject=subject,
         data={"via": via, "why": why},
         now=now,
     )
-
-
-def _name(user: User) -> str:
-    return f"user:{user.pk} {user}"
 
 
 def _reload(row: UnknownRequest) -> UnknownRequest:

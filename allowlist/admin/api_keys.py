@@ -9,8 +9,8 @@ from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
-from allowlist import keys
-from allowlist.admin.audited import actor, is_superuser, shown_once
+from allowlist import audit, keys
+from allowlist.admin.audited import is_superuser, shown_once
 from allowlist.models import ApiKey
 from core.admin.base import ModelForm, ThemedAdmin, visible_line
 from core.models import User
@@ -55,17 +55,14 @@ class ApiKeyAdmin(ThemedAdmin[ApiKey]):
 
     @admin.display(description="of")
     def owner(self, key: ApiKey) -> str:
-        """Show the user or the bridge."""
         return visible_line(str(key.user or key.account), 60)
 
     @admin.display(description="scopes")
     def may(self, key: ApiKey) -> str:
-        """Show the scopes."""
         return ", ".join(key.scopes)
 
     @admin.display(boolean=True)
     def usable(self, key: ApiKey) -> bool:
-        """Show whether it is neither revoked nor expired, and its owner active."""
         return keys.usable(key, timezone.now())
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ApiKey]:
@@ -74,19 +71,15 @@ class ApiKeyAdmin(ThemedAdmin[ApiKey]):
         return super().get_queryset(request).filter(mine)
 
     def get_fields(self, request: HttpRequest, obj: ApiKey | None = None) -> Any:
-        """Show a created key's data; users other than superusers create keys for themselves
-        only.
-        """
+        """Show a created key's data; only superusers create keys for others."""
         if obj is not None:
             return ("name", "public", "owner", "may", "expires_at", "last_used_at", "revoked_at")
         return self.fields if is_superuser(request) else ("name", "scopes", "expires_at")
 
     def get_readonly_fields(self, request: HttpRequest, obj: ApiKey | None = None) -> Any:
-        """Make every field of a created key read-only."""
         return () if obj is None else self.get_fields(request, obj)
 
     def has_change_permission(self, request: HttpRequest, obj: ApiKey | None = None) -> bool:
-        """Refuse: keys are never changed."""
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: ApiKey | None = None) -> bool:
@@ -94,14 +87,12 @@ class ApiKeyAdmin(ThemedAdmin[ApiKey]):
         return False
 
     def has_revoke_permission(self, request: HttpRequest) -> bool:
-        """Require the permission to delete keys."""
         return request.user.has_perm("allowlist.delete_apikey")
 
     @admin.action(description="Revoke", permissions=["revoke"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[ApiKey]) -> None:
-        """Revoke the chosen keys."""
-        now = timezone.now()
-        done = [keys.revoke(key=key, actor=actor(request), now=now) for key in queryset]
+        actor, now = audit.actor_of(request.user), timezone.now()
+        done = [keys.revoke(key=key, actor=actor, now=now) for key in queryset]
         messages.info(request, f"{sum(done)} keys were revoked.")
 
     def save_model(self, request: HttpRequest, obj: ApiKey, form: Any, change: Any) -> None:
@@ -113,12 +104,11 @@ class ApiKeyAdmin(ThemedAdmin[ApiKey]):
             account=obj.account if is_superuser(request) else None,
             scopes=form.cleaned_data["scopes"],
             expires_at=obj.expires_at,
-            actor=actor(request),
+            actor=audit.actor_of(request.user),
         )
         obj.pk, obj.prefix, obj.token = made.pk, made.prefix, token
 
     def response_add(
         self, request: HttpRequest, obj: ApiKey, post_url_continue: str | None = None
     ) -> HttpResponse:
-        """Show the token, once."""
         return shown_once(self, request, f"API key {obj.name}", obj.token, obj)

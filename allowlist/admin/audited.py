@@ -14,11 +14,6 @@ from core.admin.base import ThemedAdmin
 M = TypeVar("M", bound=Model)
 
 
-def actor(request: HttpRequest) -> str:
-    """Return the acting user's name for the audit."""
-    return f"user:{request.user.pk} {request.user}"
-
-
 class AuditedAdmin(ThemedAdmin[M], Generic[M]):
     """Write additions, changes and deletions to the audit, with before and after.
 
@@ -56,7 +51,7 @@ class AuditedAdmin(ThemedAdmin[M], Generic[M]):
     ) -> None:
         """Write an audit row about ``obj``, in the transaction of the admin's view."""
         audit.record(
-            actor=actor(request),
+            actor=audit.actor_of(request.user),
             action=f"{obj._meta.model_name}.{action}",
             subject=f"{obj._meta.model_name}:{obj.pk} {obj}",
             data=data,
@@ -89,6 +84,19 @@ def decides(request: HttpRequest) -> bool:
     another webhook secret its holder could speak as any user (decision 176).
     """
     return is_superuser(request) or bool(getattr(request.user, "is_owner", False))
+
+
+class OnlyDeciders:
+    """Mixin: only users who decide about access add, change or delete rows ([A6])."""
+
+    def has_add_permission(self, request: HttpRequest, *args: Any) -> bool:
+        return super().has_add_permission(request, *args) and decides(request)  # type: ignore[misc]
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return super().has_change_permission(request, obj) and decides(request)  # type: ignore[misc]
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return super().has_delete_permission(request, obj) and decides(request)  # type: ignore[misc]
 
 
 def is_superuser(request: HttpRequest) -> bool:

@@ -14,24 +14,12 @@ class AccessAttemptAdmin(ReadOnlyAdmin[AccessAttempt]):
     shown_username = shown("username", limit=80)
     shown_user_agent = shown("user_agent")
 
-    list_display = (
-        "shown_username",
-        "ip_address",
-        "failures_since_start",
-        "attempt_time",
-    )
+    list_display = ("shown_username", "ip_address", "failures_since_start", "attempt_time")
     list_filter = ("attempt_time",)
     search_fields = ("username", "ip_address")
     ordering = ("-attempt_time",)
-    fields = (
-        "shown_username",
-        "ip_address",
-        "failures_since_start",
-        "attempt_time",
-        "shown_user_agent",
-    )
+    fields = (*list_display, "shown_user_agent")
     actions = ("delete_selected",)
 
     def has_delete_permission(self, request: HttpRequest, obj: AccessAttempt | None = None) -> bool:
-        """Require Django's own permission."""
         return request.user.has_perm("axes.delete_accessattempt")

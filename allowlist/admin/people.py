@@ -9,17 +9,19 @@ from django.contrib import admin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db.models import Count, QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 from django.utils import timezone
+from django.utils.decorators import method_decorator
 from django.utils.safestring import SafeString
+from django.views.decorators.http import require_POST
 from unfold.forms import AdminPasswordChangeForm
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
 from allowlist import revocation, sign_in
-from allowlist.admin.audited import AuditedAdmin, decides, is_superuser, shown_once
+from allowlist.admin.audited import AuditedAdmin, OnlyDeciders, decides, is_superuser, shown_once
 from allowlist.identities import InvalidIdentity, normalise
 from allowlist.permissions import Sender, decide, explain, open_kinds
 from core.admin.base import ModelForm, ThemedInline, badge, visible_line
@@ -62,25 +64,11 @@ class IdentityForm(ModelForm[ChannelIdentity]):
         return data
 
 
-class IdentityInline(ThemedInline[ChannelIdentity, User]):
-    """The identities of a user."""
-
+class IdentityInline(OnlyDeciders, ThemedInline[ChannelIdentity, User]):
     model = ChannelIdentity
     form = IdentityForm
     fields = ("kind", "channel", "account", "value", "expires_at")
     verbose_name_plural = "identities: senders that speak as this person"
-
-    def has_add_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
-        """Allow owners only ([A6])."""
-        return super().has_add_permission(request, obj) and decides(request)
-
-    def has_change_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
-        """Allow owners only ([A6])."""
-        return super().has_change_permission(request, obj) and decides(request)
-
-    def has_delete_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
-        """Allow owners only ([A6])."""
-        return super().has_delete_permission(request, obj) and decides(request)
 
 
 class NewUserForm(ModelForm[User]):
@@ -92,8 +80,6 @@ class NewUserForm(ModelForm[User]):
 
 
 class OpenFilter(admin.SimpleListFilter):
-    """Filter users who are open to everyone."""
-
     title = "open to everyone"
     parameter_name = "open"
 
@@ -101,10 +87,30 @@ class OpenFilter(admin.SimpleListFilter):
         return [("yes", "Yes")]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[User]) -> QuerySet[User]:
-        """Limit to users that the rule finds open."""
         if self.value() != "yes":
             return queryset
         return queryset.filter(pk__in=[user.pk for user in open_kinds()])
+
+
+INPUT = {"class": "dashboard-input"}
+
+
+class AccessForm(forms.Form):
+    """The sender to explain."""
+
+    account = forms.ModelChoiceField(
+        ChannelAccount.objects.order_by("channel", "name"), widget=forms.Select(attrs=INPUT)
+    )
+    kind = forms.ChoiceField(choices=ChannelIdentity.Kind.choices, widget=forms.Select(attrs=INPUT))
+    sender = forms.CharField(
+        max_length=320, label="Sender's id", widget=forms.TextInput(attrs=INPUT)
+    )
+    group = forms.CharField(
+        max_length=320,
+        required=False,
+        label="Group's id, in a group",
+        widget=forms.TextInput(attrs=INPUT),
+    )
 
 
 @admin.register(User)
@@ -153,12 +159,10 @@ class UserAdmin(_DjangoUserAdmin, AuditedAdmin[User]):
 
     @admin.display(description="person", ordering="display_name")
     def name(self, user: User) -> str:
-        """Show the display name."""
         return visible_line(str(user), 60)
 
     @admin.display(description="identities")
     def speaks_from(self, user: User) -> int:
-        """Show the number of identities."""
         count: int = getattr(user, "identity_count", 0)
         return count
 
@@ -169,7 +173,6 @@ class UserAdmin(_DjangoUserAdmin, AuditedAdmin[User]):
         return badge(f"open to everyone on {', '.join(kinds)}", "danger") if kinds else "no"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
-        """Add the number of identities."""
         people: QuerySet[User] = super().get_queryset(request)
         return people.annotate(identity_count=Count("identities", distinct=True))
 
@@ -280,7 +283,6 @@ class UserAdmin(_DjangoUserAdmin, AuditedAdmin[User]):
             _end(row)
 
     def get_urls(self) -> list[URLPattern]:
-        """Add the pages of the sign-in link and of the explanation of access."""
         wrap = self.admin_site.admin_view
         return [
             path("<int:pk>/sign-in-link/", wrap(self.sign_in_link), name="core_user_sign_in_link"),
@@ -288,13 +290,33 @@ class UserAdmin(_DjangoUserAdmin, AuditedAdmin[User]):
             *super().get_urls(),
         ]
 
+    @method_decorator(require_POST)
     def sign_in_link(self, request: HttpRequest, pk: int) -> HttpResponse:
-        """Create a one-time sign-in link, shown once (POST)."""
-        return _sign_in_link(self, request, pk)
+        """Create a one-time sign-in link, shown once."""
+        person = get_object_or_404(User, pk=pk, is_active=True)
+        if not is_superuser(request):  # the link signs its holder in as that user
+            raise PermissionDenied
+        now = timezone.now()
+        token = sign_in.create(user=person, now=now)
+        self.record(request, "sign_in_link", person, {})
+        secret = request.build_absolute_uri(f"/sign-in/{token}")
+        return shown_once(self, request, f"Sign-in link of {person}", secret, person)
 
     def access_check(self, request: HttpRequest) -> HttpResponse:
         """Explain the rule for one sender ([A8])."""
-        return _access_check(self, request)
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        form = AccessForm(request.GET or None)
+        context = self.admin_site.each_context(request) | {"title": "Explain access", "form": form}
+        if request.GET and form.is_valid():
+            data = form.cleaned_data
+            sender = Sender(data["account"], data["kind"], data["sender"], data["group"])
+            now = timezone.now()
+            context |= {
+                "rows": explain(sender=sender, now=now),
+                "decision": decide(sender=sender, now=now),
+            }
+        return TemplateResponse(request, "dashboard/access_check.html", context)
 
 
 def _may_touch(request: HttpRequest, person: User | None) -> bool:
@@ -305,53 +327,3 @@ def _may_touch(request: HttpRequest, person: User | None) -> bool:
 
 def _end(identity: ChannelIdentity) -> None:
     revocation.end_identity(user_id=identity.user_id, kind=identity.kind, value=identity.value)
-
-
-def _sign_in_link(page: UserAdmin, request: HttpRequest, pk: int) -> HttpResponse:
-    if request.method != "POST":
-        return HttpResponseNotAllowed(["POST"])
-    person = get_object_or_404(User, pk=pk, is_active=True)
-    if not is_superuser(request):  # the link signs its holder in as that user
-        raise PermissionDenied
-    now = timezone.now()
-    token = sign_in.create(user=person, now=now)
-    page.record(request, "sign_in_link", person, {})
-    secret = request.build_absolute_uri(f"/sign-in/{token}")
-    return shown_once(page, request, f"Sign-in link of {person}", secret, person)
-
-
-INPUT = {"class": "dashboard-input"}
-
-
-class AccessForm(forms.Form):
-    """The sender to explain."""
-
-    account = forms.ModelChoiceField(
-        ChannelAccount.objects.order_by("channel", "name"), widget=forms.Select(attrs=INPUT)
-    )
-    kind = forms.ChoiceField(choices=ChannelIdentity.Kind.choices, widget=forms.Select(attrs=INPUT))
-    sender = forms.CharField(
-        max_length=320, label="Sender's id", widget=forms.TextInput(attrs=INPUT)
-    )
-    group = forms.CharField(
-        max_length=320,
-        required=False,
-        label="Group's id, in a group",
-        widget=forms.TextInput(attrs=INPUT),
-    )
-
-
-def _access_check(page: UserAdmin, request: HttpRequest) -> HttpResponse:
-    if not page.has_view_permission(request):
-        raise PermissionDenied
-    form = AccessForm(request.GET or None)
-    context = page.admin_site.each_context(request) | {"title": "Explain access", "form": form}
-    if request.GET and form.is_valid():
-        data = form.cleaned_data
-        sender = Sender(data["account"], data["kind"], data["sender"], data["group"])
-        now = timezone.now()
-        context |= {
-            "rows": explain(sender=sender, now=now),
-            "decision": decide(sender=sender, now=now),
-        }
-    return TemplateResponse(request, "dashboard/access_check.html", context)

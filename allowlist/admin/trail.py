@@ -9,8 +9,6 @@ from core.admin.base import ReadOnlyAdmin, shown, visible_line
 
 @admin.register(AuditEntry)
 class AuditEntryAdmin(ReadOnlyAdmin[AuditEntry]):
-    """Audit rows, read-only."""
-
     shown_actor = shown("actor")
     shown_subject = shown("subject", limit=400)
 
@@ -30,5 +28,4 @@ class AuditEntryAdmin(ReadOnlyAdmin[AuditEntry]):
 
     @admin.display(description="data")
     def shown_data(self, entry: AuditEntry) -> str:
-        """Show the data as JSON, with invisible characters visible."""
         return visible_line(audit.data_text(entry), 4000)

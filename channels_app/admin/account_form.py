@@ -126,7 +126,6 @@ def opened(account: ChannelAccount) -> tuple[dict[str, str], bool]:
 
 
 def input_name(field: Field) -> str:
-    """Return the form name of a declared field."""
     return f"field_{field.name}"
 
 

@@ -6,13 +6,15 @@ from typing import Any
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
+from django.utils.decorators import method_decorator
 from django.utils.safestring import SafeString
+from django.views.decorators.http import require_POST
 
-from allowlist.admin.audited import AuditedAdmin, decides
+from allowlist.admin.audited import AuditedAdmin, OnlyDeciders
 from channels_app import registry
 from channels_app.admin.account_form import AccountForm, fields_of, form_for, input_name
 from channels_app.base import ChannelError
@@ -29,8 +31,10 @@ MORE = ("config", "secrets_set", ("secret_name", "secret_value"))
 
 
 @admin.register(ChannelAccount)
-class ChannelAccountAdmin(AuditedAdmin[ChannelAccount]):
-    """Channel accounts."""
+class ChannelAccountAdmin(OnlyDeciders, AuditedAdmin[ChannelAccount]):
+    """Channel accounts, for owners only: a webhook secret lets its holder speak as any sender, and
+    deleting an account also removes its identities.
+    """
 
     shown_status_text = shown("status_text", limit=80)
     shown_whole_status = shown("status_text", limit=500)
@@ -45,7 +49,6 @@ class ChannelAccountAdmin(AuditedAdmin[ChannelAccount]):
 
     @admin.display(description="status", ordering="status")
     def state(self, account: ChannelAccount) -> SafeString:
-        """Show the state as a coloured label."""
         return state_badge(account.status)
 
     @admin.display(description="the platform says")
@@ -64,22 +67,6 @@ class ChannelAccountAdmin(AuditedAdmin[ChannelAccount]):
             return ", ".join(sorted(encryption.decrypt(account.secrets))) or "none"
         except encryption.DecryptError as error:
             return str(error)
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        """Allow owners only: a webhook secret lets its holder speak as any sender."""
-        return super().has_add_permission(request) and decides(request)
-
-    def has_change_permission(
-        self, request: HttpRequest, obj: ChannelAccount | None = None
-    ) -> bool:
-        """Allow owners only, as for adding."""
-        return super().has_change_permission(request, obj) and decides(request)
-
-    def has_delete_permission(
-        self, request: HttpRequest, obj: ChannelAccount | None = None
-    ) -> bool:
-        """Allow owners only: deleting also removes the identities of the account."""
-        return super().has_delete_permission(request, obj) and decides(request)
 
     def get_readonly_fields(
         self, request: HttpRequest, obj: ChannelAccount | None = None
@@ -132,7 +119,7 @@ class ChannelAccountAdmin(AuditedAdmin[ChannelAccount]):
         if obj.enabled and registry.get(obj.channel) is not None:
             words = SAVED.format(account=obj)
             messages.info(request, words)
-            vars(request)["told"] = words
+            vars(request)["saved_account"] = words
 
     def message_user(
         self,
@@ -143,35 +130,32 @@ class ChannelAccountAdmin(AuditedAdmin[ChannelAccount]):
         **kwargs: Any,
     ) -> None:
         """Report a saved account as pending until its platform has accepted it."""
-        if level != messages.SUCCESS or "told" not in vars(request):
+        if level != messages.SUCCESS or "saved_account" not in vars(request):
             super().message_user(request, message, level, *args, **kwargs)
 
     def get_urls(self) -> list[URLPattern]:
-        """Add the address of the "test the connection" button."""
         wrap = self.admin_site.admin_view
         return [
             path("<int:pk>/test/", wrap(self.test_view), name="core_channelaccount_test"),
             *super().get_urls(),
         ]
 
+    @method_decorator(require_POST)
     def test_view(self, request: HttpRequest, pk: int) -> HttpResponse:
-        """Handle the "test the connection" button of an account's page."""
-        if request.method != "POST":
-            return HttpResponseNotAllowed(["POST"])
         row = get_object_or_404(ChannelAccount, pk=pk)
         if not self.has_change_permission(request, row):
             raise PermissionDenied
-        tell_test(request, row)
+        show_test(request, row)
         return HttpResponseRedirect(reverse("admin:core_channelaccount_change", args=[pk]))
 
     @admin.action(description="Test the connection", permissions=["change"])
     def test_connection(self, request: HttpRequest, queryset: QuerySet[ChannelAccount]) -> None:
         """Call the platform with the chosen accounts' credentials."""
         for row in queryset:
-            tell_test(request, row)
+            show_test(request, row)
 
 
-def tell_test(request: HttpRequest, row: ChannelAccount) -> None:
+def show_test(request: HttpRequest, row: ChannelAccount) -> None:
     """Test an account's credentials against its platform and show the result as a message."""
     try:
         said = account_watcher.test_now(row)

@@ -5,28 +5,21 @@ from typing import Any
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import (
-    HttpRequest,
-    HttpResponse,
-    HttpResponseBadRequest,
-    HttpResponseNotAllowed,
-    HttpResponseRedirect,
-)
+from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, HttpResponseRedirect
 from django.template.loader import render_to_string
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils import timezone
+from django.utils.decorators import method_decorator
 from django.utils.safestring import SafeString
+from django.views.decorators.http import require_POST
 
 from allowlist import held_messages, patterns, unknown_requests
-from allowlist.admin.patterns import PatternAdmin
 from allowlist.identities import InvalidIdentity
-from allowlist.models import BlockPattern, UnknownRequest
-from channels_app.admin.accounts import ChannelAccountAdmin
+from allowlist.models import UnknownRequest
 from channels_app.agent_sessions import sessions
 from channels_app.intake import decisions, quarantine
 from channels_app.models import SourceFeedback
-from channels_app.owner import notices
 from core.admin.base import ExtraContext, ReadOnlyAdmin, chosen, shown, state_badge, visible_line
 from core.admin.conversations import ChatSessionAdmin, InboundMessageAdmin
 from core.lib import encryption
@@ -100,11 +93,9 @@ class UnknownRequestAdmin(ExtraContext, ReadOnlyAdmin[UnknownRequest]):
         self._decide_all(request, queryset, "block")
 
     def has_decide_permission(self, request: HttpRequest) -> bool:
-        """Allow owners only ([A6])."""
         return isinstance(request.user, User) and request.user.is_owner
 
     def get_urls(self) -> list[URLPattern]:
-        """Add the addresses of the decisions and of the page of common patterns."""
         wrap, name = self.admin_site.admin_view, "allowlist_unknownrequest"
         return [
             path("<str:public_id>/decide/", wrap(self.decide_view), name=f"{name}_decide"),
@@ -139,10 +130,9 @@ class UnknownRequestAdmin(ExtraContext, ReadOnlyAdmin[UnknownRequest]):
         self._decide(request, public_id, verdict, person, everywhere=everywhere)
         return self._back(request)
 
+    @method_decorator(require_POST)
     def extend_view(self, request: HttpRequest, public_id: str) -> HttpResponse:
-        """List an approved sender on every account of the channel (POST)."""
-        if request.method != "POST":
-            return HttpResponseNotAllowed(["POST"])
+        """List an approved sender on every account of the channel."""
         if not isinstance(request.user, User):
             raise PermissionDenied
         try:
@@ -219,17 +209,6 @@ class UnknownRequestAdmin(ExtraContext, ReadOnlyAdmin[UnknownRequest]):
         return HttpResponseRedirect(reverse(f"admin:{name}"))
 
 
-@admin.register(BlockPattern)
-class BlockPatternAdmin(PatternAdmin):
-    """Block patterns; denying pending requests also updates their notices."""
-
-    def denied(self, pattern: BlockPattern, rows: list[UnknownRequest]) -> None:
-        """Remove the decision buttons from the notices of the denied requests."""
-        for row in rows:
-            if row.notice_at is not None:
-                notices.decided(row, text=f"Denied: {pattern} is blocked.")
-
-
 admin.site.unregister(ChatSession)  # core's page cannot close: that needs the channel's plugin
 
 
@@ -252,19 +231,15 @@ class SessionAdmin(ChatSessionAdmin):
 
     @admin.action(description="Close, and remove results", permissions=["change_sessions"])
     def close(self, request: HttpRequest, queryset: QuerySet[ChatSession]) -> None:
-        """Close the chosen sessions."""
         closed = [sessions.close(session=row) for row in queryset.select_related("account", "user")]
         messages.info(request, f"{sum(closed)} of {len(closed)} sessions were closed.")
 
     def has_change_sessions_permission(self, request: HttpRequest) -> bool:
-        """Require the permission to change sessions."""
         return request.user.has_perm("core.change_chatsession")
 
 
 @admin.register(SourceFeedback)
 class SourceFeedbackAdmin(ReadOnlyAdmin[SourceFeedback]):
-    """Ratings of sources."""
-
     list_display = ("thumb", "source_title", "address", "asked", "user", "changed_at")
     list_filter = ("verdict", "changed_at")
     list_select_related = ("user", "run")
@@ -279,7 +254,6 @@ class SourceFeedbackAdmin(ReadOnlyAdmin[SourceFeedback]):
 
     @admin.display(description="source", ordering="title")
     def source_title(self, row: SourceFeedback) -> str:
-        """Show the source's title, else its id."""
         return visible_line(row.title or row.source_id, 100)
 
     @admin.display(description="address", ordering="url")
@@ -289,7 +263,6 @@ class SourceFeedbackAdmin(ReadOnlyAdmin[SourceFeedback]):
 
     @admin.display(description="searched for")
     def asked(self, row: SourceFeedback) -> str:
-        """Show the query that returned the source."""
         return visible_line(row.query, 100)
 
 
@@ -304,7 +277,6 @@ class KeptMessageAdmin(InboundMessageAdmin):
 
     @admin.action(description="Parse again (quarantined)", permissions=["repair"])
     def read_again(self, request: HttpRequest, queryset: QuerySet[InboundMessage]) -> None:
-        """Parse each chosen message again and report its result."""
         for message in queryset.select_related("account")[:MOST_AT_ONCE]:
             number = message.pk
             try:
@@ -315,8 +287,4 @@ class KeptMessageAdmin(InboundMessageAdmin):
                 self.message_user(request, f"Message {number}: {outcome}.")
 
     def has_repair_permission(self, request: HttpRequest) -> bool:
-        """Require the permission to change inbound messages."""
         return request.user.has_perm("core.change_inboundmessage")
-
-
-__all__ = ["ChannelAccountAdmin"]

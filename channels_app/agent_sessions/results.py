@@ -37,7 +37,7 @@ COMMAND = "command"
 CAPTION_UNITS = 1024  # in UTF-16 units: Telegram's limit for a caption, the lowest of our platforms
 PREFIX = "result"
 LOOK_SECONDS = (0.05, 0.1, 0.2, 0.4, 0.8)
-Tell = Callable[[str], Awaitable[None]]
+Report = Callable[[str], Awaitable[None]]
 
 
 class NotSentError(Exception):
@@ -46,9 +46,7 @@ class NotSentError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """The place where a session's results are shown; ``channel`` None means clients that read the
-    event log.
-    """
+    """Where results are shown; ``channel`` None means clients that read the event log."""
 
     session: ChatSession
     account: ChannelAccount
@@ -66,9 +64,7 @@ class Sent:
 
 
 def own(*, user: User, session_id: str) -> ChatSession:
-    """Return the user's open session. Raises NotSentError; another user's session counts as missing
-    ([S3]).
-    """
+    """Return the user's own open session ([S3]). Raises NotSentError."""
     if not session_id:
         raise NotSentError("There is no session: set GATEWAY_SESSION_ID to the id of one.")
     found = ChatSession.objects.select_related("account", "user").filter(
@@ -107,9 +103,7 @@ def screen(
 
 
 def observer(user: User) -> Destination | None:
-    """Return the first place where a user reads: the last-used channel, else the latest web
-    chat.
-    """
+    """Return where a user reads: the last-used channel, else the latest web chat."""
     last = user.last_account
     place = user.last_target
     if last is not None and last.channel != "web" and registry.get(last.channel) is not None:
@@ -132,7 +126,7 @@ def put_text(*, session: ChatSession, content: str) -> Sent:
         raise NotSentError("The content is empty; nothing was sent.")
     where = destination(session)
     if where.channel is None:
-        return show_at_once(session=where.session, said=[text_message(text)], text=text)
+        return show_at_once(session=where.session, text=text)
     blocks = blocks_of(where.channel, text)
     if not blocks:
         raise NotSentError("The content shows nothing; nothing was sent.")
@@ -144,18 +138,12 @@ def put_file(*, session: ChatSession, file: StoredFile, caption: str) -> Sent:
     where = destination(session)
     line = f"📎 {file.name}" + (f"\n\n{caption}" if caption else "")
     if where.channel is None:
-        said: list[ProtocolMessage] = [text_message(line)]
-        if file.content_type.startswith("image/"):
-            said.append(image_message(f"/files/{file.public_id}", alt=file.name))
-        files = [{"id": file.public_id, "name": file.name}]
-        return show_at_once(session=where.session, said=said, text=line, files=files)
+        return show_at_once(session=where.session, text=line, file=file)
     return put_blocks(where, blocks_of_file(where.channel, file, clean(caption).strip()), line)
 
 
 def blocks_of_file(channel: Channel, file: StoredFile, caption: str) -> list[Block]:
-    """Return the blocks of a file with its caption; a long caption follows as messages, after the
-    file's name.
-    """
+    """Return the blocks of a file; a caption that is too long follows as messages."""
     fits = utf16_length(caption) <= CAPTION_UNITS
     shown = caption if caption and fits else file.name
     block: Block = {"kind": "document", "file": file.public_id, "caption": shown}
@@ -163,9 +151,7 @@ def blocks_of_file(channel: Channel, file: StoredFile, caption: str) -> list[Blo
 
 
 def blocks_of(channel: Channel, text: str) -> list[Block]:
-    """Return the blocks of a result: one, cut with ``… (truncated)``, or several, by setting
-    ([S3]).
-    """
+    """Return the blocks of a result: one that is cut, or several, by setting ([S3])."""
     if settings.SEND_RESULT_OVERFLOW == "truncate" and isinstance(channel.outbound, RendersOne):
         assert Capability.ONE_MESSAGE in channel.capabilities  # noqa: S101 - a test of every channel
         block = channel.outbound.render_one(text)
@@ -205,16 +191,10 @@ def put_blocks(where: Destination, blocks: list[Block], text: str) -> Sent:
     return Sent([row.id for row in rows])
 
 
-def show_at_once(
-    *,
-    session: ChatSession,
-    said: list[ProtocolMessage],
-    text: str,
-    files: list[dict[str, str]] | None = None,
-) -> Sent:
+def show_at_once(*, session: ChatSession, text: str, file: StoredFile | None = None) -> Sent:
     """Add a result to a session whose clients read the event log, as a run in its final state."""
     with atomic_write():
-        run = settled_run(session=session, said=said, text=text, files=files or [])
+        run = settled_run(session=session, text=text, file=file)
         touch(session)
     return Sent([], message_id=run.public_id)
 
@@ -222,15 +202,12 @@ def show_at_once(
 def settled_run(
     *,
     session: ChatSession,
-    said: list[ProtocolMessage],
     text: str,
-    files: list[dict[str, str]],
+    file: StoredFile | None = None,
     asked: str = "",
     origin: str = ORIGIN,
 ) -> Run:
-    """Create a run that no worker claims: its log holds only the given text. Inside a
-    transaction.
-    """
+    """Create a finished run with the given text and file as its log. Inside a transaction."""
     run = Run.objects.create(
         session=session,
         user=session.user,
@@ -243,7 +220,11 @@ def settled_run(
             session=session, run=run, role="user", text=asked, tokens=estimate(asked)
         )
     shape = classify_outbound_format(text)
+    files = [{"id": file.public_id, "name": file.name}] if file else []
     outcome = runs.Outcome(state=Run.State.SUCCEEDED, text=text, format=shape, files=files)
+    said: list[ProtocolMessage] = [text_message(text)] if text else []
+    if file and file.content_type.startswith("image/"):
+        said.append(image_message(f"/files/{file.public_id}", alt=file.name))
     now = int(time.time() * 1000)
     start = stream_start(
         request_id=run.public_id,
@@ -255,7 +236,7 @@ def settled_run(
         status="completed", request_id=run.public_id, timestamp_ms=now, duration_ms=0, usage={}
     )
     log = [start, *said, end]
-    runs.settle_queued(run=run, outcome=outcome, last_seq=len(log), also=nothing_else)
+    runs.settle_queued(run=run, outcome=outcome, last_seq=len(log), also=None)
     events.append_unheld(run=run, seq=0, messages=log)
     return run
 
@@ -267,10 +248,7 @@ def settled_command(*, session: ChatSession, asked: str, words: str) -> Run:
     Both are shown in the transcript, but are not sent to the model.
     """
     touch(session)
-    shown: list[ProtocolMessage] = [text_message(words)] if words else []
-    run = settled_run(
-        session=session, said=shown, text=words, files=[], asked=asked, origin=COMMAND
-    )
+    run = settled_run(session=session, text=words, asked=asked, origin=COMMAND)
     for row in Message.objects.filter(run=run):
         row.data = {**row.data, "said": row.text}
         row.text, row.tokens = "", 0
@@ -278,17 +256,12 @@ def settled_command(*, session: ChatSession, asked: str, words: str) -> Run:
     return run
 
 
-def nothing_else(run: Run, outcome: runs.Outcome) -> None:
-    """Enqueue nothing: such a run has no deliveries."""
-    del run, outcome
-
-
 def touch(session: ChatSession) -> None:
     """Record activity in a session, so that it is not closed as idle."""
     ChatSession.objects.filter(id=session.id).update(last_message_at=Now())
 
 
-async def arrival(sent: Sent, *, tell: Tell) -> str:
+async def arrival(sent: Sent, *, report: Report) -> str:
     """Wait until a result has arrived; return the platform's message id. Raises NotSentError.
 
     Deliveries that were not started after SEND_RESULT_SECONDS are withdrawn: an agent that gets
@@ -301,7 +274,7 @@ async def arrival(sent: Sent, *, tell: Tell) -> str:
     deadline = began + settings.SEND_RESULT_SECONDS
     patience = deadline + settings.DELIVERY_LEASE_SECONDS
     while True:
-        rows = await in_thread(look, sent.deliveries)
+        rows = await in_thread(current, sent.deliveries)
         if all(row.state == Delivery.State.SENT for row in rows):
             return rows[0].external_message_id
         await in_thread(refuse_failed, rows)
@@ -309,12 +282,12 @@ async def arrival(sent: Sent, *, tell: Tell) -> str:
             raise NotSentError(not_in_time(rows))
         if loop.time() > patience:
             raise NotSentError("The platform does not answer; the result may still arrive.")
-        await tell(f"Waiting for the platform ({loop.time() - began:.0f} s)")
+        await report(f"Waiting for the platform ({loop.time() - began:.0f} s)")
         await asyncio.sleep(LOOK_SECONDS[min(looks, len(LOOK_SECONDS) - 1)])
         looks += 1
 
 
-def look(ids: list[int]) -> list[Delivery]:
+def current(ids: list[int]) -> list[Delivery]:
     """Return the current deliveries, in order. Raises NotSentError when one was deleted."""
     rows = list(Delivery.objects.filter(id__in=ids).order_by("id"))
     if len(rows) < len(ids):
@@ -323,9 +296,7 @@ def look(ids: list[int]) -> list[Delivery]:
 
 
 def refuse_failed(rows: list[Delivery]) -> None:
-    """Raise NotSentError when a delivery has failed for good; those that wait behind it are
-    withdrawn.
-    """
+    """Raise NotSentError, and withdraw the rest, when a delivery has failed for good."""
     bad = {Delivery.State.DEAD, Delivery.State.UNCERTAIN, Delivery.State.DISMISSED}
     for row in rows:
         if row.state in bad:

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.db.models.functions import Coalesce, Now
 
 from channels_app import registry
@@ -25,7 +25,6 @@ from core.database.transactions import atomic_write, in_thread
 from core.lib.ids import public_id
 from core.lib.text import one_line
 from core.lib.tokens import estimate
-from core.messages import text_message
 from core.models import (
     ChannelAccount,
     ChannelIdentity,
@@ -42,7 +41,7 @@ FOR_AGENT = "for an agent"
 PASSED_ON = "Passed on to the agent."
 WINDOW = timedelta(seconds=15)  # renewed while an agent waits; expires soon after it died
 LOOK_SECONDS = 0.5
-TELL_SECONDS = 5.0
+REPORT_SECONDS = 5.0
 IDLE_AT_ONCE = 100
 
 
@@ -104,9 +103,7 @@ def place_of(*, user: User, account: ChannelAccount, channel: Channel) -> str:
 
 
 def speaks_in(*, user: User, account: ChannelAccount, chat: str) -> bool:
-    """Return whether a user has written in a chat: only then may their own key open a session
-    there.
-    """
+    """Return whether a user has written in a chat, and may open a session there by key."""
     return ChatSession.objects.filter(user=user, account=account, chat=chat).exists()
 
 
@@ -141,9 +138,7 @@ def open_session(
 
 
 def topic(*, channel: Channel, account: ChannelAccount, chat: str, title: str) -> str:
-    """Create a topic in a chat; return its id, empty where the chat has no topics. Raises
-    NotOpened.
-    """
+    """Create a topic and return its id; empty in a chat without topics. Raises NotOpened."""
     if not isinstance(channel.outbound, OpensTopics):
         return ""
     call = channel.outbound.open_topic(account=account_of(account), chat=chat, title=title)
@@ -159,6 +154,12 @@ def topic(*, channel: Channel, account: ChannelAccount, chat: str, title: str) -
         return asyncio.run(ask(call))
     except (ChannelError, TimeoutError) as error:
         raise NotOpened(f"The platform refused: {error or 'no answer'}") from error
+
+
+def open_sessions() -> QuerySet[ChatSession]:
+    """Return the open agent sessions of all users, newest first."""
+    rows = ChatSession.objects.filter(for_agent=True, closed_at__isnull=True)
+    return rows.select_related("account", "user").order_by("-id")
 
 
 def close(*, session: ChatSession) -> bool:
@@ -208,23 +209,14 @@ def close_idle(*, now: datetime) -> int:
     if not settings.AGENT_SESSION_IDLE_HOURS:
         return 0
     since = now - timedelta(hours=settings.AGENT_SESSION_IDLE_HOURS)
-    rows = ChatSession.objects.filter(for_agent=True, closed_at__isnull=True)
-    idle = rows.annotate(last=Coalesce("last_message_at", "created_at")).filter(last__lt=since)
-    return sum(close(session=each) for each in idle.select_related("account")[:IDLE_AT_ONCE])
+    last = Coalesce("last_message_at", "created_at")
+    idle = open_sessions().annotate(last=last).filter(last__lt=since)
+    return sum(close(session=each) for each in idle[:IDLE_AT_ONCE])
 
 
 def bring_near() -> None:
     """Shorten waits for a reply that end in the far future because the clock was set back."""
-    open_now = ChatSession.objects.filter(for_agent=True, closed_at__isnull=True)
-    transactions.bring_near(open_now, "reply_until", most=WINDOW)
-
-
-def listed(*, user: User | None = None) -> list[ChatSession]:
-    """Return the open agent sessions, of one user or of all, newest first."""
-    rows = ChatSession.objects.filter(for_agent=True, closed_at__isnull=True)
-    if user is not None:
-        rows = rows.filter(user=user)
-    return list(rows.select_related("account", "user").order_by("-id"))
+    transactions.bring_near(open_sessions(), "reply_until", most=WINDOW)
 
 
 def listens(session: ChatSession, *, now: datetime) -> bool:
@@ -248,13 +240,7 @@ def hand_over(*, message: InboundMessage, session: ChatSession) -> Run | None:
         if Capability.WHOLE in channel.capabilities:  # every request gets an answer
             pass_on(message)
         return None
-    return results.settled_run(
-        session=session,
-        said=[text_message(PASSED_ON)],
-        text=PASSED_ON,
-        files=[],
-        asked=message.text,
-    )
+    return results.settled_run(session=session, text=PASSED_ON, asked=message.text)
 
 
 def pass_on(message: InboundMessage) -> None:
@@ -271,7 +257,7 @@ def pass_on(message: InboundMessage) -> None:
 
 
 async def wait_for_reply(
-    *, session: ChatSession, seconds: float, tell: results.Tell
+    *, session: ChatSession, seconds: float, report: results.Report
 ) -> Reply | None:
     """Wait for the user's next message in a session; return None when none came in time.
 
@@ -287,9 +273,9 @@ async def wait_for_reply(
                 return reply
             if loop.time() - began >= seconds:
                 return None
-            if loop.time() - said >= TELL_SECONDS or said == began:
+            if loop.time() - said >= REPORT_SECONDS or said == began:
                 said = loop.time()
-                await tell(f"Waiting for the user ({said - began:.0f} s)")
+                await report(f"Waiting for the user ({said - began:.0f} s)")
             await asyncio.sleep(min(LOOK_SECONDS, max(0.0, began + seconds - loop.time())))
     finally:
         await asyncio.shield(in_thread(stop_listening, session))

@@ -23,44 +23,34 @@ class ApiKeyAuthentication(BaseAuthentication):
         Rate limits count as for the other endpoints: the address first, then wrong keys, then the
         user.
         """
-        try:
-            return self.counted(request)
-        except RefusedError as error:
-            wait = int(error.headers.get("Retry-After", 0))
-            raise Throttled(wait=wait, detail=str(error)) from error
-
-    def counted(self, request: Request) -> tuple[User, ApiKey] | None:
-        """Authenticate as :meth:`authenticate`, with RefusedError 429 instead of Throttled."""
         address = plain_address(str(request.META.get("REMOTE_ADDR", "")))
-        count_address(address)
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         token = (
             token.strip() if scheme.lower() == "bearer" else request.headers.get("X-API-Key", "")
         )
-        if not token:
-            return None
-        key = keys.authenticate(token=token, now=timezone.now())
-        if key is None or key.user is None:
-            count_failure(address)
-            raise AuthenticationFailed(PERMISSION_DENIED)
-        count_caller(key)
+        try:
+            count_address(address)
+            if not token:
+                return None
+            key = keys.authenticate(token=token, now=timezone.now())
+            if key is None or key.user is None:
+                count_failure(address)
+                raise AuthenticationFailed(PERMISSION_DENIED)
+            count_caller(key)
+        except RefusedError as error:
+            wait = int(error.headers.get("Retry-After", 0))
+            raise Throttled(wait=wait, detail=str(error)) from error
         return key.user, key
 
     def authenticate_header(self, request: Request) -> str:
-        """Return the challenge of a 401."""
-        del request
         return 'Bearer realm="latchkey"'
 
 
 class ApiKeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
-    """Describe the keys in the OpenAPI document; drf-spectacular finds this class when it is
-    imported.
-    """
+    """Describe the keys in the OpenAPI document; drf-spectacular finds the class by itself."""
 
     target_class = ApiKeyAuthentication
     name = "apiKey"
 
     def get_security_definition(self, auto_schema: object) -> dict[str, str]:
-        """Return the scheme: a bearer token."""
-        del auto_schema
         return {"type": "http", "scheme": "bearer"}

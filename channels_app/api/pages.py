@@ -14,15 +14,11 @@ MOST_OFFSET = 2**31 - 1  # databases refuse larger numbers
 class Pages(LimitOffsetPagination):
     """Return at most MOST_OF_A_PAGE rows; a larger ``limit`` is reduced to that."""
 
-    max_limit = MOST_OF_A_PAGE
-
     def get_limit(self, request: Request) -> int:
-        """Return the length of the page. Raises ValidationError."""
         asked = number_of(request, self.limit_query_param, least=1)
         return min(asked or self.default_limit or MOST_OF_A_PAGE, MOST_OF_A_PAGE)
 
     def get_offset(self, request: Request) -> int:
-        """Return the offset of the page. Raises ValidationError."""
         return min(number_of(request, self.offset_query_param, least=0) or 0, MOST_OFFSET)
 
     def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:

@@ -20,7 +20,6 @@ class StrictJSONParser(JSONParser):
         parser_context: Mapping[str, Any] | None = None,
     ) -> Any:
         """Return the value of the body. Raises ParseError or ValidationError (400)."""
-        del media_type, parser_context
         try:
             return strict_json.parse(stream.read(), max_depth=settings.MAX_JSON_DEPTH)
         except strict_json.BadJSONError as error:

@@ -13,8 +13,6 @@ class MayChat(BasePermission):
     scope: str = ApiKey.Scope.CHAT
 
     def has_permission(self, request: Request, view: APIView) -> bool:
-        """Return whether the key, if there is one, has the scope."""
-        del view
         if not request.user.is_authenticated:
             return False
         return not isinstance(request.auth, ApiKey) or self.scope in request.auth.scopes
@@ -27,10 +25,9 @@ class MaySend(MayChat):
 
 
 class MayDecide(MayChat):
-    """Allow an owner, or an owner's key with the scope ``admin:requests``."""
+    """Allow an owner, or an owner's key with the scope ``admin:requests`` ([A6])."""
 
     scope = ApiKey.Scope.ADMIN_REQUESTS
 
     def has_permission(self, request: Request, view: APIView) -> bool:
-        """Return whether the user is an owner ([A6])."""
         return super().has_permission(request, view) and getattr(request.user, "is_owner", False)

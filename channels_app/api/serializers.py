@@ -5,6 +5,7 @@ from typing import Any
 from rest_framework import serializers
 
 from allowlist.models import UnknownRequest
+from allowlist.unknown_requests import Verdict
 from core.lib.text import is_clean
 from core.models import ChatSession, Message, Run, StoredFile
 
@@ -136,7 +137,7 @@ class DecisionSerializer(serializers.Serializer[dict[str, str]]):
     verdict = serializers.ChoiceField(choices=["approve", "approve_24h", "deny", "block"])
 
 
-class VerdictSerializer(serializers.Serializer[dict[str, Any]]):
+class VerdictSerializer(serializers.Serializer[Verdict]):
     """The state of a request; ``first`` when this call decided."""
 
     first = serializers.BooleanField()

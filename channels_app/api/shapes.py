@@ -27,7 +27,6 @@ def ref(name: str) -> Json:
 
 
 def listed(item: Json, **more: Any) -> Json:
-    """Return the schema of a list."""
     return {"type": "array", "items": item, **more}
 
 
@@ -38,12 +37,10 @@ def shape(required: tuple[str, ...] = (), **properties: Json) -> Json:
 
 
 def nullable(schema: Json) -> Json:
-    """Return ``schema`` or null."""
     return {**schema, "nullable": True}
 
 
 def union(*schemas: Json) -> Json:
-    """Return a schema that accepts any of them."""
     return {"anyOf": list(schemas)}
 
 

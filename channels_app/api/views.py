@@ -3,18 +3,18 @@
 Objects of other users answer like missing ones.
 """
 
-from typing import Any, Literal, cast
+from typing import Any, TypeVar, cast
 
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
 from django.http import Http404, HttpRequest, JsonResponse
 from django.utils import timezone
 from django.views.decorators.csrf import csrf_exempt
-from drf_spectacular.utils import OpenApiParameter, extend_schema
-from rest_framework import generics
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
+from rest_framework import generics, mixins, viewsets
+from rest_framework.decorators import action
 from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from allowlist import unknown_requests
 from allowlist.identities import InvalidIdentity
@@ -30,8 +30,11 @@ from core.files import storage
 from core.lib.ids import is_public_id
 from core.models import ChatSession, Message, Run, StoredFile, User
 
-RUN_STATE = OpenApiParameter("state", enum=Run.State.values)
-SESSION_ID = OpenApiParameter("session_id", str)
+M = TypeVar("M", bound=Model)
+RUN_FILTERS = [
+    OpenApiParameter("state", enum=Run.State.values),
+    OpenApiParameter("session_id", str),
+]
 
 
 def person(request: Request) -> User:
@@ -47,58 +50,62 @@ def nothing_here(request: HttpRequest, rest: str) -> JsonResponse:
     return JsonResponse(body, status=404)
 
 
-class Sessions(generics.ListCreateAPIView[ChatSession]):
-    """Your sessions, newest first; POST creates one."""
+class OwnRows(viewsets.GenericViewSet[M]):
+    """Base of views on the user's own rows, each found by its public id."""
 
     permission_classes = (MayChat,)
-    serializer_class = serializers.SessionSerializer
-    queryset = ChatSession.objects.none()
+    lookup_url_kwarg: str
 
-    def get_queryset(self) -> QuerySet[ChatSession]:
-        mine = ChatSession.objects.filter(user=person(self.request), closed_at__isnull=True)
-        return mine.select_related("account").order_by("-last_message_at", "-id")
+    def get_queryset(self) -> QuerySet[M]:
+        return super().get_queryset().filter(user=person(self.request))
+
+    def get_object(self) -> M:
+        """Return the row of the address, or 404, also for an id that no row can have."""
+        public_id = self.kwargs[self.lookup_url_kwarg]
+        found = None
+        if is_public_id(public_id):
+            found = self.get_queryset().filter(public_id=public_id).first()
+        if found is None:
+            raise Http404
+        return found
+
+
+class Sessions(OwnRows[ChatSession], viewsets.ModelViewSet[ChatSession]):
+    """Your sessions, newest first."""
+
+    serializer_class = serializers.SessionSerializer
+    queryset = (
+        ChatSession.objects.filter(closed_at__isnull=True)
+        .select_related("account")
+        .order_by("-last_message_at", "-id")
+    )
+    lookup_url_kwarg = "session_id"
+    http_method_names = ("get", "post", "patch", "delete", "head", "options")
 
     def perform_create(self, serializer: Any) -> None:
         title = serializer.validated_data.get("title", "")
         with atomic_write():
-            session = inbox.open_session(
+            serializer.instance = inbox.open_session(
                 user=person(self.request), account=builtin_account("http"), title=title
             )
-        serializer.instance = session
-
-
-class Session(generics.RetrieveUpdateDestroyAPIView[ChatSession]):
-    """One of your sessions: read, rename, delete."""
-
-    permission_classes = (MayChat,)
-    serializer_class = serializers.SessionSerializer
-    queryset = ChatSession.objects.none()
-    http_method_names = ("get", "patch", "delete", "head", "options")
-
-    def get_object(self) -> ChatSession:
-        """Return the user's own open session, or 404."""
-        found = inbox.own_session(user=person(self.request), session_id=self.kwargs["session_id"])
-        if found is None:
-            raise Http404
-        return found
 
     def perform_destroy(self, instance: ChatSession) -> None:
         """Delete it with its contents, as "Delete" in the web chat does."""
         sessions.delete(session=instance)
 
 
-class AgentSessions(generics.ListCreateAPIView[ChatSession]):
-    """Your sessions for agents; POST creates one ([S4])."""
+class AgentSessions(
+    OwnRows[ChatSession],
+    mixins.CreateModelMixin,
+    mixins.ListModelMixin,
+    mixins.DestroyModelMixin,
+):
+    """Your sessions for agents; DELETE closes one and deletes its results ([S4])."""
 
     permission_classes = (MaySend,)
     serializer_class = serializers.AgentSessionSerializer
-    queryset = ChatSession.objects.none()
-
-    def get_queryset(self) -> QuerySet[ChatSession]:
-        mine = ChatSession.objects.filter(
-            user=person(self.request), for_agent=True, closed_at__isnull=True
-        )
-        return mine.select_related("account").order_by("-id")
+    queryset = agent_sessions.open_sessions()
+    lookup_url_kwarg = "session_id"
 
     def perform_create(self, serializer: Any) -> None:
         """Open a session; a given chat must be one that the user has used."""
@@ -117,23 +124,16 @@ class AgentSessions(generics.ListCreateAPIView[ChatSession]):
         except agent_sessions.NotOpened as error:
             raise ValidationError({"channel": [str(error)]}) from error
 
-
-class AgentSession(generics.DestroyAPIView[ChatSession]):
-    """One session for an agent: DELETE closes it and deletes its results."""
-
-    permission_classes = (MaySend,)
-    serializer_class = serializers.AgentSessionSerializer
-    queryset = ChatSession.objects.none()
-
-    def get_object(self) -> ChatSession:
-        """Return the user's own open agent session, or 404."""
-        found = inbox.own_session(user=person(self.request), session_id=self.kwargs["session_id"])
-        if found is None or not found.for_agent:
-            raise Http404
-        return found
-
     def perform_destroy(self, instance: ChatSession) -> None:
         agent_sessions.close(session=instance)
+
+
+def own_session(view: generics.GenericAPIView[Any]) -> ChatSession:
+    """Return the user's own open session of the address. Raises Http404."""
+    found = inbox.own_session(user=person(view.request), session_id=view.kwargs["session_id"])
+    if found is None:
+        raise Http404
+    return found
 
 
 class Messages(generics.ListAPIView[Message]):
@@ -141,116 +141,10 @@ class Messages(generics.ListAPIView[Message]):
 
     permission_classes = (MayChat,)
     serializer_class = serializers.MessageSerializer
-    queryset = Message.objects.none()
+    queryset = Message.objects.select_related("run").order_by("-id")
 
     def get_queryset(self) -> QuerySet[Message]:
-        """Return the messages of the user's own session, or 404."""
-        session = inbox.own_session(user=person(self.request), session_id=self.kwargs["session_id"])
-        if session is None:
-            raise Http404
-        return Message.objects.filter(session=session).select_related("run").order_by("-id")
-
-
-class Runs(generics.ListAPIView[Run]):
-    """Your runs, newest first."""
-
-    permission_classes = (MayChat,)
-    serializer_class = serializers.RunSerializer
-    queryset = Run.objects.none()
-
-    @extend_schema(parameters=[RUN_STATE, SESSION_ID])
-    def get(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Filter by session and state."""
-        return super().get(request, *args, **kwargs)
-
-    def get_queryset(self) -> QuerySet[Run]:
-        """Return runs of open sessions; none for another user's session."""
-        mine = Run.objects.filter(user=person(self.request), session__closed_at__isnull=True)
-        session = self.request.query_params.get("session_id", "")
-        for state in self.request.query_params.getlist("state"):
-            mine = mine.filter(state=checked_state(state))
-        if session:
-            mine = mine.filter(session__public_id=session) if is_public_id(session) else mine.none()
-        return mine.select_related("session").order_by("-id")
-
-
-def checked_state(state: str) -> str:
-    """Return the state of a run. Raises ValidationError."""
-    if state not in Run.State.values:
-        raise ValidationError({"state": [f"must be one of {', '.join(Run.State.values)}."]})
-    return state
-
-
-class RunDetail(generics.RetrieveAPIView[Run]):
-    """One run with its result."""
-
-    permission_classes = (MayChat,)
-    serializer_class = serializers.RunSerializer
-    queryset = Run.objects.none()
-
-    def get_object(self) -> Run:
-        """Return the user's own run, or 404."""
-        return own_run(self.request, self.kwargs["run_id"])
-
-
-def own_run(request: Request, run_id: str) -> Run:
-    """Return the user's own run. Raises Http404."""
-    found = None
-    if is_public_id(run_id):
-        own = Run.objects.filter(public_id=run_id, user=person(request))
-        found = own.select_related("session").first()
-    if found is None:
-        raise Http404
-    return found
-
-
-class CancelRun(APIView):
-    """Cancel a run."""
-
-    permission_classes = (MayChat,)
-
-    @extend_schema(request=None, responses=serializers.CancelledSerializer)
-    def post(self, request: Request, run_id: str) -> Response:
-        """Return whether it was still open."""
-        run = own_run(request, run_id)
-        return Response({"cancelled": runs.request_cancel(run=run)})
-
-
-class RateSource(APIView):
-    """Rate a source of an answer."""
-
-    permission_classes = (MayChat,)
-
-    @extend_schema(request=serializers.FeedbackSerializer, responses=serializers.FeedbackSerializer)
-    def post(self, request: Request, run_id: str, source_id: str) -> Response:
-        """Store the rating; 404 for another user's run or an unknown source."""
-        asked = serializers.FeedbackSerializer(data=request.data)
-        asked.is_valid(raise_exception=True)
-        given = asked.validated_data
-        try:
-            verdict = source_feedback.record(
-                user=person(request),
-                run_id=run_id,
-                source_id=source_id,
-                verdict=given["verdict"],
-                message_id=given.get("message_id", ""),
-            )
-        except LookupError as error:
-            raise Http404 from error
-        return Response({"verdict": verdict, "message_id": given.get("message_id", "")})
-
-
-class Files(generics.ListAPIView[StoredFile]):
-    """Your files, newest first."""
-
-    permission_classes = (MayChat,)
-    serializer_class = serializers.FileSerializer
-    queryset = StoredFile.objects.none()
-
-    def get_queryset(self) -> QuerySet[StoredFile]:
-        """Leave out revoked files."""
-        mine = StoredFile.objects.filter(user=person(self.request), revoked_at__isnull=True)
-        return mine.order_by("-id")
+        return super().get_queryset().filter(session=own_session(self))
 
 
 class SessionFiles(generics.ListAPIView[StoredFile]):
@@ -261,48 +155,89 @@ class SessionFiles(generics.ListAPIView[StoredFile]):
     queryset = StoredFile.objects.none()
 
     def get_queryset(self) -> QuerySet[StoredFile]:
-        """Return the files of the user's own session, or 404."""
-        session = inbox.own_session(user=person(self.request), session_id=self.kwargs["session_id"])
-        if session is None:
-            raise Http404
-        return storage.finished(session_id=session.pk)
+        return storage.finished(session_id=own_session(self).pk)
 
 
-class UnknownRequests(generics.ListAPIView[UnknownRequest]):
+@extend_schema_view(list=extend_schema(parameters=RUN_FILTERS))
+class Runs(OwnRows[Run], viewsets.ReadOnlyModelViewSet[Run]):
+    """Your runs, newest first, with their results."""
+
+    serializer_class = serializers.RunSerializer
+    queryset = Run.objects.select_related("session").order_by("-id")
+    lookup_url_kwarg = "run_id"
+
+    def get_queryset(self) -> QuerySet[Run]:
+        """Limit a list to open sessions and by the query, to nothing for another user's session."""
+        mine = super().get_queryset()
+        if self.action != "list":
+            return mine
+        mine = mine.filter(session__closed_at__isnull=True)
+        for state in self.request.query_params.getlist("state"):
+            mine = mine.filter(state=checked_state(state))
+        session = self.request.query_params.get("session_id", "")
+        if session:
+            mine = mine.filter(session__public_id=session) if is_public_id(session) else mine.none()
+        return mine
+
+    @extend_schema(request=None, responses=serializers.CancelledSerializer)
+    @action(detail=True, methods=["post"])
+    def cancel(self, request: Request, run_id: str) -> Response:
+        """Return whether it was still open."""
+        return Response({"cancelled": runs.request_cancel(run=self.get_object())})
+
+    @extend_schema(request=serializers.FeedbackSerializer, responses=serializers.FeedbackSerializer)
+    @action(detail=True, methods=["post"], url_path="sources/<str:source_id>/feedback")
+    def rate_source(self, request: Request, run_id: str, source_id: str) -> Response:
+        """Store the rating; 404 for another user's run or an unknown source."""
+        asked = serializers.FeedbackSerializer(data=request.data)
+        asked.is_valid(raise_exception=True)
+        given = asked.validated_data
+        message_id = given.get("message_id", "")
+        try:
+            verdict = source_feedback.record(
+                user=person(request),
+                run_id=run_id,
+                source_id=source_id,
+                verdict=given["verdict"],
+                message_id=message_id,
+            )
+        except LookupError as error:
+            raise Http404 from error
+        return Response({"verdict": verdict, "message_id": message_id})
+
+
+def checked_state(state: str) -> str:
+    """Return the state of a run. Raises ValidationError."""
+    if state not in Run.State.values:
+        raise ValidationError({"state": [f"must be one of {', '.join(Run.State.values)}."]})
+    return state
+
+
+class Files(OwnRows[StoredFile], mixins.ListModelMixin):
+    """Your files, newest first."""
+
+    serializer_class = serializers.FileSerializer
+    queryset = StoredFile.objects.filter(revoked_at__isnull=True).order_by("-id")
+
+
+class UnknownRequests(viewsets.GenericViewSet[UnknownRequest], mixins.ListModelMixin):
     """Requests of unknown senders, newest first."""
 
     permission_classes = (MayDecide,)
     serializer_class = serializers.UnknownRequestSerializer
     queryset = UnknownRequest.objects.select_related("account").order_by("-last_seen_at", "-id")
-
-
-def verdict_body(verdict: unknown_requests.Verdict) -> dict[str, Any]:
-    """Return a verdict as JSON."""
-    return {
-        "first": verdict.first,
-        "text": verdict.text,
-        "replayed": verdict.replayed,
-        "request": serializers.UnknownRequestSerializer(verdict.request).data,
-    }
-
-
-class Decide(APIView):
-    """Decide an unknown request [A6]."""
-
-    permission_classes = (MayDecide,)
+    lookup_url_kwarg = "request_id"
 
     @extend_schema(request=serializers.DecisionSerializer, responses=serializers.VerdictSerializer)
-    def post(self, request: Request, request_id: str) -> Response:
+    @action(detail=True, methods=["post"])
+    def decision(self, request: Request, request_id: str) -> Response:
         """Return the verdict: this one, or the earlier one."""
         asked = serializers.DecisionSerializer(data=request.data)
         asked.is_valid(raise_exception=True)
-        word = cast(
-            Literal["approve", "approve_24h", "deny", "block"], asked.validated_data["verdict"]
-        )
         try:
             verdict = decisions.decide(
                 request=request_id,
-                verdict=word,
+                verdict=asked.validated_data["verdict"],
                 owner=person(request),
                 via="api",
                 now=timezone.now(),
@@ -311,4 +246,4 @@ class Decide(APIView):
             raise Http404 from error
         except InvalidIdentity as error:
             raise ValidationError({"verdict": [f"{error}."]}) from error
-        return Response(verdict_body(verdict))
+        return Response(serializers.VerdictSerializer(verdict).data)

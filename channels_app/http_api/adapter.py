@@ -8,32 +8,13 @@ byte.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Literal, NotRequired, TypedDict, assert_never
-
-import orjson
+from typing import Literal, NotRequired, TypedDict
 
 from channels_app.rendering.answer import Reply, answer_of, reply
 from channels_app.rendering.links import Links
 from channels_app.rendering.text import one_line
-from channels_app.rendering.translations import ENGLISH, Wording
-from core.messages import (
-    ActionMessage,
-    AudioMessage,
-    CustomMessage,
-    ErrorMessage,
-    EventMessage,
-    ImageMessage,
-    LoadingMessage,
-    Message,
-    RetrievalMessage,
-    TextMessage,
-    ThinkingMessage,
-    ToolCallMessage,
-    Transcript,
-    UserInputMessage,
-    VideoMessage,
-    event_data,
-)
+from channels_app.rendering.translations import ENGLISH
+from core.messages import EventMessage, LoadingMessage, Message, Transcript, event_data
 
 PROCESSING = "Processing your request…"
 
@@ -85,13 +66,11 @@ class InboundAdapter:
         session_id: str,
         inline: Callable[[str], str | None],
         links: Links | None = None,
-        words: Wording = ENGLISH,
     ) -> None:
         self.run_id = run_id
         self.session_id = session_id
         self._inline = inline
         self._links = links or Links()
-        self._words = words
         self._transcript = Transcript()
         self._last = PROCESSING
         self._done = False
@@ -112,19 +91,12 @@ class InboundAdapter:
         return frames[-1:]
 
     def _message(self, message: Message) -> list[Frame]:
-        match message:
-            case LoadingMessage():
-                return self._progress(message.props.get("message") or "")
-            case EventMessage():
-                return self._event(message)
-            case UserInputMessage() | TextMessage() | ThinkingMessage() | ActionMessage():
-                return []
-            case RetrievalMessage() | ErrorMessage() | CustomMessage() | ToolCallMessage():
-                return []
-            case ImageMessage() | AudioMessage() | VideoMessage():
-                return []
-            case _:
-                assert_never(message)
+        """Return the frame of progress or of the end; the answer holds what other messages say."""
+        if isinstance(message, LoadingMessage):
+            return self._progress(message.props.get("message") or "")
+        if isinstance(message, EventMessage):
+            return self._event(message)
+        return []
 
     def _event(self, message: EventMessage) -> list[Frame]:
         data = event_data(message)
@@ -135,12 +107,10 @@ class InboundAdapter:
             case "stream_end":
                 self._done = True
                 given = answer_of(
-                    self._transcript.messages(), data, links=self._links, words=self._words
+                    self._transcript.messages(), data, links=self._links, words=ENGLISH
                 )
                 shown = reply(given, inline=self._inline)
-                return [
-                    done(body(shown, run_id=self.run_id, session_id=self.session_id)),
-                ]
+                return [done(body(shown, run_id=self.run_id, session_id=self.session_id))]
         return []
 
     def _progress(
@@ -159,7 +129,6 @@ class InboundAdapter:
 
 
 def progress(line: str = PROCESSING, *, tool: str = "") -> ProgressFrame:
-    """Build a progress frame."""
     return {"event": "progress", "message": line, "tool": tool}
 
 
@@ -187,10 +156,4 @@ def body(given: Reply, *, run_id: str, session_id: str) -> Body:
 
 
 def done(answer: Body) -> DoneFrame:
-    """Return the last frame of a stream."""
     return {"event": "done", **answer}
-
-
-def encode(frame: Frame, *, seq: int) -> bytes:
-    """Encode one frame as a server-sent event from which a client can resume."""
-    return b"id: %d\ndata: " % seq + orjson.dumps(frame) + b"\n\n"

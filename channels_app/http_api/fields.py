@@ -19,8 +19,6 @@ ADDRESS = ("http://", "https://")
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The fields of a request."""
-
     text: str
     stream: bool = False
     is_async: bool = False
@@ -88,7 +86,6 @@ def read(body: dict[str, Any], *, keyed: bool = False) -> Asked:
 
 
 def flag(body: dict[str, Any], name: str) -> bool:
-    """Check a boolean field."""
     value = body.get(name, False)
     if not isinstance(value, bool):
         raise RefusedError(400, f"{name} must be true or false.", field=name)

@@ -357,27 +357,17 @@ def hold(*, draft: Draft, group: str, now: datetime) -> Receipt | None:
         if draft.repeat is None or waits_for_sender(message):
             return repeated(message, draft)
         return None  # it was accepted: its outcome is only for allowed senders
-    if group:
-        request = unknown_requests.record_group(
-            account=draft.account,
-            group=group,
-            sender_name=draft.sender_name,
-            text=draft.text,
-            now=now,
-            message=message,
-        )
-        notices.unknown_request(request, now=now)
-        return Receipt("denied", message=message)
-    request = unknown_requests.record(
+    denied = unknown_requests.DeniedMessage(
         account=draft.account,
-        kind=draft.kind,
-        sender=draft.sender,
+        kind="im" if group else draft.kind,
+        sender=group or draft.sender,
+        is_group=bool(group),
         sender_name=draft.sender_name,
-        chat=draft.chat,
+        chat=group or draft.chat,
         text=draft.text,
-        now=now,
         message=message,
     )
+    request = unknown_requests.record(denied, now=now)
     if request.state == UnknownRequest.State.APPROVED:
         message.delete()
         return None

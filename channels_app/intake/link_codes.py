@@ -49,7 +49,7 @@ def tell_owners(user: User, draft: Draft, now: datetime) -> None:
     moment = int(now.timestamp() * 1000)
     for owner in notices.owners():
         key = f"notice:link:{user.pk}:{draft.account.pk}:{moment}:{owner.pk}"
-        notices.tell(owner, key=key, text=text)
+        notices.send(owner, key=key, text=text)
 
 
 def answer_code(*, draft: Draft, words: str) -> None:

@@ -271,7 +271,7 @@ def note_refusal(asked: Asked, action: str, subject: str) -> None:
     message = asked.message
     sender = f"{message.account}:{message.kind}:{message.sender}"
     audit.record(
-        actor=f"user:{asked.user.pk} {asked.user}" if asked.listed else sender,
+        actor=audit.actor_of(asked.user) if asked.listed else sender,
         action=action,
         subject=one_line(subject, 40),
         data={"via": message.account.channel, "why": NO_SCOPE if asked.listed else BY_OPEN_LIST},

@@ -2,7 +2,7 @@
 
 import base64
 import binascii
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import mcp_types as types
 import orjson
@@ -78,8 +78,7 @@ class WaitForReply(Arguments):
     ] = 300
 
 
-Name = Literal["send_result", "send_file", "list_sessions", "wait_for_reply"]
-TOOLS: dict[Name, tuple[type[Arguments], str, str]] = {
+TOOLS: dict[str, tuple[type[Arguments], str, str]] = {
     "send_result": (SendResult, "Send a result", SEND_RESULT),
     "send_file": (SendFile, "Send a file", SEND_FILE),
     "list_sessions": (ListSessions, "List sessions", LIST_SESSIONS),
@@ -89,7 +88,6 @@ READ_ONLY = {"list_sessions"}
 
 
 def listed() -> list[types.Tool]:
-    """Return the tools for ``tools/list``."""
     return [
         types.Tool(
             name=name,
@@ -115,15 +113,15 @@ def read(name: str, given: dict[str, Any] | None) -> Arguments:
     """Parse the arguments of a call. Raises LookupError for an unknown tool, ValueError naming the
     invalid argument, without its content.
     """
-    for known, (arguments, _, _) in TOOLS.items():
-        if known == name:
-            try:
-                return arguments.model_validate(given or {})
-            except ValidationError as error:
-                first = error.errors(include_input=False, include_url=False)[0]
-                where = ".".join(str(part) for part in first["loc"])[:80]
-                raise ValueError(f"{where}: {first['msg']}") from error
-    raise LookupError("There is no such tool.")
+    if name not in TOOLS:
+        raise LookupError("There is no such tool.")
+    arguments, _, _ = TOOLS[name]
+    try:
+        return arguments.model_validate(given or {})
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"])[:80]
+        raise ValueError(f"{where}: {first['msg']}") from error
 
 
 def result(answer: Answer) -> types.CallToolResult:

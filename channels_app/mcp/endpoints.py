@@ -16,7 +16,6 @@ from channels_app.asgi import http, strict_json, throttling
 from channels_app.asgi.authentication import slot
 from channels_app.asgi.consumer import Endpoint
 from channels_app.asgi.http import Receive, RefusedError, Request, Send
-from channels_app.asgi.principal import Principal
 from core.models import User
 
 SESSION_HEADER = "x-session-id"
@@ -42,14 +41,23 @@ class Mcp(Endpoint):
         if flaw is not None:
             await self.answer(400, flaw)
             return
+        from channels_app.mcp import transport  # noqa: PLC0415 - 57 MB that few installations use
+
         caller = replace(self.caller, session_id=self.request.header(SESSION_HEADER))
         with slot(caller):
-            await serve(caller, self.request, replayed(body, self.incoming.receive), self.send)
+            await transport.serve(
+                self.request.scope,
+                replayed(body, self.incoming.receive),
+                guarded(self.send),
+                principal=caller,
+                host=self.request.header("host"),
+                origins=allowed_origins(),
+            )
 
     async def refuse(self, error: RefusedError) -> None:
         """Answer a refused request, or an unexpected failure, as JSON-RPC."""
-        is_ours = error.status >= HTTPStatus.INTERNAL_SERVER_ERROR
-        body = rpc_error(FAILED if is_ours else REFUSED, str(error))
+        is_failure = error.status >= HTTPStatus.INTERNAL_SERVER_ERROR
+        body = rpc_error(FAILED if is_failure else REFUSED, str(error))
         await self.answer(error.status, body, error.headers)
 
 
@@ -74,7 +82,7 @@ def flaw_of(raw: bytes, user: User) -> dict[str, Any] | None:
     try:
         value = strict_json.parse(raw, max_depth=settings.MAX_JSON_DEPTH, storable=False)
     except strict_json.BadJSONError as error:
-        return rpc_error(PARSE_ERROR, f"{error.sentence}")
+        return rpc_error(PARSE_ERROR, error.sentence)
     if isinstance(value, list):
         for _ in value:
             throttling.people.here(subject=f"user:{user.id}", limit=settings.RATE_PER_MINUTE_USER)
@@ -88,9 +96,7 @@ def flaw_of(raw: bytes, user: User) -> dict[str, Any] | None:
 
 
 def invalid(message: dict[str, Any]) -> str:
-    """Return why ``message`` is no JSON-RPC request, notification or response; empty when it is
-    one.
-    """
+    """Return why ``message`` is no JSON-RPC message; empty when it is one."""
     if message.get("jsonrpc") != "2.0":
         return 'jsonrpc must be "2.0".'
     if "id" in message and not is_id(message["id"]):
@@ -106,7 +112,6 @@ def invalid(message: dict[str, Any]) -> str:
 
 
 def is_id(value: Any) -> bool:
-    """Return whether ``value`` is a valid message id."""
     return isinstance(value, str | int) and not isinstance(value, bool)
 
 
@@ -126,24 +131,14 @@ def replayed(raw: bytes, receive: Receive) -> Receive:
     return again
 
 
-async def serve(caller: Principal, request: Request, receive: Receive, send: Send) -> None:
-    """Pass the request to the SDK."""
-    from channels_app.mcp import transport  # noqa: PLC0415 - 57 MB that most installations never use
-
-    host, origins = request.header("host"), allowed_origins()
-    await transport.serve(
-        request.scope, receive, guarded(send), principal=caller, host=host, origins=origins
-    )
-
-
 def guarded(send: Send) -> Send:
     """Add the gateway's standard headers to every response."""
 
     async def add(message: Any) -> None:
         if message["type"] == "http.response.start":
             present = {name.lower() for name, _ in message["headers"]}
-            ours = [pair for pair in http.encoded({}) if pair[0] not in present]
-            message = {**message, "headers": [*message["headers"], *ours]}
+            added = [pair for pair in http.encoded({}) if pair[0] not in present]
+            message = {**message, "headers": [*message["headers"], *added]}
         await send(message)
 
     return add

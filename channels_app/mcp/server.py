@@ -79,19 +79,19 @@ class Progress:
     """Report progress of a long call to a client that asked for it; the number only grows."""
 
     context: Context
-    told: int = 0
+    reports: int = 0
 
     async def __call__(self, message: str) -> None:
-        self.told += 1
-        await self.context.session.report_progress(float(self.told), message=message)
+        self.reports += 1
+        await self.context.session.report_progress(float(self.reports), message=message)
 
 
 async def guarded(
-    principal: Principal, arguments: adapter.Arguments, tell: results.Tell
+    principal: Principal, arguments: adapter.Arguments, report: results.Report
 ) -> adapter.Answer:
     """Execute a tool; errors are results too ([S1])."""
     try:
-        return await perform(principal, arguments, tell)
+        return await perform(principal, arguments, report)
     except NotSentError as error:
         return {"status": "error", "message": str(error)}
     except Exception:
@@ -100,20 +100,20 @@ async def guarded(
 
 
 async def perform(
-    principal: Principal, arguments: adapter.Arguments, tell: results.Tell
+    principal: Principal, arguments: adapter.Arguments, report: results.Report
 ) -> adapter.Answer:
     """Return the result of a tool. Raises NotSentError."""
     match arguments:
         case adapter.SendResult():
             sent = await in_thread(put_result, principal, arguments)
-            return {"status": "success", "message_id": await results.arrival(sent, tell=tell)}
+            return {"status": "success", "message_id": await results.arrival(sent, report=report)}
         case adapter.SendFile():
             sent = await in_thread(put_file, principal, arguments)
-            return {"status": "success", "message_id": await results.arrival(sent, tell=tell)}
+            return {"status": "success", "message_id": await results.arrival(sent, report=report)}
         case adapter.ListSessions():
             return {"status": "success", "sessions": await in_thread(listed, principal)}
         case adapter.WaitForReply():
-            return await wait(principal, arguments, tell)
+            return await wait(principal, arguments, report)
     raise AssertionError(f"{type(arguments).__name__} has no tool")
 
 
@@ -171,11 +171,11 @@ def listed(principal: Principal) -> list[adapter.Answer]:
 
 
 async def wait(
-    principal: Principal, arguments: adapter.WaitForReply, tell: results.Tell
+    principal: Principal, arguments: adapter.WaitForReply, report: results.Report
 ) -> adapter.Answer:
     """Wait for the user's next message. Raises NotSentError."""
     session = await in_thread(results.own, user=principal.person, session_id=principal.session_id)
-    reply = await wait_for_reply(session=session, seconds=arguments.timeout_seconds, tell=tell)
+    reply = await wait_for_reply(session=session, seconds=arguments.timeout_seconds, report=report)
     if reply is None:
         return {"status": "timeout", "message": "The user has not written."}
     found: adapter.Answer = {

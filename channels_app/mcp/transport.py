@@ -17,7 +17,6 @@ PRINCIPAL = "latchkey.principal"  # in the ASGI scope of a request
 
 
 async def identify(context: ServerRequestContext[Any, Any]) -> Principal:
-    """Return the principal of the request."""
     assert context.request is not None  # noqa: S101 - streamable HTTP always has one
     found: Principal = context.request.scope[PRINCIPAL]
     return found
@@ -25,7 +24,6 @@ async def identify(context: ServerRequestContext[Any, Any]) -> Principal:
 
 @cache
 def server() -> Server[Any]:
-    """Return the server of this process."""
     return build(identify)
 
 

@@ -154,9 +154,7 @@ class OpenAIAdapter:
         return self._say(into, piece, speaker=speaker)
 
     def _loading(self, message: LoadingMessage, *, settled: bool) -> list[Frame]:
-        """Convert a progress line to reasoning: its new part when it grew, a new line when it
-        changed.
-        """
+        """Convert a progress line to reasoning: its new part, or a new line when it changed."""
         line = message.props.get("message", LOADING if settled else "") or ""
         speaker = message.message_id and f"loading:{message.message_id}"
         last = self._lines.get(speaker, "") if speaker else ""
@@ -179,9 +177,7 @@ class OpenAIAdapter:
         return self._say("content", self.config.links.markdown(message), speaker="")
 
     def _tool_call(self, message: ToolCallMessage) -> list[Frame]:
-        """Convert a call of the client's own tool, in one piece; the gateway's tools are not
-        shown.
-        """
+        """Convert a call of the client's own tool; the gateway's tools are not shown."""
         name = message.props.get("name") or ""
         call_id = message.props.get("id") or message.message_id
         if name not in self.config.client_tools or f"call:{call_id}" in self._rendered:
@@ -235,9 +231,7 @@ class OpenAIAdapter:
         return [*frames, DONE]
 
     def _error_frame(self, data: Mapping[str, object]) -> ErrorFrame:
-        """Convert an error to the API's wording, where it has some; details are for the owner
-        only.
-        """
+        """Convert an error to the API's wording, where it has some, without the owner's details."""
         if self.error is not None:
             code = self.error.props.get("code") or "server_error"
             text = self.error.props.get("message") or self._words.failed
@@ -290,7 +284,6 @@ class OpenAIAdapter:
         self._tails[into] = (tail + piece)[-2:]
         if into == "content":
             self._length += len(piece)
-        if into == "content":
             return [self._chunk({"content": piece})]
         return [self._chunk({"reasoning_content": piece})]
 

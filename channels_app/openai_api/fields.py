@@ -1,7 +1,7 @@
 """The body of ``POST /v1/chat/completions``, checked field by field ([D5]).
 
 ``null`` counts as absent. Every field is read here, passed on to the model's server, or refused by
-its name: nothing is dropped. The table in docs/http.md is that of :func:`table`.
+its name: nothing is dropped. docs/http.md has a table of them.
 """
 
 from collections.abc import Callable
@@ -128,7 +128,6 @@ def flag(value: Any, name: str) -> bool | None:
 
 
 def number(value: Any, name: str, *, low: float, high: float) -> float:
-    """Check a number from ``low`` to ``high``."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise refused("must be a number", name)
     if not low <= value <= high:
@@ -137,7 +136,6 @@ def number(value: Any, name: str, *, low: float, high: float) -> float:
 
 
 def whole(value: Any, name: str, *, low: int) -> int:
-    """Check a whole number of at least ``low``."""
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= INTEGER:
         raise refused(f"must be a whole number of at least {low}", name)
     return value
@@ -252,21 +250,3 @@ LIBRARY_FIELDS = frozenset(
         *("presence_penalty", "frequency_penalty", "parallel_tool_calls"),
     }
 )
-
-
-def table() -> str:
-    """Describe the treatment of each field, as the table of docs/http.md."""
-    refused_names = [*ONLY, *INSTEAD]
-    rows = {
-        "read by the gateway": sorted(READ_HERE),
-        "passed on, checked": [name for name, check in CHECKS.items() if check is not small],
-        "passed on as it is": [name for name, check in CHECKS.items() if check is small],
-        "not used: the gateway keeps conversations itself": sorted(KEPT),
-        "refused by name, unless it changes nothing": sorted(refused_names),
-        "refused by name": ["any other"],
-    }
-    lines = [
-        f"| {', '.join(f'`{name}`' if name != 'any other' else name for name in names)} | {what} |"
-        for what, names in rows.items()
-    ]
-    return "\n".join(["| field | handling |", "|---|---|", *lines])

@@ -52,7 +52,6 @@ def checked(name: str) -> str:
 
 
 def chat_of(key_id: int) -> str:
-    """Return the chat of a key."""
     return f"key:{key_id}"
 
 

@@ -58,8 +58,6 @@ class Choice(TypedDict):
 
 
 class Usage(TypedDict):
-    """Tokens."""
-
     prompt_tokens: int
     completion_tokens: int
     total_tokens: int
@@ -78,8 +76,6 @@ class Chunk(TypedDict):
 
 
 class Error(TypedDict):
-    """OpenAI's error object."""
-
     message: str
     type: str
     code: str | None

@@ -68,7 +68,7 @@ async def readyz(request: EndpointRequest) -> HttpResponse:
     """
     nothing: tuple[list[str], dict[str, int], dict[str, int]] = ([NO_DATABASE], {}, {})
     (problems, waiting, deliveries), stuck = await asyncio.gather(
-        soon(how_it_is, otherwise=nothing), soon(write_problem, otherwise=NO_WRITES)
+        in_time(readiness, otherwise=nothing), in_time(write_problem, otherwise=NO_WRITES)
     )
     if stuck and NO_DATABASE not in problems:
         problems = [*problems, stuck]
@@ -81,7 +81,7 @@ async def readyz(request: EndpointRequest) -> HttpResponse:
     return json_response(503 if problems else 200, body)
 
 
-async def soon(call: Callable[[], R], *, otherwise: R) -> R:
+async def in_time(call: Callable[[], R], *, otherwise: R) -> R:
     """Return the result of ``call`` from a dedicated thread, or ``otherwise`` after ANSWER_SECONDS:
     the other threads may all be blocked by the database.
     """
@@ -125,9 +125,7 @@ async def is_known(request: Request) -> bool:
 
 
 def has_credential(request: Request, token: str) -> bool:
-    """Return whether ``token`` is a valid key, or the cookie one of staff. Raises RefusedError
-    429.
-    """
+    """Return whether the token or the cookie of staff is valid. Raises RefusedError 429."""
     count_address(request.address)
     if token:
         known = keys.authenticate(token=token, now=timezone.now()) is not None
@@ -139,10 +137,8 @@ def has_credential(request: Request, token: str) -> bool:
     return user is not None and user.is_staff
 
 
-def how_it_is() -> tuple[list[str], dict[str, int], dict[str, int]]:
-    """Return problems, updates held back by platforms, and delivery counts; empty when the database
-    is down.
-    """
+def readiness() -> tuple[list[str], dict[str, int], dict[str, int]]:
+    """Return problems, held-back updates, and delivery counts; without a database only problems."""
     problems = problems_now()
     if NO_DATABASE in problems:
         return problems, {}, {}  # asking again would cost another time-out
@@ -166,7 +162,6 @@ def model_problems() -> list[str]:
 
 
 def problems_now() -> list[str]:
-    """Return the current problems as sentences."""
     try:
         transactions.ping()
     except DatabaseFailure:
@@ -198,7 +193,7 @@ def problems_now() -> list[str]:
 async def metrics(request: EndpointRequest) -> HttpResponse:
     """Answer numbers for Prometheus; with METRICS_TOKEN set, only to a client that shows it."""
     check_metrics_token(request.head)
-    return response(200, await in_thread(measured), CONTENT_TYPE_LATEST)
+    return response(200, await in_thread(metrics_text), CONTENT_TYPE_LATEST)
 
 
 def check_metrics_token(request: Request) -> None:
@@ -212,7 +207,7 @@ def check_metrics_token(request: Request) -> None:
     raise DeniedError
 
 
-def measured() -> bytes:
+def metrics_text() -> bytes:
     """Read the numbers from the database: the same from every process."""
     registry = CollectorRegistry()
     values: dict[str, Any] = {

@@ -26,9 +26,7 @@ ANSWERED_SINCE = Values(
 
 
 def send_denied_reply(request: UnknownRequest, *, now: datetime) -> None:
-    """Send the neutral line, once per sender ([A3]). Inside the transaction that held the
-    message.
-    """
+    """Send the neutral line, once per sender ([A3]). Inside the message's transaction."""
     if request.state != UnknownRequest.State.PENDING or request.answered_at or request.is_group:
         return
     line = text(request.account, "denied_reply", settings.STRANGER_DENIED_REPLY)
@@ -37,14 +35,14 @@ def send_denied_reply(request: UnknownRequest, *, now: datetime) -> None:
     if len(ANSWERED_SINCE(since=now - timedelta(hours=1))) == LINES_AN_HOUR:
         return
     UnknownRequest.objects.filter(pk=request.pk).update(answered_at=now)
-    say(request, key=f"denied:{request.account_id}:{request.sender}", line=line)
+    send(request, key=f"denied:{request.account_id}:{request.sender}", line=line)
 
 
 def send_approved_reply(request: UnknownRequest) -> None:
     """Send the approval line, before held messages are answered. Inside the decision ([A7])."""
     line = text(request.account, "approved_reply", settings.STRANGER_APPROVED_REPLY)
     if line and not request.is_group:
-        say(request, key=f"approved:{request.public_id}", line=line)
+        send(request, key=f"approved:{request.public_id}", line=line)
 
 
 def text(account: ChannelAccount, name: str, default: str) -> str:
@@ -52,7 +50,7 @@ def text(account: ChannelAccount, name: str, default: str) -> str:
     return str(account.config.get(name, default) or "").strip()[:MOST_CHARACTERS]
 
 
-def say(request: UnknownRequest, *, key: str, line: str) -> None:
+def send(request: UnknownRequest, *, key: str, line: str) -> None:
     """Send ``line`` to the sender's chat, once for ``key``; never to a group."""
     channel = registry.get(request.account.channel)
     if channel is None or not request.chat or channel.is_group(request.chat):

@@ -74,7 +74,7 @@ def unknown_request(request: UnknownRequest, *, now: datetime) -> None:
     pending_count.request_added(request)
     for owner in owners():
         card = {"request": request.public_id, "text": headline(request), "quote": quote(request)}
-        tell_web(owner, card)
+        show_in_web_chats(owner, card)
         for target in notice_targets.of(owner):
             put_request(request, owner, target)
 
@@ -184,7 +184,7 @@ def is_due_again(request: UnknownRequest, now: datetime) -> bool:
 def digest(now: datetime) -> None:
     """Send one line an hour when more unknown senders write than the limit of notices."""
     for owner in owners():
-        tell(
+        send(
             owner,
             key=f"notice:digest:{owner.pk}:{int(now.timestamp()) // 3600}",
             text="More unknown senders are pending. They are listed in the admin.",
@@ -192,12 +192,10 @@ def digest(now: datetime) -> None:
 
 
 def decided(request: UnknownRequest, *, text: str) -> None:
-    """Replace the text of every notice about ``request`` with the verdict and remove its
-    buttons.
-    """
+    """Replace every notice about ``request`` with the verdict, without buttons."""
     for owner in owners():
         card = {"request": request.public_id, "text": settled(request, text), "decided": True}
-        tell_web(owner, card)
+        show_in_web_chats(owner, card)
     payload = {"text": settled(request, text)}
     with transaction.atomic():
         notices = Delivery.objects.select_for_update().filter(
@@ -214,7 +212,7 @@ def trouble(*, account: ChannelAccount, chat: str, trouble: str, words: str) -> 
     For a chat only when an allowed sender uses it: an unknown sender can open any number of chats
     (decision 139).
     """
-    if chat and not is_spoken_in(account, chat):
+    if chat and not is_used(account, chat):
         return
     now = timezone.now()
     today = int(now.timestamp()) // DAY_SECONDS
@@ -226,7 +224,7 @@ def trouble(*, account: ChannelAccount, chat: str, trouble: str, words: str) -> 
             # Not to the very chat that cannot be reached, nor into the queue of an account that
             # delivers nothing until the owner has acted.
             away = None if chat else account.pk
-            tell(owner, key=key[:180], text=text, besides=(account.pk, chat), away=away)
+            send(owner, key=key[:180], text=text, besides=(account.pk, chat), away=away)
 
 
 def clock_set_back(*, by: timedelta, now: datetime) -> None:
@@ -247,7 +245,7 @@ def clock_set_back(*, by: timedelta, now: datetime) -> None:
     for owner in owners():
         key = f"notice:clock:{owner.pk}:{int(now.timestamp()) // 3600}"
         with transactions.atomic_write():
-            tell(owner, key=key, text=text)
+            send(owner, key=key, text=text)
 
 
 def model_health(*, now: datetime) -> None:
@@ -262,25 +260,25 @@ def model_health(*, now: datetime) -> None:
     def key(owner: User, code: str, *, is_over: bool) -> str:
         return f"notice:model:{owner.pk}:{hour}:{code}:{'over' if is_over else 'begun'}"
 
-    def is_told(row: ModelTrouble) -> bool:
+    def is_sent(row: ModelTrouble) -> bool:
         names = [key(owner, row.code, is_over=row.since is None) for owner in people]
         sent = [f"{name}:{account}"[:200] for name in names for account in accounts]
         return Delivery.objects.filter(dedupe_key__in=sent).exists()
 
     health.look()
     with transaction.atomic():
-        for row, is_over in health.to_report(unless=is_told):
+        for row, is_over in health.to_report(unless=is_sent):
             kind = KINDS.get(row.code, OWN)
             text = f"The model answers again ({row.code})."
             if not is_over:
                 because = f" The server says: “{one_line(row.reason, 200)}”" if row.reason else ""
                 text = f"The model fails ({row.code}). {kind.owner}{because}"
             for owner in people:
-                tell_web(owner, {"text": text})
-                tell(owner, key=key(owner, row.code, is_over=is_over), text=text)
+                show_in_web_chats(owner, {"text": text})
+                send(owner, key=key(owner, row.code, is_over=is_over), text=text)
 
 
-def is_spoken_in(account: ChannelAccount, chat: str) -> bool:
+def is_used(account: ChannelAccount, chat: str) -> bool:
     """Return whether an allowed sender has used the chat."""
     rows = ChatSession.objects.filter(account=account, chat=chat)
     return rows.filter(closed_at__isnull=True, for_agent=False).exists()
@@ -292,7 +290,6 @@ def headline(request: UnknownRequest) -> str:
 
 
 def subject(request: UnknownRequest) -> str:
-    """Return the sender's description."""
     sender = one_line(request.sender, SENDER_LENGTH)
     return f"Unknown request from {request.account.channel}: user_id={sender}."
 
@@ -309,9 +306,7 @@ def quote(request: UnknownRequest) -> str:
 
 
 def buttons(request: UnknownRequest) -> Buttons:
-    """Return rows of buttons; each carries the choice and the request's single-use id (≤ 64
-    bytes).
-    """
+    """Return rows of buttons; each carries the choice and the single-use id (≤ 64 bytes)."""
     made = [{"text": label, "data": f"{choice}:{request.public_id}"} for label, choice in BUTTONS]
     return [made[:2], made[2:]]
 
@@ -321,7 +316,7 @@ def owners() -> list[User]:
     return list(User.objects.filter(is_owner=True, is_active=True).select_related("last_account"))
 
 
-def tell(
+def send(
     owner: User,
     *,
     key: str,
@@ -361,15 +356,13 @@ def block_of(channel: Channel, text: str, rows: Buttons | None, page: str) -> Bl
 
 
 def request_block(channel: Channel, owner: User, text: str, request: UnknownRequest) -> Block:
-    """Return a text about a request with buttons, or, for a channel without, with a link to its
-    decision, which is created on sending.
-    """
+    """Return a text with buttons, or with a link to the decision, created on sending."""
     if Capability.BUTTONS in channel.capabilities:
         return {"text": text, "buttons": buttons(request)}
     return secret_blocks.with_decision_link(text, request=request.public_id, owner=owner.pk)
 
 
-def tell_web(owner: User, card: dict[str, Any]) -> None:
+def show_in_web_chats(owner: User, card: dict[str, Any]) -> None:
     """Show the card in the owner's open web chats, after the commit."""
     frame: pubsub.Frame = {"keys": [f"user:{owner.pk}"], "kind": "notice", "notice": card}
     transaction.on_commit(partial(pubsub.publish, [frame]))

@@ -31,25 +31,23 @@ def look(*, now: datetime) -> None:
     rows = ChannelAccount.objects.filter(id__in=waiting, outage_at__isnull=True)
     for account in rows.filter(deliveries_held=""):  # refused credentials: see trouble
         if waiting[account.pk].since < late:
-            tell_begin(account, waiting[account.pk], now=now)
+            notify_begin(account, waiting[account.pk], now=now)
     for account in ChannelAccount.objects.filter(outage_at__isnull=False).exclude(id__in=waiting):
-        tell_end(account, now=now)
+        notify_end(account, now=now)
 
 
-def tell_begin(account: ChannelAccount, backlog: Backlog, *, now: datetime) -> None:
+def notify_begin(account: ChannelAccount, backlog: Backlog, *, now: datetime) -> None:
     """Notify the owners that an account's deliveries wait: once per outage, in any process."""
     with transactions.atomic_write():
         found = ChannelAccount.objects.filter(id=account.pk, outage_at__isnull=True)
         if not found.update(outage_at=now):
             return
         text = f"{in_words(account, backlog)} They are stored, and sent when it accepts them again."
-        tell(text, key=f"{key_of(account, now)}:begin", away=account.pk)
+        notify(text, key=f"{key_of(account, now)}:begin", away=account.pk)
 
 
-def tell_end(account: ChannelAccount, *, now: datetime) -> None:
-    """Notify the owners that an account delivers again, and drop notices of the outage that were
-    not delivered yet.
-    """
+def notify_end(account: ChannelAccount, *, now: datetime) -> None:
+    """Notify the owners that an account delivers again; undelivered notices are dropped."""
     with transactions.atomic_write():
         began = account.outage_at
         found = ChannelAccount.objects.filter(id=account.pk, outage_at=began)
@@ -60,7 +58,7 @@ def tell_end(account: ChannelAccount, *, now: datetime) -> None:
         text = (
             f"{account}: the messages that waited (told at {began:%Y-%m-%d %H:%M} UTC) have left."
         )
-        tell(text, key=f"{key}:end")
+        notify(text, key=f"{key}:end")
 
 
 def key_of(account: ChannelAccount, began: datetime) -> str:
@@ -68,25 +66,21 @@ def key_of(account: ChannelAccount, began: datetime) -> str:
     return f"notice:outage:{account.pk}:{int(began.timestamp())}"
 
 
-def tell(text: str, *, key: str, away: int | None = None) -> None:
-    """Notify every owner, in open web chats and on a channel: not on the account ``away``, where
-    another exists.
-    """
+def notify(text: str, *, key: str, away: int | None = None) -> None:
+    """Notify every owner, where possible not on the account ``away``."""
     for owner in notices.owners():
-        notices.tell_web(owner, {"text": text})
-        notices.tell(owner, key=f"{key}:{owner.pk}", text=text, away=away)
+        notices.show_in_web_chats(owner, {"text": text})
+        notices.send(owner, key=f"{key}:{owner.pk}", text=text, away=away)
 
 
 def given_up(*, account: ChannelAccount) -> None:
-    """Notify the owners of deliveries that were given up: once an hour, with a button that sends
-    them again.
-    """
+    """Notify the owners, once an hour, of given-up deliveries, with a button to send them again."""
     now = timezone.now()
     hour = int(now.timestamp()) // 3600
     text = f"{account}: a message could not be delivered and will not be retried."
     for owner in notices.owners():
         with transaction.atomic():
-            notices.tell(
+            notices.send(
                 owner,
                 key=f"notice:given-up:{account.pk}:{hour}:{owner.pk}",
                 text=text,

@@ -274,9 +274,7 @@ def _tool_input(arguments: str) -> object:
 
 
 def _media_type(message: ImageMessage | AudioMessage | VideoMessage) -> str:
-    """Return the IANA type: from the data URL, the format, the name, else the usual one of the
-    kind.
-    """
+    """Return the IANA type: of the data URL, the format, the name, else the kind's usual one."""
     url = message.props.get("url") or ""
     if url.startswith("data:"):
         return url[len("data:") :].split(",", 1)[0].split(";", 1)[0] or MEDIA_TYPES[message.type]

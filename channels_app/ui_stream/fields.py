@@ -97,9 +97,7 @@ def user_part(part: Json, field_name: str) -> Json | Document | None:
 
 
 def document(part: Json, field_name: str) -> Document:
-    """Convert a document: a data URL, or ``/files/<id>`` of ``POST /files``. Raises RefusedError
-    400.
-    """
+    """Convert a document: a data URL, or ``/files/<id>``. Raises RefusedError 400."""
     url = part.get("url")
     if not isinstance(url, str):
         raise refused("must have a url", field_name)

@@ -236,7 +236,7 @@ def sign_in(request: HttpRequest) -> HttpResponseBase:
         return refused
     user = authenticate(request, username=name, password=request.POST.get("password", "")[:1000])
     if user is None:
-        attempts.forget(now=timezone.now())
+        attempts.delete_expired(now=timezone.now())
         return sign_in_page(request, target=target, name=name, problem=WRONG, status=401)
     with atomic_write():
         login(request, user)

@@ -149,7 +149,7 @@ def cancelled_while_queued(run_id: int) -> Run | None:
     return CANCELLED.first(id=run_id)
 
 
-def settle_queued(*, run: Run, outcome: Outcome, last_seq: int, also: Settled) -> bool:
+def settle_queued(*, run: Run, outcome: Outcome, last_seq: int, also: Settled | None) -> bool:
     """End a queued run that no worker holds; return False when one took it. In a transaction."""
     before = Run.State.QUEUED
     ended = END(id=run.id, attempt=run.attempt, before=before, **final(outcome, last_seq))

@@ -112,13 +112,15 @@ def test_a6_requests_are_listed_and_decided_in_a_shell(
     now = timezone.now()
     message = hold(sender="41", text="hello", at=now)
     row = unknown_requests.record(
-        account=telegram,
-        kind="im",
-        sender="41",
-        chat="41",
-        text="hello\x1b[0m",
+        unknown_requests.DeniedMessage(
+            account=telegram,
+            kind="im",
+            sender="41",
+            chat="41",
+            text="hello\x1b[0m",
+            message=message,
+        ),
         now=now,
-        message=message,
     )
     listed = run("requests", "list")
     assert row.public_id in listed
@@ -139,7 +141,9 @@ def test_a6_requests_are_listed_and_decided_in_a_shell(
 
 def test_a6_the_shell_decides_as_one_named_owner(telegram: ChannelAccount, owner: User) -> None:
     """[A6] With two owners it must be said which."""
-    row = unknown_requests.record(account=telegram, kind="im", sender="41", now=timezone.now())
+    row = unknown_requests.record(
+        unknown_requests.DeniedMessage(account=telegram, kind="im", sender="41"), now=timezone.now()
+    )
     User.objects.create(username="second", is_owner=True)
     with pytest.raises(CommandError, match="--owner"):
         run("requests", "deny", row.public_id)
@@ -147,6 +151,18 @@ def test_a6_the_shell_decides_as_one_named_owner(telegram: ChannelAccount, owner
         run("requests", "deny", row.public_id, "--owner", "third")
     run("requests", "deny", row.public_id, "--owner", "second")
     assert UnknownRequest.objects.get().decided_by == User.objects.get(username="second")
+
+
+def test_a6_an_id_that_begins_with_a_dash_is_no_option(
+    telegram: ChannelAccount, owner: User
+) -> None:
+    """[A6] One id in 64 does."""
+    row = unknown_requests.record(
+        unknown_requests.DeniedMessage(account=telegram, kind="im", sender="41"), now=timezone.now()
+    )
+    UnknownRequest.objects.update(public_id="-" + row.public_id[1:])
+    run("requests", "deny", "-" + row.public_id[1:], "--owner", owner.username)
+    assert UnknownRequest.objects.get().state == UnknownRequest.State.DENIED
 
 
 USER_YML = """

@@ -47,7 +47,8 @@ def record_request(
 ) -> UnknownRequest:
     """Record a denied message of an unknown sender."""
     given: dict[str, object] = {"sender_name": "Eve", "chat": sender, "text": "let me in"} | more
-    return unknown_requests.record(account=account, kind="im", sender=sender, now=now, **given)  # type: ignore[arg-type]
+    denied = unknown_requests.DeniedMessage(account, "im", sender, **given)  # type: ignore[arg-type]
+    return unknown_requests.record(denied, now=now)
 
 
 def decide(
@@ -97,7 +98,10 @@ def test_a5_rows_are_unique_by_account_kind_and_sender(
     record_request(telegram, now)
     record_request(telegram, now, sender="43")
     record_request(other, now)
-    unknown_requests.record(account=telegram, kind="phone", sender="+4917612345678", now=now)
+    unknown_requests.record(
+        unknown_requests.DeniedMessage(account=telegram, kind="phone", sender="+4917612345678"),
+        now=now,
+    )
     assert pending_count.count() == 4
 
 
@@ -132,7 +136,10 @@ def test_a5_senders_are_recorded_in_their_normal_form(
             received_at=now,
         )
         row = unknown_requests.record(
-            account=bridge, kind="email", sender=spelling, now=now, message=message
+            unknown_requests.DeniedMessage(
+                account=bridge, kind="email", sender=spelling, message=message
+            ),
+            now=now,
         )
     assert UnknownRequest.objects.get().sender == "eve@example.com"
     decide(row, "approve", owner, now, replays)
@@ -160,7 +167,10 @@ def test_a5_at_most_20_messages_of_a_sender_are_held(
     for number in range(23):
         message = hold(sender="41", text=f"message {number}")
         row = unknown_requests.record(
-            account=telegram, kind="im", sender="41", now=now, message=message
+            unknown_requests.DeniedMessage(
+                account=telegram, kind="im", sender="41", message=message
+            ),
+            now=now,
         )
     assert held_messages.of(row).count() == 20
     assert InboundMessage.objects.count() == 20
@@ -414,8 +424,11 @@ def test_a3_an_unlisted_group_is_one_request_and_keeps_nothing(
     ann = make_user("ann", im=["42"])
     for text in ("hi", "anybody?"):
         message = hold(sender="42", text=text)
-        row = unknown_requests.record_group(
-            account=telegram, group="-1001", text=text, now=now, message=message
+        row = unknown_requests.record(
+            unknown_requests.DeniedMessage(
+                telegram, "im", "-1001", is_group=True, chat="-1001", text=text, message=message
+            ),
+            now=now,
         )
     assert UnknownRequest.objects.count() == 1
     assert not InboundMessage.objects.exists()

@@ -345,8 +345,9 @@ def test_a6_the_owner_approves_from_a_card(open_page: OpenPage, gateway: Gateway
         "from django.utils import timezone\nfrom allowlist import unknown_requests\n"
         "from core.models import ChannelAccount\n"
         "account = ChannelAccount.objects.create(channel='bridge', name='b')\n"
-        "unknown_requests.record(account=account, kind='im', sender='4711', "
-        "sender_name='<b>Eve</b>', text='Hello?', now=timezone.now())",
+        "denied = unknown_requests.DeniedMessage(account, 'im', '4711', "
+        "sender_name='<b>Eve</b>', text='Hello?')\n"
+        "unknown_requests.record(denied, now=timezone.now())",
     )
     page, _ = open_page(gateway)
     card = page.locator(".notice")

@@ -15,7 +15,6 @@ class Command(BaseCommand):
     help = "Show which user a sender is matched to, by which rule, or why it is denied."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Take the sender as a channel would name it."""
         parser.add_argument("--channel", required=True, help="telegram, http, bridge …")
         parser.add_argument(
             "--account", default="", help="name of the account, when there is more than one"
@@ -27,7 +26,6 @@ class Command(BaseCommand):
         )
 
     def handle(self, *_: object, **options: str) -> None:
-        """Print every step of the rule and the outcome."""
         account = _account(options["channel"], options["account"])
         sender = Sender(account, options["kind"], options["id"], options["group"])
         now = timezone.now()

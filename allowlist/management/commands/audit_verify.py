@@ -19,7 +19,6 @@ class Command(BaseCommand):
         )
 
     def handle(self, *_: object, **options: str) -> None:
-        """Print the number of rows and the last digest."""
         check = audit.check(anchor=options["anchor"])
         if check.broken is not None:
             raise CommandError(f"broken at row {check.broken}", returncode=1)

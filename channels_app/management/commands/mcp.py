@@ -19,7 +19,6 @@ class Command(BaseCommand):
     help = "Serve MCP on stdio. Needs GATEWAY_API_KEY; GATEWAY_SESSION_ID selects the session."
 
     def handle(self, *_: object, **__: object) -> None:
-        """Serve until the client disconnects."""
         token, session_id = settings.GATEWAY_API_KEY, settings.GATEWAY_SESSION_ID
         if user_of(token) is None:
             raise CommandError("GATEWAY_API_KEY is not a personal key with the scope send_result.")
@@ -39,5 +38,4 @@ class Command(BaseCommand):
 def user_of(token: str) -> User | None:
     """Return the user of a key with the scope ``send_result``; None for any other token."""
     key = keys.authenticate(token=token, now=timezone.now()) if token else None
-    allowed = key is not None and ApiKey.Scope.SEND_RESULT in key.scopes
-    return key.user if key is not None and allowed else None
+    return key.user if key is not None and ApiKey.Scope.SEND_RESULT in key.scopes else None

@@ -10,6 +10,7 @@ from allowlist.identities import InvalidIdentity
 from allowlist.models import UnknownRequest
 from allowlist.unknown_requests import STATES, NotAnOwner, RequestNotFound
 from channels_app.intake import decisions
+from channels_app.management.public_ids import accept_public_ids
 from core.models import User
 
 
@@ -19,6 +20,7 @@ class Command(BaseCommand):
     help = "List pending requests of unknown senders, or decide one."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
+        accept_public_ids(parser)
         parser.add_argument("verb", choices=["list", *STATES])
         parser.add_argument("request", nargs="?", default="", help="its id, as `list` shows it")
         parser.add_argument("--user", help="approve as this existing user")
@@ -27,7 +29,6 @@ class Command(BaseCommand):
         )
 
     def handle(self, *_: object, **options: Any) -> None:
-        """List requests, or decide one and print the verdict."""
         if options["verb"] == "list":
             self._list()
             return

@@ -6,6 +6,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from channels_app.agent_sessions import sessions
+from channels_app.management.public_ids import accept_public_ids
 from core.lib.ids import is_public_id
 from core.lib.text import visible_line
 from core.models import ChatSession, User
@@ -25,6 +26,7 @@ class Command(BaseCommand):
         opening.add_argument("--chat", default="", help="id of the chat; default: the private chat")
         opening.add_argument("--title", default="", help="also the name of the topic")
         closing = verbs.add_parser("close", help="close a session and delete its results")
+        accept_public_ids(closing)
         closing.add_argument("id")
         listing = verbs.add_parser("list", help="list the open sessions")
         listing.add_argument("--user", default="")
@@ -57,8 +59,10 @@ class Command(BaseCommand):
         self.stdout.write("Closed." if closed else "It was already closed.")
 
     def list(self, options: dict[str, Any]) -> None:
-        user = person(options["user"]) if options["user"] else None
-        for row in sessions.listed(user=user):
+        rows = sessions.open_sessions()
+        if options["user"]:
+            rows = rows.filter(user=person(options["user"]))
+        for row in rows:
             place = f"{row.chat}/{row.thread}" if row.thread else row.chat
             title = visible_line(row.title, 60)
             self.stdout.write(f"{row.public_id}  {row.user}  {row.account}  {place}  {title}")

@@ -146,7 +146,6 @@ def bindings() -> Iterator[Finding]:
 
 
 def limits() -> Iterator[Finding]:
-    """Check for disabled limits."""
     for name in ("RATE_PER_MINUTE_USER", "RATE_PER_MINUTE_KEY", "RATE_PER_MINUTE_ADDRESS"):
         if not getattr(settings, name):
             yield warning(

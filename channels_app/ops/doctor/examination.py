@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 from datetime import datetime
+from functools import partial
+from typing import cast
 
 from django.core.cache import cache
 from django.db import DatabaseError, connection
@@ -33,7 +35,6 @@ def examine(*, now: datetime) -> list[Finding]:
 
 
 def of_the_database(now: datetime) -> Iterator[Finding]:
-    """Run the checks that read tables."""
     yield from work.people()
     yield from work.channels()
     yield from work.deliveries()
@@ -44,10 +45,7 @@ def of_the_database(now: datetime) -> Iterator[Finding]:
     yield from machine.clock(now)
 
 
-def kept(*, now: datetime) -> list[Finding]:
+def cached(*, now: datetime) -> list[Finding]:
     """Cache :func:`examine` for a minute in this process."""
-    known: list[Finding] | None = cache.get(CACHE_KEY)
-    found = examine(now=now) if known is None else known
-    if known is None:
-        cache.set(CACHE_KEY, found, CACHE_SECONDS)
-    return found
+    found = cache.get_or_set(CACHE_KEY, partial(examine, now=now), CACHE_SECONDS)
+    return cast("list[Finding]", found)

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from importlib import metadata
 
+from django.utils.version import get_version_tuple
+
 from channels_app.ops.doctor.findings import Finding, error
 
 PYTHON = (3, 11)
@@ -31,24 +33,9 @@ FLOORS: Mapping[str, str] = {
 }
 
 
-def number(version: str) -> tuple[int, ...]:
-    """Parse ``"5.2.14rc1"`` as (5, 2, 14): suffixes are ignored."""
-    found: list[int] = []
-    for part in version.split("."):
-        digits = ""
-        for character in part:
-            if not character.isdigit():
-                break
-            digits += character
-        if not digits:
-            break
-        found.append(int(digits))
-    return tuple(found)
-
-
 def is_below(version: str, floor: str) -> bool:
-    """Return whether ``version`` is older than ``floor``; missing parts are zero."""
-    mine, wanted = number(version), number(floor)
+    """Return whether ``version`` is older; missing parts are zero, ``rc1`` and the like ignored."""
+    mine, wanted = get_version_tuple(version), get_version_tuple(floor)
     width = max(len(mine), len(wanted))
     return mine + (0,) * (width - len(mine)) < wanted + (0,) * (width - len(wanted))
 
@@ -62,7 +49,6 @@ def installed(name: str) -> str:
 
 
 def examine() -> Iterator[Finding]:
-    """Check Python and the installed packages."""
     if sys.version_info < PYTHON:
         yield error("version", "Python is older than 3.11.", "Install Python 3.11 or newer.")
     for name, floor in FLOORS.items():

@@ -39,9 +39,7 @@ def people() -> Iterator[Finding]:
 
 
 def channels() -> Iterator[Finding]:
-    """Check for accounts with platform errors (a failing webhook) or secrets that cannot be
-    decrypted.
-    """
+    """Check for failing accounts, and for credentials that cannot be decrypted."""
     for row in ChannelAccount.objects.order_by("id"):
         try:
             encryption.decrypt(row.secrets)
@@ -102,9 +100,7 @@ def deliveries() -> Iterator[Finding]:
 
 
 def storage() -> Iterator[Finding]:
-    """Check that the files folder is shared with the other machines and belongs to this
-    database.
-    """
+    """Check that the files folder is shared by all machines and belongs to this database."""
     if problem := misplaced():
         yield error(
             "files",
@@ -142,7 +138,6 @@ def model() -> Iterator[Finding]:
 
 
 def migrations() -> Iterator[Finding]:
-    """Check for unapplied migrations."""
     executor = MigrationExecutor(connection)
     plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
     if plan:

@@ -119,11 +119,11 @@ def test_d8_readyz_says_how_much_waits_at_a_platform_also_without_an_error(local
     """[D8] An account that was never checked, or is disabled, holds nothing back."""
     row = ChannelAccount.objects.get(name="main")
     account_watcher.note(account_id=row.id, health=Health(facts={"pending": 7, "last_error": ""}))
-    problems, waiting, _ = health.how_it_is()
+    problems, waiting, _ = health.readiness()
     assert waiting == {"telegram/main": 7}
     assert not any("telegram" in each for each in problems)
     ChannelAccount.objects.update(enabled=False)
-    assert health.how_it_is()[1] == {}
+    assert health.readiness()[1] == {}
 
 
 def test_rw7_updates_that_were_not_answered_are_forgotten_after_a_week(
@@ -170,7 +170,7 @@ def test_an_accounts_trouble_is_not_the_gateways(
     )
     assert "revoked in @BotFather" in ChannelAccount.objects.get(name="main").status_text
     assert not any("main" in each for each in health.problems_now())
-    assert b"latchkey_accounts_in_error 0.0" not in health.measured()
+    assert b"latchkey_accounts_in_error 0.0" not in health.metrics_text()
 
 
 def test_one_worker_polls_at_a_time_and_another_takes_over(local: Local) -> None:

@@ -91,11 +91,9 @@ async def test_d3_a_bridge_names_its_sender_and_uses_no_other_frame(ada: User) -
 def record_request(account: ChannelAccount) -> UnknownRequest:
     """Receive an unknown sender's message."""
     return unknown_requests.record(
-        account=account,
-        kind="im",
-        sender="666",
-        sender_name="Eve\n<b>",
-        text="Hi there",
+        unknown_requests.DeniedMessage(
+            account=account, kind="im", sender="666", sender_name="Eve\n<b>", text="Hi there"
+        ),
         now=timezone.now(),
     )
 

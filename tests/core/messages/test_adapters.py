@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels_app.http_api.adapter import Frame, InboundAdapter, encode, progress
+from channels_app.asgi.event_stream import sse
+from channels_app.http_api.adapter import Frame, InboundAdapter, progress
 from channels_app.openai_api.adapter import Config, OpenAIAdapter, TraceLink
 from channels_app.openai_api.completion import completion
 from channels_app.rendering.answer import Answer, answer_of, reply
@@ -491,7 +492,7 @@ def test_d2_a_stream_cut_at_any_event_and_resumed_adds_up_to_the_same_bytes() ->
         frames: list[tuple[int, Frame]] = [
             (seq, frame) for seq, event in enumerate(log, 1) for frame in converter.feed(event)
         ]
-        return b"".join(encode(frame, seq=seq) for seq, frame in frames if seq > after)
+        return b"".join(sse(frame, seq=seq) for seq, frame in frames if seq > after)
 
     full = stream(0)
     assert full.count(b"\n\n") == 3
@@ -502,7 +503,7 @@ def test_d2_a_stream_cut_at_any_event_and_resumed_adds_up_to_the_same_bytes() ->
 
 def test_ri14_newlines_in_an_answer_cannot_end_an_event() -> None:
     (done,) = inbound(run(text_of('x\n\ndata: {"event":"done"}')))
-    assert encode(done, seq=3).count(b"\n") == 3
+    assert sse(done, seq=3).count(b"\n") == 3
 
 
 def test_d1_images_are_sent_themselves_and_only_else_as_a_link() -> None:

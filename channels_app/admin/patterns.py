@@ -1,15 +1,16 @@
-"""Block patterns in the admin. Registered by the package that also updates notices."""
+"""Block patterns in the admin."""
 
 from typing import Any
 
-from django.contrib import messages
+from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.http import HttpRequest
 from django.utils import timezone
 
 from allowlist import patterns
 from allowlist.admin.audited import AuditedAdmin
-from allowlist.models import BlockPattern, UnknownRequest
+from allowlist.models import BlockPattern
+from channels_app.owner import notices
 from core.admin.base import ModelForm, shown
 from core.models import User
 
@@ -29,8 +30,9 @@ class PatternForm(ModelForm[BlockPattern]):
             raise ValidationError(str(error)) from error
 
 
-class PatternAdmin(AuditedAdmin[BlockPattern]):
-    """Block patterns: created and removed by owners, never changed."""
+@admin.register(BlockPattern)
+class BlockPatternAdmin(AuditedAdmin[BlockPattern]):
+    """Block patterns: created and removed by owners ([A6]), never changed."""
 
     shown_pattern = shown("pattern")
     shown_note = shown("note")
@@ -44,17 +46,14 @@ class PatternAdmin(AuditedAdmin[BlockPattern]):
     fields = ("pattern", "kind", "account", "note")
 
     def get_fields(self, request: HttpRequest, obj: BlockPattern | None = None) -> Any:
-        """Add the counters of an existing pattern."""
         if obj is None:
             return self.fields
         return ("shown_pattern", "kind", "account", "shown_note", "hits", "last_hit_at")
 
     def get_readonly_fields(self, request: HttpRequest, obj: BlockPattern | None = None) -> Any:
-        """Make every field of an existing pattern read-only."""
         return () if obj is None else self.get_fields(request, obj)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        """Allow owners only ([A6])."""
         return isinstance(request.user, User) and request.user.is_owner
 
     def has_change_permission(self, request: HttpRequest, obj: BlockPattern | None = None) -> bool:
@@ -62,18 +61,16 @@ class PatternAdmin(AuditedAdmin[BlockPattern]):
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: BlockPattern | None = None) -> bool:
-        """Allow owners only."""
         return self.has_add_permission(request)
 
     def save_model(self, request: HttpRequest, obj: BlockPattern, form: Any, change: Any) -> None:
-        """Save and deny the matching pending requests."""
+        """Save, deny the matching pending requests, and remove the buttons of their notices."""
         if not isinstance(request.user, User):
             raise PermissionDenied
         obj.created_by = request.user
         super().save_model(request, obj, form, change)
         rows = patterns.apply(pattern=obj, owner=request.user, now=timezone.now())
-        self.denied(obj, rows)
+        for row in rows:
+            if row.notice_at is not None:
+                notices.decided(row, text=f"Denied: {obj} is blocked.")
         messages.info(request, f"Pending unknown senders that are denied now: {len(rows)}.")
-
-    def denied(self, pattern: BlockPattern, rows: list[UnknownRequest]) -> None:
-        """Hook for the denied requests; does nothing here."""
