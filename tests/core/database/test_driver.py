@@ -37,8 +37,8 @@ def test_values_and_percent_signs_are_the_same_as_through_django() -> None:
 def test_rows_are_counted_and_repeated() -> None:
     User.objects.create(username="ada")
     change = "UPDATE core_user SET first_name = %s WHERE username = %s"
-    assert driver.execute(this_connection(), change, ["x", "ada"]) == 1
-    assert driver.execute(this_connection(), change, ["x", "nobody"]) == 0
+    assert driver.execute(this_connection(), change, ["x", "ada"]).rowcount == 1
+    assert driver.execute(this_connection(), change, ["x", "nobody"]).rowcount == 0
     driver.execute_each(this_connection(), change, [["y", "ada"], ["z", "ada"]])
     assert User.objects.get(username="ada").first_name == "z"
 
