@@ -1,9 +1,10 @@
 """Authentication of HTTP requests by API key: identity from the credential, never the body
 ([A10])."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from typing import NamedTuple
 
 from django.conf import settings
 from django.utils import timezone
@@ -13,10 +14,18 @@ from allowlist.models import ApiKey
 from channels_app.asgi import throttling
 from channels_app.asgi.http import RefusedError, Request
 from channels_app.asgi.principal import DeniedError, Principal
-from core.database.batching import in_shared_thread
+from core.database.batching import attempt, in_shared_call
 from core.models import ChannelAccount
 
 CHALLENGE = {"WWW-Authenticate": 'Bearer realm="latchkey"'}
+
+
+class Shown(NamedTuple):
+    """A key as a request shows it, and the scope that it needs."""
+
+    token: str
+    scope: str
+    address: str
 
 
 def token_of(request: Request) -> str:
@@ -36,9 +45,7 @@ async def authenticate(request: Request, *, scope: str) -> Principal:
     subject = throttling.network_of(request.address)
     throttling.addresses.here(subject=subject, limit=settings.RATE_PER_MINUTE_ADDRESS)
     token = token_of(request)
-    return await in_shared_thread(
-        partial(caller_of, token=token, scope=scope, address=request.address)
-    )
+    return await in_shared_call(callers_of, Shown(token, scope, request.address))
 
 
 def count_address(address: str) -> None:
@@ -77,10 +84,21 @@ def count_sender(account: ChannelAccount, sender: str) -> None:
     throttling.people.check(subject=subject, limit=settings.RATE_PER_MINUTE_USER)
 
 
-def caller_of(*, token: str, scope: str, address: str) -> Principal:
-    """Return the caller with ``token``, allowed ``scope``. Raises RefusedError 401, 403 or 429."""
+def callers_of(shown: list[Shown]) -> list[Principal | Exception]:
+    """Return the caller or the refusal of each request; all keys are read in one query."""
+    known = keys.named(each.token for each in shown)
+    return [attempt(partial(caller_of, **each._asdict(), known=known)) for each in shown]
+
+
+def caller_of(
+    *, token: str, scope: str, address: str, known: Mapping[str, ApiKey] | None = None
+) -> Principal:
+    """Return the caller with ``token``, allowed ``scope``. Raises RefusedError 401, 403 or 429.
+
+    ``known``: what :func:`allowlist.keys.named` returned for it, if it was called.
+    """
     count_everywhere(address)
-    key = keys.authenticate(token=token, now=timezone.now())
+    key = keys.authenticate(token=token, now=timezone.now(), known=known)
     if key is None:
         if token:
             count_failure(address)
