@@ -96,11 +96,6 @@ class Request:
         declared = self._headers.get("content-length", "")
         return int(declared[:18]) if declared.isascii() and declared.isdigit() else 0
 
-    def require_uncompressed(self) -> None:
-        """Raise RefusedError 415 for a compressed body."""
-        if self._headers.get("content-encoding", "") not in {"", "identity"}:
-            raise RefusedError(415, "Compressed bodies are not accepted.")
-
     def require_json(self) -> None:
         """Raise RefusedError 415 unless the body is declared as JSON in UTF-8.
 
@@ -209,8 +204,8 @@ async def answer_bytes(
     send: Send, status: int, data: bytes, content_type: str, headers: Headers | None = None
 ) -> None:
     """Send a complete body."""
-    every = body_headers(status, data, content_type, headers or {})
-    await send({"type": "http.response.start", "status": status, "headers": encoded(every)})
+    more = body_headers(status, data, content_type, headers or {})
+    await send({"type": "http.response.start", "status": status, "headers": encoded(more)})
     await write(send, data, more=False)
 
 

@@ -61,8 +61,9 @@ class ViewHandler(ASGIHandler):
         self._template_response_middleware: list[Any] = []
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        respond: Any = self._middleware_chain
         request, refusal = self.create_request(scope, receive)
-        await self.send_response(refusal or await self._middleware_chain(request), send)
+        await self.send_response(refusal or await respond(request), send)
 
 
 View = Callable[..., Coroutine[Any, Any, HttpResponse]]

@@ -13,7 +13,13 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from django.db import InterfaceError, OperationalError, connection
+from django.db import (
+    DEFAULT_DB_ALIAS,
+    InterfaceError,
+    OperationalError,
+    connection,
+    connections,
+)
 from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 from core.database import driver
@@ -163,7 +169,8 @@ def run_in_transaction(works: Sequence[Work[Result]]) -> list[Result | Exception
     if len(works) > 1:
         try:
             with atomic_write():
-                limit_lock_wait()
+                if connection.vendor != "sqlite":
+                    driver.fetch(connections[DEFAULT_DB_ALIAS], LIMIT_LOCK_WAIT, ())
                 return [work() for work in works]
         except (OperationalError, InterfaceError) as error:
             if not isinstance(error.__cause__, DeadlockDetected | LockNotAvailable):
@@ -172,13 +179,6 @@ def run_in_transaction(works: Sequence[Work[Result]]) -> list[Result | Exception
         except Exception as error:  # noqa: BLE001 - raised again where the work was submitted
             logger.info("%d requests are run one by one: %r", len(works), error)
     return [attempt(work) for work in works]
-
-
-def limit_lock_wait() -> None:
-    """Make this transaction fail when it waits for a locked row (PostgreSQL only)."""
-    here = driver.this_connection()
-    if here.vendor != "sqlite":
-        driver.fetch(here, LIMIT_LOCK_WAIT, ())
 
 
 def attempt(work: Work[Result]) -> Result | Exception:

@@ -24,54 +24,42 @@ Rows = list[tuple[Any, ...]]
 CURSOR = "cursor of hot statements"
 
 
-def this_connection() -> BaseDatabaseWrapper:
-    """Return this thread's connection, with less look-up than ``django.db.connection``."""
-    return connections[DEFAULT_DB_ALIAS]
-
-
 def fetch(here: BaseDatabaseWrapper, sql: str, given: Sequence[Any]) -> Rows:
     """Return the rows of a statement, as the driver returns them; ``given`` fills each ``%s``."""
     with here.wrap_database_errors:
         return execute(here, sql, given).fetchall()  # type: ignore[no-any-return]
 
 
-def execute(here: BaseDatabaseWrapper, sql: str, given: Sequence[Any]) -> Any:
-    """Execute a statement; return the driver's cursor, whose ``rowcount`` tells how many rows it
-    changed.
+def execute(
+    here: BaseDatabaseWrapper, sql: str, given: Sequence[Any], *, many: bool = False
+) -> Any:
+    """Execute a statement; return the cursor, whose ``rowcount`` tells how many rows it changed.
+
+    ``many``: once with each of ``given``. Raises as Django's cursor does in a failed transaction.
     """
     if here.execute_wrappers or here.queries_logged:
-        cursor = here.cursor()
-        cursor.execute(sql, given)
-        return cursor
+        watched = here.cursor()
+        (watched.executemany if many else watched.execute)(sql, given)
+        return watched
     with here.wrap_database_errors:
-        return cursor_of(here).execute(sql if here.vendor != "sqlite" else marked(sql), given)
+        here.close_if_health_check_failed()
+        if here.connection is None:
+            here.ensure_connection()
+        here.validate_no_broken_transaction()
+        if here.vendor == "sqlite":
+            driver, sql = here.connection, marked(sql)
+        else:
+            driver = postgresql_cursor(here)
+        return (driver.executemany if many else driver.execute)(sql, given)
 
 
-def execute_each(here: BaseDatabaseWrapper, sql: str, rows: Sequence[Sequence[Any]]) -> None:
-    """Execute a statement that returns nothing with each of ``rows``."""
-    if len(rows) == 1:  # without a pipeline on PostgreSQL
-        execute(here, sql, rows[0])
-    elif here.execute_wrappers or here.queries_logged:
-        here.cursor().executemany(sql, rows)
-    else:
-        with here.wrap_database_errors:
-            cursor_of(here).executemany(sql if here.vendor != "sqlite" else marked(sql), rows)
+def postgresql_cursor(here: BaseDatabaseWrapper) -> "psycopg.Cursor[Any]":
+    """Return the cursor of a connection that passes parameters separately.
 
-
-def cursor_of(here: BaseDatabaseWrapper) -> Any:
-    """Return what executes statements: SQLite's connection, or a cursor of PostgreSQL that passes
-    parameters separately. Raises as Django's cursor does in a failed transaction.
-
-    All integers have one type: each combination of types would be another prepared statement. The
-    cursor lives as long as ``here``: Django closes some connections by dropping them.
+    All integers have one type: each combination of types would be another prepared statement. It
+    lives as long as ``here``: Django closes some connections by dropping them.
     """
-    here.close_if_health_check_failed()
-    if here.connection is None:
-        here.ensure_connection()
-    here.validate_no_broken_transaction()
     driver: Any = here.connection
-    if here.vendor == "sqlite":
-        return driver
     cursor: psycopg.Cursor[Any] | None = vars(here).get(CURSOR)
     if cursor is None or cursor.connection is not driver:
         if settings.GATEWAY_DATABASE_PREPARES:
@@ -81,11 +69,11 @@ def cursor_of(here: BaseDatabaseWrapper) -> Any:
     return cursor
 
 
-def trust(here: BaseDatabaseWrapper) -> None:
-    """Skip the health check (``SELECT 1``) before the next use of a connection to PostgreSQL.
-
-    Not when its socket is readable: the server may have closed it.
+def trust() -> None:
+    """Skip the health check (``SELECT 1``) before the next use of this thread's connection to
+    PostgreSQL. Not when its socket is readable: the server may have closed it.
     """
+    here = connections[DEFAULT_DB_ALIAS]
     driver = here.connection
     if here.vendor == "sqlite" or driver is None or driver.closed:
         return

@@ -20,7 +20,7 @@ from functools import partial
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import orjson
-from django.db import connections, models
+from django.db import DEFAULT_DB_ALIAS, connections, models
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.expressions import Expression, Func
 from django.db.models.query import get_related_populators
@@ -31,7 +31,6 @@ from core.database import driver
 
 M = TypeVar("M", bound=models.Model)
 T = TypeVar("T")
-ALIAS = "default"
 
 Params: TypeAlias = Mapping[str, Any]
 Row: TypeAlias = Sequence[Any]
@@ -142,7 +141,7 @@ class PerThread(Generic[T]):
 
     def get(self) -> T:
         """Return the object for this thread's connection."""
-        connection = connections[ALIAS]
+        connection = connections[DEFAULT_DB_ALIAS]
         kept: tuple[BaseDatabaseWrapper, T] | None = getattr(self._local, "kept", None)
         if kept is None or kept[0] is not connection:
             kept = self._local.kept = (connection, self._build(connection))
@@ -181,7 +180,7 @@ def compile_update(build: BuildUpdate, connection: BaseDatabaseWrapper) -> Sql:
     queryset, changes = build()
     query: Any = queryset.query.chain(UpdateQuery)
     query.add_update_values(dict(changes))
-    return inline_constants(connection, *query.get_compiler(using=ALIAS).as_sql())
+    return inline_constants(connection, *query.get_compiler(using=DEFAULT_DB_ALIAS).as_sql())
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +201,7 @@ class Reading:
 
 def compile_select(build: BuildSelect, connection: BaseDatabaseWrapper) -> Reading:
     """Compile the queryset that ``build`` returns."""
-    compiler: Any = build().query.get_compiler(using=ALIAS)
+    compiler: Any = build().query.get_compiler(using=DEFAULT_DB_ALIAS)
     statement = inline_constants(connection, *compiler.as_sql())
     columns = [each[0] for each in compiler.select[: compiler.col_count]]
     return Reading(statement, compiler, compiler.get_converters(columns))
@@ -247,10 +246,10 @@ def instance_maker(compiler: Any) -> Callable[[Row], Any]:
     info, select = compiler.klass_info, compiler.select
     model, first, last = info["model"], info["select_fields"][0], info["select_fields"][-1] + 1
     names = [each[0].target.attname for each in select[first:last]]
-    annotations, related = compiler.annotation_col_map, populators(info, select, ALIAS)
+    annotations, related = compiler.annotation_col_map, populators(info, select, DEFAULT_DB_ALIAS)
 
     def instance(row: Row) -> Any:
-        found = model.from_db(ALIAS, names, row[first:last])
+        found = model.from_db(DEFAULT_DB_ALIAS, names, row[first:last])
         for name, place in annotations.items():
             setattr(found, name, row[place])
         for each in related:

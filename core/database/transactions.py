@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from django.conf import settings
-from django.db import OperationalError, connection, connections, transaction
+from django.db import DEFAULT_DB_ALIAS, OperationalError, connection, connections, transaction
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
@@ -174,7 +174,7 @@ def lock_until_commit(number: int) -> None:
     SQLite needs none: it has one write transaction at a time.
     """
     if connection.vendor != "sqlite":
-        driver.fetch(driver.this_connection(), "SELECT pg_advisory_xact_lock(%s)", [number])
+        driver.fetch(connections[DEFAULT_DB_ALIAS], "SELECT pg_advisory_xact_lock(%s)", [number])
 
 
 def now() -> datetime:
@@ -249,7 +249,7 @@ async def in_thread_of(
     """Return :func:`in_thread` for one of ``threads``."""
 
     def work() -> T:
-        driver.trust(driver.this_connection())
+        driver.trust()
         try:
             return call(*args, **kwargs)
         finally:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, TypeAlias, TypeVar
 
-from django.db import IntegrityError
+from django.db import DEFAULT_DB_ALIAS, IntegrityError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import (
     BooleanField,
@@ -113,16 +113,15 @@ def insert_unless_known(row: Model, *also: Set) -> bool:
     return execute((Insert(row), *also), unless_known=True)
 
 
-def insert_or_find(
-    row: M, find: Callable[[], M | None], *also: Set, unless_known: bool = True
-) -> tuple[M, bool]:
+def insert_or_find(row: M, find: Callable[[], M | None], *also: Set) -> tuple[M, bool]:
     """Insert ``row`` and write ``also`` with it: (it, True). When a unique constraint has it
     already: (what ``find`` finds, False), and nothing is written.
 
-    Inside a transaction. Raises IntegrityError, also for any conflict without ``unless_known``.
+    Inside a transaction. Raises IntegrityError for a conflict with a row that ``find`` does not
+    find.
     """
     for _ in range(INSERT_ATTEMPTS):
-        if execute((Insert(row), *also), unless_known=unless_known):
+        if execute((Insert(row), *also), unless_known=True):
             return row, True
         known = find()
         if known is not None:
@@ -132,7 +131,7 @@ def insert_or_find(
 
 def execute(writes: Sequence[Write], *, unless_known: bool) -> bool:
     """Execute ``writes``; False when ``unless_known`` and the first row is known."""
-    here = driver.this_connection()
+    here = connections[DEFAULT_DB_ALIAS]
     if here.vendor != "sqlite" and len(writes) > 1:
         return execute_at_once(writes, here, unless_known=unless_known)
     for write in writes:
@@ -219,8 +218,10 @@ def update_by_id(model: type[Model], names: tuple[str, ...]) -> tuple[str, Field
 def insert_rows(model: type[Model], rows: Sequence[Row]) -> None:
     """Insert ``rows``, each the values of all columns but an automatic id, as the driver takes
     them."""
-    if rows:
-        driver.execute_each(driver.this_connection(), insert_text(model), rows)
+    if len(rows) == 1:  # executemany would open a pipeline on PostgreSQL
+        driver.execute(connections[DEFAULT_DB_ALIAS], insert_text(model), rows[0])
+    elif rows:
+        driver.execute(connections[DEFAULT_DB_ALIAS], insert_text(model), rows, many=True)
 
 
 class FencedInsert:
@@ -246,7 +247,7 @@ class FencedInsert:
 
         Returns the attempts of the ``owned`` among ``ids``.
         """
-        here = driver.this_connection()
+        here = connections[DEFAULT_DB_ALIAS]
         if here.vendor == "sqlite":
             found = {row[0]: row[1] for row in self._owned(ids=ids)}
             insert_rows(
