@@ -290,12 +290,8 @@ def session_here(
     """
     here = {"account": account.pk, "chat": chat, "thread": thread, "user": user.pk}
     found = MEANT_HERE.first(**here, now=meant_at) if meant_at else OPEN_HERE.first(**here)
-    return known_session(found, user, account) if found else None
-
-
-def known_session(found: ChatSession, user: User, account: ChannelAccount) -> ChatSession:
-    """Return ``found`` with its user and account set, which saves two queries."""
-    found.user, found.account = user, account
+    if found is not None:
+        found.user, found.account = user, account  # saves two queries
     return found
 
 

@@ -235,7 +235,9 @@ class Instances(Generic[M]):
 
     def first(self, **values: Any) -> M | None:
         """Return the first instance for ``values``, or None."""
-        return next(iter(self.all(**values)), None)
+        reading, instance = self._compiled.get()
+        rows = reading.rows(values)
+        return instance(rows[0]) if rows else None
 
 
 def instance_maker(compiler: Any) -> Callable[[Row], Any]:
