@@ -85,28 +85,40 @@ def count_sender(account: ChannelAccount, sender: str) -> None:
 
 
 def callers_of(shown: list[Shown]) -> list[Principal | Exception]:
-    """Return the caller or the refusal of each request; all keys are read in one query."""
-    known = keys.named(each.token for each in shown)
-    return [attempt(partial(caller_of, **each._asdict(), known=known)) for each in shown]
+    """Return the caller or the refusal of each request; their keys are read in one query.
 
-
-def caller_of(
-    *, token: str, scope: str, address: str, known: Mapping[str, ApiKey] | None = None
-) -> Principal:
-    """Return the caller with ``token``, allowed ``scope``. Raises RefusedError 401, 403 or 429.
-
-    ``known``: what :func:`allowlist.keys.named` returned for it, if it was called.
+    Addresses are counted before: a flood costs no look-up beyond its limit.
     """
-    count_everywhere(address)
-    key = keys.authenticate(token=token, now=timezone.now(), known=known)
+    counted = [attempt(partial(count_everywhere, each.address)) for each in shown]
+    admitted = [each for each, refusal in zip(shown, counted, strict=True) if refusal is None]
+    known = keys.named(each.token for each in admitted)
+    return [
+        refusal or attempt(partial(permitted, each, known))
+        for each, refusal in zip(shown, counted, strict=True)
+    ]
+
+
+def permitted(shown: Shown, known: Mapping[str, ApiKey]) -> Principal:
+    """Return the caller of a request; ``known`` are the keys that :func:`allowlist.keys.named`
+    returned. Raises RefusedError 401, 403 or 429.
+    """
+    key = keys.authenticate(token=shown.token, now=timezone.now(), known=known)
     if key is None:
-        if token:
-            count_failure(address)
+        if shown.token:
+            count_failure(shown.address)
         raise DeniedError(headers=CHALLENGE)
-    if scope not in key.scopes:
-        raise RefusedError(403, f"This key has no scope {str(scope)!r}.")
+    if shown.scope not in key.scopes:
+        raise RefusedError(403, f"This key has no scope {str(shown.scope)!r}.")
     count_caller(key)
     return Principal(user=key.user, account=key.account, key_id=key.pk, scopes=key.scopes)
+
+
+def caller_of(*, token: str, scope: str, address: str) -> Principal:
+    """Return the caller with ``token``, allowed ``scope``. Raises RefusedError 401, 403 or 429."""
+    [found] = callers_of([Shown(token, scope, address)])
+    if isinstance(found, Exception):
+        raise found
+    return found
 
 
 @contextmanager
