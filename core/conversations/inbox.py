@@ -310,7 +310,8 @@ class Wait:
 
 def usual_wait() -> Wait:
     """Return the wait that the settings define."""
-    return Wait(timedelta(milliseconds=settings.DEBOUNCE_IDLE_MILLISECONDS), longest_wait())
+    idle, most = settings.DEBOUNCE_IDLE_MILLISECONDS, settings.DEBOUNCE_MAX_MILLISECONDS
+    return Wait(timedelta(milliseconds=idle), timedelta(milliseconds=most))
 
 
 def store_waiting(

@@ -13,13 +13,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from django.db import (
-    DEFAULT_DB_ALIAS,
-    InterfaceError,
-    OperationalError,
-    connection,
-    connections,
-)
+from django.db import DEFAULT_DB_ALIAS, InterfaceError, OperationalError, connections
 from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 from core.database import driver
@@ -87,7 +81,7 @@ class Batcher:
 
     async def _run(self) -> None:
         try:
-            while (kind := self._next_kind()) is not None:
+            while self._pending and (kind := self._next_kind()) is not None:
                 calls = self._pending.pop(kind)
                 if len(calls) > kind.most:
                     self._pending[kind] = calls[kind.most :]
@@ -107,7 +101,7 @@ class Batcher:
         """
         lookups = [each for each in self._pending if each.run_batch is not run_in_transaction]
         writes = [each for each in self._pending if each.run_batch is run_in_transaction]
-        if self._writing and connection.vendor == "sqlite":
+        if self._writing and connections[DEFAULT_DB_ALIAS].vendor == "sqlite":
             writes = []
         self._was_deferred = bool(lookups and writes) and not self._was_deferred
         return next(iter(lookups if self._was_deferred or not writes else writes), None)
@@ -169,8 +163,9 @@ def run_in_transaction(works: Sequence[Work[Result]]) -> list[Result | Exception
     if len(works) > 1:
         try:
             with atomic_write():
-                if connection.vendor != "sqlite":
-                    driver.fetch(connections[DEFAULT_DB_ALIAS], LIMIT_LOCK_WAIT, ())
+                here = connections[DEFAULT_DB_ALIAS]
+                if here.vendor != "sqlite":
+                    driver.fetch(here, LIMIT_LOCK_WAIT, ())
                 return [work() for work in works]
         except (OperationalError, InterfaceError) as error:
             if not isinstance(error.__cause__, DeadlockDetected | LockNotAvailable):

@@ -104,5 +104,4 @@ def belonging() -> str:
 
 def note_version() -> None:
     """Write down that this code has migrated the database. Raises DatabaseError."""
-    with connection.cursor() as cursor:
-        cursor.execute(NOTE_VERSION, [VERSION])
+    driver.execute(connections[DEFAULT_DB_ALIAS], NOTE_VERSION, [VERSION])

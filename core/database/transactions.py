@@ -12,7 +12,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -86,18 +86,14 @@ def atomic_write(*, joins: bool = False) -> Iterator[None]:
             yield
 
 
-@contextmanager
-def atomic_write_statement() -> Iterator[None]:
+def atomic_write_statement() -> AbstractContextManager[None]:
     """Return :func:`atomic_write` for a single statement; it joins an open transaction.
 
     PostgreSQL commits a single statement by itself: BEGIN and COMMIT would be two more round trips.
     Call ``on_commit`` after the block.
     """
-    if connection.vendor == "sqlite" or connection.in_atomic_block:
-        with atomic_write(joins=True):
-            yield
-    else:
-        yield
+    alone = connection.vendor != "sqlite" and not connection.in_atomic_block
+    return nullcontext() if alone else atomic_write(joins=True)
 
 
 @contextmanager
@@ -108,8 +104,8 @@ def writer_lock() -> Iterator[None]:
     second file queues the waiting processes: a process that has just written, with many threads
     that want to write, cannot starve the others.
     """
-    began = time.monotonic()
-    if not _write_lock.acquire(timeout=-1 if _lock_seconds is None else _lock_seconds):
+    began, limit = time.monotonic(), _lock_seconds
+    if not _write_lock.acquire(timeout=-1 if limit is None else limit):
         raise OperationalError("database is locked")
     try:
         name = str(connection.settings_dict["NAME"])
@@ -117,9 +113,7 @@ def writer_lock() -> Iterator[None]:
             yield  # already held, or a database in memory
             return
         gate, mine = lock_file(f"{name}.gate"), lock_file(f"{name}.turn")
-        deadline = time.monotonic() + LOCK_FILE_SECONDS
-        if _lock_seconds is not None:
-            deadline = began + _lock_seconds
+        deadline = time.monotonic() + LOCK_FILE_SECONDS if limit is None else began + limit
         try:
             try:
                 wait_for(gate, deadline)
@@ -158,14 +152,12 @@ def checkpoint() -> None:
     of a stream's answers.
     """
     if connection.vendor == "sqlite":
-        with connection.cursor() as cursor:
-            cursor.execute("PRAGMA wal_checkpoint(PASSIVE)")
+        driver.execute(connections[DEFAULT_DB_ALIAS], "PRAGMA wal_checkpoint(PASSIVE)", ())
 
 
 def ping() -> None:
     """Check that the database answers. Raises DatabaseError or InterfaceError."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT 1")
+    driver.fetch(connections[DEFAULT_DB_ALIAS], "SELECT 1", ())
 
 
 def lock_until_commit(number: int) -> None:
@@ -181,11 +173,9 @@ def now() -> datetime:
     """Return the database's time: leases must not depend on the clocks of several machines."""
     if connection.vendor == "sqlite":
         return timezone.now()  # one machine, one clock
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT clock_timestamp()")
-        row = cursor.fetchone()
-    assert isinstance(row[0], datetime)  # noqa: S101 - the driver's contract, for the type checker
-    return row[0]
+    [(found,)] = driver.fetch(connections[DEFAULT_DB_ALIAS], "SELECT clock_timestamp()", ())
+    assert isinstance(found, datetime)  # noqa: S101 - the driver's contract, for the type checker
+    return found
 
 
 def ahead(field: str, *, most: timedelta, now: Any = None) -> Q:

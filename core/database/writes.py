@@ -106,13 +106,6 @@ def write_all(*writes: Write) -> None:
     execute(writes, unless_known=False)
 
 
-def insert_unless_known(row: Model, *also: Set) -> bool:
-    """Insert ``row`` and write ``also``; return False, and write nothing, when a unique constraint
-    has the row already. Inside a transaction.
-    """
-    return execute((Insert(row), *also), unless_known=True)
-
-
 def insert_or_find(row: M, find: Callable[[], M | None], *also: Set) -> tuple[M, bool]:
     """Insert ``row`` and write ``also`` with it: (it, True). When a unique constraint has it
     already: (what ``find`` finds, False), and nothing is written.

@@ -7,7 +7,7 @@ import pytest
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from core.database.writes import Insert, Set, insert_unless_known, write_all
+from core.database.writes import Insert, Set, insert_or_find, write_all
 from core.models import ChannelAccount, ChatSession, InboundMessage, Message, Run, User
 
 pytestmark = pytest.mark.django_db
@@ -54,8 +54,9 @@ def test_inserted_rows_read_as_those_that_the_orm_stored(
 
 
 def test_a_known_row_is_not_inserted_twice(account: ChannelAccount) -> None:
-    assert insert_unless_known(a_message(account))
-    assert not insert_unless_known(a_message(account))
+    first, is_new = insert_or_find(a_message(account), InboundMessage.objects.first)
+    assert is_new
+    assert insert_or_find(a_message(account), InboundMessage.objects.first) == (first, False)
     with pytest.raises(IntegrityError), transaction.atomic():
         write_all(Insert(a_message(account)))
     assert InboundMessage.objects.count() == 1

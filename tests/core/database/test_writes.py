@@ -8,7 +8,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from core.conversations import inbox, runs
-from core.database.writes import Do, Insert, Set, insert_unless_known, write_all
+from core.database.writes import Do, Insert, Set, insert_or_find, write_all
 from core.models import ChannelAccount, ChatSession, InboundMessage, Message, Run, User
 from tests import settings
 from tests.servers import wait_until
@@ -102,7 +102,7 @@ def test_a_known_row_is_left_out_with_its_dependent_rows(session: ChatSession, o
         message.run = None
         belongs = [Set(ChatSession, session.pk, {"title": title})] * others
         with transaction.atomic():
-            stored = insert_unless_known(message, *belongs)
+            stored = insert_or_find(message, InboundMessage.objects.first, *belongs)[1]
         assert (message.pk is not None) is stored
         return stored
 
