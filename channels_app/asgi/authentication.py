@@ -93,7 +93,7 @@ def callers_of(shown: list[Shown]) -> list[Principal | Exception]:
     admitted = [each for each, refusal in zip(shown, counted, strict=True) if refusal is None]
     known = keys.named(each.token for each in admitted)
     return [
-        refusal or attempt(partial(permitted, each, known))
+        attempt(partial(permitted, each, known)) if refusal is None else refusal
         for each, refusal in zip(shown, counted, strict=True)
     ]
 
