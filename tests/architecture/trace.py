@@ -84,6 +84,7 @@ def profile(frame: FrameType, event: str, _: object) -> None:
     if thread in WORKER:
         part = "worker"
         PART.set(part)
+        OF.set(trace)
     trace.seen[id(frame)] = frame
     trace.calls.setdefault(part, []).append(module)
     trace.last = time.monotonic()
