@@ -115,7 +115,8 @@ class Batcher:
             outcomes = await in_thread_of(threads, kind.run_batch, [item for item, _ in calls])
         except Exception as error:  # noqa: BLE001 - raised where the items were submitted
             outcomes = [error] * len(calls)
-        self._writing -= writes
+        finally:
+            self._writing -= writes
         if all(isinstance(outcome, OperationalError) for outcome in outcomes):
             # The database is away: what waits must not wait for the same error again.
             calls += [each for waiting in self._pending.values() for each in waiting]
