@@ -4,7 +4,7 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
 from django.db.models import Q
@@ -13,7 +13,7 @@ from django.utils import timezone
 from allowlist import audit, revocation
 from allowlist.models import ApiKey
 from core.database import transactions
-from core.database.queries import Instances, Param
+from core.database.queries import Among, Instances
 from core.models import ChannelAccount, User
 
 TOKEN = re.compile(r"lk_([0-9a-f]{12})_([A-Za-z0-9_-]{43})", re.ASCII)
@@ -25,7 +25,7 @@ AUDITED_EVERY = timedelta(days=1)
 
 
 NAMED = Instances(
-    lambda: ApiKey.objects.select_related("user", "account").filter(prefix=Param("prefix"))
+    lambda: ApiKey.objects.select_related("user", "account").filter(Among("prefix", "prefixes"))
 )
 
 
@@ -72,16 +72,26 @@ def create(
     return key, token
 
 
-def authenticate(*, token: str, now: datetime) -> ApiKey | None:
+def named(tokens: Iterable[str]) -> dict[str, ApiKey]:
+    """Return the keys that ``tokens`` name, valid or not, by public prefix. One query."""
+    matches = [match for token in tokens if (match := TOKEN.fullmatch(token))]
+    found = NAMED.all(prefixes={match[1] for match in matches}) if matches else []
+    return {key.prefix: key for key in found}
+
+
+def authenticate(
+    *, token: str, now: datetime, known: Mapping[str, ApiKey] | None = None
+) -> ApiKey | None:
     """Return the valid key of ``token`` at ``now``, with its user and account loaded; else None.
 
+    ``known``: what :func:`named` returned for this token and others, if it was called.
     All refusals take the same steps: an unknown prefix, a wrong secret, a revoked or expired key,
     an inactive user, a disabled account.
     """
     match = TOKEN.fullmatch(token)
     if match is None:
         return None
-    key = NAMED.first(prefix=match[1])
+    key = (named([token]) if known is None else known).get(match[1])
     expected = key.digest if key is not None else _digest("")
     if not hmac.compare_digest(expected, _digest(token)) or key is None:
         return None

@@ -73,13 +73,17 @@ def decide(*, sender: Sender, now: datetime) -> Decision:
     """Return the user of ``sender`` at ``now``. Denies on anything unexpected; at most three
     queries."""
     try:
-        return _decision(sender, _steps(sender, now))
+        *_, last = _steps(sender, now)
     except InvalidIdentity as error:
         return Decision(None, "invalid", str(error))
     except Exception:
         # The guard of [A2]: a database error or a broken row denies, it never lets in.
         logger.exception("the allowlist could not be read; the sender is denied")
         return Decision(None, "error", "the allowlist could not be read")
+    if last.matched and last.user is not None:
+        return Decision(last.user, last.rule, last.reason)
+    unknown = sender.group if last.rule == "group" else sender.value
+    return Decision(None, last.rule, last.reason, unknown.strip())
 
 
 def explain(*, sender: Sender, now: datetime) -> list[Row]:
@@ -88,14 +92,6 @@ def explain(*, sender: Sender, now: datetime) -> list[Row]:
         return list(_steps(sender, now))
     except InvalidIdentity as error:
         return [Row("invalid", matched=False, reason=str(error))]
-
-
-def _decision(sender: Sender, steps: Iterator[Row]) -> Decision:
-    *_, last = steps
-    if last.matched and last.user is not None:
-        return Decision(last.user, last.rule, last.reason)
-    unknown = sender.group if last.rule == "group" else sender.value
-    return Decision(None, last.rule, last.reason, unknown.strip())
 
 
 def value_of(sender: Sender) -> str:

@@ -1,9 +1,10 @@
 """Authentication of HTTP requests by API key: identity from the credential, never the body
 ([A10])."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from typing import NamedTuple
 
 from django.conf import settings
 from django.utils import timezone
@@ -13,10 +14,18 @@ from allowlist.models import ApiKey
 from channels_app.asgi import throttling
 from channels_app.asgi.http import RefusedError, Request
 from channels_app.asgi.principal import DeniedError, Principal
-from core.database.batching import in_shared_thread
+from core.database.batching import attempt, in_shared_call
 from core.models import ChannelAccount
 
 CHALLENGE = {"WWW-Authenticate": 'Bearer realm="latchkey"'}
+
+
+class Shown(NamedTuple):
+    """A key as a request shows it, and the scope that it needs."""
+
+    token: str
+    scope: str
+    address: str
 
 
 def token_of(request: Request) -> str:
@@ -36,9 +45,7 @@ async def authenticate(request: Request, *, scope: str) -> Principal:
     subject = throttling.network_of(request.address)
     throttling.addresses.here(subject=subject, limit=settings.RATE_PER_MINUTE_ADDRESS)
     token = token_of(request)
-    return await in_shared_thread(
-        partial(caller_of, token=token, scope=scope, address=request.address)
-    )
+    return await in_shared_call(callers_of, Shown(token, scope, request.address))
 
 
 def count_address(address: str) -> None:
@@ -77,18 +84,41 @@ def count_sender(account: ChannelAccount, sender: str) -> None:
     throttling.people.check(subject=subject, limit=settings.RATE_PER_MINUTE_USER)
 
 
-def caller_of(*, token: str, scope: str, address: str) -> Principal:
-    """Return the caller with ``token``, allowed ``scope``. Raises RefusedError 401, 403 or 429."""
-    count_everywhere(address)
-    key = keys.authenticate(token=token, now=timezone.now())
+def callers_of(shown: list[Shown]) -> list[Principal | Exception]:
+    """Return the caller or the refusal of each request; their keys are read in one query.
+
+    Addresses are counted before: a flood costs no look-up beyond its limit.
+    """
+    counted = [attempt(partial(count_everywhere, each.address)) for each in shown]
+    admitted = [each for each, refusal in zip(shown, counted, strict=True) if refusal is None]
+    known = keys.named(each.token for each in admitted)
+    return [
+        attempt(partial(permitted, each, known)) if refusal is None else refusal
+        for each, refusal in zip(shown, counted, strict=True)
+    ]
+
+
+def permitted(shown: Shown, known: Mapping[str, ApiKey]) -> Principal:
+    """Return the caller of a request; ``known`` are the keys that :func:`allowlist.keys.named`
+    returned. Raises RefusedError 401, 403 or 429.
+    """
+    key = keys.authenticate(token=shown.token, now=timezone.now(), known=known)
     if key is None:
-        if token:
-            count_failure(address)
+        if shown.token:
+            count_failure(shown.address)
         raise DeniedError(headers=CHALLENGE)
-    if scope not in key.scopes:
-        raise RefusedError(403, f"This key has no scope {str(scope)!r}.")
+    if shown.scope not in key.scopes:
+        raise RefusedError(403, f"This key has no scope {str(shown.scope)!r}.")
     count_caller(key)
     return Principal(user=key.user, account=key.account, key_id=key.pk, scopes=key.scopes)
+
+
+def caller_of(*, token: str, scope: str, address: str) -> Principal:
+    """Return the caller with ``token``, allowed ``scope``. Raises RefusedError 401, 403 or 429."""
+    [found] = callers_of([Shown(token, scope, address)])
+    if isinstance(found, Exception):
+        raise found
+    return found
 
 
 @contextmanager

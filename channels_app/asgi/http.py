@@ -93,13 +93,8 @@ class Request:
     @property
     def declared_length(self) -> int:
         """Return the size of the body in bytes by ``Content-Length``; 0 without one."""
-        declared = self.header("content-length")
+        declared = self._headers.get("content-length", "")
         return int(declared[:18]) if declared.isascii() and declared.isdigit() else 0
-
-    def require_uncompressed(self) -> None:
-        """Raise RefusedError 415 for a compressed body."""
-        if self.header("content-encoding") not in {"", "identity"}:
-            raise RefusedError(415, "Compressed bodies are not accepted.")
 
     def require_json(self) -> None:
         """Raise RefusedError 415 unless the body is declared as JSON in UTF-8.
@@ -178,26 +173,24 @@ def same_secret(given: str, secret: str) -> bool:
 
 def encoded(headers: Headers) -> list[tuple[bytes, bytes]]:
     """Encode headers for ASGI, with those of every response."""
-    every = with_security(headers)
-    return [(name.lower().encode(), header_value(value)) for name, value in every.items()]
+    return [
+        (name.encode(), value.encode("latin-1", "replace"))
+        for name, value in every_header(headers).items()
+    ]
 
 
-def with_security(headers: Headers) -> dict[str, str]:
-    """Return ``headers`` with those of every response."""
-    return {**SECURITY_HEADERS, **transport_security(), **headers}
+def every_header(headers: Headers) -> dict[str, str]:
+    """Return ``headers`` with those of every response, names in lower case, each value on one line:
+    uvicorn writes them unchecked, line ends included.
 
-
-def header_value(value: str) -> bytes:
-    """Return ``value`` on one line: uvicorn writes header values unchecked, line ends included."""
-    return CONTROLS.sub(" ", value).encode("latin-1", "replace")
-
-
-def transport_security() -> Headers:
-    """Return the HSTS header if SECURE_HSTS_SECONDS is set, as Django's middleware sends it."""
-    seconds = settings.SECURE_HSTS_SECONDS
-    more = "; includeSubDomains" if settings.SECURE_HSTS_INCLUDE_SUBDOMAINS else ""
-    more += "; preload" if settings.SECURE_HSTS_PRELOAD else ""
-    return {"Strict-Transport-Security": f"max-age={seconds}{more}"} if seconds else {}
+    With SECURE_HSTS_SECONDS also the HSTS header, as Django's middleware sends it.
+    """
+    every = {**SECURITY_HEADERS, **headers}
+    if settings.SECURE_HSTS_SECONDS:
+        more = "; includeSubDomains" if settings.SECURE_HSTS_INCLUDE_SUBDOMAINS else ""
+        more += "; preload" if settings.SECURE_HSTS_PRELOAD else ""
+        every["Strict-Transport-Security"] = f"max-age={settings.SECURE_HSTS_SECONDS}{more}"
+    return {name.lower(): CONTROLS.sub(" ", value) for name, value in every.items()}
 
 
 async def answer(
@@ -211,8 +204,8 @@ async def answer_bytes(
     send: Send, status: int, data: bytes, content_type: str, headers: Headers | None = None
 ) -> None:
     """Send a complete body."""
-    every = body_headers(status, data, content_type, headers or {})
-    await send({"type": "http.response.start", "status": status, "headers": encoded(every)})
+    more = body_headers(status, data, content_type, headers or {})
+    await send({"type": "http.response.start", "status": status, "headers": encoded(more)})
     await write(send, data, more=False)
 
 

@@ -43,7 +43,21 @@ def parse(data: bytes, *, max_depth: int, storable: bool = True) -> Any:
     a key with NUL or a lone surrogate, and a whole number beyond 64 bits, are refused too: SQLite
     takes them, PostgreSQL does not. Raises BadJSONError.
     """
-    value = loaded(data)
+    try:
+        value = json.loads(
+            data.decode("utf-8"),
+            object_pairs_hook=unique,
+            parse_constant=refuse_constant,
+            parse_float=finite,
+        )
+    except UnicodeDecodeError as error:
+        raise BadJSONError("the body is not valid UTF-8") from error
+    except RecursionError as error:
+        raise BadJSONError("the JSON is nested too deeply") from error
+    except BadJSONError:
+        raise
+    except ValueError as error:
+        raise BadJSONError("the body is not valid JSON") from error
     if depth_over(value, max_depth):
         raise BadJSONError("the JSON is nested too deeply")
     if storable:
@@ -78,25 +92,6 @@ def path_of(place: Place | None) -> str:
         steps.append(visible(place[1][:SHOWN_OF_A_KEY]))
         place = place[0]
     return "".join(reversed(steps)).removeprefix(".") or "body"
-
-
-def loaded(data: bytes) -> Any:
-    """Decode ``data``. Raises BadJSONError."""
-    try:
-        return json.loads(
-            data.decode("utf-8"),
-            object_pairs_hook=unique,
-            parse_constant=refuse_constant,
-            parse_float=finite,
-        )
-    except UnicodeDecodeError as error:
-        raise BadJSONError("the body is not valid UTF-8") from error
-    except RecursionError as error:
-        raise BadJSONError("the JSON is nested too deeply") from error
-    except BadJSONError:
-        raise
-    except ValueError as error:
-        raise BadJSONError("the body is not valid JSON") from error
 
 
 def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """Async Django views for programs: a handler without middleware, and the decorator of a view."""
 
-import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from functools import wraps
 from io import BytesIO
@@ -24,21 +23,13 @@ from channels_app.asgi.http import (
 )
 
 
-class UnreadBody(BytesIO):
-    """The request's body as Django sees it: empty, with the ``receive`` that gives the real one."""
-
-    def __init__(self, receive: Receive) -> None:
-        super().__init__()
-        self.receive = receive
-
-
 class EndpointRequest(ASGIRequest):
     """A request whose body the view reads itself, after checking the head."""
 
-    def __init__(self, scope: Scope, body: UnreadBody) -> None:
-        super().__init__(scope, body)
+    def __init__(self, scope: Scope, receive: Receive) -> None:
+        super().__init__(scope, BytesIO())  # to Django the body is empty
         self.head = Request(scope)
-        self._receive = body.receive
+        self._receive = receive
 
     async def read_body(self, limit: int | None = None) -> bytes:
         """Read the whole body. Raises RefusedError 408, 413 or 415, ClientGoneError.
@@ -51,12 +42,12 @@ class EndpointRequest(ASGIRequest):
 
 
 class ViewHandler(ASGIHandler):
-    """Django's handler for the views of this module.
+    """Django's handler for the views of this module: it makes the request, finds and calls the
+    view, and sends its response.
 
-    Programs have no session, no cookie and no form: no middleware runs. The body stays unread, a
-    client that disconnects does not cancel its request, and the handlers of Django's signals,
-    which concern database connections that these views do not use, share one thread: Django would
-    start one for each request.
+    Programs have no session, no cookie and no form: no middleware runs. A client that disconnects
+    does not cancel its request. The signals of a request are not sent: Django's own handlers, which
+    take a thread each time, look after connections of threads that these views do not use.
     """
 
     request_class = EndpointRequest
@@ -70,15 +61,9 @@ class ViewHandler(ASGIHandler):
         self._template_response_middleware: list[Any] = []
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        await self.handle(scope, receive, send)
-
-    async def read_body(self, receive: Any) -> UnreadBody:
-        """Leave the body to the view."""
-        return UnreadBody(receive)
-
-    async def listen_for_disconnect(self, receive: Any) -> None:
-        """Wait forever: the view uses ``receive`` itself."""
-        await asyncio.Event().wait()
+        respond: Any = self._middleware_chain
+        request, refusal = self.create_request(scope, receive)
+        await self.send_response(refusal or await respond(request), send)
 
 
 View = Callable[..., Coroutine[Any, Any, HttpResponse]]
@@ -120,14 +105,6 @@ def json_response(
 def response(
     status: int, data: bytes, content_type: str, headers: Headers | None = None
 ) -> HttpResponse:
-    """Return a complete body with the headers of every response.
-
-    Marked as logged: Django would log a line for each 4xx and 5xx.
-    """
-    every = http.with_security(http.body_headers(status, data, content_type, headers or {}))
-    safe = {
-        name.lower(): http.header_value(value).decode("latin-1") for name, value in every.items()
-    }
-    made = HttpResponse(data, status=status, headers=safe)
-    made._has_been_logged = True  # type: ignore[attr-defined]  # noqa: SLF001 - see above
-    return made
+    """Return a complete body with the headers of every response."""
+    every = http.every_header(http.body_headers(status, data, content_type, headers or {}))
+    return HttpResponse(data, status=status, headers=every)

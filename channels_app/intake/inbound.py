@@ -141,7 +141,13 @@ def receive_sender(
             decision = permissions.decide(sender=sender, now=now)
         if decision.user is None:
             return Receipt("denied")
-        session = session_for(draft=draft, user=decision.user, command=command, now=now)
+        session = inbox.session_here(
+            user=decision.user,
+            account=draft.account,
+            chat=draft.chat,
+            thread=draft.thread,
+            meant_at=now if command is None else None,  # every command is the assistant's
+        )
         if session is None:
             duplicate = inbox.find_duplicate(draft)
             if duplicate is not None and not waits_for_sender(duplicate):
@@ -168,20 +174,6 @@ def receive_sender(
             debounce=debounce,
             listed=listed,
         )
-
-
-def session_for(
-    *, draft: Draft, user: User, command: slash_commands.Command | None, now: datetime
-) -> ChatSession | None:
-    """Return the open session that a message is meant for: an agent's that listens, else the
-    assistant's, which gets every command."""
-    if command is None:
-        return inbox.session_meant(
-            user=user, account=draft.account, chat=draft.chat, thread=draft.thread, now=now
-        )
-    return inbox.session_here(
-        user=user, account=draft.account, chat=draft.chat, thread=draft.thread
-    )
 
 
 def without_codes(draft: Draft) -> Draft:
@@ -303,7 +295,8 @@ def accept(
     of the message do not fit into the sender's quota, 422 for a key that stands for another
     message.
     """
-    check_quota(draft=draft, user=user)
+    if draft.media:
+        check_quota(draft=draft, user=user)
     used = last_used(user=user, draft=draft, session=session, now=now) if listed else []
     for_agent = sessions.listens(session, now=now)
     if debounce and not for_agent:

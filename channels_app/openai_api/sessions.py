@@ -79,7 +79,8 @@ def free_session(
         return "", None
     if main.is_busy:  # type: ignore[attr-defined]  # an annotation
         return parallel_thread(account=account, chat=chat, user=user), None
-    return "", inbox.known_session(main, user, account)
+    main.user, main.account = user, account  # saves two queries
+    return "", main
 
 
 def parallel_thread(*, account: ChannelAccount, chat: str, user: User) -> str:

@@ -42,15 +42,18 @@ class Begun:
     lease: Lease
 
 
-class Claims(Batcher[int, Begun | None]):
-    """Claims runs for ``worker``; wake-ups during one claim share the next one.
-
-    ``submit(run_id)``: the run with everything that its turn needs; None when it is not for us to
-    begin.
-    """
+class Claims:
+    """Claims runs for ``worker``; wake-ups during one claim share the next one."""
 
     def __init__(self, worker: str) -> None:
-        super().__init__(lambda run_ids: begin(run_ids, worker), name="claims")
+        self._batcher = Batcher("claims")
+        self._begin = lambda run_ids: begin(run_ids, worker)
+
+    async def submit(self, run_id: int) -> Begun | None:
+        """Claim a run; return it with everything that its turn needs, or None when it is not for us
+        to begin.
+        """
+        return await self._batcher.submit(self._begin, run_id)
 
 
 def begin(run_ids: list[int], worker: str) -> list[Begun | Exception | None]:

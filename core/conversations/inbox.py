@@ -217,8 +217,7 @@ def store(
 ) -> tuple[InboundMessage, bool]:
     """Insert the message of ``draft``: (the row, whether it is new). Inside a transaction."""
     row = message_of(draft=draft, state=state, now=now, user=user, session=session, note=note)
-    find = partial(find_duplicate, draft)
-    return insert_or_find(row, find, unless_known=draft.may_come_twice)
+    return insert_or_find(row, partial(find_duplicate, draft))
 
 
 def take_over(
@@ -281,32 +280,19 @@ def open_session(
 
 
 def session_here(
-    *, user: User, account: ChannelAccount, chat: str, thread: str
+    *, user: User, account: ChannelAccount, chat: str, thread: str, meant_at: datetime | None = None
 ) -> ChatSession | None:
-    """Return the open session of a platform chat.
+    """Return the open session of a platform chat: the assistant's, or with ``meant_at`` that for
+    which a person's message of then is, an agent's that listens before the assistant's.
 
     On PostgreSQL its row is locked until the end of the transaction: of two concurrent messages one
     starts the batch.
     """
-    found = OPEN_HERE.first(account=account.pk, chat=chat, thread=thread, user=user.pk)
-    return known_session(found, user, account) if found else None
-
-
-def known_session(found: ChatSession, user: User, account: ChannelAccount) -> ChatSession:
-    """Return ``found`` with its user and account set, which saves two queries."""
-    found.user, found.account = user, account
+    here = {"account": account.pk, "chat": chat, "thread": thread, "user": user.pk}
+    found = MEANT_HERE.first(**here, now=meant_at) if meant_at else OPEN_HERE.first(**here)
+    if found is not None:
+        found.user, found.account = user, account  # saves two queries
     return found
-
-
-def session_meant(
-    *, user: User, account: ChannelAccount, chat: str, thread: str, now: datetime
-) -> ChatSession | None:
-    """Return the open session that a person's message is for, locked as by :func:`session_here`.
-
-    That is a session of an agent that listens, else the assistant's.
-    """
-    found = MEANT_HERE.first(account=account.pk, chat=chat, thread=thread, user=user.pk, now=now)
-    return known_session(found, user, account) if found else None
 
 
 def close_session(*, session: ChatSession) -> None:
@@ -324,7 +310,8 @@ class Wait:
 
 def usual_wait() -> Wait:
     """Return the wait that the settings define."""
-    return Wait(timedelta(milliseconds=settings.DEBOUNCE_IDLE_MILLISECONDS), longest_wait())
+    idle, most = settings.DEBOUNCE_IDLE_MILLISECONDS, settings.DEBOUNCE_MAX_MILLISECONDS
+    return Wait(timedelta(milliseconds=idle), timedelta(milliseconds=most))
 
 
 def store_waiting(
@@ -350,13 +337,7 @@ def store_waiting(
     began = min(session.batch_started_at or now, now)  # later than now: the clock was set back
     batch = {"batch_started_at": began, "flush_at": min(now + wait.idle, began + wait.most)}
     put_off = Set(ChatSession, session.pk, batch)
-    message, is_new = insert_or_find(
-        row,
-        partial(find_duplicate, draft),
-        *also,
-        put_off,
-        unless_known=draft.may_come_twice,
-    )
+    message, is_new = insert_or_find(row, partial(find_duplicate, draft), *also, put_off)
     if is_new:
         session.batch_started_at, session.flush_at = batch["batch_started_at"], batch["flush_at"]
         wakeups.batch(session.id)

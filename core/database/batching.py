@@ -1,21 +1,19 @@
 """Group commit: database work that is submitted while other work runs becomes one batch.
 
     submitted ─┬─ nothing runs ──► a batch of one, at once
-               └─ a batch runs ──► after it: first all reads in one thread, then all writes in one
-                                   transaction
+               └─ a batch runs ──► after it: all calls of one function in one thread; lookups first,
+                                   then what writes, in one transaction
 
 A transaction costs a sync to disk however much it writes, and on SQLite a wait for other writers.
-There is no pause: a single item runs at once (docs/decisions/117, 180).
+There is no pause: a single item runs at once (docs/decisions/117, 180, 185).
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
-from django.db import InterfaceError, OperationalError, connection
+from django.db import DEFAULT_DB_ALIAS, InterfaceError, OperationalError, connections
 from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 from core.database import driver
@@ -27,8 +25,9 @@ logger = logging.getLogger(__name__)
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Work = Callable[[], Result]
-Pending = tuple[Item, asyncio.Future[Result]]
+# Returns one result for each item, in their order; an Exception is raised where it was submitted.
 RunBatch = Callable[[list[Item]], Sequence[Result | Exception]]
+Pending = tuple[Any, "asyncio.Future[Any]"]
 MAX_BATCH = 16  # SQLite has one writer at a time: other processes want to write as well
 # A batch may wait for a lock, or for a server far away: a second one starts after this. Not at
 # once: of two that share a core both end when the later one does (docs/decisions/152).
@@ -38,127 +37,104 @@ SLOW_BATCH_SECONDS = 0.03
 LIMIT_LOCK_WAIT = "SELECT set_config('lock_timeout', '50ms', true)"
 
 
-class Batcher(Generic[Item, Result]):
-    """Calls ``run_batch`` with the items that one event loop submits, at most ``most`` at a time.
+class Kind(NamedTuple):
+    """Calls that may be one batch: those of one function, at most ``most`` at a time."""
 
-    ``run_batch`` is called in a database thread that is kept for ``name``. It returns one result
-    for each item, in their order; an Exception is raised where that item was submitted. If it
-    raises, that is the outcome of all its items. ``concurrent``: how many batches may run at once;
-    all but the first start only when another one has taken SLOW_BATCH_SECONDS.
+    run_batch: RunBatch[Any, Any]
+    most: int
+
+
+class Batcher:
+    """Collects calls of an event loop, and runs them in database threads kept for ``name``.
+
+    ``concurrent``: how many batches may run at once; all but the first start only when another one
+    has taken SLOW_BATCH_SECONDS.
     """
 
-    def __init__(
-        self,
-        run_batch: RunBatch[Item, Result],
-        *,
-        name: str,
-        most: int = MAX_BATCH,
-        concurrent: int = 1,
-    ) -> None:
-        self._run_batch, self._most = run_batch, most
+    def __init__(self, name: str, *, concurrent: int = 1) -> None:
         self._name, self._concurrent = name, concurrent
-        self._pending: list[Pending[Item, Result]] = []
+        self._pending: dict[Kind, list[Pending]] = {}
         self._running: set[asyncio.Task[Any] | None] = set()
         self._timer: asyncio.TimerHandle | None = None
+        self._writing, self._was_deferred = 0, False
 
-    async def submit(self, item: Item) -> Result:
-        """Return the result for ``item``. It is processed even if the caller is cancelled."""
+    async def submit(
+        self, run_batch: RunBatch[Item, Result], item: Item, *, most: int = MAX_BATCH
+    ) -> Result:
+        """Return the result of ``run_batch`` for ``item``. Raises what it returns or raises.
+
+        The item is processed even if the caller is cancelled.
+        """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Result] = loop.create_future()
-        self._pending.append((item, future))
+        self._pending.setdefault(Kind(run_batch, most), []).append((item, future))
         if not self._running:
             self._start()
         elif len(self._running) < self._concurrent and self._timer is None:
-            self._timer = loop.call_later(SLOW_BATCH_SECONDS, self._start_another)
+            self._timer = loop.call_later(SLOW_BATCH_SECONDS, self._start)
         return await future
 
-    def _start_another(self) -> None:
+    def _start(self) -> None:
         self._timer = None
         if self._pending and len(self._running) < self._concurrent:
-            self._start()
-
-    def _start(self) -> None:
-        self._running.add(asyncio.get_running_loop().create_task(self._run()))
+            self._running.add(asyncio.get_running_loop().create_task(self._run()))
 
     async def _run(self) -> None:
         try:
-            while batch := self._take():
-                await self._run_one(batch)
-                await asyncio.sleep(0)  # items that its results cause are in the next batch
+            while self._pending and (kind := self._next_kind()) is not None:
+                calls = self._pending.pop(kind)
+                if len(calls) > kind.most:
+                    self._pending[kind] = calls[kind.most :]
+                await self._run_one(kind, calls[: kind.most])
+                await asyncio.sleep(0)  # calls that its results cause are in the next batch
         finally:
             # Not in a callback of the task: the next submitter must find it ended.
             self._running.discard(asyncio.current_task())
 
-    async def _run_one(self, batch: list[Pending[Item, Result]]) -> None:
-        items = [item for item, _ in batch]
-        outcomes: Sequence[Result | Exception]
+    def _next_kind(self) -> Kind | None:
+        """Return the kind of the next batch, or None.
+
+        Lookups come first, so that simultaneous requests are all authenticated when the transaction
+        that stores them begins; a transaction waits for one batch of lookups at most. SQLite has
+        one writer: no second transaction is begun beside another one, so the order of messages
+        stays.
+        """
+        lookups = [each for each in self._pending if each.run_batch is not run_in_transaction]
+        writes = [each for each in self._pending if each.run_batch is run_in_transaction]
+        if self._writing and connections[DEFAULT_DB_ALIAS].vendor == "sqlite":
+            writes = []
+        self._was_deferred = bool(lookups and writes) and not self._was_deferred
+        return next(iter(lookups if self._was_deferred or not writes else writes), None)
+
+    async def _run_one(self, kind: Kind, calls: list[Pending]) -> None:
+        writes = kind.run_batch is run_in_transaction
+        self._writing += writes
+        outcomes: Sequence[Any]
         try:
             threads = pool(self._name, most=self._concurrent)
-            outcomes = await in_thread_of(threads, self._run_batch, items)
+            outcomes = await in_thread_of(threads, kind.run_batch, [item for item, _ in calls])
         except Exception as error:  # noqa: BLE001 - raised where the items were submitted
-            outcomes = [error] * len(batch)
-        if all(isinstance(outcome, OperationalError) for outcome in outcomes):
-            # The database is away: pending items must not wait for the same error again.
-            batch, self._pending = batch + self._pending, []
-            outcomes = [outcomes[0]] * len(batch)
-        for (_, future), outcome in zip(batch, outcomes, strict=True):
-            settle(future, outcome)
-
-    def _take(self) -> list[Pending[Item, Result]]:
-        batch, self._pending = self._pending[: self._most], self._pending[self._most :]
-        return batch
-
-
-def settle(future: "asyncio.Future[Result]", outcome: Result | Exception) -> None:
-    """Set the result or the exception of ``future``, unless it was cancelled."""
-    if future.done():
-        return
-    if isinstance(outcome, Exception):
-        future.set_exception(outcome)
-    else:
-        future.set_result(outcome)
-
-
-@dataclass(frozen=True, slots=True)
-class Task(Generic[Result]):
-    """Work that shares a transaction with other work, or only a thread."""
-
-    work: Work[Result]
-    in_transaction: bool
-
-
-class TaskBatcher(Batcher[Task[Result], Result]):
-    """Runs works without a transaction first, so that simultaneous requests are all authenticated
-    when the transaction that stores them begins.
-
-    Work in a transaction waits for one batch of the other kind at most. SQLite has one writer: no
-    second transaction is begun beside another one, so the order of messages stays.
-    """
-
-    _was_deferred = False
-    _writing = 0
-
-    def _take(self) -> list[Pending[Task[Result], Result]]:
-        writes = [each for each in self._pending if each[0].in_transaction]
-        reads = [each for each in self._pending if not each[0].in_transaction]
-        may_write = bool(writes) and not (self._writing and connection.vendor == "sqlite")
-        if reads and not (may_write and self._was_deferred):
-            self._was_deferred = may_write
-            batch, self._pending = reads[: self._most], reads[self._most :] + writes
-        elif may_write:
-            self._was_deferred = False
-            batch, self._pending = writes[: self._most], writes[self._most :] + reads
-        else:
-            batch = []
-        return batch
-
-    async def _run_one(self, batch: list[Pending[Task[Result], Result]]) -> None:
-        writes = batch[0][0].in_transaction
-        self._writing += writes
-        try:
-            await super()._run_one(batch)
+            outcomes = [error] * len(calls)
         finally:
             self._writing -= writes
+        if all(isinstance(outcome, OperationalError) for outcome in outcomes):
+            # The database is away: what waits must not wait for the same error again.
+            calls += [each for waiting in self._pending.values() for each in waiting]
+            self._pending.clear()
+            outcomes = [outcomes[0]] * len(calls)
+        for (_, future), outcome in zip(calls, outcomes, strict=True):
+            if future.done():
+                continue  # its caller was cancelled
+            if isinstance(outcome, Exception):
+                future.set_exception(outcome)
+            else:
+                future.set_result(outcome)
+
+
+@per_loop
+def shared() -> Batcher:
+    """Return the batcher of the running event loop."""
+    return Batcher("accepting", concurrent=CONCURRENT_BATCHES)
 
 
 async def in_shared_transaction(work: Work[Result], *, most: int = MAX_BATCH) -> Result:
@@ -169,33 +145,15 @@ async def in_shared_transaction(work: Work[Result], *, most: int = MAX_BATCH) ->
     (``atomic_write(joins=True)``). It is run a second time, after a rollback, if other work of its
     batch fails or if two such transactions wait for each other (docs/decisions/149).
     """
-    batcher: TaskBatcher[Result] = task_batcher(most)
-    return await batcher.submit(Task(work, in_transaction=True))
+    return await shared().submit(run_in_transaction, work, most=most)
 
 
-async def in_shared_thread(work: Work[Result]) -> Result:
-    """Run ``work``, a short read, in a database thread and return its result.
+async def in_shared_call(run_batch: RunBatch[Item, Result], item: Item) -> Result:
+    """Return the result of ``run_batch``, a function of a module, for ``item``.
 
-    Simultaneous works run there one after the other: a switch to a thread and back takes longer
-    than a SELECT by an index.
+    It is called in a database thread, with all items that are submitted at the same time.
     """
-    batcher: TaskBatcher[Result] = task_batcher(MAX_BATCH)
-    return await batcher.submit(Task(work, in_transaction=False))
-
-
-def task_batcher(most: int) -> TaskBatcher[Any]:
-    """Return the running event loop's batcher of transactions with at most ``most`` works each."""
-    make = partial(
-        TaskBatcher, run_tasks, name="accepting", most=most, concurrent=CONCURRENT_BATCHES
-    )
-    batcher: TaskBatcher[Any] = of_this_loop(most, make)
-    return batcher
-
-
-def run_tasks(tasks: Sequence[Task[Result]]) -> list[Result | Exception]:
-    """Return the result or the error of each of ``tasks``, which are of one kind."""
-    works = [task.work for task in tasks]
-    return run_in_transaction(works) if tasks[0].in_transaction else run_each(works)
+    return await shared().submit(run_batch, item)
 
 
 def run_in_transaction(works: Sequence[Work[Result]]) -> list[Result | Exception]:
@@ -206,7 +164,9 @@ def run_in_transaction(works: Sequence[Work[Result]]) -> list[Result | Exception
     if len(works) > 1:
         try:
             with atomic_write():
-                limit_lock_wait()
+                here = connections[DEFAULT_DB_ALIAS]
+                if here.vendor != "sqlite":
+                    driver.fetch(here, LIMIT_LOCK_WAIT, ())
                 return [work() for work in works]
         except (OperationalError, InterfaceError) as error:
             if not isinstance(error.__cause__, DeadlockDetected | LockNotAvailable):
@@ -214,19 +174,7 @@ def run_in_transaction(works: Sequence[Work[Result]]) -> list[Result | Exception
             logger.info("%d requests are run one by one: their rows are locked", len(works))
         except Exception as error:  # noqa: BLE001 - raised again where the work was submitted
             logger.info("%d requests are run one by one: %r", len(works), error)
-    return run_each(works)
-
-
-def run_each(works: Sequence[Work[Result]]) -> list[Result | Exception]:
-    """Return the result or the error of each of ``works``."""
     return [attempt(work) for work in works]
-
-
-def limit_lock_wait() -> None:
-    """Make this transaction fail when it waits for a locked row (PostgreSQL only)."""
-    here = driver.this_connection()
-    if here.vendor != "sqlite":
-        driver.fetch(here, LIMIT_LOCK_WAIT, ())
 
 
 def attempt(work: Work[Result]) -> Result | Exception:
@@ -235,27 +183,3 @@ def attempt(work: Work[Result]) -> Result | Exception:
         return work()
     except Exception as error:  # noqa: BLE001 - raised again where the work was submitted
         return error
-
-
-async def in_shared_call(run_batch: RunBatch[Item, Result], item: Item) -> Result:
-    """Return the result of ``run_batch``, a function of a module, for ``item``.
-
-    It is called in a database thread, with all items that are submitted at the same time.
-    """
-    make = partial(Batcher, run_batch, name="asking", concurrent=CONCURRENT_BATCHES)
-    batcher: Batcher[Item, Result] = of_this_loop(run_batch, make)
-    return await batcher.submit(item)
-
-
-@per_loop
-def batchers() -> dict[Hashable, Any]:
-    """Return the batchers of the running event loop, by key."""
-    return {}
-
-
-def of_this_loop(key: Hashable, make: Callable[[], Any]) -> Any:
-    """Return the running event loop's batcher for ``key``, made on first use."""
-    known = batchers()
-    if key not in known:
-        known[key] = make()
-    return known[key]

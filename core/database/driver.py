@@ -24,69 +24,42 @@ Rows = list[tuple[Any, ...]]
 CURSOR = "cursor of hot statements"
 
 
-def this_connection() -> BaseDatabaseWrapper:
-    """Return this thread's connection, with less look-up than ``django.db.connection``."""
-    return connections[DEFAULT_DB_ALIAS]
-
-
 def fetch(here: BaseDatabaseWrapper, sql: str, given: Sequence[Any]) -> Rows:
     """Return the rows of a statement, as the driver returns them; ``given`` fills each ``%s``."""
-    found: Rows = []
-    if is_watched(here):
-        with here.cursor() as cursor:
-            cursor.execute(sql, given)
-            found = cursor.fetchall()
-    else:
-        with here.wrap_database_errors:
-            found = sent(here, sql, given).fetchall()
-    return found
-
-
-def execute(here: BaseDatabaseWrapper, sql: str, given: Sequence[Any]) -> int:
-    """Execute a statement; return how many rows it changed."""
-    if is_watched(here):
-        with here.cursor() as cursor:
-            cursor.execute(sql, given)
-            return int(cursor.rowcount)
     with here.wrap_database_errors:
-        return int(sent(here, sql, given).rowcount)
+        return execute(here, sql, given).fetchall()  # type: ignore[no-any-return]
 
 
-def execute_each(here: BaseDatabaseWrapper, sql: str, rows: Sequence[Sequence[Any]]) -> None:
-    """Execute a statement that returns nothing with each of ``rows``."""
-    if is_watched(here):
-        with here.cursor() as cursor:
-            cursor.executemany(sql, rows)
-        return
+def execute(
+    here: BaseDatabaseWrapper, sql: str, given: Sequence[Any], *, many: bool = False
+) -> Any:
+    """Execute a statement; return the cursor, whose ``rowcount`` tells how many rows it changed.
+
+    ``many``: once with each of ``given``. Raises as Django's cursor does in a failed transaction.
+    """
+    if here.execute_wrappers or here.queries_logged:
+        watched = here.cursor()
+        (watched.executemany if many else watched.execute)(sql, given)
+        return watched
     with here.wrap_database_errors:
-        driver = ready(here)
+        here.close_if_health_check_failed()
+        if here.connection is None:
+            here.ensure_connection()
+        here.validate_no_broken_transaction()
         if here.vendor == "sqlite":
-            driver.executemany(marked(sql), rows)
-        elif len(rows) == 1:
-            sent(here, sql, rows[0])
+            driver, sql = here.connection, marked(sql)
         else:
-            cursor_of(here, driver).executemany(sql, rows)
+            driver = postgresql_cursor(here)
+        return (driver.executemany if many else driver.execute)(sql, given)
 
 
-def is_watched(here: BaseDatabaseWrapper) -> bool:
-    """Return whether a statement has to go through Django's cursor."""
-    return bool(here.execute_wrappers) or here.queries_logged
-
-
-def sent(here: BaseDatabaseWrapper, sql: str, given: Sequence[Any]) -> Any:
-    """Execute a statement and return the driver's cursor."""
-    driver = ready(here)
-    if here.vendor == "sqlite":
-        return driver.execute(marked(sql), given)
-    return cursor_of(here, driver).execute(sql, given)
-
-
-def cursor_of(here: BaseDatabaseWrapper, driver: Any) -> "psycopg.Cursor[Any]":
-    """Return the cursor of a connection to PostgreSQL that passes parameters separately.
+def postgresql_cursor(here: BaseDatabaseWrapper) -> "psycopg.Cursor[Any]":
+    """Return the cursor of a connection that passes parameters separately.
 
     All integers have one type: each combination of types would be another prepared statement. It
     lives as long as ``here``: Django closes some connections by dropping them.
     """
+    driver: Any = here.connection
     cursor: psycopg.Cursor[Any] | None = vars(here).get(CURSOR)
     if cursor is None or cursor.connection is not driver:
         if settings.GATEWAY_DATABASE_PREPARES:
@@ -96,11 +69,11 @@ def cursor_of(here: BaseDatabaseWrapper, driver: Any) -> "psycopg.Cursor[Any]":
     return cursor
 
 
-def trust(here: BaseDatabaseWrapper) -> None:
-    """Skip the health check (``SELECT 1``) before the next use of a connection to PostgreSQL.
-
-    Not when its socket is readable: the server may have closed it.
+def trust() -> None:
+    """Skip the health check (``SELECT 1``) before the next use of this thread's connection to
+    PostgreSQL. Not when its socket is readable: the server may have closed it.
     """
+    here = connections[DEFAULT_DB_ALIAS]
     driver = here.connection
     if here.vendor == "sqlite" or driver is None or driver.closed:
         return
@@ -109,26 +82,15 @@ def trust(here: BaseDatabaseWrapper) -> None:
     vars(here)["health_check_done"] = not poll.poll(0)
 
 
-def ready(here: BaseDatabaseWrapper) -> Any:
-    """Return the driver's connection. Raises as Django's cursor does in a failed transaction."""
-    here.close_if_health_check_failed()
-    if here.connection is None:
-        here.ensure_connection()
-    here.validate_no_broken_transaction()
-    return here.connection
-
-
 def array(values: Iterable[int | str]) -> str:
     """Format ``values`` as an array of PostgreSQL; the driver takes several times as long."""
-    return (
-        f"{{{','.join(quoted(each) if isinstance(each, str) else str(each) for each in values)}}}"
+    texts = (
+        '"' + each.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        if isinstance(each, str)
+        else str(each)
+        for each in values
     )
-
-
-def quoted(text: str) -> str:
-    """Return ``text`` as an element of an array literal, in quotes."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
+    return "{" + ",".join(texts) + "}"
 
 
 @lru_cache(KEPT_STATEMENTS)

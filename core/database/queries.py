@@ -14,12 +14,13 @@ settings that may change as a :class:`Param` too.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import orjson
-from django.db import connections, models
+from django.db import DEFAULT_DB_ALIAS, connections, models
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.expressions import Expression, Func
 from django.db.models.query import get_related_populators
@@ -30,9 +31,12 @@ from core.database import driver
 
 M = TypeVar("M", bound=models.Model)
 T = TypeVar("T")
-ALIAS = "default"
 
-Params = Mapping[str, Any]
+Params: TypeAlias = Mapping[str, Any]
+Row: TypeAlias = Sequence[Any]
+BuildSelect: TypeAlias = Callable[[], "models.QuerySet[Any, Any]"]
+# Returns a queryset, and the values that the UPDATE sets by field name.
+BuildUpdate: TypeAlias = Callable[[], "tuple[models.QuerySet[Any], Params]"]
 
 
 class Param(Expression):
@@ -44,34 +48,26 @@ class Param(Expression):
     def __init__(self, name: str, field: models.Field[Any, Any] | None = None) -> None:
         super().__init__(output_field=field)
         self.name = name
-        self.convert = field
+        self.convert: Callable[[Any, BaseDatabaseWrapper], Any] | None = (
+            None if field is None else field.get_db_prep_save
+        )
 
     def as_sql(self, *_: Any, **__: Any) -> tuple[str, Any]:
         """Return a placeholder whose parameter is this object until :meth:`Sql.bind`."""
         return "%s", [self]
 
-    def value(self, values: Params, connection: BaseDatabaseWrapper) -> Any:
-        """Return the parameter for the driver."""
-        found = values[self.name]
-        return found if self.convert is None else self.convert.get_db_prep_save(found, connection)
-
-
-class ListParam(Param):
-    """A list of numbers or texts as one parameter: its length does not change the statement."""
-
-    def value(self, values: Params, connection: BaseDatabaseWrapper) -> Any:
-        """Return a list, or JSON for SQLite, which has no arrays."""
-        found = list(values[self.name])
-        return orjson.dumps(found).decode() if connection.vendor == "sqlite" else found
-
 
 class Among(Func):
-    """The condition that a column is in the list that a call passes as ``name``."""
+    """The condition that a column is in the list that a call passes as ``name``: one parameter, so
+    that its length does not change the statement.
+    """
 
     output_field = models.BooleanField()
 
     def __init__(self, column: str, name: str) -> None:
-        super().__init__(column, ListParam(name))
+        values = Param(name)
+        values.convert = list_parameter
+        super().__init__(column, values)
 
     def as_postgresql(self, compiler: Any, connection: BaseDatabaseWrapper) -> tuple[str, Any]:
         """Compare with an array."""
@@ -81,12 +77,14 @@ class Among(Func):
         self, compiler: Any, connection: BaseDatabaseWrapper, **_: Any
     ) -> tuple[str, Any]:
         """Compare with the rows of a JSON list."""
-        return self.as_sql(
-            compiler,
-            connection,
-            template="%(expressions)s))",
-            arg_joiner=" IN (SELECT value FROM json_each(",
-        )
+        template, joiner = "%(expressions)s))", " IN (SELECT value FROM json_each("
+        return self.as_sql(compiler, connection, template=template, arg_joiner=joiner)
+
+
+def list_parameter(values: Iterable[int | str], connection: BaseDatabaseWrapper) -> Any:
+    """Return numbers or texts as a list, or as JSON for SQLite, which has no arrays."""
+    found = list(values)
+    return orjson.dumps(found).decode() if connection.vendor == "sqlite" else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +98,15 @@ class Sql:
 
     def bind(self, values: Params) -> list[Any]:
         """Return the driver's parameters for ``values``."""
-        return [
-            each.value(values, self.connection) if isinstance(each, Param) else each
-            for each in self.params
-        ]
-
-    def fetch(self, values: Params) -> driver.Rows:
-        """Execute it with ``values`` and return its rows."""
-        return driver.fetch(self.connection, self.text, self.bind(values))
+        given = []
+        for each in self.params:
+            if not isinstance(each, Param):
+                given.append(each)
+            elif each.convert is None:
+                given.append(values[each.name])
+            else:
+                given.append(each.convert(values[each.name], self.connection))
+        return given
 
 
 def inline_constants(connection: BaseDatabaseWrapper, text: str, params: Sequence[Any]) -> Sql:
@@ -142,44 +141,38 @@ class PerThread(Generic[T]):
 
     def get(self) -> T:
         """Return the object for this thread's connection."""
-        connection = connections[ALIAS]
+        connection = connections[DEFAULT_DB_ALIAS]
         kept: tuple[BaseDatabaseWrapper, T] | None = getattr(self._local, "kept", None)
         if kept is None or kept[0] is not connection:
             kept = self._local.kept = (connection, self._build(connection))
         return kept[1]
 
 
-# Returns a queryset, and the values that the UPDATE sets by field name.
-BuildUpdate = Callable[[], tuple[models.QuerySet[Any], Params]]
-
-
 class Update:
     """A compiled UPDATE; a call returns how many rows it changed. ``build`` runs once a thread."""
 
     def __init__(self, build: BuildUpdate) -> None:
-        self.sql = PerThread(lambda connection: compile_update(build, connection))
+        self.sql = PerThread(partial(compile_update, build))
 
     def __call__(self, **values: Any) -> int:
         """Execute it with ``values``."""
         sql = self.sql.get()
-        return driver.execute(sql.connection, sql.text, sql.bind(values))
+        return int(driver.execute(sql.connection, sql.text, sql.bind(values)).rowcount)
 
 
 class UpdateReturning:
-    """A compiled UPDATE; a call returns the ids of the changed rows. Each thread calls ``build``
-    once.
+    """A compiled UPDATE; a call returns the ids of the changed rows. ``build`` runs once a
+    thread.
     """
 
     def __init__(self, build: BuildUpdate) -> None:
-        def compile_returning(connection: BaseDatabaseWrapper) -> Sql:
-            sql = compile_update(build, connection)
-            return replace(sql, text=f"{sql.text} RETURNING id")
-
-        self._sql = PerThread(compile_returning)
+        self._sql = PerThread(partial(compile_update, build))
 
     def __call__(self, **values: Any) -> list[int]:
         """Execute it with ``values``."""
-        return [row[0] for row in self._sql.get().fetch(values)]
+        sql = self._sql.get()
+        rows = driver.fetch(sql.connection, f"{sql.text} RETURNING id", sql.bind(values))
+        return [row[0] for row in rows]
 
 
 def compile_update(build: BuildUpdate, connection: BaseDatabaseWrapper) -> Sql:
@@ -187,7 +180,7 @@ def compile_update(build: BuildUpdate, connection: BaseDatabaseWrapper) -> Sql:
     queryset, changes = build()
     query: Any = queryset.query.chain(UpdateQuery)
     query.add_update_values(dict(changes))
-    return inline_constants(connection, *query.get_compiler(using=ALIAS).as_sql())
+    return inline_constants(connection, *query.get_compiler(using=DEFAULT_DB_ALIAS).as_sql())
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,30 +191,29 @@ class Reading:
     compiler: Any
     converters: dict[int, Any]
 
-    def rows(self, values: Params) -> list[Sequence[Any]]:
+    def rows(self, values: Params) -> list[Row]:
         """Return its rows for ``values``, with Python's types."""
-        found: Any = self.sql.fetch(values)
+        found: Any = driver.fetch(self.sql.connection, self.sql.text, self.sql.bind(values))
         if found and self.converters:
             found = list(self.compiler.apply_converters(found, self.converters))
         return found  # type: ignore[no-any-return]  # Django's compiler has no types
 
 
-def compile_select(queryset: models.QuerySet[Any, Any], connection: BaseDatabaseWrapper) -> Reading:
-    """Compile ``queryset``."""
-    compiler: Any = queryset.query.get_compiler(using=ALIAS)
-    text, params = compiler.as_sql()
+def compile_select(build: BuildSelect, connection: BaseDatabaseWrapper) -> Reading:
+    """Compile the queryset that ``build`` returns."""
+    compiler: Any = build().query.get_compiler(using=DEFAULT_DB_ALIAS)
+    statement = inline_constants(connection, *compiler.as_sql())
     columns = [each[0] for each in compiler.select[: compiler.col_count]]
-    statement = inline_constants(connection, text, params)
     return Reading(statement, compiler, compiler.get_converters(columns))
 
 
 class Values:
     """A compiled SELECT of some columns (``values_list``)."""
 
-    def __init__(self, build: Callable[[], models.QuerySet[Any, Any]]) -> None:
-        self.reading = PerThread(lambda connection: compile_select(build(), connection))
+    def __init__(self, build: BuildSelect) -> None:
+        self.reading = PerThread(partial(compile_select, build))
 
-    def __call__(self, **values: Any) -> list[Sequence[Any]]:
+    def __call__(self, **values: Any) -> list[Row]:
         """Return the rows for ``values``."""
         return self.reading.get().rows(values)
 
@@ -230,50 +222,40 @@ class Instances(Generic[M]):
     """A compiled SELECT of model instances, with ``select_related`` and annotations."""
 
     def __init__(self, build: Callable[[], models.QuerySet[M]]) -> None:
-        self._shape: PerThread[Shape[M]] = PerThread(lambda connection: shape(build(), connection))
+        def compiled(connection: BaseDatabaseWrapper) -> tuple[Reading, Callable[[Row], M]]:
+            reading = compile_select(build, connection)
+            return reading, instance_maker(reading.compiler)
+
+        self._compiled = PerThread(compiled)
 
     def all(self, **values: Any) -> list[M]:
         """Return the instances for ``values``."""
-        made = self._shape.get()
-        return [made.instance(row) for row in made.reading.rows(values)]
+        reading, instance = self._compiled.get()
+        return [instance(row) for row in reading.rows(values)]
 
     def first(self, **values: Any) -> M | None:
         """Return the first instance for ``values``, or None."""
-        return next(iter(self.all(**values)), None)
+        reading, instance = self._compiled.get()
+        rows = reading.rows(values)
+        return instance(rows[0]) if rows else None
 
 
-@dataclass(frozen=True, slots=True)
-class Shape(Generic[M]):
-    """How a row of ``reading`` becomes an instance of ``model``."""
+def instance_maker(compiler: Any) -> Callable[[Row], Any]:
+    """Return the function that makes an instance of a row, with its annotations and related
+    instances, as ``ModelIterable`` does.
+    """
+    populators: Any = get_related_populators  # django-stubs know another signature
+    info, select = compiler.klass_info, compiler.select
+    model, first, last = info["model"], info["select_fields"][0], info["select_fields"][-1] + 1
+    names = [each[0].target.attname for each in select[first:last]]
+    annotations, related = compiler.annotation_col_map, populators(info, select, DEFAULT_DB_ALIAS)
 
-    reading: Reading
-    model: type[M]
-    names: list[str]
-    columns: slice
-    annotations: dict[str, int]
-    related: list[Any]
-
-    def instance(self, row: Sequence[Any]) -> M:
-        """Return the instance of one row, with its annotations and related instances."""
-        found = self.model.from_db(ALIAS, self.names, row[self.columns])
-        for name, place in self.annotations.items():
+    def instance(row: Row) -> Any:
+        found = model.from_db(DEFAULT_DB_ALIAS, names, row[first:last])
+        for name, place in annotations.items():
             setattr(found, name, row[place])
-        for each in self.related:
+        for each in related:
             each.populate(row, found)
         return found
 
-
-def shape(queryset: models.QuerySet[M], connection: BaseDatabaseWrapper) -> Shape[M]:
-    """Compile ``queryset`` of whole instances, as ``ModelIterable`` does."""
-    read = compile_select(queryset, connection)
-    populators: Any = get_related_populators  # django-stubs know another signature
-    info, select = read.compiler.klass_info, read.compiler.select
-    first, last = info["select_fields"][0], info["select_fields"][-1]
-    return Shape(
-        reading=read,
-        model=info["model"],
-        names=[each[0].target.attname for each in select[first : last + 1]],
-        columns=slice(first, last + 1),
-        annotations=read.compiler.annotation_col_map,
-        related=populators(info, select, ALIAS),
-    )
+    return instance

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from django.apps import apps
 from django.conf import settings
-from django.db import DatabaseError, connection
+from django.db import DEFAULT_DB_ALIAS, DatabaseError, connection, connections
 from django.db.migrations.recorder import MigrationRecorder
 
 from core import VERSION
@@ -45,7 +45,7 @@ def applied() -> Newest:
     """Return the newest migration of each of our apps in the database. Raises DatabaseError."""
     try:
         # Without checking that the table exists, which takes ten times as long.
-        rows: Iterable[tuple[str, str]] = driver.fetch(driver.this_connection(), APPLIED, ())
+        rows: Iterable[tuple[str, str]] = driver.fetch(connections[DEFAULT_DB_ALIAS], APPLIED, ())
     except DatabaseError:
         rows = MigrationRecorder(connection).applied_migrations()
     return {label: newest(name for app, name in rows if app == label) for label in own()}
@@ -96,7 +96,7 @@ def problem() -> str:
 def belonging() -> str:
     """Return `` of version …``, read from the database; empty when it has no record of it."""
     try:
-        rows = driver.fetch(driver.this_connection(), MIGRATED_BY, ())
+        rows = driver.fetch(connections[DEFAULT_DB_ALIAS], MIGRATED_BY, ())
     except DatabaseError:
         return ""
     return f" of version {rows[0][0]}" if rows and rows[0][0] else ""
@@ -104,5 +104,4 @@ def belonging() -> str:
 
 def note_version() -> None:
     """Write down that this code has migrated the database. Raises DatabaseError."""
-    with connection.cursor() as cursor:
-        cursor.execute(NOTE_VERSION, [VERSION])
+    driver.execute(connections[DEFAULT_DB_ALIAS], NOTE_VERSION, [VERSION])

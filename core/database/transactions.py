@@ -12,14 +12,14 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from django.conf import settings
-from django.db import OperationalError, connection, connections, transaction
+from django.db import DEFAULT_DB_ALIAS, OperationalError, connection, connections, transaction
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
@@ -52,18 +52,6 @@ def shorten_lock_waits() -> None:
         connections.settings["default"]["OPTIONS"]["timeout"] = WEB_SQLITE_SECONDS
 
 
-@contextmanager
-def process_lock(deadline: float | None) -> Iterator[None]:
-    """Hold the lock of this process's writers. Raises OperationalError at the deadline."""
-    left = -1 if deadline is None else max(deadline - time.monotonic(), 0)
-    if not _write_lock.acquire(timeout=left):
-        raise OperationalError("database is locked")
-    try:
-        yield
-    finally:
-        _write_lock.release()
-
-
 def reset_locks() -> None:
     """Replace the locks in a forked child. A parent's thread that does not exist here may hold
     them, and releasing a shared open lock file would release it for both processes.
@@ -91,58 +79,56 @@ def atomic_write(*, joins: bool = False) -> Iterator[None]:
             connection.needs_rollback = True
             raise
     elif connection.vendor == "sqlite":
-        deadline = None if _lock_seconds is None else time.monotonic() + _lock_seconds
-        with (
-            process_lock(deadline),
-            file_lock(deadline),
-            transaction.atomic(savepoint=not joins),
-        ):
+        with writer_lock(), transaction.atomic(savepoint=not joins):
             yield
     else:
         with transaction.atomic(savepoint=not joins):
             yield
 
 
-@contextmanager
-def atomic_write_statement() -> Iterator[None]:
+def atomic_write_statement() -> AbstractContextManager[None]:
     """Return :func:`atomic_write` for a single statement; it joins an open transaction.
 
     PostgreSQL commits a single statement by itself: BEGIN and COMMIT would be two more round trips.
     Call ``on_commit`` after the block.
     """
-    if connection.vendor == "sqlite" or connection.in_atomic_block:
-        with atomic_write(joins=True):
-            yield
-    else:
-        yield
+    alone = connection.vendor != "sqlite" and not connection.in_atomic_block
+    return nullcontext() if alone else atomic_write(joins=True)
 
 
 @contextmanager
-def file_lock(deadline: float | None = None) -> Iterator[None]:
-    """Hold the lock file of the writing process; go on without it at the ``deadline`` (monotonic).
+def writer_lock() -> Iterator[None]:
+    """Hold the lock of this process's writers on SQLite, and the lock file of the writing process.
 
-    A second file queues the waiting processes: a process that has just written, with many threads
+    Raises OperationalError at the deadline of the first; goes on without the second at its own. A
+    second file queues the waiting processes: a process that has just written, with many threads
     that want to write, cannot starve the others.
     """
-    name = str(connection.settings_dict["NAME"])
-    if connection.in_atomic_block or not Path(name).is_absolute():
-        yield  # already held, or a database in memory
-        return
-    gate, mine = lock_file(f"{name}.gate"), lock_file(f"{name}.turn")
-    deadline = deadline or time.monotonic() + LOCK_FILE_SECONDS
+    began, limit = time.monotonic(), _lock_seconds
+    if not _write_lock.acquire(timeout=-1 if limit is None else limit):
+        raise OperationalError("database is locked")
     try:
+        name = str(connection.settings_dict["NAME"])
+        if connection.in_atomic_block or not Path(name).is_absolute():
+            yield  # already held, or a database in memory
+            return
+        gate, mine = lock_file(f"{name}.gate"), lock_file(f"{name}.turn")
+        deadline = time.monotonic() + LOCK_FILE_SECONDS if limit is None else began + limit
         try:
-            wait_for(gate, deadline)
-            wait_for(mine, deadline)
+            try:
+                wait_for(gate, deadline)
+                wait_for(mine, deadline)
+            finally:
+                fcntl.flock(gate, fcntl.LOCK_UN)
+            yield
         finally:
-            fcntl.flock(gate, fcntl.LOCK_UN)
-        yield
+            fcntl.flock(mine, fcntl.LOCK_UN)
     finally:
-        fcntl.flock(mine, fcntl.LOCK_UN)
+        _write_lock.release()
 
 
 def lock_file(path: str) -> int:
-    """Return the descriptor of this process's lock file. Requires :func:`process_lock`."""
+    """Return the descriptor of this process's lock file. Requires the lock of its writers."""
     if path not in _lock_files:
         _lock_files[path] = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     return _lock_files[path]
@@ -166,14 +152,12 @@ def checkpoint() -> None:
     of a stream's answers.
     """
     if connection.vendor == "sqlite":
-        with connection.cursor() as cursor:
-            cursor.execute("PRAGMA wal_checkpoint(PASSIVE)")
+        driver.execute(connections[DEFAULT_DB_ALIAS], "PRAGMA wal_checkpoint(PASSIVE)", ())
 
 
 def ping() -> None:
     """Check that the database answers. Raises DatabaseError or InterfaceError."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT 1")
+    driver.fetch(connections[DEFAULT_DB_ALIAS], "SELECT 1", ())
 
 
 def lock_until_commit(number: int) -> None:
@@ -182,18 +166,16 @@ def lock_until_commit(number: int) -> None:
     SQLite needs none: it has one write transaction at a time.
     """
     if connection.vendor != "sqlite":
-        driver.fetch(driver.this_connection(), "SELECT pg_advisory_xact_lock(%s)", [number])
+        driver.fetch(connections[DEFAULT_DB_ALIAS], "SELECT pg_advisory_xact_lock(%s)", [number])
 
 
 def now() -> datetime:
     """Return the database's time: leases must not depend on the clocks of several machines."""
     if connection.vendor == "sqlite":
         return timezone.now()  # one machine, one clock
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT clock_timestamp()")
-        row = cursor.fetchone()
-    assert isinstance(row[0], datetime)  # noqa: S101 - the driver's contract, for the type checker
-    return row[0]
+    [(found,)] = driver.fetch(connections[DEFAULT_DB_ALIAS], "SELECT clock_timestamp()", ())
+    assert isinstance(found, datetime)  # noqa: S101 - the driver's contract, for the type checker
+    return found
 
 
 def ahead(field: str, *, most: timedelta, now: Any = None) -> Q:
@@ -226,42 +208,24 @@ def bring_near(rows: QuerySet[Any], field: str, *, most: timedelta) -> int:
         return far.update(**{field: Now() + most})
 
 
-class Pools:
-    """Thread pools by name."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._named: dict[str, LifoThreadPool] = {}
-
-    def get(self, name: str, *, most: int) -> LifoThreadPool:
-        """Return the pool called ``name``, with the ``most`` threads of the first call."""
-        with self._lock:
-            if name not in self._named:
-                self._named[name] = LifoThreadPool(most, name=name, at_end=connections.close_all)
-            return self._named[name]
-
-    def shutdown(self) -> None:
-        """End all threads and their connections."""
-        with self._lock:
-            ended = list(self._named.values())
-        for threads in ended:
-            threads.shutdown()
-
-
 @cache
-def pools() -> Pools:
-    """Return the pools of this process."""
-    return Pools()
+def pools() -> dict[str, LifoThreadPool]:
+    """Return the thread pools of this process, by name."""
+    return {}
 
 
 def pool(name: str = "database", *, most: int | None = None) -> LifoThreadPool:
     """Return a pool of database threads; the default one is for occasional work.
 
     Frequent work has a pool with another ``name`` and size ``most``: its connections have the
-    statements prepared (docs/decisions/151).
+    statements prepared (docs/decisions/151). The size of the first call counts.
     """
-    wanted = settings.GATEWAY_DATABASE_THREADS if most is None else most
-    return pools().get(name, most=wanted)
+    named = pools()
+    if name not in named:
+        wanted = settings.GATEWAY_DATABASE_THREADS if most is None else most
+        made = LifoThreadPool(wanted, name=name, at_end=connections.close_all)
+        named.setdefault(name, made)  # of two threads that make it, one loses
+    return named[name]
 
 
 async def in_thread(call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -275,7 +239,7 @@ async def in_thread_of(
     """Return :func:`in_thread` for one of ``threads``."""
 
     def work() -> T:
-        driver.trust(driver.this_connection())
+        driver.trust()
         try:
             return call(*args, **kwargs)
         finally:
@@ -286,27 +250,7 @@ async def in_thread_of(
 
 def close_pool() -> None:
     """End the threads and their connections: at the stop of a process, and between tests."""
-    if pools.cache_info().currsize:
-        ended = pools()
-        pools.cache_clear()
-        ended.shutdown()
-
-
-__all__ = [
-    "Now",
-    "ahead",
-    "atomic_write",
-    "atomic_write_statement",
-    "bring_near",
-    "checkpoint",
-    "close_pool",
-    "in_thread",
-    "in_thread_of",
-    "lock_until_commit",
-    "now",
-    "passed",
-    "ping",
-    "pool",
-    "pools",
-    "shorten_lock_waits",
-]
+    ended = list(pools().values())
+    pools.cache_clear()
+    for threads in ended:
+        threads.shutdown()

@@ -27,6 +27,8 @@ QUIET_SECONDS = 0.25
 
 # The part of the walk for which this context works; "" outside a traced request.
 PART: ContextVar[str] = ContextVar("PART", default="")
+# The trace that it belongs to: a task that an earlier request started is no part of this one.
+OF: ContextVar["Trace | None"] = ContextVar("OF", default=None)
 ROOTS = tuple(f"{ROOT / name}/" for name in PACKAGES)
 # Threads of a worker. The writer of events has no chores: all it does is for a run.
 WORKER = ("runner", "event-writer")
@@ -68,7 +70,8 @@ def profile(frame: FrameType, event: str, _: object) -> None:
     if trace is None or event != "call":
         return
     thread = threading.current_thread().name
-    part = PART.get() or ("worker" if thread == "event-writer" else "")
+    part = PART.get() if OF.get() is trace else ""
+    part = part or ("worker" if thread == "event-writer" else "")
     if not part or id(frame) in trace.seen:
         return
     code = frame.f_code
@@ -81,6 +84,7 @@ def profile(frame: FrameType, event: str, _: object) -> None:
     if thread in WORKER:
         part = "worker"
         PART.set(part)
+        OF.set(trace)
     trace.seen[id(frame)] = frame
     trace.calls.setdefault(part, []).append(module)
     trace.last = time.monotonic()
@@ -112,6 +116,7 @@ def traced(loop: Loop, work: Coroutine[Any, Any, T], until: Callable[[], bool]) 
 
     async def marked() -> T:
         PART.set("web")
+        OF.set(trace)
         return await work
 
     try:

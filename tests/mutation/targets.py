@@ -22,7 +22,7 @@ TARGETS = (
         "the rule",
         "allowlist/permissions.py",
         RULE,
-        "Decision.allowed decide _decision _steps _listed _obstacle _open users_without",
+        "Decision.allowed decide _steps _listed _obstacle _open users_without",
     ),
     Target(
         "who is meant",
@@ -33,7 +33,7 @@ TARGETS = (
         "the key check",
         "allowlist/keys.py",
         ("tests/allowlist/test_keys.py", "tests/allowlist/test_keys_alone.py"),
-        "create authenticate usable revoke _used _record _digest",
+        "create named authenticate usable revoke _used _record _digest",
     ),
     Target(
         "the sign-in links",

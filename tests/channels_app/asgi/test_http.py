@@ -152,6 +152,20 @@ async def test_a_view_ends_when_its_client_leaves_in_the_body(settings: Settings
     assert wire.status == 400
 
 
+async def test_a_view_needs_no_thread(settings: Settings) -> None:
+    """Django's handler would take one twice, for the handlers of its signals."""
+    settings.ROOT_URLCONF = Urls
+    wire = Wire(part(b"{}"))
+    await ask(ViewHandler(), Wire(part(b"{}")))  # acceptance is checked in a thread, once
+    before = set(threading.enumerate())
+    hops: list[object] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(asyncio.get_running_loop(), "run_in_executor", hops.append, raising=False)
+        await ask(ViewHandler(), wire)
+    assert (wire.status, hops) == (200, [])
+    assert set(threading.enumerate()) == before
+
+
 @pytest.mark.parametrize(
     ("headers", "status", "unread"),
     [

@@ -3,13 +3,14 @@
 import subprocess
 import sys
 import time
-from datetime import datetime
+from collections.abc import Iterable
 from secrets import token_hex
 
 import pytest
 from pytest_django import Settings
 
 from allowlist import keys
+from allowlist.models import ApiKey
 from channels_app.asgi import http, throttling
 from channels_app.asgi.authentication import caller_of
 from channels_app.asgi.http import RefusedError
@@ -131,11 +132,12 @@ def test_ro8_the_address_is_counted_before_the_key_is_looked_at(
     """A flood costs no key look-up beyond its limit; the right key is refused as well."""
     asked: list[str] = []
 
-    def authenticate(*, token: str, now: datetime) -> None:
-        asked.append(token)
+    def named(tokens: Iterable[str]) -> dict[str, ApiKey]:
+        asked.extend(tokens)
+        return {}
 
     monkeypatch.setattr(throttling, "addresses", throttling.Rate("address"))
-    monkeypatch.setattr(keys, "authenticate", authenticate)
+    monkeypatch.setattr(keys, "named", named)
     settings.RATE_PER_MINUTE_ADDRESS = 5
     statuses = []
     for number in range(9):

@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -164,9 +165,11 @@ def test_an_error_of_a_whole_batch_is_raised_for_each_item_and_the_next_batch_ru
         return [each * 2 for each in asked]
 
     async def ask() -> list[Any]:
-        group = batching.Batcher(work, name="test")
-        first = await asyncio.gather(group.submit(1), group.submit(2), return_exceptions=True)
-        return [*first, await group.submit(3)]
+        group = batching.Batcher("test")
+        first = await asyncio.gather(
+            group.submit(work, 1), group.submit(work, 2), return_exceptions=True
+        )
+        return [*first, await group.submit(work, 3)]
 
     *failed, done = asyncio.run(ask())
     assert [type(each) for each in failed] == [OperationalError] * 2
@@ -174,7 +177,9 @@ def test_an_error_of_a_whole_batch_is_raised_for_each_item_and_the_next_batch_ru
     assert batches == [[1, 2], [3]]
 
 
-def batches_of_requests(*, others: int = 0, reads: int = 0) -> list[tuple[str, int]]:
+def batches_of_requests(
+    monkeypatch: pytest.MonkeyPatch, *, others: int = 0, reads: int = 0
+) -> list[tuple[str, int]]:
     """Return kind and size of each batch of a request that reads and then writes.
 
     ``others`` more such requests come while its read runs; ``reads`` reads come with it, each when
@@ -183,24 +188,24 @@ def batches_of_requests(*, others: int = 0, reads: int = 0) -> list[tuple[str, i
     batches: list[tuple[str, int]] = []
     proceed = threading.Event()
 
-    def run(tasks: list[batching.Task[None]]) -> list[None]:
-        batches.append(("write" if tasks[0].in_transaction else "read", len(tasks)))
+    def run(kind: str, items: list[None]) -> list[None]:
+        batches.append((kind, len(items)))
         assert proceed.wait(BOUND_SECONDS)
-        return [None for _ in tasks]
+        return items
+
+    read, write = partial(run, "read"), partial(run, "write")
+    monkeypatch.setattr(batching, "run_in_transaction", write)
 
     async def ask() -> None:
-        batcher: batching.TaskBatcher[None] = batching.TaskBatcher(run, name="requests")
-
-        async def submit(*, in_transaction: bool) -> None:
-            await batcher.submit(batching.Task(lambda: None, in_transaction=in_transaction))
+        batcher = batching.Batcher("requests")
 
         async def request() -> None:
-            await submit(in_transaction=False)
-            await submit(in_transaction=True)
+            await batcher.submit(read, None)
+            await batcher.submit(write, None)
 
         async def read_on() -> None:
             for _ in range(reads):
-                await submit(in_transaction=False)
+                await batcher.submit(read, None)
 
         requests = [asyncio.ensure_future(request()), asyncio.ensure_future(read_on())]
         while not batches:
@@ -214,13 +219,15 @@ def batches_of_requests(*, others: int = 0, reads: int = 0) -> list[tuple[str, i
     return batches
 
 
-def test_requests_of_one_moment_are_all_read_before_they_are_written_in_one_batch() -> None:
+def test_requests_of_one_moment_are_all_read_before_they_are_written_in_one_batch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The first of ten is read alone, the others in the next batch."""
-    assert batches_of_requests(others=9) == [("read", 1), ("read", 9), ("write", 10)]
+    assert batches_of_requests(monkeypatch, others=9) == [("read", 1), ("read", 9), ("write", 10)]
 
 
-def test_a_write_waits_for_one_batch_of_reads_at_most() -> None:
-    assert batches_of_requests(reads=4) == [
+def test_a_write_waits_for_one_batch_of_reads_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert batches_of_requests(monkeypatch, reads=4) == [
         *(("read", 2), ("read", 1), ("write", 1)),
         *(("read", 1), ("read", 1)),
     ]
@@ -240,7 +247,7 @@ def test_a_read_is_not_held_up_by_a_transaction_that_waits() -> None:
         while not held_up.is_set():
             await asyncio.sleep(0.001)
         second = asyncio.ensure_future(batching.in_shared_transaction(lambda: "written"))
-        read = await asyncio.wait_for(batching.in_shared_thread(lambda: "read"), BOUND_SECONDS)
+        read = await asyncio.wait_for(batching.in_shared_call(list, "read"), BOUND_SECONDS)
         await asyncio.wait([second], timeout=batching.SLOW_BATCH_SECONDS * 3)
         if connection.vendor == "sqlite":
             assert not second.done()
@@ -258,8 +265,9 @@ def test_items_that_wait_while_the_database_is_away_get_the_same_error_at_once()
         raise OperationalError("away")
 
     async def ask() -> list[Any]:
-        group = batching.Batcher(away, name="away", most=2)
-        return await asyncio.gather(*map(group.submit, range(7)), return_exceptions=True)
+        group = batching.Batcher("away")
+        asked = (group.submit(away, number, most=2) for number in range(7))
+        return await asyncio.gather(*asked, return_exceptions=True)
 
     assert [type(each) for each in asyncio.run(ask())] == [OperationalError] * 7
     assert batches == [2]
@@ -317,10 +325,10 @@ def test_a_second_batch_starts_beside_a_slow_one_where_it_may(concurrent: int) -
         return asked
 
     async def ask() -> None:
-        group = batching.Batcher(work, name=f"slow-{concurrent}", concurrent=concurrent)
-        first = asyncio.ensure_future(group.submit(1))
+        group = batching.Batcher(f"slow-{concurrent}", concurrent=concurrent)
+        first = asyncio.ensure_future(group.submit(work, 1))
         await asyncio.sleep(0)
-        others = asyncio.gather(group.submit(2), group.submit(3))
+        others = asyncio.gather(group.submit(work, 2), group.submit(work, 3))
         if concurrent == 1:
             await asyncio.wait([others], timeout=batching.SLOW_BATCH_SECONDS * 3)
             assert not others.done()

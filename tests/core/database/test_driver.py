@@ -7,12 +7,19 @@ import threading
 import warnings
 
 import pytest
-from django.db import IntegrityError, OperationalError, ProgrammingError, connection, transaction
+from django.db import (
+    DEFAULT_DB_ALIAS,
+    IntegrityError,
+    OperationalError,
+    ProgrammingError,
+    connection,
+    connections,
+    transaction,
+)
 from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
 
 from core.database import driver
-from core.database.driver import this_connection
 from core.database.transactions import close_pool, in_thread
 from core.models import User
 from tests import settings
@@ -31,30 +38,31 @@ def test_values_and_percent_signs_are_the_same_as_through_django() -> None:
     with connection.cursor() as cursor:
         cursor.execute(NAMED, ["carla"])
         expected = cursor.fetchall()
-    assert driver.fetch(this_connection(), NAMED, ["carla"]) == expected == [("ada",)]
+    assert driver.fetch(connections[DEFAULT_DB_ALIAS], NAMED, ["carla"]) == expected == [("ada",)]
 
 
 def test_rows_are_counted_and_repeated() -> None:
     User.objects.create(username="ada")
     change = "UPDATE core_user SET first_name = %s WHERE username = %s"
-    assert driver.execute(this_connection(), change, ["x", "ada"]) == 1
-    assert driver.execute(this_connection(), change, ["x", "nobody"]) == 0
-    driver.execute_each(this_connection(), change, [["y", "ada"], ["z", "ada"]])
+    assert driver.execute(connections[DEFAULT_DB_ALIAS], change, ["x", "ada"]).rowcount == 1
+    assert driver.execute(connections[DEFAULT_DB_ALIAS], change, ["x", "nobody"]).rowcount == 0
+    both = [["y", "ada"], ["z", "ada"]]
+    driver.execute(connections[DEFAULT_DB_ALIAS], change, both, many=True)
     assert User.objects.get(username="ada").first_name == "z"
 
 
 def test_errors_are_djangos_and_a_broken_transaction_takes_nothing_more() -> None:
     User.objects.create(username="ada")
     with pytest.raises(OperationalError if connection.vendor == "sqlite" else ProgrammingError):
-        driver.fetch(this_connection(), "SELECT nothing FROM nowhere", [])
+        driver.fetch(connections[DEFAULT_DB_ALIAS], "SELECT nothing FROM nowhere", [])
     copy = "UPDATE core_user SET username = %s WHERE username = %s"
     User.objects.create(username="bob")
     with pytest.raises(IntegrityError):
-        driver.execute(this_connection(), copy, ["ada", "bob"])
+        driver.execute(connections[DEFAULT_DB_ALIAS], copy, ["ada", "bob"])
     with transaction.atomic():
         transaction.set_rollback(True)
         with pytest.raises(transaction.TransactionManagementError):
-            driver.fetch(this_connection(), NAMED, ["x"])
+            driver.fetch(connections[DEFAULT_DB_ALIAS], NAMED, ["x"])
 
 
 def test_wrappers_and_query_logs_see_every_statement() -> None:
@@ -65,9 +73,9 @@ def test_wrappers_and_query_logs_see_every_statement() -> None:
         return execute(sql, *rest)  # type: ignore[operator]
 
     with connection.execute_wrapper(watch):
-        driver.fetch(this_connection(), NAMED, ["x"])
+        driver.fetch(connections[DEFAULT_DB_ALIAS], NAMED, ["x"])
     with CaptureQueriesContext(connection) as captured:
-        driver.fetch(this_connection(), NAMED, ["x"])
+        driver.fetch(connections[DEFAULT_DB_ALIAS], NAMED, ["x"])
     assert seen == [NAMED]
     assert len(captured) == 1
 
@@ -88,7 +96,7 @@ def test_a_statement_is_prepared_once_a_connection_unless_the_pooler_cannot(
     connection.close()
     sql = "SELECT count(*) FROM core_user WHERE id > %s"
     for number in (1, 2**20, 2**40):  # three types of PostgreSQL's, were they not all bigint
-        assert driver.fetch(this_connection(), sql, [number]) == [(0,)]
+        assert driver.fetch(connections[DEFAULT_DB_ALIAS], sql, [number]) == [(0,)]
     assert len(prepared()) == (1 if prepares else 0)
     connection.close()
 
@@ -99,13 +107,17 @@ def test_a_connection_that_django_forgets_is_closed() -> None:
     backends: list[int] = []
 
     def look() -> None:
-        backends.append(driver.fetch(this_connection(), "SELECT pg_backend_pid()", [])[0][0])
-        backends.append(driver.fetch(this_connection(), "SELECT pg_backend_pid()", [])[0][0])
+        backends.append(
+            driver.fetch(connections[DEFAULT_DB_ALIAS], "SELECT pg_backend_pid()", [])[0][0]
+        )
+        backends.append(
+            driver.fetch(connections[DEFAULT_DB_ALIAS], "SELECT pg_backend_pid()", [])[0][0]
+        )
 
     def is_closed() -> bool:
         gc.collect()
         asked = "SELECT count(*) FROM pg_stat_activity WHERE pid = %s"
-        return driver.fetch(this_connection(), asked, [backends[0]]) == [(0,)]
+        return driver.fetch(connections[DEFAULT_DB_ALIAS], asked, [backends[0]]) == [(0,)]
 
     thread = threading.Thread(target=look)
     with warnings.catch_warnings():
@@ -120,7 +132,7 @@ def test_a_connection_that_django_forgets_is_closed() -> None:
 @on_postgresql
 def test_a_connection_that_the_server_ended_is_replaced_and_others_are_not_asked() -> None:
     def number() -> int:
-        return int(driver.fetch(this_connection(), "SELECT pg_backend_pid()", [])[0][0])
+        return int(driver.fetch(connections[DEFAULT_DB_ALIAS], "SELECT pg_backend_pid()", [])[0][0])
 
     def end(backend: int) -> None:
         with connection.cursor() as cursor:
@@ -146,11 +158,11 @@ def test_an_array_holds_the_given_values() -> None:
     signs = ['"', "\\", "{", "}", ",", " ", "\n", "\t", "'", "%", "%s", "NULL", "ß", "👍", "a"]
     texts = ["", "NULL", "null", *("".join(chance.choices(signs, k=9)) for _ in range(500))]
     sql = "SELECT each FROM unnest(%s::text[]) WITH ORDINALITY AS t (each, n) ORDER BY n"
-    found = driver.fetch(this_connection(), sql, [driver.array(texts)])
+    found = driver.fetch(connections[DEFAULT_DB_ALIAS], sql, [driver.array(texts)])
     assert [row[0] for row in found] == texts
     numbers = [1, -2, 2**62]
     sql = "SELECT unnest(%s::bigint[])"
-    assert driver.fetch(this_connection(), sql, [driver.array(numbers)]) == [
+    assert driver.fetch(connections[DEFAULT_DB_ALIAS], sql, [driver.array(numbers)]) == [
         (each,) for each in numbers
     ]
-    assert driver.fetch(this_connection(), sql, [driver.array([])]) == []
+    assert driver.fetch(connections[DEFAULT_DB_ALIAS], sql, [driver.array([])]) == []

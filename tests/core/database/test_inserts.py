@@ -7,7 +7,7 @@ import pytest
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from core.database.writes import Insert, Set, write_all
+from core.database.writes import Insert, Set, insert_or_find, write_all
 from core.models import ChannelAccount, ChatSession, InboundMessage, Message, Run, User
 
 pytestmark = pytest.mark.django_db
@@ -46,7 +46,7 @@ def test_inserted_rows_read_as_those_that_the_orm_stored(
     run = Run(session=session, user=user, origin="x", route={"chat": "ü"}, options={"n": [1.5]})
     said = Message(session=session, run=run, role="user", text="hello", data={"a": True})
     for row in (a_message(account, user=user, session=session), run, said):
-        assert write_all(Insert(row))
+        write_all(Insert(row))
         assert row.pk
         assert columns(type(row).objects.get(pk=row.pk)) == columns(row)
     run.refresh_from_db()
@@ -54,8 +54,9 @@ def test_inserted_rows_read_as_those_that_the_orm_stored(
 
 
 def test_a_known_row_is_not_inserted_twice(account: ChannelAccount) -> None:
-    assert write_all(Insert(a_message(account), unless_known=True))
-    assert not write_all(Insert(a_message(account), unless_known=True))
+    first, is_new = insert_or_find(a_message(account), InboundMessage.objects.first)
+    assert is_new
+    assert insert_or_find(a_message(account), InboundMessage.objects.first) == (first, False)
     with pytest.raises(IntegrityError), transaction.atomic():
         write_all(Insert(a_message(account)))
     assert InboundMessage.objects.count() == 1
