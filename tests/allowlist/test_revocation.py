@@ -25,14 +25,16 @@ def heard() -> Iterator[Heard]:
     frames."""
     client = redis.Redis.from_url(settings.REDIS_URL)
     with client.pubsub() as subscription:  # type: ignore[no-untyped-call]  # redis ships it so
-        subscription.subscribe(pubsub.CHANNEL)
+        subscription.psubscribe(pubsub.PREFIX + "*")
         subscription.get_message(timeout=30)
 
         def listen() -> list[dict[str, Any]]:
             while message := subscription.get_message(timeout=30):
-                frames = [each for each in json.loads(message["data"]) if each["kind"] == "revoked"]
-                if frames:
-                    return frames
+                frame = json.loads(message["data"])
+                if frame["kind"] == "revoked":
+                    for _ in frame["keys"][1:]:  # once for each key
+                        subscription.get_message(timeout=30)
+                    return [frame]
             return []
 
         yield listen

@@ -157,7 +157,7 @@ def one_turn(*, account: ChannelAccount, user: User, session: ChatSession, token
     assert len(begun.messages) > 2, "the model is told what was said before"
     said: Any = {"type": "text", "props": text_delta("hi", message_id="t").props}
     events.write_batch([(begun.log, [(2, said)], None)])
-    events.after(run_id=begun.run.id, seq=1, limit=10)
+    events.missing(run_id=begun.run.id, public_id=begun.run.public_id, seq=1)
     outcome = runs.Outcome(state="succeeded", text="hi")
     with atomic_write():
         runs.settle(run=begun.run, outcome=outcome, last_seq=2, also=outbound.enqueue_answer)
