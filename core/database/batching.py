@@ -61,7 +61,7 @@ class Batcher:
     async def submit(
         self, run_batch: RunBatch[Item, Result], item: Item, *, most: int = MAX_BATCH
     ) -> Result:
-        """Return the result of ``run_batch`` for ``item``. Raises what it returns or raises.
+        """Return the result of ``run_batch`` for ``item``. Raises the error that it returns or raises.
 
         The item is processed even if the caller is cancelled.
         """
