@@ -84,7 +84,7 @@ def authenticate(
 ) -> ApiKey | None:
     """Return the valid key of ``token`` at ``now``, with its user and account loaded; else None.
 
-    ``known``: what :func:`named` returned for this token and others, if it was called.
+    ``known``: the result of :func:`named` for this token and others, if it was called.
     All refusals take the same steps: an unknown prefix, a wrong secret, a revoked or expired key,
     an inactive user, a disabled account.
     """

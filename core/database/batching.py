@@ -61,7 +61,7 @@ class Batcher:
     async def submit(
         self, run_batch: RunBatch[Item, Result], item: Item, *, most: int = MAX_BATCH
     ) -> Result:
-        """Return the result of ``run_batch`` for ``item``. Raises what it returns or raises.
+        """Return the result of ``run_batch`` for ``item``. Raises its error.
 
         The item is processed even if the caller is cancelled.
         """
@@ -118,7 +118,7 @@ class Batcher:
         finally:
             self._writing -= writes
         if all(isinstance(outcome, OperationalError) for outcome in outcomes):
-            # The database is away: what waits must not wait for the same error again.
+            # The database is away: pending calls must not wait for the same error again.
             calls += [each for waiting in self._pending.values() for each in waiting]
             self._pending.clear()
             outcomes = [outcomes[0]] * len(calls)
