@@ -65,6 +65,7 @@ class UnknownRequest(models.Model):
             models.Index(
                 fields=["-last_seen_at"], condition=Q(state="pending"), name="pending_requests"
             ),
+            models.Index(fields=["-last_seen_at", "-id"], name="requests_by_time"),
             # During a flood only a few cause a notice or a reply: checked for every message.
             models.Index(
                 fields=["notice_at"],

@@ -2,6 +2,7 @@
 
 from axes.models import AccessAttempt
 from django.contrib import admin
+from django.db.models import F
 from django.http import HttpRequest
 
 from core.admin.base import ReadOnlyAdmin, shown
@@ -22,6 +23,7 @@ class AccessAttemptAdmin(ReadOnlyAdmin[AccessAttempt]):
     )
     list_filter = ("attempt_time",)
     search_fields = ("username", "ip_address")
+    newest_by = F("pk")
     ordering = ("-attempt_time",)
     fields = (
         "shown_username",

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import DurationField, Exists, F, JSONField, OuterRef, Q, QuerySet
+from django.db.models import DurationField, Exists, F, JSONField, OuterRef, QuerySet
 from django.db.models.functions import Coalesce, Now
 
 from core.database import schema_version, statements, transactions

@@ -7,7 +7,9 @@ them on both databases.
 from collections.abc import Sequence
 from typing import Any
 
-from core.database import driver
+from django.db import connection
+
+from core.database import driver, text_search
 
 # The sum goes over a bounded number of rows, and texts are read only of those that fit.
 HISTORY = """
@@ -37,6 +39,13 @@ QUEUES = """
         WHERE head.state = 'queued' AND head.session_id = queues.session_id
     ) FROM queues WHERE queues.session_id IS NOT NULL LIMIT %s"""
 
+COUNTS = """
+    SELECT chat.id, (
+        SELECT COUNT(*) FROM (
+            SELECT 1 FROM core_message WHERE session_id = chat.id LIMIT %s
+        ) AS some
+    ) FROM core_chatsession AS chat WHERE chat.id {among}"""
+
 
 def history(
     *, session_id: int, before_run: int, after_id: int, rows: int, tokens: int
@@ -53,3 +62,11 @@ def oldest_queued(*, sessions: int) -> list[int]:
     """Return the id of the oldest queued run of each session, of at most ``sessions`` of them."""
     rows = driver.fetch(driver.this_connection(), QUEUES, [sessions])
     return [row[0] for row in rows]
+
+
+def count_messages(*, sessions: Sequence[int], most: int) -> dict[int, int]:
+    """Return the number of messages of each session, counted up to ``most``."""
+    sql = COUNTS.format(among=text_search.among())
+    with connection.cursor() as cursor:
+        cursor.execute(sql, [most, text_search.listed(sessions)])
+        return dict(cursor.fetchall())
