@@ -47,7 +47,8 @@ class User(AbstractUser):
         indexes = [
             models.Index(
                 fields=["id"], condition=Q(only_listed=False, is_active=True), name="open_users"
-            )
+            ),
+            models.Index(fields=["id"], condition=Q(is_owner=True), name="owners"),
         ]
 
     def __str__(self) -> str:
@@ -453,9 +454,9 @@ class Job(models.Model):
             models.UniqueConstraint(fields=["run", "tool_call_id"], name="one_job_a_tool_call")
         ]
         indexes = [
-            models.Index(
-                fields=["id"], condition=Q(state__in=["queued", "running"]), name="open_jobs"
-            )
+            # One each: SQLite finds `state = ?` in no condition of several states.
+            models.Index(fields=["id"], condition=Q(state="queued"), name="queued_jobs"),
+            models.Index(fields=["id"], condition=Q(state="running"), name="running_jobs"),
         ]
 
     def __str__(self) -> str:

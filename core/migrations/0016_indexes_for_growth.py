@@ -16,6 +16,22 @@ class Migration(migrations.Migration):
 
     operations = [
         AddIndex(
+            model_name='user',
+            index=models.Index(condition=models.Q(('is_owner', True)), fields=['id'], name='owners'),
+        ),
+        AddIndex(
+            model_name='job',
+            index=models.Index(condition=models.Q(('state', 'queued')), fields=['id'], name='queued_jobs'),
+        ),
+        AddIndex(
+            model_name='job',
+            index=models.Index(condition=models.Q(('state', 'running')), fields=['id'], name='running_jobs'),
+        ),
+        migrations.RemoveIndex(
+            model_name='job',
+            name='open_jobs',
+        ),
+        AddIndex(
             model_name='chatsession',
             index=models.Index(Coalesce('last_message_at', 'created_at').desc(), name='sessions_by_activity'),
         ),
