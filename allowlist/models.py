@@ -120,6 +120,13 @@ class ApiKey(models.Model):
 
     class Meta:
         verbose_name = "API key"
+        indexes = [
+            models.Index(
+                fields=["expires_at"],
+                condition=Q(expires_at__isnull=False, revoked_at__isnull=True),
+                name="keys_by_expiry",
+            )
+        ]
         constraints = [
             models.CheckConstraint(
                 condition=Q(user__isnull=False, account__isnull=True)

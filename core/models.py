@@ -122,7 +122,14 @@ class ChannelIdentity(models.Model):
                 name="one_identity_of_an_account",
             ),
         ]
-        indexes = [models.Index(fields=["kind", "value"])]
+        indexes = [
+            models.Index(fields=["kind", "value"]),
+            models.Index(
+                fields=["expires_at"],
+                condition=Q(expires_at__isnull=False),
+                name="identities_by_expiry",
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"{self.kind}:{self.value}" + (f" on {self.channel}" if self.channel else "")
@@ -383,6 +390,9 @@ class InboundMessage(models.Model):
             models.Index(fields=["received_at"], condition=Q(state="purged"), name="purged_by_age"),
             models.Index(fields=["session"], condition=Q(ack="shown"), name="shown_acks"),
             models.Index(fields=["id"], condition=Q(state="quarantined"), name="quarantined"),
+            models.Index(
+                fields=["received_at"], condition=Q(state="ignored"), name="ignored_by_age"
+            ),
         ]
 
     def __str__(self) -> str:
@@ -457,6 +467,9 @@ class Job(models.Model):
             # One each: SQLite finds `state = ?` in no condition of several states.
             models.Index(fields=["id"], condition=Q(state="queued"), name="queued_jobs"),
             models.Index(fields=["id"], condition=Q(state="running"), name="running_jobs"),
+            models.Index(
+                fields=["finished_at"], condition=Q(finished_at__isnull=False), name="jobs_by_end"
+            ),
         ]
 
     def __str__(self) -> str:
@@ -589,7 +602,19 @@ class StoredFile(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
-        indexes = [models.Index(fields=["user", "-id"], name="files_of_user")]
+        indexes = [
+            models.Index(fields=["user", "-id"], name="files_of_user"),
+            models.Index(
+                fields=["id"],
+                condition=Q(purged_at__isnull=True, revoked_at__isnull=False),
+                name="revoked_files",
+            ),
+            models.Index(
+                fields=["expires_at"],
+                condition=Q(purged_at__isnull=True, expires_at__isnull=False),
+                name="files_by_expiry",
+            ),
+        ]
 
     def __str__(self) -> str:
         """Show the uploader's name of the file, with invisible characters visible."""

@@ -63,6 +63,26 @@ class Migration(migrations.Migration):
             model_name='storedfile',
             index=models.Index(fields=['user', '-id'], name='files_of_user'),
         ),
+        AddIndex(
+            model_name='channelidentity',
+            index=models.Index(condition=models.Q(('expires_at__isnull', False)), fields=['expires_at'], name='identities_by_expiry'),
+        ),
+        AddIndex(
+            model_name='job',
+            index=models.Index(condition=models.Q(('finished_at__isnull', False)), fields=['finished_at'], name='jobs_by_end'),
+        ),
+        AddIndex(
+            model_name='inboundmessage',
+            index=models.Index(condition=models.Q(('state', 'ignored')), fields=['received_at'], name='ignored_by_age'),
+        ),
+        AddIndex(
+            model_name='storedfile',
+            index=models.Index(condition=models.Q(('purged_at__isnull', True), ('revoked_at__isnull', False)), fields=['id'], name='revoked_files'),
+        ),
+        AddIndex(
+            model_name='storedfile',
+            index=models.Index(condition=models.Q(('expires_at__isnull', False), ('purged_at__isnull', True)), fields=['expires_at'], name='files_by_expiry'),
+        ),
         WithoutOwnIndex(
             model_name='message',
             name='session',

@@ -27,8 +27,12 @@ from tests.plans import Asked, listening
 pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 
 MANY = 100_000
-# Statements that read a whole table, and why they may.
-KNOWN: dict[str, str] = {}
+# Pages that read a whole table: `/api/` promises the number of requests, by the index alone; people
+# are searched among all people.
+KNOWN = {
+    "/api/requests": "allowlist_unknownrequest",
+    "/admin/core/user/?q=word": "core_user",
+}
 
 
 @pytest.fixture(autouse=True)
@@ -113,8 +117,7 @@ def test_no_page_and_no_turn_reads_a_growing_table_as_a_whole(
     for each in asked:
         if found := each.read_whole():
             slow.setdefault(each.sql, [*found, "a turn"])
-    import json
-
-    open("/tmp/slow.json", "w").write(json.dumps(slow, indent=1))
-    assert slow == {}
+    for address, table in KNOWN.items():
+        slow = {sql: found for sql, found in slow.items() if {*found} != {address, table}}
+    assert slow == {}, "\n".join(f"{found}: {sql[:2000]}" for sql, found in slow.items())
     assert Asked("SELECT id FROM core_message WHERE text = %s", ["x"]).read_whole()

@@ -13,6 +13,10 @@ class Migration(migrations.Migration):
 
     operations = [
         AddIndex(
+            model_name='apikey',
+            index=models.Index(condition=models.Q(('expires_at__isnull', False), ('revoked_at__isnull', True)), fields=['expires_at'], name='keys_by_expiry'),
+        ),
+        AddIndex(
             model_name='unknownrequest',
             index=models.Index(fields=['-last_seen_at', '-id'], name='requests_by_time'),
         ),
