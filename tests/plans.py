@@ -161,7 +161,7 @@ def work_of(call: Callable[[], object]) -> int:
         return next(steps) * STEPS
     with listening() as asked:
         call()
-    return sum(each.pages() for each in asked if each.sql.startswith(("SELECT", "WITH")))
+    return sum(each.pages() for each in asked if each.sql.lstrip().startswith(("SELECT", "WITH")))
 
 
 @contextmanager
@@ -170,7 +170,7 @@ def listening() -> Iterator[list[Asked]]:
     asked: list[Asked] = []
 
     def note(execute: Any, sql: str, params: Any, many: Any, context: Any) -> Any:
-        if sql.startswith(CHECKED):
+        if sql.lstrip().startswith(CHECKED):
             asked.append(Asked(sql, params))
         return execute(sql, params, many, context)
 

@@ -43,7 +43,7 @@ COUNTS = """
     SELECT chat.id, (
         SELECT COUNT(*) FROM (
             SELECT 1 FROM core_message WHERE session_id = chat.id LIMIT %s
-        ) AS some
+        ) AS counted
     ) FROM core_chatsession AS chat WHERE chat.id {among}"""
 
 
