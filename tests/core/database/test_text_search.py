@@ -117,6 +117,8 @@ def test_postgresql_has_the_index_where_it_has_the_extension(
         for each in (session, chat)
     ]
     Message.objects.bulk_create(rows)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT gin_clean_pending_list(%s::regclass)", [text_search.INDEX])
     analyse()
     with listening() as asked:
         found = text_search.in_all(user_id=user.pk, sessions=[session.pk], words="number 4321")
