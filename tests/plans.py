@@ -65,6 +65,7 @@ PARTIAL = [
 ]
 STEPS = 100  # of SQLite, between two counts
 KINDS = ("", "COVERING ")
+METHODS = ("enable_seqscan", "enable_hashjoin", "enable_mergejoin")
 # Rows that come one by one, so that LIMIT ends the scan below.
 PASSING = {"Limit", "Nested Loop", "Subquery Scan", "Result", "LockRows"}
 Plan = dict[str, Any]
@@ -83,25 +84,27 @@ class Asked:
     sql: str
     params: Any
 
-    def read_whole(self) -> list[str]:
+    def read_whole(self, *, by_choice: bool = True) -> list[str]:
         """Return the big tables that the planner reads from end to end.
 
-        The newest rows of a table, without a condition, are not all of it.
+        The newest rows of a table, without a condition, are not all of it. ``by_choice``: False for
+        those that it has to read: PostgreSQL also reads a small table as a whole instead of looking
+        up a bounded, larger number of rows.
         """
         with connection.cursor() as cursor:
             if connection.vendor == "sqlite":
                 cursor.execute(f"EXPLAIN QUERY PLAN {self.sql}", self.params)
                 plan = [str(row[-1]) for row in cursor.fetchall()]
-                if (
-                    " LIMIT " in self.sql
-                    and " WHERE " not in self.sql
-                    and "B-TREE" not in str(plan)
-                ):
+                if self.has_newest_only() and "B-TREE" not in str(plan):
                     return []
                 scans = [line.split()[1] for line in plan if is_scan(line)]
                 return [self.table(each) for each in scans if self.table(each) in BIG]
+            for method in () if by_choice else METHODS:
+                cursor.execute(f"SET LOCAL {method} = off")
             cursor.execute(f"EXPLAIN (FORMAT JSON) {self.sql}", self.params)
             found = cursor.fetchone()[0]
+            for method in () if by_choice else METHODS:
+                cursor.execute(f"SET LOCAL {method} = on")
         plans = json.loads(found) if isinstance(found, str) else found
         return list(scanned(plans[0]["Plan"], ends=False))
 
@@ -133,7 +136,6 @@ def is_scan(line: str) -> bool:
 def scanned(plan: Plan, *, ends: bool) -> Iterator[str]:
     """Yield the big tables that PostgreSQL reads from end to end; ``ends``: below a LIMIT."""
     kind, table = plan["Node Type"], plan.get("Relation Name", "")
-    ends = kind == "Limit" or (ends and kind in PASSING)
     whole = kind == "Seq Scan" or (
         kind in {"Index Scan", "Index Only Scan"}
         and "Index Cond" not in plan
@@ -141,8 +143,9 @@ def scanned(plan: Plan, *, ends: bool) -> Iterator[str]:
     )
     if whole and table in BIG and ("Filter" in plan or not ends):
         yield table
+    below = kind == "Limit" or (ends and kind in PASSING)
     for each in plan.get("Plans", []):
-        yield from scanned(each, ends=ends)
+        yield from scanned(each, ends=below)
 
 
 def work_of(call: Callable[[], object]) -> int:

@@ -25,6 +25,7 @@ from channels_app.api.permissions import MayChat, MayDecide, MaySend
 from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.intake import decisions, source_feedback
 from core.conversations import inbox, runs, sessions
+from core.database.queries import only
 from core.database.transactions import atomic_write
 from core.files import storage
 from core.lib.ids import is_public_id
@@ -148,7 +149,8 @@ class Messages(generics.ListAPIView[Message]):
         session = inbox.own_session(user=person(self.request), session_id=self.kwargs["session_id"])
         if session is None:
             raise Http404
-        return Message.objects.filter(session=session).select_related("run").order_by("-id")
+        rows = Message.objects.filter(only("session_id", session.pk)).select_related("run")
+        return rows.order_by("session_id", "-id")
 
 
 class Runs(generics.ListAPIView[Run]):
@@ -165,13 +167,15 @@ class Runs(generics.ListAPIView[Run]):
 
     def get_queryset(self) -> QuerySet[Run]:
         """Return runs of open sessions; none for another user's session."""
-        mine = Run.objects.filter(user=person(self.request), session__closed_at__isnull=True)
+        mine = Run.objects.filter(
+            only("user_id", person(self.request).pk), session__closed_at__isnull=True
+        )
         session = self.request.query_params.get("session_id", "")
         for state in self.request.query_params.getlist("state"):
             mine = mine.filter(state=checked_state(state))
         if session:
             mine = mine.filter(session__public_id=session) if is_public_id(session) else mine.none()
-        return mine.select_related("session").order_by("-id")
+        return mine.select_related("session").order_by("user_id", "-id")
 
 
 def checked_state(state: str) -> str:
@@ -249,8 +253,8 @@ class Files(generics.ListAPIView[StoredFile]):
 
     def get_queryset(self) -> QuerySet[StoredFile]:
         """Leave out revoked files."""
-        mine = StoredFile.objects.filter(user=person(self.request), revoked_at__isnull=True)
-        return mine.order_by("-id")
+        mine = StoredFile.objects.filter(only("user_id", person(self.request).pk))
+        return mine.filter(revoked_at__isnull=True).order_by("user_id", "-id")
 
 
 class SessionFiles(generics.ListAPIView[StoredFile]):

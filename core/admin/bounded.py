@@ -76,7 +76,7 @@ class BoundedChangeList(_ChangeList):
 
 def parsed(until: str, by: Any) -> int | datetime | None:
     """Return ``until`` as a value of the column or expression ``by``; None for anything else."""
-    if isinstance(by, F) and by.name == "pk":
+    if by == F("pk"):
         is_number = until.isascii() and until.isdigit() and len(until) <= MOST_DIGITS
         return int(until) if is_number else None
     try:
@@ -112,4 +112,4 @@ class NewestValuesFilter(admin.AllValuesFieldListFilter):
         """Take what Django gives a filter of a field."""
         super().__init__(field, request, params, model, *rest, **path)
         newest = model._default_manager.order_by("-pk").values_list(field.name, flat=True)
-        self.lookup_choices = sorted(set(newest[:WINDOW]))
+        self.lookup_choices: Any = sorted(set(newest[:WINDOW]))

@@ -13,6 +13,7 @@ from core.admin.base import ExtraContext, ReadOnlyAdmin, chosen, shown, state_ba
 from core.admin.bounded import NewestValuesFilter
 from core.conversations import outbox, runs
 from core.database import statements
+from core.database.queries import only
 from core.files import storage
 from core.jobs_worker import skills
 from core.lib.text import is_clean
@@ -78,7 +79,8 @@ class ChatSessionAdmin(ExtraContext, ReadOnlyAdmin[ChatSession]):
 
     def page_context(self, request: HttpRequest, pk: int) -> dict[str, Any]:
         """Return the last messages, oldest first."""
-        newest = Message.objects.filter(session_id=pk).select_related("run").order_by("-id")
+        own = Message.objects.filter(only("session_id", pk)).select_related("run")
+        newest = own.order_by("session_id", "-id")
         lines = list(newest[: MOST_LINES + 1])
         return {"lines": lines[MOST_LINES - 1 :: -1], "more": len(lines) > MOST_LINES}
 

@@ -11,12 +11,13 @@ from django.db import connection
 
 from core.database import driver, text_search
 
-# The sum goes over a bounded number of rows, and texts are read only of those that fit.
+# BETWEEN and ORDER BY as in ``queries.only``. The sum goes over a bounded number of rows, and texts are read only of those that fit.
 HISTORY = """
     WITH recent AS (
         SELECT id, run_id, tokens FROM core_message
-        WHERE session_id = %s AND run_id < %s AND id > %s AND role IN ('user', 'assistant')
-        ORDER BY run_id DESC, id DESC LIMIT %s
+        WHERE session_id BETWEEN %s AND %s AND run_id < %s AND id > %s
+        AND role IN ('user', 'assistant')
+        ORDER BY session_id DESC, run_id DESC, id DESC LIMIT %s
     ), summed AS (
         SELECT id, run_id, SUM(tokens) OVER (ORDER BY run_id DESC, id DESC) AS total FROM recent
     )
@@ -54,7 +55,7 @@ def history(
 
     At most ``rows``, and no further back than the sum of their tokens stays within ``tokens``.
     """
-    given: list[Any] = [session_id, before_run, after_id, rows, tokens]
+    given: list[Any] = [session_id, session_id, before_run, after_id, rows, tokens]
     return driver.fetch(driver.this_connection(), HISTORY, given)
 
 

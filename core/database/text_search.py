@@ -69,8 +69,8 @@ NEWEST = """
     SELECT chat.id, (
         SELECT said.id FROM (
             SELECT id, text FROM core_message
-            WHERE session_id = chat.id AND role IN ('user', 'assistant')
-            ORDER BY id DESC LIMIT %s
+            WHERE session_id BETWEEN chat.id AND chat.id AND role IN ('user', 'assistant')
+            ORDER BY session_id, id DESC LIMIT %s
         ) AS said WHERE {contains} ORDER BY said.id DESC LIMIT 1
     ) FROM core_chatsession AS chat WHERE chat.id {among}"""
 # The sum keeps a planner from reading everybody's messages from the newest on.

@@ -24,7 +24,7 @@ from tests.core.database import growth
 from tests.one_turn import SENDER, one_turn
 from tests.plans import Asked, listening
 
-pytestmark = [pytest.mark.django_db, pytest.mark.slow]
+pytestmark = [pytest.mark.django_db, pytest.mark.slow, pytest.mark.timeout(900)]
 
 MANY = 100_000
 # Pages that read a whole table: `/api/` promises the number of requests, by the index alone; people
@@ -108,8 +108,11 @@ def test_no_page_and_no_turn_reads_a_growing_table_as_a_whole(
                 address, HTTP_AUTHORIZATION=f"Bearer {token}" if address.startswith("/api") else ""
             )
         assert response.status_code == 200, address
+        # Of an admin's search among the newest rows, and of a person's own rows, a bounded number
+        # is joined with others.
+        by_choice = not address.startswith(("/admin/", "/api/runs"))
         for each in asked:
-            if found := each.read_whole():
+            if found := each.read_whole(by_choice=by_choice):
                 slow.setdefault(each.sql, [*found, address])
     with listening() as asked:
         one_turn(account=account, user=user, session=session, token=token)
@@ -119,5 +122,7 @@ def test_no_page_and_no_turn_reads_a_growing_table_as_a_whole(
             slow.setdefault(each.sql, [*found, "a turn"])
     for address, table in KNOWN.items():
         slow = {sql: found for sql, found in slow.items() if {*found} != {address, table}}
-    assert slow == {}, "\n".join(f"{found}: {sql[:2000]}" for sql, found in slow.items())
+    assert slow == {}, "\n".join(
+        f"{found}: … {sql[sql.find(' FROM ') :][:900]}" for sql, found in slow.items()
+    )
     assert Asked("SELECT id FROM core_message WHERE text = %s", ["x"]).read_whole()
