@@ -251,15 +251,17 @@ def startable(*, limit: int) -> list[int]:
     wait: the oldest come first, and no session waits for the queues of others.
     """
     queued = Run.objects.filter(state=Run.State.QUEUED).order_by("id")
-    oldest = queued.values_list("id", flat=True)[:limit]
-    heads = {*statements.oldest_queued(sessions=QUEUES_AT_ONCE), *oldest}
-    first = queued.filter(~Exists(earlier()), id__in=heads)
     to_end = queued.filter(cancel_requested_at__isnull=False)
-    found = {
-        *first.values_list("id", flat=True),
-        *to_end.values_list("id", flat=True)[:limit],
-    }
-    return sorted(found)[:limit]
+    oldest = list(queued.values_list("id", "cancel_requested_at")[:limit])
+    if not oldest:
+        return []
+    found = {run_id for run_id, asked_at in oldest if asked_at is not None}
+    heads = {run_id for run_id, _ in oldest}
+    if len(oldest) == limit:  # there are more
+        heads |= {*statements.oldest_queued(sessions=QUEUES_AT_ONCE)}
+        found |= {*to_end.values_list("id", flat=True)[:limit]}
+    first = queued.filter(~Exists(earlier()), id__in=heads)
+    return sorted({*found, *first.values_list("id", flat=True)})[:limit]
 
 
 def bring_near() -> None:

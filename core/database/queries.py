@@ -138,7 +138,7 @@ def only(field: str, value: int) -> models.Q:
     PostgreSQL then takes the index that begins with the column. With an equality, ``ORDER BY id
     DESC LIMIT n`` may walk along all ids instead: rows of others, where the wanted ones are old.
     """
-    return models.Q((f"{field}__range", (value, value)))
+    return models.Q((f"{field}__gte", value), (f"{field}__lte", value))
 
 
 class PerThread(Generic[T]):

@@ -11,7 +11,8 @@ from django.db import connection
 
 from core.database import driver, text_search
 
-# BETWEEN and ORDER BY as in ``queries.only``. The sum goes over a bounded number of rows, and texts are read only of those that fit.
+# BETWEEN and ORDER BY as in ``queries.only``. The sum goes over a bounded number of rows, and texts
+# are read only of those that fit.
 HISTORY = """
     WITH recent AS (
         SELECT id, run_id, tokens FROM core_message
