@@ -134,7 +134,8 @@ def is_scan(line: str) -> bool:
 
 
 def scanned(plan: Plan, *, ends: bool) -> Iterator[str]:
-    """Yield the big tables that PostgreSQL reads from end to end; ``ends``: below a LIMIT."""
+    """Yield the big tables that PostgreSQL reads from end to end; ``ends``: below a node that
+    ends a scan early."""
     kind, table = plan["Node Type"], plan.get("Relation Name", "")
     whole = kind == "Seq Scan" or (
         kind in {"Index Scan", "Index Only Scan"}
@@ -143,7 +144,8 @@ def scanned(plan: Plan, *, ends: bool) -> Iterator[str]:
     )
     if whole and table in BIG and ("Filter" in plan or not ends):
         yield table
-    below = kind == "Limit" or (ends and kind in PASSING)
+    # A merge ends a sorted scan where its other side ends.
+    below = kind in {"Limit", "Merge Join"} or (ends and kind in PASSING)
     for each in plan.get("Plans", []):
         yield from scanned(each, ends=below)
 

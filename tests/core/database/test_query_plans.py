@@ -24,7 +24,7 @@ from core.models import (
 )
 from tests.channels_app.telegram.people import message
 from tests.one_turn import SENDER, one_turn
-from tests.plans import Asked, analyse, listening
+from tests.plans import BIG, Asked, analyse, listening
 
 pytestmark = pytest.mark.django_db
 
@@ -32,6 +32,14 @@ MANY = 10_000
 FEW = 10
 # The statements of one_turn, without its INSERTs.
 MOST_STATEMENTS = 43
+# By ``grow``; others are small here, and PostgreSQL reads them as a whole.
+GROWN = {*BIG} - {
+    "core_job",
+    "core_storedfile",
+    "allowlist_auditentry",
+    "allowlist_unknownrequest",
+    "channels_app_sourcefeedback",
+}
 _numbers = count()
 
 
@@ -138,7 +146,7 @@ def test_ten_thousand_messages_and_people_cost_a_turn_no_more_than_ten(
     after = turn()
     assert 20 < len(before) <= MOST_STATEMENTS
     assert [each.sql for each in after] == before
-    slow = {each.sql: found for each in after if (found := each.read_whole())}
-    assert slow == {}
+    slow = {each.sql: found for each in after if (found := GROWN & {*each.read_whole()})}
+    assert slow == {}, slow
     # If the check found nothing here, the test would prove nothing.
     assert Asked("SELECT id FROM core_message WHERE text = %s", ["x"]).read_whole()
