@@ -288,7 +288,7 @@ def problem() -> str:
     if (rows[0][0] or 0) < NEEDED_FROM:
         return ""
     if connection.vendor == "sqlite":
-        reason = f"SQLite {sqlite3.sqlite_version} has no trigrams"
+        reason = f"the FTS5 table of trigrams is missing (SQLite {sqlite3.sqlite_version})"
         return "" if has_fts_table() else f"The search in chats has no index: {reason}."
     reason = "the extension pg_trgm is missing"
     return "" if has_index() else f"The search in chats has no index: {reason}."

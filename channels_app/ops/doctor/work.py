@@ -123,8 +123,8 @@ def search() -> Iterator[Finding]:
             "search",
             problem,
             "Until then a search reads all chats of its person. PostgreSQL: run CREATE EXTENSION "
-            "pg_trgm in this database as a superuser, then `manage.py migrate`. SQLite: use a "
-            "Python with SQLite 3.34 or newer, then `manage.py migrate`.",
+            "pg_trgm in this database as a superuser, then `manage.py migrate`. SQLite: run "
+            "`manage.py migrate`, with SQLite 3.34 or newer.",
         )
 
 
