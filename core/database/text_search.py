@@ -73,7 +73,7 @@ NEWEST = """
             ORDER BY session_id, id DESC LIMIT %s
         ) AS said WHERE {contains} ORDER BY said.id DESC LIMIT 1
     ) FROM core_chatsession AS chat WHERE chat.id {among}"""
-# The sum keeps a planner from reading everybody's messages from the newest on.
+# The sum keeps a planner from reading the messages of all people, newest first.
 READ = """
     SELECT said.session_id, said.id FROM core_message AS said
     WHERE said.session_id {among} AND said.role IN ('user', 'assistant') AND {contains}
@@ -162,7 +162,7 @@ def escaped(text: str) -> str:
 
 
 def match(words: str) -> str:
-    """Return trigrams that together cover ``words``, as an expression of FTS5."""
+    """Return trigrams that cover ``words``, as an expression of FTS5."""
     last = len(words) - SHORTEST_INDEXED
     starts = dict.fromkeys([*range(0, last, SHORTEST_INDEXED), last])
     grams = (words[start : start + SHORTEST_INDEXED].replace('"', '""') for start in starts)

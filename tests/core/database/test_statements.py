@@ -1,4 +1,4 @@
-"""Statements by hand: what they return, and that they touch no more than that."""
+"""Statements by hand: their rows, and that they touch few more than these."""
 
 import pytest
 
@@ -48,7 +48,7 @@ def test_a_text_that_does_not_fit_hides_the_smaller_ones_before_it(session: Chat
     assert said(session, last, tokens=100) == [("assistant", "assistant 1")]
 
 
-def test_a_history_is_sorted_by_run_and_begins_after_what_was_forgotten(
+def test_a_history_is_sorted_by_run_and_begins_after_forgotten_messages(
     session: ChatSession,
 ) -> None:
     first, second, third = turns(session, 3)

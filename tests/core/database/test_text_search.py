@@ -139,7 +139,7 @@ def said(session: ChatSession) -> Message:
 
 @needs_fts
 @pytest.mark.parametrize("what", ["message", "chat", "person"])
-def test_what_is_deleted_is_removed_from_the_index(
+def test_deleted_texts_are_removed_from_the_index(
     what: str, said: Message, session: ChatSession
 ) -> None:
     if what == "message":
