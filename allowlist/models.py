@@ -61,6 +61,7 @@ class UnknownRequest(models.Model):
             models.Index(
                 fields=["-last_seen_at"], condition=Q(state="pending"), name="pending_requests"
             ),
+            models.Index(fields=["-last_seen_at", "-id"], name="requests_by_time"),
             # During a flood only a few cause a notice or a reply: checked for every message.
             models.Index(
                 fields=["notice_at"],
@@ -115,6 +116,13 @@ class ApiKey(models.Model):
 
     class Meta:
         verbose_name = "API key"
+        indexes = [
+            models.Index(
+                fields=["expires_at"],
+                condition=Q(expires_at__isnull=False, revoked_at__isnull=True),
+                name="keys_by_expiry",
+            )
+        ]
         constraints = [
             models.CheckConstraint(
                 condition=Q(user__isnull=False, account__isnull=True)

@@ -1,8 +1,10 @@
 """The Django app that holds conversations."""
 
 from django.apps import AppConfig
+from django.db import DEFAULT_DB_ALIAS
+from django.db.models.signals import post_migrate, pre_migrate
 
-from core.database import schema_version
+from core.database import schema_version, text_search
 
 
 class CoreConfig(AppConfig):
@@ -14,3 +16,17 @@ class CoreConfig(AppConfig):
     def ready(self) -> None:
         """Read the migrations on disk now: files of a later deployment are not this code's."""
         schema_version.own()
+        pre_migrate.connect(before_migrations, sender=self)
+        post_migrate.connect(after_migrations, sender=self)
+
+
+def before_migrations(*, using: str, **_: object) -> None:
+    """Let the migrations replace tables that the search refers to."""
+    if using == DEFAULT_DB_ALIAS:
+        text_search.release()
+
+
+def after_migrations(*, using: str, **_: object) -> None:
+    """Create what the search needs."""
+    if using == DEFAULT_DB_ALIAS:
+        text_search.prepare()

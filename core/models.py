@@ -9,6 +9,7 @@ from typing import ClassVar
 from django.contrib.auth.models import AbstractUser
 from django.db import models
 from django.db.models import Q
+from django.db.models.functions import Coalesce
 
 from core.lib.encryption import decrypt
 from core.lib.ids import public_id
@@ -46,7 +47,8 @@ class User(AbstractUser):
         indexes = [
             models.Index(
                 fields=["id"], condition=Q(only_listed=False, is_active=True), name="open_users"
-            )
+            ),
+            models.Index(fields=["id"], condition=Q(is_owner=True), name="owners"),
         ]
 
     def __str__(self) -> str:
@@ -120,7 +122,14 @@ class ChannelIdentity(models.Model):
                 name="one_identity_of_an_account",
             ),
         ]
-        indexes = [models.Index(fields=["kind", "value"])]
+        indexes = [
+            models.Index(fields=["kind", "value"]),
+            models.Index(
+                fields=["expires_at"],
+                condition=Q(expires_at__isnull=False),
+                name="identities_by_expiry",
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"{self.kind}:{self.value}" + (f" on {self.channel}" if self.channel else "")
@@ -165,6 +174,10 @@ class ChatSession(models.Model):
         ]
         indexes = [
             models.Index(fields=["user", "-last_message_at"]),
+            # The admin's list; a session without a message counts from its creation.
+            models.Index(
+                Coalesce("last_message_at", "created_at").desc(), name="sessions_by_activity"
+            ),
             models.Index(
                 fields=["flush_at"], condition=Q(flush_at__isnull=False), name="due_batches"
             ),
@@ -198,8 +211,11 @@ class Run(models.Model):
     FINAL: ClassVar[tuple[str, ...]] = (State.SUCCEEDED, State.FAILED, State.CANCELLED)
 
     public_id = models.CharField(max_length=32, unique=True, default=public_id, editable=False)
-    session = models.ForeignKey(ChatSession, on_delete=models.CASCADE, related_name="runs")
-    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="+")
+    # Both keys begin an index below.
+    session = models.ForeignKey(
+        ChatSession, on_delete=models.CASCADE, related_name="runs", db_index=False
+    )
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="+", db_index=False)
     origin = models.CharField(max_length=64, help_text="The channel it came through.")
     route = models.JSONField(default=dict)
     options = models.JSONField(default=dict, help_text="Options of the client for the agent.")
@@ -230,7 +246,17 @@ class Run(models.Model):
                 fields=["lease_until"], condition=Q(state="running"), name="running_by_lease"
             ),
             models.Index(fields=["id"], condition=Q(state="queued"), name="queued_runs"),
+            # The next session with queued runs, without a look at those of this one.
+            models.Index(
+                fields=["session", "id"], condition=Q(state="queued"), name="queued_by_session"
+            ),
+            models.Index(
+                fields=["id"],
+                condition=Q(state="queued", cancel_requested_at__isnull=False),
+                name="queued_to_cancel",
+            ),
             models.Index(fields=["session", "-id"]),
+            models.Index(fields=["user", "-id"], name="runs_of_user"),
         ]
 
     def __str__(self) -> str:
@@ -363,6 +389,10 @@ class InboundMessage(models.Model):
             ),
             models.Index(fields=["received_at"], condition=Q(state="purged"), name="purged_by_age"),
             models.Index(fields=["session"], condition=Q(ack="shown"), name="shown_acks"),
+            models.Index(fields=["id"], condition=Q(state="quarantined"), name="quarantined"),
+            models.Index(
+                fields=["received_at"], condition=Q(state="ignored"), name="ignored_by_age"
+            ),
         ]
 
     def __str__(self) -> str:
@@ -384,7 +414,9 @@ class RunEvent(models.Model):
 class Message(models.Model):
     """One message of the readable transcript of a session; the agent's history."""
 
-    session = models.ForeignKey(ChatSession, on_delete=models.CASCADE, related_name="messages")
+    session = models.ForeignKey(  # begins two indexes below
+        ChatSession, on_delete=models.CASCADE, related_name="messages", db_index=False
+    )
     run = models.ForeignKey(Run, null=True, blank=True, on_delete=models.SET_NULL)
     role = models.CharField(max_length=16)
     text = models.TextField(blank=True)
@@ -395,7 +427,12 @@ class Message(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
-        indexes = [models.Index(fields=["session", "-id"])]
+        # Their texts are searched by an index of the database's own kind: ``text_search``.
+        indexes = [
+            models.Index(fields=["session", "-id"]),
+            models.Index(fields=["session", "run", "id"], name="history_of_session"),
+            models.Index(fields=["created_at", "role"], name="messages_by_time"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.role}: {self.text[:60]}"
@@ -427,9 +464,12 @@ class Job(models.Model):
             models.UniqueConstraint(fields=["run", "tool_call_id"], name="one_job_a_tool_call")
         ]
         indexes = [
+            # One each: SQLite finds `state = ?` in no condition of several states.
+            models.Index(fields=["id"], condition=Q(state="queued"), name="queued_jobs"),
+            models.Index(fields=["id"], condition=Q(state="running"), name="running_jobs"),
             models.Index(
-                fields=["id"], condition=Q(state__in=["queued", "running"]), name="open_jobs"
-            )
+                fields=["finished_at"], condition=Q(finished_at__isnull=False), name="jobs_by_end"
+            ),
         ]
 
     def __str__(self) -> str:
@@ -544,7 +584,9 @@ class StoredFile(models.Model):
     """A file under ``GATEWAY_HOME/files``; ``path`` is ours and random, ``name`` only a label."""
 
     public_id = models.CharField(max_length=32, unique=True, default=public_id, editable=False)
-    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="files")
+    user = models.ForeignKey(  # begins an index below
+        User, on_delete=models.CASCADE, related_name="files", db_index=False
+    )
     session = models.ForeignKey(ChatSession, null=True, blank=True, on_delete=models.CASCADE)
     run = models.ForeignKey(Run, null=True, blank=True, on_delete=models.SET_NULL)
     name = models.CharField(max_length=255)
@@ -558,6 +600,21 @@ class StoredFile(models.Model):
     purged_at = models.DateTimeField(null=True, blank=True, help_text="Its bytes are gone since.")
     opens = models.PositiveIntegerField(default=0)
     created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["user", "-id"], name="files_of_user"),
+            models.Index(
+                fields=["id"],
+                condition=Q(purged_at__isnull=True, revoked_at__isnull=False),
+                name="revoked_files",
+            ),
+            models.Index(
+                fields=["expires_at"],
+                condition=Q(purged_at__isnull=True, expires_at__isnull=False),
+                name="files_by_expiry",
+            ),
+        ]
 
     def __str__(self) -> str:
         """Show the uploader's name of the file, with invisible characters visible."""

@@ -5,7 +5,7 @@ from typing import Any
 from django import forms
 from django.contrib import admin, messages
 from django.core.exceptions import ValidationError
-from django.db.models import Q, QuerySet
+from django.db.models import F, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
@@ -44,6 +44,7 @@ class ApiKeyAdmin(ThemedAdmin[ApiKey]):
     list_filter = ("expires_at", ("revoked_at", admin.EmptyFieldListFilter))
     list_select_related = ("user", "account")
     search_fields = ("name", "prefix", "user__username", "account__name")
+    newest_by = F("pk")
     ordering = ("-id",)
     fields = ("name", "user", "account", "scopes", "expires_at")
     autocomplete_fields = ("user",)

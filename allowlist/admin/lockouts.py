@@ -2,6 +2,7 @@
 
 from axes.models import AccessAttempt
 from django.contrib import admin
+from django.db.models import F
 from django.http import HttpRequest
 
 from core.admin.base import ReadOnlyAdmin, shown
@@ -17,6 +18,7 @@ class AccessAttemptAdmin(ReadOnlyAdmin[AccessAttempt]):
     list_display = ("shown_username", "ip_address", "failures_since_start", "attempt_time")
     list_filter = ("attempt_time",)
     search_fields = ("username", "ip_address")
+    newest_by = F("pk")
     ordering = ("-attempt_time",)
     fields = (*list_display, "shown_user_agent")
     actions = ("delete_selected",)

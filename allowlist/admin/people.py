@@ -8,7 +8,8 @@ from django import forms
 from django.contrib import admin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.core.exceptions import PermissionDenied, ValidationError
-from django.db.models import Count, QuerySet
+from django.db.models import Count, F, OuterRef, QuerySet, Subquery
+from django.db.models.functions import Coalesce
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
@@ -135,6 +136,8 @@ class UserAdmin(_DjangoUserAdmin, AuditedAdmin[User]):
     list_filter = ("is_active", "is_owner", "is_staff", OpenFilter)
     list_select_related = ("last_account",)
     search_fields = ("username", "display_name", "email", "identities__value")
+    newest_by = F("pk")
+    searches_all = True
     ordering = ("-last_spoke_at", "username")
     filter_horizontal = ("user_permissions",)
     readonly_fields = ("last_account", "last_spoke_at", "last_login", "date_joined", "open_badge")
@@ -174,7 +177,9 @@ class UserAdmin(_DjangoUserAdmin, AuditedAdmin[User]):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
         people: QuerySet[User] = super().get_queryset(request)
-        return people.annotate(identity_count=Count("identities", distinct=True))
+        theirs = ChannelIdentity.objects.filter(user=OuterRef("pk")).order_by().values("user")
+        number = Subquery(theirs.annotate(number=Count("pk")).values("number"))
+        return people.annotate(identity_count=Coalesce(number, 0))
 
     def add_view(
         self,

@@ -1,10 +1,12 @@
 """The audit in the admin, read-only."""
 
 from django.contrib import admin
+from django.db.models import F
 
 from allowlist import audit
 from allowlist.models import AuditEntry
 from core.admin.base import ReadOnlyAdmin, shown, visible_line
+from core.admin.bounded import NewestValuesFilter
 
 
 @admin.register(AuditEntry)
@@ -13,7 +15,8 @@ class AuditEntryAdmin(ReadOnlyAdmin[AuditEntry]):
     shown_subject = shown("subject", limit=400)
 
     list_display = ("id", "at", "shown_actor", "action", "shown_subject")
-    list_filter = ("action", "at")
+    list_filter = (("action", NewestValuesFilter), "at")
+    newest_by = F("pk")
     search_fields = ("actor", "action", "subject")
     ordering = ("-id",)
     fields = (

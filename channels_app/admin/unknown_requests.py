@@ -4,7 +4,7 @@ from typing import Any
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, HttpResponseRedirect
 from django.template.loader import render_to_string
 from django.template.response import TemplateResponse
@@ -42,6 +42,8 @@ class UnknownRequestAdmin(ExtraContext, ReadOnlyAdmin[UnknownRequest]):
     list_select_related = ("account", "decided_by")
     list_fullwidth = True
     search_fields = ("sender", "sender_name", "last_text", "chat", "public_id")
+    newest_by = F("last_seen_at")
+    public_ids = ("public_id",)
     ordering = ("-last_seen_at",)
     change_form_template = "dashboard/request.html"
     fields = (
@@ -244,6 +246,7 @@ class SourceFeedbackAdmin(ReadOnlyAdmin[SourceFeedback]):
     list_filter = ("verdict", "changed_at")
     list_select_related = ("user", "run")
     search_fields = ("title", "url", "query", "user__username")
+    newest_by = F("pk")
     ordering = ("-changed_at",)
     fields = ("thumb", "source_title", "address", "asked", ("run", "user"), "changed_at")
 

@@ -25,6 +25,7 @@ from channels_app.api.permissions import MayChat, MayDecide, MaySend
 from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.intake import decisions, source_feedback
 from core.conversations import inbox, runs, sessions
+from core.database.queries import only
 from core.database.transactions import atomic_write
 from core.files import storage
 from core.lib.ids import is_public_id
@@ -56,8 +57,12 @@ class OwnRows(viewsets.GenericViewSet[M]):
     permission_classes = (MayChat,)
     lookup_url_kwarg: str
 
+    def own(self) -> Q:
+        """Return the condition of a row of the user."""
+        return Q(user=person(self.request))
+
     def get_queryset(self) -> QuerySet[M]:
-        return super().get_queryset().filter(user=person(self.request))
+        return super().get_queryset().filter(self.own())
 
     def get_object(self) -> M:
         """Return the row of the address, or 404, also for an id that no row can have."""
@@ -68,6 +73,13 @@ class OwnRows(viewsets.GenericViewSet[M]):
         if found is None:
             raise Http404
         return found
+
+
+class OwnRowsById(OwnRows[M]):
+    """The user's own rows, in the order of ``user_id, -id``."""
+
+    def own(self) -> Q:
+        return only("user_id", person(self.request).pk)
 
 
 class Sessions(OwnRows[ChatSession], viewsets.ModelViewSet[ChatSession]):
@@ -141,10 +153,11 @@ class Messages(generics.ListAPIView[Message]):
 
     permission_classes = (MayChat,)
     serializer_class = serializers.MessageSerializer
-    queryset = Message.objects.select_related("run").order_by("-id")
+    queryset = Message.objects.select_related("run").order_by("session_id", "-id")
 
     def get_queryset(self) -> QuerySet[Message]:
-        return super().get_queryset().filter(session=own_session(self))
+        mine = only("session_id", own_session(self).pk)
+        return super().get_queryset().filter(mine)
 
 
 class SessionFiles(generics.ListAPIView[StoredFile]):
@@ -159,11 +172,11 @@ class SessionFiles(generics.ListAPIView[StoredFile]):
 
 
 @extend_schema_view(list=extend_schema(parameters=RUN_FILTERS))
-class Runs(OwnRows[Run], viewsets.ReadOnlyModelViewSet[Run]):
+class Runs(OwnRowsById[Run], viewsets.ReadOnlyModelViewSet[Run]):
     """Your runs, newest first, with their results."""
 
     serializer_class = serializers.RunSerializer
-    queryset = Run.objects.select_related("session").order_by("-id")
+    queryset = Run.objects.select_related("session").order_by("user_id", "-id")
     lookup_url_kwarg = "run_id"
 
     def get_queryset(self) -> QuerySet[Run]:
@@ -213,11 +226,11 @@ def checked_state(state: str) -> str:
     return state
 
 
-class Files(OwnRows[StoredFile], mixins.ListModelMixin):
+class Files(OwnRowsById[StoredFile], mixins.ListModelMixin):
     """Your files, newest first."""
 
     serializer_class = serializers.FileSerializer
-    queryset = StoredFile.objects.filter(revoked_at__isnull=True).order_by("-id")
+    queryset = StoredFile.objects.filter(revoked_at__isnull=True).order_by("user_id", "-id")
 
 
 class UnknownRequests(viewsets.GenericViewSet[UnknownRequest], mixins.ListModelMixin):

@@ -36,11 +36,11 @@ def context(request: HttpRequest, given: dict[str, Any]) -> dict[str, Any]:
         found["waiting"] = pending_count.count()
         found["requests"] = waiting_rows.select_related("account").order_by("-last_seen_at")[:SHOWN]
     if may("core.view_run"):
-        found["runs"] = (
-            Run.objects.filter(state__in=(Run.State.RUNNING, Run.State.QUEUED))
-            .select_related("user")
-            .order_by("id")[:SHOWN]
-        )
+        # Each state by its own index: SQLite finds neither for both at once.
+        runs = Run.objects.select_related("user")
+        running = runs.filter(state=Run.State.RUNNING).order_by("lease_until")[:SHOWN]
+        queued = runs.filter(state=Run.State.QUEUED).order_by("id")[:SHOWN]
+        found["runs"] = sorted([*running, *queued], key=lambda run: run.pk)[:SHOWN]
         found["jobs"] = Job.objects.filter(state=Run.State.RUNNING).order_by("id")[:SHOWN]
     if may("core.view_delivery"):
         dead = (Delivery.State.DEAD, Delivery.State.UNCERTAIN)

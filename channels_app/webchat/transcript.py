@@ -9,6 +9,7 @@ import orjson
 from channels_app.models import SourceFeedback
 from channels_app.rendering.answer import Reply
 from channels_app.webchat import adapter, html
+from core.database.queries import only
 from core.messages import MessageDict, fold
 from core.models import ChatSession, Message, Run, RunEvent
 
@@ -24,7 +25,8 @@ def page(*, session: ChatSession, before: int | None = None) -> dict[str, Any]:
 
     ``earlier`` is the ``before`` of the next older page, None when there is none.
     """
-    rows = session.messages.select_related("run").order_by("-id")
+    own = Message.objects.filter(only("session_id", session.pk))
+    rows = own.select_related("run").order_by("session_id", "-id")
     if before is not None:
         rows = rows.filter(id__lt=before)
     found = list(rows[: PAGE_MESSAGES + 1])

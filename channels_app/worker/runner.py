@@ -38,7 +38,7 @@ from channels_app.worker.claim_runs import Begun, Claims
 from channels_app.worker.finish_run import end_queued
 from channels_app.worker.run_turn import Held
 from core.conversations import events, inbox, jobs, outbox, runs
-from core.database import schema_version
+from core.database import schema_version, text_search
 from core.database.batching import attempt, in_shared_call, in_shared_transaction
 from core.database.transactions import atomic_write, checkpoint, in_thread
 from core.files import cleanup
@@ -286,6 +286,7 @@ class Runner:
         await in_thread(sessions.close_idle, now=timezone.now())
         await in_thread(cleanup.discard_unfinished)
         await in_thread(outages.look, now=timezone.now())
+        await in_thread(text_search.catch_up)
         return float(settings.SWEEP_SECONDS)
 
     async def _watch_clock(self) -> None:

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from django.contrib.admin import display
 from django.db.models import Model, QuerySet
+from django.db.models.expressions import Combinable
 from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 from django.utils.safestring import SafeString
 
+from core.admin.bounded import BoundedChangeList
 from core.database import transactions
 from core.lib.text import visible, visible_line
 
@@ -52,12 +54,29 @@ P = TypeVar("P", bound=Model)
 
 
 class ThemedAdmin(_ModelAdmin[M], Generic[M]):
-    """An admin page that stays fast on large tables."""
+    """An admin page that stays fast on large tables.
+
+    ``newest_by``: the column or expression, with an index, by which the list is cut into windows;
+    None for a table that stays small. ``public_ids``: where a public id that is searched for may
+    stand; rows with it are found in any window. ``searches_all``: whether a search reads all rows.
+    """
 
     list_per_page = 50
     show_full_result_count = False
     list_filter_submit = False
     empty_value_display = "–"
+    list_after_template = "dashboard/older_rows.html"
+    newest_by: Combinable | None = None
+    public_ids: tuple[str, ...] = ()
+    searches_all = False
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:
+        """Return the class of the list."""
+        return BoundedChangeList if self.newest_by else super().get_changelist(request, **kwargs)
+
+    def listed(self, rows: list[M]) -> list[M]:
+        """Return the rows of one page of the list, with what else it shows."""
+        return rows
 
     def changeform_view(
         self,

@@ -4,12 +4,16 @@ from typing import Any
 
 import orjson
 from django.contrib import admin, messages
-from django.db.models import Count, QuerySet
+from django.db.models import F, QuerySet
+from django.db.models.functions import Coalesce
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
 
 from core.admin.base import ExtraContext, ReadOnlyAdmin, chosen, shown, state_badge, visible_line
+from core.admin.bounded import NewestValuesFilter
 from core.conversations import outbox, runs
+from core.database import statements
+from core.database.queries import only
 from core.files import storage
 from core.jobs_worker import skills
 from core.lib.text import is_clean
@@ -27,6 +31,7 @@ from core.models import (
 )
 
 MOST_LINES = 500
+MOST_COUNTED = 1000
 SKILL_NAME_CHARACTERS = 100
 
 
@@ -35,11 +40,16 @@ class ChatSessionAdmin(ExtraContext, ReadOnlyAdmin[ChatSession]):
     """Sessions; the page of one shows its transcript."""
 
     list_display = ("name", "user", "account", "lines", "last_message_at", "open")
-    list_filter = ("account__channel", ("closed_at", admin.EmptyFieldListFilter))
+    list_filter = (
+        "account__channel",
+        "last_message_at",
+        ("closed_at", admin.EmptyFieldListFilter),
+    )
     list_select_related = ("user", "account")
     search_fields = ("title", "public_id", "chat", "user__username", "user__display_name")
-    ordering = ("-last_message_at",)
-    date_hierarchy = "last_message_at"
+    newest_by = Coalesce("last_message_at", "created_at")
+    public_ids = ("public_id",)
+    ordering = (newest_by.desc(),)
     change_form_template = "dashboard/transcript.html"
     fields = ("user", "account", "chat", "thread", "created_at", "last_message_at", "closed_at")
 
@@ -49,22 +59,28 @@ class ChatSessionAdmin(ExtraContext, ReadOnlyAdmin[ChatSession]):
         return visible_line(str(session), 60)
 
     @admin.display(description="messages")
-    def lines(self, session: ChatSession) -> int:
-        """Show the number of messages."""
+    def lines(self, session: ChatSession) -> str:
+        """Show the number of messages, up to MOST_COUNTED."""
         count: int = getattr(session, "line_count", 0)
-        return count
+        return str(count) if count <= MOST_COUNTED else f"more than {MOST_COUNTED}"
 
     @admin.display(boolean=True)
     def open(self, session: ChatSession) -> bool:
         return session.closed_at is None
 
-    def get_queryset(self, request: HttpRequest) -> QuerySet[ChatSession]:
+    def listed(self, rows: list[ChatSession]) -> list[ChatSession]:
         """Add the number of messages."""
-        return super().get_queryset(request).annotate(line_count=Count("messages"))
+        counts = statements.count_messages(
+            sessions=[session.pk for session in rows], most=MOST_COUNTED + 1
+        )
+        for session in rows:
+            session.line_count = counts.get(session.pk, 0)  # type: ignore[attr-defined]
+        return rows
 
     def page_context(self, request: HttpRequest, pk: int) -> dict[str, Any]:
         """Return the last messages, oldest first."""
-        newest = Message.objects.filter(session_id=pk).select_related("run").order_by("-id")
+        own = Message.objects.filter(only("session_id", pk)).select_related("run")
+        newest = own.order_by("session_id", "-id")
         lines = list(newest[: MOST_LINES + 1])
         return {"lines": lines[MOST_LINES - 1 :: -1], "more": len(lines) > MOST_LINES}
 
@@ -85,9 +101,11 @@ class RunAdmin(ExtraContext, ReadOnlyAdmin[Run]):
         "attempt",
         "created_at",
     )
-    list_filter = ("state", "origin", "created_at")
+    list_filter = ("state", ("origin", NewestValuesFilter), "created_at")
     list_select_related = ("user",)
     search_fields = ("public_id", "user__username", "user__display_name", "text", "error")
+    newest_by = F("pk")
+    public_ids = ("public_id",)
     ordering = ("-id",)
     change_form_template = "dashboard/run.html"
     fields = (
@@ -173,6 +191,7 @@ class InboundMessageAdmin(ReadOnlyAdmin[InboundMessage]):
     list_filter = ("state", "account__channel", "received_at")
     list_select_related = ("account", "user")
     search_fields = ("sender", "sender_name", "text", "external_message_id", "user__username")
+    newest_by = F("pk")
     ordering = ("-id",)
     fields = (
         ("account", "kind"),
@@ -214,6 +233,8 @@ class DeliveryAdmin(ReadOnlyAdmin[Delivery]):
     list_filter = ("state", "account__channel", "created_at")
     list_select_related = ("account",)
     search_fields = ("dedupe_key", "conversation", "error", "run__public_id")
+    newest_by = F("pk")
+    public_ids = ("run__public_id",)
     ordering = ("-id",)
     fields = (
         ("account", "session", "run", "block_index"),
@@ -272,12 +293,14 @@ class StoredFileAdmin(ReadOnlyAdmin[StoredFile]):
         "created_at",
     )
     list_filter = (
-        "origin",
+        ("origin", NewestValuesFilter),
         ("revoked_at", admin.EmptyFieldListFilter),
-        "content_type",
+        ("content_type", NewestValuesFilter),
         "created_at",
     )
     list_select_related = ("user",)
+    newest_by = F("pk")
+    public_ids = ("public_id", "session__public_id")
     search_fields = (
         "name",
         "public_id",
@@ -324,8 +347,10 @@ class JobAdmin(ReadOnlyAdmin[Job]):
         "created_at",
         "finished_at",
     )
-    list_filter = ("state", "tool", "created_at")
+    list_filter = ("state", ("tool", NewestValuesFilter), "created_at")
     list_select_related = ("run__user",)
+    newest_by = F("pk")
+    public_ids = ("run__public_id",)
     search_fields = ("run__public_id", "run__user__username", "tool", "error")
     ordering = ("-id",)
     actions = ("cancel",)

@@ -8,10 +8,10 @@ from typing import Any
 
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import DurationField, Exists, F, JSONField, OuterRef, Q, QuerySet
+from django.db.models import DurationField, Exists, F, JSONField, OuterRef, QuerySet
 from django.db.models.functions import Coalesce, Now
 
-from core.database import schema_version, transactions
+from core.database import schema_version, statements, transactions
 from core.database.queries import Among, Instances, Param, Update, UpdateReturning, Values
 from core.database.writes import Do, Insert, Write, write_all
 from core.lib.tokens import estimate
@@ -19,6 +19,7 @@ from core.models import InboundMessage, Job, Message, Run, StoredFile, WorkerHea
 from core.signals import pubsub, wakeups
 
 WORKER_GONE_SECONDS = 30
+QUEUES_AT_ONCE = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,9 +240,28 @@ def recover(*, limit: int = 500) -> list[int]:
             free = expired.select_for_update(skip_locked=True, no_key=True)
             expired = expired.filter(id__in=list(free.values_list("id", flat=True)))
         expired.update(state=Run.State.QUEUED, lease_until=None, worker="")
-    turn = ~Exists(earlier()) | Q(cancel_requested_at__isnull=False)
-    ready = Run.objects.filter(turn, state=Run.State.QUEUED).order_by("id")
-    return list(ready.values_list("id", flat=True)[:limit])
+    return startable(limit=limit)
+
+
+def startable(*, limit: int) -> list[int]:
+    """Return queued runs that may start, oldest first: the first ones of their sessions, and those
+    that were asked to end.
+
+    Looks at the first run of QUEUES_AT_ONCE sessions and at the oldest ``limit`` runs, however many
+    wait: the oldest come first, and no session waits for the queues of others.
+    """
+    queued = Run.objects.filter(state=Run.State.QUEUED).order_by("id")
+    to_end = queued.filter(cancel_requested_at__isnull=False)
+    oldest = list(queued.values_list("id", "cancel_requested_at")[:limit])
+    if not oldest:
+        return []
+    found = {run_id for run_id, asked_at in oldest if asked_at is not None}
+    heads = {run_id for run_id, _ in oldest}
+    if len(oldest) == limit:  # there are more
+        heads |= {*statements.oldest_queued(sessions=QUEUES_AT_ONCE)}
+        found |= {*to_end.values_list("id", flat=True)[:limit]}
+    first = queued.filter(~Exists(earlier()), id__in=heads)
+    return sorted({*found, *first.values_list("id", flat=True)})[:limit]
 
 
 def bring_near() -> None:

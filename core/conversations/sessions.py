@@ -1,11 +1,9 @@
 """Conversations of one person: list, search, rename, delete."""
 
-from functools import reduce
-from operator import or_
-
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 
 from core.conversations import runs
+from core.database import text_search
 from core.database.transactions import atomic_write
 from core.files import storage
 from core.lib.text import one_line
@@ -13,7 +11,8 @@ from core.models import ChatSession, Message, Run, StoredFile, User
 
 TITLE_CHARACTERS = 200
 EXCERPT_BEFORE, EXCERPT_CHARACTERS = 10, 90
-SEARCHED = 500
+# Read without an index: chats, and the last messages of each.
+SEARCHED_CHATS, SEARCHED, SEARCHED_FOR_SHORT = 200, 200, 1000
 OPEN = (Run.State.QUEUED, Run.State.RUNNING)
 
 
@@ -30,26 +29,43 @@ def search(
     """Return a person's open sessions on a channel whose title or messages contain ``words``.
 
     Latest first, each with whether a run is open and with the words in their context (empty: in the
-    title). Ignores case; SQLite does so for ASCII only, so other scripts are also looked for in
-    lower case, in capitals and with a capital first.
+    title). Ignores case, in every script. The last messages of the latest chats are read; earlier
+    ones are found by an index, which knows no words of one or two characters: for those, more are
+    read.
     """
     mine = open_ones(user).filter(account__channel=channel)
-    spellings = {words, words.lower(), words.upper(), words.capitalize()}
-    in_text = reduce(or_, (Q(text__icontains=each) for each in spellings))
-    in_title = reduce(or_, (Q(title__icontains=each) for each in spellings))
-    lines = Message.objects.filter(in_text, session__in=mine, role__in=("user", "assistant"))
-    said: dict[int, str] = {}
-    for session_id, text in lines.order_by("-id").values_list("session_id", "text")[:SEARCHED]:
-        said.setdefault(session_id, excerpt(text, words))
-    found = mine.filter(in_title | Q(id__in=list(said)[:limit]))
-    rows = list(found[:limit])
+    titles = dict(mine.values_list("id", "title"))
+    wanted = text_search.fold(words)
+    hits = mentions(user_id=user.id, sessions=list(titles), words=words, limit=limit)
+    found = [each for each in titles if each in hits or wanted in text_search.fold(titles[each])]
+    rows = list(mine.filter(id__in=found[:limit]))
+    shown = Message.objects.filter(id__in=[hits[row.id] for row in rows if row.id in hits])
+    said = {row.session_id: excerpt(row.text, words) for row in shown}
     busy = at_work(rows)
     return [(each, each.id in busy, said.get(each.id, "")) for each in rows]
 
 
+def mentions(*, user_id: int, sessions: list[int], words: str, limit: int) -> dict[int, int]:
+    """Return the newest message with ``words`` of each of a person's ``sessions``, by session.
+
+    The sessions come latest first; the earlier messages are not looked at when there are ``limit``
+    hits without them.
+    """
+    is_short = len(words) < text_search.SHORTEST_INDEXED
+    hits = text_search.in_newest(
+        sessions=sessions[:SEARCHED_CHATS],
+        words=words,
+        messages=SEARCHED_FOR_SHORT if is_short else SEARCHED,
+    )
+    rest = [each for each in sessions if each not in hits]
+    if rest and not is_short and len(hits) < limit:
+        hits |= text_search.in_all(user_id=user_id, sessions=rest, words=words)
+    return hits
+
+
 def excerpt(text: str, words: str) -> str:
     """Return the part of ``text`` around ``words``, on one line."""
-    at = max(0, text.lower().find(words.lower()))
+    at = max(0, text_search.fold(text).find(text_search.fold(words)))
     start = max(0, at - EXCERPT_BEFORE)
     return ("…" if start else "") + one_line(text[start : start + 1000], EXCERPT_CHARACTERS)
 

@@ -27,8 +27,12 @@ OPEN = (Run.State.QUEUED, Run.State.RUNNING)
 
 
 def purge(*, now: datetime) -> int:
-    """Remove the bytes of at most AT_ONCE files; return how many."""
-    gone = [*dead(now)[:AT_ONCE], *(file for file in unused(now)[:AT_ONCE] if not is_waited(file))]
+    """Remove the bytes of at most AT_ONCE files of each kind; return how many."""
+    gone = [
+        *revoked()[:AT_ONCE],
+        *expired(now)[:AT_ONCE],
+        *(file for file in unused(now)[:AT_ONCE] if not is_waited(file)),
+    ]
     for file in gone:
         storage.path_of(file).unlink(missing_ok=True)
         with atomic_write():
@@ -36,11 +40,16 @@ def purge(*, now: datetime) -> int:
     return len(gone)
 
 
-def dead(now: datetime) -> QuerySet[StoredFile]:
-    """Return the files that were revoked or have expired."""
-    return StoredFile.objects.filter(
-        Q(revoked_at__isnull=False) | Q(expires_at__lt=now), purged_at__isnull=True
-    ).order_by("id")
+def revoked() -> QuerySet[StoredFile]:
+    """Return the files that were revoked."""
+    kept = StoredFile.objects.filter(purged_at__isnull=True)
+    return kept.filter(revoked_at__isnull=False).order_by("id")
+
+
+def expired(now: datetime) -> QuerySet[StoredFile]:
+    """Return the files that have expired and were not revoked."""
+    kept = StoredFile.objects.filter(purged_at__isnull=True)
+    return kept.filter(expires_at__lt=now, revoked_at__isnull=True).order_by("expires_at")
 
 
 def unused(now: datetime) -> QuerySet[StoredFile]:

@@ -9,7 +9,7 @@ from allowlist.permissions import open_kinds
 from channels_app.ops import health
 from channels_app.ops.doctor.findings import Finding, error, warning
 from core.conversations import runs
-from core.database import schema_version
+from core.database import schema_version, text_search
 from core.files.storage import misplaced
 from core.jobs_worker import skills
 from core.lib import encryption
@@ -107,6 +107,20 @@ def storage() -> Iterator[Finding]:
             problem,
             "Mount one GATEWAY_HOME/files on every machine, or restore it from the backup. If what "
             "is missing is gone for good: `manage.py doctor --adopt-files`.",
+        )
+
+
+def search() -> Iterator[Finding]:
+    """Check that the search in chats has its index; without it, it reads all of a person's
+    chats.
+    """
+    if problem := text_search.problem():
+        yield warning(
+            "search",
+            problem,
+            "Until then a search reads all chats of its person. PostgreSQL: run CREATE EXTENSION "
+            "pg_trgm in this database as a superuser, then `manage.py migrate`. SQLite: run "
+            "`manage.py migrate`, with SQLite 3.34 or newer.",
         )
 
 

@@ -1,0 +1,128 @@
+"""No page, no list and no turn reads what other people said, or a long chat as a whole."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.core.cache import cache
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from allowlist import keys, revocation, unknown_requests
+from allowlist.held_messages import sweep_ignored
+from allowlist.models import ApiKey
+from channels_app.agent_sessions import sessions
+from channels_app.owner import notices, outages
+from channels_app.replies import outbound
+from core.conversations import jobs
+from core.database import text_search
+from core.files import cleanup
+from core.models import ChannelAccount, ChannelIdentity, ChatSession, Message, Run, User
+from tests.core.database import growth
+from tests.one_turn import SENDER, one_turn
+from tests.plans import Asked, listening
+
+pytestmark = [pytest.mark.django_db, pytest.mark.slow, pytest.mark.timeout(900)]
+
+MANY = 100_000
+# Pages that read a whole table: `/api/` promises the number of requests, by the index alone; people
+# are searched among all people.
+KNOWN = {
+    "/api/requests": "allowlist_unknownrequest",
+    "/admin/core/user/?q=word": "core_user",
+}
+
+
+@pytest.fixture(autouse=True)
+def fresh_cache() -> Iterator[None]:
+    """Empty the cache: the chart of the dashboard is kept for a minute."""
+    cache.clear()
+    yield
+    cache.clear()
+
+
+def addresses(client: Client, session: ChatSession, run: Run) -> Iterator[str]:
+    """Yield every page and list of a person and of the owner, with filters and searches."""
+    yield from ("/", "/chat/sessions", "/chat/sessions?q=number+77", "/chat/sessions?q=77")
+    messages = f"/chat/sessions/{session.public_id}/messages"
+    middle = Message.objects.filter(session=session)[5000].pk
+    yield from (messages, f"{messages}?before={middle}", f"/trace/{run.public_id}/view")
+    api = f"/api/sessions/{session.public_id}"
+    yield from ("/api/sessions", "/api/agent-sessions", api, f"{api}/messages", f"{api}/files")
+    yield from ("/api/runs", "/api/runs?state=failed", f"/api/runs?session_id={session.public_id}")
+    yield from (f"/api/runs/{run.public_id}", "/api/files", "/api/requests", "/admin/")
+    for model, page in admin.site._registry.items():
+        name = f"admin:{model._meta.app_label}_{model._meta.model_name}"
+        place = reverse(f"{name}_changelist")
+        yield from (place, f"{place}?q=word", f"{place}?q={run.public_id}")
+        shown = client.get(place).context["cl"]
+        if older := getattr(shown, "older", ""):
+            yield f"{place}{older}"
+        for spec in shown.filter_specs:
+            yield from (f"{place}{each['query_string']}" for each in list(spec.choices(shown))[1:3])
+        row = page.get_queryset(client.get(place).wsgi_request).first()
+        if row is not None:
+            yield reverse(f"{name}_change", args=[row.pk])
+
+
+def chores() -> None:
+    """Run what every worker does every few seconds."""
+    now = timezone.now()
+    notices.model_health(now=now)
+    outbound.recover_lost()
+    jobs.recover()
+    unknown_requests.purge(now=now)
+    revocation.end_expired(now=now)
+    notices.look_after(now=now)
+    sessions.close_idle(now=now)
+    cleanup.discard_unfinished()
+    outages.look(now=now)
+    text_search.catch_up()
+    cleanup.purge(now=now)
+    sweep_ignored(now=now)
+
+
+def test_no_page_and_no_turn_reads_a_growing_table_as_a_whole(
+    account: ChannelAccount,
+    user: User,
+    session: ChatSession,
+    client: Client,
+    woken: list[tuple[str, int]],
+    settings: Any,
+) -> None:
+    settings.RATE_PER_MINUTE_USER = settings.RATE_PER_MINUTE_ADDRESS = 0
+    account.channel = "memory"
+    account.save()
+    growth.grown(account, user, session, number=MANY)
+    User.objects.filter(pk=user.pk).update(is_owner=True, is_staff=True, is_superuser=True)
+    client.force_login(User.objects.get(pk=user.pk))
+    _, token = keys.create(name="k", user=user, scopes=ApiKey.Scope.values)
+    ChannelIdentity.objects.create(user=user, kind="im", value=SENDER)
+    run = Run.objects.filter(session=session).latest("pk")
+    slow: dict[str, list[str]] = {}
+    for address in [*addresses(client, session, run)]:
+        with listening() as asked:
+            response = client.get(
+                address, HTTP_AUTHORIZATION=f"Bearer {token}" if address.startswith("/api") else ""
+            )
+        assert response.status_code == 200, address
+        # Of an admin's search among the newest rows, and of a person's own rows, a bounded number
+        # is joined with others.
+        by_choice = not address.startswith(("/admin/", "/api/runs"))
+        for each in asked:
+            if found := each.read_whole(by_choice=by_choice):
+                slow.setdefault(each.sql, [*found, address])
+    with listening() as asked:
+        one_turn(account=account, user=user, session=session, token=token)
+        chores()
+    for each in asked:
+        if found := each.read_whole():
+            slow.setdefault(each.sql, [*found, "a turn"])
+    for address, table in KNOWN.items():
+        slow = {sql: found for sql, found in slow.items() if {*found} != {address, table}}
+    assert slow == {}, "\n".join(
+        f"{found}: … {sql[sql.find(' FROM ') :][:900]}" for sql, found in slow.items()
+    )
+    assert Asked("SELECT id FROM core_message WHERE text = %s", ["x"]).read_whole()
