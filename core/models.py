@@ -186,6 +186,9 @@ class Run(models.Model):
     ``attempt`` is the fencing token: a writer with an older one is refused. An expired lease puts
     the run back in the queue, at most ``RUN_MAX_ATTEMPTS`` times. ``route`` is the target of the
     answer, taken when the batch was flushed ([C3]).
+
+    No index has ``lease_until`` or ``worker``: a renewal of the lease changes no index. Expired
+    leases are looked for among the running runs (``one_running_run``).
     """
 
     class State(models.TextChoices):
@@ -198,7 +201,9 @@ class Run(models.Model):
     FINAL: ClassVar[tuple[str, ...]] = (State.SUCCEEDED, State.FAILED, State.CANCELLED)
 
     public_id = models.CharField(max_length=32, unique=True, default=public_id, editable=False)
-    session = models.ForeignKey(ChatSession, on_delete=models.CASCADE, related_name="runs")
+    session = models.ForeignKey(
+        ChatSession, on_delete=models.CASCADE, related_name="runs", db_index=False
+    )
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="+")
     origin = models.CharField(max_length=64, help_text="The channel it came through.")
     route = models.JSONField(default=dict)
@@ -226,9 +231,6 @@ class Run(models.Model):
         indexes = [
             # Not partial: SQLite finds `state IN (?, ?)` in no condition of an index.
             models.Index(fields=["session", "state", "id"], name="runs_of_session_by_state"),
-            models.Index(
-                fields=["lease_until"], condition=Q(state="running"), name="running_by_lease"
-            ),
             models.Index(fields=["id"], condition=Q(state="queued"), name="queued_runs"),
             models.Index(fields=["session", "-id"]),
         ]
@@ -591,12 +593,18 @@ class Installation(models.Model):
 
 
 class WorkerHeartbeat(models.Model):
-    """The last heartbeat of each worker process ([D8]); ``problem``: why it takes no work."""
+    """The last heartbeat of each worker process ([D8]); ``problem``: why it takes no work.
+
+    Of ``runs`` workers: how many runs one has at once (``places``), and how long a run has taken
+    lately (``place_seconds``; 0: not measured yet).
+    """
 
     name = models.CharField(max_length=100, primary_key=True)
     queue = models.CharField(max_length=16)
     seen_at = models.DateTimeField()
     problem = models.CharField(max_length=200, default="", db_default="")
+    places = models.PositiveIntegerField(default=0, db_default=0)
+    place_seconds = models.FloatField(default=0.0, db_default=0.0)
 
     def __str__(self) -> str:
         return self.name

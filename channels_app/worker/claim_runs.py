@@ -63,6 +63,29 @@ def begin(run_ids: list[int], worker: str) -> list[Begun | Exception | None]:
     return [attempt(partial(begun, run_id, claimed.get(run_id), began)) for run_id in run_ids]
 
 
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What a worker has claimed of the waiting runs. ``others_wait``: there may be more."""
+
+    begun: list[Begun]
+    others_wait: bool
+
+
+def begin_next(most: int, worker: str) -> Turn:
+    """Claim up to ``most`` of the runs that wait for a place, in the order of
+    :func:`core.conversations.runs.next_in_turn`, and read the data of their turns.
+    """
+    began = elapsed()
+    with atomic_write():
+        run_ids = runs.next_in_turn(most=most)
+        claimed = claim(run_ids, worker) if run_ids else {}
+    found = [attempt(partial(prepare, run, began)) for run in claimed.values()]
+    for error in found:
+        if isinstance(error, Exception):
+            logger.error("a run could not be prepared; its lease will end", exc_info=error)
+    return Turn([each for each in found if isinstance(each, Begun)], len(run_ids) == most)
+
+
 def begun(run_id: int, run: Run | None, began: float) -> Begun | None:
     """Return a claimed run with the data of its turn; one that was not claimed may have to end
     ([C9]).
