@@ -315,10 +315,10 @@ def recover(*, limit: int = 500) -> list[int]:
     ended = queued.filter(cancel_requested_at__isnull=False).values_list("id", flat=True)
     # The first of each session, then whether another one runs: a look at the sessions, not at all
     # runs that wait behind one another.
-    first = queued.values("session").annotate(first=Min("id")).order_by("first")
+    first = queued.values("session").annotate(first=Min("id"))
     busy = Run.objects.filter(session=OuterRef("session"), state=Run.State.RUNNING)
     ready = first.exclude(Exists(busy)).values_list("first", flat=True)
-    return sorted({*ended[:limit], *ready[:limit]})[:limit]
+    return list(ended.union(ready).order_by("id")[:limit])
 
 
 def asked_to_end(*, limit: int = 500) -> list[int]:

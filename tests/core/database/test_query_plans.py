@@ -57,7 +57,7 @@ BIG = [
 CHECKED = ("SELECT", "UPDATE", "DELETE", "WITH")
 PARTIAL = [
     "queued_runs",
-    "running_by_lease",
+    "one_running_run",
     "due_batches",
     "waiting_messages",
     "shown_acks",
