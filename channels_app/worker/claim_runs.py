@@ -17,6 +17,7 @@ from core.agent import prompt
 from core.agent.loop import Call
 from core.conversations import events, jobs, runs
 from core.conversations.events import Log
+from core.conversations.shares import Served
 from core.database.batching import Batcher, attempt
 from core.database.transactions import atomic_write
 from core.lib.leases import OWN_LEASE, Lease, elapsed
@@ -71,13 +72,13 @@ class Turn:
     others_wait: bool
 
 
-def begin_next(most: int, worker: str) -> Turn:
+def begin_next(most: int, worker: str, served: Served) -> Turn:
     """Claim up to ``most`` of the runs that wait for a place, in the order of
     :func:`core.conversations.runs.next_in_turn`, and read the data of their turns.
     """
     began = elapsed()
     with atomic_write():
-        run_ids = runs.next_in_turn(most=most)
+        run_ids = runs.next_in_turn(most=most, served=served)
         claimed = claim(run_ids, worker) if run_ids else {}
     found = [attempt(partial(prepare, run, began)) for run in claimed.values()]
     for error in found:

@@ -89,9 +89,12 @@ class Places:
         await self.wait(taken=True)
         began = time.monotonic()
         await asyncio.sleep(LOOK_SECONDS)
-        late = time.monotonic() - began - LOOK_SECONDS
+        self.judge(time.monotonic() - began - LOOK_SECONDS)
+        return 0.0
+
+    def judge(self, late: float) -> None:
+        """Take note that the event loop was ``late`` by so many seconds."""
         was_slow = self.is_slow
         self.is_slow = late > (CAUGHT_UP_SECONDS if was_slow else SLOW_SECONDS)
         if was_slow and not self.is_slow:
             self.announce()
-        return 0.0

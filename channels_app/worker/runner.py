@@ -40,6 +40,7 @@ from channels_app.worker.finish_run import end_queued
 from channels_app.worker.places import Places
 from channels_app.worker.run_turn import Held
 from core.conversations import events, inbox, jobs, outbox, runs
+from core.conversations.shares import Served
 from core.database import schema_version
 from core.database.batching import attempt, in_shared_call, in_shared_transaction
 from core.database.transactions import (
@@ -89,6 +90,7 @@ class Runner:
         self._claims = Claims(worker=self.name)
         self._places = Places(settings.RUNS_PER_WORKER, on_free=self._place_is_free)
         self._refilling = False
+        self._served = Served()
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = False
         self._clock = time.time() - time.monotonic()
@@ -398,8 +400,11 @@ class Runner:
             while self._places.others_wait and self._places.free and not self._stopping:
                 with self._places.reserved() as number:
                     self._places.others_wait = False
-                    turn = await in_thread_of(pool("claims", most=1), begin_next, number, self.name)
+                    turn = await in_thread_of(
+                        pool("claims", most=1), begin_next, number, self.name, self._served
+                    )
                     for begun in turn.begun:
+                        self._served.note(begun.run.user_id)
                         self._places.take()
                         self._begin(self._hold(begun))
                     self._places.others_wait |= turn.others_wait
@@ -459,6 +464,7 @@ class Runner:
             if begun is None:
                 self._places.give_back()
         if begun is not None:
+            self._served.note(begun.run.user_id)
             await self._hold(begun)
 
     async def _hold(self, begun: Begun) -> None:

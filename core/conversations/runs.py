@@ -21,7 +21,7 @@ from django.db.models import (
 )
 from django.db.models.functions import Coalesce, Now
 
-from core.conversations.shares import in_turn
+from core.conversations.shares import Served, in_turn
 from core.database import schema_version, transactions
 from core.database.queries import Among, Instances, Param, Update, UpdateReturning, Values
 from core.database.writes import Do, Insert, Write, write_all
@@ -111,14 +111,14 @@ HELD = Values(
 )
 
 
-def next_in_turn(*, most: int) -> list[int]:
-    """Return the next runs to claim: first those of people who hold fewest places, then by order.
+def next_in_turn(*, most: int, served: Served | None = None) -> list[int]:
+    """Return the next runs to claim, as ``core.conversations.shares`` shares places.
 
     Inside the transaction that claims them: of several workers one looks at a time.
     """
     transactions.lock_until_commit(CLAIM_LOCK)
     waiting = [(row[0], row[1]) for row in WAITING()]
-    return in_turn(waiting, held_places(), most=most) if waiting else []
+    return in_turn(waiting, held_places(), served, most=most) if waiting else []
 
 
 def held_places() -> dict[int, int]:

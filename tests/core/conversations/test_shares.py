@@ -2,10 +2,12 @@
 
 from collections import Counter
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.conversations.shares import in_turn, place_of
+from core.conversations import shares
+from core.conversations.shares import Served, in_turn, place_of
 
 PEOPLE = st.integers(0, 5)
 
@@ -20,6 +22,25 @@ def test_one_person_with_fifty_does_not_hold_ten_others_back() -> None:
 
 def test_who_holds_places_already_comes_after_who_holds_none() -> None:
     assert in_turn([(1, 1), (2, 2), (3, 2)], {1: 4}, most=2) == [2, 3]
+
+
+def test_of_people_who_hold_as_many_the_one_who_has_waited_longest_comes_first() -> None:
+    """Else the one with the oldest work would get every place that it has just given back."""
+    served = Served()
+    waiting = [(1, 1), (2, 1), (3, 2), (4, 3)]
+    assert in_turn(waiting, {}, served, most=1) == [1]
+    served.note(1)
+    assert in_turn(waiting[1:], {}, served, most=3) == [3, 4, 2]
+    served.note(2)
+    assert in_turn([(2, 1), (4, 3), (5, 2)], {}, served, most=3) == [4, 2, 5]
+
+
+def test_of_many_people_the_earliest_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shares, "MOST_REMEMBERED", 2)
+    served = Served()
+    for person in (1, 2, 1, 3):
+        served.note(person)
+    assert [served.turn(person) for person in (1, 2, 3)] == [3, 0, 4]
 
 
 def test_the_place_in_the_queue_counts_what_comes_before() -> None:
