@@ -258,7 +258,9 @@ SWEEP_SECONDS: int = env.number("SWEEP_SECONDS", 10, minimum=1)
 EVENT_FRAME_MILLISECONDS: int = env.number("EVENT_FRAME_MILLISECONDS", 36, minimum=1)
 DEBOUNCE_IDLE_MILLISECONDS: int = env.number("DEBOUNCE_IDLE_MILLISECONDS", 500)
 DEBOUNCE_MAX_MILLISECONDS: int = env.number("DEBOUNCE_MAX_MILLISECONDS", 2000)
-RUNS_PER_WORKER: int = env.number("RUNS_PER_WORKER", 200, minimum=1)
+RUNS_PER_WORKER: int = env.number("RUNS_PER_WORKER", 1000, minimum=1)
+# Beyond this wait for a place, further messages are refused.
+MAX_QUEUE_SECONDS: int = env.number("MAX_QUEUE_SECONDS", 5, minimum=1)
 
 # Limits of the endpoints.
 INBOUND_REQUEST_TIMEOUT_SECONDS: int = env.number("INBOUND_REQUEST_TIMEOUT_SECONDS", 600)

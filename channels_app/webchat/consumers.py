@@ -327,6 +327,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         """Store and acknowledge a message; its events follow live."""
         throttling.people.here(subject=principal.subject, limit=settings.RATE_PER_MINUTE_USER)
         self.person()
+        calls.admit(frame, principal)
         async with self.turn:
             run, session = await in_thread(calls.accept, frame, principal=principal)
             self.following.start(run.public_id)
@@ -342,6 +343,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         if principal.user is not None:
             throttling.people.here(subject=principal.subject, limit=settings.RATE_PER_MINUTE_USER)
         try:
+            calls.admit(frame, principal)
             run, session = await in_thread(calls.accept, frame, principal=principal)
         except RefusedError as error:
             await self.tell(adapter.refused_plainly(error, client_id=frame.client_id))
