@@ -51,7 +51,7 @@ class Claims(Batcher[int, Begun | None]):
     """
 
     def __init__(self, worker: str) -> None:
-        super().__init__(lambda run_ids: begin(run_ids, worker), name="claims")
+        super().__init__(lambda run_ids: begin(run_ids, worker))
 
 
 def begin(run_ids: list[int], worker: str) -> list[Begun | Exception | None]:

@@ -42,13 +42,17 @@ from channels_app.worker.run_turn import Held
 from core.conversations import events, inbox, jobs, outbox, runs
 from core.conversations.shares import Served
 from core.database import schema_version
-from core.database.batching import attempt, in_shared_call, in_shared_transaction
+from core.database.batching import (
+    attempt,
+    in_shared_call,
+    in_shared_transaction,
+    threads_of_batches,
+)
 from core.database.transactions import (
     atomic_write,
     checkpoint,
     in_thread,
     in_thread_of,
-    pool,
 )
 from core.files import cleanup
 from core.lib import leases
@@ -401,7 +405,7 @@ class Runner:
                 with self._places.reserved() as number:
                     self._places.others_wait = False
                     turn = await in_thread_of(
-                        pool("claims", most=1), begin_next, number, self.name, self._served
+                        threads_of_batches(), begin_next, number, self.name, self._served
                     )
                     for begun in turn.begun:
                         self._served.note(begun.run.user_id)

@@ -19,6 +19,7 @@ from django.db import InterfaceError, OperationalError, connection
 from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 from core.database import driver
+from core.database.threads import LifoThreadPool
 from core.database.transactions import atomic_write, in_thread_of, pool
 from core.lib.per_loop import per_loop
 
@@ -41,7 +42,7 @@ LIMIT_LOCK_WAIT = "SELECT set_config('lock_timeout', '50ms', true)"
 class Batcher(Generic[Item, Result]):
     """Calls ``run_batch`` with the items that one event loop submits, at most ``most`` at a time.
 
-    ``run_batch`` is called in a database thread that is kept for ``name``. It returns one result
+    ``run_batch`` is called in a database thread (:func:`threads_of_batches`). It returns one result
     for each item, in their order; an Exception is raised where that item was submitted. If it
     raises, that is the outcome of all its items. ``concurrent``: how many batches may run at once;
     all but the first start only when another one has taken SLOW_BATCH_SECONDS.
@@ -51,12 +52,10 @@ class Batcher(Generic[Item, Result]):
         self,
         run_batch: RunBatch[Item, Result],
         *,
-        name: str,
         most: int = MAX_BATCH,
         concurrent: int = 1,
     ) -> None:
-        self._run_batch, self._most = run_batch, most
-        self._name, self._concurrent = name, concurrent
+        self._run_batch, self._most, self._concurrent = run_batch, most, concurrent
         self._pending: list[Pending[Item, Result]] = []
         self._running: set[asyncio.Task[Any] | None] = set()
         self._timer: asyncio.TimerHandle | None = None
@@ -93,8 +92,7 @@ class Batcher(Generic[Item, Result]):
         items = [item for item, _ in batch]
         outcomes: Sequence[Result | Exception]
         try:
-            threads = pool(self._name, most=self._concurrent)
-            outcomes = await in_thread_of(threads, self._run_batch, items)
+            outcomes = await in_thread_of(threads_of_batches(), self._run_batch, items)
         except Exception as error:  # noqa: BLE001 - raised where the items were submitted
             outcomes = [error] * len(batch)
         if all(isinstance(outcome, OperationalError) for outcome in outcomes):
@@ -107,6 +105,15 @@ class Batcher(Generic[Item, Result]):
     def _take(self) -> list[Pending[Item, Result]]:
         batch, self._pending = self._pending[: self._most], self._pending[self._most :]
         return batch
+
+
+def threads_of_batches() -> LifoThreadPool:
+    """Return the thread that is kept for batches, or the others while it works.
+
+    Its connection has the statements of batches prepared, and slow work is never before them.
+    """
+    kept = pool("batches", most=1)
+    return pool() if kept.is_busy else kept
 
 
 def settle(future: "asyncio.Future[Result]", outcome: Result | Exception) -> None:
@@ -185,9 +192,7 @@ async def in_shared_thread(work: Work[Result]) -> Result:
 
 def task_batcher(most: int) -> TaskBatcher[Any]:
     """Return the running event loop's batcher of transactions with at most ``most`` works each."""
-    make = partial(
-        TaskBatcher, run_tasks, name="accepting", most=most, concurrent=CONCURRENT_BATCHES
-    )
+    make = partial(TaskBatcher, run_tasks, most=most, concurrent=CONCURRENT_BATCHES)
     batcher: TaskBatcher[Any] = of_this_loop(most, make)
     return batcher
 
@@ -242,7 +247,7 @@ async def in_shared_call(run_batch: RunBatch[Item, Result], item: Item) -> Resul
 
     It is called in a database thread, with all items that are submitted at the same time.
     """
-    make = partial(Batcher, run_batch, name="asking", concurrent=CONCURRENT_BATCHES)
+    make = partial(Batcher, run_batch, concurrent=CONCURRENT_BATCHES)
     batcher: Batcher[Item, Result] = of_this_loop(run_batch, make)
     return await batcher.submit(item)
 

@@ -164,7 +164,7 @@ def test_an_error_of_a_whole_batch_is_raised_for_each_item_and_the_next_batch_ru
         return [each * 2 for each in asked]
 
     async def ask() -> list[Any]:
-        group = batching.Batcher(work, name="test")
+        group = batching.Batcher(work)
         first = await asyncio.gather(group.submit(1), group.submit(2), return_exceptions=True)
         return [*first, await group.submit(3)]
 
@@ -189,7 +189,7 @@ def batches_of_requests(*, others: int = 0, reads: int = 0) -> list[tuple[str, i
         return [None for _ in tasks]
 
     async def ask() -> None:
-        batcher: batching.TaskBatcher[None] = batching.TaskBatcher(run, name="requests")
+        batcher: batching.TaskBatcher[None] = batching.TaskBatcher(run)
 
         async def submit(*, in_transaction: bool) -> None:
             await batcher.submit(batching.Task(lambda: None, in_transaction=in_transaction))
@@ -258,7 +258,7 @@ def test_items_that_wait_while_the_database_is_away_get_the_same_error_at_once()
         raise OperationalError("away")
 
     async def ask() -> list[Any]:
-        group = batching.Batcher(away, name="away", most=2)
+        group = batching.Batcher(away, most=2)
         return await asyncio.gather(*map(group.submit, range(7)), return_exceptions=True)
 
     assert [type(each) for each in asyncio.run(ask())] == [OperationalError] * 7
@@ -317,7 +317,7 @@ def test_a_second_batch_starts_beside_a_slow_one_where_it_may(concurrent: int) -
         return asked
 
     async def ask() -> None:
-        group = batching.Batcher(work, name=f"slow-{concurrent}", concurrent=concurrent)
+        group = batching.Batcher(work, concurrent=concurrent)
         first = asyncio.ensure_future(group.submit(1))
         await asyncio.sleep(0)
         others = asyncio.gather(group.submit(2), group.submit(3))
