@@ -19,6 +19,7 @@ from channels_app.intake import inbound
 from core.conversations import inbox, runs
 from core.conversations.runs import Load
 from core.database import transactions
+from core.database.transactions import in_thread
 from core.lib.encryption import encrypt
 from core.models import ChannelAccount, ChannelIdentity, InboundMessage, Run, User
 from gateway_project.asgi import application
@@ -229,7 +230,7 @@ UI = {"id": "c", "messages": [SAID]}
 
 async def test_each_endpoint_says_busy_in_its_own_form(ada: User, busy: Fill) -> None:
     """With the place in the queue, when to try again, and nothing stored."""
-    token = await asyncio.to_thread(token_of, ada)
+    token = await in_thread(token_of, ada)
     busy(ada.pk)
     status, headers, text = await post("/inbound", token, b'{"text": "hello"}')
     body = json.loads(text)
@@ -246,7 +247,7 @@ async def test_each_endpoint_says_busy_in_its_own_form(ada: User, busy: Fill) ->
     assert (headers["retry-after"], headers["x-ratelimit-reset-requests"]) == ("60", "60s")
     status, headers, text = await post("/ui/chat", token, json.dumps(UI).encode())
     assert (status, headers["retry-after"], text[:5]) == (503, "60", "Busy:")
-    assert not await asyncio.to_thread(InboundMessage.objects.exists)
+    assert not await in_thread(InboundMessage.objects.exists)
 
 
 async def test_a_socket_gets_an_error_frame_with_the_place_and_stays_open(
@@ -262,13 +263,13 @@ async def test_a_socket_gets_an_error_frame_with_the_place_and_stays_open(
 
 
 async def test_commands_over_inbound_pass_as_well(ada: User, busy: Fill) -> None:
-    token = await asyncio.to_thread(token_of, ada)
+    token = await in_thread(token_of, ada)
     busy(ada.pk)
     assert (await post("/inbound", token, b'{"text": "/help"}'))[0] == 200
 
 
 async def test_another_person_is_accepted_meanwhile(ada: User, busy: Fill) -> None:
-    token = await asyncio.to_thread(token_of, ada)
+    token = await in_thread(token_of, ada)
     busy(CROWD)
     assert (await post("/inbound", token, b'{"text": "hello", "async": true}'))[0] == 202
 
@@ -286,7 +287,7 @@ def bridge_of(person: User) -> str:
 
 
 async def test_a_bridge_is_refused_by_the_person_behind_its_sender(ada: User, busy: Fill) -> None:
-    token = await asyncio.to_thread(bridge_of, ada)
+    token = await in_thread(bridge_of, ada)
     busy(ada.pk)
     body = json.dumps({"user_id": "s1", "text": "hello"}).encode()
     stamp = int(timezone.now().timestamp())
@@ -298,7 +299,7 @@ async def test_a_bridge_is_refused_by_the_person_behind_its_sender(ada: User, bu
     assert (status, json.loads(text)["place"]) == (503, 101)
     v1 = json.dumps({**CHAT, "user": "s1"}).encode()
     assert (await post("/v1/chat/completions", token, v1))[0] == 429
-    assert not await asyncio.to_thread(InboundMessage.objects.exists)
+    assert not await in_thread(InboundMessage.objects.exists)
 
 
 @pytest.mark.django_db(transaction=True)
