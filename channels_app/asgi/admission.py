@@ -7,8 +7,8 @@
 
 The wait is the place in the queue that the message would have (``core.conversations.shares``), by
 the runs a second that the workers' heartbeats allow. The database is asked for both in the
-background, at most every LOOK_SECONDS, and only while there is something to tell; what this process
-has accepted since counts as waiting. A message of a platform is never refused: the platform would
+background, at most every LOOK_SECONDS, and only while there is something to tell; messages that this
+process has accepted since then count as waiting. A message of a platform is never refused: the platform would
 repeat it; it is stored, and answered when its turn comes.
 """
 
@@ -30,14 +30,14 @@ from core.database.transactions import in_thread
 logger = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.5
-# Who waited in an older look does not wait any more. Its places are known for longer.
+# An older look says nothing about people who wait. Its places are known for longer.
 VALID_SECONDS, KNOWN_SECONDS = 3.0, 30.0
 # Accepted since the last look, while nothing waited: fewer are not worth a look.
 FEW = 8
 # So many may wait however slow the model is.
 ALWAYS_WAITING = 10
 PROBE_SECONDS = 0.1
-# An event loop that is so late: each person may have one message in LOOK_SECONDS; nobody may.
+# An event loop that is so late: each person may have one message in LOOK_SECONDS; none is accepted.
 LATE_SECONDS, TOO_LATE_SECONDS = 1.0, 4.0
 MOST_RETRY_SECONDS = 60
 
@@ -84,7 +84,7 @@ class Lateness:
 
 
 class Admission:
-    """What this process knows of the gateway's load."""
+    """The load of the gateway as this process knows it, and the decision about one message."""
 
     def __init__(self) -> None:
         self.clear_cache()
@@ -153,7 +153,7 @@ class Admission:
         return bool(is_full) or is_old or self._recent.total() >= FEW
 
     async def look(self) -> None:
-        """Ask the database; what it does not answer stays unknown."""
+        """Ask the database; without an answer the load is unknown."""
         before = Counter(self._recent)
         try:
             self.load = await in_thread(runs.load)

@@ -310,7 +310,7 @@ def accept(
     for_agent = sessions.listens(session, now=now)
     if debounce and not for_agent:
         return let_wait(draft=draft, session=session, now=now, used=used)
-    if draft.sender and not for_agent:  # who has a credential of their own was counted before
+    if draft.sender and not for_agent:  # a person with a credential was counted before
         admission.decide(user.pk)
     received = InboundMessage.State.RECEIVED
     if draft.may_come_twice or for_agent:

@@ -66,7 +66,7 @@ def begin(run_ids: list[int], worker: str) -> list[Begun | Exception | None]:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What a worker has claimed of the waiting runs. ``others_wait``: there may be more."""
+    """The runs that a worker has claimed by turn. ``others_wait``: there may be more."""
 
     begun: list[Begun]
     others_wait: bool
