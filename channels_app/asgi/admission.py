@@ -7,9 +7,9 @@
 
 The wait is the place in the queue that the message would have (``core.conversations.shares``), by
 the runs a second that the workers' heartbeats allow. The database is asked for both in the
-background, at most every LOOK_SECONDS, and only while there is something to tell; messages that this
-process has accepted since then count as waiting. A message of a platform is never refused: the platform would
-repeat it; it is stored, and answered when its turn comes.
+background, at most every LOOK_SECONDS, and only while there is something to tell; messages that
+this process has accepted since then count as waiting. A message of a platform is never refused: the
+platform would repeat it; it is stored, and answered when its turn comes.
 """
 
 import asyncio

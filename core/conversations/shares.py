@@ -12,7 +12,7 @@ MOST_REMEMBERED = 10_000
 
 
 class Served:
-    """The order in which people got places in this process; of too many the earliest are forgotten."""
+    """The order in which people got places, in this process; the earliest are forgotten."""
 
     def __init__(self) -> None:
         self._turns: dict[int, int] = {}

@@ -1,10 +1,11 @@
-"""What each further process adds: ``python -m tests.benchmarks.scale [--write] [1x1 4x4 …]``.
+"""Costs of each further process: ``python -m tests.benchmarks.scale [--write] [1x1 4x4 …]``.
 
 Web × ``runs`` processes on one PostgreSQL and one Valkey, for each combination: CPU of a turn by
 part, commits, changed rows and HOT updates, bytes and commands of the broker, connections. CPU is
-what the operating system counts, so that the figures hold on a busy machine; times are not measured.
+counted by the operating system: the figures hold on a busy machine; times are not measured.
 ``--write`` puts the tables into docs/performance/scale.md. From the environment: ``TURNS`` (600),
-``AT_ONCE`` (32), ``SLOW_SECONDS`` (8: how long the answers take of which lease renewals are counted).
+``AT_ONCE`` (32 for each pair of processes), ``SLOW_SECONDS`` (8: the time of an answer while HOT
+updates are counted).
 """
 
 import asyncio
@@ -34,6 +35,7 @@ from tests.servers import Postgres, Process, wait_until
 DOCUMENT = BASE_DIR / "docs" / "performance" / "scale.md"
 BEGIN, END = "<!-- measured -->", "<!-- end -->"
 COMBINATIONS = ("1x1", "2x2", "4x4", "1x4", "4x1")
+PARTS = ("web", "runs", "broker", "database")
 PEOPLE = 64
 WARM_TURNS = 100
 CORE_MS = 1000.0
@@ -162,7 +164,7 @@ async def ask(fleet: Fleet, *, turns: int, at_once: int) -> None:
 
 @dataclass(frozen=True)
 class Figures:
-    """What one combination takes: CPU in ms of a turn by part; counts a turn; connections."""
+    """The costs of one combination: CPU in ms of a turn by part; counts a turn; connections."""
 
     name: str
     cpu: dict[str, float]
@@ -176,9 +178,14 @@ class Figures:
         return sum(self.cpu.values())
 
 
-def measure(name: str, *, turns: int, at_once: int, slow_seconds: float) -> Figures:
-    """Measure the combination ``name``, such as ``4x1``: web × runs."""
-    web, runs = (int(each) for each in name.split("x"))
+def measure(name: str, *, turns: int, each: int, slow_seconds: float) -> Figures:
+    """Measure the combination ``name``, such as ``4x1``: web × runs.
+
+    ``each``: turns at once for each process of the kind of which there are fewer.
+    """
+    web, runs = (int(number) for number in name.split("x"))
+    at_once = each * min(web, runs)
+    turns *= min(web, runs)
     with started(web, runs) as fleet:
         measured.control(fleet.stub, first_ms=50, per_second=200, tokens=64)
         asyncio.run(ask(fleet, turns=WARM_TURNS, at_once=at_once))
@@ -234,9 +241,7 @@ def tables(found: list[Figures]) -> Iterator[str]:
     yield "|---|---|---|---|---|---|---|\n"
     first = found[0].whole
     for each in found:
-        parts = " | ".join(
-            f"{each.cpu[part]:.1f} ms" for part in ("web", "runs", "broker", "database")
-        )
+        parts = " | ".join(f"{each.cpu[part]:.1f} ms" for part in PARTS)
         yield f"| {shown(each)} | {each.whole:.1f} ms | {parts} | {each.whole / first:.2f} × |\n"
     yield (
         "\n| web × runs | commits a turn | rows inserted | rows updated | broker in | broker out | "
@@ -286,7 +291,7 @@ def main(arguments: list[str]) -> None:
             measure(
                 name,
                 turns=int(os.environ.get("TURNS", "600")),
-                at_once=int(os.environ.get("AT_ONCE", "32")),
+                each=int(os.environ.get("AT_ONCE", "32")),
                 slow_seconds=float(os.environ.get("SLOW_SECONDS", "8")),
             )
         )

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -35,7 +36,7 @@ FULL = Load(waiting={CROWD: 20}, held={CROWD: 1}, places=1, pace=1.0)
 def knowing(load: Load | None) -> Admission:
     """Return an admission that has just looked."""
     made = Admission()
-    made.load, made._looked_at = load, admissions.time.monotonic()
+    made.load, made._looked_at = load, time.monotonic()
     return made
 
 
@@ -49,7 +50,7 @@ def accepted(made: Admission, person: int, *, most: int = 1000) -> int:
     return most
 
 
-def test_nobody_is_refused_while_places_are_free() -> None:
+def test_no_message_is_refused_while_places_are_free() -> None:
     made = knowing(Load(waiting={}, held={CROWD: 10}, places=1000, pace=1.0))
     assert made.place(CROWD) == 0
     assert accepted(made, CROWD) == 990 + ALWAYS_WAITING
@@ -170,7 +171,7 @@ def busy(monkeypatch: pytest.MonkeyPatch, transactional_db: None) -> Iterator[Fi
         full = Load(waiting={person: 100}, held={person: 1}, places=1, pace=1.0)
         monkeypatch.setattr(runs, "load", lambda: full)
         admissions.admission.load = full
-        admissions.admission._looked_at = admissions.time.monotonic()
+        admissions.admission._looked_at = time.monotonic()
 
     yield fill
     transactions.close_pool()
@@ -253,7 +254,7 @@ async def test_each_endpoint_says_busy_in_its_own_form(ada: User, busy: Fill) ->
 async def test_a_socket_gets_an_error_frame_with_the_place_and_stays_open(
     ada: User, busy: Fill
 ) -> None:
-    """Commands always pass: who waits may stop, or ask for help."""
+    """Commands always pass: a person who waits may stop, or ask for help."""
     busy(ada.pk)
     async with at_the_page(ada) as socket:
         refused = await socket.ask("hello", client_id="c1")

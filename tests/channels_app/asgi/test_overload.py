@@ -1,6 +1,6 @@
 """More is asked than the gateway can do, at four endpoints at once, through a real gateway.
 
-What is accepted is answered, what is refused says when to try again, sockets stay open, and a
+Accepted messages are answered, refusals say when to try again, sockets stay open, and a
 person with many requests does not hold others back. ``OVERLOAD_ROUNDS``: how often.
 """
 
@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +130,7 @@ class Chat:
         return True
 
 
-def test_beyond_capacity_is_refused_at_once_and_what_is_accepted_is_answered(
+def test_beyond_capacity_messages_are_refused_at_once_and_accepted_ones_are_answered(
     gateway: Gateway,
 ) -> None:
     """One person with thirty requests at four endpoints and five at a socket; six with one each."""
@@ -144,7 +145,7 @@ def test_beyond_capacity_is_refused_at_once_and_what_is_accepted_is_answered(
                 threads.submit(ASKS[number % len(ASKS)], crowd, number) for number in range(CROWD)
             ]
             spoken = threads.submit(chat.speak, 5)
-            wait_until(lambda many=many: refused(many), seconds=60, what="a refusal")
+            wait_until(partial(refused, many), seconds=60, what="a refusal")
             single = [
                 threads.submit(ASKS[number % len(ASKS)], client, number)
                 for number, client in enumerate(others[:-1])

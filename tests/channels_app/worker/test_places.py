@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import AsyncGenerator, Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 import pytest
 from django.utils import timezone
@@ -29,6 +30,10 @@ class SlowModel:
 
     asked: list[str] = field(default_factory=list)
     gate: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
+
+    def was_asked(self, times: int) -> bool:
+        """Return whether it was asked so often."""
+        return len(self.asked) == times
 
     def answer(self, number: int = 1) -> None:
         """Let so many answers end."""
@@ -108,7 +113,7 @@ def test_one_person_with_fifty_requests_does_not_hold_back_ten_with_one_each(
         say(User.objects.create(username=f"other{number}"), f"other {number}")
     for already in range(3, 13):
         model.answer()
-        wait_until(lambda most=already: len(model.asked) == most, seconds=20)
+        wait_until(partial(model.was_asked, already), seconds=20)
     assert model.asked[2:12] == [f"other {number}" for number in range(10)]
     model.answer(50)
     wait_until(lambda: len(model.asked) == 60, seconds=60)
@@ -152,7 +157,7 @@ def test_c9_a_run_that_waits_for_a_place_is_cancelled_without_one(
 
 @pytest.mark.django_db(transaction=True)
 def test_heartbeats_say_how_many_places_there_are(worker: StartRunner, model: SlowModel) -> None:
-    """What admission computes the wait from."""
+    """Admission computes the wait from that."""
     made = worker(3)
     wait_until(lambda: WorkerHeartbeat.objects.filter(places=3).exists(), seconds=20)
     ada, bob = (User.objects.create(username=name) for name in ("ada", "bob"))
@@ -215,7 +220,7 @@ async def test_waiting_for_a_free_place_ends_when_no_run_waits_in_the_database()
         await waiting
 
 
-async def test_the_mean_duration_follows_what_runs_take() -> None:
+async def test_the_mean_duration_follows_the_runs() -> None:
     places = Places(1, on_free=lambda: None)
     places.note(2.0)
     assert places.seconds == 2.0

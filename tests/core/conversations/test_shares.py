@@ -20,11 +20,11 @@ def test_one_person_with_fifty_does_not_hold_ten_others_back() -> None:
     assert turns[11:] == list(range(1, 50))
 
 
-def test_who_holds_places_already_comes_after_who_holds_none() -> None:
+def test_a_person_with_places_comes_after_one_without() -> None:
     assert in_turn([(1, 1), (2, 2), (3, 2)], {1: 4}, most=2) == [2, 3]
 
 
-def test_of_people_who_hold_as_many_the_one_who_has_waited_longest_comes_first() -> None:
+def test_of_people_with_as_many_places_the_one_without_a_turn_for_longest_comes_first() -> None:
     """Else the one with the oldest work would get every place that it has just given back."""
     served = Served()
     waiting = [(1, 1), (2, 1), (3, 2), (4, 3)]
@@ -43,7 +43,7 @@ def test_of_many_people_the_earliest_are_forgotten(monkeypatch: pytest.MonkeyPat
     assert [served.turn(person) for person in (1, 2, 3)] == [3, 0, 4]
 
 
-def test_the_place_in_the_queue_counts_what_comes_before() -> None:
+def test_the_place_in_the_queue_counts_the_work_before() -> None:
     waiting = Counter({1: 49})
     assert place_of(2, waiting, {1: 1}) == 1, "one with nothing comes before one who holds a place"
     assert place_of(2, waiting, {}) == 2
