@@ -32,7 +32,8 @@ logger = logging.getLogger(__name__)
 LOOK_SECONDS = 0.5
 # An older look says nothing about people who wait. Its places are known for longer.
 VALID_SECONDS, KNOWN_SECONDS = 3.0, 30.0
-# Accepted since the last look, while nothing waited: fewer are not worth a look.
+# Accepted since the last look, while nothing waited: fewer, or fewer than a quarter of the places
+# that were free, are not worth a look.
 FEW = 8
 # So many may wait however slow the model is.
 ALWAYS_WAITING = 10
@@ -150,7 +151,8 @@ class Admission:
         load = self.load
         is_full = load is not None and (load.waiting or sum(load.held.values()) >= load.places > 0)
         is_old = time.monotonic() - self._looked_at > KNOWN_SECONDS
-        return bool(is_full) or is_old or self._recent.total() >= FEW
+        free = load.places - sum(load.held.values()) if load is not None else 0
+        return bool(is_full) or is_old or self._recent.total() >= max(FEW, free // 4)
 
     async def look(self) -> None:
         """Ask the database; without an answer the load is unknown."""

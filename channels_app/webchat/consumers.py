@@ -14,6 +14,7 @@ import contextlib
 import logging
 from collections import deque
 from collections.abc import Mapping, MutableMapping
+from functools import partial
 from typing import Any, assert_never
 
 import orjson
@@ -38,6 +39,7 @@ from channels_app.webchat import (
 )
 from channels_app.webchat.following import Following, Numbered
 from core.conversations import events
+from core.database.batching import in_shared_thread
 from core.database.transactions import in_thread
 from core.signals import pubsub
 
@@ -62,7 +64,7 @@ class CloseError(Exception):
 
 
 class Waiting:
-    """The unauthenticated sockets of this process, the oldest first.
+    """The sockets of this process that have sent no key yet, the oldest first.
 
     Above the limit the oldest of the same address, or of all, is closed: clients with a key
     authenticate immediately and are never blocked by idle sockets.
@@ -311,9 +313,12 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         """Handle the first frame of a socket without a cookie: authenticate by key, or close."""
         if not isinstance(frame, frames.Auth):
             raise CloseError(SIGNED_OUT)
+        waiting.leave(self)  # it waits for us now: not to be closed for another socket
         address = http.plain_address((self.scope.get("client") or ("", 0))[0])
         try:
-            principal = await in_thread(access.by_key, token=frame.key, address=address)
+            principal = await in_shared_thread(
+                partial(access.by_key, token=frame.key, address=address)
+            )
         except RefusedError as error:
             await self.tell(adapter.error_frame(error))
             raise CloseError(TOO_MANY if error.status == 429 else SIGNED_OUT) from error

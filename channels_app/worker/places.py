@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 LOOK_SECONDS = 0.25
-# The loop is so late when it wakes from LOOK_SECONDS of sleep.
+# The loop is so late, twice, when it wakes from LOOK_SECONDS of sleep.
 SLOW_SECONDS, CAUGHT_UP_SECONDS = 0.3, 0.1
 # The weight of one more run in the mean of their durations.
 WEIGHT = 0.05
@@ -30,7 +30,7 @@ class Places:
     def __init__(self, limit: int, *, on_free: Callable[[], None]) -> None:
         self.limit, self.taken = limit, 0
         self.is_slow = self.others_wait = False
-        self.seconds = 0.0
+        self.seconds = self._late = 0.0
         self._on_free = on_free
         self._changed = asyncio.Event()
 
@@ -93,8 +93,8 @@ class Places:
         return 0.0
 
     def judge(self, late: float) -> None:
-        """Take note that the event loop was ``late`` by so many seconds."""
-        was_slow = self.is_slow
-        self.is_slow = late > (CAUGHT_UP_SECONDS if was_slow else SLOW_SECONDS)
+        """Take note that the event loop was ``late`` by so many seconds; once is no overload."""
+        was_slow, before, self._late = self.is_slow, self._late, late
+        self.is_slow = late > CAUGHT_UP_SECONDS if was_slow else min(before, late) > SLOW_SECONDS
         if was_slow and not self.is_slow:
             self.announce()

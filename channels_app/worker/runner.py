@@ -100,6 +100,7 @@ class Runner:
         self._clock = time.time() - time.monotonic()
         # The reason for taking no work: the database is of another version than this code.
         self.outdated = ""
+        self._compared_at = float("-inf")
         # Wake-ups from before that was known; None afterwards.
         self._early: list[tuple[str, int]] | None = []
         self._thread = threading.Thread(target=self._run, name="runner", daemon=True)
@@ -274,6 +275,7 @@ class Runner:
 
     async def _compare_versions(self) -> None:
         """Take no work while the database and this code are of different versions."""
+        self._compared_at = time.monotonic()
         problem = await in_thread(schema_version.problem)
         if problem != self.outdated:
             self.outdated = problem
@@ -349,7 +351,8 @@ class Runner:
             self._spawn("ack", session_id)
 
     async def _send_heartbeat(self) -> float:
-        await self._compare_versions()
+        if time.monotonic() - self._compared_at > BEAT_SECONDS / 2:
+            await self._compare_versions()
         places = self._places
         try:
             await in_thread(

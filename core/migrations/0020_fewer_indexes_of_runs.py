@@ -31,6 +31,16 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
+        migrations.AddField(
+            model_name='workerheartbeat',
+            name='places',
+            field=models.PositiveIntegerField(db_default=0, default=0),
+        ),
+        migrations.AddField(
+            model_name='workerheartbeat',
+            name='place_seconds',
+            field=models.FloatField(db_default=0.0, default=0.0),
+        ),
         migrations.RemoveIndex(model_name='run', name='running_by_lease'),
         migrations.SeparateDatabaseAndState(
             state_operations=[
@@ -45,14 +55,4 @@ class Migration(migrations.Migration):
             ],
         ),
         migrations.RunPython(leave_space, migrations.RunPython.noop),
-        migrations.AddField(
-            model_name='workerheartbeat',
-            name='places',
-            field=models.PositiveIntegerField(db_default=0, default=0),
-        ),
-        migrations.AddField(
-            model_name='workerheartbeat',
-            name='place_seconds',
-            field=models.FloatField(db_default=0.0, default=0.0),
-        ),
     ]

@@ -183,6 +183,8 @@ async def test_a_worker_that_is_late_has_no_free_place_until_it_has_caught_up() 
     places.take(4)
     assert (places.free, places.usable) == (6, 10)
     places.judge(SLOW_SECONDS + 0.01)
+    assert places.free == 6, "one long task is no overload"
+    places.judge(SLOW_SECONDS + 0.01)
     assert (places.free, places.usable) == (0, 4)
     places.give_back(3)
     assert (places.free, called) == (0, [])
