@@ -25,6 +25,7 @@ from channels_app.asgi.http import RefusedError
 from channels_app.asgi.principal import Principal
 from core.conversations import runs
 from core.conversations.shares import place_of
+from core.database.batching import in_shared_transaction
 from core.database.transactions import in_thread
 
 logger = logging.getLogger(__name__)
@@ -38,8 +39,13 @@ FEW = 8
 # So many may wait however slow the model is.
 ALWAYS_WAITING = 10
 PROBE_SECONDS = 0.1
-# An event loop that is so late: each person may have one message in LOOK_SECONDS; none is accepted.
-LATE_SECONDS, TOO_LATE_SECONDS = 1.0, 4.0
+# A message after so long alone makes no process late.
+SINGLE_SECONDS = 1.0
+# A process that is so late: each person may have one message in PAUSE times that; none is accepted.
+LATE_SECONDS, TOO_LATE_SECONDS, PAUSE = 1.0, 4.0, 4.0
+# A measurement may take so long before its end is not awaited.
+GRACE_SECONDS = 1.0
+MOST_REMEMBERED = 10_000
 MOST_RETRY_SECONDS = 60
 
 
@@ -55,15 +61,29 @@ class BusyError(RefusedError):
 
 
 class Lateness:
-    """How late the event loop is, in seconds: of the last two measurements the better one.
+    """How late this process is, in seconds: how long work waits for its event loop and its database
+    threads.
 
-    Measured only while requests come; one long task is no overload.
+    Measured only while messages come. Of the last two measurements the better one counts: one long
+    task is no overload.
     """
 
     def __init__(self) -> None:
-        self.seconds = self._previous = 0.0
+        self._last = self._previous = 0.0
         self._began = float("-inf")
-        self._is_probing = False
+        self._probing: asyncio.Task[None] | None = None
+
+    @property
+    def seconds(self) -> float:
+        """Return it; a measurement that has not ended for longer counts as well."""
+        known = min(self._last, self._previous)
+        if self._is_probing:
+            return max(known, time.monotonic() - self._began - PROBE_SECONDS - GRACE_SECONDS)
+        return known
+
+    @property
+    def _is_probing(self) -> bool:
+        return self._probing is not None and not self._probing.done()
 
     def probe(self) -> None:
         """Begin a measurement unless one runs. On the event loop."""
@@ -71,17 +91,23 @@ class Lateness:
             return
         now = time.monotonic()
         if now - self._began > VALID_SECONDS:
-            self.seconds = self._previous = 0.0
-        self._is_probing, self._began = True, now
-        asyncio.get_running_loop().call_later(PROBE_SECONDS, self._measured)
+            self._last = self._previous = 0.0
+        self._began = now
+        self._probing = asyncio.ensure_future(self._measure())
 
-    def _measured(self) -> None:
-        self._is_probing = False
+    async def _measure(self) -> None:
+        await asyncio.sleep(PROBE_SECONDS)
+        # Behind all that waits: to be authenticated or stored, and what endpoints do besides.
+        await asyncio.gather(in_shared_transaction(nothing), in_thread(nothing))
         self.note(time.monotonic() - self._began - PROBE_SECONDS)
 
     def note(self, late: float) -> None:
         """Count a measurement."""
-        self.seconds, self._previous = min(late, self._previous), late
+        self._last, self._previous = late, self._last
+
+
+def nothing() -> None:
+    """Do nothing: the way there is measured."""
 
 
 class Admission:
@@ -97,6 +123,8 @@ class Admission:
         self._looked_at = float("-inf")
         self._looking: asyncio.Task[None] | None = None
         self._recent: Counter[int] = Counter()
+        self._accepted: dict[int, float] = {}
+        self._watched_at = float("-inf")
 
     def check(self, person: int) -> None:
         """Count a message of a person. On the event loop. Raises BusyError."""
@@ -105,20 +133,34 @@ class Admission:
 
     def watch(self) -> None:
         """Look how much work there is, in the background, if that is due. On the event loop."""
-        self.late.probe()
-        age = time.monotonic() - self._looked_at
+        now = time.monotonic()
+        if now - self._watched_at < SINGLE_SECONDS:
+            self.late.probe()
+        self._watched_at = now
+        age = now - self._looked_at
         if age > LOOK_SECONDS and self._is_worth_a_look and not self._is_looking:
             self._looking = asyncio.ensure_future(self.look())
 
     def decide(self, person: int) -> None:
         """Count a message of a person, after :meth:`watch`. In any thread. Raises BusyError."""
-        late, place = self.late.seconds, self.place(person)
+        place, now = self.place(person), time.monotonic()
         wait = self._seconds(place)
         if place > ALWAYS_WAITING and wait > settings.MAX_QUEUE_SECONDS:
             raise BusyError(place=place, seconds=wait - settings.MAX_QUEUE_SECONDS)
-        if late > TOO_LATE_SECONDS or (late > LATE_SECONDS and self._recent[person]):
-            raise BusyError(place=max(place, self._recent.total(), 1), seconds=late)
+        self.refuse_if_late(since=now - self._accepted.get(person, float("-inf")))
         self._recent[person] += 1
+        self._accepted.pop(person, None)
+        self._accepted[person] = now
+        if len(self._accepted) > MOST_REMEMBERED:
+            del self._accepted[next(iter(self._accepted))]
+
+    def refuse_if_late(self, *, since: float = math.inf) -> None:
+        """Raise BusyError if this process is too late for a message of a person whose last one was
+        accepted ``since`` seconds ago.
+        """
+        late = self.late.seconds
+        if late > TOO_LATE_SECONDS or (late > LATE_SECONDS and since < PAUSE * late):
+            raise BusyError(place=max(self._recent.total(), 1), seconds=2 * late)
 
     def place(self, person: int) -> int:
         """Return the place in the queue of one more message of ``person``; 0 when it need not wait
@@ -167,6 +209,11 @@ class Admission:
 
 
 admission = Admission()
+
+
+def admit_head() -> None:
+    """Refuse a request whose person is not known yet, while this process is too late for any."""
+    admission.refuse_if_late()
 
 
 def admit_message(caller: Principal) -> None:

@@ -13,7 +13,7 @@ from django.utils import timezone
 from allowlist import permissions
 from allowlist.models import ApiKey
 from channels_app.asgi import event_stream, http
-from channels_app.asgi.admission import admit_message
+from channels_app.asgi.admission import admit_head, admit_message
 from channels_app.asgi.authentication import count_sender, slot
 from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.asgi.consumer import Endpoint
@@ -86,6 +86,7 @@ class Inbound(KeyEndpoint):
     async def check_head(self) -> None:
         """Check as every endpoint does, and the ``Idempotency-Key``."""
         self.wants_stream = "text/event-stream" in self.request.header("accept")
+        admit_head()
         await super().check_head()
         self.key = self.request.idempotency_key()
 

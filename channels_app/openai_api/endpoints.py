@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from allowlist.models import ApiKey
 from channels_app.asgi import chat_messages, event_stream, http
-from channels_app.asgi.admission import BusyError, admit_message
+from channels_app.asgi.admission import BusyError, admit_head, admit_message
 from channels_app.asgi.authentication import count_sender, slot
 from channels_app.asgi.bodies import Body
 from channels_app.asgi.builtin_accounts import builtin_account
@@ -87,6 +87,7 @@ class ChatCompletions(OpenAIEndpoint):
 
     async def check_head(self) -> None:
         """Check as every endpoint does, and the session that the request names."""
+        admit_head()
         await super().check_head()
         admit_message(self.caller)
         self.session = sessions.checked(self.request.header("x-session-id"))

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -96,25 +97,46 @@ def test_a_late_process_takes_one_of_each_person_and_a_very_late_one_none() -> N
     assert accepted(made, CROWD, most=5) == 5
     made.late.note(admissions.LATE_SECONDS + 1)
     assert (accepted(made, CROWD), accepted(made, OTHER)) == (0, 1)
+    made._accepted[OTHER] -= admissions.PAUSE * (admissions.LATE_SECONDS + 1)
+    assert accepted(made, OTHER) == 1, "the later the process is, the longer is the pause"
+    made.refuse_if_late()
     made.late.note(admissions.TOO_LATE_SECONDS + 1)
     made.late.note(admissions.TOO_LATE_SECONDS + 1)
     assert accepted(made, OTHER + 1) == 0
+    with pytest.raises(BusyError):
+        made.refuse_if_late()
     made.late.note(0.0)
     assert accepted(made, CROWD, most=5) == 5
 
 
-async def test_the_loop_is_measured_while_requests_come(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_wait_for_the_database_threads_is_measured_while_messages_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A measurement that does not end counts: all threads are at work, or the database hangs."""
     monkeypatch.setattr(admissions, "PROBE_SECONDS", 0.0)
-    late = admissions.Lateness()
-    late.note(5.0)
-    late.note(5.0)
-    late.probe()
-    assert late.seconds == 0.0, "nothing was measured for long"
-    late.probe()
+    monkeypatch.setattr(admissions, "GRACE_SECONDS", 0.0)
+    made, gate, blocked = knowing(None), threading.Event(), list[int]()
+
+    def wait() -> None:
+        blocked.append(1)
+        assert gate.wait(60)
+
+    made.check(CROWD)
+    assert made.late._probing is None, "a single message makes no process late"
+    works = [asyncio.create_task(in_thread(wait)) for _ in range(2)]
+    while len(blocked) < 2:
+        await asyncio.sleep(0)
+    made.check(CROWD)
+    assert made.late._probing is not None
+    made.late._began -= admissions.TOO_LATE_SECONDS + 1
+    with pytest.raises(BusyError):
+        made.check(OTHER)
+    gate.set()
     async with asyncio.timeout(60):
-        while late._is_probing:
-            await asyncio.sleep(0)
-    assert late._previous >= 0.0
+        await asyncio.gather(made.late._probing, *works)
+    assert made.late._last > admissions.TOO_LATE_SECONDS
+    made.check(OTHER)
+    await asyncio.to_thread(transactions.close_pool)
 
 
 async def test_the_database_is_asked_while_work_waits_and_not_for_a_single_message(
