@@ -199,6 +199,9 @@ class Run(models.Model):
     ``attempt`` is the fencing token: a writer with an older one is refused. An expired lease puts
     the run back in the queue, at most ``RUN_MAX_ATTEMPTS`` times. ``route`` is the target of the
     answer, taken when the batch was flushed ([C3]).
+
+    No index has ``lease_until`` or ``worker``: a renewal of the lease changes no index. Expired
+    leases are looked for among the running runs (``one_running_run``).
     """
 
     class State(models.TextChoices):
@@ -242,9 +245,6 @@ class Run(models.Model):
         indexes = [
             # Not partial: SQLite finds `state IN (?, ?)` in no condition of an index.
             models.Index(fields=["session", "state", "id"], name="runs_of_session_by_state"),
-            models.Index(
-                fields=["lease_until"], condition=Q(state="running"), name="running_by_lease"
-            ),
             models.Index(fields=["id"], condition=Q(state="queued"), name="queued_runs"),
             # The next session with queued runs, without a look at those of this one.
             models.Index(
@@ -648,12 +648,18 @@ class Installation(models.Model):
 
 
 class WorkerHeartbeat(models.Model):
-    """The last heartbeat of each worker process ([D8]); ``problem``: why it takes no work."""
+    """The last heartbeat of each worker process ([D8]); ``problem``: why it takes no work.
+
+    Of ``runs`` workers: how many runs one has at once (``places``), and how long a run has taken
+    lately (``place_seconds``; 0: not measured yet).
+    """
 
     name = models.CharField(max_length=100, primary_key=True)
     queue = models.CharField(max_length=16)
     seen_at = models.DateTimeField()
     problem = models.CharField(max_length=200, default="", db_default="")
+    places = models.PositiveIntegerField(default=0, db_default=0)
+    place_seconds = models.FloatField(default=0.0, db_default=0.0)
 
     def __str__(self) -> str:
         return self.name

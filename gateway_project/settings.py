@@ -106,8 +106,9 @@ DATABASES = {
     "default": databases.settings_of(env.text("DATABASE_URL", "sqlite://"), home=GATEWAY_HOME)
 }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
-# Threads of one web or runs process that talk to the database at once.
-GATEWAY_DATABASE_THREADS: int = env.number("GATEWAY_DATABASE_THREADS", 8, minimum=1)
+# Threads of one web or runs process for occasional queries; each keeps a connection. One more is
+# for batches, one for pages (web) or events (runs).
+GATEWAY_DATABASE_THREADS: int = env.number("GATEWAY_DATABASE_THREADS", 2, minimum=1)
 # PostgreSQL prepares each statement once a connection; off: for a pooler that hands connections out
 # by transaction and does not support prepared statements (PgBouncer before 1.21).
 GATEWAY_DATABASE_PREPARES: bool = env.switch("GATEWAY_DATABASE_PREPARES", default=True)
@@ -246,7 +247,9 @@ SWEEP_SECONDS: int = env.number("SWEEP_SECONDS", 10, minimum=1)
 EVENT_FRAME_MILLISECONDS: int = env.number("EVENT_FRAME_MILLISECONDS", 16, minimum=1)
 DEBOUNCE_IDLE_MILLISECONDS: int = env.number("DEBOUNCE_IDLE_MILLISECONDS", 500)
 DEBOUNCE_MAX_MILLISECONDS: int = env.number("DEBOUNCE_MAX_MILLISECONDS", 2000)
-RUNS_PER_WORKER: int = env.number("RUNS_PER_WORKER", 200, minimum=1)
+RUNS_PER_WORKER: int = env.number("RUNS_PER_WORKER", 1000, minimum=1)
+# Beyond this wait for a place, further messages are refused.
+MAX_QUEUE_SECONDS: int = env.number("MAX_QUEUE_SECONDS", 5, minimum=1)
 
 # Limits of the endpoints.
 INBOUND_REQUEST_TIMEOUT_SECONDS: int = env.number("INBOUND_REQUEST_TIMEOUT_SECONDS", 600)

@@ -112,10 +112,11 @@ def no_thread_keeps_the_database() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def fresh_caches() -> None:
     """Empty the account caches."""
-    from channels_app.asgi import acceptance, builtin_accounts
+    from channels_app.asgi import acceptance, admission, builtin_accounts
 
     builtin_accounts.clear_cache()
     acceptance.acceptance.clear_cache()
+    admission.admission.clear_cache()
 
 
 @pytest.fixture(autouse=True)

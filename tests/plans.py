@@ -33,7 +33,6 @@ PARTIAL = [
     "queued_runs",
     "queued_by_session",
     "queued_to_cancel",
-    "running_by_lease",
     "due_batches",
     "waiting_messages",
     "held_media",

@@ -195,7 +195,7 @@ def soak() -> int:
     exit code.
 
     Each death comes ten times, and each unknown sender of the flood; 300 kills around calls of the
-    Bot API, and ten freezes.
+    Bot API, ten freezes, and forty rounds of overload.
     """
     if not run(Step("mutants", [sys.executable, "-m", "tests.mutation"])):
         return 1
@@ -204,6 +204,7 @@ def soak() -> int:
     os.environ.setdefault("FLOOD_EACH", "10")
     os.environ.setdefault("TELEGRAM_KILLS", "300")
     os.environ.setdefault("FREEZES", "10")
+    os.environ.setdefault("OVERLOAD_ROUNDS", "40")
     deadline = time.monotonic() + minutes * 60
     rounds = 0
     while time.monotonic() < deadline:

@@ -5,7 +5,7 @@ Objects of other users answer like missing ones.
 
 from typing import Any, TypeVar, cast
 
-from django.db.models import Model, QuerySet
+from django.db.models import Model, Q, QuerySet
 from django.http import Http404, HttpRequest, JsonResponse
 from django.utils import timezone
 from django.views.decorators.csrf import csrf_exempt

@@ -49,6 +49,8 @@ class RefusedError(Exception):
         super().__init__(message)
         self.status = status
         self.field = field
+        # More fields of the answer.
+        self.details: Mapping[str, Any] = {}
         self.headers = headers or {}
 
 
@@ -151,8 +153,8 @@ def error_body(status: int, message: str) -> dict[str, Any]:
 
 
 def refused_body(error: RefusedError) -> dict[str, Any]:
-    """Return a refusal in that shape; ``field`` names the invalid field."""
-    body = error_body(error.status, str(error))
+    """Return a refusal in that shape, with its details; ``field`` names the invalid field."""
+    body = {**error_body(error.status, str(error)), **error.details}
     return {**body, "field": error.field} if error.field else body
 
 

@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from allowlist.models import ApiKey
 from channels_app.asgi import http
+from channels_app.asgi.admission import admit_message
 from channels_app.asgi.authentication import authenticate, count_sender
 from channels_app.asgi.http import RefusedError, Request
 from channels_app.asgi.principal import DeniedError, Principal
@@ -35,6 +36,7 @@ async def process(request: EndpointRequest) -> HttpResponse:
     account = bridge_of(caller)
     head.require_json()
     raw = await request.read_body()
+    admit_message(caller)
     await in_thread(check_signature, head, account, raw)
     asked = fields.read(http.parse_object(raw))
     signature = head.header(signing.SIGNATURE.lower())

@@ -13,6 +13,7 @@ from django.utils import timezone
 from allowlist import permissions
 from allowlist.models import ApiKey
 from channels_app.asgi import event_stream, http
+from channels_app.asgi.admission import admit_head, admit_message
 from channels_app.asgi.authentication import count_sender, slot
 from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.asgi.consumer import Endpoint
@@ -84,6 +85,7 @@ class Inbound(KeyEndpoint):
     async def check_head(self) -> None:
         """Check as every endpoint does, and the ``Idempotency-Key``."""
         self.wants_stream = "text/event-stream" in self.request.header("accept")
+        admit_head()
         await super().check_head()
         self.key = self.request.idempotency_key()
 
@@ -91,6 +93,8 @@ class Inbound(KeyEndpoint):
         """Accept a message, and answer its run in the requested form."""
         asked = fields.read(http.parse_object(body), keyed=bool(self.key))
         self.wants_stream = asked.stream and not asked.is_async
+        if asked.media or slash_commands.answered_at_once(asked.text) is None:
+            admit_message(self.caller)
         # Before anything is stored: a refused stream must not leave a run behind.
         with slot(self.caller, sender=asked.user_id, wanted=self.wants_stream):
             await fetch_pictures(self.caller, asked)

@@ -21,6 +21,7 @@ from allowlist import link_codes, permissions, unknown_requests
 from allowlist.models import UnknownRequest
 from channels_app.agent_sessions import results, sessions
 from channels_app.asgi import quota
+from channels_app.asgi.admission import admission
 from channels_app.asgi.http import RefusedError
 from channels_app.intake import media, slash_commands
 from channels_app.intake.link_codes import answer_code, type_code
@@ -293,7 +294,8 @@ def accept(
     A sender that an open list lets in (not ``listed``) moves no last-used channel ([A4]): that
     sender would get the notices of the person with the list. Raises RefusedError 413 if the files
     of the message do not fit into the sender's quota, 422 for a key that stands for another
-    message.
+    message, 503 while the gateway is busy: not for a message that waits for more (``debounce``),
+    whose platform would repeat it.
     """
     if draft.media:
         check_quota(draft=draft, user=user)
@@ -301,6 +303,8 @@ def accept(
     for_agent = sessions.listens(session, now=now)
     if debounce and not for_agent:
         return let_wait(draft=draft, session=session, now=now, used=used)
+    if draft.sender and not for_agent:  # a person with a credential was counted before
+        admission.decide(user.pk)
     received = InboundMessage.State.RECEIVED
     if draft.may_come_twice or for_agent:
         message, new = inbox.store(draft=draft, state=received, now=now, user=user, session=session)

@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from allowlist.models import ApiKey
 from channels_app.asgi import chat_messages, event_stream, http
+from channels_app.asgi.admission import BusyError, admit_head, admit_message
 from channels_app.asgi.authentication import count_sender, slot
 from channels_app.asgi.bodies import Body
 from channels_app.asgi.builtin_accounts import builtin_account
@@ -64,11 +65,12 @@ class OpenAIEndpoint(Endpoint):
     key_scope = ApiKey.Scope.CHAT
 
     async def refuse(self, error: RefusedError) -> None:
-        """Answer a refused request."""
+        """Answer a refused request; a busy gateway is 429, which clients of the API repeat."""
+        status = 429 if isinstance(error, BusyError) else error.status
         param = "" if error.field == "body" else error.field
-        rates = errors.rates(error.headers) if error.status == 429 else {}
-        body = errors.body(error.status, str(error), param=param)
-        await self.answer(error.status, body, {**rates, **error.headers})
+        rates = errors.rates(error.headers) if status == 429 else {}
+        body = errors.body(status, str(error), param=param)
+        await self.answer(status, body, {**rates, **error.headers})
 
 
 class ChatCompletions(OpenAIEndpoint):
@@ -79,7 +81,9 @@ class ChatCompletions(OpenAIEndpoint):
 
     async def check_head(self) -> None:
         """Check as every endpoint does, and the session that the request names."""
+        admit_head()
         await super().check_head()
+        admit_message(self.caller)
         self.session = sessions.checked(self.request.header("x-session-id"))
 
     async def handle(self, body: bytes) -> None:

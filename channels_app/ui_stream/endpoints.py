@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from allowlist.models import ApiKey
 from channels_app.asgi import chat_messages, event_stream, http
+from channels_app.asgi.admission import admit_head, admit_message
 from channels_app.asgi.authentication import slot
 from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.asgi.consumer import Endpoint
@@ -76,6 +77,12 @@ class Chat(UiEndpoint):
 
     methods = ("POST",)
     takes_json = True
+
+    async def check_head(self) -> None:
+        """Check as every endpoint does, and whether the gateway is busy."""
+        admit_head()
+        await super().check_head()
+        admit_message(self.caller)
 
     async def handle(self, body: bytes) -> None:
         """Accept a message, and answer its run."""

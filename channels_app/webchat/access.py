@@ -1,6 +1,7 @@
 """Authenticate sockets: the cookie's session or the key of the first frame, and the origin."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from types import SimpleNamespace
 from typing import Any, cast
@@ -16,6 +17,7 @@ from allowlist import keys
 from allowlist.models import ApiKey
 from channels_app.asgi.authentication import caller_of
 from channels_app.asgi.principal import Principal
+from core.database.batching import attempt
 from core.models import User
 
 SECRET_NAMES = ("key", "api_key", "token", "access_token", "auth")
@@ -71,6 +73,11 @@ def by_session(session_key: str) -> Principal | None:
 def by_key(*, token: str, address: str) -> Principal:
     """Return the holder of the key. Raises RefusedError 401, 403 or 429."""
     return caller_of(token=token, scope=ApiKey.Scope.CHAT, address=address)
+
+
+def by_keys(asked: list[tuple[str, str]]) -> list[Principal | Exception]:
+    """Return the holder of each key (token, address), or the RefusedError of :func:`by_key`."""
+    return [attempt(partial(by_key, token=token, address=address)) for token, address in asked]
 
 
 def is_still(principal: Principal) -> bool:

@@ -9,6 +9,7 @@ from django.utils import timezone
 from allowlist import unknown_requests
 from allowlist.models import ApiKey, UnknownRequest
 from channels_app.asgi import throttling
+from channels_app.asgi.admission import admit_message
 from channels_app.asgi.authentication import count_sender
 from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.asgi.http import RefusedError
@@ -39,6 +40,15 @@ def accept(frame: frames.Say, *, principal: Principal) -> tuple[Run, str]:
     if receipt.run is None or receipt.session is None:
         raise DeniedError(receipt.said)
     return receipt.run, receipt.session.public_id
+
+
+def admit(frame: frames.Say, principal: Principal) -> None:
+    """Refuse a message while the gateway is busy; commands always pass. On the event loop.
+
+    Raises BusyError.
+    """
+    if command_in(frame) is None:
+        admit_message(principal)
 
 
 def count(frame: frames.Say, principal: Principal) -> None:

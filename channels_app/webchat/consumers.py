@@ -39,6 +39,7 @@ from channels_app.webchat import (
 from channels_app.webchat.following import Following
 from core.conversations import events
 from core.conversations.events import Numbered
+from core.database.batching import in_shared_call
 from core.database.transactions import in_thread
 from core.signals import live_events, pubsub
 
@@ -63,7 +64,7 @@ class CloseError(Exception):
 
 
 class Waiting:
-    """The unauthenticated sockets of this process, the oldest first.
+    """The sockets of this process that have sent no key yet, the oldest first.
 
     Above the limit the oldest of the same address, or of all, is closed: clients with a key
     authenticate immediately and are never blocked by idle sockets.
@@ -313,9 +314,10 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         """Handle the first frame of a socket without a cookie: authenticate by key, or close."""
         if not isinstance(frame, frames.Auth):
             raise CloseError(SIGNED_OUT)
+        waiting.leave(self)  # it waits for us now: not to be closed for another socket
         address = http.plain_address((self.scope.get("client") or ("", 0))[0])
         try:
-            principal = await in_thread(access.by_key, token=frame.key, address=address)
+            principal = await in_shared_call(access.by_keys, (frame.key, address))
         except RefusedError as error:
             await self.tell(adapter.error_frame(error))
             raise CloseError(TOO_MANY if error.status == 429 else SIGNED_OUT) from error
@@ -329,6 +331,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         """Store and acknowledge a message; its events follow live."""
         throttling.people.here(subject=principal.subject, limit=settings.RATE_PER_MINUTE_USER)
         self.person()
+        calls.admit(frame, principal)
         async with self.turn:
             run, session = await in_thread(calls.accept, frame, principal=principal)
             self.following.start(run.public_id)
@@ -345,6 +348,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         if principal.user is not None:
             throttling.people.here(subject=principal.subject, limit=settings.RATE_PER_MINUTE_USER)
         try:
+            calls.admit(frame, principal)
             run, session = await in_thread(calls.accept, frame, principal=principal)
         except RefusedError as error:
             await self.tell(adapter.refused_plainly(error, client_id=frame.client_id))

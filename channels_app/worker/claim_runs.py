@@ -17,6 +17,7 @@ from core.agent import prompt
 from core.agent.loop import Call, message_name
 from core.conversations import events, jobs, runs
 from core.conversations.events import Log
+from core.conversations.shares import Served
 from core.database.batching import Batcher, attempt
 from core.database.transactions import atomic_write
 from core.lib.leases import OWN_LEASE, Lease, elapsed
@@ -46,7 +47,7 @@ class Claims:
     """Claims runs for ``worker``; wake-ups during one claim share the next one."""
 
     def __init__(self, worker: str) -> None:
-        self._batcher = Batcher("claims")
+        self._batcher = Batcher()
         self._begin = lambda run_ids: begin(run_ids, worker)
 
     async def submit(self, run_id: int) -> Begun | None:
@@ -64,6 +65,29 @@ def begin(run_ids: list[int], worker: str) -> list[Begun | Exception | None]:
     began = elapsed()
     claimed = claim(sorted(run_ids), worker)
     return [attempt(partial(begun, run_id, claimed.get(run_id), began)) for run_id in run_ids]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The runs that a worker has claimed by turn. ``others_wait``: there may be more."""
+
+    begun: list[Begun]
+    others_wait: bool
+
+
+def begin_next(most: int, worker: str, served: Served) -> Turn:
+    """Claim up to ``most`` of the runs that wait for a place, in the order of
+    :func:`core.conversations.runs.next_in_turn`, and read the data of their turns.
+    """
+    began = elapsed()
+    with atomic_write():
+        run_ids = runs.next_in_turn(most=most, served=served)
+        claimed = claim(run_ids, worker) if run_ids else {}
+    found = [attempt(partial(prepare, run, began)) for run in claimed.values()]
+    for error in found:
+        if isinstance(error, Exception):
+            logger.error("a run could not be prepared; its lease will end", exc_info=error)
+    return Turn([each for each in found if isinstance(each, Begun)], len(run_ids) == most)
 
 
 def begun(run_id: int, run: Run | None, began: float) -> Begun | None:

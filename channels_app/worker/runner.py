@@ -1,6 +1,7 @@
 """The asyncio side of a ``runs`` worker: hundreds of model streams in one process.
 
-    wake(run) ─► claims ─► turn (model, tools) ─► events ─► endings ─► next of session
+    wake(run) ─► place ─► claims ─► turn (model, tools) ─► events ─► endings ─► next of session
+      no place free ─► the run waits in the database ─► a place is free: the next in turn
     every second or two: renew leases, notice lost ones and cancellations
     every SWEEP_SECONDS and at start: recover work without a worker, chores
 
@@ -32,15 +33,27 @@ from channels_app import registry
 from channels_app.agent_sessions import sessions
 from channels_app.owner import notices, outages
 from channels_app.replies import outbound, typing_and_reactions
-from channels_app.worker import run_turn
+from channels_app.worker import run_turn, take_wakeups
 from channels_app.worker.account_watcher import LOOK_SECONDS, Gateways
-from channels_app.worker.claim_runs import Begun, Claims
+from channels_app.worker.claim_runs import Begun, Claims, begin_next
 from channels_app.worker.finish_run import end_queued
+from channels_app.worker.places import Places
 from channels_app.worker.run_turn import Held
 from core.conversations import events, inbox, jobs, outbox, runs
+from core.conversations.shares import Served
 from core.database import schema_version, text_search
-from core.database.batching import attempt, in_shared_call, in_shared_transaction
-from core.database.transactions import atomic_write, checkpoint, in_thread
+from core.database.batching import (
+    attempt,
+    in_shared_call,
+    in_shared_transaction,
+    threads_of_batches,
+)
+from core.database.transactions import (
+    atomic_write,
+    checkpoint,
+    in_thread,
+    in_thread_of,
+)
 from core.files import cleanup
 from core.lib import leases
 from core.models import ChatSession, Delivery, Run
@@ -51,7 +64,7 @@ from core.tools import registry as tools
 logger = logging.getLogger(__name__)
 
 KEEP_SECONDS = 2.0
-BEAT_SECONDS = 5.0
+BEAT_SECONDS, BUSY_BEAT_SECONDS = 5.0, 1.0
 CHECKPOINT_SECONDS = 1.0
 PURGE_SECONDS = 60.0
 SWEEP_FILES_SECONDS = 3600.0
@@ -61,12 +74,6 @@ HAND_OVER_SECONDS = 0.3
 # Their rows are locked until all are stored: writers to these conversations wait.
 FLUSHED_TOGETHER = 4
 CHORE = "chore"
-# The kinds of wake-ups.
-WAKES = {
-    "core.runs.wake": ("run",),
-    "core.runs.wake_batch": ("batch", "ack"),
-    "core.runs.wake_delivery": ("delivery",),
-}
 
 
 class Runner:
@@ -85,12 +92,15 @@ class Runner:
         self._typists = typing_and_reactions.Typists()
         self._gateways = Gateways(worker=self.name)
         self._claims = Claims(worker=self.name)
-        self._places = asyncio.Semaphore(settings.RUNS_PER_WORKER)
+        self._places = Places(settings.RUNS_PER_WORKER, on_free=self._place_is_free)
+        self._refilling = False
+        self._served = Served()
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = False
         self._clock = time.time() - time.monotonic()
         # The reason for taking no work: the database is of another version than this code.
         self.outdated = ""
+        self._compared_at = float("-inf")
         # Wake-ups from before that was known; None afterwards.
         self._early: list[tuple[str, int]] | None = []
         self._thread = threading.Thread(target=self._run, name="runner", daemon=True)
@@ -136,12 +146,14 @@ class Runner:
 
     def wake(self, task: str, row_id: int) -> None:
         """Carry out the wake-up called ``task``."""
-        for kind in WAKES[task]:
+        for kind in take_wakeups.KINDS[task]:
             self.submit(kind, row_id)
 
     def _take_here(self, task: str, row_id: int) -> bool:
-        """Handle a wake-up from this process, unless others may have more capacity."""
-        if self._stopping or self.outdated or self._early is not None or self._places.locked():
+        """Handle a wake-up from this process, unless another worker may have a place for it."""
+        if self._stopping or self.outdated or self._early is not None:
+            return False
+        if task == wakeups.RUN and not self._places.free:
             return False
         self.wake(task, row_id)
         return True
@@ -170,6 +182,9 @@ class Runner:
             self._purge_files,
             self._sweep_files,
             self._listen,
+            self._take_runs,
+            self._take_others,
+            self._places.measure,
             self._look_after_accounts,
         ):
             self._tasks.add(self.loop.create_task(self._forever(chore), name=CHORE))
@@ -189,7 +204,12 @@ class Runner:
         if key in self._again:
             self._again[key] = True
             return
+        if kind == "run" and not self._places.free:
+            self._places.others_wait = True
+            return
         self._again[key] = False
+        if kind == "run":
+            self._places.take()
         work = {
             "run": self._execute,
             "cancel": self._cancel_queued,
@@ -254,6 +274,7 @@ class Runner:
 
     async def _compare_versions(self) -> None:
         """Take no work while the database and this code are of different versions."""
+        self._compared_at = time.monotonic()
         problem = await in_thread(schema_version.problem)
         if problem != self.outdated:
             self.outdated = problem
@@ -317,6 +338,9 @@ class Runner:
         """Start all work that is due in the database."""
         for run_id in await in_thread(runs.recover):
             self._spawn("run", run_id)
+        if self._places.others_wait:
+            for run_id in await in_thread(runs.asked_to_end):
+                self._spawn("cancel", run_id)
         await in_thread(jobs.recover)
         for session_id in await in_thread(inbox.due_sessions, now=timezone.now()):
             self._spawn("ack", session_id)
@@ -327,28 +351,72 @@ class Runner:
             self._spawn("ack", session_id)
 
     async def _send_heartbeat(self) -> float:
-        await self._compare_versions()
+        if time.monotonic() - self._compared_at > BEAT_SECONDS / 2:
+            await self._compare_versions()
+        places = self._places
         try:
-            await in_thread(runs.heard_from, worker=self.name, queue="runs", problem=self.outdated)
+            await in_thread(
+                runs.heard_from,
+                worker=self.name,
+                queue="runs",
+                problem=self.outdated,
+                places=places.usable,
+                place_seconds=places.seconds,
+            )
         except DatabaseFailure:
             if not self.outdated:  # else the table may be one that we do not know
                 raise
-        return BEAT_SECONDS
+        return BUSY_BEAT_SECONDS if places.others_wait or places.is_slow else BEAT_SECONDS
 
     async def _listen(self) -> float:
         with pubsub.local().listen(["runs"]) as listener:
             while True:
                 frames = await listener.wait()
-                if listener.take_lag():  # wake-ups may have been lost
-                    self._begin(self._look_for_work())
+                if listener.take_lag():  # cancellations may have been lost
+                    self._look_soon()
                 for frame in frames:
-                    if frame["kind"] == "wake":
-                        for kind in WAKES[frame["task"]]:
-                            self._spawn(kind, frame["row_id"])
-                    elif frame["kind"] == "cancel" and frame["run_id"] in self.held:
+                    if frame["kind"] == "cancel" and frame["run_id"] in self.held:
                         self._interrupt(frame["run_id"], lost=False)
                     elif frame["kind"] == "cancel":
                         self._spawn("cancel", frame["run_id"])
+
+    async def _take_runs(self) -> float:
+        if not self.outdated:  # else wake-ups are for another worker
+            await take_wakeups.take_runs(self._places, spawn=self._spawn, look=self._look_soon)
+        return BEAT_SECONDS
+
+    async def _take_others(self) -> float:
+        if not self.outdated:
+            await take_wakeups.take_others(spawn=self._spawn, look=self._look_soon)
+        return BEAT_SECONDS
+
+    def _look_soon(self) -> None:
+        """Look for work in the database: wake-ups may have been lost."""
+        self._begin(self._look_for_work())
+
+    def _place_is_free(self) -> None:
+        """Give free places to the runs that wait in the database, if there may be any."""
+        if self._places.others_wait and not (self._refilling or self._stopping or self.outdated):
+            self._refilling = True
+            self._begin(self._refill())
+
+    async def _refill(self) -> None:
+        """Claim waiting runs by turn until no place is free or none waits."""
+        try:
+            while self._places.others_wait and self._places.free and not self._stopping:
+                with self._places.reserved() as number:
+                    self._places.others_wait = False
+                    turn = await in_thread_of(
+                        threads_of_batches(), begin_next, number, self.name, self._served
+                    )
+                    for begun in turn.begun:
+                        self._served.note(begun.run.user_id)
+                        self._places.take()
+                        self._begin(self._hold(begun))
+                    self._places.others_wait |= turn.others_wait
+        finally:
+            self._refilling = False
+            self._places.announce()
 
     async def _flush(self, session_id: int) -> None:
         """Wait until the batch of a session is due, and create its run ([C2])."""
@@ -394,26 +462,44 @@ class Runner:
         return self._typists.typing(place)
 
     async def _execute(self, run_id: int) -> None:
-        async with self._places:
+        """Claim a run that has a place, and hold it; give the place back if it is not for us."""
+        begun: Begun | None = None
+        try:
             begun = await self._claims.submit(run_id)
+        finally:
             if begun is None:
-                return
-            task = self.loop.create_task(self._turn(begun))
-            self.held[run_id] = Held(run=begun.run, task=task, lease=begun.lease)
-            place = typing_and_reactions.place_of_run(begun.run)
-            if place is not None and run_id not in self._seen:
-                self._spawn("ack", begun.run.session_id)
-            try:
-                async with self._typing(place):
-                    await asyncio.wait([task])
-            finally:
-                if not self._stopping:
-                    del self.held[run_id]
-                    # Else its deliveries are pending: the last one removes the reaction.
-                    if place is not None and run_id in self._settled:
-                        self._spawn("ack", begun.run.session_id)
-            if not task.cancelled() and (error := task.exception()) is not None:
-                raise error
+                self._places.give_back()
+        if begun is not None:
+            self._served.note(begun.run.user_id)
+            await self._hold(begun)
+
+    async def _hold(self, begun: Begun) -> None:
+        """Run the turn of a claimed run in the place that was taken for it."""
+        began = self.loop.time()
+        try:
+            await self._run_turn(begun)
+        finally:
+            self._places.note(self.loop.time() - began)
+            self._places.give_back()
+
+    async def _run_turn(self, begun: Begun) -> None:
+        run_id = begun.run.id
+        task = self.loop.create_task(self._turn(begun))
+        self.held[run_id] = Held(run=begun.run, task=task, lease=begun.lease)
+        place = typing_and_reactions.place_of_run(begun.run)
+        if place is not None and run_id not in self._seen:
+            self._spawn("ack", begun.run.session_id)
+        try:
+            async with self._typing(place):
+                await asyncio.wait([task])
+        finally:
+            if not self._stopping:
+                del self.held[run_id]
+                # Else its deliveries are pending: the last one removes the reaction.
+                if place is not None and run_id in self._settled:
+                    self._spawn("ack", begun.run.session_id)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            raise error
 
     async def _turn(self, begun: Begun) -> None:
         await run_turn.take(begun, self.held[begun.run.id])

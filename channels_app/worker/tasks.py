@@ -141,5 +141,9 @@ def wake_delivery(*, row_id: int, **_: object) -> None:
 
 @shared_task(name="core.long.work")
 def work_on_job(*, row_id: int, **_: object) -> None:
-    """Work on a queued job; return when it is finished."""
-    process.work(row_id)
+    """Work on a queued job, of the person whose turn it is; return when it is finished.
+
+    ``row_id``: the job that is queued; as many wake-ups come as there are jobs.
+    """
+    del row_id
+    process.work()

@@ -5,6 +5,7 @@ as of a run: a writer with an old attempt is refused. While a job is queued, ``l
 its worker is woken again, for a wake-up may be lost.
 """
 
+from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -18,6 +19,7 @@ from django.db import connection, transaction
 from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Coalesce, Greatest, Now
 
+from core.conversations.shares import in_turn
 from core.database import transactions
 from core.files import storage
 from core.files.storage import Made
@@ -29,6 +31,8 @@ WAKE_SECONDS = 30
 POLL_SECONDS = 1.0
 MESSAGE_CHARACTERS = 300
 MOST_ATTEMPTS = 5
+# Queued jobs that are looked at to share workers by person.
+MOST_WAITING = 500
 OPEN = (Run.State.QUEUED, Run.State.RUNNING)
 GAVE_UP = "This could not be finished; please ask again."
 
@@ -101,6 +105,22 @@ def claim(*, job_id: int) -> Job | None:
         fail(job=job, error=GAVE_UP)
         return None
     return job
+
+
+def claim_next() -> Job | None:
+    """Take the queued job whose turn it is, as ``core.conversations.shares`` shares workers; return
+    None when there is none.
+
+    A wake-up is a permission to work: as many come as there are jobs, whichever they name.
+    """
+    queued = Job.objects.filter(state=Run.State.QUEUED).order_by("id")
+    waiting = list(queued.values_list("id", "run__user_id")[:MOST_WAITING])
+    running = Job.objects.filter(state=Run.State.RUNNING).values_list("run__user_id", flat=True)
+    for job_id in in_turn(waiting, Counter(running), most=len(waiting)):
+        job = claim(job_id=job_id)
+        if job is not None:
+            return job
+    return None
 
 
 def lease_end() -> object:

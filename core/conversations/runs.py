@@ -1,6 +1,7 @@
 """Runs: claim, keep, settle, cancel, recover. The only place that changes a run's state."""
 
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from functools import partial
@@ -8,9 +9,10 @@ from typing import Any
 
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import DurationField, Exists, F, JSONField, OuterRef, QuerySet
+from django.db.models import Count, DurationField, Exists, F, JSONField, OuterRef, QuerySet
 from django.db.models.functions import Coalesce, Now
 
+from core.conversations.shares import Served, in_turn
 from core.database import schema_version, statements, transactions
 from core.database.queries import Among, Instances, Param, Update, UpdateReturning, Values
 from core.database.writes import Do, Insert, Write, write_all
@@ -20,6 +22,11 @@ from core.signals import pubsub, wakeups
 
 WORKER_GONE_SECONDS = 30
 QUEUES_AT_ONCE = 1000
+# Waiting runs that are looked at to share places by person: more are not told apart.
+MOST_WAITING = 2000
+CLAIM_LOCK = 0x6C616E65  # of PostgreSQL, among workers that take the next runs in turn
+# How long a run is assumed to take until a worker has measured it.
+USUAL_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +82,62 @@ def claim(*, run_ids: list[int], worker: str) -> dict[int, Run]:
     lease = timedelta(seconds=settings.RUN_LEASE_SECONDS)
     taken = CLAIM(ids=run_ids, worker=worker, lease=lease)
     return {run.id: run for run in WHOLE.all(ids=taken)} if taken else {}
+
+
+# Runs that wait for a place only, not for another run of their session.
+WAITING = Values(
+    lambda: (
+        Run.objects.filter(state=Run.State.QUEUED)
+        .exclude(Exists(earlier()))
+        .order_by("id")
+        .values_list("id", "user_id")[:MOST_WAITING]
+    )
+)
+HELD = Values(
+    lambda: (
+        Run.objects.filter(state=Run.State.RUNNING)
+        .values("user_id")
+        .annotate(number=Count("id"))
+        .values_list("user_id", "number")
+    )
+)
+
+
+def next_in_turn(*, most: int, served: Served | None = None) -> list[int]:
+    """Return the next runs to claim, as ``core.conversations.shares`` shares places.
+
+    Inside the transaction that claims them: of several workers one looks at a time.
+    """
+    transactions.lock_until_commit(CLAIM_LOCK)
+    waiting = [(row[0], row[1]) for row in WAITING()]
+    return in_turn(waiting, held_places(), served, most=most) if waiting else []
+
+
+def held_places() -> dict[int, int]:
+    """Return person -> running runs."""
+    return {row[0]: row[1] for row in HELD()}
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """How much work there is: person -> runs that wait for a place, and that have one.
+
+    ``places`` of all ``runs`` workers, and how many runs a second get a place when all are taken.
+    """
+
+    waiting: Mapping[int, int]
+    held: Mapping[int, int]
+    places: int
+    pace: float
+
+
+def load() -> Load:
+    """Return how much work there is now, as the database and the workers' heartbeats have it."""
+    waiting = Counter(row[1] for row in WAITING())
+    workers = heard().filter(queue="runs", problem="", places__gt=0)
+    rows = workers.values_list("places", "place_seconds")
+    pace = sum(places / (seconds or USUAL_SECONDS) for places, seconds in rows)
+    return Load(waiting, held_places(), sum(row[0] for row in rows), pace)
 
 
 def keep(*, held: dict[int, int], worker: str) -> tuple[set[int], set[int]]:
@@ -251,7 +314,6 @@ def startable(*, limit: int) -> list[int]:
     wait: the oldest come first, and no session waits for the queues of others.
     """
     queued = Run.objects.filter(state=Run.State.QUEUED).order_by("id")
-    to_end = queued.filter(cancel_requested_at__isnull=False)
     oldest = list(queued.values_list("id", "cancel_requested_at")[:limit])
     if not oldest:
         return []
@@ -259,9 +321,15 @@ def startable(*, limit: int) -> list[int]:
     heads = {run_id for run_id, _ in oldest}
     if len(oldest) == limit:  # there are more
         heads |= {*statements.oldest_queued(sessions=QUEUES_AT_ONCE)}
-        found |= {*to_end.values_list("id", flat=True)[:limit]}
+        found |= {*asked_to_end(limit=limit)}
     first = queued.filter(~Exists(earlier()), id__in=heads)
     return sorted({*found, *first.values_list("id", flat=True)})[:limit]
+
+
+def asked_to_end(*, limit: int = 500) -> list[int]:
+    """Return queued runs that were asked to end: they need no place for that."""
+    asked = Run.objects.filter(state=Run.State.QUEUED, cancel_requested_at__isnull=False)
+    return list(asked.order_by("id").values_list("id", flat=True)[:limit])
 
 
 def bring_near() -> None:
@@ -292,14 +360,26 @@ def release(*, held: dict[int, int]) -> None:
         wakeups.send("core.runs.wake", run_id)
 
 
-def heard_from(*, worker: str, queue: str, problem: str = "") -> None:
-    """Record that a worker process is alive, and why it takes no work (``problem``)."""
-    beat = WorkerHeartbeat(name=worker, queue=queue, seen_at=Now(), problem=problem[:200])
+def heard_from(
+    *, worker: str, queue: str, problem: str = "", places: int = 0, place_seconds: float = 0.0
+) -> None:
+    """Record that a worker process is alive, and why it takes no work (``problem``).
+
+    ``places``: how many runs it has at once; ``place_seconds``: how long one takes lately.
+    """
+    beat = WorkerHeartbeat(
+        name=worker,
+        queue=queue,
+        seen_at=Now(),
+        problem=problem[:200],
+        places=places,
+        place_seconds=place_seconds,
+    )
     with transactions.atomic_write():
         WorkerHeartbeat.objects.bulk_create(
             [beat],
             update_conflicts=True,
-            update_fields=["queue", "seen_at", "problem"],
+            update_fields=["queue", "seen_at", "problem", "places", "place_seconds"],
             unique_fields=["name"],
         )
 

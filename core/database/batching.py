@@ -17,6 +17,7 @@ from django.db import DEFAULT_DB_ALIAS, InterfaceError, OperationalError, connec
 from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 from core.database import driver
+from core.database.threads import LifoThreadPool
 from core.database.transactions import atomic_write, in_thread_of, pool
 from core.lib.per_loop import per_loop
 
@@ -45,14 +46,14 @@ class Kind(NamedTuple):
 
 
 class Batcher:
-    """Collects calls of an event loop, and runs them in database threads kept for ``name``.
+    """Collects calls of an event loop, and runs them in the thread for batches.
 
     ``concurrent``: how many batches may run at once; all but the first start only when another one
     has taken SLOW_BATCH_SECONDS.
     """
 
-    def __init__(self, name: str, *, concurrent: int = 1) -> None:
-        self._name, self._concurrent = name, concurrent
+    def __init__(self, *, concurrent: int = 1) -> None:
+        self._concurrent = concurrent
         self._pending: dict[Kind, list[Pending]] = {}
         self._running: set[asyncio.Task[Any] | None] = set()
         self._timer: asyncio.TimerHandle | None = None
@@ -111,8 +112,8 @@ class Batcher:
         self._writing += writes
         outcomes: Sequence[Any]
         try:
-            threads = pool(self._name, most=self._concurrent)
-            outcomes = await in_thread_of(threads, kind.run_batch, [item for item, _ in calls])
+            items = [item for item, _ in calls]
+            outcomes = await in_thread_of(threads_of_batches(), kind.run_batch, items)
         except Exception as error:  # noqa: BLE001 - raised where the items were submitted
             outcomes = [error] * len(calls)
         finally:
@@ -131,10 +132,19 @@ class Batcher:
                 future.set_result(outcome)
 
 
+def threads_of_batches() -> LifoThreadPool:
+    """Return the thread that is kept for batches, or the others while it works.
+
+    Its connection has the statements of batches prepared, and slow work is never before them.
+    """
+    kept = pool("batches", most=1)
+    return pool() if kept.is_busy else kept
+
+
 @per_loop
 def shared() -> Batcher:
     """Return the batcher of the running event loop."""
-    return Batcher("accepting", concurrent=CONCURRENT_BATCHES)
+    return Batcher(concurrent=CONCURRENT_BATCHES)
 
 
 async def in_shared_transaction(work: Work[Result], *, most: int = MAX_BATCH) -> Result:

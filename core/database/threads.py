@@ -50,6 +50,11 @@ class LifoThreadPool(Executor):
                 self._waiting.append(work)
         return future
 
+    @property
+    def is_busy(self) -> bool:
+        """Return whether a task submitted now would wait."""
+        return not self._idle and len(self._threads) >= self._most
+
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002 - as Executor has it
         """Accept no more tasks; the threads end when all submitted ones are done."""
         with self._lock:

@@ -37,14 +37,14 @@ TOO_LONG = "This took too long and was ended."
 ENDED_WELL, OUT_OF_MEMORY = 0, 77
 
 
-def work(job_id: int) -> None:
-    """Claim a job and run it; does nothing when another worker has it, or when this code is of
-    another version than the database: the job stays in the queue.
+def work() -> None:
+    """Claim the next job and run it; does nothing when there is none, or when this code is of
+    another version than the database: jobs stay in the queue.
     """
     if problem := schema_version.problem():
         logger.error("this worker takes no more work: %s", problem)
         return
-    job = jobs.claim(job_id=job_id)
+    job = jobs.claim_next()
     if job is None:
         return
     connections.close_all()  # a connection must not be in two processes

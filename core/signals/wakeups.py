@@ -1,22 +1,35 @@
 """Wake-ups: a message that carries only an id. Losing one costs time, never a message.
 
-A ``runs`` worker takes its own wake-ups at once, and gets those of others by pub/sub, which costs a
-tenth of a Celery message. When no worker receives it, and for every other queue, Celery keeps the
-wake-up until one comes. Publishing runs in its own thread, so that neither a transaction nor an
-event loop ever waits for the broker. When the broker is away the sweeper finds the work.
+    runs ──► list "runs" of the broker ──► a worker with a free place     each wake-up reaches
+    batches, deliveries ──► list "others" ──► any ``runs`` worker         one worker only
+
+A ``runs`` worker takes its own wake-ups at once while it has a free place. Those of others it takes
+from a list of the broker: of the workers that wait, the broker serves the one that has waited
+longest; when all are full, wake-ups stay there. Jobs of the queue ``long`` are Celery's.
+Publishing runs in its own thread, so that neither a transaction nor an event loop ever waits for
+the broker. A wake-up that is lost (the broker is away, its worker dies) costs time until the
+sweeper finds the work.
 """
 
+import asyncio
 import logging
 import queue
 import threading
+import time
 from collections.abc import Callable
 from functools import cache, partial
 
+import orjson
+import redis
+import redis.asyncio
 from celery import Celery
 from django.conf import settings
 from django.db import transaction
 from django.utils.module_loading import import_string
+from redis.asyncio.retry import Retry as AsyncRetry
+from redis.backoff import NoBackoff
 
+from core.lib import broker
 from core.signals import pubsub
 
 logger = logging.getLogger(__name__)
@@ -24,6 +37,13 @@ logger = logging.getLogger(__name__)
 MAX_WAITING = 10_000
 AT_ONCE = 100
 RUNS = "runs"
+RUN = "core.runs.wake"
+# The broker's lists: of runs, which need a place, and of what every worker can begin at once.
+RUN_LIST, OTHER_LIST = "latchkey:wake:runs", "latchkey:wake:others"
+RETRY_SECONDS = 1.0
+# A worker asks again after this time; a broker that hangs is given up a moment later.
+ASK_SECONDS = 5.0
+PATIENCE_SECONDS = 2.0
 
 WakeUp = tuple[str, str, int]
 # Takes a wake-up of RUNS in this process; False when it has no capacity left.
@@ -37,10 +57,11 @@ class Publisher:
 
     def __init__(self) -> None:
         self._queue: queue.Queue[WakeUp] = queue.Queue(MAX_WAITING)
+        self._lists = Lists()
         threading.Thread(target=self._work, name="wake-ups", daemon=True).start()
 
     def put(self, task: str, queue_name: str, row_id: int) -> None:
-        """Send ``task(row_id=…)`` to the Celery queue ``queue_name`` soon."""
+        """Send ``task(row_id=…)`` soon: to a ``runs`` worker, else to the Celery queue."""
         try:
             self._queue.put_nowait((task, queue_name, row_id))
         except queue.Full:
@@ -51,20 +72,90 @@ class Publisher:
             waiting = [self._queue.get()]
             while len(waiting) < AT_ONCE and not self._queue.empty():
                 waiting.append(self._queue.get())
-            for task, queue_name, row_id in not_heard(waiting):
-                enqueue(task, queue_name, row_id)
+            self._lists.push([(task, row_id) for task, name, row_id in waiting if name == RUNS])
+            for task, queue_name, row_id in waiting:
+                if queue_name != RUNS:
+                    enqueue(task, queue_name, row_id)
 
 
-def not_heard(waiting: list[WakeUp]) -> list[WakeUp]:
-    """Wake the ``runs`` workers by pub/sub; return the wake-ups that no worker received."""
-    frames: list[pubsub.Frame] = [
-        {"keys": ["runs"], "kind": "wake", "task": task, "row_id": row_id}
-        for task, queue_name, row_id in waiting
-        if queue_name == RUNS
-    ]
-    if not (frames and pubsub.publish(frames)):
-        return waiting
-    return [each for each in waiting if each[1] != RUNS]
+class Lists:
+    """The writing end of the broker's lists, over one kept connection."""
+
+    def __init__(self) -> None:
+        self._client = broker.client(seconds=pubsub.ANSWER_SECONDS)
+        self._not_before = 0.0
+
+    def push(self, wake_ups: list[tuple[str, int]]) -> bool:
+        """Add wake-ups (task, row), each for one worker; return whether the broker has them.
+
+        The oldest beyond MAX_WAITING are dropped. A broker that is away is tried once a second.
+        """
+        if not wake_ups:
+            return True
+        if time.monotonic() < self._not_before:
+            return False
+        try:
+            with self._client.pipeline(transaction=False) as pipe:
+                for task, row_id in wake_ups:
+                    pipe.rpush(list_of(task), orjson.dumps([task, row_id]))
+                for name in {list_of(task) for task, _ in wake_ups}:
+                    pipe.ltrim(name, -MAX_WAITING, -1)
+                pipe.execute()
+        except (redis.RedisError, OSError) as error:
+            self._not_before = time.monotonic() + RETRY_SECONDS
+            logger.warning("a wake-up was lost, the sweeper will find the work: %s", error)
+            return False
+        return True
+
+
+def list_of(task: str) -> str:
+    """Return the broker's list for wake-ups of ``task``."""
+    return RUN_LIST if task == RUN else OTHER_LIST
+
+
+class Taker:
+    """Takes wake-ups from one of the broker's lists. One event loop."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._is_away = self._lagged = False
+        self._client = redis.asyncio.Redis.from_url(
+            settings.REDIS_URL,
+            socket_timeout=ASK_SECONDS + PATIENCE_SECONDS,
+            socket_connect_timeout=PATIENCE_SECONDS,
+            retry=AsyncRetry(NoBackoff(), 0),
+        )
+
+    async def take(self, *, most: int) -> list[tuple[str, int]]:
+        """Wait for wake-ups and take up to ``most`` (task, row); after ASK_SECONDS maybe none.
+
+        While the broker is away none, once a second; see :meth:`take_lag`.
+        """
+        try:
+            async with self._client.pipeline(transaction=False) as pipe:
+                pipe.blpop(self._name, timeout=ASK_SECONDS)
+                if most > 1:  # read after the first one has come
+                    pipe.lpop(self._name, most - 1)
+                found = await pipe.execute()
+        except (redis.RedisError, OSError):
+            if not self._is_away:
+                logger.warning("the broker is away; the sweeper will find the work")
+            self._is_away = True
+            await asyncio.sleep(RETRY_SECONDS)
+            return []
+        self._lagged, self._is_away = self._lagged or self._is_away, False
+        first = [found[0][1]] if found[0] else []
+        rest = found[1] if most > 1 and found[1] else []
+        return [(task, row_id) for task, row_id in map(orjson.loads, [*first, *rest])]
+
+    def take_lag(self) -> bool:
+        """Return whether the broker was away since the last call, and is back."""
+        lagged, self._lagged = self._lagged, False
+        return lagged
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await self._client.aclose()
 
 
 def enqueue(task: str, queue_name: str, row_id: int) -> bool:
@@ -109,7 +200,7 @@ def leave(take: TakeHere) -> None:
 
 def run(run_id: int) -> None:
     """Wake a ``runs`` worker for a queued run, after the commit."""
-    on_commit("core.runs.wake", run_id)
+    on_commit(RUN, run_id)
 
 
 def batch(session_id: int) -> None:

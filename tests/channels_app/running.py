@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 
 import pytest
+import redis
+from django.conf import settings as django_settings
 
 from channels_app.delivery import rate_limit
 from channels_app.memory.channel import PLATFORM
@@ -12,7 +14,14 @@ from core.conversations import events
 from core.database import transactions
 from core.lib.encryption import encrypt
 from core.models import ChannelAccount, ChannelIdentity, User
+from core.signals import wakeups
 from tests.servers import wait_until
+
+
+def forget_wakeups() -> None:
+    """Remove the wake-ups of earlier tests, which had no worker: their ids are used again."""
+    with redis.Redis.from_url(django_settings.REDIS_URL) as client:
+        client.delete(wakeups.RUN_LIST, wakeups.OTHER_LIST)
 
 
 @pytest.fixture
@@ -32,6 +41,7 @@ def runner(
     rate_limit.pacer.cache_clear()
     views.clear_cache()
     receive.clear_cache()
+    forget_wakeups()
     made = Runner()
 
     made.start()

@@ -133,7 +133,7 @@ def test_rc10_a_long_worker_leaves_its_job_in_the_queue(
     """[RC10]"""
     job = Job.objects.create(run=ask("long"), tool_call_id="c", tool="run_skill")
     with wrong():
-        process.work(job.id)
+        process.work()
     job.refresh_from_db()
     assert (job.state, job.attempt) == (Run.State.QUEUED, 0)
     assert words in caplog.text

@@ -2,15 +2,16 @@
 sockets without a key do not block those with one (RWS12).
 """
 
+import asyncio
 import threading
 from typing import Any
 
 import pytest
 
-from channels_app.webchat import calls
-from channels_app.webchat.consumers import Waiting
+from channels_app.webchat import access, calls
+from channels_app.webchat.consumers import Waiting, waiting
 from core.models import User
-from tests.channels_app.webchat.conftest import at_the_page
+from tests.channels_app.webchat.conftest import at_the_page, key_of, opened
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -49,8 +50,31 @@ def test_rws12_one_socket_too_many_displaces_the_oldest_that_waits(
     """[RWS12] A client with a key sends it immediately, and is never the oldest."""
     settings.MAX_WAITING_SOCKETS_PER_ADDRESS = of_address
     settings.MAX_WAITING_SOCKETS = in_all
-    waiting, sockets = Waiting(), [object() for _ in range(5)]
-    displaced = [waiting.enter(each, "192.0.2.1") for each in sockets]  # type: ignore[arg-type]
+    idle, sockets = Waiting(), [object() for _ in range(5)]
+    displaced = [idle.enter(each, "192.0.2.1") for each in sockets]  # type: ignore[arg-type]
     assert displaced == [None, None, None, sockets[0], sockets[1]]
-    waiting.leave(sockets[4])  # type: ignore[arg-type]
-    assert waiting.enter(object(), "192.0.2.1") is None  # type: ignore[arg-type]
+    idle.leave(sockets[4])  # type: ignore[arg-type]
+    assert idle.enter(object(), "192.0.2.1") is None  # type: ignore[arg-type]
+
+
+async def test_rws12_a_socket_whose_key_is_being_checked_is_not_displaced(
+    ada: User, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long that takes: under load twenty-five at once were closed as if they were idle."""
+    settings.MAX_WAITING_SOCKETS_PER_ADDRESS = 1
+    (_, token), gate, by_key = await key_of(user=ada), threading.Event(), access.by_key
+
+    def slowly(**given: str) -> Any:
+        assert gate.wait(60)
+        return by_key(**given)
+
+    monkeypatch.setattr(access, "by_key", slowly)
+    async with opened() as first:
+        await first.say(type="auth", key=token)
+        async with asyncio.timeout(60):
+            while waiting._sockets:
+                await asyncio.sleep(0)
+        async with opened() as idle, opened():
+            assert await idle.closed() == 4429
+            gate.set()
+            assert (await first.hear())["type"] == "authenticated"

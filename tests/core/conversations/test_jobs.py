@@ -11,7 +11,7 @@ import pytest
 from core.conversations import jobs, runs
 from core.database import transactions
 from core.files import storage
-from core.models import Job, Run, StoredFile
+from core.models import ChatSession, Job, Run, StoredFile, User
 from core.signals import pubsub, wakeups
 from tests.core.conftest import Say, expire, now_of
 
@@ -117,6 +117,19 @@ def test_l2_a_hub_that_is_away_does_not_undo_a_change(
     jobs.finish(job=job, result={}, made=[])
     jobs.fail(job=other, error="no")
     assert [now_of(each).state for each in (job, other)] == ["succeeded", "failed"]
+
+
+def test_l2_jobs_are_taken_by_person_first_then_by_order(begin: Begin) -> None:
+    """One with five jobs does not hold back another with one; each is taken once."""
+    first, *rest = (begin(f"call-{number}") for number in range(5))
+    other = User.objects.create(username="other")
+    session = ChatSession.objects.create(user=other, account=first.run.session.account, chat="o")
+    run = Run.objects.create(session=session, user=other, origin="test", state="running")
+    theirs = Job.objects.create(run=run, tool_call_id="o", tool="t")
+    taken = [jobs.claim_next() for _ in range(7)]
+    assert [each and each.id for each in taken] == [
+        first.id, theirs.id, *(each.id for each in rest), None,
+    ]  # fmt: skip
 
 
 def test_l2_a_claim_takes_one_job_for_the_time_of_a_lease(begin: Begin) -> None:

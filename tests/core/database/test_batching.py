@@ -165,7 +165,7 @@ def test_an_error_of_a_whole_batch_is_raised_for_each_item_and_the_next_batch_ru
         return [each * 2 for each in asked]
 
     async def ask() -> list[Any]:
-        group = batching.Batcher("test")
+        group = batching.Batcher()
         first = await asyncio.gather(
             group.submit(work, 1), group.submit(work, 2), return_exceptions=True
         )
@@ -197,7 +197,7 @@ def batches_of_requests(
     monkeypatch.setattr(batching, "run_in_transaction", write)
 
     async def ask() -> None:
-        batcher = batching.Batcher("requests")
+        batcher = batching.Batcher()
 
         async def request() -> None:
             await batcher.submit(read, None)
@@ -265,7 +265,7 @@ def test_items_that_wait_while_the_database_is_away_get_the_same_error_at_once()
         raise OperationalError("away")
 
     async def ask() -> list[Any]:
-        group = batching.Batcher("away")
+        group = batching.Batcher()
         asked = (group.submit(away, number, most=2) for number in range(7))
         return await asyncio.gather(*asked, return_exceptions=True)
 
@@ -325,7 +325,7 @@ def test_a_second_batch_starts_beside_a_slow_one_where_it_may(concurrent: int) -
         return asked
 
     async def ask() -> None:
-        group = batching.Batcher(f"slow-{concurrent}", concurrent=concurrent)
+        group = batching.Batcher(concurrent=concurrent)
         first = asyncio.ensure_future(group.submit(work, 1))
         await asyncio.sleep(0)
         others = asyncio.gather(group.submit(work, 2), group.submit(work, 3))

@@ -1,7 +1,6 @@
 """Redis only carries hints: when it is away or hangs, no caller waits and no thread dies."""
 
 import asyncio
-import base64
 import os
 import signal
 import threading
@@ -13,7 +12,6 @@ from typing import Any
 import orjson
 import pytest
 import redis
-from celery import Celery
 from django.conf import settings as django_settings
 from django.db import transaction
 from pytest_django import Settings
@@ -230,7 +228,7 @@ class FakeCelery:
         self.errors: list[Exception] = []
 
     def send_task(self, name: str, *, kwargs: dict[str, Any], queue: str) -> None:
-        assert (name, queue) == ("core.runs.wake", "runs")
+        assert (name, queue) == ("core.long.work", "long")
         if self.errors:
             raise self.errors.pop()
         self.sent.append(kwargs["row_id"])
@@ -252,7 +250,7 @@ def test_rc5_no_error_of_the_broker_ends_the_publisher(application: FakeCelery) 
         KeyError("what the vendor raises"),
     ]
     for number in range(4):
-        publisher.put("core.runs.wake", "runs", number)
+        publisher.put("core.long.work", "long", number)
     wait_until(lambda: application.sent == [3], seconds=5)
 
 
@@ -268,29 +266,14 @@ def test_a_full_queue_drops_wake_ups_and_never_waits(
     assert time.monotonic() - started < 1
 
 
-@pytest.fixture
-def celery(broker: Valkey, monkeypatch: pytest.MonkeyPatch) -> Celery:
-    """Return a real application on the broker of this test, set up like ours."""
-    app = Celery("test", broker=broker.url)
-    app.conf.broker_transport_options = {
-        "socket_timeout": 2.0,
-        "socket_connect_timeout": 2.0,
-        "max_retries": 1,
-    }
-    app.conf.task_publish_retry = False
-    monkeypatch.setattr(wakeups, "import_string", lambda path: app)
-    return app
-
-
-def waiting(broker: Valkey) -> list[int]:
-    """Return the ids in the queue ``runs``."""
+def waiting(broker: Valkey, name: str = wakeups.RUN_LIST) -> list[int]:
+    """Return the ids in one of the broker's lists."""
     with redis.Redis.from_url(broker.url) as client:
-        messages: list[bytes] = client.lrange("runs", 0, -1)
-    bodies = [orjson.loads(message)["body"] for message in messages]
-    return sorted(orjson.loads(base64.b64decode(body))[1]["row_id"] for body in bodies)
+        found: list[bytes] = client.lrange(name, 0, -1)
+    return [orjson.loads(each)[1] for each in found]
 
 
-def test_wake_ups_go_on_after_the_broker_was_killed(broker: Valkey, celery: Celery) -> None:
+def test_wake_ups_go_on_after_the_broker_was_killed(broker: Valkey) -> None:
     publisher = wakeups.Publisher()
     publisher.put("core.runs.wake", "runs", 1)
     wait_until(lambda: waiting(broker) == [1], seconds=10)
@@ -306,12 +289,9 @@ def test_wake_ups_go_on_after_the_broker_was_killed(broker: Valkey, celery: Cele
         return max(waiting(broker), default=0) >= 3
 
     wait_until(arrives, seconds=20)
-    celery.close()
 
 
-def test_rc5_a_full_broker_takes_wake_ups_again_when_it_has_space(
-    broker: Valkey, celery: Celery
-) -> None:
+def test_rc5_a_full_broker_takes_wake_ups_again_when_it_has_space(broker: Valkey) -> None:
     publisher = wakeups.Publisher()
     with redis.Redis.from_url(broker.url) as client:
         client.config_set("maxmemory", "1")
@@ -325,7 +305,67 @@ def test_rc5_a_full_broker_takes_wake_ups_again_when_it_has_space(
             return bool(waiting(broker))
 
         wait_until(arrives, seconds=20)
-    celery.close()
+
+
+async def taken(taker: wakeups.Taker, *, most: int = 10) -> list[tuple[str, int]]:
+    """Return what a worker takes, as soon as there is something."""
+    async with asyncio.timeout(60):
+        while not (found := await taker.take(most=most)):
+            pass
+        return found
+
+
+async def test_a_wake_up_reaches_one_worker_and_waits_when_there_is_none(broker: Valkey) -> None:
+    """Four workers with four places each and ten runs: each run is taken once, none is left."""
+    lists = wakeups.Lists()
+    assert lists.push([(wakeups.RUN, number) for number in range(10)])
+    assert lists.push([("core.runs.wake_batch", 7)])
+    takers = [wakeups.Taker(wakeups.RUN_LIST) for _ in range(4)]
+    found = await asyncio.gather(*(taken(taker, most=4) for taker in takers[:3]))
+    assert sorted(row for part in found for _, row in part) == list(range(10))
+    assert max(map(len, found)) == 4, "no worker takes more than it has places for"
+    waiting_workers = [asyncio.create_task(taken(taker)) for taker in takers]
+    await asyncio.to_thread(lists.push, [(wakeups.RUN, 11)])
+    done, others = await asyncio.wait(waiting_workers, return_when=asyncio.FIRST_COMPLETED)
+    assert [each.result() for each in done] == [[(wakeups.RUN, 11)]], "one is woken, not all"
+    for each in others:
+        each.cancel()
+    await asyncio.wait(others)
+    assert waiting(broker) == []
+    assert waiting(broker, wakeups.OTHER_LIST) == [7]
+    for taker in takers:
+        await taker.close()
+
+
+async def test_a_worker_learns_that_wake_ups_may_be_lost_when_the_broker_is_back(
+    broker: Valkey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wakeups, "RETRY_SECONDS", 0.01)
+    taker = wakeups.Taker(wakeups.RUN_LIST)
+    lists = wakeups.Lists()
+    lists.push([(wakeups.RUN, 1)])
+    assert await taken(taker) == [(wakeups.RUN, 1)]
+    assert not taker.take_lag()
+    await asyncio.to_thread(broker.process.send, signal.SIGKILL)
+    await asyncio.to_thread(broker.process.wait)
+    assert await taker.take(most=1) == []
+    assert not lists.push([(wakeups.RUN, 2)])
+    assert not taker.take_lag(), "it is not back yet"
+    await asyncio.to_thread(broker.start)
+    while not await asyncio.to_thread(lists.push, [(wakeups.RUN, 3)]):
+        pass
+    assert await taken(taker) == [(wakeups.RUN, 3)]
+    assert taker.take_lag()
+    assert not taker.take_lag()
+    await taker.close()
+
+
+def test_the_lists_are_bounded(broker: Valkey, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wakeups, "MAX_WAITING", 3)
+    lists = wakeups.Lists()
+    for number in range(5):
+        lists.push([(wakeups.RUN, number)])
+    assert waiting(broker) == [2, 3, 4]
 
 
 Capture = Callable[..., Any]

@@ -1,0 +1,227 @@
+"""Admission: a message beyond capacity is refused early, by person first.
+
+    authenticated ─► check(person) ─► stored ─► answered
+                          └ the wait for a place would be too long, or this process is late
+                                ▼
+                          BusyError: the place in the queue, and when to try again
+
+The wait is the place in the queue that the message would have (``core.conversations.shares``), by
+the runs a second that the workers' heartbeats allow. The database is asked for both in the
+background, at most every LOOK_SECONDS, and only while there is something to tell; messages that
+this process has accepted since then count as waiting. A message of a platform is never refused: the
+platform would repeat it; it is stored, and answered when its turn comes.
+"""
+
+import asyncio
+import logging
+import math
+import time
+from collections import Counter
+
+from django.conf import settings
+from django.db import Error as DatabaseFailure
+
+from channels_app.asgi.http import RefusedError
+from channels_app.asgi.principal import Principal
+from core.conversations import runs
+from core.conversations.shares import place_of
+from core.database.batching import in_shared_transaction
+from core.database.transactions import in_thread
+
+logger = logging.getLogger(__name__)
+
+LOOK_SECONDS = 0.5
+# An older look says nothing about people who wait. Its places are known for longer.
+VALID_SECONDS, KNOWN_SECONDS = 3.0, 30.0
+# Accepted since the last look, while nothing waited: fewer, or fewer than a quarter of the places
+# that were free, are not worth a look.
+FEW = 8
+# So many may wait however slow the model is.
+ALWAYS_WAITING = 10
+PROBE_SECONDS = 0.1
+# A message after so long alone makes no process late.
+SINGLE_SECONDS = 1.0
+# A process that is so late: each person may have one message in PAUSE times that; none is accepted.
+LATE_SECONDS, TOO_LATE_SECONDS, PAUSE = 1.0, 4.0, 4.0
+# A measurement may take so long before its end is not awaited.
+GRACE_SECONDS = 1.0
+MOST_REMEMBERED = 10_000
+MOST_RETRY_SECONDS = 60
+
+
+class BusyError(RefusedError):
+    """The gateway has more work than it can do soon. ``place``: in the queue, from 1."""
+
+    def __init__(self, *, place: int, seconds: float) -> None:
+        """Take the place, and the seconds after which to try again."""
+        wait = max(math.ceil(min(seconds, MOST_RETRY_SECONDS)), 1)
+        text = f"Busy: this would be number {place} in the queue. Try again in {wait} s."
+        super().__init__(503, text, headers={"Retry-After": str(wait)})
+        self.details = {"code": "busy", "place": place, "retry_after": wait}
+
+
+class Lateness:
+    """How late this process is, in seconds: how long work waits for its event loop and its database
+    threads.
+
+    Measured only while messages come. Of the last two measurements the better one counts: one long
+    task is no overload.
+    """
+
+    def __init__(self) -> None:
+        self._last = self._previous = 0.0
+        self._began = float("-inf")
+        self._probing: asyncio.Task[None] | None = None
+
+    @property
+    def seconds(self) -> float:
+        """Return it; a measurement that has not ended for longer counts as well."""
+        known = min(self._last, self._previous)
+        if self._is_probing:
+            return max(known, time.monotonic() - self._began - PROBE_SECONDS - GRACE_SECONDS)
+        return known
+
+    @property
+    def _is_probing(self) -> bool:
+        return self._probing is not None and not self._probing.done()
+
+    def probe(self) -> None:
+        """Begin a measurement unless one runs. On the event loop."""
+        if self._is_probing:
+            return
+        now = time.monotonic()
+        if now - self._began > VALID_SECONDS:
+            self._last = self._previous = 0.0
+        self._began = now
+        self._probing = asyncio.ensure_future(self._measure())
+
+    async def _measure(self) -> None:
+        await asyncio.sleep(PROBE_SECONDS)
+        # Behind all that waits: to be authenticated or stored, and what endpoints do besides.
+        await asyncio.gather(in_shared_transaction(nothing), in_thread(nothing))
+        self.note(time.monotonic() - self._began - PROBE_SECONDS)
+
+    def note(self, late: float) -> None:
+        """Count a measurement."""
+        self._last, self._previous = late, self._last
+
+
+def nothing() -> None:
+    """Do nothing: the way there is measured."""
+
+
+class Admission:
+    """The load of the gateway as this process knows it, and the decision about one message."""
+
+    def __init__(self) -> None:
+        self.clear_cache()
+
+    def clear_cache(self) -> None:
+        """Know nothing: accept, and look soon."""
+        self.late = Lateness()
+        self.load: runs.Load | None = None
+        self._looked_at = float("-inf")
+        self._looking: asyncio.Task[None] | None = None
+        self._recent: Counter[int] = Counter()
+        self._accepted: dict[int, float] = {}
+        self._watched_at = float("-inf")
+
+    def check(self, person: int) -> None:
+        """Count a message of a person. On the event loop. Raises BusyError."""
+        self.watch()
+        self.decide(person)
+
+    def watch(self) -> None:
+        """Look how much work there is, in the background, if that is due. On the event loop."""
+        now = time.monotonic()
+        if now - self._watched_at < SINGLE_SECONDS:
+            self.late.probe()
+        self._watched_at = now
+        age = now - self._looked_at
+        if age > LOOK_SECONDS and self._is_worth_a_look and not self._is_looking:
+            self._looking = asyncio.ensure_future(self.look())
+
+    def decide(self, person: int) -> None:
+        """Count a message of a person, after :meth:`watch`. In any thread. Raises BusyError."""
+        place, now = self.place(person), time.monotonic()
+        wait = self._seconds(place)
+        if place > ALWAYS_WAITING and wait > settings.MAX_QUEUE_SECONDS:
+            raise BusyError(place=place, seconds=wait - settings.MAX_QUEUE_SECONDS)
+        self.refuse_if_late(since=now - self._accepted.get(person, float("-inf")))
+        self._recent[person] += 1
+        self._accepted.pop(person, None)
+        self._accepted[person] = now
+        if len(self._accepted) > MOST_REMEMBERED:
+            del self._accepted[next(iter(self._accepted))]
+
+    def refuse_if_late(self, *, since: float = math.inf) -> None:
+        """Raise BusyError if this process is too late for a message of a person whose last one was
+        accepted ``since`` seconds ago.
+        """
+        late = self.late.seconds
+        if late > TOO_LATE_SECONDS or (late > LATE_SECONDS and since < PAUSE * late):
+            raise BusyError(place=max(self._recent.total(), 1), seconds=2 * late)
+
+    def place(self, person: int) -> int:
+        """Return the place in the queue of one more message of ``person``; 0 when it need not wait
+        or nothing is known.
+        """
+        load = self.load
+        if load is None:
+            return 0
+        is_valid = time.monotonic() - self._looked_at <= VALID_SECONDS
+        held = load.held if is_valid else {}
+        waiting = self._recent + Counter(load.waiting if is_valid else {})
+        return max(place_of(person, waiting, held) - max(load.places - sum(held.values()), 0), 0)
+
+    def _seconds(self, place: int) -> float:
+        """Return how long the message at a place in the queue waits, in seconds.
+
+        Without any live worker it is not known: messages wait until their number is full.
+        """
+        pace = self.load.pace if self.load is not None else 0.0
+        if pace:
+            return place / pace
+        return math.inf if place >= runs.MOST_WAITING else 0.0
+
+    @property
+    def _is_looking(self) -> bool:
+        return self._looking is not None and not self._looking.done()
+
+    @property
+    def _is_worth_a_look(self) -> bool:
+        load = self.load
+        is_full = load is not None and (load.waiting or sum(load.held.values()) >= load.places > 0)
+        is_old = time.monotonic() - self._looked_at > KNOWN_SECONDS
+        free = load.places - sum(load.held.values()) if load is not None else 0
+        return bool(is_full) or is_old or self._recent.total() >= max(FEW, free // 4)
+
+    async def look(self) -> None:
+        """Ask the database; without an answer the load is unknown."""
+        before = Counter(self._recent)
+        try:
+            self.load = await in_thread(runs.load)
+        except DatabaseFailure:
+            logger.warning("the load could not be read; messages are accepted")
+            self.load = None
+        self._recent -= before  # they are in the database, or were never stored
+        self._looked_at = time.monotonic()
+
+
+admission = Admission()
+
+
+def admit_head() -> None:
+    """Refuse a request whose person is not known yet, while this process is too late for any."""
+    admission.refuse_if_late()
+
+
+def admit_message(caller: Principal) -> None:
+    """Count a message of a request or a socket. On the event loop. Raises BusyError.
+
+    A bridge's sender is counted when the allowlist has told which person it is.
+    """
+    if caller.user is not None:
+        admission.check(caller.user.pk)
+    else:
+        admission.watch()
