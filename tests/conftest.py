@@ -1,5 +1,6 @@
 """Fixtures for every test: the servers of this test process, and whole gateways."""
 
+import os
 import shutil
 import signal
 from collections.abc import Callable, Iterator
@@ -26,18 +27,46 @@ hypothesis_settings.load_profile("latchkey")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# One test each, minutes long: begun last, they would leave the other processes nothing to do.
+# Minutes long: begun last, they would leave the other processes nothing to do. Dearest first.
 LONGEST = (
-    "/chaos/test_",
     "/telegram/test_chaos",
+    "/chaos/test_",
     "/jobs_worker/test_processes",
+    "/telegram/test_",
     "/api/test_document",
+    "/browser/",
+    "/journeys/",
+    "/http_api/",
+    "/clients/",
+    "/markdown/test_total",
+    "/markdown/test_floors",
+    "/redteam/",
+    "/database/test_query_plans",
 )
+# What a test asks for when it needs the database of the run.
+DATABASE = {"db", "transactional_db", "django_db_setup", "postgres", "new_database"}
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the longest files first, the others in the order of collection."""
-    items.sort(key=lambda item: not any(part in str(item.path) for part in LONGEST))
+def rank(item: pytest.Item) -> int:
+    """Return the place of a test's file in the order of the run."""
+    path = str(item.path)
+    return next((at for at, part in enumerate(LONGEST) if part in path), len(LONGEST))
+
+
+def is_of_no_database(item: pytest.Item) -> bool:
+    """Return whether a test is the same on each database: it uses none, and runs on the first."""
+    marks = {mark.name for mark in item.iter_markers()}
+    asks = DATABASE & set(getattr(item, "fixturenames", ()))
+    return not asks and not {"django_db", "skipif", "slow"} & marks
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Run the longest files first, the others in the order of collection; on the second database
+    in ``make test``, leave out what has run on the first one."""
+    items.sort(key=rank)
+    if os.environ.get("TEST_ONCE") == "elsewhere":
+        config.hook.pytest_deselected(items=[each for each in items if is_of_no_database(each)])
+        items[:] = [each for each in items if not is_of_no_database(each)]
 
 
 def pytest_unconfigure() -> None:

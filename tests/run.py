@@ -132,13 +132,16 @@ def test_steps(*, marker: str, coverage: bool, processes: int) -> list[Step]:
 def tests_on(database: str, marker: str, command: list[str], again: list[str]) -> Step:
     """Return the step that runs the tests on one database."""
     notes = ROOT / ".pytest_cache" / f"{slug(marker)}.{database}"
-    elsewhere = ONCE_UNMEASURED if database == DATABASES[0] else ONCE
-    options = ["-o", f"cache_dir={notes}", *(f"--ignore={each}" for each in elsewhere)]
+    is_first = database == DATABASES[0]
+    options = ["-o", f"cache_dir={notes}"]
+    options += [f"--ignore={each}" for each in (ONCE_UNMEASURED if is_first else ONCE)]
     return Step(
         f"tests ({marker}) on {database}",
         [*command, *options],
         {
             "TEST_DATABASE": database,
+            # Tests that use no database (tests/conftest.py) run on the first one.
+            "TEST_ONCE": "" if is_first else "elsewhere",
             "COVERAGE_FILE": str(ROOT / f".coverage.{slug(marker)}.{database}"),
         },
         notes / "v" / "cache" / "lastfailed",
