@@ -14,6 +14,7 @@ from hypothesis import settings as hypothesis_settings
 
 from tests import emptying, settings
 from tests.gateways import Gateway
+from tests.run import ONCE_UNMEASURED
 from tests.servers import Postgres, Valkey
 
 # Bounded and repeatable; a loaded machine must not turn "slow" into "failed".
@@ -53,20 +54,23 @@ def rank(item: pytest.Item) -> int:
     return next((at for at, part in enumerate(LONGEST) if part in path), len(LONGEST))
 
 
-def is_of_no_database(item: pytest.Item) -> bool:
-    """Return whether a test is the same on each database: it uses none, and runs on the first."""
+def runs_elsewhere(item: pytest.Item) -> bool:
+    """Return whether a fast test is the same on each database, and runs on the first one."""
+    if item.nodeid.startswith(ONCE_UNMEASURED):
+        return False
     marks = {mark.name for mark in item.iter_markers()}
     asks = DATABASE & set(getattr(item, "fixturenames", ()))
     return not asks and not {"django_db", "skipif", "slow"} & marks
 
 
+@pytest.hookimpl(trylast=True)  # others add marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Run the longest files first, the others in the order of collection; on the second database
     in ``make test``, leave out what has run on the first one."""
     items.sort(key=rank)
     if os.environ.get("TEST_ONCE") == "elsewhere":
-        config.hook.pytest_deselected(items=[each for each in items if is_of_no_database(each)])
-        items[:] = [each for each in items if not is_of_no_database(each)]
+        config.hook.pytest_deselected(items=[each for each in items if runs_elsewhere(each)])
+        items[:] = [each for each in items if not runs_elsewhere(each)]
 
 
 def pytest_unconfigure() -> None:

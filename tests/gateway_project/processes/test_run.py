@@ -62,6 +62,14 @@ def test_a_file_that_cannot_be_read_gets_none(tmp_path: Path, unsure: list[str])
     assert unsure == []
 
 
+def test_what_runs_on_one_database_is_there_and_runs_on_the_other() -> None:
+    assert all((run.ROOT / each).exists() for each in (*run.ONCE, *run.ONCE_UNMEASURED))
+    commands = [each.command for each in run.test_steps(marker="m", coverage=False, processes=1)]
+    left_out = [{each for each in command if "--ignore=" in each} for command in commands]
+    assert all(left_out)
+    assert not left_out[0] & left_out[1]
+
+
 def test_lanes_run_beside_each_other_and_each_goes_on_after_a_failure(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
