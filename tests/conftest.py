@@ -54,23 +54,28 @@ def rank(item: pytest.Item) -> int:
     return next((at for at, part in enumerate(LONGEST) if part in path), len(LONGEST))
 
 
-def runs_elsewhere(item: pytest.Item) -> bool:
-    """Return whether a fast test is the same on each database, and runs on the first one."""
-    if item.nodeid.startswith(ONCE_UNMEASURED):
-        return False
+def runs_on(which: str, item: pytest.Item) -> bool:
+    """Return whether ``make test`` runs a test on the ``first`` or on the ``second`` database.
+
+    One that uses no database runs on the first only; on the second only if it is ``unmeasured``,
+    or stands in a folder that the first leaves out. Slow tests start gateways, so they use both.
+    """
     marks = {mark.name for mark in item.iter_markers()}
+    if "unmeasured" in marks or item.nodeid.startswith(ONCE_UNMEASURED):
+        return which == "second"
     asks = DATABASE & set(getattr(item, "fixturenames", ()))
-    return not asks and not {"django_db", "skipif", "slow"} & marks
+    return which == "first" or bool(asks or {"django_db", "skipif", "slow"} & marks)
 
 
 @pytest.hookimpl(trylast=True)  # others add marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Run the longest files first, the others in the order of collection; on the second database
-    in ``make test``, leave out what has run on the first one."""
+    """Run the longest files first, the others in the order of collection; in ``make test`` only
+    what this database is for."""
     items.sort(key=rank)
-    if os.environ.get("TEST_ONCE") == "elsewhere":
-        config.hook.pytest_deselected(items=[each for each in items if runs_elsewhere(each)])
-        items[:] = [each for each in items if not runs_elsewhere(each)]
+    if which := os.environ.get("TEST_WHICH"):
+        out = [each for each in items if not runs_on(which, each)]
+        config.hook.pytest_deselected(items=out)
+        items[:] = [each for each in items if runs_on(which, each)]
 
 
 def pytest_unconfigure() -> None:

@@ -21,7 +21,8 @@ DATABASES = ("sqlite", "postgres")
 SECOND_LOOK = 5
 TESTS_FAILED = 1
 MEASURED = ("--cov", "--cov-report=", "--cov-fail-under=0")
-# Tests without a database, or with a gateway on its own default one: once is enough.
+# With a gateway on its own default database, or on none: once is enough. Fast tests that use no
+# database are known by their fixtures (tests/conftest.py).
 ONCE = (
     "tests/architecture/test_document.py",
     "tests/architecture/test_ids.py",
@@ -35,26 +36,14 @@ ONCE = (
     "tests/core/lib/test_safe_fetch_networks.py",
     "tests/core/lib/test_safe_fetch_posts.py",
     "tests/journeys",
-    "tests/core/markdown/test_characters.py",
-    "tests/core/markdown/test_render_command.py",
-    "tests/core/markdown/test_text_channels.py",
-    "tests/core/markdown/test_vectors.py",
-    "tests/core/messages/test_adapters.py",
-    "tests/core/messages/test_contract.py",
     "tests/core/messages/test_protocol.py",
-    "tests/core/messages/test_vectors.py",
-    "tests/core/plugins/test_measure.py",
     "tests/core/plugins/test_rendered.py",
     "tests/gateway_project/processes",
 )
-# The same, on the second one: there coverage makes nothing dear, and both take about as long.
+# The same, on the second one: coverage is not measured there, and both take about as long. Single
+# tests are marked ``unmeasured``.
 ONCE_UNMEASURED = (
     "tests/clients",
-    "tests/core/markdown/test_floors.py",
-    "tests/core/markdown/test_growing.py",
-    "tests/core/markdown/test_split.py",
-    "tests/core/markdown/test_telegram.py",
-    "tests/core/markdown/test_total.py",
     "tests/core/messages/test_merge.py",
     "tests/core/plugins/test_fit.py",
     "tests/redteam/test_heads.py",
@@ -140,8 +129,8 @@ def tests_on(database: str, marker: str, command: list[str], again: list[str]) -
         [*command, *options],
         {
             "TEST_DATABASE": database,
-            # Tests that use no database (tests/conftest.py) run on the first one.
-            "TEST_ONCE": "" if is_first else "elsewhere",
+            # Tests that use no database run on one of the two (tests/conftest.py).
+            "TEST_WHICH": "first" if is_first else "second",
             "COVERAGE_FILE": str(ROOT / f".coverage.{slug(marker)}.{database}"),
         },
         notes / "v" / "cache" / "lastfailed",

@@ -31,6 +31,7 @@ def check(messages: list[TelegramText]) -> None:
         assert len(message.entities) <= markdown.ENTITY_LIMIT
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("batch", range(GENERATED // BATCH))
 @pytest.mark.sampled
 def test_t5_generated_texts_are_accepted_agree_and_lose_no_word(batch: int) -> None:
@@ -47,6 +48,7 @@ def test_t5_generated_texts_are_accepted_agree_and_lose_no_word(batch: int) -> N
             assert seen.count(word) >= count, (word, generated.source)
 
 
+@pytest.mark.unmeasured
 @pytest.mark.sampled
 def test_t5_noise_loses_nothing_that_the_reference_shows() -> None:
     """[T5]: compared with an independent reading of the same Markdown."""

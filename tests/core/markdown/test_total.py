@@ -125,6 +125,7 @@ def goes_out(source: str) -> None:
         assert entities == markup == html
 
 
+@pytest.mark.unmeasured
 @given(st.text(alphabet=SPECIALS, max_size=200))
 @settings(max_examples=400)
 def test_t1_no_text_of_markers_raises_or_is_refused(source: str) -> None:
@@ -132,6 +133,7 @@ def test_t1_no_text_of_markers_raises_or_is_refused(source: str) -> None:
     goes_out(source)
 
 
+@pytest.mark.unmeasured
 @given(st.text(max_size=300))
 @settings(max_examples=300)
 def test_t1_no_text_at_all_raises_or_is_refused(source: str) -> None:
@@ -184,6 +186,7 @@ def test_t1_a_failure_is_logged_and_the_text_sent(
     assert "broken" in caplog.text
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("unit", ["[", "*", "`", ">", "> " * 20 + "\n", "a **b** `c`\n"])
 def test_t1_a_megabyte_takes_seconds(unit: str) -> None:
     """[T1]: generous bound of CPU time; the text is all there."""
@@ -221,12 +224,14 @@ def grows_linearly(make: Callable[[int], str]) -> None:
     raise AssertionError(found)
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("unit", UNITS)
 def test_t1_repetition_is_linear(unit: str) -> None:
     """[T1]."""
     grows_linearly(lambda size: (unit * (size // len(unit) + 1))[:size])
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("name", GROWN)
 def test_t1_nesting_is_linear(name: str) -> None:
     """[T1]."""
