@@ -229,12 +229,14 @@ def run_all() -> int:
 
 
 # Each death comes ten times, and each unknown sender of the flood; 300 kills around calls of the
-# Bot API, ten freezes; five times as many generated texts and interleaved messages.
+# Bot API, ten freezes; minutes of fuzzing; five times as many generated texts and interleaved
+# messages.
 SOAK = {
     "CHAOS_TIMES": "10",
     "CROSSINGS": "10000",
     "FLOOD_EACH": "10",
     "FREEZES": "10",
+    "FUZZ_SECONDS": "180",
     "GENERATED_TEXTS": "20000",
     "TELEGRAM_KILLS": "300",
 }
