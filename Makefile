@@ -1,7 +1,7 @@
 # make run    the gateway of this machine, in the foreground; Ctrl-C stops it
 # make test   everything that CI runs
 # make bench  what a token and a turn cost, start-up, memory; PEER=http://host:port/v1 stands beside us
-# make soak   mutants of what must not be wrong; then the slow proofs, again and again, for SOAK_MINUTES (60)
+# make soak   mutants of what must not be wrong; then the slow and the sampled proofs, again and again, for SOAK_MINUTES (60)
 # make fmt    format the code and mend what ruff can mend
 
 .PHONY: run test bench soak fmt

@@ -1,5 +1,6 @@
 """Fixtures for every test: the servers of this test process, and whole gateways."""
 
+import os
 import shutil
 import signal
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ from hypothesis import settings as hypothesis_settings
 from core.signals.live_events import EventFrame, Sender
 from tests import emptying, settings
 from tests.gateways import Gateway
+from tests.run import ONCE_UNMEASURED
 from tests.servers import Postgres, Valkey
 
 # Bounded and repeatable; a loaded machine must not turn "slow" into "failed".
@@ -27,18 +29,54 @@ hypothesis_settings.load_profile("latchkey")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# One test each, minutes long: begun last, they would leave the other processes nothing to do.
+# Minutes long: begun last, they would leave the other processes nothing to do. Dearest first.
 LONGEST = (
-    "/chaos/test_",
     "/telegram/test_chaos",
+    "/chaos/test_",
     "/jobs_worker/test_processes",
+    "/telegram/test_",
     "/api/test_document",
+    "/browser/",
+    "/journeys/",
+    "/http_api/",
+    "/clients/",
+    "/markdown/test_total",
+    "/markdown/test_floors",
+    "/redteam/",
+    "/database/test_query_plans",
 )
+# What a test asks for when it needs the database of the run.
+DATABASE = {"db", "transactional_db", "django_db_setup", "postgres", "new_database"}
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the longest files first, the others in the order of collection."""
-    items.sort(key=lambda item: not any(part in str(item.path) for part in LONGEST))
+def rank(item: pytest.Item) -> int:
+    """Return the place of a test's file in the order of the run."""
+    path = str(item.path)
+    return next((at for at, part in enumerate(LONGEST) if part in path), len(LONGEST))
+
+
+def runs_on(which: str, item: pytest.Item) -> bool:
+    """Return whether ``make test`` runs a test on the ``first`` or on the ``second`` database.
+
+    One that uses no database runs on the first only; on the second only if it is ``unmeasured``,
+    or stands in a folder that the first leaves out. Slow tests start gateways, so they use both.
+    """
+    marks = {mark.name for mark in item.iter_markers()}
+    if "unmeasured" in marks or item.nodeid.startswith(ONCE_UNMEASURED):
+        return which == "second"
+    asks = DATABASE & set(getattr(item, "fixturenames", ()))
+    return which == "first" or bool(asks or {"django_db", "skipif", "slow"} & marks)
+
+
+@pytest.hookimpl(trylast=True)  # others add marks
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Run the longest files first, the others in the order of collection; in ``make test`` only
+    what this database is for."""
+    items.sort(key=rank)
+    if which := os.environ.get("TEST_WHICH"):
+        out = [each for each in items if not runs_on(which, each)]
+        config.hook.pytest_deselected(items=out)
+        items[:] = [each for each in items if runs_on(which, each)]
 
 
 def pytest_unconfigure() -> None:

@@ -7,14 +7,13 @@ from functools import partial
 import psutil
 import pytest
 
-from tests import settings
 from tests.channels_app.client import query
 from tests.chaos.conftest import Arena, MakeArena, wait_final
 from tests.chaos.worker_points import POINTS
 from tests.servers import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
-TIMES = int(os.environ.get("CHAOS_TIMES", "10" if settings.TEST_DATABASE == "sqlite" else "2"))
+TIMES = int(os.environ.get("CHAOS_TIMES", "2"))
 # How often a point is passed by one batch: the moment of death is drawn from it.
 PASSES = {
     "between tokens": 30,

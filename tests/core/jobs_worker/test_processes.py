@@ -27,7 +27,7 @@ from tests.gateways import Gateway
 from tests.servers import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
-TIMES = int(os.environ.get("CHAOS_TIMES", "10"))
+TIMES = int(os.environ.get("CHAOS_TIMES", "3"))
 MASTERS = 4  # workers that die beside each other
 AT_ONCE = 12  # jobs, so that a worker finds another one while the lease of a dead one runs out
 SILENT_SECONDS = 12  # how long the model thinks about the last part

@@ -112,6 +112,7 @@ def test_t5_numbers_names_and_paths_arrive_in_markdown_of_every_kind(context: st
                 assert in_order(each, shown), (form, source, shown)
 
 
+@pytest.mark.unmeasured
 @settings(max_examples=300)
 @given(
     st.lists(st.from_regex(r"\A[0-9a-z]{1,4}\Z"), min_size=2, max_size=6),

@@ -18,6 +18,7 @@ from . import meant, texts
 from .checks import forms, lost
 from .mdb import corpus, runner
 
+pytestmark = pytest.mark.unmeasured
 CORPUS = os.environ.get("LATCHKEY_ORACLE_CORPUS", "")
 ONE_MESSAGE = 3_900  # characters of Markdown that fit into one message
 LONGEST = 10_000

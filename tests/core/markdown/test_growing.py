@@ -120,6 +120,7 @@ def test_c5_a_growing_answer_takes_little_back_and_shows_no_marker() -> None:
     measure.check()
 
 
+@pytest.mark.unmeasured
 def test_c5_the_messages_of_a_long_answer_stay_as_they_were_cut() -> None:
     """None is edited again once the next one has begun, and not at the end either."""
     measure = Measure()
@@ -128,6 +129,7 @@ def test_c5_the_messages_of_a_long_answer_stay_as_they_were_cut() -> None:
     assert measure.changed == 0
 
 
+@pytest.mark.unmeasured
 @pytest.mark.skipif(not CORPUS, reason="LATCHKEY_ORACLE_CORPUS names no corpus")
 def test_c5_answers_of_the_corpus_grow_quietly() -> None:
     """The same floors over answers of models."""

@@ -106,6 +106,7 @@ def test_t6_long_addresses_make_smaller_pieces() -> None:
         assert max(len(piece.markdown_v2().encode()), len(piece.html().encode())) <= 32_768
 
 
+@pytest.mark.unmeasured
 def test_t6_generated_documents_stay_consistent() -> None:
     """[T6]: in very small pieces, too."""
     for seed in range(300):
@@ -181,6 +182,7 @@ def test_t6_entities_are_counted_as_telegram_counts_them(unit: str) -> None:
         assert counted(piece) <= markdown.ENTITY_LIMIT
 
 
+@pytest.mark.unmeasured
 def test_t6_generated_documents_have_no_entity_too_many() -> None:
     """[T6]: deep nesting in any order."""
     for seed in range(40):

@@ -125,6 +125,7 @@ def goes_out(source: str) -> None:
         assert entities == markup == html
 
 
+@pytest.mark.unmeasured
 @given(st.text(alphabet=SPECIALS, max_size=200))
 @settings(max_examples=400)
 def test_t1_no_text_of_markers_raises_or_is_refused(source: str) -> None:
@@ -132,6 +133,7 @@ def test_t1_no_text_of_markers_raises_or_is_refused(source: str) -> None:
     goes_out(source)
 
 
+@pytest.mark.unmeasured
 @given(st.text(max_size=300))
 @settings(max_examples=300)
 def test_t1_no_text_at_all_raises_or_is_refused(source: str) -> None:
@@ -184,6 +186,7 @@ def test_t1_a_failure_is_logged_and_the_text_sent(
     assert "broken" in caplog.text
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("unit", ["[", "*", "`", ">", "> " * 20 + "\n", "a **b** `c`\n"])
 def test_t1_a_megabyte_takes_seconds(unit: str) -> None:
     """[T1]: generous bound of CPU time; the text is all there."""
@@ -194,10 +197,10 @@ def test_t1_a_megabyte_takes_seconds(unit: str) -> None:
         assert time.process_time() - began < 10
 
 
-def cost(source: str) -> float:
-    """Return CPU seconds of the two most expensive renderings, the best of three."""
+def cost(source: str, *, times_each: int = 1) -> float:
+    """Return CPU seconds of the two most expensive renderings, the best of ``times_each``."""
     times = []
-    for _ in range(3):
+    for _ in range(times_each):
         began = time.process_time()
         markdown.split(markdown.live_view(source))
         markdown.to_markdown_v2(source)
@@ -210,20 +213,25 @@ def grows_linearly(make: Callable[[int], str]) -> None:
     """Check four times the text: linear is 4, quadratic 16, on a busy machine as well, each time."""
     found = []
     for _ in range(10):
-        small, large = cost(make(8_000)), cost(make(32_000))
-        # A cost of less than 50 ms is not compared.
-        if large < 0.05 or large < 9 * small:
+        large = cost(make(32_000))
+        if large < 0.05:  # is not compared
+            return
+        # Noise may cost another try, but makes no small one dear.
+        small = cost(make(8_000), times_each=3)
+        if large < 9 * small:
             return
         found.append((small, large))
     raise AssertionError(found)
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("unit", UNITS)
 def test_t1_repetition_is_linear(unit: str) -> None:
     """[T1]."""
     grows_linearly(lambda size: (unit * (size // len(unit) + 1))[:size])
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("name", GROWN)
 def test_t1_nesting_is_linear(name: str) -> None:
     """[T1]."""

@@ -1,4 +1,4 @@
-"""``make test`` repeats a failed test alone, and names it."""
+"""``make test`` runs lanes of steps, repeats a failed test alone, and names it."""
 
 import sys
 from pathlib import Path
@@ -36,14 +36,14 @@ def step(folder: Path, text: str) -> run.Step:
 
 
 def test_a_test_that_passes_alone_is_named_and_passes(tmp_path: Path, unsure: list[str]) -> None:
-    assert run.run(step(tmp_path, ONCE))
+    assert run.run([step(tmp_path, ONCE)]) == []
     assert unsure == ["test_it.py::test_a"]
 
 
 def test_a_test_that_fails_again_fails_the_step(
     tmp_path: Path, unsure: list[str], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert not run.run(step(tmp_path, "def test_a(): assert 0\ndef test_b(): pass\n"))
+    assert run.run([step(tmp_path, "def test_a(): assert 0\ndef test_b(): pass\n")]) == ["tests"]
     assert "second look: FAILED" in capfd.readouterr().out
     assert unsure == []
 
@@ -52,11 +52,39 @@ def test_many_failures_get_no_second_look(
     tmp_path: Path, unsure: list[str], capfd: pytest.CaptureFixture[str]
 ) -> None:
     many = "".join(f"def test_{number}(): assert 0\n" for number in range(run.SECOND_LOOK + 1))
-    assert not run.run(step(tmp_path, many))
+    assert run.run([step(tmp_path, many)]) == ["tests"]
     assert "second look" not in capfd.readouterr().out
     assert unsure == []
 
 
 def test_a_file_that_cannot_be_read_gets_none(tmp_path: Path, unsure: list[str]) -> None:
-    assert not run.run(step(tmp_path, "import nothing_of_this_name\n"))
+    assert run.run([step(tmp_path, "import nothing_of_this_name\n")]) == ["tests"]
     assert unsure == []
+
+
+def test_what_runs_on_one_database_is_there_and_runs_on_the_other() -> None:
+    assert all((run.ROOT / each).exists() for each in (*run.ONCE, *run.ONCE_UNMEASURED))
+    commands = [each.command for each in run.test_steps(marker="m", coverage=False, processes=1)]
+    left_out = [{each for each in command if "--ignore=" in each} for command in commands]
+    assert all(left_out)
+    assert not left_out[0] & left_out[1]
+
+
+def test_lanes_run_beside_each_other_and_each_goes_on_after_a_failure(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Each lane waits for a file of the other."""
+
+    def sh(name: str, script: str) -> run.Step:
+        return run.Step(name, ["/bin/sh", "-c", script], {"HERE": str(tmp_path)})
+
+    met = 'touch "$HERE/{}"; until [ -e "$HERE/{}" ]; do sleep 0.1; done; echo {} done'
+    failed = run.run(
+        [sh("one", met.format("a", "b", "one"))],
+        [sh("bad", "echo reason >&2; exit 3"), sh("two", met.format("b", "a", "two"))],
+    )
+    assert failed == ["bad"]
+    said = capfd.readouterr().out
+    assert "one done" in said
+    assert "=== bad\nreason\n--- bad: FAILED (exit code 3)" in said
+    assert "=== two\ntwo done\n--- two: passed" in said
