@@ -229,9 +229,8 @@ def run_all() -> int:
 
 
 # Each death comes ten times, and each unknown sender of the flood; 300 kills around calls of the
-# Bot API, ten freezes; forty rounds of
-# overload; minutes of fuzzing; five times as many generated texts and interleaved
-# messages.
+# Bot API, ten freezes; forty rounds of overload; minutes of fuzzing; five times as many generated
+# texts and interleaved messages.
 SOAK = {
     "CHAOS_TIMES": "10",
     "CROSSINGS": "10000",

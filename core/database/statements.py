@@ -7,7 +7,7 @@ them on both databases.
 from collections.abc import Sequence
 from typing import Any
 
-from django.db import connection
+from django.db import DEFAULT_DB_ALIAS, connection, connections
 
 from core.database import driver, text_search
 
@@ -57,12 +57,12 @@ def history(
     At most ``rows``, and no further back than the sum of their tokens stays within ``tokens``.
     """
     given: list[Any] = [session_id, session_id, before_run, after_id, rows, tokens]
-    return driver.fetch(driver.this_connection(), HISTORY, given)
+    return driver.fetch(connections[DEFAULT_DB_ALIAS], HISTORY, given)
 
 
 def oldest_queued(*, sessions: int) -> list[int]:
     """Return the id of the oldest queued run of each session, of at most ``sessions`` of them."""
-    rows = driver.fetch(driver.this_connection(), QUEUES, [sessions])
+    rows = driver.fetch(connections[DEFAULT_DB_ALIAS], QUEUES, [sessions])
     return [row[0] for row in rows]
 
 

@@ -24,13 +24,13 @@ import psycopg
 import redis
 
 from gateway_project.home import BASE_DIR
-from gateway_project.processes import child, listener
+from gateway_project.processes import listener
 from tests.benchmarks import gateway as measured
 from tests.benchmarks import machine
 from tests.benchmarks.clients import Chat
 from tests.benchmarks.gateway import Program
 from tests.gateways import ROLES, START_SECONDS, Gateway
-from tests.servers import Postgres, Process, wait_until
+from tests.servers import Postgres, Process, python, wait_until
 
 DOCUMENT = BASE_DIR / "docs" / "performance" / "scale.md"
 BEGIN, END = "<!-- measured -->", "<!-- end -->"
@@ -134,7 +134,7 @@ def started(web: int, runs: int) -> Iterator[Fleet]:
 def further(gateway: Gateway, role: str, number: int, port: int, stack: ExitStack) -> int:
     """Start one more process of a role; return its pid when it works."""
     process = Process(
-        command=child.python(*ROLES[role]),
+        command=python(*ROLES[role]),
         log=gateway.folder / f"{role}-{number}.log",
         cwd=BASE_DIR,
         env={**gateway.env, "GATEWAY_PORT": str(port)} if port else gateway.env,
