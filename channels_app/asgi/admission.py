@@ -17,6 +17,8 @@ import logging
 import math
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from django.conf import settings
 from django.db import Error as DatabaseFailure
@@ -46,6 +48,8 @@ LATE_SECONDS, TOO_LATE_SECONDS, PAUSE = 1.0, 2.5, 4.0
 # A measurement may take so long before its end is not awaited.
 GRACE_SECONDS = 1.0
 MOST_REMEMBERED = 10_000
+# Their keys are looked up in one thread: about half a second's work.
+MOST_UNKNOWN = 256
 MOST_RETRY_SECONDS = 60
 
 
@@ -211,6 +215,27 @@ class Admission:
 
 
 admission = Admission()
+
+
+class Entrance:
+    """The requests of this process that wait to be authenticated, at most MOST_UNKNOWN."""
+
+    def __init__(self) -> None:
+        self.number = 0
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        """Count one while the block runs. Raises BusyError when there are too many."""
+        if self.number >= MOST_UNKNOWN:
+            raise BusyError(place=self.number, seconds=LATE_SECONDS)
+        self.number += 1
+        try:
+            yield
+        finally:
+            self.number -= 1
+
+
+entrance = Entrance()
 
 
 def admit_head() -> None:
