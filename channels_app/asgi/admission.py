@@ -17,6 +17,8 @@ import logging
 import math
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from django.conf import settings
 from django.db import Error as DatabaseFailure
@@ -25,7 +27,7 @@ from channels_app.asgi.http import RefusedError
 from channels_app.asgi.principal import Principal
 from core.conversations import runs
 from core.conversations.shares import place_of
-from core.database.batching import in_shared_transaction
+from core.database.batching import in_shared_thread, in_shared_transaction
 from core.database.transactions import in_thread
 
 logger = logging.getLogger(__name__)
@@ -42,10 +44,12 @@ PROBE_SECONDS = 0.1
 # A message after so long alone makes no process late.
 SINGLE_SECONDS = 1.0
 # A process that is so late: each person may have one message in PAUSE times that; none is accepted.
-LATE_SECONDS, TOO_LATE_SECONDS, PAUSE = 1.0, 4.0, 4.0
+LATE_SECONDS, TOO_LATE_SECONDS, PAUSE = 1.0, 2.5, 4.0
 # A measurement may take so long before its end is not awaited.
 GRACE_SECONDS = 1.0
 MOST_REMEMBERED = 10_000
+# Their keys are looked up in one thread: about half a second's work.
+MOST_UNKNOWN = 256
 MOST_RETRY_SECONDS = 60
 
 
@@ -98,7 +102,9 @@ class Lateness:
     async def _measure(self) -> None:
         await asyncio.sleep(PROBE_SECONDS)
         # Behind all that waits: to be authenticated or stored, and what endpoints do besides.
-        await asyncio.gather(in_shared_transaction(nothing), in_thread(nothing))
+        await asyncio.gather(
+            in_shared_thread(nothing), in_shared_transaction(nothing), in_thread(nothing)
+        )
         self.note(time.monotonic() - self._began - PROBE_SECONDS)
 
     def note(self, late: float) -> None:
@@ -209,6 +215,27 @@ class Admission:
 
 
 admission = Admission()
+
+
+class Entrance:
+    """The requests of this process that wait to be authenticated, at most MOST_UNKNOWN."""
+
+    def __init__(self) -> None:
+        self.number = 0
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        """Count one while the block runs. Raises BusyError when there are too many."""
+        if self.number >= MOST_UNKNOWN:
+            raise BusyError(place=self.number, seconds=LATE_SECONDS)
+        self.number += 1
+        try:
+            yield
+        finally:
+            self.number -= 1
+
+
+entrance = Entrance()
 
 
 def admit_head() -> None:

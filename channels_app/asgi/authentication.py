@@ -12,6 +12,7 @@ from django.utils import timezone
 from allowlist import keys
 from allowlist.models import ApiKey
 from channels_app.asgi import throttling
+from channels_app.asgi.admission import entrance
 from channels_app.asgi.http import RefusedError, Request
 from channels_app.asgi.principal import DeniedError, Principal
 from core.database.batching import attempt, in_shared_call
@@ -40,12 +41,15 @@ def token_of(request: Request) -> str:
 
 
 async def authenticate(request: Request, *, scope: str) -> Principal:
-    """Return the caller of a request, allowed ``scope``. Raises RefusedError 401, 403 or 429."""
+    """Return the caller of a request, allowed ``scope``. Raises RefusedError 401, 403, 429 or
+    503.
+    """
     # On the loop, so that a flood costs no database thread.
     subject = throttling.network_of(request.address)
     throttling.addresses.here(subject=subject, limit=settings.RATE_PER_MINUTE_ADDRESS)
     token = token_of(request)
-    return await in_shared_call(callers_of, Shown(token, scope, request.address))
+    with entrance.one():
+        return await in_shared_call(callers_of, Shown(token, scope, request.address))
 
 
 def count_address(address: str) -> None:

@@ -262,10 +262,13 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
 
     def take(self, frame: frames.Frame, client_id: str, run_id: str) -> None:
         """Queue a frame. The socket is read on meanwhile: pings and pongs must be answered while
-        messages wait. Raises RefusedError 429 when the queue is full.
+        messages wait. Raises RefusedError 429 when the queue is full, 503 while the gateway is
+        busy.
         """
         if self.is_busy:
             raise RefusedError(429, "Busy: too many messages are queued. Try again in a moment.")
+        if isinstance(frame, frames.Say) and not frame.plain and self.principal is not None:
+            calls.admit(frame, self.principal)  # before it waits here
         self.asked.append((frame, client_id, run_id))
         if self.worker is None or self.worker.done():
             self.worker = self.spawn(self.work())
@@ -331,7 +334,6 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         """Store and acknowledge a message; its events follow live."""
         throttling.people.here(subject=principal.subject, limit=settings.RATE_PER_MINUTE_USER)
         self.person()
-        calls.admit(frame, principal)
         async with self.turn:
             run, session = await in_thread(calls.accept, frame, principal=principal)
             self.following.start(run.public_id)

@@ -16,6 +16,8 @@ from allowlist import keys
 from channels_app.asgi import admission as admissions
 from channels_app.asgi import event_stream
 from channels_app.asgi.admission import ALWAYS_WAITING, FEW, Admission, BusyError
+from channels_app.asgi.authentication import authenticate
+from channels_app.asgi.http import Request
 from channels_app.bridge import signing
 from channels_app.intake import inbound
 from core.conversations import inbox, runs
@@ -177,6 +179,19 @@ async def test_the_database_is_asked_while_work_waits_and_not_for_a_single_messa
     await looked(made)
     assert made.load == FULL
     await asyncio.to_thread(transactions.close_pool)
+
+
+async def test_too_many_requests_without_a_known_person_are_refused_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They wait for one thread; the others are not kept in memory for that."""
+    monkeypatch.setattr(admissions, "MOST_UNKNOWN", 2)
+    with admissions.entrance.one(), admissions.entrance.one():
+        scope = {"type": "http", "method": "POST", "path": "/x", "headers": [], "client": None}
+        request = Request({**scope, "query_string": b""})
+        with pytest.raises(BusyError):
+            await authenticate(request, scope="chat")
+    assert admissions.entrance.number == 0
 
 
 # The forms of the endpoints ----------------------------------------------------------------------
