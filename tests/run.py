@@ -144,25 +144,25 @@ def slug(text: str) -> str:
     return text.replace(" ", "-")
 
 
-def run(*lanes: Sequence[Step]) -> list[str]:
-    """Run lanes of steps beside one another, each in its order, even after a failure; return the
+def run(*sequences: Sequence[Step]) -> list[str]:
+    """Run sequences of steps in parallel, each in its order, even after a failure; return the
     names of those that failed.
 
-    The output of the first lane is shown as it comes, that of the others when a step has ended.
+    The output of the first one is shown as it comes, that of the others when a step has ended.
     All end when this process is killed. Failed tests are asked again when nothing else runs.
     """
-    with ThreadPoolExecutor(len(lanes)) as pool:
-        ran = [pool.submit(run_lane, lane, shown=lane is lanes[0]) for lane in lanes]
+    with ThreadPoolExecutor(len(sequences)) as pool:
+        ran = [pool.submit(run_sequence, each, shown=each is sequences[0]) for each in sequences]
         results = [result for each in ran for result in each.result()]
     return [step.name for step, code in results if code != 0 and not passes_alone(step, code)]
 
 
-def run_lane(lane: Sequence[Step], *, shown: bool) -> list[tuple[Step, int]]:
+def run_sequence(steps: Sequence[Step], *, shown: bool) -> list[tuple[Step, int]]:
     """Run steps one after another; return their exit codes."""
-    for step in lane:
+    for step in steps:
         if step.notes:
             step.notes.unlink(missing_ok=True)
-    return [(step, attempt(step, step.name, step.command, shown=shown)) for step in lane]
+    return [(step, attempt(step, step.name, step.command, shown=shown)) for step in steps]
 
 
 def passes_alone(step: Step, code: int) -> bool:
