@@ -45,7 +45,7 @@ LONGEST = (
     "/redteam/",
     "/database/test_query_plans",
 )
-# What a test asks for when it needs the database of the run.
+# A test that needs the database of the run asks for one of these.
 DATABASE = {"db", "transactional_db", "django_db_setup", "postgres", "new_database"}
 
 
@@ -71,7 +71,7 @@ def runs_on(which: str, item: pytest.Item) -> bool:
 @pytest.hookimpl(trylast=True)  # others add marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Run the longest files first, the others in the order of collection; in ``make test`` only
-    what this database is for."""
+    those of this database."""
     items.sort(key=rank)
     if which := os.environ.get("TEST_WHICH"):
         out = [each for each in items if not runs_on(which, each)]

@@ -102,16 +102,17 @@ def static_steps(home: str) -> list[Step]:
     ]
 
 
-def test_steps(*, marker: str, coverage: bool, processes: int) -> list[Step]:
-    """pytest with ``-m marker`` on each database; ``coverage``: is measured on the first one.
+def test_steps(*, marker: str, coverage: bool, processes: tuple[int, int]) -> list[Step]:
+    """pytest with ``-m marker`` on each database, in so many processes (or ``TEST_PROCESSES`` on
+    each); ``coverage``: is measured on the first one.
 
     It doubles what the tests cost, and of our lines a handful is for PostgreSQL alone.
     """
-    parallel = ["-n", os.environ.get("TEST_PROCESSES", str(processes)), "--dist", "loadfile"]
-    # Of files, those with most tests come first, and those of one long test last, unless told.
-    parallel.append("--no-loadscope-reorder")
     steps = []
-    for database in DATABASES:
+    for database, number in zip(DATABASES, processes, strict=True):
+        parallel = ["-n", os.environ.get("TEST_PROCESSES", str(number)), "--dist", "loadfile"]
+        # Of files, those with most tests come first, those of one long test last, unless told.
+        parallel.append("--no-loadscope-reorder")
         measured = MEASURED if coverage and database == DATABASES[0] else ()
         command = [sys.executable, "-m", "pytest", "-q", "-m", marker, *measured]
         steps.append(tests_on(database, marker, [*command, *parallel], [*command, "--last-failed"]))
@@ -143,25 +144,25 @@ def slug(text: str) -> str:
     return text.replace(" ", "-")
 
 
-def run(*lanes: Sequence[Step]) -> list[str]:
-    """Run lanes of steps beside one another, each in its order, even after a failure; return the
+def run(*sequences: Sequence[Step]) -> list[str]:
+    """Run sequences of steps in parallel, each in its order, even after a failure; return the
     names of those that failed.
 
-    The output of the first lane is shown as it comes, that of the others when a step has ended.
+    The output of the first one is shown as it comes, that of the others when a step has ended.
     All end when this process is killed. Failed tests are asked again when nothing else runs.
     """
-    with ThreadPoolExecutor(len(lanes)) as pool:
-        ran = [pool.submit(run_lane, lane, shown=lane is lanes[0]) for lane in lanes]
+    with ThreadPoolExecutor(len(sequences)) as pool:
+        ran = [pool.submit(run_sequence, each, shown=each is sequences[0]) for each in sequences]
         results = [result for each in ran for result in each.result()]
     return [step.name for step, code in results if code != 0 and not passes_alone(step, code)]
 
 
-def run_lane(lane: Sequence[Step], *, shown: bool) -> list[tuple[Step, int]]:
+def run_sequence(steps: Sequence[Step], *, shown: bool) -> list[tuple[Step, int]]:
     """Run steps one after another; return their exit codes."""
-    for step in lane:
+    for step in steps:
         if step.notes:
             step.notes.unlink(missing_ok=True)
-    return [(step, attempt(step, step.name, step.command, shown=shown)) for step in lane]
+    return [(step, attempt(step, step.name, step.command, shown=shown)) for step in steps]
 
 
 def passes_alone(step: Step, code: int) -> bool:
@@ -212,10 +213,12 @@ def run_all() -> int:
     for old in ROOT.glob(".coverage*"):
         old.unlink()
     with tempfile.TemporaryDirectory(prefix="latchkey-checks-") as home:
-        # Tests wait about as much as they compute (leases, restarts, polls): four on two cores.
-        measured, plain = test_steps(marker="not slow", coverage=True, processes=2)
+        measured, plain = test_steps(marker="not slow", coverage=True, processes=(2, 2))
         failed = run([measured], [*static_steps(home), plain])
-        failed += run(*([step] for step in test_steps(marker="slow", coverage=False, processes=2)))
+        # For two cores: slow tests wait more than they compute (leases, restarts, polls). The first
+        # database has more of them.
+        slow = test_steps(marker="slow", coverage=False, processes=(3, 2))
+        failed += run(*([step] for step in slow))
         failed += run(
             [
                 Step("combine coverage", tool("coverage", "combine", "--quiet")),
@@ -256,7 +259,7 @@ def soak() -> int:
     while time.monotonic() < deadline:
         rounds += 1
         write(f"\n##### round {rounds}")
-        steps = test_steps(marker="slow or sampled", coverage=False, processes=3)
+        steps = test_steps(marker="slow or sampled", coverage=False, processes=(3, 3))
         if any(run([step]) for step in steps):
             return 1
     write(f"\n{rounds} rounds passed.")

@@ -125,7 +125,6 @@ def goes_out(source: str) -> None:
         assert entities == markup == html
 
 
-@pytest.mark.unmeasured
 @given(st.text(alphabet=SPECIALS, max_size=200))
 @settings(max_examples=400)
 def test_t1_no_text_of_markers_raises_or_is_refused(source: str) -> None:

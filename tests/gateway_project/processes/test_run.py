@@ -1,4 +1,4 @@
-"""``make test`` runs lanes of steps, repeats a failed test alone, and names it."""
+"""``make test`` runs steps in parallel, repeats a failed test alone, and names it."""
 
 import sys
 from pathlib import Path
@@ -62,18 +62,20 @@ def test_a_file_that_cannot_be_read_gets_none(tmp_path: Path, unsure: list[str])
     assert unsure == []
 
 
-def test_what_runs_on_one_database_is_there_and_runs_on_the_other() -> None:
+def test_files_that_run_on_one_database_exist_and_run_on_the_other() -> None:
     assert all((run.ROOT / each).exists() for each in (*run.ONCE, *run.ONCE_UNMEASURED))
-    commands = [each.command for each in run.test_steps(marker="m", coverage=False, processes=1)]
+    commands = [
+        each.command for each in run.test_steps(marker="m", coverage=False, processes=(1, 1))
+    ]
     left_out = [{each for each in command if "--ignore=" in each} for command in commands]
     assert all(left_out)
     assert not left_out[0] & left_out[1]
 
 
-def test_lanes_run_beside_each_other_and_each_goes_on_after_a_failure(
+def test_sequences_run_in_parallel_and_each_goes_on_after_a_failure(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Each lane waits for a file of the other."""
+    """Each sequence waits for a file of the other."""
 
     def sh(name: str, script: str) -> run.Step:
         return run.Step(name, ["/bin/sh", "-c", script], {"HERE": str(tmp_path)})
