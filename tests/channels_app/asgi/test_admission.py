@@ -187,7 +187,13 @@ async def test_too_many_requests_without_a_known_person_are_refused_at_once(
     """They wait for one thread; the others are not kept in memory for that."""
     monkeypatch.setattr(admissions, "MOST_UNKNOWN", 2)
     with admissions.entrance.one(), admissions.entrance.one():
-        scope = {"type": "http", "method": "POST", "path": "/x", "headers": [], "client": None}
+        scope: dict[str, object] = {
+            "type": "http",
+            "method": "POST",
+            "path": "/x",
+            "headers": [],
+            "client": None,
+        }
         request = Request({**scope, "query_string": b""})
         with pytest.raises(BusyError):
             await authenticate(request, scope="chat")
