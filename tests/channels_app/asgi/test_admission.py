@@ -187,8 +187,8 @@ async def test_too_many_requests_without_a_known_person_are_refused_at_once(
     """They wait for one thread; the others are not kept in memory for that."""
     monkeypatch.setattr(admissions, "MOST_UNKNOWN", 2)
     with admissions.entrance.one(), admissions.entrance.one():
-        scope = {"type": "http", "method": "POST", "path": "/x", "headers": [], "client": None}
-        request = Request({**scope, "query_string": b""})
+        scope: dict[str, Any] = {"method": "POST", "path": "/x", "headers": [], "client": None}
+        request = Request({"type": "http", **scope, "query_string": b""})
         with pytest.raises(BusyError):
             await authenticate(request, scope="chat")
     assert admissions.entrance.number == 0
