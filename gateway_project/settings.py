@@ -108,7 +108,12 @@ DATABASES = {
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 # Threads of one web or runs process for occasional queries; each keeps a connection. One more is
 # for batches, one for pages (web) or events (runs).
-GATEWAY_DATABASE_THREADS: int = env.number("GATEWAY_DATABASE_THREADS", 2, minimum=1)
+# A server counts connections; SQLite does not, and its requests wait for one writer.
+GATEWAY_DATABASE_THREADS: int = env.number(
+    "GATEWAY_DATABASE_THREADS",
+    2 if DATABASES["default"]["ENGINE"].endswith("postgresql") else 8,
+    minimum=1,
+)
 # PostgreSQL prepares each statement once a connection; off: for a pooler that hands connections out
 # by transaction and does not support prepared statements (PgBouncer before 1.21).
 GATEWAY_DATABASE_PREPARES: bool = env.switch("GATEWAY_DATABASE_PREPARES", default=True)

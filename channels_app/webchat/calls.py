@@ -9,7 +9,7 @@ from django.utils import timezone
 from allowlist import unknown_requests
 from allowlist.models import ApiKey, UnknownRequest
 from channels_app.asgi import throttling
-from channels_app.asgi.admission import admit_message
+from channels_app.asgi.admission import BusyError, admit_message
 from channels_app.asgi.authentication import count_sender
 from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.asgi.http import RefusedError
@@ -42,13 +42,17 @@ def accept(frame: frames.Say, *, principal: Principal) -> tuple[Run, str]:
     return receipt.run, receipt.session.public_id
 
 
-def admit(frame: frames.Say, principal: Principal) -> None:
+def admit(frame: frames.Say, principal: Principal, *, ahead: int = 0, waited: float = 0.0) -> None:
     """Refuse a message while the gateway is busy; commands always pass. On the event loop.
 
+    ``ahead``: frames of this socket before it, of which the first has ``waited`` so many seconds.
     Raises BusyError.
     """
-    if command_in(frame) is None:
-        admit_message(principal)
+    if command_in(frame) is not None:
+        return
+    if ahead and waited > settings.MAX_QUEUE_SECONDS:
+        raise BusyError(place=ahead + 1, seconds=waited)
+    admit_message(principal)
 
 
 def count(frame: frames.Say, principal: Principal) -> None:

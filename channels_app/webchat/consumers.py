@@ -12,6 +12,7 @@ would wait behind any query).
 import asyncio
 import contextlib
 import logging
+import time
 from collections import deque
 from collections.abc import Mapping, MutableMapping
 from typing import Any, assert_never
@@ -106,7 +107,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         self.own_sessions: dict[str, bool] = {}
         self.frames = throttling.Rate()
         self.turn = asyncio.Lock()
-        self.asked: deque[tuple[frames.Frame, str, str]] = deque()
+        self.asked: deque[tuple[frames.Frame, str, str, float]] = deque()
         self.worker: asyncio.Task[None] | None = None
         self.tasks: set[asyncio.Task[None]] = set()
         self.deadline: asyncio.Task[None] | None = None
@@ -268,15 +269,16 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         if self.is_busy:
             raise RefusedError(429, "Busy: too many messages are queued. Try again in a moment.")
         if isinstance(frame, frames.Say) and not frame.plain and self.principal is not None:
-            calls.admit(frame, self.principal)  # before it waits here
-        self.asked.append((frame, client_id, run_id))
+            waited = time.monotonic() - self.asked[0][-1] if self.asked else 0.0
+            calls.admit(frame, self.principal, ahead=len(self.asked), waited=waited)
+        self.asked.append((frame, client_id, run_id, time.monotonic()))
         if self.worker is None or self.worker.done():
             self.worker = self.spawn(self.work())
 
     async def work(self) -> None:
         """Handle the queued frames one by one."""
         while self.asked and not self.closing:
-            frame, client_id, run_id = self.asked.popleft()
+            frame, client_id, run_id, _ = self.asked.popleft()
             try:
                 await self.handle(frame)
             except RefusedError as error:

@@ -13,7 +13,7 @@ from django.conf import settings
 
 from core.lib.per_loop import per_loop
 
-READS_AT_ONCE = 4
+READS_AT_ONCE = 2
 SHORTEST_SECONDS = 0.001  # timers of event loops are no finer
 
 

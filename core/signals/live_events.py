@@ -5,6 +5,7 @@ and by pub/sub to those that are there. Sending may fail: readers see a gap in t
 the log.
 """
 
+import asyncio
 import logging
 import threading
 import time
@@ -52,28 +53,44 @@ class Sender:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._pending: list[tuple[Any, ...]] = []
         self._connects = self._closed = False
         self._connection: Any = connected()  # redis-py has no types for it
 
     def put(self, frame: EventFrame, *, user_id: int) -> None:
-        """Send ``frame`` of a run of this user, after those that were put before."""
-        commands = commands_of(frame, user_id)
+        """Send ``frame`` of a run of this user, after those that were put before.
+
+        In an event loop all that its callbacks put goes out together.
+        """
         with self._lock:
-            connection = self._connection
+            is_first = not self._pending
+            self._pending += commands_of(frame, user_id)
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            self.flush()
+        else:
+            if is_first:
+                loop.call_soon(self.flush)
+
+    def flush(self) -> None:
+        """Send what was put."""
+        with self._lock:
+            commands, self._pending = self._pending, []
             try:
-                if connection is not None:
-                    packed = connection.pack_commands(commands)
-                    connection.send_packed_command(packed, check_health=False)
-                    return
+                if self._connection is not None and commands:
+                    packed = self._connection.pack_commands(commands)
+                    self._connection.send_packed_command(packed, check_health=False)
             except (redis.RedisError, OSError):
                 logger.warning("the broker is away; readers get answers from the log")
                 self._connection = None
-            if not self._connects:
+            if self._connection is None and not self._connects:
                 self._connects = True
                 threading.Thread(target=self._connect_again, daemon=True).start()
 
     def close(self) -> None:
-        """Close the connection."""
+        """Send what was put, and close the connection."""
+        self.flush()
         with self._lock:
             self._closed = True
             if self._connection is not None:

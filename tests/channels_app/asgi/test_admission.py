@@ -112,7 +112,7 @@ def test_a_late_process_takes_one_of_each_person_and_a_very_late_one_none() -> N
 
 
 async def test_the_wait_for_the_database_threads_is_measured_while_messages_come(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, settings: Settings
 ) -> None:
     """A measurement that does not end counts: all threads are at work, or the database hangs."""
     monkeypatch.setattr(admissions, "PROBE_SECONDS", 0.0)
@@ -125,8 +125,8 @@ async def test_the_wait_for_the_database_threads_is_measured_while_messages_come
 
     made.check(CROWD)
     assert made.late._probing is None, "a single message makes no process late"
-    works = [asyncio.create_task(in_thread(wait)) for _ in range(2)]
-    while len(blocked) < 2:
+    works = [asyncio.create_task(in_thread(wait)) for _ in range(settings.GATEWAY_DATABASE_THREADS)]
+    while len(blocked) < settings.GATEWAY_DATABASE_THREADS:
         await asyncio.sleep(0)
     made.check(CROWD)
     assert made.late._probing is not None

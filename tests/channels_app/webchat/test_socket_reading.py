@@ -78,3 +78,25 @@ async def test_rws12_a_socket_whose_key_is_being_checked_is_not_displaced(
             assert await idle.closed() == 4429
             gate.set()
             assert (await first.hear())["type"] == "authenticated"
+
+
+async def test_a_message_behind_one_that_has_waited_too_long_is_refused_when_it_comes(
+    ada: User, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would wait longer still; a command passes."""
+    settings.MAX_QUEUE_SECONDS = -1  # any wait is too long
+    gate, accept = threading.Event(), calls.accept
+
+    def slow(*arguments: Any, **named: Any) -> Any:
+        gate.wait(30)
+        return accept(*arguments, **named)
+
+    monkeypatch.setattr(calls, "accept", slow)
+    async with at_the_page(ada) as socket:
+        for number, text in enumerate(["hi", "hi", "/help"]):
+            await socket.say(type="message", text=text, client_id=f"c{number}")
+        await socket.say(type="message", text="hi", client_id="c3")
+        refused = await socket.until(lambda frame: frame.get("client_id") == "c3")
+        gate.set()
+        assert {frame["code"] for frame in refused} == {"busy"}
+        assert {frame["client_id"] for frame in refused} <= {"c1", "c3"}
