@@ -177,7 +177,7 @@ class Writer:
                 self._mark(log, seconds=CHECKPOINT_SECONDS)
             elif waits or not closes(event):
                 self._mark(log, seconds=0)
-            else:  # what follows the end of a message comes soon: one commit for both
+            else:  # the next event comes soon: one commit for both
                 self._mark(log, seconds=settings.EVENT_FRAME_MILLISECONDS / 1000)
 
     def hold(self, log: Log) -> None:

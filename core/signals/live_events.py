@@ -60,7 +60,7 @@ class Sender:
     def put(self, frame: EventFrame, *, user_id: int) -> None:
         """Send ``frame`` of a run of this user, after those that were put before.
 
-        In an event loop all that its callbacks put goes out together.
+        In an event loop the frames of all its ready callbacks are sent at once.
         """
         with self._lock:
             is_first = not self._pending

@@ -155,7 +155,7 @@ class Hub:
         self._listeners: dict[str, set[Listener]] = {}
         self._confirmed: set[str] = set()
         self._task: asyncio.Task[None] | None = None
-        # What the subscription was not told yet: (is wanted, channel), in order.
+        # Changes that the subscription does not have yet: (is wanted, channel), in order.
         self._changes: deque[tuple[bool, str]] = deque()
         self._changed = asyncio.Event()
         self._confirmation = asyncio.Condition()
@@ -197,7 +197,7 @@ class Hub:
     async def confirmed(self, listener: Listener) -> bool:
         """Wait until ``listener`` misses nothing any more; return False when Redis is away.
 
-        What was published before is not in it: read it then.
+        Frames that were published before are not in it: read the log then.
         """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(ANSWER_SECONDS), self._confirmation:

@@ -1,7 +1,7 @@
 """Streams over ``/v1`` at the paces of real models, beside the fast one and the floors.
 
 Each load is measured once a run, on all targets in turn; percentiles are over all tokens, or all
-first tokens, of its streams. What is asked of 1, 10, 64 and 256 streams is bounded in time: more
+first tokens, of its streams. Each load, of 1, 10, 64 and 256 streams, is bounded in time: more
 streams have shorter answers.
 """
 

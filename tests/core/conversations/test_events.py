@@ -123,7 +123,7 @@ def test_no_more_numbers_are_given_ahead_of_the_log_than_the_next_attempt_skips(
     wait_until(lambda: numbers(published) == [1, 2, 3, 4, 5])
 
 
-def test_the_end_of_a_message_is_stored_with_what_follows_it(
+def test_the_end_of_a_message_is_stored_with_the_next_event(
     log: Log, settings: Settings, published: Frames, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.EVENT_FRAME_MILLISECONDS = 60_000
@@ -342,7 +342,7 @@ def test_a_broker_that_is_away_costs_no_event_and_is_found_again(
     server.stop()
 
 
-def test_a_broker_that_hangs_holds_nobody_up(
+def test_a_broker_that_hangs_delays_no_event(
     log: Log, tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = Valkey(folder=tmp_path / "broker")
@@ -377,7 +377,7 @@ def test_the_log_of_a_run_without_a_worker_can_be_ended(log: Log, published: Fra
     assert [frame["first"] for frame in published] == [1]
 
 
-# What a reader lacks -----------------------------------------------------------------------------
+# Events that a reader lacks ----------------------------------------------------------------------
 
 
 def text_of(found: list[events.Numbered]) -> str:
@@ -430,7 +430,7 @@ def test_d3_after_a_cut_at_any_event_the_text_is_whole_with_and_without_the_live
     assert text_of(logged(run_of(log))) == whole
 
 
-def test_d3_what_is_shown_and_not_stored_is_in_the_live_stream(log: Log) -> None:
+def test_d3_an_event_that_is_shown_and_not_stored_is_in_the_live_stream(log: Log) -> None:
     log.append(text_delta("a", message_id="t"))
     store(log)
     log.append(text_delta("b", message_id="t"))
@@ -605,7 +605,7 @@ def test_frames_with_a_gap_are_no_answer() -> None:
     assert after([frame(2, 1)], 0) is None
 
 
-def test_what_a_slow_reader_missed_comes_as_one_event() -> None:
+def test_a_slow_reader_gets_one_event_for_several() -> None:
     words = [to_dict(text_delta(word, message_id="t")) for word in "abc"]
     frames = [{"first": at, "events": [event]} for at, event in enumerate(words, 1)]
     assert events.next_events(frames, seq=1) == [(3, joined(words[1], words[2]))]

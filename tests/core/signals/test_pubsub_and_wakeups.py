@@ -81,7 +81,7 @@ async def test_frames_reach_the_listeners_of_their_keys(sender: pubsub.Sender) -
     await hub.close()
 
 
-async def test_a_process_receives_only_what_it_has_a_listener_for(
+async def test_a_process_receives_only_keys_that_it_has_a_listener_for(
     broker: Valkey, sender: pubsub.Sender
 ) -> None:
     hub = pubsub.local()
