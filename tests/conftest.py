@@ -12,6 +12,8 @@ from django.test import TransactionTestCase
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
+from core.conversations import events
+from core.database import transactions
 from core.signals.live_events import EventFrame, Sender
 from tests import emptying, settings
 from tests.gateways import Gateway
@@ -241,6 +243,14 @@ def module_gateways(
 def shared_gateway(module_gateways: Callable[..., Gateway]) -> Gateway:
     """Return one gateway for all tests of a module that do not break it."""
     return module_gateways()
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None) -> Iterator[None]:
+    """Close the connections of our threads before the database is dropped."""
+    yield
+    events.close_writer()
+    transactions.close_pool()
 
 
 @pytest.fixture

@@ -33,7 +33,9 @@ def numbers() -> dict[str, int]:
 
 
 def value_of(node: ast.expr) -> int:
-    """Return a number, or a product of numbers."""
+    """Return a number, a product of numbers, or the first of two alternatives."""
+    if isinstance(node, ast.IfExp):
+        return value_of(node.body)
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
         return value_of(node.left) * value_of(node.right)
     value = ast.literal_eval(node)
