@@ -2,7 +2,7 @@
 
 Events are protocol messages (``core.messages``) as dicts, numbered by the worker that appends them.
 
-    live event (a text grows) ─► published ─► joined with its neighbours ─► committed within 1 s
+    live event (a text grows) ─► published ─► joined with its neighbours ─► committed within 1.5 s
     any other                 ─► committed at once ─► published; later events wait for it
 
 A row has the number of the last event that it holds. One writer thread per process commits the
@@ -42,7 +42,7 @@ POLL_CONNECTED_SECONDS = 5.0
 POLL_AWAY_SECONDS = 0.5
 # A gap that neither the log nor the broker fills is filled by the next checkpoint.
 GAP_SECONDS = 0.2
-CHECKPOINT_SECONDS = 1.0
+CHECKPOINT_SECONDS = 1.5
 RETRY_SECONDS = 0.2
 STOP_SECONDS = 5.0
 PAGE = 2000

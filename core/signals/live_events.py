@@ -20,7 +20,7 @@ from core.signals import pubsub
 
 logger = logging.getLogger(__name__)
 
-# Frames in the stream of a run: readers have the log up to the last second.
+# Frames in the stream of a run: readers have the log up to the last two seconds.
 CAPACITY = 500
 KEPT_SECONDS = 3600
 KEPT_AFTER_THE_END_SECONDS = 60
