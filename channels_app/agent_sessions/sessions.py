@@ -210,7 +210,8 @@ def close_idle(*, now: datetime) -> int:
         return 0
     since = now - timedelta(hours=settings.AGENT_SESSION_IDLE_HOURS)
     last = Coalesce("last_message_at", "created_at")
-    idle = open_sessions().annotate(last=last).filter(last__lt=since)
+    # In any order: by id, SQLite would read the sessions of all people.
+    idle = open_sessions().order_by().annotate(last=last).filter(last__lt=since)
     return sum(close(session=each) for each in idle[:IDLE_AT_ONCE])
 
 
