@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from asgiref.sync import SyncToAsync
 from django.db import connections
 from django.test import TransactionTestCase
 from hypothesis import HealthCheck
@@ -247,10 +248,12 @@ def shared_gateway(module_gateways: Callable[..., Gateway]) -> Gateway:
 
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None) -> Iterator[None]:
-    """Close the connections of our threads before the database is dropped."""
+    """Close the connections of all threads before the database is dropped."""
     yield
     events.close_writer()
     transactions.close_pool()
+    # The thread of the ORM's asynchronous methods, in tests.
+    SyncToAsync.single_thread_executor.submit(connections.close_all).result()
 
 
 @pytest.fixture

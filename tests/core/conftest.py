@@ -84,7 +84,8 @@ def user(account: ChannelAccount) -> User:
 @pytest.fixture
 def session(account: ChannelAccount, user: User) -> ChatSession:
     """Return that person's conversation."""
-    return inbox.open_session(user=user, account=account, chat="42")
+    with atomic_write():
+        return inbox.open_session(user=user, account=account, chat="42")
 
 
 Say = Callable[..., Run]
