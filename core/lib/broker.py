@@ -1,7 +1,9 @@
 """Connections to the broker."""
 
 import redis
+import redis.asyncio
 from django.conf import settings
+from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
@@ -16,4 +18,14 @@ def client(*, seconds: float) -> redis.Redis:
         socket_timeout=seconds,
         socket_connect_timeout=seconds,
         retry=Retry(NoBackoff(), 0),
+    )
+
+
+def async_client(*, seconds: float, connect_seconds: float) -> redis.asyncio.Redis:
+    """Return :func:`client` for an event loop, with a limit of its own for connecting."""
+    return redis.asyncio.Redis.from_url(
+        settings.REDIS_URL,
+        socket_timeout=seconds,
+        socket_connect_timeout=connect_seconds,
+        retry=AsyncRetry(NoBackoff(), 0),
     )

@@ -21,11 +21,8 @@ from typing import Any
 
 import orjson
 import redis
-import redis.asyncio
 from django.conf import settings
 from redis.asyncio.client import PubSub
-from redis.asyncio.retry import Retry as AsyncRetry
-from redis.backoff import NoBackoff
 
 from core.lib import broker
 from core.lib.per_loop import per_loop
@@ -238,12 +235,7 @@ class Hub:
             await asyncio.sleep(RETRY_SECONDS)
 
     async def _read(self) -> None:
-        client = redis.asyncio.Redis.from_url(
-            settings.REDIS_URL,
-            socket_timeout=2,
-            socket_connect_timeout=2,
-            retry=AsyncRetry(NoBackoff(), 0),
-        )
+        client = broker.async_client(seconds=2, connect_seconds=2)
         async with client, client.pubsub() as subscription:
             await subscription.subscribe(ALWAYS)
             writing = asyncio.ensure_future(self._write(subscription))

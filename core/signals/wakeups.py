@@ -21,13 +21,10 @@ from functools import cache, partial
 
 import orjson
 import redis
-import redis.asyncio
 from celery import Celery
 from django.conf import settings
 from django.db import transaction
 from django.utils.module_loading import import_string
-from redis.asyncio.retry import Retry as AsyncRetry
-from redis.backoff import NoBackoff
 
 from core.lib import broker
 from core.signals import pubsub
@@ -119,11 +116,8 @@ class Taker:
     def __init__(self, name: str) -> None:
         self._name = name
         self._is_away = self._lagged = False
-        self._client = redis.asyncio.Redis.from_url(
-            settings.REDIS_URL,
-            socket_timeout=ASK_SECONDS + PATIENCE_SECONDS,
-            socket_connect_timeout=PATIENCE_SECONDS,
-            retry=AsyncRetry(NoBackoff(), 0),
+        self._client = broker.async_client(
+            seconds=ASK_SECONDS + PATIENCE_SECONDS, connect_seconds=PATIENCE_SECONDS
         )
 
     async def take(self, *, most: int) -> list[tuple[str, int]]:
