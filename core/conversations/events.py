@@ -475,12 +475,13 @@ async def follow(
                 found = await transactions.in_thread(
                     missing, run_id=run_id, public_id=public_id, seq=seq
                 )
+            is_stuck = is_read and not found
             for number, event in found or []:
                 yield number, event
                 seq, quiet_since = number, time.monotonic()
                 if ends(event):
                     return
-            if is_read and found:  # a page: there may be more
+            if is_read and found and len(found) >= PAGE:  # there may be more
                 found = None
                 continue
             if idle_seconds is not None and time.monotonic() - quiet_since >= idle_seconds:
@@ -489,7 +490,7 @@ async def follow(
             poll = POLL_CONNECTED_SECONDS if pubsub.local().connected else POLL_AWAY_SECONDS
             frames = await listener.wait(seconds=min(poll, idle_seconds or poll))
             found = next_events(frames, seq=seq) if frames else None
-            if found is None and frames and is_read:
+            if found is None and frames and is_stuck:
                 await asyncio.sleep(GAP_SECONDS)
 
 

@@ -63,15 +63,13 @@ class Sender:
         In an event loop the frames of all its ready callbacks are sent at once.
         """
         with self._lock:
-            is_first = not self._pending
             self._pending += commands_of(frame, user_id)
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
             self.flush()
         else:
-            if is_first:
-                loop.call_soon(self.flush)
+            loop.call_soon(self.flush)
 
     def flush(self) -> None:
         """Send what was put."""
