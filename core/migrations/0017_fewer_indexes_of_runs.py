@@ -1,17 +1,14 @@
 from django.db import migrations, models
 
-# The index for LIKE that PostgreSQL gets beside a unique text.
-SECOND_INDEXES = (['public_id'],)
 
-
-def drop_second_indexes(apps, schema_editor):
-    """Drop it: ids are compared as a whole."""
+def drop_index_for_like(apps, schema_editor):
+    """Drop the second index that PostgreSQL gets beside a unique text: ids are compared whole."""
     table = apps.get_model('core', 'Run')._meta.db_table
     with schema_editor.connection.cursor() as cursor:
         found = schema_editor.connection.introspection.get_constraints(cursor, table)
     for name, each in found.items():
         plain = each['index'] and not (each['unique'] or each['primary_key'])
-        if plain and each['columns'] in SECOND_INDEXES:
+        if plain and each['columns'] == ['public_id']:
             schema_editor.execute(f'DROP INDEX {schema_editor.quote_name(name)}')
 
 
@@ -40,6 +37,6 @@ class Migration(migrations.Migration):
             field=models.FloatField(db_default=0.0, default=0.0),
         ),
         migrations.RemoveIndex(model_name='run', name='running_by_lease'),
-        migrations.RunPython(drop_second_indexes, migrations.RunPython.noop),
+        migrations.RunPython(drop_index_for_like, migrations.RunPython.noop),
         migrations.RunPython(leave_space, migrations.RunPython.noop),
     ]
