@@ -16,6 +16,9 @@ class CoreConfig(AppConfig):
     def ready(self) -> None:
         """Read the migrations on disk now: files of a later deployment are not this code's."""
         schema_version.own()
+        from core.providers import catalogue  # noqa: PLC0415 - models are ready here only
+
+        catalogue.connect_signals()
         pre_migrate.connect(before_migrations, sender=self)
         post_migrate.connect(after_migrations, sender=self)
 

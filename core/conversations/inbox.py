@@ -14,6 +14,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import DateTimeField, Q, QuerySet
 from django.db.models.functions import Now
 
+from core.conversations import assistants
 from core.database import transactions
 from core.database.queries import Among, Instances, Param, Update, Values
 from core.database.writes import Do, Insert, Set, Write, insert_or_find, write_all
@@ -434,9 +435,14 @@ def start_run(
         return None
     last = messages[-1]
     text = "\n".join(message.text for message in messages if message.text)
+    chosen = assistants.choose_for(session, key_id=last.via_key)
     run = Run(
         session=session,
         user_id=session.user_id,
+        via_key=last.via_key,
+        assistant_id=chosen.assistant.id,
+        assistant_version=chosen.assistant.version,
+        model_id=chosen.model_id,
         origin=origin or session.account.channel,
         text=text,
         options=last.options,

@@ -50,8 +50,26 @@ class ToolCallDelta:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
+    """The tokens of one call, as the provider reports them. ``cached_tokens`` are among those of
+    the prompt, ``reasoning_tokens`` among those of the completion.
+    """
+
     prompt_tokens: int
     completion_tokens: int
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """What this answer has yielded so far is void: it begins again, perhaps by another model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """The answer is delayed: a line for the person."""
+
+    line: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +86,7 @@ class Whole:
     message: Message
 
 
-Delta = TextDelta | ThinkingDelta | ToolCallDelta | Whole | Usage | Finish
+Delta = TextDelta | ThinkingDelta | ToolCallDelta | Whole | Usage | Finish | Restart | Delay
 
 
 class ProviderError(Exception):

@@ -1,0 +1,60 @@
+"""The rows of a conversation, and their state machines.
+
+State changes only in the modules ``inbox``, ``runs``, ``outbox``, ``jobs`` and ``budgets`` of
+``core.conversations``, and only by conditional UPDATE. The constraints here enforce the guarantees
+of that code.
+"""
+
+from core.models.conversations import (
+    ChatSession,
+    InboundMessage,
+    Message,
+    ModelTrouble,
+    Run,
+    RunEvent,
+    RunFailure,
+)
+from core.models.files import StoredFile
+from core.models.installation import Installation, Skill, WorkerHeartbeat
+from core.models.language_models import (
+    Assistant,
+    AssistantBinding,
+    AssistantModel,
+    AssistantVersion,
+    LanguageModel,
+    ModelCircuit,
+    ModelProvider,
+)
+from core.models.people import ChannelAccount, ChannelIdentity, User
+from core.models.usage import Budget, BudgetPeriod, ModelCall
+from core.models.work import Delivery, Job, JobStep
+
+__all__ = [
+    "Assistant",
+    "AssistantBinding",
+    "AssistantModel",
+    "AssistantVersion",
+    "Budget",
+    "BudgetPeriod",
+    "ChannelAccount",
+    "ChannelIdentity",
+    "ChatSession",
+    "Delivery",
+    "InboundMessage",
+    "Installation",
+    "Job",
+    "JobStep",
+    "LanguageModel",
+    "Message",
+    "ModelCall",
+    "ModelCircuit",
+    "ModelProvider",
+    "ModelTrouble",
+    "Run",
+    "RunEvent",
+    "RunFailure",
+    "Skill",
+    "StoredFile",
+    "User",
+    "WorkerHeartbeat",
+]

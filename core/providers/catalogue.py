@@ -1,0 +1,389 @@
+"""A snapshot of providers, models, assistants and budgets, kept by each process.
+
+Every change raises ``Installation.models_version`` in its transaction; :func:`current` compares it
+and reads the rows again after a change, so that it holds from the next turn on in every process.
+The settings of the environment are a provider and a model of their own (:func:`write_environment`).
+"""
+
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import BigIntegerField, Exists, F, Value
+from django.db.models.functions import Greatest
+from django.db.models.signals import m2m_changed, post_delete, post_save
+
+from core.database.queries import Values
+from core.database.transactions import atomic_write
+from core.models import (
+    Assistant,
+    AssistantBinding,
+    AssistantModel,
+    AssistantVersion,
+    Budget,
+    Installation,
+    LanguageModel,
+    ModelCircuit,
+    ModelProvider,
+)
+
+ENVIRONMENT = "Environment"
+EMBEDDED = "Embedded model"
+DEFAULT_ASSISTANT = "Assistant"
+DEFAULT_SLUG = "assistant"
+# What changes the snapshot. Circuits change it by `changed` alone: not every failure does.
+ROWS = (ModelProvider, LanguageModel, Assistant, AssistantModel, AssistantBinding, Budget)
+
+VERSION = Values(lambda: Installation.objects.filter(id=1).values_list("models_version"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderInfo:
+    """A row of ``ModelProvider``. ``secrets`` are encrypted."""
+
+    id: int
+    name: str
+    kind: str
+    base_url: str
+    secrets: str
+    first_token_seconds: float
+    idle_seconds: float
+    concurrency: int
+    allow_private: bool
+    from_environment: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CircuitInfo:
+    """The open circuit of a model: since when, why, and when it is tried again."""
+
+    opened_at: datetime
+    probe_at: datetime | None
+    code: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelInfo:
+    """An enabled model of an enabled provider. Prices are dollars for a million tokens.
+
+    ``context_tokens`` and ``max_output_tokens`` are those of the row, else of the settings.
+    """
+
+    id: int
+    provider: ProviderInfo
+    name: str
+    label: str
+    context_tokens: int
+    max_output_tokens: int
+    can_call_tools: bool
+    can_see_images: bool | None
+    input_price: Decimal | None
+    cached_price: Decimal | None
+    output_price: Decimal | None
+    offered: bool
+    is_embedded: bool
+    failures: int = 0
+    circuit: CircuitInfo | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssistantInfo:
+    """An enabled assistant. ``chain``: ids of models, the first that works answers.
+
+    ``tools``: names, None for all. ``people``: who may choose it where ``offered`` is "listed".
+    """
+
+    id: int
+    slug: str
+    name: str
+    instructions: str
+    version: int
+    chain: tuple[int, ...]
+    temperature: float | None
+    max_output_tokens: int | None
+    tools: frozenset[str] | None
+    languages: tuple[str, ...]
+    offered: str
+    people: frozenset[int]
+    has_picture: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetInfo:
+    """An enabled budget; see ``core.models.Budget``. 0: not limited to one."""
+
+    id: int
+    unit: str
+    period: str
+    limit: int
+    each_person: bool
+    user_id: int
+    key_id: int
+    account_id: int
+    assistant_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Catalogue:
+    """Everything at one version. ``default``: the id of the default assistant.
+
+    Bindings: assistant ids by API key, (account, chat), person and account.
+    """
+
+    version: int
+    models: Mapping[int, ModelInfo]
+    assistants: Mapping[int, AssistantInfo]
+    default: int
+    of_key: Mapping[int, int] = field(default_factory=dict)
+    of_chat: Mapping[tuple[int, str], int] = field(default_factory=dict)
+    of_person: Mapping[int, int] = field(default_factory=dict)
+    of_account: Mapping[int, int] = field(default_factory=dict)
+    budgets: tuple[BudgetInfo, ...] = ()
+
+    def chain_of(self, assistant_id: int, *, first: int = 0) -> tuple[ModelInfo, ...]:
+        """Return the usable models of an assistant in order, ``first`` before them if it is one.
+
+        Empty when none is enabled.
+        """
+        assistant = self.assistants.get(assistant_id) or self.assistants[self.default]
+        wanted = dict.fromkeys((first, *assistant.chain))
+        return tuple(self.models[each] for each in wanted if each in self.models)
+
+
+class Kept:
+    """The snapshot of this process, and the settings that it was made with.
+
+    A process writes its environment once: of two machines with different ones the last to start
+    decides what is shown.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: Catalogue | None = None
+        self._written: object = None
+
+    def get(self) -> Catalogue:
+        """Return the snapshot of the database's version. May block on the database."""
+        set_up = environment_values()
+        known = self._known
+        if known is not None and self._written == set_up and known.version == version():
+            return known
+        with self._lock:
+            if known is not self._known and self._known is not None and self._written == set_up:
+                return self._known  # another thread has just read it
+            if self._written != set_up or not is_environment_there():
+                write_environment()
+            self._written = set_up
+            with transaction.atomic():
+                self._known = read(version())
+            return self._known
+
+
+kept = Kept()
+
+
+def current() -> Catalogue:
+    """Return the catalogue as the database has it now: one small query, more after a change."""
+    return kept.get()
+
+
+def version() -> int:
+    """Return the version of the rows; -1 before the environment was written."""
+    rows = VERSION()
+    return rows[0][0] if rows else -1
+
+
+def changed() -> None:
+    """Raise the version, in the transaction of the change: to the time in microseconds, so that no
+    two databases have the same.
+    """
+    now = int(time.time() * 1_000_000)
+    raised = Greatest(F("models_version") + 1, Value(now, output_field=BigIntegerField()))
+    if not Installation.objects.filter(id=1).update(models_version=raised):
+        Installation.objects.get_or_create(id=1, defaults={"models_version": now})
+
+
+def read(number: int) -> Catalogue:
+    """Return the snapshot of all rows, as version ``number``."""
+    rows = LanguageModel.objects.filter(enabled=True, provider__enabled=True)
+    circuits = {each.pk: each for each in ModelCircuit.objects.all()}
+    models = {
+        row.pk: model_info(row, circuits.get(row.pk))
+        for row in rows.select_related("provider").order_by("id")
+    }
+    assistants = {
+        row.pk: assistant_info(row)
+        for row in Assistant.objects.prefetch_related("chain", "people").order_by("id")
+        if row.enabled or row.is_default
+    }
+    default = Assistant.objects.filter(is_default=True).values_list("pk", flat=True)[0]
+    bindings = list(AssistantBinding.objects.filter(assistant__in=assistants))
+    return Catalogue(
+        version=number,
+        models=models,
+        assistants=assistants,
+        default=default,
+        of_key={row.key_id: row.assistant_id for row in bindings if row.key_id},
+        of_chat={
+            (row.account_id, row.chat): row.assistant_id
+            for row in bindings
+            if row.account_id and row.chat
+        },
+        of_person={row.user_id: row.assistant_id for row in bindings if row.user_id},
+        of_account={
+            row.account_id: row.assistant_id for row in bindings if row.account_id and not row.chat
+        },
+        budgets=tuple(budget_info(row) for row in Budget.objects.filter(enabled=True)),
+    )
+
+
+def model_info(row: LanguageModel, circuit: ModelCircuit | None) -> ModelInfo:
+    """Return a model's row with its provider's and its circuit's."""
+    provider = row.provider
+    opened_at = circuit.opened_at if circuit is not None else None
+    return ModelInfo(
+        id=row.pk,
+        provider=ProviderInfo(
+            id=provider.pk,
+            name=provider.name,
+            kind=provider.kind,
+            base_url=provider.base_url,
+            secrets=provider.secrets,
+            first_token_seconds=provider.first_token_seconds,
+            idle_seconds=provider.idle_seconds,
+            concurrency=provider.concurrency,
+            allow_private=provider.allow_private,
+            from_environment=provider.from_environment,
+        ),
+        name=row.name,
+        label=row.label or row.name,
+        context_tokens=row.context_tokens or settings.LLM_CONTEXT_TOKENS,
+        max_output_tokens=row.max_output_tokens or settings.LLM_MAX_OUTPUT_TOKENS,
+        can_call_tools=row.can_call_tools,
+        can_see_images=row.can_see_images,
+        input_price=row.input_price,
+        cached_price=row.cached_price,
+        output_price=row.output_price,
+        offered=row.offered,
+        is_embedded=provider.from_environment and settings.LLM_IS_EMBEDDED,
+        failures=circuit.failures if circuit is not None else 0,
+        circuit=CircuitInfo(opened_at=opened_at, probe_at=circuit.probe_at, code=circuit.code)
+        if circuit is not None and opened_at is not None
+        else None,
+    )
+
+
+def assistant_info(row: Assistant) -> AssistantInfo:
+    """Return an assistant's row, with its chain and people."""
+    return AssistantInfo(
+        id=row.pk,
+        slug=row.slug,
+        name=row.name,
+        instructions=row.instructions,
+        version=row.version,
+        chain=tuple(each.model_id for each in row.chain.all()),
+        temperature=row.temperature,
+        max_output_tokens=row.max_output_tokens,
+        tools=None if row.tools is None else frozenset(row.tools),
+        languages=tuple(row.languages),
+        offered=row.offered,
+        people=frozenset(each.pk for each in row.people.all()),
+        has_picture=bool(row.picture),
+    )
+
+
+def budget_info(row: Budget) -> BudgetInfo:
+    """Return a budget's row."""
+    return BudgetInfo(
+        id=row.pk,
+        unit=row.unit,
+        period=row.period,
+        limit=row.limit,
+        each_person=row.each_person,
+        user_id=row.user_id or 0,
+        key_id=row.key_id,
+        account_id=row.account_id or 0,
+        assistant_id=row.assistant_id or 0,
+    )
+
+
+def environment_values() -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the fields of the provider and of the model that the environment sets."""
+    plain = settings.LLM_PROVIDER == "openai-compatible"
+    provider = {
+        "name": EMBEDDED if settings.LLM_IS_EMBEDDED else ENVIRONMENT,
+        "kind": ModelProvider.Kind.OPENAI_COMPATIBLE if plain else ModelProvider.Kind.ENVIRONMENT,
+        # The embedded server has another port after each start.
+        "base_url": settings.LLM_BASE_URL if plain and not settings.LLM_IS_EMBEDDED else "",
+        "first_token_seconds": settings.LLM_FIRST_TOKEN_SECONDS,
+        "idle_seconds": settings.LLM_IDLE_SECONDS,
+        "allow_private": True,
+        "enabled": True,
+        "secrets": "",
+    }
+    model = {
+        "name": settings.LLM_MODEL if plain else settings.LLM_PROVIDER,
+        "context_tokens": settings.LLM_CONTEXT_TOKENS,
+        "max_output_tokens": settings.LLM_MAX_OUTPUT_TOKENS,
+        "can_call_tools": not settings.LLM_IS_EMBEDDED,
+        "enabled": True,
+    }
+    return provider, model
+
+
+def is_environment_there() -> bool:
+    """Return whether there are a row of the environment and a default assistant."""
+    default = Assistant.objects.filter(is_default=True)
+    return (
+        version() >= 0
+        and LanguageModel.objects.filter(Exists(default), provider__from_environment=True).exists()
+    )
+
+
+def is_environment_written() -> bool:
+    """Return whether the environment's rows are stored as they are set."""
+    provider, model = environment_values()
+    of_provider = {f"provider__{name}": value for name, value in provider.items()}
+    rows = LanguageModel.objects.filter(provider__from_environment=True, **model, **of_provider)
+    return is_environment_there() and rows.exists()
+
+
+def write_environment() -> None:
+    """Store the environment's provider and model, and a default assistant, unless they are.
+
+    The rows keep their ids when the environment changes: chains that name them go on.
+    """
+    if is_environment_written():
+        return
+    provider, model = environment_values()
+    with atomic_write(joins=True):
+        row, _ = ModelProvider.objects.update_or_create(from_environment=True, defaults=provider)
+        only = row.models.order_by("id").first() or LanguageModel(provider=row)
+        for name, value in model.items():
+            setattr(only, name, value)
+        only.save()
+        if not Assistant.objects.filter(is_default=True).exists():
+            assistant = Assistant.objects.create(
+                name=DEFAULT_ASSISTANT, slug=DEFAULT_SLUG, is_default=True
+            )
+            AssistantVersion.objects.create(assistant=assistant, number=1)
+            AssistantModel.objects.create(assistant=assistant, model=only)
+        changed()
+
+
+def connect_signals() -> None:
+    """Raise the version after each change of a row by the ORM."""
+
+    def bump(**_: object) -> None:
+        changed()
+
+    for row in ROWS:
+        for signal in (post_save, post_delete):
+            signal.connect(bump, sender=row, weak=False, dispatch_uid=f"catalogue {row.__name__}")
+    m2m_changed.connect(bump, sender=Assistant.people.through, weak=False)
