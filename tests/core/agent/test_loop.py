@@ -25,10 +25,12 @@ from core.providers.base import (
     Usage,
     most_bytes,
 )
+from core.providers.chain import PROVIDER_TRIES
 from core.providers.failures import KINDS
 from core.tools import registry
 from core.tools.base import ToolContext, ToolResult
 from tests.core.conftest import Say
+from tests.core.providers.chains import alone
 
 Step = list[Delta | Exception | float]
 
@@ -74,7 +76,7 @@ def turn(model: Any, events: Events, **more: Any) -> Turn:
     """Return a turn on ``model``."""
     context = ToolContext(1, 2, 3, "", "Europe/Berlin", events)
     messages = [{"role": "user", "content": "hi"}]
-    return Turn(messages=messages, provider=model, emit=events, context=context, **more)
+    return Turn(messages=messages, provider=alone(model), emit=events, context=context, **more)
 
 
 def call(name: str, arguments: str = "{}", *, index: int = 0, id: str = "") -> list[Delta]:  # noqa: A002 - OpenAI's name
@@ -323,7 +325,7 @@ async def test_a_wait_beyond_the_limit_is_an_immediate_failure(
     [
         [[FATAL]],
         [[BUSY], [FATAL]],
-        [[BUSY]] * loop.PROVIDER_TRIES,
+        [[BUSY]] * PROVIDER_TRIES,
         [[TextDelta("half"), BUSY]],
     ],
 )
