@@ -8,6 +8,7 @@ from typing import Any
 
 from django.conf import settings
 
+from channels_app.asgi.builtin_accounts import BUILTIN_CHANNELS
 from channels_app.intake import media
 from channels_app.replies.streaming_edits import live_of
 from channels_app.worker.claim_runs import Begun
@@ -19,14 +20,18 @@ from core.database.transactions import in_thread
 from core.lib.leases import Lease
 from core.media.describe import Describer
 from core.messages import Message, Transcript
+from core.models import Message as Line
 from core.models import Run
 from core.providers import registry as providers
 from core.providers.base import LIMITS, ProviderError
 from core.providers.catalogue import AssistantInfo, window_of
 from core.providers.chain import Chain
+from core.tools import languages, phrases
 from core.tools.base import ToolContext
 
 logger = logging.getLogger(__name__)
+
+SUBSTITUTE = "{0} answered, because the usual model is not available."
 
 
 @dataclass(slots=True)
@@ -86,6 +91,7 @@ async def take(begun: Begun, held: Held) -> None:
     )
     try:
         ending = await ended(run, turn, held, describer)
+        await name_substitute(run, turn, chain)
         held.closing = True
         if live is not None:
             await live.finish()
@@ -159,6 +165,29 @@ async def look_into_media(run: Run, turn: Turn, describer: Describer) -> None:
         turn.context = replace(turn.context, request=run.text)
     for line in media.refusals(run):
         turn.note(line)
+
+
+async def name_substitute(run: Run, turn: Turn, chain: Chain) -> None:
+    """Tell the person, once, that another model than usual answers: the next answers of it in a row
+    are only marked. The web chat shows the mark; programs get no sentence of ours in an answer.
+    """
+    substitute = chain.substitute
+    if substitute is None:
+        return
+    turn.answered_by = substitute.label
+    if run.session.account.channel in BUILTIN_CHANNELS or not turn.answered:
+        return
+    if await in_thread(was_substituted, run):
+        return
+    line = SUBSTITUTE.format(substitute.label)
+    turn.note(f"({phrases.in_language(line, languages.of_request(run.text))})")
+
+
+def was_substituted(run: Run) -> bool:
+    """Return whether the last answer of the conversation came from a substitute, too."""
+    answers = Line.objects.filter(session_id=run.session_id, role="assistant", run__lt=run.id)
+    data = answers.order_by("-id").values_list("data", flat=True).first()
+    return bool(data and data.get("answered_by"))
 
 
 def put_off(limit: asyncio.Timeout, seconds: float) -> None:

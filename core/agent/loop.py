@@ -96,6 +96,7 @@ class Turn:
     )
     finish_reason: str = "stop"
     answered: bool = False
+    answered_by: str = ""
     _left: int = 0
     _open: tuple[str, str] | None = None
     _counts: dict[str, int] = field(default_factory=dict)

@@ -129,6 +129,12 @@ class Chain:
         """Return whether a model of the chain calls tools."""
         return any(each.can_call_tools for each in self.models)
 
+    @property
+    def substitute(self) -> ModelInfo | None:
+        """Return the model that answered in place of the first one; None when that answered."""
+        found = self.answered_by
+        return None if found is None or found.id == self.models[0].id else found
+
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
         """Yield the deltas of one answer. Raises the ProviderError of the first model that failed
         when none answers.

@@ -8,7 +8,7 @@ as long. A model whose circuit is open is skipped while another one of its chain
 import logging
 from datetime import timedelta
 
-from django.db.models import F
+from django.db.models import F, Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -97,6 +97,12 @@ def close(*, model_id: int) -> None:
         if was_open:
             logger.info("the circuit of model %s is closed", model_id)
             catalogue.changed()
+
+
+def has_unreported() -> bool:
+    """Return whether there is something to report."""
+    is_open, is_told = Q(opened_at__isnull=False), Q(told_at__isnull=False)
+    return ModelCircuit.objects.filter((is_open & ~is_told) | (~is_open & is_told)).exists()
 
 
 def to_report() -> list[tuple[ModelCircuit, bool]]:

@@ -18,6 +18,7 @@ from core.providers.base import (
     Finish,
     ModelRequest,
     ProviderError,
+    Restart,
     TextDelta,
     ThinkingDelta,
     ToolCallDelta,
@@ -208,6 +209,29 @@ async def test_a_busy_model_is_retried_with_a_progress_line(events: Events) -> N
     starts = [each for each in events if each["props"].get("event") == "message_start"]
     ends = [each for each in events if each["props"].get("event") == "message_end"]
     assert len(starts) == len(ends)
+
+
+async def test_an_answer_that_begins_again_keeps_the_names_of_its_messages(
+    events: Events,
+) -> None:
+    """A reader compares the new text with what it has, as with a second attempt of the run."""
+    first = [ThinkingDelta("hm"), TextDelta("ha"), *call("current_time"), TextDelta("lf")]
+    model = Model([*first, Restart(), TextDelta("whole"), Finish("stop")])
+    it = turn(model, events)
+    await it.run()
+    texts = {each["message_id"]: each for each in fold(events) if each["type"] == "text"}
+    assert [each["props"] for each in texts.values()] == [{"content": "whole"}]
+    assert [each["content"] for each in events.of("thinking")] == [""]
+    assert it.texts == ["whole"]
+    assert events.of("tool_call") == []
+
+
+async def test_an_assistant_may_use_its_own_tools_only(events: Events) -> None:
+    model = Model([*call("current_time"), Finish("tool_calls")], DONE)
+    await turn(model, events, allowed_tools=frozenset({"route_to_plugin"})).run()
+    names = [each["function"]["name"] for each in model.requests[0].tools]
+    assert names == ["route_to_plugin"]
+    assert "no tool called current_time" in model.requests[1].messages[-1]["content"]
 
 
 EMPTY: Step = [Finish("stop")]
