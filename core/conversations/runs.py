@@ -33,8 +33,8 @@ USUAL_SECONDS = 10.0
 class Outcome:
     """The result of a run: the fields of the final answer that every channel and endpoint shows.
 
-    ``usage``, ``answered_by`` and ``calls`` are no part of what is shown. ``answered_by``: the label
-    of the model, where another one than the first of its chain answered. ``calls``: see
+    ``usage``, ``answered_by`` and ``calls`` are no part of what is shown. ``answered_by``: the
+    label of the model, where another one than the first of its chain answered. ``calls``: see
     ``Message.calls``.
     """
 
