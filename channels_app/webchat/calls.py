@@ -18,7 +18,7 @@ from channels_app.asgi.principal import DeniedError, Principal
 from channels_app.intake import decisions, inbound, slash_commands
 from channels_app.owner import notices
 from channels_app.webchat import choices, frames
-from channels_app.webchat.choices import Wanted
+from channels_app.webchat.choices import Picked
 from core.conversations import assistants, inbox, runs
 from core.conversations.inbox import Draft, RepeatKey, body_digest
 from core.database.transactions import atomic_write
@@ -90,14 +90,14 @@ def accept_personal(frame: frames.Say, user: User, key_id: int) -> inbound.Recei
         command=command,
         may_decide=command is not None and may_decide(key_id),
     )
-    wanted = Wanted(frame.assistant_id, frame.model_id)
+    wanted = Picked(frame.assistant_id, frame.model_id)
     if not wanted:
         return receive()
     with atomic_write():
         return receive(session=begin_chat(user, draft, wanted))
 
 
-def begin_chat(user: User, draft: Draft, wanted: Wanted) -> ChatSession | None:
+def begin_chat(user: User, draft: Draft, wanted: Picked) -> ChatSession | None:
     """Return a new chat with the person's choice; None for a message that was stored before.
 
     Raises RefusedError 404 for what the person may not choose. Inside a transaction.

@@ -30,7 +30,7 @@ Info = TypeVar("Info", AssistantInfo, ModelInfo)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class Picked:
     """A person's choice for a conversation; 0: none."""
 
     assistant_id: int = 0
@@ -46,12 +46,12 @@ def place_of_new_chat(user: User) -> Place:
     return assistants.place_of_user(user, account_id=builtin_account("web").pk)
 
 
-def of_new_chat(user: User, wanted: Wanted | None = None) -> dict[str, Any]:
+def of_new_chat(user: User, wanted: Picked | None = None) -> dict[str, Any]:
     """Return :func:`shown` for a chat that has no session yet."""
-    return shown(place_of_new_chat(user), wanted or Wanted())
+    return shown(place_of_new_chat(user), wanted or Picked())
 
 
-def field_refused(place: Place, wanted: Wanted) -> str:
+def field_refused(place: Place, wanted: Picked) -> str:
     """Return the name of the field whose value the person may not choose; empty: none."""
     known = catalogue.current()
     if wanted.assistant_id and not assistants.may_choose(known, place, wanted.assistant_id):
@@ -63,11 +63,11 @@ def field_refused(place: Place, wanted: Wanted) -> str:
 
 def of_session(session: ChatSession) -> dict[str, Any]:
     """Return :func:`shown` for a chat."""
-    stored = Wanted(session.assistant_id, session.model_id)
+    stored = Picked(session.assistant_id, session.model_id)
     return shown(assistants.place_of(session), stored)
 
 
-def shown(place: Place, wanted: Wanted) -> dict[str, Any]:
+def shown(place: Place, wanted: Picked) -> dict[str, Any]:
     """Return what answers at ``place``, why, and the options of the menu (see the module)."""
     known = catalogue.current()
     choice = assistants.choose(known, place, **asdict(wanted))

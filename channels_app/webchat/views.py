@@ -184,10 +184,10 @@ def assistant_list(request: HttpRequest) -> Json:
     return choices.of_new_chat(person(request), wanted_in(given))
 
 
-def wanted_in(given: Json) -> choices.Wanted:
+def wanted_in(given: Json) -> choices.Picked:
     """Return the choice in ``assistant_id`` and ``model_id``. Raises BadRequestError."""
     try:
-        return choices.Wanted(*(frames.row_id(given, name) for name in choices.FIELDS))
+        return choices.Picked(*(frames.row_id(given, name) for name in choices.FIELDS))
     except RefusedError as error:
         raise BadRequestError(str(error)) from error
 

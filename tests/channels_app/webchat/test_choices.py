@@ -8,7 +8,7 @@ from django.test import Client
 
 from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.webchat import calls, choices, frames, transcript
-from channels_app.webchat.choices import Wanted
+from channels_app.webchat.choices import Picked
 from core.conversations import inbox
 from core.database import transactions
 from core.models import (
@@ -370,8 +370,8 @@ def test_only_pictures_are_served(page: Client, picture: str) -> None:
 
 
 def test_a_choice_of_nothing_is_false() -> None:
-    assert not Wanted()
-    assert Wanted(model_id=1)
+    assert not Picked()
+    assert Picked(model_id=1)
     assert choices.FIELDS == ("assistant_id", "model_id")
 
 
