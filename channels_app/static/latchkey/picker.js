@@ -103,6 +103,7 @@ export class Picker {
     const before = this.#shown;
     this.#shown = found;
     if (this.#session === null) this.#keep(checked(found, this.#pending));
+    if (JSON.stringify(found) === JSON.stringify(before)) return; // a press on an entry goes on
     if (this.#demo) this.#demo.hidden = !found.is_embedded;
     this.#drawHeader();
     if (this.#panel) this.#fillPanel();
@@ -195,7 +196,7 @@ export class Picker {
   }
 
   #item(list, option) {
-    const usual = option.usual ? el("small", {}, list === "models" ? " of this assistant" : " usual here") : null;
+    const usual = option.usual ? el("small", {}, " usual here") : null;
     return el(
       "button.picker-item",
       {
@@ -222,6 +223,7 @@ export class Picker {
   }
 
   #pressed(event) {
+    event.stopPropagation(); // the page's keys rest: Escape would stop the answer
     if (event.key === "Escape" || event.key === "Tab") {
       // Tab goes on from the button.
       this.#close({ focus: true });
@@ -234,7 +236,6 @@ export class Picker {
       items[next].focus();
     }
     event.preventDefault();
-    event.stopPropagation(); // Escape would stop the answer, a letter might be a shortcut
   }
 
   #stored() {
