@@ -22,8 +22,8 @@ NAME_CHARACTERS = 80
 def chosen_by(draft: Draft, *, session: ChatSession, listed: bool) -> assistants.Choice | None:
     """Return what answers a request that names it; None for one that names nothing.
 
-    Raises RefusedError for what the sender may not choose, as for what there is not: 400, and 404
-    for a model at ``/v1``. ``listed``: see :func:`assistants.place_of`.
+    Raises RefusedError 404 for what the sender may not choose, as for what there is not.
+    ``listed``: see :func:`assistants.place_of`.
     """
     if draft.wanted is None:
         return None
@@ -40,7 +40,7 @@ def refusal(field: str, name: str) -> RefusedError:
     shown = name[:100].encode("ascii", "backslashreplace").decode()
     if field == "either":
         return RefusedError(404, f"The model `{shown}` does not exist.", field="model")
-    return RefusedError(400, f"There is no {field} `{shown}` that you may choose.", field=field)
+    return RefusedError(404, f"There is no {field} `{shown}` that you may choose.", field=field)
 
 
 def help_lines(session: ChatSession, place: Place) -> str:

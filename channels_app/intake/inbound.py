@@ -294,7 +294,7 @@ def accept(
 
     A sender that an open list lets in (not ``listed``) moves no last-used channel ([A4]): that
     sender would get the notices of the person with the list. Raises RefusedError 413 if the files
-    of the message do not fit into the sender's quota, 400 for an assistant or a model that they may
+    of the message do not fit into the sender's quota, 404 for an assistant or a model that they may
     not choose, 422 for a key that stands for another message, 503 while the gateway is busy: not
     for a message that waits for more (``debounce``), whose platform would repeat it.
     """

@@ -40,12 +40,14 @@ class Wanted:
     """What a request asks for by name, for this turn; empty: nothing.
 
     ``assistant``: a slug. ``model``: one of :func:`model_names`. ``either``: one of the two, an
-    assistant before a model of the same name.
+    assistant before a model of the same name; ``is_optional``: it counts as nothing if the person
+    may not choose it.
     """
 
     assistant: str = ""
     model: str = ""
     either: str = ""
+    is_optional: bool = False
 
 
 class NotOfferedError(Exception):
@@ -148,7 +150,7 @@ def found(known: Catalogue, place: Place, wanted: Wanted) -> tuple[int | None, i
     if wanted.either:
         assistant = assistant_named(known, place, wanted.either)
         model = 0 if assistant else model_named(known, place, wanted.either)
-        if model is None:
+        if model is None and not wanted.is_optional:
             raise NotOfferedError("either", wanted.either)
     if wanted.assistant:
         assistant = assistant_named(known, place, wanted.assistant)
@@ -230,6 +232,8 @@ def pick(session: ChatSession, **chosen: int) -> None:
     values: dict[str, Any] = {
         name: value for name, value in chosen.items() if name in {"assistant_id", "model_id"}
     }
+    if not values:
+        return
     with atomic_write(joins=True):
         ChatSession.objects.filter(pk=session.pk).update(**values)
     for name, value in values.items():

@@ -206,6 +206,8 @@ def test_every_model_has_one_name_of_its_own_and_the_older_one_keeps_the_plain_o
         (Wanted(assistant="a3", model="x"), ("request", 3, 1)),
         (Wanted(either="a2"), ("request", 2, 0)),
         (Wanted(either="x"), ("default", 1, 1)),
+        (Wanted(either="x", is_optional=True), ("default", 1, 1)),
+        (Wanted(either="secret", is_optional=True), ("default", 1, 5)),
     ],
 )
 def test_a_request_names_what_answers_it_and_leaves_the_rest(
