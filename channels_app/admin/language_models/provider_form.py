@@ -1,0 +1,170 @@
+"""The form of a provider: its fields by kind, and the key, which is written and never shown."""
+
+import re
+from typing import Any
+
+from django import forms
+from django.core.exceptions import ValidationError
+from unfold.widgets import (
+    UnfoldAdminPasswordWidget,
+    UnfoldAdminTextInputWidget,
+    UnfoldBooleanSwitchWidget,
+)
+
+from channels_app.admin.language_models import addresses
+from channels_app.admin.language_models.kinds import KindText, text_of
+from core.admin.base import ModelForm
+from core.lib import encryption
+from core.models import ModelProvider
+from core.providers import catalogue
+
+KEPT_NAMES = {name.casefold() for name in (catalogue.ENVIRONMENT, catalogue.EMBEDDED)}
+MOST_SECONDS = 3600
+MOST_CALLS = 1000
+UNPRINTABLE = re.compile(r"[^\x21-\x7e]")
+
+
+class ProviderForm(ModelForm[ModelProvider]):
+    """Edit a provider. ``text``: about its kind. ``resolved``: the addresses of the posted host."""
+
+    text: KindText | None = None
+    resolved: list[str] = []  # noqa: RUF012 - a class is made for each request
+    base_url = forms.CharField(
+        label="Address", max_length=500, required=False, widget=UnfoldAdminTextInputWidget()
+    )
+    key = forms.CharField(
+        required=False,
+        max_length=4000,
+        strip=False,
+        widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "new-password"}),
+    )
+    remove_key = forms.BooleanField(
+        label="Remove the key", required=False, widget=UnfoldBooleanSwitchWidget()
+    )
+
+    class Meta:
+        model = ModelProvider
+        fields = (
+            "kind",
+            "name",
+            "base_url",
+            "allow_private",
+            "first_token_seconds",
+            "idle_seconds",
+            "concurrency",
+            "enabled",
+        )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Show the fields of the kind."""
+        super().__init__(*args, **kwargs)
+        self.known, self.can_open = opened(self.instance)
+        text, fields = self.text, self.fields
+        if text is None:  # only shown
+            return
+        fields["key"].help_text = key_help(text, known=bool(self.known), can_open=self.can_open)
+        if text.needs_key or not self.known:
+            fields.pop("remove_key", None)
+        if text.address is None:
+            fields.pop("base_url", None)
+            fields.pop("allow_private", None)
+        else:
+            fields["base_url"].help_text = text.address_help
+            fields["allow_private"].help_text = (
+                "Tick this for a server of your own, as in http://192.168.1.20. Without it the "
+                "gateway connects to public addresses only."
+            )
+        fields["first_token_seconds"].help_text = "Then the next model of the chain is asked."
+        fields["idle_seconds"].help_text = "The longest silence in the middle of an answer."
+        fields["concurrency"].help_text = "Of one worker process. 0 for no limit."
+
+    def clean_name(self) -> str:
+        """Refuse the names of the environment's row."""
+        name = str(self.cleaned_data["name"])
+        if name.strip().casefold() in KEPT_NAMES:
+            raise ValidationError("This name belongs to the settings of the environment.")
+        return name
+
+    def clean_base_url(self) -> str:
+        """Require an address, in the form that the gateway appends its calls to."""
+        address = str(self.cleaned_data.get("base_url") or "")
+        if not address:
+            raise ValidationError("Enter the address of the server.")
+        return addresses.cleaned(address)
+
+    def clean_key(self) -> str:
+        """Require a key where the kind needs one; refuse what cannot stand in a header."""
+        key = str(self.cleaned_data.get("key") or "")
+        if "\n" in key or "\r" in key:
+            raise ValidationError("The key contains a line break. Copy it again, without one.")
+        key = key.strip(" \t")
+        if UNPRINTABLE.search(key):
+            raise ValidationError("The key contains a space or a character that no key has.")
+        if not key and not self.known and self.text is not None and self.text.needs_key:
+            raise ValidationError(f"Enter a key. It is made at {self.text.key_page}.")
+        return key
+
+    def clean_first_token_seconds(self) -> int:
+        return between(self.cleaned_data["first_token_seconds"], 1, MOST_SECONDS)
+
+    def clean_idle_seconds(self) -> int:
+        return between(self.cleaned_data["idle_seconds"], 1, MOST_SECONDS)
+
+    def clean_concurrency(self) -> int:
+        return between(self.cleaned_data["concurrency"], 0, MOST_CALLS)
+
+    def clean(self) -> dict[str, Any]:
+        """Refuse an address inside the network without the tick, and a key to set and remove."""
+        data = super().clean() or {}
+        address = data.get("base_url")
+        if address:
+            allowed = bool(data.get("allow_private"))
+            words = addresses.refusal(address, resolved=self.resolved, allow_private=allowed)
+            if words:
+                self.add_error("base_url", words)
+        if data.get("key") and data.get("remove_key"):
+            self.add_error("remove_key", "Either enter a new key or remove it.")
+        return data
+
+    def sealed(self) -> tuple[str, str]:
+        """Return the encrypted secrets to store, and what happened: "", "key_set", "key_removed".
+
+        A key that is already set is kept when the field is empty.
+        """
+        key = self.cleaned_data.get("key")
+        if key:
+            return encryption.encrypt({**self.known, "key": key}), "key_set"
+        if self.cleaned_data.get("remove_key"):
+            return "", "key_removed"
+        return self.instance.secrets, ""
+
+
+def opened(row: ModelProvider) -> tuple[dict[str, str], bool]:
+    """Return the stored secrets and whether they could be decrypted (the key may have changed)."""
+    try:
+        return row.open_secrets(), True
+    except encryption.DecryptError:
+        return {}, False
+
+
+def between(value: int, least: int, most: int) -> int:
+    """Return ``value``. Raises ValidationError outside of the bounds."""
+    if not least <= value <= most:
+        raise ValidationError(f"Enter a number from {least} to {most}.")
+    return value
+
+
+def key_help(text: KindText, *, known: bool, can_open: bool) -> str:
+    """Describe the effect of leaving the key's input empty."""
+    if not can_open:
+        return "The stored key cannot be opened: the gateway's own key was changed. Enter it again."
+    if known:
+        return "Already set; leave empty to keep it."
+    if text.needs_key:
+        return f"It is made at {text.key_page}. Stored encrypted and never shown again."
+    return "Only if the server asks for one. Stored encrypted and never shown again."
+
+
+def form_for(kind: str, *, resolved: list[str]) -> type[ProviderForm]:
+    """Build the form class of a kind of provider."""
+    return type("ModelProviderForm", (ProviderForm,), {"text": text_of(kind), "resolved": resolved})
