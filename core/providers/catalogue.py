@@ -264,10 +264,22 @@ def read(number: int) -> Catalogue:
 
 def model_info(row: LanguageModel, circuit: ModelCircuit | None) -> ModelInfo:
     """Return a model's row with its provider's and its circuit's."""
+    provider = row.provider
     opened_at = circuit.opened_at if circuit is not None else None
     return ModelInfo(
         id=row.pk,
-        provider=provider_info(row.provider),
+        provider=ProviderInfo(
+            id=provider.pk,
+            name=provider.name,
+            kind=provider.kind,
+            base_url=provider.base_url,
+            secrets=provider.secrets,
+            first_token_seconds=provider.first_token_seconds,
+            idle_seconds=provider.idle_seconds,
+            concurrency=provider.concurrency,
+            allow_private=provider.allow_private,
+            from_environment=provider.from_environment,
+        ),
         name=row.name,
         label=row.label or row.name,
         context_tokens=row.context_tokens or settings.LLM_CONTEXT_TOKENS,
@@ -278,27 +290,11 @@ def model_info(row: LanguageModel, circuit: ModelCircuit | None) -> ModelInfo:
         cached_price=row.cached_price,
         output_price=row.output_price,
         offered=row.offered,
-        is_embedded=row.provider.from_environment and settings.LLM_IS_EMBEDDED,
+        is_embedded=provider.from_environment and settings.LLM_IS_EMBEDDED,
         failures=circuit.failures if circuit is not None else 0,
         circuit=CircuitInfo(opened_at=opened_at, probe_at=circuit.probe_at, code=circuit.code)
         if circuit is not None and opened_at is not None
         else None,
-    )
-
-
-def provider_info(row: ModelProvider) -> ProviderInfo:
-    """Return a provider's row."""
-    return ProviderInfo(
-        id=row.pk,
-        name=row.name,
-        kind=row.kind,
-        base_url=row.base_url,
-        secrets=row.secrets,
-        first_token_seconds=row.first_token_seconds,
-        idle_seconds=row.idle_seconds,
-        concurrency=row.concurrency,
-        allow_private=row.allow_private,
-        from_environment=row.from_environment,
     )
 
 

@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from core.lib.text import one_line
 from core.models import ModelProvider
-from core.providers import catalogue, examine
+from core.providers import examine, vendors
 from core.providers.base import ProviderError
 
 SECONDS = 120.0
@@ -25,14 +25,14 @@ class CheckError(Exception):
 
 def test(row: ModelProvider, model_name: str) -> examine.Finding:
     """Make a call of a model; store and return what was found."""
-    finding = run(examine.examine(catalogue.provider_info(row), model_name), SECONDS)
+    finding = run(examine.examine(vendors.info_of(row), model_name), SECONDS)
     store(row, check_result=one_line(str(finding), MOST_CHARACTERS))
     return finding
 
 
 def ask_models(row: ModelProvider) -> list[str]:
     """Ask a provider for the names of its models; store and return them. Raises CheckError."""
-    found = run(examine.list_models(catalogue.provider_info(row)), LIST_SECONDS)
+    found = run(examine.list_models(vendors.info_of(row)), LIST_SECONDS)
     names = sorted({one_line(each, 200) for each in found if each.strip()})[:MOST_MODELS]
     store(row, offered_models=names)
     return names

@@ -1,6 +1,6 @@
 """The form of a provider: its fields by kind, and the key, which is written and never shown."""
 
-import re
+from dataclasses import replace
 from typing import Any
 
 from django import forms
@@ -16,19 +16,18 @@ from channels_app.admin.language_models.kinds import KindText, text_of
 from core.admin.base import ModelForm
 from core.lib import encryption
 from core.models import ModelProvider
-from core.providers import catalogue
+from core.providers import catalogue, vendors
 
 KEPT_NAMES = {name.casefold() for name in (catalogue.ENVIRONMENT, catalogue.EMBEDDED)}
-MOST_SECONDS = 3600
 MOST_CALLS = 1000
-UNPRINTABLE = re.compile(r"[^\x21-\x7e]")
+SETTINGS = ("base_url", "allow_private", "first_token_seconds", "idle_seconds")
 
 
 class ProviderForm(ModelForm[ModelProvider]):
     """Edit a provider. ``text``: about its kind. ``resolved``: the addresses of the posted host."""
 
     text: KindText | None = None
-    resolved: list[str] = []  # noqa: RUF012 - a class is made for each request
+    resolved: list[str] = []
     base_url = forms.CharField(
         label="Address", max_length=500, required=False, widget=UnfoldAdminTextInputWidget()
     )
@@ -86,45 +85,46 @@ class ProviderForm(ModelForm[ModelProvider]):
         return name
 
     def clean_base_url(self) -> str:
-        """Require an address, in the form that the gateway appends its calls to."""
-        address = str(self.cleaned_data.get("base_url") or "")
-        if not address:
-            raise ValidationError("Enter the address of the server.")
-        return addresses.cleaned(address)
+        """Refuse a path that belongs to a single call."""
+        address = str(self.cleaned_data.get("base_url") or "").rstrip("/")
+        if words := addresses.wrong_path(address):
+            raise ValidationError(words)
+        return address
 
     def clean_key(self) -> str:
-        """Require a key where the kind needs one; refuse what cannot stand in a header."""
+        """Refuse a line break, which no header can hold; spaces around a key are left out."""
         key = str(self.cleaned_data.get("key") or "")
         if "\n" in key or "\r" in key:
             raise ValidationError("The key contains a line break. Copy it again, without one.")
-        key = key.strip(" \t")
-        if UNPRINTABLE.search(key):
-            raise ValidationError("The key contains a space or a character that no key has.")
-        if not key and not self.known and self.text is not None and self.text.needs_key:
-            raise ValidationError(f"Enter a key. It is made at {self.text.key_page}.")
-        return key
-
-    def clean_first_token_seconds(self) -> int:
-        return between(self.cleaned_data["first_token_seconds"], 1, MOST_SECONDS)
-
-    def clean_idle_seconds(self) -> int:
-        return between(self.cleaned_data["idle_seconds"], 1, MOST_SECONDS)
+        return key.strip(" \t")
 
     def clean_concurrency(self) -> int:
-        return between(self.cleaned_data["concurrency"], 0, MOST_CALLS)
+        """Refuse what no worker has."""
+        calls = int(self.cleaned_data["concurrency"])
+        if calls > MOST_CALLS:
+            raise ValidationError(f"Enter a number from 0 to {MOST_CALLS}.")
+        return calls
 
     def clean(self) -> dict[str, Any]:
-        """Refuse an address inside the network without the tick, and a key to set and remove."""
+        """Add what the provider could not work with beside each field."""
         data = super().clean() or {}
-        address = data.get("base_url")
-        if address:
-            allowed = bool(data.get("allow_private"))
-            words = addresses.refusal(address, resolved=self.resolved, allow_private=allowed)
-            if words:
-                self.add_error("base_url", words)
         if data.get("key") and data.get("remove_key"):
             self.add_error("remove_key", "Either enter a new key or remove it.")
+        for name, words in self.problems(data).items():
+            if name in self.fields and name not in self.errors:
+                self.add_error(name, words)
         return data
+
+    def problems(self, data: dict[str, Any]) -> dict[str, str]:
+        """Return what is wrong with the provider as it would be stored, by field."""
+        kind = self.text.kind if self.text is not None else self.instance.kind
+        values = {name: data[name] for name in SETTINGS if data.get(name) is not None}
+        info = replace(vendors.info_of(self.instance), kind=kind, **values)
+        key = data.get("key") or ("" if data.get("remove_key") else self.known.get("key", ""))
+        found = vendors.problems(info, key, resolve=lambda _host, _port: self.resolved)
+        if "key" in found and not key and self.text is not None:
+            found["key"] = f"Enter a key. It is made at {self.text.key_page}."
+        return found
 
     def sealed(self) -> tuple[str, str]:
         """Return the encrypted secrets to store, and what happened: "", "key_set", "key_removed".
@@ -145,13 +145,6 @@ def opened(row: ModelProvider) -> tuple[dict[str, str], bool]:
         return row.open_secrets(), True
     except encryption.DecryptError:
         return {}, False
-
-
-def between(value: int, least: int, most: int) -> int:
-    """Return ``value``. Raises ValidationError outside of the bounds."""
-    if not least <= value <= most:
-        raise ValidationError(f"Enter a number from {least} to {most}.")
-    return value
 
 
 def key_help(text: KindText, *, known: bool, can_open: bool) -> str:

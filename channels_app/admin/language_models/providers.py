@@ -300,7 +300,12 @@ def show_models(request: HttpRequest, row: ModelProvider) -> None:
 
 def warn_of_plain_key(request: HttpRequest, row: ModelProvider) -> None:
     """Warn of a key that is sent unencrypted to a server outside."""
-    if row.secrets and row.base_url and not row.allow_private and addresses.is_plain(row.base_url):
+    if (
+        row.secrets
+        and row.base_url
+        and not row.allow_private
+        and addresses.sends_keys_in_the_clear(row.base_url)
+    ):
         messages.warning(request, f"{row}: the key is sent unencrypted. Use https:// if possible.")
 
 
