@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -62,14 +63,37 @@ async def take(begun: Begun, held: Held) -> None:
         if live is not None:
             live.heard(message)
 
-    assistant = begun.known.of_run(run.assistant_id)
     chain = Chain(
         models=begun.known.chain_of(run.assistant_id, first=run.model_id),
         provider_of=providers.provider_of,
     )
+    turn = turn_of(begun, chain, emit)
     describer = Describer(chain.models, begun.known.environment())
+    try:
+        ending = await ended(run, turn, held, describer)
+        await name_substitute(run, turn, chain)
+        held.closing = True
+        if live is not None:
+            await live.finish()
+    except LostLeaseError:
+        logger.warning("run %s was taken over by another worker", run.id)
+        return
+    finally:
+        if live is not None:
+            live.abandon()
+    held.closing = True
+    log.hold()
+    outcome = await in_thread(outcome_of, run, transcript, ending, turn)
+    await settle(run, log, outcome, ending)
+
+
+def turn_of(begun: Begun, chain: Chain, emit: Callable[[Message], None]) -> Turn:
+    """Return the turn of a claimed run, which asks ``chain``."""
+    run, assistant = begun.run, begun.known.of_run(begun.run.assistant_id)
     turn = Turn(
-        messages=begun.messages,
+        messages=begun.prompt.messages,
+        prompt=begun.prompt,
+        is_first_cut=partial(in_thread, prompt.note_shortened, run),
         provider=chain,
         emit=emit,
         context=ToolContext(
@@ -89,22 +113,8 @@ async def take(begun: Begun, held: Held) -> None:
         client_tools=run.options.get("tools") or [],
         options=options_of(assistant, run),
     )
-    try:
-        ending = await ended(run, turn, held, describer)
-        await name_substitute(run, turn, chain)
-        held.closing = True
-        if live is not None:
-            await live.finish()
-    except LostLeaseError:
-        logger.warning("run %s was taken over by another worker", run.id)
-        return
-    finally:
-        if live is not None:
-            live.abandon()
-    held.closing = True
-    log.hold()
-    outcome = await in_thread(outcome_of, run, transcript, ending, turn)
-    await settle(run, log, outcome, ending)
+    chain.fitted = turn.fitted
+    return turn
 
 
 def options_of(assistant: AssistantInfo, run: Run) -> dict[str, Any]:
@@ -161,7 +171,7 @@ async def look_into_media(run: Run, turn: Turn, describer: Describer) -> None:
     made = await media.prepare(run, describer) if waited else {}
     pictures = await media.pictures(run, made)
     if waited or pictures:
-        turn.messages = await in_thread(prompt.build, run, pictures)
+        turn.begin_with(await in_thread(prompt.prepare, run, pictures))
         turn.context = replace(turn.context, request=run.text)
     for line in media.refusals(run):
         turn.note(line)
