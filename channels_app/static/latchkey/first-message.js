@@ -140,7 +140,9 @@ export class Trial {
     this.announce(turn.spoken());
     this.#toEnd();
     this.#busy();
-    if (!textOf(frame.error) && !frame.interrupted) this.#answered();
+    const isAnswered = !textOf(frame.error) && !frame.interrupted;
+    this.root.querySelector("[data-try-failed]").hidden = isAnswered;
+    if (isAnswered) this.#answered();
   }
 
   #refused(frame) {

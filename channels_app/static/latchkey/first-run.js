@@ -25,10 +25,8 @@ class StepForm {
       const answer = await this.post({ do: button?.value || "save" });
       this.show(answer.errors ?? {});
       if (answer.next) location.assign(answer.next);
-      return answer;
     } catch (error) {
       this.show({ __all__: [error.message] });
-      return { errors: {} };
     } finally {
       this.#busy(button, null, words);
     }
@@ -84,6 +82,7 @@ class StepForm {
 /** The first step: which fields a provider has, and the list of its models. */
 class ModelForm extends StepForm {
   #asked = "";
+  #listing = 0;
 
   constructor(form) {
     super(form);
@@ -110,8 +109,8 @@ class ModelForm extends StepForm {
   }
 
   async submit(button) {
-    if (button?.value === "list") return this.list();
-    return super.submit(button);
+    if (button?.value === "list") await this.list();
+    else await super.submit(button);
   }
 
   #chosen() {
@@ -127,6 +126,7 @@ class ModelForm extends StepForm {
     this.form.elements.base_url.value = "";
     this.form.elements.allow_private.checked = false;
     this.input.value = "";
+    this.#listing += 1; // an answer that is still on its way is about another provider
     this.#offer([], "");
     this.show({});
     this.#listSoon();
@@ -145,15 +145,14 @@ class ModelForm extends StepForm {
 
   /** Fill the list of models. `quiet`: the person did not ask, so the focus stays where it is. */
   async list({ quiet = false } = {}) {
-    const asked = this.kind.value;
+    const listing = ++this.#listing;
     this.state.textContent = "Asking for the models…";
     const answer = await this.post({ do: "list" }).catch((error) => ({ errors: { __all__: [error.message] } }));
-    if (asked !== this.kind.value) return answer;
+    if (listing !== this.#listing) return;
     const focus = document.activeElement;
     this.show(answer.errors ?? {});
     if (quiet) focus?.focus?.();
     this.#offer(answer.models ?? [], answer.best ?? "");
-    return answer;
   }
 
   #offer(names, best) {
@@ -227,7 +226,7 @@ class Waiting {
   known() {
     for (const name of ["unknown", "later"]) this.root.querySelector(`[data-phone-${name}]`).hidden = true;
     for (const name of ["known", "finish"]) this.root.querySelector(`[data-phone-${name}]`).hidden = false;
-    this.root.querySelector("[data-phone-finish]").focus();
+    this.root.querySelector("[data-phone-finish] button").focus();
   }
 }
 
