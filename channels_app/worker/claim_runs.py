@@ -23,7 +23,9 @@ from core.database.transactions import atomic_write
 from core.lib.leases import OWN_LEASE, Lease, elapsed
 from core.messages import MessageDict, reset_delta
 from core.models import Run
+from core.providers import catalogue
 from core.providers.base import ChatMessage
+from core.providers.catalogue import Catalogue
 
 logger = logging.getLogger(__name__)
 
@@ -32,11 +34,13 @@ logger = logging.getLogger(__name__)
 class Begun:
     """A claimed run with everything that its turn needs; ``events`` is its log so far.
 
-    ``resumed``: the long tasks of an earlier attempt. ``lease``: as it is measured here.
+    ``known``: the models and assistants at its beginning. ``resumed``: the long tasks of an earlier
+    attempt. ``lease``: as it is measured here.
     """
 
     run: Run
     log: Log
+    known: Catalogue
     messages: list[ChatMessage]
     events: list[MessageDict]
     resumed: list[Call]
@@ -149,7 +153,8 @@ def prepare(run: Run, began: float) -> Begun:
         for job in (jobs.begun(run_id=run.id) if run.attempt > 1 else [])
     ]
     lease = Lease(seconds=settings.RUN_LEASE_SECONDS * OWN_LEASE, began=began)
-    return Begun(run, log, prompt.build(run), logged, resumed, lease)
+    known = catalogue.current()
+    return Begun(run, log, known, prompt.build(run), logged, resumed, lease)
 
 
 def shown(logged: list[MessageDict]) -> dict[str, str]:

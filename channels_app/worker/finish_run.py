@@ -113,6 +113,7 @@ def outcome_of(
         status=shown.status,
         usage=turn.usage if turn else {},
         finish_reason=turn.finish_reason if turn else "stop",
+        answered_by=turn.answered_by if turn else "",
     )
 
 

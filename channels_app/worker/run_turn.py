@@ -4,9 +4,11 @@ import asyncio
 import logging
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from django.conf import settings
 
+from channels_app.asgi.builtin_accounts import BUILTIN_CHANNELS
 from channels_app.intake import media
 from channels_app.replies.streaming_edits import live_of
 from channels_app.worker.claim_runs import Begun
@@ -16,13 +18,20 @@ from core.agent.loop import Turn
 from core.conversations.events import LostLeaseError
 from core.database.transactions import in_thread
 from core.lib.leases import Lease
+from core.media.describe import Describer
 from core.messages import Message, Transcript
+from core.models import Message as Line
 from core.models import Run
 from core.providers import registry as providers
-from core.providers.base import ProviderError
+from core.providers.base import LIMITS, ProviderError
+from core.providers.catalogue import AssistantInfo, window_of
+from core.providers.chain import Chain
+from core.tools import languages, phrases
 from core.tools.base import ToolContext
 
 logger = logging.getLogger(__name__)
+
+SUBSTITUTE = "{0} answered, because the usual model is not available."
 
 
 @dataclass(slots=True)
@@ -53,9 +62,15 @@ async def take(begun: Begun, held: Held) -> None:
         if live is not None:
             live.heard(message)
 
+    assistant = begun.known.of_run(run.assistant_id)
+    chain = Chain(
+        models=begun.known.chain_of(run.assistant_id, first=run.model_id),
+        provider_of=providers.provider_of,
+    )
+    describer = Describer(chain.models, begun.known.environment())
     turn = Turn(
         messages=begun.messages,
-        provider=providers.current(),
+        provider=chain,
         emit=emit,
         context=ToolContext(
             run_id=run.id,
@@ -65,15 +80,18 @@ async def take(begun: Begun, held: Held) -> None:
             time_zone=run.user.time_zone,
             emit=emit,
             request=run.text,
+            context_tokens=window_of(chain.models),
             was_said={str(event.get("message_id")) for event in begun.events}.__contains__,
         ),
         resumed=begun.resumed,
-        can_call=not settings.LLM_IS_EMBEDDED,
+        can_call=chain.can_call_tools,
+        allowed_tools=assistant.tools,
         client_tools=run.options.get("tools") or [],
-        options=run.options.get("model_options") or {},
+        options=options_of(assistant, run),
     )
     try:
-        ending = await ended(run, turn, held)
+        ending = await ended(run, turn, held, describer)
+        await name_substitute(run, turn, chain)
         held.closing = True
         if live is not None:
             await live.finish()
@@ -89,7 +107,20 @@ async def take(begun: Begun, held: Held) -> None:
     await settle(run, log, outcome, ending)
 
 
-async def ended(run: Run, turn: Turn, held: Held) -> Ending:
+def options_of(assistant: AssistantInfo, run: Run) -> dict[str, Any]:
+    """Return the options of the model: the client's before the assistant's."""
+    given: dict[str, Any] = run.options.get("model_options") or {}
+    own: dict[str, Any] = {}
+    if assistant.temperature is not None and "temperature" not in given:
+        own["temperature"] = assistant.temperature
+    if assistant.max_output_tokens is not None:
+        most = min([assistant.max_output_tokens, *(given[each] for each in LIMITS & given.keys())])
+        own["max_tokens"] = most
+        given = {name: value for name, value in given.items() if name not in LIMITS}
+    return {**given, **own}
+
+
+async def ended(run: Run, turn: Turn, held: Held, describer: Describer) -> Ending:
     """Return how a turn ended: succeeded, failed or cancelled. Raises for a lost run."""
     if run.cancel_requested_at is not None:
         return Ending(Run.State.CANCELLED, error=STOPPED)
@@ -98,7 +129,7 @@ async def ended(run: Run, turn: Turn, held: Held) -> Ending:
             raise ProviderError("This could not be finished; please ask again.", code="attempts")
         async with asyncio.timeout(settings.AGENT_RUN_SECONDS) as limit:
             turn.context = replace(turn.context, more_time=partial(put_off, limit))
-            await look_into_media(run, turn)
+            await look_into_media(run, turn, describer)
             await turn.run()
     except asyncio.CancelledError:
         if held.lost or not held.cancelled:
@@ -124,16 +155,39 @@ def failed(turn: Turn, error: ProviderError) -> Ending:
     return Ending(Run.State.FAILED, error=str(error), failure=error)
 
 
-async def look_into_media(run: Run, turn: Turn) -> None:
+async def look_into_media(run: Run, turn: Turn, describer: Describer) -> None:
     """Turn media into text for the model; the user is told about files that could not be stored."""
     waited = media.is_waiting(run)
-    made = await media.prepare(run) if waited else {}
+    made = await media.prepare(run, describer) if waited else {}
     pictures = await media.pictures(run, made)
     if waited or pictures:
         turn.messages = await in_thread(prompt.build, run, pictures)
         turn.context = replace(turn.context, request=run.text)
     for line in media.refusals(run):
         turn.note(line)
+
+
+async def name_substitute(run: Run, turn: Turn, chain: Chain) -> None:
+    """Tell the person, once, that another model than usual answers: the next answers of it in a row
+    are only marked. The web chat shows the mark; programs get no sentence of ours in an answer.
+    """
+    substitute = chain.substitute
+    if substitute is None:
+        return
+    turn.answered_by = substitute.label
+    if run.session.account.channel in BUILTIN_CHANNELS or not turn.answered:
+        return
+    if await in_thread(was_substituted, run):
+        return
+    line = SUBSTITUTE.format(substitute.label)
+    turn.note(f"({phrases.in_language(line, languages.of_request(run.text))})")
+
+
+def was_substituted(run: Run) -> bool:
+    """Return whether the last answer of the conversation came from a substitute, too."""
+    answers = Line.objects.filter(session_id=run.session_id, role="assistant", run__lt=run.id)
+    data = answers.order_by("-id").values_list("data", flat=True).first()
+    return bool(data and data.get("answered_by"))
 
 
 def put_off(limit: asyncio.Timeout, seconds: float) -> None:

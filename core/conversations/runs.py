@@ -31,7 +31,10 @@ USUAL_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of a run: the fields of the final answer that every channel and endpoint shows."""
+    """The result of a run: the fields of the final answer that every channel and endpoint shows.
+
+    ``answered_by``: the label of the model, where another one than the first of its chain answered.
+    """
 
     state: str
     text: str = ""
@@ -42,6 +45,7 @@ class Outcome:
     status: int = 200
     usage: dict[str, int] = field(default_factory=dict)
     finish_reason: str = "stop"
+    answered_by: str = ""
 
 
 Settled = Callable[[Run, Outcome], None]
@@ -252,6 +256,7 @@ def leave_behind(run: Run, outcome: Outcome, also: Settled | None, *with_it: Wri
             "files": outcome.files,
             "error": outcome.error,
             "interrupted": outcome.state == Run.State.CANCELLED,
+            **({"answered_by": outcome.answered_by} if outcome.answered_by else {}),
         },
     )
     of_it = {"run": run.id}

@@ -2,13 +2,12 @@
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import orjson
-from django.conf import settings
 
 from core.conversations import jobs
 from core.database import transactions
@@ -17,8 +16,10 @@ from core.jobs_worker import steps
 from core.messages import Message
 from core.models import Job
 from core.plugins.base import Cancelled, PluginError
-from core.providers import health, registry
+from core.providers import catalogue, health, registry
 from core.providers.base import ChatMessage, ModelRequest, ProviderError, text_of
+from core.providers.catalogue import ModelInfo, window_of
+from core.providers.chain import Chain
 
 TRIES = 4
 TELL_SECONDS = 0.2
@@ -31,7 +32,8 @@ class Host:
     def __init__(self, *, job: Job, folder: Path) -> None:
         """Take an existing empty ``folder``."""
         self.folder = folder
-        self.context_tokens: int = settings.LLM_CONTEXT_TOKENS
+        self._models = models_of(job)
+        self.context_tokens: int = window_of(self._models)
         self._job = job
         self._told = 0.0
         self._last = ""
@@ -117,12 +119,19 @@ class Host:
         known = await in_thread(self._answers.find, question)
         if known is not None:
             return known
-        said = await text_of(registry.current(), request)
+        chain = Chain(self._models, registry.provider_of)
+        said = await text_of(chain, request)
         try:
             await in_thread(self._answers.keep, question, said)
         except jobs.LostJobError as error:
             raise Cancelled from error
         return said
+
+
+def models_of(job: Job) -> Sequence[ModelInfo]:
+    """Return the models that a job asks: those of its run's assistant."""
+    run = job.run
+    return catalogue.current().chain_of(run.assistant_id, first=run.model_id)
 
 
 def notice(*, job: Job, error: ProviderError) -> None:

@@ -4,6 +4,7 @@ from django.conf import settings
 
 from core.lib.per_loop import per_loop
 from core.providers.base import Provider, ProviderError, Unavailable
+from core.providers.catalogue import ProviderInfo
 from core.providers.openai_compatible import OpenAICompatible
 from core.providers.scripted import Scripted
 
@@ -44,3 +45,8 @@ def configured() -> Provider:
     from core.providers import agent_library  # noqa: PLC0415 - 1 s and 60 MB that few need
 
     return agent_library.build(name)
+
+
+def provider_of(info: ProviderInfo) -> Provider:
+    """Return the provider of a row in the running event loop."""
+    return current()
