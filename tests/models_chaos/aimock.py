@@ -29,9 +29,9 @@ FAULTS = {
 Json = dict[str, Any]
 
 
-def answer_to(question: str, *, words: int = WORDS) -> str:
-    """Return the text that answers a question such as ``q17``."""
-    return " ".join(f"w{number}{question}" for number in range(words))
+def answer_to(question: str, *, model: str, words: int = WORDS) -> str:
+    """Return what a model answers to a question such as ``q17``."""
+    return " ".join(f"{model}{number}{question}" for number in range(words))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +66,7 @@ class Aimock:
         return f"http://127.0.0.1:{self.port}/v1"
 
     def fail(self, **faults: Sequence[str]) -> None:
-        """Set how the requests of each model fail, in turn; "" is an answer. Others are answered."""
+        """Set how requests of each model fail, in turn; "" is an answer. Others are answered."""
         self._call("/plan", faults)
 
     def asked(self, *, model: str = "") -> list[Asked]:

@@ -13,9 +13,9 @@ const QUESTION = /\bq[a-z]*\d+\b/;
 const { WORDS = "24", CHUNK_MS = "10" } = process.env;
 const MINUTES = 600_000;
 
-// The answer is derived from the question, so that a text can be compared.
-function answerTo(question, words) {
-  return Array.from({ length: words }, (_, number) => `w${number}${question}`).join(" ");
+// The answer is derived from the model and the question, so that a text can be compared.
+function answerTo(model, question, words) {
+  return Array.from({ length: words }, (_, number) => `${model}${number}${question}`).join(" ");
 }
 
 function textOf(message) {
@@ -32,7 +32,7 @@ function answer(request) {
   const words = Math.min(Number(WORDS), request.max_tokens ?? Infinity);
   const prompt = request.messages.map(textOf).join(" ").split(/\s+/).length;
   return {
-    content: answerTo(questionOf(request), words),
+    content: answerTo(request.model, questionOf(request), words),
     usage: { prompt_tokens: prompt, completion_tokens: words },
   };
 }

@@ -42,7 +42,7 @@ def test_each_fault_comes_in_turn_and_is_classed(provider: Aimock, fault: str) -
     before = len(provider.asked(model="turns"))
     for number in range(2):
         text, usage = ask(provider, f"q{number}", model="turns")
-        assert text == answer_to(f"q{number}")
+        assert text == answer_to(f"q{number}", model="turns")
         assert usage == Usage(prompt_tokens=4, completion_tokens=24)
         with pytest.raises(ProviderError) as raised:
             ask(provider, "q9", model="turns")
