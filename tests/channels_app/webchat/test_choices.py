@@ -67,7 +67,7 @@ def chat_of(user: User) -> ChatSession:
     return inbox.open_session(user=user, account=builtin_account("web"))
 
 
-def read(client: Client, **query: object) -> dict[str, Any]:
+def read(client: Client, **query: str | int) -> dict[str, Any]:
     found: dict[str, Any] = client.get("/chat/assistants", query).json()
     return found
 
