@@ -1,17 +1,19 @@
-"""Calls of the page: what answers in a chat, and the pictures of assistants."""
+"""Calls of the page: what answers in a chat, the pictures of assistants, and one's own usage."""
 
 import re
 from typing import cast
 
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
+from django.utils import timezone
 from django.utils.cache import get_conditional_response
 from django.views.decorators.http import require_GET, require_POST, require_safe
 
+from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.asgi.http import RefusedError
 from channels_app.webchat import choices, files, frames, views
 from channels_app.webchat.views import Json
-from core.conversations import assistants
+from core.conversations import assistants, budget_words, usage_reports
 
 NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
 # The address of a picture changes with it.
@@ -75,3 +77,40 @@ def assistant_picture(request: HttpRequest, assistant_id: int) -> HttpResponseBa
     answer.headers["Cache-Control"] = KEPT if current else "private, no-cache"
     answer.headers["ETag"] = etag = f'"{found.tag}"'
     return cast("HttpResponse", get_conditional_response(request, etag=etag, response=answer))
+
+
+@require_GET
+@views.for_signed_in
+def usage(request: HttpRequest) -> Json:
+    """Return the user's tokens and cost of today and this month, and the budgets that limit them.
+
+    ``cost`` is empty where no price is known; ``used`` is the spent part of a budget, of 1.
+    """
+    web = builtin_account("web").pk
+    found = usage_reports.figures(views.person(request), timezone.now(), account_id=web)
+    periods = {"Today": found.today, "This month": found.month}
+    return {
+        "periods": [{"name": name, **sum_of(used)} for name, used in periods.items()],
+        "budgets": [left_of(each) for each in found.budgets],
+    }
+
+
+def sum_of(used: usage_reports.Used) -> Json:
+    """Return a sum of calls."""
+    return {
+        "tokens": used.tokens,
+        "calls": used.calls,
+        "cost": budget_words.dollars(used.cost) if used.cost else "",
+        "is_estimated": bool(used.estimated),
+    }
+
+
+def left_of(each: usage_reports.Left) -> Json:
+    """Return what is left of a budget."""
+    budget, spent, free_at = each
+    return {
+        "name": budget_words.named(budget),
+        "left": budget_words.amount(budget.unit, max(0, budget.limit - spent)),
+        "used": min(1.0, spent / budget.limit) if budget.limit else 1.0,
+        "free_at": free_at.isoformat(),
+    }

@@ -25,6 +25,7 @@ urlpatterns: list[URLPattern] = [
         answering.assistant_picture,
         name="chat-assistant-picture",
     ),
+    path("chat/usage", answering.usage, name="chat-usage"),
     path("chat/settings", views.change_settings, name="chat-settings"),
     path("chat/link-code", views.link_code, name="chat-link-code"),
     path("chat/feedback", views.rate_source, name="chat-feedback"),

@@ -270,6 +270,49 @@ def test_an_answer_of_another_model_says_so(open_page: OpenPage, gateway: Gatewa
     assert seen.problems == []
 
 
+USED = """
+from django.utils import timezone
+from core.conversations import budgets
+from core.models import Budget, BudgetPeriod, ModelCall, User
+ada, day = User.objects.get(username='ada'), budgets.day_of(timezone.now())
+ModelCall.objects.create(user=ada, day=day, prompt_tokens=70000, completion_tokens=5000,
+                         cost=1_250_000_000, estimated=True)
+def limit(spent, **fields):
+    row = Budget.objects.create(**fields)
+    BudgetPeriod.objects.create(budget=row, person=ada.pk if row.each_person else 0, spent=spent,
+        measure=budgets.measure_of(row), start=budgets.start_of(row.period, day))
+limit(1_250_000_000, unit='money', period='month', limit=5_000_000_000, each_person=True)
+limit(75_000, unit='tokens', period='day', limit=80_000, user=ada)
+limit(2_000_000, unit='tokens', period='month', limit=2_000_000)
+"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_settings_show_ones_usage_and_what_budgets_leave(
+    open_page: OpenPage, gateway: Gateway, scheme: str
+) -> None:
+    page, seen = open_page(gateway, viewport={"width": 320, "height": 740}, color_scheme=scheme)
+    clean = "from core.models import Budget, ModelCall; Budget.objects.all().delete()"
+    shell(gateway, f"{clean}; ModelCall.objects.all().delete()")
+    shell(gateway, USED)
+    page.locator("#open-sidebar").click()
+    page.locator("[data-open-settings]").click()
+    usage = page.get_by_role("region", name="Usage")
+    expect(usage.get_by_role("row", name="Today")).to_contain_text(re.compile(r"75.000\s*\$1\.25"))
+    expect(usage.locator(".budget")).to_have_count(3)
+    expect(usage.locator(".budget").first).to_contain_text("$5.00 a month")
+    expect(usage.locator(".budget").first).to_contain_text("$3.75 left")
+    expect(usage.get_by_role("progressbar").nth(1)).to_have_class("near")
+    expect(usage.get_by_role("progressbar").nth(2)).to_have_class("full")
+    photograph(page, f"usage-{scheme}")
+    shell(gateway, f"{clean}; ModelCall.objects.all().delete()")
+    page.keyboard.press("Escape")
+    page.locator("[data-open-settings]").click()
+    expect(usage.locator(".budget")).to_have_count(0)
+    photograph(page, f"usage-{scheme}-none")
+    assert seen.problems == []
+
+
 SHAPES = {"desktop": (1280, 800), "phone": (390, 844), "narrow": (320, 640)}
 
 
