@@ -304,6 +304,13 @@ def test_the_settings_show_ones_usage_and_what_budgets_leave(
     expect(usage.locator(".budget").first).to_contain_text("$3.75 left")
     expect(usage.get_by_role("progressbar").nth(1)).to_have_class("near")
     expect(usage.get_by_role("progressbar").nth(2)).to_have_class("full")
+    assert (
+        page.evaluate(
+            "(() => { const box = document.querySelector('#settings');"
+            " return box.scrollWidth - box.clientWidth; })()"
+        )
+        == 0
+    )
     photograph(page, f"usage-{scheme}")
     shell(gateway, f"{clean}; ModelCall.objects.all().delete()")
     page.keyboard.press("Escape")
