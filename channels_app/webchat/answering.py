@@ -1,4 +1,4 @@
-"""Calls of the page: what answers in a chat, the pictures of assistants, and one's own usage."""
+"""Calls of the page: the assistant and model of a chat, pictures, and the user's own usage."""
 
 import re
 from typing import cast
@@ -23,7 +23,7 @@ KEPT = "private, max-age=31536000, immutable"
 @require_GET
 @views.for_signed_in
 def assistant_list(request: HttpRequest) -> Json:
-    """Return what answers in the chat ``?session=``, and what the person may choose.
+    """Return the assistant and model of the chat ``?session=``, and those that may be chosen.
 
     A new chat is not stored yet: its choice is given (``?assistant_id=&model_id=``).
     """
@@ -46,9 +46,9 @@ def wanted_in(given: Json) -> choices.Picked:
 @require_POST
 @views.for_signed_in
 def choose_assistant(request: HttpRequest, session_id: str) -> Json | HttpResponse:
-    """Handle ``{"assistant_id"?, "model_id"?}``: what answers in this chat from now on.
+    """Handle ``{"assistant_id"?, "model_id"?}``: choose for this chat, from the next turn on.
 
-    0 takes the choice back. What the person may not choose does not exist for them: 404.
+    0 takes the choice back. One that is not offered to the person is a 404.
     """
     session = views.own(request, session_id)
     asked = views.body(request)

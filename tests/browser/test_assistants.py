@@ -216,7 +216,7 @@ def test_another_tab_shows_the_choice_at_once(open_page: OpenPage, gateway: Gate
     assert seen.problems == []
 
 
-def test_what_the_owner_has_just_withdrawn_is_refused_in_words(
+def test_an_assistant_that_was_just_withdrawn_is_refused_in_words(
     page_of: PageOf, gateway: Gateway
 ) -> None:
     page, seen = page_of("bob", "Bob B")
@@ -306,7 +306,7 @@ def no_usage(gateway: Gateway) -> Iterator[None]:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.usefixtures("no_usage")
-def test_the_settings_show_ones_usage_and_what_budgets_leave(
+def test_the_settings_show_ones_usage_and_the_rest_of_budgets(
     open_page: OpenPage, gateway: Gateway, scheme: str
 ) -> None:
     page, seen = open_page(gateway, viewport={"width": 320, "height": 740}, color_scheme=scheme)
