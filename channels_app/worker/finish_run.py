@@ -114,6 +114,7 @@ def outcome_of(
         usage=turn.usage if turn else {},
         finish_reason=turn.finish_reason if turn else "stop",
         answered_by=turn.answered_by if turn else "",
+        calls=turn.made_calls() if turn else [],
     )
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -63,7 +64,6 @@ async def take(begun: Begun, held: Held) -> None:
         if live is not None:
             live.heard(message)
 
-    assistant = begun.known.of_run(run.assistant_id)
     meter = usage.RunMeter(run=run, known=begun.known)
     chain = Chain(
         models=begun.known.chain_of(run.assistant_id, first=run.model_id),
@@ -73,27 +73,7 @@ async def take(begun: Begun, held: Held) -> None:
     describer = Describer(
         chain.models, begun.known.environment(), meter.of(ModelCall.Purpose.IMAGE)
     )
-    turn = Turn(
-        messages=begun.messages,
-        provider=chain,
-        emit=emit,
-        context=ToolContext(
-            run_id=run.id,
-            user_id=run.user_id,
-            session_id=run.session_id,
-            tool_call_id="",
-            time_zone=run.user.time_zone,
-            emit=emit,
-            request=run.text,
-            context_tokens=window_of(chain.models),
-            was_said={str(event.get("message_id")) for event in begun.events}.__contains__,
-        ),
-        resumed=begun.resumed,
-        can_call=chain.can_call_tools,
-        allowed_tools=assistant.tools,
-        client_tools=run.options.get("tools") or [],
-        options=options_of(assistant, run),
-    )
+    turn = turn_of(begun, chain, emit)
     try:
         ending = await ended(run, turn, held, describer)
         await name_substitute(run, turn, chain)
@@ -114,6 +94,36 @@ async def take(begun: Begun, held: Held) -> None:
     log.hold()
     outcome = await in_thread(outcome_of, run, transcript, ending, turn)
     await settle(run, log, outcome, ending, meter)
+
+
+def turn_of(begun: Begun, chain: Chain, emit: Callable[[Message], None]) -> Turn:
+    """Return the turn of a claimed run, which asks ``chain``."""
+    run, assistant = begun.run, begun.known.of_run(begun.run.assistant_id)
+    turn = Turn(
+        messages=begun.prompt.messages,
+        prompt=begun.prompt,
+        is_first_cut=partial(in_thread, prompt.note_shortened, run),
+        provider=chain,
+        emit=emit,
+        context=ToolContext(
+            run_id=run.id,
+            user_id=run.user_id,
+            session_id=run.session_id,
+            tool_call_id="",
+            time_zone=run.user.time_zone,
+            emit=emit,
+            request=run.text,
+            context_tokens=window_of(chain.models),
+            was_said={str(event.get("message_id")) for event in begun.events}.__contains__,
+        ),
+        resumed=begun.resumed,
+        can_call=chain.can_call_tools,
+        allowed_tools=assistant.tools,
+        client_tools=run.options.get("tools") or [],
+        options=options_of(assistant, run),
+    )
+    chain.fitted = turn.fitted
+    return turn
 
 
 def options_of(assistant: AssistantInfo, run: Run) -> dict[str, Any]:
@@ -179,7 +189,7 @@ async def look_into_media(run: Run, turn: Turn, describer: Describer) -> None:
     made = await media.prepare(run, describer) if waited else {}
     pictures = await media.pictures(run, made)
     if waited or pictures:
-        turn.messages = await in_thread(prompt.build, run, pictures)
+        turn.begin_with(await in_thread(prompt.prepare, run, pictures))
         turn.context = replace(turn.context, request=run.text)
     for line in media.refusals(run):
         turn.note(line)
