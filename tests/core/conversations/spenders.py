@@ -51,7 +51,7 @@ class Spender:
         from core.models import ChannelAccount, InboundMessage, User
 
         name = f"spender {self.number}"
-        found = []
+        found: list[Any] = []
         with atomic_write():
             account = ChannelAccount.objects.create(channel="platform", name=name)
             user = User.objects.create(username=name)
@@ -78,7 +78,8 @@ class Spender:
         from core.conversations import usage
         from core.database.transactions import in_thread
         from core.providers.base import ProviderError, Usage
-        from tests.core.conversations.metered import MODEL, PROMPT, REQUEST
+        from tests.core.conversations.metered import PROMPT, REQUEST
+        from tests.core.providers.chains import MODEL
 
         meter = usage.RunMeter(run=run, known=known)
         for _ in range(self.order["calls"]):
@@ -160,7 +161,7 @@ def quiet() -> None:
     """Send nothing to the broker: there is none."""
     from core.signals import pubsub, wakeups
 
-    wakeups.send = lambda *_, **__: None  # type: ignore[assignment]
+    wakeups.send = lambda *_, **__: None
     pubsub.publish = lambda *_, **__: None  # type: ignore[assignment]
 
 
