@@ -16,7 +16,7 @@ from channels_app.worker.finish_run import end_queued, opening_of
 from core.agent import prompt
 from core.agent.loop import Call, message_name
 from core.agent.prompt import Prompt
-from core.conversations import events, jobs, runs
+from core.conversations import events, jobs, left_calls, runs
 from core.conversations.events import Log
 from core.conversations.shares import Served
 from core.database.batching import Batcher, attempt
@@ -146,6 +146,7 @@ def prepare(run: Run, began: float) -> Begun:
     logged = [event for _, event in stored]
     log = events.log_of(run=run, seq=stored[-1][0] + events.AHEAD if stored else 1)
     if run.attempt > 1:
+        left_calls.take_over(run=run, logged=logged)
         again = [reset_delta(kind, message_id=name) for name, kind in shown(logged).items()]
         logged += [log.append(message) for message in again]
     resumed = [

@@ -1,7 +1,7 @@
 """Runs: claim, keep, settle, cancel, recover. The only place that changes a run's state."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from functools import partial
@@ -33,8 +33,8 @@ USUAL_SECONDS = 10.0
 class Outcome:
     """The result of a run: the fields of the final answer that every channel and endpoint shows.
 
-    ``usage``, ``answered_by`` and ``calls`` are no part of what is shown. ``answered_by``: the label
-    of the model, where another one than the first of its chain answered. ``calls``: see
+    ``usage``, ``answered_by`` and ``calls`` are no part of what is shown. ``answered_by``: the
+    label of the model, where another one than the first of its chain answered. ``calls``: see
     ``Message.calls``.
     """
 
@@ -200,13 +200,21 @@ FOLLOWING = Values(
 )
 
 
-def settle(*, run: Run, outcome: Outcome, last_seq: int, also: Settled | None = None) -> None:
+def settle(
+    *,
+    run: Run,
+    outcome: Outcome,
+    last_seq: int,
+    also: Settled | None = None,
+    with_it: Sequence[Insert] = (),
+) -> None:
     """End a run, its messages and its transcript line. In the writer's transaction.
 
-    ``also`` is called in the same transaction (deliveries). The fence was checked by the writer.
+    ``also`` is called in the same transaction (deliveries). ``with_it``: rows to be stored with the
+    end. The fence was checked by the writer.
     """
     fence = {"id": run.id, "attempt": run.attempt, "before": Run.State.RUNNING}
-    leave_behind(run, outcome, also, Do(END, fence | final(outcome, last_seq)))
+    leave_behind(run, outcome, also, Do(END, fence | final(outcome, last_seq)), *with_it)
 
 
 # Queried for every run that is woken before its turn: often, where a conversation is busy.

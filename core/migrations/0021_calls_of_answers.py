@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('core', '0018_models_assistants_budgets'),
+        ('core', '0020_sums_of_usage'),
     ]
 
     operations = [
