@@ -104,7 +104,7 @@ class AssistantForm(ModelForm[Assistant]):
         super().__init__(*args, **kwargs)
         leave_to_form(self.instance)
         row, fields = self.instance, self.fields
-        if "tool_names" not in fields:  # only shown
+        if "temperature" not in fields:  # only shown
             return
         tools = fields["tool_names"]
         assert isinstance(tools, forms.MultipleChoiceField)  # noqa: S101 - declared above
