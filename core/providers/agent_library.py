@@ -46,7 +46,9 @@ from core.providers.failures import (
 from core.providers.openai_compatible import number, without_key
 
 # What the library and the vendors' own packages raise for a stream that they cannot read.
-UNREADABLE = (AgentRunError, UserError, ValueError, TypeError, LookupError, AttributeError)
+UNREADABLE = (
+    AgentRunError, UserError, ValueError, TypeError, LookupError, AttributeError, AssertionError,
+)  # fmt: skip
 REASONING = ("reasoning_tokens", "thoughts_tokens", "thinking_tokens")  # by vendor
 FINISH = {"tool_call": "tool_calls", "error": "stop"}
 # OpenAI's name -> the library's. Others are left out: each vendor refuses different ones.
@@ -151,7 +153,9 @@ def ending(response: StreamedResponse, *, spoke: bool) -> list[Delta]:
         raise cut()
     called = any(isinstance(part, library.ToolCallPart) for part in response.get().parts)
     usage = response.usage
-    given = FINISH.get(reason or "", reason) or ("tool_calls" if called else "stop")
+    given = FINISH.get(reason or "", reason) or "stop"
+    if called and given == "stop":
+        given = "tool_calls"  # Google has no reason of its own for calls
     completion = number(usage.output_tokens)
     reasoning = max(number(usage.details.get(name)) for name in REASONING)
     counted = Usage(

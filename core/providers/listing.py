@@ -145,7 +145,7 @@ async def ask(
     if answer.status != 200:
         failure = classify(status=answer.status, headers=answer.headers, body=bytes(content))
         raise without_key(ProviderError.of(failure), server.key)
-    if is_page(content):
+    if is_page(bytes(content)):
         raise ProviderError.of(classify(exception=NoStreamError("A web page answers.")))
     try:
         found = orjson.loads(content)

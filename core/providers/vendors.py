@@ -243,8 +243,9 @@ class Library:
         """See ``Provider.stream``."""
         async with self._lock:
             # In a thread: the streams of other runs go on meanwhile.
-            client = self._client or await asyncio.to_thread(self._load)
-            self._client = client
+            client = self._client
+            if client is None:
+                client = self._client = await asyncio.to_thread(self._load)
         async with aclosing(client.stream(request)) as found:
             async for delta in found:
                 yield delta
