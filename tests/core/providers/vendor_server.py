@@ -47,7 +47,7 @@ class VendorServer:
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()
         self.requests.append((request.path, orjson.loads(body or b"{}")))
-        self.headers.append(dict(request.headers))
+        self.headers.append({k.lower(): v for k, v in request.headers.items()})
         replies = self.replies.get(request.path) or [json_reply({"detail": "Not Found"}, 404)]
         reply = replies[0] if len(replies) == 1 else replies.pop(0)
         return await reply(request)
