@@ -289,7 +289,7 @@ def deltas(chunk: dict[str, Any]) -> list[Delta]:
         usage = chunk.get("usage") or (chunk.get("x_groq") or {}).get("usage")
         if usage:
             found.append(usage_of(usage))
-    except (AttributeError, TypeError, ValueError, OverflowError) as error:
+    except (AttributeError, TypeError, ValueError) as error:
         raise BadStreamError("a chunk has another form") from error
     return found
 

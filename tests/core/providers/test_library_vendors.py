@@ -162,6 +162,7 @@ async def test_the_key_and_the_request_have_the_vendors_form(
     assert "of-the-environment" not in str(headers)
     if kind == "anthropic":
         assert headers["x-api-key"] == KEY
+        assert "authorization" not in headers
         assert (body["model"], body["max_tokens"]) == ("claude-opus-5", 77)
         assert body["tools"][0]["name"] == "look_up"
     else:
