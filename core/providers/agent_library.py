@@ -43,7 +43,8 @@ from core.providers.failures import (
     bounded,
     classify,
 )
-from core.providers.openai_compatible import number, without_key
+from core.providers.openai_compatible import number
+from core.providers.redaction import without_key
 
 # What the library and the vendors' own packages raise for a stream that they cannot read.
 UNREADABLE = (

@@ -28,7 +28,7 @@ from core.providers.listing import (
     server_of,
     whole,
 )
-from core.providers.openai_compatible import hide, without_key
+from core.providers.redaction import hide, without_key
 from core.providers.vendors import Kind
 
 EXAMINE_SECONDS = 20.0

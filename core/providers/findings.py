@@ -7,7 +7,7 @@ import aiohttp
 
 from core.lib.safe_fetch import RefusedAddressError
 from core.providers.base import ProviderError
-from core.providers.openai_compatible import hide
+from core.providers.redaction import hide
 
 CLOSE_NAMES = 3
 LEAST_CLOSE = 0.4  # of difflib's ratio

@@ -24,7 +24,7 @@ from core.providers import addresses, vendors
 from core.providers.base import ProviderError
 from core.providers.catalogue import ProviderInfo
 from core.providers.failures import Failure, NoStreamError, classify, is_page
-from core.providers.openai_compatible import hide, without_key
+from core.providers.redaction import hide, without_key
 from core.providers.vendors import Kind
 
 LIST_SECONDS = 8.0

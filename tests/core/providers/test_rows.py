@@ -5,6 +5,7 @@ import traceback
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from dataclasses import replace
+from ipaddress import ip_address
 from typing import Any
 
 import pytest
@@ -22,7 +23,8 @@ from core.providers.base import (
     TextDelta,
     Usage,
 )
-from core.providers.openai_compatible import OpenAICompatible, hide
+from core.providers.openai_compatible import OpenAICompatible
+from core.providers.redaction import hide
 from core.providers.scripted import Scripted
 from tests.core.providers.model_server import ModelServer, chunk, hello, says, sse, streams
 from tests.core.providers.rows import PLAIN, provider
@@ -349,8 +351,8 @@ async def test_addresses_in_numbers_are_checked_when_connecting(
 
 async def test_the_vendors_own_address_needs_no_permission(server: ModelServer) -> None:
     row = provider(kind="ollama", allow_private=False)
-    assert vendors.allowed_of(row)(addresses.ipaddress.ip_address("127.0.0.1"))
-    assert not vendors.allowed_of(row)(addresses.ipaddress.ip_address("169.254.169.254"))
+    assert vendors.allowed_of(row)(ip_address("127.0.0.1"))
+    assert not vendors.allowed_of(row)(ip_address("169.254.169.254"))
 
 
 @pytest.mark.parametrize(
