@@ -1,8 +1,9 @@
 """Every vendor that ``pydantic-ai`` supports: ``LLM_PROVIDER=anthropic:claude-…`` and so on.
 
 Only its direct model requests are used; the loop is ours. The vendor's key comes from the vendor's
-own environment variable, its package from ``pip install pydantic-ai-slim[vendor]``. Its cost per
-token, compared to ``openai_compatible``: docs/decisions/003-providers.md.
+own environment variable; the packages of OpenAI, Anthropic and Google are installed, others come
+from ``pip install pydantic-ai-slim[vendor]``. Its cost per token, compared to
+``openai_compatible``: docs/decisions/003-providers.md.
 """
 
 import asyncio
@@ -46,7 +47,7 @@ from core.providers.failures import (
 from core.providers.openai_compatible import number
 from core.providers.redaction import without_key
 
-# What the library and the vendors' own packages raise for a stream that they cannot read.
+# Errors that the library and the vendors' own packages raise for a stream that they cannot read.
 UNREADABLE = (
     AgentRunError, UserError, ValueError, TypeError, LookupError, AttributeError, AssertionError,
 )  # fmt: skip
@@ -106,7 +107,7 @@ class AgentLibrary:
         except ProviderError as failure:
             error = failure
         if error is not None:
-            # Outside of the handler: what it came from may hold the server's words, and the key.
+            # Outside of the handler: its cause may hold the server's words, and the key.
             raise without_key(error, self._key)
 
     async def close(self) -> None:  # the library manages its connections

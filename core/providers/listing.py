@@ -36,7 +36,7 @@ ANTHROPIC_VERSION = "2023-06-01"
 FIND_SECONDS = 1.0
 OLLAMA_PORT = 11434
 OWN_MACHINE = f"127.0.0.1:{OLLAMA_PORT}"
-# Servers name the window differently: vLLM, OpenRouter and Together, Groq, Mistral, Anthropic.
+# Servers name the window differently: vLLM, OpenRouter, Groq, Mistral, Anthropic.
 WINDOWS = (
     "max_model_len", "context_length", "context_window", "max_context_length", "max_input_tokens",
 )  # fmt: skip

@@ -91,7 +91,7 @@ class OpenAICompatible:
         if end.usage is not None:
             yield end.usage
         if error is not None:
-            # Outside of the handler: what it came from may hold the server's words, and the key.
+            # Outside of the handler: its cause may hold the server's words, and the key.
             raise without_key(error, self._key)
         yield Finish(end.reason)
 

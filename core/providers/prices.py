@@ -1,4 +1,4 @@
-"""What a call costs: the own prices of a model's row, else the list of ``genai-prices``.
+"""The cost of a call: the own prices of a model's row, else the list of ``genai-prices``.
 
 The list is a table inside that package, of the day of its release; nothing is fetched. Importing it
 takes 0.3 s and 40 MB, so it waits for the first model that needs it: call from a thread.

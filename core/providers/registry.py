@@ -67,6 +67,9 @@ def configured() -> Provider:
             raise ProviderError(
                 "No model is set up. The owner should set GATEWAY_MODEL_URL.", code="setup"
             )
+        if not settings.LLM_API_KEY.isprintable():
+            reason = "GATEWAY_MODEL_KEY contains a line break or another invisible character."
+            raise ProviderError.of(Failure("setup", reason))
         return OpenAICompatible(
             base_url=settings.LLM_BASE_URL,
             api_key=settings.LLM_API_KEY,

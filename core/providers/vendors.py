@@ -28,7 +28,7 @@ Body = dict[str, Any]
 LONGEST_KEY = 4096
 MOST_SECONDS = 24 * 60 * 60
 CALL_ID = re.compile(r"[a-zA-Z0-9]{9}")
-# What people paste behind the address that is meant.
+# Ends of addresses that people paste and that belong to single requests.
 ENDINGS = {
     Kind.ANTHROPIC: ("/messages", "/v1"),
     Kind.GOOGLE: ("/v1beta", "/v1"),

@@ -1,4 +1,4 @@
-"""Examinations: what is wrong is said in plain words beside its field, and never with the key."""
+"""Examinations: each trouble is said in plain words beside its field, and never with the key."""
 
 import asyncio
 import logging
@@ -150,7 +150,7 @@ async def test_a_model_without_images_is_said(server: VendorServer) -> None:
     assert (await examined(row(server), "m")).can_see_images is None
 
 
-async def test_what_the_list_tells_is_not_asked_again(server: VendorServer) -> None:
+async def test_abilities_in_the_list_are_not_asked_again(server: VendorServer) -> None:
     entry = {
         "id": "a/b",
         "context_length": 1000,
@@ -166,7 +166,7 @@ async def test_what_the_list_tells_is_not_asked_again(server: VendorServer) -> N
     assert "tools" not in server.asked(CHAT)[0]
 
 
-# What is wrong -----------------------------------------------------------------------------------
+# Troubles ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -325,7 +325,7 @@ async def test_an_endless_list_is_not_kept_in_memory(
 # The lists of each vendor ------------------------------------------------------------------------
 
 
-async def test_openais_list_leaves_out_what_answers_no_chat(server: VendorServer) -> None:
+async def test_openais_list_leaves_out_models_that_answer_no_chat(server: VendorServer) -> None:
     server.on("/v1/models", openai_list("gpt-5", "text-embedding-3-small", "whisper-1", "dall-e-3"))
     assert [each.name for each in await list_models(row(server, kind="openai"))] == ["gpt-5"]
     assert server.headers[0]["authorization"] == f"Bearer {KEY}"
@@ -388,7 +388,7 @@ async def test_googles_list_has_windows_and_only_models_that_answer(server: Vend
          ListedModel("m")),
     ],
 )  # fmt: skip
-async def test_what_lists_tell_about_models_is_read(
+async def test_windows_and_abilities_in_lists_are_read(
     kind: str, entry: dict[str, Any], expected: ListedModel, server: VendorServer
 ) -> None:
     server.on("/v1/models", json_reply({"data": [entry]}))
@@ -582,7 +582,7 @@ async def test_a_local_ollama_is_found(
 @pytest.mark.parametrize(
     "reply", [page(), json_reply({}), json_reply({}, 500), redirect("http://x/"), hangs()]
 )
-async def test_what_is_not_ollama_is_not_found(
+async def test_another_service_is_not_found(
     reply: Reply, server: VendorServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listing, "FIND_SECONDS", 0.3)

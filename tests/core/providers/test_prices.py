@@ -111,7 +111,7 @@ def test_reasoning_has_its_own_price_where_the_list_has_one(
         model(kind="openrouter", name="deepseek/deepseek-chat-v3.1:free"),
     ],
 )
-def test_what_runs_on_own_hardware_or_is_given_away_costs_nothing(row: Any) -> None:
+def test_models_on_own_hardware_or_given_away_cost_nothing(row: Any) -> None:
     assert is_known(row)
     assert cost(row, Usage(1000, 1000)) == 0
 

@@ -205,6 +205,16 @@ async def test_the_environments_row_is_the_provider_of_the_settings(settings: Se
         await ask(registry.provider_of(row))
 
 
+async def test_the_environments_key_with_a_line_break_is_said(
+    server: ModelServer, settings: Settings
+) -> None:
+    settings.LLM_PROVIDER, settings.LLM_BASE_URL = "openai-compatible", server.url
+    settings.LLM_API_KEY = f"{KEY}\n"
+    error = await failure(registry.current())
+    assert (error.code, server.requests) == ("setup", [])
+    assert "line break" in error.reason
+
+
 async def test_each_event_loop_has_its_own_provider(built: list[Counted]) -> None:
     mine = registry.provider_of(PLAIN)
 
@@ -314,7 +324,7 @@ def test_a_name_that_does_not_resolve_can_be_saved() -> None:
 async def test_a_name_that_leads_inside_later_is_not_connected_to(
     server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was checked when it was saved is checked again when connecting."""
+    """An address that was checked when it was saved is checked again when connecting."""
     server.replies = [streams(hello("a"))]
     port = server.url.split(":")[2].split("/")[0]
     answers = ["127.0.0.1"]
@@ -396,7 +406,7 @@ def test_a_row_has_its_values_before_it_is_stored() -> None:
     assert vendors.key_of(made) == KEY
 
 
-# What a vendor deviates in -----------------------------------------------------------------------
+# Deviations of vendors ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -510,7 +520,7 @@ async def test_usage_in_each_chunk_counts_once(server: ModelServer) -> None:
     server.replies = [streams(sse(*chunks, chunk(finish="stop"), last))]
     deltas = await ask(registry.provider_of(provider(base_url=server.url)))
     assert [each for each in deltas if isinstance(each, Usage)] == [Usage(5, 4)]
-    # Also of an answer that breaks off: what is known is counted.
+    # Also of an answer that breaks off: the last known is counted.
     server.replies = [streams(sse(*chunks, done=False), cut=True, pause=0.05)]
     found: list[Delta] = []
     made = registry.provider_of(provider(base_url=server.url))
@@ -553,7 +563,7 @@ async def test_a_key_that_the_server_repeats_is_hidden(server: ModelServer) -> N
     await failure(made)
 
 
-def test_what_is_left_of_a_key_at_a_cut_is_hidden() -> None:
+def test_a_piece_of_a_key_at_a_cut_is_hidden() -> None:
     for length in range(4, len(KEY)):
         assert hide(f"x {KEY[:length]}…", KEY) == "x [key]…"
     assert hide(f"x {KEY[:3]}…", KEY) == f"x {KEY[:3]}…"
