@@ -52,6 +52,7 @@ UNREADABLE = (
     AgentRunError, UserError, ValueError, TypeError, LookupError, AttributeError, AssertionError,
 )  # fmt: skip
 REASONING = ("reasoning_tokens", "thoughts_tokens", "thinking_tokens")  # by vendor
+EMPTY = "(empty)"  # the result of a tool that has none
 FINISH = {"tool_call": "tool_calls", "error": "stop"}
 # OpenAI's name -> the library's. Others are left out: each vendor refuses different ones.
 OPTIONS = {
@@ -287,7 +288,7 @@ def request_part(message: ChatMessage, names: dict[str, str]) -> library.ModelRe
             call = message["tool_call_id"]
             return library.ToolReturnPart(
                 tool_name=names.get(call, "unknown"),
-                content=words_of(message["content"]),
+                content=words_of(message["content"]) or EMPTY,  # Anthropic refuses empty texts
                 tool_call_id=call,
             )
     content = message["content"]

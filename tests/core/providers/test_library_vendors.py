@@ -210,6 +210,7 @@ async def test_tools_are_called_and_their_results_are_sent(
                 ],
             },
             {"role": "tool", "tool_call_id": "c1", "content": "42"},
+            {"role": "tool", "tool_call_id": "c2", "content": ""},
         ],
         tools=[TOOL],
         model=NAMES[kind],
@@ -218,6 +219,7 @@ async def test_tools_are_called_and_their_results_are_sent(
     sent = str(server.asked(PATHS[kind])[-1])
     assert "42" in sent
     assert "Be kind." in sent
+    assert "(empty)" in sent
 
 
 @pytest.mark.parametrize(

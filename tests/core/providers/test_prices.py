@@ -134,6 +134,27 @@ def test_a_model_that_the_list_does_not_know_has_no_price(row: Any) -> None:
     assert cost(row, Usage(1000, 1000)) == 0
 
 
+@pytest.mark.parametrize(
+    ("base_url", "expected"),
+    [
+        ("https://api.together.xyz/v1", True),
+        ("http://127.0.0.1:8000/v1", False),
+        ("http://[fd00::1]/v1", False),
+        ("http://localhost:8000/v1", False),
+        ("http://vllm:8000/v1", False),
+        ("http://box.local/v1", False),
+        ("", False),
+    ],
+)
+def test_the_list_is_not_loaded_for_models_inside_the_network(
+    base_url: str, expected: bool
+) -> None:
+    """It takes 40 MB."""
+    assert prices.may_be_listed("openai-compatible", base_url) is expected
+    assert prices.may_be_listed("openai", base_url)
+    assert not prices.may_be_listed("ollama", base_url)
+
+
 def test_usage_that_contradicts_itself_is_never_negative() -> None:
     row = model(input_price="1", output_price="1", cached_price="0")
     assert cost(row, Usage(10, 5, cached_tokens=99, reasoning_tokens=99)) == 5_000
