@@ -1,6 +1,9 @@
 """Providers of rows: one instance for a row, checked addresses and keys, places for calls."""
 
 import asyncio
+import os
+import subprocess
+import sys
 import traceback
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
@@ -26,6 +29,7 @@ from core.providers.base import (
 from core.providers.openai_compatible import OpenAICompatible
 from core.providers.redaction import hide
 from core.providers.scripted import Scripted
+from tests import ROOT
 from tests.core.providers.model_server import ModelServer, chunk, hello, says, sse, streams
 from tests.core.providers.rows import PLAIN, provider
 
@@ -568,3 +572,23 @@ def test_a_piece_of_a_key_at_a_cut_is_hidden() -> None:
         assert hide(f"x {KEY[:length]}…", KEY) == "x [key]…"
     assert hide(f"x {KEY[:3]}…", KEY) == f"x {KEY[:3]}…"
     assert hide("nothing", "") == "nothing"
+
+
+def test_nothing_heavy_is_imported_before_it_is_needed() -> None:
+    """Each process imports the registry; few need 40 to 150 MB of a vendor's package."""
+    heavy = ["pydantic", "pydantic_ai", "genai_prices", "anthropic", "google.genai", "openai"]
+    code = (
+        "import django, sys; django.setup()\n"
+        "from core.providers import examine, prices, registry, vendors\n"
+        f"print([name for name in {heavy} if name in sys.modules])"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env={**os.environ, "DJANGO_SETTINGS_MODULE": "tests.settings"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ended.stdout == "[]\n", ended.stderr
