@@ -1,0 +1,48 @@
+"""Assistants and models for tests of choosing, in a gateway or in this process."""
+
+from tests.gateways import Gateway
+
+# Who is offered what: ``coder`` and ``small`` everybody, ``poet`` one person, ``hidden`` and
+# ``large`` nobody but the owner.
+MAKE = """
+from core.models import Assistant, AssistantModel, LanguageModel, ModelProvider, User
+from core.providers import catalogue
+catalogue.current()
+scripted = LanguageModel.objects.get(provider__from_environment=True)
+other = ModelProvider.objects.create(name="Other", kind="openai-compatible", enabled=True)
+for name, offered in (("small", True), ("large", False)):
+    LanguageModel.objects.create(provider=other, name=name, label=name.title(), offered=offered)
+for slug, offered in (("coder", "everybody"), ("poet", "listed"), ("hidden", "nobody")):
+    made = Assistant.objects.create(name=slug.title(), slug=slug, offered=offered)
+    AssistantModel.objects.create(assistant=made, model=scripted)
+    if offered == "listed":
+        made.people.set(User.objects.filter(username="{listed}"))
+"""
+
+
+def make_here(*, listed: str) -> None:
+    """Make them in this process's database; ``listed``: the username that may choose ``poet``."""
+    exec(MAKE.format(listed=listed))  # noqa: S102 - ours
+
+
+def make_in(gateway: Gateway, *, listed: str) -> None:
+    """Make them in a running gateway."""
+    gateway.manage("shell", "-v", "0", "-c", MAKE.format(listed=listed))
+
+
+def change(gateway: Gateway, slug: str, **values: object) -> None:
+    """Change an assistant in a running gateway, as the admin does."""
+    code = f"""
+from core.models import Assistant
+row = Assistant.objects.get(slug={slug!r})
+for name, value in {values!r}.items():
+    setattr(row, name, value)
+row.save()
+"""
+    gateway.manage("shell", "-v", "0", "-c", code)
+
+
+def names(answer: str) -> list[str]:
+    """Return the slugs or names in an answer to ``/assistant`` or ``/model``."""
+    lines = answer.split("\n\n")[1].splitlines() if "\n\n" in answer else []
+    return [line.partition(" — ")[0].removesuffix(" (now)") for line in lines]
