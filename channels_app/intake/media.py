@@ -9,6 +9,7 @@ import binascii
 import hashlib
 import logging
 import mimetypes
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,11 +23,12 @@ from core.documents import read as documents
 from core.documents.sniffing import family, media_type
 from core.files import quota, storage
 from core.lib.tokens import estimate
-from core.media import describe, frame, picture, transcribe
+from core.media import frame, picture, transcribe
+from core.media.describe import Describer
 from core.media.text import Medium, media_text
 from core.models import InboundMessage, Message, Run, StoredFile
-from core.providers import sight
 from core.providers.base import ProviderError
+from core.providers.catalogue import ModelInfo, window_of
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +59,7 @@ def is_picture(url: str) -> bool:
         return False
 
 
-async def prepare(run: Run) -> dict[str, str]:
+async def prepare(run: Run, describer: Describer) -> dict[str, str]:
     """Fetch and describe the media of ``run``, and put the descriptions into its text.
 
     Returns the pictures that were made for a model on the way, by the file's public id.
@@ -71,7 +73,7 @@ async def prepare(run: Run) -> dict[str, str]:
             if waits(item):
                 # Only one item of a message carries its caption.
                 caption = message.text if item is to_say[0] else ""
-                item.update(await understood(run, channel, item, caption, made))
+                item.update(await understood(run, channel, item, caption, made, describer))
                 for name in ("upload", *(["url"] if "file" in item else [])):
                     item.pop(name, None)
                 await in_thread(keep, message)
@@ -158,6 +160,7 @@ async def understood(
     item: dict[str, Any],
     caption: str,
     made: dict[str, str],
+    describer: Describer,
 ) -> dict[str, Any]:
     """Return the additions to one medium: its description, its kind, and the handle of the stored
     file.
@@ -183,11 +186,11 @@ async def understood(
         medium, kind=kind, file=f"/files/{stored.public_id}", name=medium.name or stored.name
     )
     url = ""
-    if kind in {"image", "video"} and sight.can_see():
+    if kind in {"image", "video"} and describer.is_needless:
         url = await seen_picture(stored, kind, medium.duration)
     if url:
         made[stored.public_id] = url
-    medium = await in_words(medium, stored, is_seen=bool(url))
+    medium = await in_words(medium, stored, describer, is_seen=bool(url))
     found = {"text": media_text(medium), "file": stored.public_id, "kind": kind}
     return {**found, "seen": True} if url else found
 
@@ -311,7 +314,9 @@ EXTENSIONS = {"image": "jpg", "audio": "ogg", "video": "mp4"}
 MEDIA_KINDS = frozenset(EXTENSIONS)
 
 
-async def in_words(medium: Medium, stored: StoredFile, *, is_seen: bool) -> Medium:
+async def in_words(
+    medium: Medium, stored: StoredFile, describer: Describer, *, is_seen: bool
+) -> Medium:
     """Return the medium with the description by a model or Whisper; a failure is a note.
 
     ``is_seen``: the picture itself goes to the model and needs no description.
@@ -321,14 +326,14 @@ async def in_words(medium: Medium, stored: StoredFile, *, is_seen: bool) -> Medi
             return medium
         if medium.kind == "image":
             content = await in_thread(storage.read, stored)
-            said = await describe.image(content, content_type=stored.content_type)
+            said = await describer.image(content, content_type=stored.content_type)
             return replace(medium, description=said)
         if medium.kind == "audio":
             return replace(medium, transcript=await heard(stored))
         if medium.kind == "video":
-            return await seen(medium, stored, is_seen=is_seen)
+            return await seen(medium, stored, describer, is_seen=is_seen)
         if stored.size <= READ_AT_ONCE_BYTES:
-            return replace(medium, excerpt=await excerpt(stored))
+            return replace(medium, excerpt=await excerpt(stored, describer.models))
     except (ProviderError, transcribe.TranscriptionError, documents.DocumentError) as error:
         return replace(medium, note=str(error))
     except OSError:
@@ -337,8 +342,9 @@ async def in_words(medium: Medium, stored: StoredFile, *, is_seen: bool) -> Medi
     return medium
 
 
-async def excerpt(stored: StoredFile) -> str:
-    """Return the text of a short document; "" for a long one, which ``document_read`` reads.
+async def excerpt(stored: StoredFile, models: Sequence[ModelInfo]) -> str:
+    """Return the text of a document that is short for ``models``; "" for a long one, which
+    ``document_read`` reads.
 
     Raises DocumentError.
     """
@@ -346,7 +352,7 @@ async def excerpt(stored: StoredFile) -> str:
         storage.path_of(stored), name=stored.name, most_megabytes=settings.DOCUMENT_MEGABYTES
     )
     text = "\n\n".join(f"[{name}] {words}" if name else words for name, words in found)
-    return text if estimate(text) <= settings.LLM_CONTEXT_TOKENS // 4 else ""
+    return text if estimate(text) <= window_of(models) // 4 else ""
 
 
 async def heard(stored: StoredFile) -> str:
@@ -354,7 +360,9 @@ async def heard(stored: StoredFile) -> str:
     return await transcribe.speech(storage.path_of(stored), name=stored.name)
 
 
-async def seen(medium: Medium, stored: StoredFile, *, is_seen: bool) -> Medium:
+async def seen(
+    medium: Medium, stored: StoredFile, describer: Describer, *, is_seen: bool
+) -> Medium:
     """Return the description of a video: a frame, unless it goes to the model, and the
     transcript."""
     description = ""
@@ -362,7 +370,7 @@ async def seen(medium: Medium, stored: StoredFile, *, is_seen: bool) -> Medium:
         None if is_seen else await frame.of_video(storage.path_of(stored), duration=medium.duration)
     )
     if content is not None:
-        description = await describe.image(content, content_type="image/jpeg")
+        description = await describer.image(content, content_type="image/jpeg")
     try:
         transcript = await heard(stored)
     except transcribe.TranscriptionError:

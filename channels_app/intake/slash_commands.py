@@ -157,7 +157,9 @@ def new(asked: Asked) -> str:
     last = (
         Message.objects.filter(session=asked.session).order_by("-id").values_list("id", flat=True)
     )
-    ChatSession.objects.filter(id=asked.session.id).update(history_from=last.first() or 0, title="")
+    ChatSession.objects.filter(id=asked.session.id).update(
+        history_from=last.first() or 0, title="", shortened_at=None
+    )
     return "" if asked.command.argument else "A new conversation begins."
 
 

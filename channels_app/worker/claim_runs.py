@@ -15,7 +15,8 @@ from django.db import DatabaseError, IntegrityError
 from channels_app.worker.finish_run import end_queued, opening_of
 from core.agent import prompt
 from core.agent.loop import Call, message_name
-from core.conversations import events, jobs, runs
+from core.agent.prompt import Prompt
+from core.conversations import events, jobs, left_calls, runs
 from core.conversations.events import Log
 from core.conversations.shares import Served
 from core.database.batching import Batcher, attempt
@@ -23,7 +24,8 @@ from core.database.transactions import atomic_write
 from core.lib.leases import OWN_LEASE, Lease, elapsed
 from core.messages import MessageDict, reset_delta
 from core.models import Run
-from core.providers.base import ChatMessage
+from core.providers import catalogue
+from core.providers.catalogue import Catalogue
 
 logger = logging.getLogger(__name__)
 
@@ -32,12 +34,14 @@ logger = logging.getLogger(__name__)
 class Begun:
     """A claimed run with everything that its turn needs; ``events`` is its log so far.
 
-    ``resumed``: the long tasks of an earlier attempt. ``lease``: as it is measured here.
+    ``known``: the models and assistants at its beginning. ``resumed``: the long tasks of an earlier
+    attempt. ``lease``: as it is measured here.
     """
 
     run: Run
     log: Log
-    messages: list[ChatMessage]
+    known: Catalogue
+    prompt: Prompt
     events: list[MessageDict]
     resumed: list[Call]
     lease: Lease
@@ -142,6 +146,7 @@ def prepare(run: Run, began: float) -> Begun:
     logged = [event for _, event in stored]
     log = events.log_of(run=run, seq=stored[-1][0] + events.AHEAD if stored else 1)
     if run.attempt > 1:
+        left_calls.take_over(run=run, logged=logged)
         again = [reset_delta(kind, message_id=name) for name, kind in shown(logged).items()]
         logged += [log.append(message) for message in again]
     resumed = [
@@ -149,7 +154,9 @@ def prepare(run: Run, began: float) -> Begun:
         for job in (jobs.begun(run_id=run.id) if run.attempt > 1 else [])
     ]
     lease = Lease(seconds=settings.RUN_LEASE_SECONDS * OWN_LEASE, began=began)
-    return Begun(run, log, prompt.build(run), logged, resumed, lease)
+    known = catalogue.current()
+    made = prompt.prepare(run, known=known)
+    return Begun(run, log, known, made, logged, resumed, lease)
 
 
 def shown(logged: list[MessageDict]) -> dict[str, str]:

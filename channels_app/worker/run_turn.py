@@ -2,27 +2,38 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from django.conf import settings
 
+from channels_app.asgi.builtin_accounts import BUILTIN_CHANNELS
 from channels_app.intake import media
 from channels_app.replies.streaming_edits import live_of
 from channels_app.worker.claim_runs import Begun
 from channels_app.worker.finish_run import STOPPED, Ending, outcome_of, settle
 from core.agent import prompt
 from core.agent.loop import Turn
+from core.conversations import usage
 from core.conversations.events import LostLeaseError
 from core.database.transactions import in_thread
 from core.lib.leases import Lease
+from core.media.describe import Describer
 from core.messages import Message, Transcript
-from core.models import Run
+from core.models import Message as Line
+from core.models import ModelCall, Run
 from core.providers import registry as providers
-from core.providers.base import ProviderError
+from core.providers.base import LIMITS, ProviderError
+from core.providers.catalogue import AssistantInfo, window_of
+from core.providers.chain import Chain
+from core.tools import languages, phrases
 from core.tools.base import ToolContext
 
 logger = logging.getLogger(__name__)
+
+SUBSTITUTE = "{0} answered, because the usual model is not available."
 
 
 @dataclass(slots=True)
@@ -53,9 +64,46 @@ async def take(begun: Begun, held: Held) -> None:
         if live is not None:
             live.heard(message)
 
+    meter = usage.RunMeter(run=run, known=begun.known)
+    chain = Chain(
+        models=begun.known.chain_of(run.assistant_id, first=run.model_id),
+        provider_of=providers.provider_of,
+        meter=meter,
+    )
+    describer = Describer(
+        chain.models, begun.known.environment(), meter.of(ModelCall.Purpose.IMAGE)
+    )
+    turn = turn_of(begun, chain, emit)
+    try:
+        ending = await ended(run, turn, held, describer)
+        await name_substitute(run, turn, chain)
+        held.closing = True
+        if live is not None:
+            await live.finish()
+    except LostLeaseError:
+        logger.warning("run %s was taken over by another worker", run.id)
+        await in_thread(usage.store, meter)
+        return
+    except asyncio.CancelledError:
+        await in_thread(usage.store, meter)
+        raise
+    finally:
+        if live is not None:
+            live.abandon()
+    held.closing = True
+    log.hold()
+    outcome = await in_thread(outcome_of, run, transcript, ending, turn)
+    await settle(run, log, outcome, ending, meter)
+
+
+def turn_of(begun: Begun, chain: Chain, emit: Callable[[Message], None]) -> Turn:
+    """Return the turn of a claimed run, which asks ``chain``."""
+    run, assistant = begun.run, begun.known.of_run(begun.run.assistant_id)
     turn = Turn(
-        messages=begun.messages,
-        provider=providers.current(),
+        messages=begun.prompt.messages,
+        prompt=begun.prompt,
+        is_first_cut=partial(in_thread, prompt.note_shortened, run),
+        provider=chain,
         emit=emit,
         context=ToolContext(
             run_id=run.id,
@@ -65,31 +113,33 @@ async def take(begun: Begun, held: Held) -> None:
             time_zone=run.user.time_zone,
             emit=emit,
             request=run.text,
+            context_tokens=window_of(chain.models),
             was_said={str(event.get("message_id")) for event in begun.events}.__contains__,
         ),
         resumed=begun.resumed,
-        can_call=not settings.LLM_IS_EMBEDDED,
+        can_call=chain.can_call_tools,
+        allowed_tools=assistant.tools,
         client_tools=run.options.get("tools") or [],
-        options=run.options.get("model_options") or {},
+        options=options_of(assistant, run),
     )
-    try:
-        ending = await ended(run, turn, held)
-        held.closing = True
-        if live is not None:
-            await live.finish()
-    except LostLeaseError:
-        logger.warning("run %s was taken over by another worker", run.id)
-        return
-    finally:
-        if live is not None:
-            live.abandon()
-    held.closing = True
-    log.hold()
-    outcome = await in_thread(outcome_of, run, transcript, ending, turn)
-    await settle(run, log, outcome, ending)
+    chain.fitted = turn.fitted
+    return turn
 
 
-async def ended(run: Run, turn: Turn, held: Held) -> Ending:
+def options_of(assistant: AssistantInfo, run: Run) -> dict[str, Any]:
+    """Return the options of the model: the client's before the assistant's."""
+    given: dict[str, Any] = run.options.get("model_options") or {}
+    own: dict[str, Any] = {}
+    if assistant.temperature is not None and "temperature" not in given:
+        own["temperature"] = assistant.temperature
+    if assistant.max_output_tokens is not None:
+        most = min([assistant.max_output_tokens, *(given[each] for each in LIMITS & given.keys())])
+        own["max_tokens"] = most
+        given = {name: value for name, value in given.items() if name not in LIMITS}
+    return {**given, **own}
+
+
+async def ended(run: Run, turn: Turn, held: Held, describer: Describer) -> Ending:
     """Return how a turn ended: succeeded, failed or cancelled. Raises for a lost run."""
     if run.cancel_requested_at is not None:
         return Ending(Run.State.CANCELLED, error=STOPPED)
@@ -98,7 +148,7 @@ async def ended(run: Run, turn: Turn, held: Held) -> Ending:
             raise ProviderError("This could not be finished; please ask again.", code="attempts")
         async with asyncio.timeout(settings.AGENT_RUN_SECONDS) as limit:
             turn.context = replace(turn.context, more_time=partial(put_off, limit))
-            await look_into_media(run, turn)
+            await look_into_media(run, turn, describer)
             await turn.run()
     except asyncio.CancelledError:
         if held.lost or not held.cancelled:
@@ -120,20 +170,52 @@ async def ended(run: Run, turn: Turn, held: Held) -> Ending:
 
 def failed(turn: Turn, error: ProviderError) -> Ending:
     """Write a failure to the event log; return it as the outcome."""
+    if error.code == "budget":
+        error = in_words_of(turn.context.request, error)
     turn.fail(error)
     return Ending(Run.State.FAILED, error=str(error), failure=error)
 
 
-async def look_into_media(run: Run, turn: Turn) -> None:
+def in_words_of(request: str, error: ProviderError) -> ProviderError:
+    """Return an error of a budget in the language of the request."""
+    language = languages.of_request(request)
+    lines = [phrases.in_language(line, language) for line in str(error).splitlines()]
+    return ProviderError("\n".join(lines), code=error.code)
+
+
+async def look_into_media(run: Run, turn: Turn, describer: Describer) -> None:
     """Turn media into text for the model; the user is told about files that could not be stored."""
     waited = media.is_waiting(run)
-    made = await media.prepare(run) if waited else {}
+    made = await media.prepare(run, describer) if waited else {}
     pictures = await media.pictures(run, made)
     if waited or pictures:
-        turn.messages = await in_thread(prompt.build, run, pictures)
+        turn.begin_with(await in_thread(prompt.prepare, run, pictures))
         turn.context = replace(turn.context, request=run.text)
     for line in media.refusals(run):
         turn.note(line)
+
+
+async def name_substitute(run: Run, turn: Turn, chain: Chain) -> None:
+    """Tell the person, once, that another model than usual answers: the next answers of it in a row
+    are only marked. The web chat shows the mark; programs get no sentence of ours in an answer.
+    """
+    substitute = chain.substitute
+    if substitute is None:
+        return
+    turn.answered_by = substitute.label
+    if run.session.account.channel in BUILTIN_CHANNELS or not turn.answered:
+        return
+    if await in_thread(was_substituted, run):
+        return
+    line = SUBSTITUTE.format(substitute.label)
+    turn.note(f"({phrases.in_language(line, languages.of_request(run.text))})")
+
+
+def was_substituted(run: Run) -> bool:
+    """Return whether the last answer of the conversation came from a substitute, too."""
+    answers = Line.objects.filter(session_id=run.session_id, role="assistant", run__lt=run.id)
+    data = answers.order_by("-id").values_list("data", flat=True).first()
+    return bool(data and data.get("answered_by"))
 
 
 def put_off(limit: asyncio.Timeout, seconds: float) -> None:

@@ -31,7 +31,7 @@ from allowlist import revocation, unknown_requests
 from allowlist.held_messages import sweep_ignored
 from channels_app import registry
 from channels_app.agent_sessions import sessions
-from channels_app.owner import notices, outages
+from channels_app.owner import circuit_notices, notices, outages
 from channels_app.replies import outbound, typing_and_reactions
 from channels_app.worker import run_turn, take_wakeups
 from channels_app.worker.account_watcher import LOOK_SECONDS, Gateways
@@ -299,6 +299,7 @@ class Runner:
         await in_thread(bring_near)
         await self._watch_clock()
         await in_thread(notices.model_health, now=timezone.now())
+        await in_thread(circuit_notices.look, now=timezone.now())
         await in_thread(outbound.recover_lost)  # first: they are work of this sweep, not the next
         await self._look_for_work()
         await in_thread(unknown_requests.purge, now=timezone.now())

@@ -11,11 +11,9 @@ call a tool, ``fallback`` supplies the call ([L3]).
 A turn keeps its output: a cancelled one is answered with the part that exists.
 """
 
-import asyncio
 import logging
-import math
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -24,6 +22,8 @@ import orjson
 from django.conf import settings
 
 from core.agent import fallback
+from core.agent.calls import calls_of
+from core.agent.prompt import Prompt, shortened_line, tools_tokens
 from core.lib.text import clean
 from core.messages import (
     Message,
@@ -38,15 +38,16 @@ from core.messages import (
     tool_call_message,
     tool_end,
 )
-from core.providers import sight
 from core.providers.base import (
     LIMITS,
     ChatMessage,
+    Delay,
     Delta,
     Finish,
     ModelRequest,
     Provider,
     ProviderError,
+    Restart,
     TextDelta,
     ThinkingDelta,
     ToolCallDelta,
@@ -54,15 +55,13 @@ from core.providers.base import (
     Whole,
     most_bytes,
 )
-from core.providers.failures import DEFAULT_RETRY_SECONDS, KINDS, OWN, Failure
+from core.providers.catalogue import ModelInfo
+from core.providers.failures import Failure
 from core.tools import languages, phrases, registry
 from core.tools.base import Tool, ToolContext, ToolError, ToolResult
 
 logger = logging.getLogger(__name__)
 
-PROVIDER_TRIES = 4
-# Longer waits requested by the model's server are reported to the user immediately.
-PATIENCE_SECONDS = 30.0
 TOOL_TEXT_CHARACTERS = 50_000
 MOST_NAME = 256
 CALL_BYTES = 64  # overhead of a piece of a tool call, in bytes
@@ -81,7 +80,12 @@ class Call:
 
 @dataclass(slots=True)
 class Turn:
-    """One turn of the assistant. ``emit`` adds to the run's event log."""
+    """One turn of the assistant. ``emit`` adds to the run's event log.
+
+    ``messages``: what is sent to the model, the turn's own calls and results last. ``prompt`` cuts
+    those before them to the window of the model that is asked. ``is_first_cut``: whether the person
+    is to be told that the history was cut, which is once in a conversation.
+    """
 
     messages: list[ChatMessage]
     provider: Provider
@@ -92,6 +96,9 @@ class Turn:
     model: str = ""
     resumed: list[Call] = field(default_factory=list)
     can_call: bool = True
+    prompt: Prompt | None = None
+    is_first_cut: Callable[[], Awaitable[bool]] | None = None
+    allowed_tools: frozenset[str] | None = None
     texts: list[str] = field(default_factory=list)
     files: list[dict[str, str]] = field(default_factory=list)
     usage: dict[str, int] = field(
@@ -99,10 +106,32 @@ class Turn:
     )
     finish_reason: str = "stop"
     answered: bool = False
+    answered_by: str = ""
+    _before: int = 0
     _left: int = 0
     _open: tuple[str, str] | None = None
     _counts: dict[str, int] = field(default_factory=dict)
     _call_ids: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._before = len(self.messages)
+
+    def begin_with(self, prompt: Prompt) -> None:
+        """Replace the messages before those that the turn adds: its pictures are known now."""
+        self.messages[: self._before] = prompt.messages
+        self._before = len(prompt.messages)
+        self.prompt = prompt
+
+    def fitted(self, request: ModelRequest, model: ModelInfo) -> list[ChatMessage]:
+        """Return the messages of a request that fit the window of a model. Raises ProviderError."""
+        if self.prompt is None:
+            return request.messages
+        added = request.messages[self._before :]
+        return self.prompt.fitted(model, tools_tokens(request.tools), added=added)
+
+    def made_calls(self) -> list[dict[str, str]]:
+        """Return the calls of this turn, as they are stored with the answer."""
+        return calls_of(self.messages, self._before, answer="\n".join(self.texts))
 
     def note(self, text: str) -> None:
         """Emit a text of the gateway itself, before the model's."""
@@ -147,23 +176,27 @@ class Turn:
         """Return a clearly requested call, for a model that calls no tools."""
         if self.can_call or not self._may_infer():
             return []
-        return self._named(fallback.inferred(registry.every(), self.context.request))
+        return self._named(fallback.inferred(self._own_tools(), self.context.request))
 
     def _undone(self, said: int) -> list[Call]:
         """Return the call that the model should have made ([L3])."""
         if self._call_ids or self.finish_reason != "stop" or not self._may_infer():
             return []
         text = "\n\n".join(self.texts[said:])
-        written = fallback.written_call(text, registry.every())
+        written = fallback.written_call(text, self._own_tools())
         if written is not None:
             self._take_back(said)
             return self._named(written)
         if not fallback.is_promise(text):
             return []
-        wanted = fallback.inferred(registry.every(), self.context.request)
+        wanted = fallback.inferred(self._own_tools(), self.context.request)
         if wanted is not None:  # the answer replaces its announcement
             self._take_back(said)
         return self._named(wanted)
+
+    def _own_tools(self) -> list[Tool]:
+        """Return the gateway's tools that the assistant may use."""
+        return [tool for tool in registry.every() if self._may_use(tool.name)]
 
     def _may_infer(self) -> bool:
         """Return whether calls may be inferred: not for a client with tools of its own."""
@@ -188,7 +221,7 @@ class Turn:
         """Return the model's calls; repeats the request once after an empty answer."""
         for is_last in (False, True):
             said, whole = len(self.texts), self._counts.get("whole", 0)
-            calls = await self._ask_until_answered()
+            calls = await self._ask()
             if calls or self._said_anything(said, whole):
                 self.answered = True
                 return calls
@@ -210,51 +243,23 @@ class Turn:
         told = any(text.strip() for text in self.texts[said:])
         return told or self._counts.get("whole", 0) > whole
 
-    async def _ask_until_answered(self) -> list[Call]:
-        """Return the calls of one answer; retries while the server is only busy."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        for tries in range(1, PROVIDER_TRIES + 1):
-            said = len(self.texts)
-            try:
-                return await self._ask()
-            except ProviderError as error:
-                seconds = pause_before(tries + 1, error)
-                is_silent = len(self.texts) == said
-                if not is_silent or time.monotonic() + seconds > deadline:
-                    raise
-                self._end_message()
-                self._tell_retry(KINDS.get(error.code, OWN).waiting)
-                await asyncio.sleep(seconds)
-        return []
-
     def _tell_retry(self, line: str) -> None:
         """Show the reason of the delay."""
         self._counts["retry"] = self._counts.get("retry", 0) + 1
         self._whole(loading_message(line, message_id=f"retry-{self._counts['retry']}"))
 
     async def _ask(self) -> list[Call]:
-        """Send the request; once more without pictures if the model seems to refuse them."""
-        said = len(self.texts)
-        try:
-            return await self._ask_once()
-        except ProviderError as error:
-            if len(self.texts) > said or not sight.may_be_refusal(error, self.messages):
-                raise
-        seen, self.messages = self.messages, sight.without_pictures(self.messages)
-        try:
-            calls = await self._ask_once()
-        except ProviderError:
-            self.messages = seen
-            raise
-        sight.remember_refusal(self.model)
-        return calls
-
-    async def _ask_once(self) -> list[Call]:
+        """Return the calls of one answer."""
         request = ModelRequest(self.messages, self._tools(), model=self.model, options=self.options)
         calls: dict[int, Call] = {}
+        before = dict(self._counts)
         self._left = most_bytes(self.options)
         async with aclosing(self.provider.stream(request)) as stream:
             async for delta in stream:
+                if self.prompt is not None and self.prompt.left_out:
+                    await self._tell_cut(self.prompt)
+                if isinstance(delta, Restart):
+                    self._start_over(before, calls)
                 self._take(delta, calls)
                 if self._left <= 0:
                     self._cut(calls)
@@ -265,6 +270,27 @@ class Turn:
             call.arguments, call.pieces = "".join(call.pieces), []
             self._name(call)
         return found
+
+    async def _tell_cut(self, prompt: Prompt) -> None:
+        """Tell the person, once in a conversation, that old messages are left out."""
+        prompt.left_out = 0
+        is_first, self.is_first_cut = self.is_first_cut, None
+        if is_first is not None and await is_first():
+            self._end_message()
+            line = shortened_line(self.context.request)
+            self._whole(loading_message(line, message_id="shortened"))
+
+    def _start_over(self, before: dict[str, int], calls: dict[int, Call]) -> None:
+        """Take back what this answer has shown: it begins again, with the same message ids."""
+        self._end_message()
+        for kind in ("text", "thinking"):
+            first, last = before.get(kind, 0), self._counts.get(kind, 0)
+            for number in range(first, last):
+                self.emit(reset_delta(kind, message_id=message_name(kind, number + 1)))
+            self._counts[kind] = first
+        del self.texts[before.get("text", 0) :]
+        calls.clear()
+        self._left = most_bytes(self.options)
 
     def _cut(self, calls: dict[int, Call]) -> None:
         """End an answer that is too long; its calls may be incomplete and are dropped."""
@@ -299,6 +325,9 @@ class Turn:
                 self._pass_on(delta.message)
             case Usage():
                 self._count(delta)
+            case Delay():
+                self._end_message()
+                self._tell_retry(delta.line)
             case Finish():
                 self.finish_reason = delta.reason
 
@@ -316,7 +345,12 @@ class Turn:
         if "tool_choice" in self.options:
             return self.client_tools
         theirs = {tool["function"]["name"] for tool in self.client_tools}
-        return registry.schemas(without=theirs) + self.client_tools
+        own = registry.schemas(without=theirs)
+        return [each for each in own if self._may_use(each["function"]["name"])] + self.client_tools
+
+    def _may_use(self, name: str) -> bool:
+        """Return whether the assistant may use a tool of the gateway."""
+        return self.allowed_tools is None or name in self.allowed_tools
 
     def _pass_on(self, message: Message) -> None:
         """Emit a message that the model's server created."""
@@ -409,7 +443,7 @@ class Turn:
 
     async def _result(self, call: Call) -> ToolResult:
         tool = registry.get(call.name)
-        if tool is None:
+        if tool is None or not self._may_use(call.name):
             return ToolResult(f"There is no tool called {call.name}.", ok=False)
         try:
             arguments = orjson.loads(call.arguments or "{}")
@@ -446,13 +480,3 @@ class Turn:
 def message_name(kind: str, number: int) -> str:
     """Return the message id of the text or thought with this number in a turn."""
     return f"{kind}-{number}"
-
-
-def pause_before(tries: int, error: ProviderError) -> float:
-    """Return the seconds until try number ``tries``; infinite when there is none left. The server's
-    value is used, our own grows with each try.
-    """
-    if error.retry_after is None or tries > PROVIDER_TRIES:
-        return math.inf
-    usual = error.retry_after <= DEFAULT_RETRY_SECONDS
-    return error.retry_after * (tries - 1) if usual else error.retry_after

@@ -6,12 +6,16 @@ offers that assistant to the person.
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
+
+from django.db import transaction
 
 from core.database.transactions import atomic_write
 from core.models import Assistant, ChatSession, User
 from core.providers import catalogue
 from core.providers.catalogue import AssistantInfo, Catalogue, ModelInfo
+from core.signals import pubsub
 
 WHY = {
     "request": "the request names it",
@@ -227,7 +231,7 @@ def pick(session: ChatSession, **chosen: int) -> None:
     """Store a person's choice for a conversation: ``assistant_id``, ``model_id``; 0 undoes it.
 
     What may not be chosen is checked when it is used (:func:`choose`), so also after the owner has
-    withdrawn it.
+    withdrawn it. A frame of kind "assistant" tells the person's open pages, after the commit.
     """
     values: dict[str, Any] = {
         name: value for name, value in chosen.items() if name in {"assistant_id", "model_id"}
@@ -236,5 +240,8 @@ def pick(session: ChatSession, **chosen: int) -> None:
         return
     with atomic_write(joins=True):
         ChatSession.objects.filter(pk=session.pk).update(**values)
+        keys = [f"user:{session.user_id}"]
+        frame = {"keys": keys, "kind": "assistant", "session": session.public_id}
+        transaction.on_commit(partial(pubsub.publish, [frame]), robust=True)
     for name, value in values.items():
         setattr(session, name, value)

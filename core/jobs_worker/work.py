@@ -35,7 +35,8 @@ async def perform(job: Job) -> None:
     shutil.rmtree(folder.parent, ignore_errors=True)  # files of earlier attempts
     folder.mkdir(parents=True, mode=0o700)
     try:
-        result = await WORK[job.tool](job, Host(job=job, folder=folder))
+        host = await in_thread(Host, job=job, folder=folder)
+        result = await WORK[job.tool](job, host)
         made = [kept(each, folder) for each in result.files]
         told = {"text": result.text, **({"note": result.note} if result.note else {})}
         await in_thread(jobs.finish, job=job, result=told, made=made)

@@ -142,6 +142,8 @@ async def text_of(provider: Provider, request: ModelRequest) -> str:
     left = most_bytes(request.options)
     async with aclosing(provider.stream(request)) as stream:
         async for delta in stream:
+            if isinstance(delta, Restart):
+                pieces, left = [], most_bytes(request.options)
             if isinstance(delta, TextDelta):
                 pieces.append(delta.text)
             left -= len(delta.text.encode()) if isinstance(delta, TextDelta | ThinkingDelta) else 0

@@ -5,9 +5,10 @@ and reads the rows again after a change, so that it holds from the next turn on 
 The settings of the environment are a provider and a model of their own (:func:`write_environment`).
 """
 
+import hashlib
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -97,6 +98,7 @@ class AssistantInfo:
     """An enabled assistant. ``chain``: ids of models, the first that works answers.
 
     ``tools``: names, None for all. ``people``: who may choose it where ``offered`` is "listed".
+    ``picture_hash`` changes with the picture; empty for none.
     """
 
     id: int
@@ -112,6 +114,7 @@ class AssistantInfo:
     offered: str
     people: frozenset[int]
     has_picture: bool
+    picture_hash: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,14 +149,33 @@ class Catalogue:
     of_account: Mapping[int, int] = field(default_factory=dict)
     budgets: tuple[BudgetInfo, ...] = ()
 
+    def of_run(self, assistant_id: int) -> AssistantInfo:
+        """Return the assistant of a run; the default one where it is gone, or was never chosen."""
+        return self.assistants.get(assistant_id) or self.assistants[self.default]
+
+    def environment(self) -> ModelInfo | None:
+        """Return the model of the environment."""
+        return next((each for each in self.models.values() if each.provider.from_environment), None)
+
     def chain_of(self, assistant_id: int, *, first: int = 0) -> tuple[ModelInfo, ...]:
         """Return the usable models of an assistant in order, ``first`` before them if it is one.
 
-        Empty when none is enabled.
+        Where none of them is enabled: those of the default assistant, else the environment's.
         """
-        assistant = self.assistants.get(assistant_id) or self.assistants[self.default]
-        wanted = dict.fromkeys((first, *assistant.chain))
-        return tuple(self.models[each] for each in wanted if each in self.models)
+        for chain in (
+            (first, *self.of_run(assistant_id).chain),
+            self.assistants[self.default].chain,
+        ):
+            found = tuple(self.models[each] for each in dict.fromkeys(chain) if each in self.models)
+            if found:
+                return found
+        environment = self.environment()
+        return () if environment is None else (environment,)
+
+
+def window_of(models: Sequence[ModelInfo]) -> int:
+    """Return the context window, in tokens, that every model of a chain has."""
+    return min((each.context_tokens for each in models), default=settings.LLM_CONTEXT_TOKENS)
 
 
 class Kept:
@@ -295,7 +317,13 @@ def assistant_info(row: Assistant) -> AssistantInfo:
         offered=row.offered,
         people=frozenset(each.pk for each in row.people.all()),
         has_picture=bool(row.picture),
+        picture_hash=picture_hash(row.picture),
     )
+
+
+def picture_hash(picture: str) -> str:
+    """Return a short hash of a picture's data URL; empty for none."""
+    return hashlib.sha256(picture.encode()).hexdigest()[:16] if picture else ""
 
 
 def budget_info(row: Budget) -> BudgetInfo:

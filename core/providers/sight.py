@@ -6,39 +6,41 @@ from django.conf import settings
 
 from core.lib.ttl_cache import TtlCache
 from core.providers.base import ChatMessage, ProviderError
+from core.providers.catalogue import ModelInfo
 
 UNSEEN = "(There is a picture here that the model in use cannot see.)"
 REMEMBERED_SECONDS = 24 * 60 * 60
 # Statuses for an unsupported form of request; not a busy or broken server, nor a wrong key.
 REFUSALS = frozenset({"refused", "bad_request", "unsupported"})
-refusals: TtlCache[tuple[str, str], str] = TtlCache(REMEMBERED_SECONDS)
+refusals: TtlCache[tuple[int, str], str] = TtlCache(REMEMBERED_SECONDS)
 
 
-def can_see(model: str = "") -> bool:
-    """Return whether pictures are sent to ``model`` (the default one when empty).
+def can_see(model: ModelInfo) -> bool:
+    """Return whether pictures are sent to ``model``.
 
-    ``LLM_IMAGES`` sets yes or no. ``auto``: not to the embedded model, not where ``VISION_MODEL``
-    describes pictures, and not for a day after the model refused one.
+    Its row may say yes or no, for the environment's model ``LLM_IMAGES``. Else: not to the embedded
+    model, not where ``VISION_MODEL`` describes pictures, and not for a day after the model refused
+    one.
     """
-    if settings.LLM_IMAGES != "auto":
+    if model.can_see_images is not None:
+        return model.can_see_images
+    if model.provider.from_environment and settings.LLM_IMAGES != "auto":
         return bool(settings.LLM_IMAGES == "yes")
-    if settings.LLM_IS_EMBEDDED or settings.VISION_MODEL:
+    if model.is_embedded or settings.VISION_MODEL:
         return False
-    return not refusals.get(key(model))
+    return not refusals.get((model.id, model.name))
 
 
-def key(model: str) -> tuple[str, str]:
-    return settings.LLM_BASE_URL, model or settings.LLM_MODEL
-
-
-def remember_refusal(model: str = "") -> None:
+def remember_refusal(model: ModelInfo) -> None:
     """Record that the model answered without the pictures, and refused with them."""
-    refusals.put(key(model), "refused")
+    refusals.put((model.id, model.name), "refused")
 
 
-def may_be_refusal(error: ProviderError, messages: list[ChatMessage]) -> bool:
+def may_be_refusal(model: ModelInfo, error: ProviderError, messages: list[ChatMessage]) -> bool:
     """Return whether another try without pictures may help."""
-    return error.code in REFUSALS and settings.LLM_IMAGES != "yes" and has_pictures(messages)
+    if model.can_see_images or (model.provider.from_environment and settings.LLM_IMAGES == "yes"):
+        return False
+    return error.code in REFUSALS and has_pictures(messages)
 
 
 def has_pictures(messages: list[ChatMessage]) -> bool:

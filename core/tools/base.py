@@ -11,8 +11,9 @@ from core.messages import Message, message_end, message_start
 class ToolContext:
     """The user of a call, and the target of its progress. ``emit`` adds a message to the run's log.
 
-    ``request`` is the user's text; ``more_time`` extends the turn's time limit by seconds, for long
-    work. ``was_said``: whether an earlier attempt of the run emitted this message already.
+    ``request`` is the user's text, ``context_tokens`` the window of the models that may answer.
+    ``more_time`` extends the turn's time limit by seconds, for long work. ``was_said``: whether an
+    earlier attempt of the run emitted this message already.
     """
 
     run_id: int
@@ -22,6 +23,7 @@ class ToolContext:
     time_zone: str
     emit: Callable[[Message], None]
     request: str = ""
+    context_tokens: int = 8192
     more_time: Callable[[float], None] = lambda _seconds: None
     was_said: Callable[[str], bool] = lambda _message_id: False
 

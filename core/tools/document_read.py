@@ -53,7 +53,7 @@ class DocumentRead(Tool):
         except OSError as error:
             raise ToolError("The document no longer exists.") from error
         first = max(1, first if isinstance(first, int) else 1)
-        text, shown = cut(file.name, found, first=first)
+        text, shown = cut(file.name, found, first=first, most=context.context_tokens // 3)
         context.send(retrieved(file, found[first - 1 : first - 1 + shown], context))
         return ToolResult(text)
 
@@ -68,11 +68,11 @@ def retrieved(
     return retrieval_message(file.name, [source], message_id=name)
 
 
-def cut(name: str, found: list[tuple[str, str]], *, first: int) -> tuple[str, int]:
-    """Return the parts from number ``first`` on, as many as fit, with a hint for the rest; and
-    their number.
+def cut(name: str, found: list[tuple[str, str]], *, first: int, most: int) -> tuple[str, int]:
+    """Return the parts from number ``first`` on, as many as ``most`` tokens hold, with a hint for
+    the rest; and their number.
     """
-    left = settings.LLM_CONTEXT_TOKENS // 3
+    left = most
     lines = [f"{name}: {len(found)} parts."]
     number = first - 1
     for number, (reference, text) in enumerate(found[first - 1 :], first):

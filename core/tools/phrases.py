@@ -40,6 +40,20 @@ SENTENCES: dict[str, tuple[str, str, str, str, str]] = {
         "La réponse a été coupée ici : elle est plus longue que ce que permet cette passerelle.",
         "回答はここで打ち切られました。このゲートウェイが許す長さを超えています。",
     ),
+    "{0} answered, because the usual model is not available.": (
+        "由 {0} 作答，因为平时使用的模型目前不可用。",
+        "Respondió {0}, porque el modelo habitual no está disponible.",
+        "{0} hat geantwortet, weil das übliche Modell nicht verfügbar ist.",
+        "{0} a répondu, car le modèle habituel n'est pas disponible.",
+        "通常のモデルが利用できないため、{0} が回答しました。",
+    ),
+    "The beginning of this conversation is left out: it is too long for the model.": (
+        "本次对话的开头已省略：它对模型来说太长了。",
+        "Se omite el comienzo de esta conversación: es demasiado larga para el modelo.",
+        "Der Anfang dieses Gesprächs bleibt weg: Es ist zu lang für das Modell.",
+        "Le début de cette conversation est laissé de côté : elle est trop longue pour le modèle.",
+        "この会話の最初の部分は省かれます。モデルには長すぎるためです。",
+    ),
     "Saving the result…": (
         "正在保存结果…",
         "Guardando el resultado…",

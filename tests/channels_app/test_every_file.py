@@ -8,6 +8,7 @@ import io
 import json
 import zipfile
 from collections.abc import AsyncGenerator, Callable
+from dataclasses import replace
 from typing import Any
 
 import docx
@@ -36,12 +37,14 @@ from core.files import storage
 from core.lib.ttl_cache import TtlCache
 from core.media import transcribe
 from core.models import Run, User
+from core.providers import catalogue, sight
 from core.providers import registry as providers
-from core.providers import sight
 from core.providers.base import Delta, ModelRequest, ProviderError
+from core.providers.catalogue import ModelInfo
 from core.providers.scripted import Scripted
 from tests.channels_app.running import memory_account, until
 from tests.core.jobs_worker import papers
+from tests.core.providers.chains import MODEL
 
 pytestmark = pytest.mark.django_db(transaction=True)
 WIDE, HIGH = 400, 200
@@ -243,9 +246,15 @@ def model(runner: Runner, monkeypatch: pytest.MonkeyPatch, settings: Any) -> Wat
     settings.MAX_ATTACHMENTS = 40
     made = Watcher()
     monkeypatch.setattr(transcribe, "speech", speech)
-    monkeypatch.setattr(providers, "current", lambda: made)
+    monkeypatch.setattr(providers, "provider_of", lambda _: made)
     monkeypatch.setattr(sight, "refusals", TtlCache(sight.REMEMBERED_SECONDS))
     return made
+
+
+def chain_head() -> ModelInfo:
+    """Return the first model of the default assistant."""
+    known = catalogue.current()
+    return known.chain_of(known.default)[0]
 
 
 def given(model: Watcher) -> tuple[str, list[str]]:
@@ -322,7 +331,7 @@ def test_c6_a_model_that_refuses_pictures_is_asked_once_and_remembered(
     assert [sight.has_pictures(each.messages) for each in model.asked] == [True, False]
     assert sight.UNSEEN in json.dumps(model.asked[-1].messages)
     assert "a.png" in run.result["text"]
-    assert not sight.can_see()
+    assert not sight.can_see(chain_head())
 
 
 def test_c6_a_refusal_for_another_reason_is_not_held_against_pictures(
@@ -339,7 +348,7 @@ def test_c6_a_refusal_for_another_reason_is_not_held_against_pictures(
     )  # fmt: skip
     inbound.receive_personal(user=owner, draft=draft, session_id="", now=transactions.now())
     until(lambda: Run.objects.filter(state="failed").exists())
-    assert sight.can_see()
+    assert sight.can_see(chain_head())
 
 
 @pytest.mark.parametrize(
@@ -357,4 +366,5 @@ def test_c6_the_setting_chooses_the_model_that_sees(
 ) -> None:
     settings.LLM_IMAGES, settings.VISION_MODEL = images, vision
     settings.LLM_IS_EMBEDDED = embedded
-    assert sight.can_see("of this test") is sees
+    model = replace(MODEL, id=77, is_embedded=embedded)
+    assert sight.can_see(model) is sees

@@ -18,6 +18,7 @@ from core.providers.base import (
     Finish,
     ModelRequest,
     ProviderError,
+    Restart,
     TextDelta,
     ThinkingDelta,
     ToolCallDelta,
@@ -25,10 +26,12 @@ from core.providers.base import (
     Usage,
     most_bytes,
 )
+from core.providers.chain import PROVIDER_TRIES
 from core.providers.failures import KINDS
 from core.tools import registry
 from core.tools.base import ToolContext, ToolResult
 from tests.core.conftest import Say
+from tests.core.providers.chains import alone
 
 Step = list[Delta | Exception | float]
 
@@ -74,7 +77,7 @@ def turn(model: Any, events: Events, **more: Any) -> Turn:
     """Return a turn on ``model``."""
     context = ToolContext(1, 2, 3, "", "Europe/Berlin", events)
     messages = [{"role": "user", "content": "hi"}]
-    return Turn(messages=messages, provider=model, emit=events, context=context, **more)
+    return Turn(messages=messages, provider=alone(model), emit=events, context=context, **more)
 
 
 def call(name: str, arguments: str = "{}", *, index: int = 0, id: str = "") -> list[Delta]:  # noqa: A002 - OpenAI's name
@@ -208,6 +211,29 @@ async def test_a_busy_model_is_retried_with_a_progress_line(events: Events) -> N
     assert len(starts) == len(ends)
 
 
+async def test_an_answer_that_begins_again_keeps_the_names_of_its_messages(
+    events: Events,
+) -> None:
+    """A reader compares the new text with what it has, as with a second attempt of the run."""
+    first = [ThinkingDelta("hm"), TextDelta("ha"), *call("current_time"), TextDelta("lf")]
+    model = Model([*first, Restart(), TextDelta("whole"), Finish("stop")])
+    it = turn(model, events)
+    await it.run()
+    texts = {each["message_id"]: each for each in fold(events) if each["type"] == "text"}
+    assert [each["props"] for each in texts.values()] == [{"content": "whole"}]
+    assert [each["content"] for each in events.of("thinking")] == [""]
+    assert it.texts == ["whole"]
+    assert events.of("tool_call") == []
+
+
+async def test_an_assistant_may_use_its_own_tools_only(events: Events) -> None:
+    model = Model([*call("current_time"), Finish("tool_calls")], DONE)
+    await turn(model, events, allowed_tools=frozenset({"route_to_plugin"})).run()
+    names = [each["function"]["name"] for each in model.requests[0].tools]
+    assert names == ["route_to_plugin"]
+    assert "no tool called current_time" in model.requests[1].messages[-1]["content"]
+
+
 EMPTY: Step = [Finish("stop")]
 
 
@@ -323,7 +349,7 @@ async def test_a_wait_beyond_the_limit_is_an_immediate_failure(
     [
         [[FATAL]],
         [[BUSY], [FATAL]],
-        [[BUSY]] * loop.PROVIDER_TRIES,
+        [[BUSY]] * PROVIDER_TRIES,
         [[TextDelta("half"), BUSY]],
     ],
 )

@@ -211,7 +211,7 @@ class Died(BaseException):
 def model(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Scripted:
     """Return a model that counts its questions."""
     made = Scripted(calling(NORWAY, "^never$"))
-    monkeypatch.setattr(providers, "current", lambda: made)
+    monkeypatch.setattr(providers, "provider_of", lambda _: made)
     return made
 
 

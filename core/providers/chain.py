@@ -1,0 +1,291 @@
+"""A chain of models as one provider: the first that works answers.
+
+    order by circuits and needs ─► reserve ─► call ─► deltas ─► settled
+            ▲                          │ failure
+            └── wait, and again ◄── the next model, from the beginning (Restart)
+
+What follows a failure: decision 190. A chain serves one turn, one long task or one image.
+"""
+
+import asyncio
+import math
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import orjson
+
+from core.database.transactions import in_thread
+from core.lib.tokens import estimate
+from core.providers import circuits, sight
+from core.providers.base import (
+    LIMITS,
+    ChatMessage,
+    Delay,
+    Delta,
+    ModelRequest,
+    Provider,
+    ProviderError,
+    Restart,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+    Usage,
+    Whole,
+)
+from core.providers.catalogue import ModelInfo, ProviderInfo
+from core.providers.failures import DEFAULT_RETRY_SECONDS, KINDS, OWN
+
+PROVIDER_TRIES = 4
+# Longer waits requested by the model's server are reported to the user immediately.
+PATIENCE_SECONDS = 30.0
+# The request itself is refused: another model would be asked for the same.
+FOR_THE_PERSON = frozenset({"content"})
+VISIBLE = (TextDelta, ThinkingDelta, ToolCallDelta, Whole)
+
+
+class Meter(Protocol):
+    """Counts calls, and reserves them in budgets."""
+
+    async def reserve(self, model: ModelInfo, request: ModelRequest) -> int | None:
+        """Reserve a call before it is made; return the most tokens of its answer, or None.
+
+        Raises ProviderError with the code "budget".
+        """
+        ...
+
+    def settled(
+        self,
+        model: ModelInfo,
+        request: ModelRequest,
+        *,
+        usage: Usage | None,
+        output_tokens: int,
+        failure: str,
+    ) -> None:
+        """Note the end of a call, in memory. ``usage`` is None where the provider reported none;
+        ``output_tokens`` are estimated from what it yielded.
+        """
+        ...
+
+
+class Unmetered:
+    """Counts nothing: for tests of a model, which the owner asks for."""
+
+    async def reserve(self, model: ModelInfo, request: ModelRequest) -> int | None:
+        return None
+
+    def settled(self, *_: object, **__: object) -> None: ...
+
+
+@dataclass(slots=True)
+class Spent:
+    """What one call has yielded so far."""
+
+    usage: Usage | None = None
+    characters: int = 0
+    is_visible: bool = False
+    has_text: bool = False
+
+    def take(self, delta: Delta) -> None:
+        """Count one delta."""
+        match delta:
+            case Usage():
+                self.usage = delta
+            case TextDelta() | ThinkingDelta():
+                self.characters += len(delta.text)
+                self.has_text = self.has_text or isinstance(delta, TextDelta)
+            case ToolCallDelta():
+                self.characters += len(delta.name) + len(delta.arguments)
+        self.is_visible = self.is_visible or isinstance(delta, VISIBLE)
+
+    @property
+    def tokens(self) -> int:
+        """Return the estimated tokens: four characters are one."""
+        return -(-self.characters // 4)
+
+
+@dataclass(slots=True)
+class Chain:
+    """``models`` in the order of preference; ``provider_of`` returns the provider of each.
+
+    ``fitted`` returns a request's messages cut to a model's window. ``answered_by`` is the model
+    that answered last.
+    """
+
+    models: Sequence[ModelInfo]
+    provider_of: Callable[[ProviderInfo], Provider]
+    meter: Meter = field(default_factory=Unmetered)
+    fitted: Callable[[ModelRequest, ModelInfo], list[ChatMessage]] | None = None
+    answered_by: ModelInfo | None = None
+
+    async def close(self) -> None:
+        """Do nothing: providers belong to the process."""
+
+    @property
+    def can_call_tools(self) -> bool:
+        """Return whether a model of the chain calls tools."""
+        return any(each.can_call_tools for each in self.models)
+
+    @property
+    def substitute(self) -> ModelInfo | None:
+        """Return the model that answered in place of the first one; None when that answered."""
+        found = self.answered_by
+        return None if found is None or found.id == self.models[0].id else found
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
+        """Yield the deltas of one answer. Raises the ProviderError of the first model that failed
+        when none answers.
+        """
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        for tries in range(2, PROVIDER_TRIES + 2):
+            errors: list[ProviderError] = []
+            left = await self._in_order(request)
+            while left:
+                model, *left = left
+                spent = Spent()
+                try:
+                    async with aclosing(self._call(model, request, spent)) as deltas:
+                        async for delta in deltas:
+                            yield delta
+                    return
+                except ProviderError as error:
+                    errors.append(error)
+                    is_alone = len(self.models) == 1
+                    if error.code in FOR_THE_PERSON or (is_alone and spent.has_text):
+                        raise
+                    if error.code == "context_length":
+                        left = [each for each in left if each.context_tokens > model.context_tokens]
+                    if spent.is_visible:
+                        yield Restart()
+            worst = most_useful(errors)
+            seconds = min(pause_before(tries, each) for each in errors)
+            if time.monotonic() + seconds > deadline:
+                raise worst
+            yield Delay(KINDS.get(worst.code, OWN).waiting)
+            await asyncio.sleep(seconds)
+
+    async def _in_order(self, request: ModelRequest) -> list[ModelInfo]:
+        """Return the models to ask, in order: never none.
+
+        Those that lack what the request needs come last; those with an open circuit are left out,
+        but for one that is due to be tried again by this request.
+        """
+        if len(self.models) == 1:
+            return [*self.models]
+        usable = [each for each in self.models if await is_usable(each)]
+        fitting = [each for each in usable if not lacks(each, request)]
+        return fitting or usable or [self.models[0]]
+
+    async def _call(
+        self, model: ModelInfo, request: ModelRequest, spent: Spent
+    ) -> AsyncGenerator[Delta, None]:
+        """Yield the deltas of one call of one model; notes its end in the meter and circuit.
+
+        A model that refuses pictures is asked once more without them.
+        """
+        asked = self._fitted(request, model)
+        try:
+            async with aclosing(self._metered(model, asked, spent)) as deltas:
+                async for delta in deltas:
+                    yield delta
+            return
+        except ProviderError as error:
+            if spent.is_visible or not sight.may_be_refusal(model, error, asked.messages):
+                raise
+        blind = replace(asked, messages=sight.without_pictures(asked.messages))
+        async with aclosing(self._metered(model, blind, spent)) as deltas:
+            async for delta in deltas:
+                yield delta
+        sight.remember_refusal(model)
+
+    async def _metered(
+        self, model: ModelInfo, request: ModelRequest, spent: Spent
+    ) -> AsyncGenerator[Delta, None]:
+        most = await self.meter.reserve(model, request)
+        asked = limited(model, request, most)
+        failure = "stopped"
+        try:
+            async with aclosing(self.provider_of(model.provider).stream(asked)) as deltas:
+                async for delta in deltas:
+                    spent.take(delta)
+                    yield delta
+            failure = ""
+        except ProviderError as error:
+            failure = error.code
+            if len(self.models) > 1 and circuits.is_counted(error):
+                await in_thread(circuits.failed, model_id=model.id, error=error)
+                suspected.add(model.id)
+            raise
+        finally:
+            self.meter.settled(
+                model, asked, usage=spent.usage, output_tokens=spent.tokens, failure=failure
+            )
+        self.answered_by = model
+        if model.id in suspected or model.failures or model.circuit is not None:
+            await in_thread(circuits.close, model_id=model.id)
+            suspected.discard(model.id)
+
+    def _fitted(self, request: ModelRequest, model: ModelInfo) -> ModelRequest:
+        """Return the request as the model can take it."""
+        messages = request.messages if self.fitted is None else self.fitted(request, model)
+        if sight.has_pictures(messages) and not sight.can_see(model):
+            messages = sight.without_pictures(messages)
+        tools = request.tools if model.can_call_tools or model.is_embedded else []
+        return replace(request, messages=messages, tools=tools, model=request.model or model.name)
+
+
+# Models that failed in this process since they answered last.
+suspected: set[int] = set()
+
+
+def limited(model: ModelInfo, request: ModelRequest, most: int | None) -> ModelRequest:
+    """Return the request with at most ``most`` tokens for the answer, under the name that the
+    model's server knows.
+    """
+    given = [request.options[name] for name in LIMITS & request.options.keys()]
+    limits = [each for each in (*given, most) if each is not None]
+    if not limits:
+        return request
+    name = "max_completion_tokens" if model.provider.kind == "openai" else "max_tokens"
+    others = {key: value for key, value in request.options.items() if key not in LIMITS}
+    if most is None and model.provider.kind != "openai":
+        return request  # as the client wrote it
+    return replace(request, options={**others, name: min(limits)})
+
+
+async def is_usable(model: ModelInfo) -> bool:
+    """Return whether a model is asked: its circuit is closed, or this request tries it again."""
+    if model.circuit is None:
+        return True
+    return circuits.is_due(model) and await in_thread(circuits.take_probe, model_id=model.id)
+
+
+def lacks(model: ModelInfo, request: ModelRequest) -> bool:
+    """Return whether a request needs what a model cannot do."""
+    if request.tools and not model.can_call_tools:
+        return True
+    return sight.has_pictures(request.messages) and not sight.can_see(model)
+
+
+def most_useful(errors: Sequence[ProviderError]) -> ProviderError:
+    """Return the error to tell: of the model that is preferred, unless only that was not asked."""
+    return next((each for each in errors if each.code != "budget"), errors[0])
+
+
+def pause_before(tries: int, error: ProviderError) -> float:
+    """Return the seconds until try number ``tries``; infinite when there is none left. The server's
+    value is used, our own grows with each try.
+    """
+    if error.retry_after is None or tries > PROVIDER_TRIES:
+        return math.inf
+    usual = error.retry_after <= DEFAULT_RETRY_SECONDS
+    return error.retry_after * (tries - 1) if usual else error.retry_after
+
+
+def request_tokens(request: ModelRequest) -> int:
+    """Return the estimated tokens of a request: messages and tools."""
+    tools: Any = request.tools
+    return sum(estimate(orjson.dumps(each).decode()) for each in (*request.messages, *tools))

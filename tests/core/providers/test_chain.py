@@ -1,0 +1,293 @@
+"""A chain of models: what follows each failure, and what its reader gets."""
+
+from collections.abc import AsyncGenerator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from core.database.transactions import in_thread
+from core.models import LanguageModel, ModelCircuit, ModelProvider
+from core.providers import catalogue, chain, circuits, sight
+from core.providers.base import (
+    Delay,
+    Delta,
+    Finish,
+    ModelRequest,
+    ProviderError,
+    Restart,
+    TextDelta,
+    ToolCallDelta,
+    Usage,
+    text_of,
+)
+from core.providers.catalogue import ModelInfo, ProviderInfo
+from core.providers.chain import Chain
+from core.providers.failures import KINDS
+from tests.core.providers.chains import model_info
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+ASK = ModelRequest([{"role": "user", "content": "hi"}])
+TOOLS = [{"type": "function", "function": {"name": "t", "parameters": {}}}]
+PICTURE = [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:,"}}]}]
+DONE: list[Any] = [TextDelta("done"), Usage(3, 1), Finish("stop")]
+# What a failure does in a chain: on to the next model, or to the person.
+GOES_ON = sorted({*KINDS} - {"content", "context_length", "empty"})
+
+
+class Servers:
+    """Plays each provider's answers in turn; ``asked`` are the names of the models."""
+
+    def __init__(self, **answers: list[list[Any]]) -> None:
+        self.answers = {int(name.removeprefix("p")): steps for name, steps in answers.items()}
+        self.asked: list[str] = []
+        self.requests: list[ModelRequest] = []
+        self._turn = 0
+
+    def __call__(self, info: ProviderInfo) -> Any:
+        self._turn = info.id
+        return self
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
+        self.asked.append(request.model)
+        self.requests.append(request)
+        for each in self.answers[self._turn].pop(0):
+            if isinstance(each, Exception):
+                raise each
+            yield each
+
+    async def close(self) -> None: ...
+
+
+class Journal:
+    """A meter that writes down what was settled."""
+
+    def __init__(self, most: int | None = None, *, refuses: str = "") -> None:
+        self.rows: list[tuple[str, Usage | None, int, str]] = []
+        self.most, self.refuses = most, refuses
+
+    async def reserve(self, model: ModelInfo, request: ModelRequest) -> int | None:
+        if model.name == self.refuses:
+            raise ProviderError("used up", code="budget")
+        return self.most
+
+    def settled(self, model: ModelInfo, request: ModelRequest, **end: Any) -> None:
+        self.rows.append((model.name, end["usage"], end["output_tokens"], end["failure"]))
+
+
+def error(code: str, **more: Any) -> ProviderError:
+    """Return a failed call."""
+    return ProviderError(code, code=code, **more)
+
+
+@pytest.fixture
+def models() -> list[ModelInfo]:
+    """Return three models with rows, which their circuits need."""
+    for number in (1, 2, 3):
+        provider = ModelProvider.objects.create(id=number, name=f"provider {number}")
+        LanguageModel.objects.create(id=number, provider=provider, name=f"model-{number}")
+    chain.suspected.clear()
+    return [model_info(number) for number in (1, 2, 3)]
+
+
+async def deltas_of(it: Chain, request: ModelRequest = ASK) -> list[Delta]:
+    """Return all that a chain yields."""
+    return [each async for each in it.stream(request)]
+
+
+@pytest.mark.parametrize("code", GOES_ON)
+async def test_the_next_model_answers_after_a_failure(code: str, models: list[ModelInfo]) -> None:
+    servers = Servers(p1=[[error(code, retry_after=60)]], p2=[DONE])
+    it = Chain(models[:2], servers)
+    assert await deltas_of(it) == DONE
+    assert servers.asked == ["model-1", "model-2"]
+    assert it.substitute == models[1]
+
+
+@pytest.mark.parametrize("shown", [TextDelta("half"), ToolCallDelta(0, name="t")])
+async def test_what_was_shown_is_void_when_the_next_model_begins(
+    shown: Delta, models: list[ModelInfo]
+) -> None:
+    servers = Servers(p1=[[shown, error("cut")]], p2=[DONE])
+    assert await deltas_of(Chain(models[:2], servers)) == [shown, Restart(), *DONE]
+    again = Servers(p1=[[TextDelta("half"), error("cut")]], p2=[list(DONE)])
+    assert await text_of(Chain(models[:2], again), ASK) == "done"
+
+
+async def test_refused_content_is_told_and_no_other_model_is_asked(
+    models: list[ModelInfo],
+) -> None:
+    servers = Servers(p1=[[error("content")]])
+    with pytest.raises(ProviderError, match="content"):
+        await deltas_of(Chain(models, servers))
+    assert servers.asked == ["model-1"]
+
+
+async def test_a_request_that_is_too_long_goes_to_a_larger_window_only(
+    models: list[ModelInfo],
+) -> None:
+
+    small, large = (
+        replace(models[number], context_tokens=size) for number, size in ((1, 8192), (2, 9000))
+    )
+    servers = Servers(p1=[[error("context_length")]], p3=[DONE])
+    assert await deltas_of(Chain([models[0], small, large], servers)) == DONE
+    assert servers.asked == ["model-1", "model-3"]
+
+
+async def test_when_none_answers_the_first_failure_is_told(models: list[ModelInfo]) -> None:
+    servers = Servers(p1=[[error("quota")]], p2=[[error("unauthorised")]])
+    with pytest.raises(ProviderError, match="quota"):
+        await deltas_of(Chain(models[:2], servers))
+
+
+async def test_all_are_asked_again_after_a_wait_while_one_is_only_busy(
+    models: list[ModelInfo],
+) -> None:
+    busy = error("overloaded", retry_after=0)
+    servers = Servers(p1=[[error("quota")], [error("quota")]], p2=[[busy], DONE])
+    found = await deltas_of(Chain(models[:2], servers))
+    assert [type(each) for each in found] == [Delay, *map(type, DONE)]
+
+
+async def test_a_model_without_tools_or_images_is_asked_last(models: list[ModelInfo]) -> None:
+
+    plain = replace(models[0], can_call_tools=False, can_see_images=False)
+    for request in (ModelRequest(ASK.messages, TOOLS), ModelRequest(PICTURE)):
+        servers = Servers(p2=[list(DONE)])
+        await deltas_of(Chain([plain, models[1]], servers), request)
+        assert servers.asked == ["model-2"]
+    servers = Servers(p1=[list(DONE)])
+    await deltas_of(Chain([plain], servers), ModelRequest(PICTURE, TOOLS))
+    assert servers.requests[0].tools == []
+    assert not sight.has_pictures(servers.requests[0].messages)
+
+
+async def test_three_failures_in_a_row_open_the_circuit_for_all_processes(
+    models: list[ModelInfo],
+) -> None:
+    before = await in_thread(catalogue.current)
+    for _ in range(3):
+        servers = Servers(p1=[[error("server", retry_after=1)]], p2=[list(DONE)])
+        await deltas_of(Chain(models[:2], servers))
+    row = await ModelCircuit.objects.aget(pk=1)
+    assert row.opened_at is not None
+    assert (row.failures, row.openings, row.code) == (3, 1, "server")
+    after = await in_thread(catalogue.current)
+    assert after.version != before.version
+    assert after.models[1].circuit is not None
+
+
+async def test_an_answer_in_between_starts_the_row_again(models: list[ModelInfo]) -> None:
+    for step in ("server", "", "server", "server", "", "server"):
+        first = [error(step, retry_after=1)] if step else list(DONE)
+        await deltas_of(Chain(models[:2], Servers(p1=[first], p2=[list(DONE)])))
+    row = await ModelCircuit.objects.aget(pk=1)
+    assert row.opened_at is None
+    assert row.failures == 1
+
+
+@pytest.mark.parametrize("code", sorted(circuits.AT_ONCE))
+async def test_what_does_not_pass_by_itself_opens_the_circuit_at_once(
+    code: str, models: list[ModelInfo]
+) -> None:
+    await deltas_of(Chain(models[:2], Servers(p1=[[error(code)]], p2=[DONE])))
+    assert (await ModelCircuit.objects.aget(pk=1)).opened_at is not None
+
+
+@pytest.mark.parametrize("code", ["bad_request", "too_large", "budget"])
+async def test_a_request_that_does_not_fit_is_not_held_against_the_model(
+    code: str, models: list[ModelInfo]
+) -> None:
+    for _ in range(4):
+        await deltas_of(Chain(models[:2], Servers(p1=[[error(code)]], p2=[list(DONE)])))
+    assert not await ModelCircuit.objects.filter(pk=1).aexists()
+
+
+async def test_an_open_circuit_is_skipped_and_tried_by_one_request_when_it_is_due(
+    models: list[ModelInfo],
+) -> None:
+    await in_thread(circuits.failed, model_id=1, error=error("quota"))
+    known = await in_thread(catalogue.current)
+    pair = [known.models[1], known.models[2]]
+    servers = Servers(p2=[list(DONE)])
+    await deltas_of(Chain(pair, servers))
+    assert servers.asked == ["model-2"]
+    await ModelCircuit.objects.filter(pk=1).aupdate(probe_at=timezone.now())
+    await in_thread(catalogue.changed)
+    known = await in_thread(catalogue.current)
+    pair = [known.models[1], known.models[2]]
+    assert [await chain.is_usable(pair[0]) for _ in range(3)] == [True, False, False]
+    await ModelCircuit.objects.filter(pk=1).aupdate(probe_at=timezone.now())
+    servers = Servers(p1=[list(DONE)])
+    assert await deltas_of(Chain(pair, servers)) == DONE
+    assert (await ModelCircuit.objects.aget(pk=1)).opened_at is None
+
+
+async def test_a_failed_try_keeps_the_circuit_open_for_twice_as_long(
+    models: list[ModelInfo],
+) -> None:
+    waits = []
+    for _ in range(5):
+        await in_thread(circuits.failed, model_id=1, error=error("quota"))
+        row = await ModelCircuit.objects.aget(pk=1)
+        assert row.probe_at is not None
+        waits.append(round((row.probe_at - timezone.now()).total_seconds(), -1))
+    assert waits == [30, 30, 30, 60, 120]
+    assert row.openings == 1
+
+
+async def test_when_every_circuit_is_open_the_first_model_is_asked_all_the_same(
+    models: list[ModelInfo],
+) -> None:
+    for number in (1, 2):
+        await in_thread(circuits.failed, model_id=number, error=error("quota"))
+    known = await in_thread(catalogue.current)
+    servers = Servers(p1=[DONE])
+    assert await deltas_of(Chain([known.models[1], known.models[2]], servers)) == DONE
+
+
+async def test_each_call_is_settled_once_with_how_it_ended(models: list[ModelInfo]) -> None:
+    journal = Journal()
+    servers = Servers(p1=[[TextDelta("12345678"), error("cut")]], p2=[DONE])
+    await deltas_of(Chain(models[:2], servers, journal))
+    assert journal.rows == [("model-1", None, 2, "cut"), ("model-2", Usage(3, 1), 1, "")]
+
+
+async def test_a_reader_that_leaves_is_settled_too(models: list[ModelInfo]) -> None:
+    journal = Journal()
+    stream = Chain(models[:1], Servers(p1=[DONE]), journal).stream(ASK)
+    assert await anext(stream) == TextDelta("done")
+    await stream.aclose()
+    assert journal.rows == [("model-1", None, 1, "stopped")]
+
+
+async def test_a_used_up_budget_goes_on_to_a_model_that_it_allows(models: list[ModelInfo]) -> None:
+    servers = Servers(p2=[DONE])
+    assert await deltas_of(Chain(models[:2], servers, Journal(refuses="model-1"))) == DONE
+    with pytest.raises(ProviderError, match="used up"):
+        await deltas_of(Chain(models[:1], Servers(), Journal(refuses="model-1")))
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "most", "sent"),
+    [
+        ("openai-compatible", {}, None, {}),
+        ("openai-compatible", {}, 100, {"max_tokens": 100}),
+        ("openai-compatible", {"max_tokens": 50}, 100, {"max_tokens": 50}),
+        ("openai-compatible", {"max_completion_tokens": 500}, 100, {"max_tokens": 100}),
+        ("openai", {"max_tokens": 50}, None, {"max_completion_tokens": 50}),
+        ("openai", {"max_tokens": 50}, 20, {"max_completion_tokens": 20}),
+    ],
+)
+async def test_the_answer_is_limited_to_what_was_reserved(
+    kind: str, given: dict[str, Any], most: int | None, sent: dict[str, Any]
+) -> None:
+
+    model = model_info(1)
+    model = replace(model, provider=replace(model.provider, kind=kind))
+    servers = Servers(p1=[DONE])
+    await deltas_of(Chain([model], servers, Journal(most)), ModelRequest([], options=given))
+    assert servers.requests[0].options == sent
