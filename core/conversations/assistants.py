@@ -1,4 +1,4 @@
-"""Which assistant answers: one function decides, and says why.
+"""Which assistant answers ([C10]): one function decides, and says why.
 
 What the request names wins, then the person's own choice in this conversation, then the most
 specific binding: API key > group > person > account > the default. A choice counts while the owner

@@ -167,7 +167,7 @@ def test_d5_a_name_that_is_not_offered_is_unknown_and_leaves_nothing_behind(
         assert text not in str(server.asked)
 
 
-def test_d5_a_bridge_names_what_its_sender_may_choose(
+def test_d5_c10_a_bridge_names_what_its_sender_may_choose(
     clients: dict[str, Client], server: FakeModel
 ) -> None:
     bridge = clients["bridge"]
@@ -210,7 +210,7 @@ def test_d1_the_assistant_belongs_to_the_request_that_a_key_repeats(bob: Client)
     assert (other.status, other.body["field"]) == (422, "Idempotency-Key")
 
 
-def test_c8_a_command_chooses_for_a_conversation_until_it_is_undone(
+def test_c8_c10_a_command_chooses_for_a_conversation_until_it_is_undone(
     ada: Client, bob: Client, server: FakeModel
 ) -> None:
     for client in (ada, bob):
@@ -232,7 +232,7 @@ def test_c8_a_command_chooses_for_a_conversation_until_it_is_undone(
     refused(bob.say("/help", user_id="talk", assistant="poet"), "assistant")
 
 
-def test_c8_what_the_owner_withdraws_stops_counting_at_the_next_message(
+def test_c8_c10_what_the_owner_withdraws_stops_counting_at_the_next_message(
     gateway: Gateway, bob: Client, server: FakeModel
 ) -> None:
     usual = said(bob, server)
@@ -311,7 +311,7 @@ def patch(client: Client, path: str, body: dict[str, Any]) -> Answer:
 # A turn keeps its instructions
 
 
-def test_a_turn_keeps_the_instructions_with_which_it_began(
+def test_c11_a_turn_keeps_the_instructions_with_which_it_began(
     gateway: Gateway, ada: Client, server: FakeModel
 ) -> None:
     """Edited while a run waits behind another one; the next message has the new ones."""
@@ -329,7 +329,7 @@ def test_a_turn_keeps_the_instructions_with_which_it_began(
     assert said(ada, server, **place)[1] == "You are the poet, v2"
 
 
-def test_a_turn_keeps_its_instructions_between_attempts(
+def test_c11_a_turn_keeps_its_instructions_between_attempts(
     gateway: Gateway, bob: Client, server: FakeModel
 ) -> None:
     """Its worker is killed while the model is asked, and the instructions are edited meanwhile."""

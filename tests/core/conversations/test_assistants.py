@@ -96,7 +96,7 @@ state = st.tuples(
     models=st.lists(st.booleans(), min_size=3, max_size=3),
     model_id=st.integers(0, 4),
 )
-def test_the_most_specific_way_to_an_assistant_that_is_there_wins_and_why_names_it(
+def test_c10_the_most_specific_way_to_an_assistant_that_is_there_wins_and_why_names_it(
     bound: set[str],
     there: list[tuple[bool, str, tuple[int, ...]]],
     is_owner: bool,
@@ -147,7 +147,7 @@ def test_the_most_specific_way_to_an_assistant_that_is_there_wins_and_why_names_
         assert picked in {each.id for each in assistants.offered_to(known, place)}
 
 
-def test_another_key_chat_person_and_account_are_not_concerned() -> None:
+def test_c10_another_key_chat_person_and_account_are_not_concerned() -> None:
     known = Catalogue(
         version=1,
         models={},
@@ -231,7 +231,7 @@ def test_a_request_names_what_answers_it_and_leaves_the_rest(
         (Wanted(either="x", assistant="a9"), "assistant"),
     ],
 )
-def test_a_name_that_may_not_be_chosen_is_refused_like_one_that_there_is_not(
+def test_c10_a_name_that_may_not_be_chosen_is_refused_like_one_that_there_is_not(
     wanted: Wanted, field: str
 ) -> None:
     with pytest.raises(NotOfferedError) as refused:
@@ -258,7 +258,7 @@ def coder(account: ChannelAccount) -> Assistant:
     return Assistant.objects.create(name="Coder", slug="coder", version=3)
 
 
-def test_a_run_keeps_what_was_chosen_for_its_conversation_and_another_persons_is_untouched(
+def test_c10_a_run_keeps_what_was_chosen_for_its_conversation_and_another_persons_is_untouched(
     session: ChatSession, say: Callable[..., Any], coder: Assistant, woken: list[Any]
 ) -> None:
     other = User.objects.create(username="bob")
@@ -274,7 +274,7 @@ def test_a_run_keeps_what_was_chosen_for_its_conversation_and_another_persons_is
 
 
 @pytest.mark.parametrize("what", ["withdrawn", "disabled", "deleted"])
-def test_a_choice_stops_counting_when_the_owner_takes_it_away(
+def test_c10_a_choice_stops_counting_when_the_owner_takes_it_away(
     session: ChatSession, say: Callable[..., Any], coder: Assistant, woken: list[Any], what: str
 ) -> None:
     assistants.pick(session, assistant_id=coder.pk)
@@ -288,7 +288,7 @@ def test_a_choice_stops_counting_when_the_owner_takes_it_away(
 
 
 @pytest.mark.parametrize("what", ["withdrawn", "disabled", "provider disabled", "deleted"])
-def test_a_chosen_model_stops_counting_when_the_owner_takes_it_away(
+def test_c10_a_chosen_model_stops_counting_when_the_owner_takes_it_away(
     session: ChatSession, say: Callable[..., Any], coder: Assistant, woken: list[Any], what: str
 ) -> None:
     provider = ModelProvider.objects.create(name="P")
@@ -319,7 +319,7 @@ def test_a_binding_holds_from_the_next_run_on(
     assert say("hello", into=elsewhere).assistant_id == first.assistant_id
 
 
-def test_an_open_list_gives_no_owners_rights(session: ChatSession, coder: Assistant) -> None:
+def test_c10_an_open_list_gives_no_owners_rights(session: ChatSession, coder: Assistant) -> None:
     """Who comes in by the owner's open list speaks as the owner, but may not choose like one."""
     Assistant.objects.filter(pk=coder.pk).update(offered=Assistant.Offered.NOBODY)
     catalogue.changed()
