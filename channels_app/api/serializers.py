@@ -48,7 +48,7 @@ class OfferedModelSerializer(serializers.Serializer[dict[str, str]]):
 class SessionSerializer(serializers.ModelSerializer[ChatSession]):
     """One conversation.
 
-    ``assistant`` and ``model``: what you chose for it, null for nothing. ``answers``: the assistant
+    ``assistant`` and ``model``: your choice for it, null for none. ``answers``: the assistant
     that answers your next message; ``why`` is the reason.
     """
 

@@ -1,7 +1,7 @@
 """Choosing an assistant or a model: by a request's fields, and by ``/assistant`` and ``/model``.
 
 A choice by a command holds in the sender's own conversation. Conversations are of one person, also
-in groups, so that nobody chooses for others.
+in groups: a choice never concerns others.
 """
 
 from channels_app.asgi.http import RefusedError

@@ -25,7 +25,7 @@ OWNER = "latchkey"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One name: of an assistant, of a model, or of neither. ``owner``: who has made it."""
+    """One name: of an assistant, of a model, or of neither. ``owner``: its maker."""
 
     name: str
     owner: str = OWNER
@@ -46,7 +46,7 @@ def wanted(name: str) -> Wanted | None:
 
 
 def place_of(caller: Principal) -> Place:
-    """Return the place of a caller; a bridge may list what everybody may choose."""
+    """Return the place of a caller; a bridge may list what is offered to all."""
     if caller.user is not None:
         account = builtin_account(ORIGIN)
         return assistants.place_of_user(caller.user, account_id=account.pk, key_id=caller.key_id)

@@ -2,8 +2,8 @@
 
 from tests.gateways import Gateway
 
-# Who is offered what: ``coder`` and ``small`` everybody, ``poet`` one person, ``hidden`` and
-# ``large`` nobody but the owner.
+# ``coder`` and ``small`` are offered to all people, ``poet`` to one, ``hidden`` and ``large`` to the
+# owner alone.
 MAKE = """
 from core.models import Assistant, AssistantModel, AssistantVersion
 from core.models import LanguageModel, ModelProvider, User

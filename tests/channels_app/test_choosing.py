@@ -149,7 +149,7 @@ def test_d5_a_model_of_a_request_is_an_assistant_or_a_model_by_name(
 
 
 def seen_by(client: Client, server: FakeModel, model: str) -> tuple[str, str]:
-    """Ask for a completion by ``model``, which the answer repeats; what the server was asked."""
+    """Ask for a completion by ``model``, which the answer repeats; return as :func:`seen`."""
     text, answer = completed(client, model)
     assert (answer.status, answer.body["model"]) == (200, model), answer.raw
     return seen(server, text)
@@ -167,7 +167,7 @@ def test_d5_a_name_that_is_not_offered_is_unknown_and_leaves_nothing_behind(
         assert text not in str(server.asked)
 
 
-def test_d5_c10_a_bridge_names_what_its_sender_may_choose(
+def test_d5_c10_a_bridge_names_the_choice_of_its_sender(
     clients: dict[str, Client], server: FakeModel
 ) -> None:
     bridge = clients["bridge"]
@@ -232,7 +232,7 @@ def test_c8_c10_a_command_chooses_for_a_conversation_until_it_is_undone(
     refused(bob.say("/help", user_id="talk", assistant="poet"), "assistant")
 
 
-def test_c8_c10_what_the_owner_withdraws_stops_counting_at_the_next_message(
+def test_c8_c10_a_withdrawn_choice_stops_counting_at_the_next_message(
     gateway: Gateway, bob: Client, server: FakeModel
 ) -> None:
     usual = said(bob, server)
@@ -272,7 +272,7 @@ def test_a_message_of_the_ui_stream_names_its_assistant_and_its_model(
 # /api
 
 
-def test_d9_what_may_be_chosen_is_listed_and_a_session_keeps_the_choice(
+def test_d9_choices_are_listed_and_a_session_keeps_one(
     ada: Client, bob: Client, owner: Client, server: FakeModel
 ) -> None:
     def slugs(client: Client) -> list[str]:

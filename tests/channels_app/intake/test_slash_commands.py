@@ -37,7 +37,7 @@ def many(account: ChannelAccount) -> None:
 
 @pytest.fixture
 def typed(account: ChannelAccount, monkeypatch: pytest.MonkeyPatch) -> Type:
-    """Return ``typed(sender, "/command")``: what the gateway answers."""
+    """Return ``typed(sender, "/command")``: the answer of the gateway."""
     said: list[str] = []
 
     def keep(asked: slash_commands.Asked) -> str:
@@ -76,7 +76,7 @@ def answered_by(account: ChannelAccount, sender: str, **more: Any) -> tuple[str,
     return known.assistants[run.assistant_id].slug, model
 
 
-def test_c8_a_list_names_what_the_person_may_choose_and_who_answers(
+def test_c8_a_list_names_the_choices_of_a_person_and_the_present_one(
     typed: Type, many: None
 ) -> None:
     assert choices.names(typed(ADA, "/assistant")) == ["assistant", "coder", "poet"]
@@ -91,7 +91,7 @@ def test_c8_a_list_names_what_the_person_may_choose_and_who_answers(
 
 
 @pytest.mark.parametrize("name", ["coder", "Coder", "CODER", "  coder "])
-def test_c8_a_choice_holds_for_its_person_and_nobody_else(
+def test_c8_a_choice_holds_for_its_person_alone(
     typed: Type, account: ChannelAccount, many: None, name: str
 ) -> None:
     assert typed(ADA, f"/assistant {name}") == (
@@ -154,20 +154,20 @@ def test_c8_both_choices_stay_beside_each_other_and_after_new(
     assert catalogue.current().assistants[run.assistant_id].slug == "coder"
 
 
-@pytest.mark.parametrize("what", ["withdrawn", "disabled", "deleted"])
+@pytest.mark.parametrize("change", ["withdrawn", "disabled", "deleted"])
 def test_c8_a_withdrawn_choice_stops_counting_and_is_said_once(
-    typed: Type, account: ChannelAccount, many: None, what: str
+    typed: Type, account: ChannelAccount, many: None, change: str
 ) -> None:
     typed(ADA, "/assistant poet")
     typed(ADA, "/model small")
     poet, small = Assistant.objects.get(slug="poet"), LanguageModel.objects.get(name="small")
-    if what == "withdrawn":
+    if change == "withdrawn":
         poet.people.clear()
         small.offered = False
-    elif what == "disabled":
+    elif change == "disabled":
         poet.enabled = small.enabled = False
-    poet.delete() if what == "deleted" else poet.save()
-    small.delete() if what == "deleted" else small.save()
+    poet.delete() if change == "deleted" else poet.save()
+    small.delete() if change == "deleted" else small.save()
     assert answered_by(account, ADA) == ("assistant", "")
     for command in ("/assistant", "/model"):
         gone = f"The {command[1:]} that you chose here is no longer offered."
@@ -177,7 +177,7 @@ def test_c8_a_withdrawn_choice_stops_counting_and_is_said_once(
     assert (session.assistant_id, session.model_id) == (0, 0)
 
 
-def test_c8_help_lists_only_what_does_something(typed: Type, account: ChannelAccount) -> None:
+def test_c8_help_lists_commands_that_do_something(typed: Type, account: ChannelAccount) -> None:
     assert "/assistant" not in typed(BOB, "/help")
     assert "/model" not in typed(BOB, "/help")
     alone = typed(BOB, "/assistant")
@@ -195,7 +195,7 @@ def test_c8_help_lists_only_what_does_something(typed: Type, account: ChannelAcc
     assert "/assistant — " in typed(OWNER, "/help")
 
 
-def test_c8_who_comes_in_by_the_owners_open_list_may_choose_what_everybody_may(
+def test_c8_a_sender_by_the_owners_open_list_may_choose_as_a_guest_may(
     typed: Type, account: ChannelAccount, many: None
 ) -> None:
     """Such a sender speaks as the owner, but has no owner's rights."""

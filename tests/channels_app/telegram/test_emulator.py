@@ -217,7 +217,7 @@ def test_a_keyboard_is_accepted_and_its_button_decides(bots: Bots, emulator: Emu
 
 
 def test_c8_two_people_choose_their_assistants_on_telegram(bots: Bots, emulator: Emulator) -> None:
-    """A guest sees what is offered to guests, and chooses for nobody but themselves."""
+    """A guest sees what is offered to guests, and chooses for themselves alone."""
     choices.make_in(bots.gateway, listed="owner", url="")
 
     def answer(text: str, user: int) -> str:
