@@ -78,6 +78,12 @@ UNFOLD: Item = {
                         "icon": "dashboard",
                         "link": reverse_lazy("admin:index"),
                     },
+                    {
+                        "title": "First steps",
+                        "icon": "rocket_launch",
+                        "link": reverse_lazy("first-run"),
+                        "permission": "channels_app.ops.dashboard.has_first_steps",
+                    },
                     page(
                         "Unknown requests",
                         "person_alert",

@@ -12,6 +12,7 @@ from django.contrib.auth.views import redirect_to_login
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 from django.shortcuts import redirect, render
 from django.templatetags.static import static
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.cache import get_conditional_response
 from django.utils.http import content_disposition_header, url_has_allowed_host_and_scheme
@@ -29,6 +30,7 @@ from allowlist import sign_in as links
 from channels_app.asgi import strict_json, throttling
 from channels_app.asgi.http import RefusedError
 from channels_app.intake import source_feedback
+from channels_app.owner import setup_steps
 from channels_app.webchat import choices, export, files, frames, transcript
 from core.conversations import assistants, inbox, sessions
 from core.database.transactions import atomic_write
@@ -41,7 +43,7 @@ Json = dict[str, Any]
 
 SCRIPTS = Path(__file__).parent.parent / "static" / "latchkey"
 # The entry itself, and the scripts of other pages.
-NOT_IMPORTED = {"chat.js", "dashboard.js", "theme-early.js"}
+NOT_IMPORTED = {"chat.js", "dashboard.js", "first-message.js", "first-run.js", "theme-early.js"}
 SEARCH_CHARACTERS = 100
 NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
 # The address of a picture changes with it.
@@ -76,6 +78,7 @@ def page(request: HttpRequest, session_id: str = "") -> HttpResponseBase:
         "show_progress": user.show_progress,
         "embedded_model": answering["is_embedded"],
         "may_meet_embedded_model": choices.may_meet_embedded(),
+        "may_set_up": setup_steps.is_for(user),
         "max_characters": settings.MAX_TEXT_CHARACTERS,
         "feedback": True,
         "modules": modules(),
@@ -314,7 +317,7 @@ def sign_in(request: HttpRequest) -> HttpResponseBase:
     with atomic_write():
         login(request, user)
         account_audit.signed_in(user=user, how="password", now=timezone.now())
-    return redirect(target)
+    return redirect(first_page(user, target))
 
 
 def count_sign_in(request: HttpRequest) -> None:
@@ -352,7 +355,15 @@ def sign_in_by_link(request: HttpRequest, token: str) -> HttpResponseBase:
             account_audit.signed_in(user=user, how="link", now=now)
     if user is None:
         return sign_in_page(request, target="/", problem=USED_LINK, status=403)
-    return redirect(safe_target(request, request.POST.get("next") or settings.LOGIN_REDIRECT_URL))
+    target = safe_target(request, request.POST.get("next") or settings.LOGIN_REDIRECT_URL)
+    return redirect(first_page(user, target))
+
+
+def first_page(user: Any, target: str) -> str:
+    """Return where a sign-in leads: the first run instead of the chat, at the owner's first one."""
+    if target == settings.LOGIN_REDIRECT_URL and setup_steps.begins_for(user):
+        return reverse("first-run")
+    return target
 
 
 @require_POST
