@@ -2,8 +2,7 @@
 
 from tests.gateways import Gateway
 
-# ``coder`` and ``small`` are offered to all people, ``poet`` to one, ``hidden`` and ``large`` to the
-# owner alone.
+# ``coder`` and ``small`` are offered to all people, ``poet`` to one, the others to the owner alone.
 MAKE = """
 from core.models import Assistant, AssistantModel, AssistantVersion
 from core.models import LanguageModel, ModelProvider, User

@@ -8,9 +8,12 @@ from django.utils import timezone
 
 from channels_app.intake import slash_commands
 from channels_app.intake.inbound import receive_sender
+from core.conversations import usage
 from core.conversations.inbox import Draft
+from core.database.transactions import atomic_write
 from core.models import Assistant, ChannelAccount, ChannelIdentity, ChatSession, LanguageModel, Run
 from core.providers import catalogue
+from core.providers.base import ModelRequest, Usage
 from tests.channels_app import choices
 from tests.channels_app.running import make_person, memory_account
 
@@ -220,3 +223,24 @@ def test_c8_a_long_list_is_cut(typed: Type, account: ChannelAccount) -> None:
     said = typed(BOB, "/assistant")
     assert "… and 21 more" in said
     assert said.count("\nn") == 39
+
+
+def test_c8_usage_is_the_persons_own(typed: Type, account: ChannelAccount, many: None) -> None:
+    """Calls of models by one person; the other has none, and a sender of an open list sees none."""
+    owner = ChannelIdentity.objects.get(value=OWNER).user
+    owner.only_listed = False
+    owner.save()
+    owner.identities.all().delete()
+    run = receive(account, ADA, "hello")
+    assert run is not None
+    meter = usage.RunMeter(run=run)
+    model = next(iter(catalogue.current().models.values()))
+    request = ModelRequest(messages=[])
+    meter.settled(model, request, usage=Usage(1234, 5), output_tokens=5, failure="")
+    with atomic_write():
+        usage.store(meter)
+    assert "1,234" in typed(ADA, "/usage")
+    assert "1,234" not in typed(BOB, "/usage")
+    assert typed("99", "/usage") == slash_commands.NO_USAGE
+    assert "/usage" in typed(ADA, "/help")
+    assert "/usage" not in typed("99", "/help")
