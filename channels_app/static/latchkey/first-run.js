@@ -96,7 +96,7 @@ class ModelForm extends StepForm {
     }
     this.select.addEventListener("change", () => this.#typed());
     const names = [...form.querySelectorAll("#model-names option")].map((each) => each.value);
-    if (names.length) this.#offer(names, names[0]);
+    if (names.length) this.#offer(names);
     else this.#listSoon();
   }
 
@@ -127,7 +127,7 @@ class ModelForm extends StepForm {
     this.form.elements.allow_private.checked = false;
     this.input.value = "";
     this.#listing += 1; // an answer that is still on its way is about another provider
-    this.#offer([], "");
+    this.#offer([]);
     this.show({});
     this.#listSoon();
   }
@@ -152,11 +152,11 @@ class ModelForm extends StepForm {
     const focus = document.activeElement;
     this.show(answer.errors ?? {});
     if (quiet) focus?.focus?.();
-    this.#offer(answer.models ?? [], answer.best ?? "");
+    this.#offer(answer.models ?? []);
   }
 
-  #offer(names, best) {
-    const wanted = this.input.value || best;
+  #offer(names) {
+    const wanted = this.input.value || (names.length === 1 ? names[0] : "");
     const hasList = names.length > 0;
     const options = names.map((name) => new Option(name, name, false, name === wanted));
     const choose = new Option("Choose a model", "", false, !names.includes(wanted));
