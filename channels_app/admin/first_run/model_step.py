@@ -152,20 +152,13 @@ def put_first(model: LanguageModel) -> tuple[Assistant, list[str], list[str]]:
     assistant = Assistant.objects.select_for_update().get(is_default=True)
     chain = [each.model for each in assistant.chain.select_related("model__provider")]
     rest = [each for each in chain if each.pk != model.pk]
-    if len(rest) == 1 and is_placeholder(rest[0]):
+    if len(rest) == 1 and setup_steps.is_placeholder(rest[0]):
         rest = []
     assistant.chain.all().delete()
     after = [model, *rest]
     for position, each in enumerate(after, start=1):
         AssistantModel.objects.create(assistant=assistant, model=each, position=position)
     return assistant, [str(each) for each in chain], [str(each) for each in after]
-
-
-def is_placeholder(model: LanguageModel) -> bool:
-    """Return whether a model is that of the environment while the environment sets none: the
-    embedded one, or nothing.
-    """
-    return model.provider.from_environment and not setup_steps.environment_sets_model()
 
 
 def record(owner: User, action: str, row: Model, data: dict[str, object], now: datetime) -> None:
