@@ -188,21 +188,25 @@ class Waiting {
   constructor(root) {
     this.root = root;
     this.code = root.querySelector("[data-code]");
-    root.querySelector("[data-code-form]").addEventListener("submit", (event) => {
+    if (this.code) this.#offerCode();
+    if (root.dataset.known) return;
+    root.querySelector("[data-phone-waiting]").hidden = false;
+    if (this.code) this.makeCode();
+    this.wait();
+  }
+
+  #offerCode() {
+    this.root.querySelector("[data-code-form]").addEventListener("submit", (event) => {
       event.preventDefault();
       this.makeCode();
     });
-    const copy = root.querySelector("[data-copy-code]");
+    const copy = this.root.querySelector("[data-copy-code]");
     copy.hidden = !navigator.clipboard;
     copy.addEventListener("click", async () => {
       await navigator.clipboard.writeText(this.code.textContent);
       announce("Copied.");
       copy.textContent = "Copied";
     });
-    if (root.dataset.known) return;
-    root.querySelector("[data-phone-waiting]").hidden = false;
-    this.makeCode();
-    this.wait();
   }
 
   async makeCode() {
