@@ -23,7 +23,7 @@ from core.models import (
     User,
 )
 from core.providers import catalogue
-from tests.channels_app.admin.conftest import HOST
+from tests.channels_app.admin.first_run.conftest import HOST
 
 PAGES = ("", "model", "message", "phone", "phone/state")
 
