@@ -85,12 +85,6 @@ def answering(user: User) -> ModelInfo | None:
     return chain[0]
 
 
-def is_embedded_answering(user: User) -> bool:
-    """Return whether the embedded model answers a person's new conversation in the web chat."""
-    found = answering(user)
-    return found is not None and found.is_embedded
-
-
 def own_model() -> ModelInfo | None:
     """Return the model at the head of the default assistant's chain, unless it is embedded or the
     environment names none.
