@@ -95,6 +95,7 @@ class ModelForm extends StepForm {
       form.elements[name].addEventListener("change", () => this.#listSoon());
     }
     this.select.addEventListener("change", () => this.#typed());
+    this.#showFields(); // one may have been chosen before this script ran
     const names = [...form.querySelectorAll("#model-names option")].map((each) => each.value);
     if (names.length) this.#offer(names);
     else this.#listSoon();
@@ -113,15 +114,9 @@ class ModelForm extends StepForm {
     else await super.submit(button);
   }
 
+  /** Another provider: its fields, empty. */
   #chosen() {
-    const { address, ownAddress, hasKey, needsKey, keyPage } = this.kind.dataset;
-    this.field("base_url").hidden = this.field("allow_private").hidden = !address;
-    this.form.elements.base_url.placeholder = ownAddress || "http://192.168.1.20:8080/v1";
-    this.field("key").hidden = !hasKey;
-    this.form.querySelector("[data-optional]").hidden = Boolean(needsKey);
-    const link = this.form.querySelector(".key-page");
-    link.hidden = !keyPage;
-    if (keyPage) link.href = keyPage;
+    this.#showFields();
     this.form.elements.key.value = "";
     this.form.elements.base_url.value = "";
     this.form.elements.allow_private.checked = false;
@@ -130,6 +125,17 @@ class ModelForm extends StepForm {
     this.#offer([]);
     this.show({});
     this.#listSoon();
+  }
+
+  #showFields() {
+    const { address, ownAddress, hasKey, needsKey, keyPage } = this.kind.dataset;
+    this.field("base_url").hidden = this.field("allow_private").hidden = !address;
+    this.form.elements.base_url.placeholder = ownAddress || "http://192.168.1.20:8080/v1";
+    this.field("key").hidden = !hasKey;
+    this.form.querySelector("[data-optional]").hidden = Boolean(needsKey);
+    const link = this.form.querySelector(".key-page");
+    link.hidden = !keyPage;
+    if (keyPage) link.href = keyPage;
   }
 
   /** Ask for the models when what that needs is there. */
@@ -178,6 +184,7 @@ class ModelForm extends StepForm {
     this.select.hidden = this.select.disabled = !shown;
     this.input.hidden = this.input.disabled = shown;
     this.select.name = shown ? "model" : "";
+    this.field("model").querySelector("label").htmlFor = shown ? this.select.id : this.input.id;
     this.form.querySelector("[data-list]").hidden = shown;
     this.select.parentElement.classList.toggle("whole", shown);
   }
