@@ -46,7 +46,7 @@ def one_turn(*, account: ChannelAccount, user: User, session: ChatSession, token
     assert receipt.run is not None
     [begun] = claim_runs.begin([receipt.run.id], "worker")
     assert isinstance(begun, claim_runs.Begun)
-    assert len(begun.messages) > 2, "the model is told what was said before"
+    assert len(begun.prompt.messages) > 2, "the model is told what was said before"
     said: Any = {"type": "text", "props": text_delta("hi", message_id="t").props}
     events.write_batch([(begun.log, [(2, said)], None)])
     events.missing(run_id=begun.run.id, public_id=begun.run.public_id, seq=1)

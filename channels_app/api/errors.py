@@ -2,9 +2,19 @@
 
 from typing import Any
 
-from rest_framework.exceptions import ValidationError
+from rest_framework.exceptions import NotFound, ValidationError
 from rest_framework.response import Response
 from rest_framework.views import exception_handler
+
+from channels_app.intake import choosing
+
+
+class NotOffered(NotFound):
+    """A request names an assistant or a model that the caller may not choose."""
+
+    def __init__(self, field: str, name: str) -> None:
+        super().__init__(str(choosing.refusal(field, name)))
+        self.field = field
 
 
 def handle(error: Exception, context: dict[str, Any]) -> Response | None:
@@ -20,5 +30,7 @@ def handle(error: Exception, context: dict[str, Any]) -> Response | None:
     else:
         data = response.data
         body["error"] = str(data.get("detail", data) if isinstance(data, dict) else data)
+        if isinstance(error, NotOffered):
+            body["field"] = error.field
     response.data = body
     return response

@@ -1,13 +1,21 @@
 """Representations of the REST API."""
 
-from typing import Any
+from typing import Any, cast
 
 from rest_framework import serializers
+from rest_framework.request import Request
 
-from allowlist.models import UnknownRequest
+from allowlist.models import ApiKey, UnknownRequest
 from allowlist.unknown_requests import Verdict
+from channels_app.api.errors import NotOffered
+from channels_app.asgi.builtin_accounts import builtin_account
+from channels_app.asgi.fields import MAX_ASSISTANT, MAX_MODEL
+from core.conversations import assistants
+from core.database.transactions import atomic_write
 from core.lib.text import is_clean
-from core.models import ChatSession, Message, Run, StoredFile
+from core.models import ChatSession, Message, Run, StoredFile, User
+from core.providers import catalogue
+from core.providers.catalogue import AssistantInfo, Catalogue
 
 
 class CleanCharField(serializers.CharField):
@@ -22,17 +30,112 @@ class CleanCharField(serializers.CharField):
         return str(super().to_internal_value(data))
 
 
+class AssistantSerializer(serializers.Serializer[AssistantInfo]):
+    """An assistant that you may choose; ``slug`` is its name in requests."""
+
+    slug = serializers.CharField()
+    name = serializers.CharField()
+    languages = serializers.ListField(child=serializers.CharField())
+
+
+class OfferedModelSerializer(serializers.Serializer[dict[str, str]]):
+    """A model that you may choose; ``name`` is its name in requests."""
+
+    name = serializers.CharField()
+    label = serializers.CharField()
+
+
 class SessionSerializer(serializers.ModelSerializer[ChatSession]):
-    """One conversation."""
+    """One conversation.
+
+    ``assistant`` and ``model``: what you chose for it, null for nothing. ``answers``: the assistant
+    that answers your next message; ``why`` is the reason.
+    """
 
     id = serializers.CharField(source="public_id", read_only=True)
     channel = serializers.CharField(source="account.channel", read_only=True)
     title = CleanCharField(max_length=200, required=False, allow_blank=True)
+    assistant = CleanCharField(
+        source="assistant_id",
+        max_length=MAX_ASSISTANT,
+        required=False,
+        allow_blank=True,
+        allow_null=True,
+    )
+    model = CleanCharField(
+        source="model_id", max_length=MAX_MODEL, required=False, allow_blank=True, allow_null=True
+    )
+    answers = serializers.CharField(default="", read_only=True)
+    why = serializers.CharField(default="", read_only=True)
 
     class Meta:
         model = ChatSession
-        fields = ("id", "title", "channel", "created_at", "last_message_at", "closed_at")
+        fields = (
+            *("id", "title", "channel", "assistant", "model", "answers", "why"),
+            *("created_at", "last_message_at", "closed_at"),
+        )
         read_only_fields = ("created_at", "last_message_at", "closed_at")
+
+    @property
+    def known(self) -> Catalogue:
+        """Return the catalogue, asked for once a response."""
+        found: Catalogue | None = self.context.get("known")
+        if found is None:
+            found = self.context["known"] = catalogue.current()
+        return found
+
+    def validate_assistant(self, value: str | None) -> int:
+        """Return the id of the assistant; 0 for none. Raises NotOffered."""
+        if not value:
+            return 0
+        found = assistants.assistant_named(self.known, place(self.context["request"]), value)
+        if found is None:
+            raise NotOffered("assistant", value)
+        return found
+
+    def validate_model(self, value: str | None) -> int:
+        """Return the id of the model; 0 for none. Raises NotOffered."""
+        if not value:
+            return 0
+        found = assistants.model_named(self.known, place(self.context["request"]), value)
+        if found is None:
+            raise NotOffered("model", value)
+        return found
+
+    def update(self, instance: ChatSession, validated_data: dict[str, Any]) -> ChatSession:
+        """Store what was given, and nothing else of a conversation that others write to."""
+        with atomic_write():
+            if "title" in validated_data:
+                ChatSession.objects.filter(pk=instance.pk).update(title=validated_data["title"])
+                instance.title = validated_data["title"]
+            assistants.pick(instance, **{k: v for k, v in validated_data.items() if k != "title"})
+        return instance
+
+    def to_representation(self, instance: ChatSession) -> dict[str, Any]:
+        """Include what answers. A choice that the owner has withdrawn is none."""
+        here = place(self.context["request"], instance)
+        choice = assistants.choose(
+            self.known, here, assistant_id=instance.assistant_id, model_id=instance.model_id
+        )
+        model = assistants.name_of_model(self.known, choice.model_id)
+        found: dict[str, Any] = super().to_representation(instance)
+        return found | {
+            "assistant": choice.assistant.slug if choice.reason == "choice" else None,
+            "model": model or None,
+            "answers": choice.assistant.slug,
+            "why": choice.why,
+        }
+
+
+def place(request: Request, session: ChatSession | None = None) -> assistants.Place:
+    """Return the place of the authenticated caller, in one of their sessions or in none yet."""
+    user = cast(User, request.user)
+    key = request.auth.pk if isinstance(request.auth, ApiKey) else 0
+    if session is None:
+        return assistants.place_of_user(user, account_id=builtin_account("http").pk, key_id=key)
+    return assistants.place_of_user(
+        user, account_id=session.account_id, chat=session.chat, key_id=key
+    )
 
 
 class AgentSessionSerializer(serializers.ModelSerializer[ChatSession]):

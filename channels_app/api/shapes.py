@@ -6,7 +6,13 @@ from django.conf import settings
 
 from channels_app.asgi.chat_messages import MAX_MESSAGES
 from channels_app.asgi.chat_tools import MAX_TOOLS
-from channels_app.asgi.fields import MAX_CHAT_ID, MAX_CONTEXT, MAX_SESSION_NAME
+from channels_app.asgi.fields import (
+    MAX_ASSISTANT,
+    MAX_CHAT_ID,
+    MAX_CONTEXT,
+    MAX_MODEL,
+    MAX_SESSION_NAME,
+)
 from core.lib.ids import PUBLIC_ID
 
 Json = dict[str, Any]
@@ -67,6 +73,8 @@ MEDIA: Json = {
     "images": media(DATA_URL, FILE_ID, ADDRESS),
     **dict.fromkeys(("audios", "videos", "files"), media(DATA_URL, FILE_ID)),
 }
+# The assistant and the model of this turn.
+WANTED: Json = {"assistant": optional(MAX_ASSISTANT), "model": optional(MAX_MODEL)}
 BRIDGE_MEDIA = nullable(listed(DATA_URL, maxItems=settings.MAX_ATTACHMENTS))
 
 
@@ -104,6 +112,7 @@ SCHEMAS: Json = {
             user_name=optional(256),
             channel_name=optional(256),
             session_id=optional(64),
+            **WANTED,
             **MEDIA,
             **{"async": FLAG},
         )
@@ -187,6 +196,7 @@ SCHEMAS: Json = {
         messages=nullable(listed(ref("UiMessage"), minItems=1, maxItems=MAX_MESSAGES)),
         message=ref("UiMessage"),
         tools=nullable(listed(ANY, maxItems=MAX_TOOLS)),
+        **WANTED,
     ),
     "Process": says(
         shape(

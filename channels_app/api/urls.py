@@ -8,6 +8,8 @@ from channels_app.api import views
 
 router = SimpleRouter(trailing_slash=False, use_regex_path=False)
 router.register("sessions", views.Sessions, basename="sessions")
+router.register("assistants", views.Assistants, basename="assistants")
+router.register("models", views.Models, basename="models")
 router.register("agent-sessions", views.AgentSessions, basename="agent-sessions")
 router.register("runs", views.Runs, basename="runs")
 router.register("files", views.Files, basename="files")

@@ -24,12 +24,13 @@ from channels_app.api import serializers
 from channels_app.api.permissions import MayChat, MayDecide, MaySend
 from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.intake import decisions, source_feedback
-from core.conversations import inbox, runs, sessions
+from core.conversations import assistants, inbox, runs, sessions
 from core.database.queries import only
 from core.database.transactions import atomic_write
 from core.files import storage
 from core.lib.ids import is_public_id
-from core.models import ChatSession, Message, Run, StoredFile, User
+from core.models import Assistant, ChatSession, LanguageModel, Message, Run, StoredFile, User
+from core.providers import catalogue
 
 M = TypeVar("M", bound=Model)
 RUN_FILTERS = [
@@ -95,15 +96,46 @@ class Sessions(OwnRows[ChatSession], viewsets.ModelViewSet[ChatSession]):
     http_method_names = ("get", "post", "patch", "delete", "head", "options")
 
     def perform_create(self, serializer: Any) -> None:
-        title = serializer.validated_data.get("title", "")
+        given = dict(serializer.validated_data)
+        title = given.pop("title", "")
         with atomic_write():
-            serializer.instance = inbox.open_session(
+            made = inbox.open_session(
                 user=person(self.request), account=builtin_account("http"), title=title
             )
+            assistants.pick(made, **given)
+            serializer.instance = made
 
     def perform_destroy(self, instance: ChatSession) -> None:
         """Delete it with its contents, as "Delete" in the web chat does."""
         sessions.delete(session=instance)
+
+
+class Assistants(viewsets.GenericViewSet[Assistant], mixins.ListModelMixin):
+    """The assistants that you may choose, by name."""
+
+    permission_classes = (MayChat,)
+    serializer_class = serializers.AssistantSerializer
+    queryset = Assistant.objects.none()
+
+    def filter_queryset(self, queryset: QuerySet[Assistant]) -> Any:
+        """Return those that the owner offers to the caller."""
+        return assistants.offered_to(catalogue.current(), serializers.place(self.request))
+
+
+class Models(viewsets.GenericViewSet[LanguageModel], mixins.ListModelMixin):
+    """The models that you may choose, by label."""
+
+    permission_classes = (MayChat,)
+    serializer_class = serializers.OfferedModelSerializer
+    queryset = LanguageModel.objects.none()
+
+    def filter_queryset(self, queryset: QuerySet[LanguageModel]) -> Any:
+        """Return those that the owner offers to the caller."""
+        known = catalogue.current()
+        return [
+            {"name": assistants.name_of_model(known, each.id), "label": each.label}
+            for each in assistants.models_offered_to(known, serializers.place(self.request))
+        ]
 
 
 class AgentSessions(

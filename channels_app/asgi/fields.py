@@ -6,6 +6,7 @@ import hashlib
 from typing import Any
 
 from channels_app.asgi.http import RefusedError
+from core.conversations.assistants import Wanted
 from core.lib.ids import is_public_id
 from core.lib.text import is_clean
 
@@ -15,6 +16,8 @@ MAX_CHAT_ID = 100  # of /ui/chat
 MAX_SESSION_NAME = 100  # the header X-Session-Id
 MAX_CONTEXT = 2000  # of /process
 MOST_EVENT_DIGITS = 9  # Last-Event-ID
+# The slug of an assistant; a model with its provider.
+MAX_ASSISTANT, MAX_MODEL = 64, 300
 
 
 def text(body: dict[str, Any], name: str, limit: int, *, required: bool = False) -> str:
@@ -32,6 +35,15 @@ def text(body: dict[str, Any], name: str, limit: int, *, required: bool = False)
     if not is_clean(value):
         raise RefusedError(400, f"{name} holds characters that are not text.", field=name)
     return value
+
+
+def wanted(body: dict[str, Any]) -> Wanted | None:
+    """Return the assistant and the model that a request names for its turn; None for neither.
+
+    Whether the sender may choose them is decided with the message. Raises RefusedError 400 or 413.
+    """
+    assistant, model = text(body, "assistant", MAX_ASSISTANT), text(body, "model", MAX_MODEL)
+    return Wanted(assistant=assistant, model=model) if assistant or model else None
 
 
 def place(name: str) -> str:

@@ -8,8 +8,9 @@ from typing import Any
 from django.conf import settings
 
 from channels_app.asgi import images
-from channels_app.asgi.fields import check_data_url, place, text, uploaded
+from channels_app.asgi.fields import check_data_url, place, text, uploaded, wanted
 from channels_app.asgi.http import RefusedError
+from core.conversations.assistants import Wanted
 from core.conversations.inbox import Draft, RepeatKey, body_digest
 from core.models import ChannelAccount
 
@@ -28,6 +29,7 @@ class Asked:
     session_id: str = ""
     media: list[dict[str, Any]] = field(default_factory=list)
     digest: str = ""
+    wanted: Wanted | None = None
 
     def repeat(self, *, scope: str, key: str, session: str = "") -> RepeatKey | None:
         """Return the idempotency key of a request; None when the client gave none.
@@ -58,6 +60,7 @@ class Asked:
             text=self.text,
             media=self.media,
             via_key=key,
+            wanted=self.wanted,
         )
 
 
@@ -76,11 +79,13 @@ def read(body: dict[str, Any], *, keyed: bool = False) -> Asked:
         channel_name=text(body, "channel_name", 256),
         session_id=text(body, "session_id", 64),
         media=media,
+        wanted=wanted(body),
     )
     if not asked.text.strip() and not media:
         raise RefusedError(400, "text must not be empty.", field="text")
     if keyed:  # computed before pictures are fetched, whose content may differ the next time
-        digest = body_digest(asked.text, asked.media, asked.user_id)
+        named = [dataclasses.asdict(asked.wanted)] if asked.wanted is not None else []
+        digest = body_digest(asked.text, asked.media, asked.user_id, *named)
         return dataclasses.replace(asked, digest=digest)
     return asked
 

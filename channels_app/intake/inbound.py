@@ -23,7 +23,7 @@ from channels_app.agent_sessions import results, sessions
 from channels_app.asgi import quota
 from channels_app.asgi.admission import admission
 from channels_app.asgi.http import RefusedError
-from channels_app.intake import media, slash_commands
+from channels_app.intake import choosing, media, slash_commands
 from channels_app.intake.link_codes import answer_code, type_code
 from channels_app.owner import auto_replies, notices
 from core.conversations import inbox
@@ -237,6 +237,7 @@ def obey(
     )
     if not new and not inbox.take_over(message, draft=draft, user=user, session=session, now=now):
         return repeated(message, draft)
+    chosen = choosing.chosen_by(draft, session=session, listed=listed)
     if listed:
         write_all(*last_used(user=user, draft=draft, session=session, now=now))
 
@@ -269,7 +270,7 @@ def obey(
             state=InboundMessage.State.RECEIVED, text=command.argument, note=""
         )
         message.text = command.argument
-        run = inbox.start_run(session=session, messages=[message], now=now)
+        run = inbox.start_run(session=session, messages=[message], now=now, chosen=chosen)
         return Receipt("accepted", message=message, run=run, session=session)
     wakeups.batch(session.id)
     if not command.in_response:
@@ -293,9 +294,9 @@ def accept(
 
     A sender that an open list lets in (not ``listed``) moves no last-used channel ([A4]): that
     sender would get the notices of the person with the list. Raises RefusedError 413 if the files
-    of the message do not fit into the sender's quota, 422 for a key that stands for another
-    message, 503 while the gateway is busy: not for a message that waits for more (``debounce``),
-    whose platform would repeat it.
+    of the message do not fit into the sender's quota, 404 for an assistant or a model that they may
+    not choose, 422 for a key that stands for another message, 503 while the gateway is busy: not
+    for a message that waits for more (``debounce``), whose platform would repeat it.
     """
     if draft.media:
         check_quota(draft=draft, user=user)
@@ -314,12 +315,13 @@ def accept(
             return repeated(message, draft)
     else:  # stored with its run: one statement less
         message = inbox.message_of(draft=draft, state=received, now=now, user=user, session=session)
+    chosen = choosing.chosen_by(draft, session=session, listed=listed)
     if for_agent:
         run = sessions.hand_over(message=message, session=session)
         write_all(*used)
     else:
         run = inbox.start_run(
-            session=session, messages=[message], now=now, origin=origin, also=used
+            session=session, messages=[message], now=now, origin=origin, also=used, chosen=chosen
         )
     return Receipt("accepted", message=message, run=run, session=session)
 

@@ -17,8 +17,9 @@ from allowlist.models import UnknownRequest
 from allowlist.unknown_requests import Choice, NotAnOwner, RequestNotFound
 from channels_app import registry
 from channels_app.delivery import secret_blocks
+from channels_app.intake import choosing
 from channels_app.replies.outbound import own_words
-from core.conversations import inbox, outbox, runs
+from core.conversations import assistants, inbox, outbox, runs
 from core.lib.text import one_line
 from core.models import ChannelIdentity, ChatSession, InboundMessage, Message, Run, User
 
@@ -30,8 +31,8 @@ HELP = """\
 /stop — stop the answer that is being written
 /status — show the current state
 /whoami — show your name and address here
-/link — a code that links another address of yours
-/help — this list"""
+/link — a code that links another address of yours"""
+LAST_HELP = "\n/help — this list"
 OWNER_HELP = """
 /requests — list the unknown requests
 /approve <id> — allow a sender
@@ -88,6 +89,11 @@ class Asked:
         return self.user.is_owner and self.listed
 
     @property
+    def place(self) -> assistants.Place:
+        """Return where the command was given, with the rights of its sender."""
+        return assistants.place_of(self.session, key_id=self.message.via_key, listed=self.listed)
+
+    @property
     def of_decider(self) -> bool:
         """Return whether the sender is an owner who may see and decide unknown requests here."""
         return self.of_owner and self.may_decide
@@ -142,7 +148,8 @@ def start(asked: Asked) -> str:
 
 def help_text(asked: Asked) -> str:
     """``/help``."""
-    return HELP + (OWNER_HELP if asked.of_decider else "")
+    choices = choosing.help_lines(asked.session, asked.place)
+    return HELP + choices + LAST_HELP + (OWNER_HELP if asked.of_decider else "")
 
 
 def new(asked: Asked) -> str:
@@ -150,7 +157,9 @@ def new(asked: Asked) -> str:
     last = (
         Message.objects.filter(session=asked.session).order_by("-id").values_list("id", flat=True)
     )
-    ChatSession.objects.filter(id=asked.session.id).update(history_from=last.first() or 0, title="")
+    ChatSession.objects.filter(id=asked.session.id).update(
+        history_from=last.first() or 0, title="", shortened_at=None
+    )
     return "" if asked.command.argument else "A new conversation begins."
 
 
@@ -230,6 +239,16 @@ def _expiry(asked: Asked) -> datetime | None:
     return found.order_by("expires_at").values_list("expires_at", flat=True).first()
 
 
+def assistant(asked: Asked) -> str:
+    """``/assistant``, ``/assistant <name>``, ``/assistant default``."""
+    return choosing.assistant(asked.session, asked.place, asked.command.argument)
+
+
+def model(asked: Asked) -> str:
+    """``/model``, ``/model <name>``, ``/model default``."""
+    return choosing.model(asked.session, asked.place, asked.command.argument)
+
+
 def requests(asked: Asked) -> str:
     """``/requests``: list the unknown requests, for owners."""
     if not asked.of_decider:
@@ -287,6 +306,8 @@ ANSWERS: dict[str, Callable[[Asked], str]] = {
     "status": status,
     "whoami": whoami,
     "link": link,
+    "assistant": assistant,
+    "model": model,
     "requests": requests,
     "approve": approve,
     "deny": deny,

@@ -2,10 +2,9 @@
 
 import asyncio
 import contextlib
-import time
 from collections.abc import AsyncGenerator, Awaitable, Mapping
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 from django.conf import settings
@@ -20,8 +19,9 @@ from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.asgi.consumer import Endpoint
 from channels_app.asgi.http import RefusedError, Request
 from channels_app.asgi.principal import DeniedError, Principal
+from channels_app.intake import choosing
 from channels_app.intake.inbound import Receipt, may_speak, receive_personal, receive_sender
-from channels_app.openai_api import adapter, errors, fields, sessions
+from channels_app.openai_api import adapter, errors, fields, models, sessions
 from channels_app.openai_api.completion import completion
 from channels_app.openai_api.wire import DONE, ErrorFrame, Frame
 from channels_app.rendering import follow_run
@@ -219,6 +219,7 @@ def accept(
             media=media,
             options=options,
             via_key=caller.key_id,
+            wanted=models.wanted(asked.model),
         )
         return receive_personal(
             user=caller.user,
@@ -256,6 +257,7 @@ def accept_sender(caller: Principal, asked: fields.Asked, session: str, said: Sa
         media=said.media,
         options=said.options,
         via_key=caller.key_id,
+        wanted=models.wanted(asked.model),
     )
     return receive_sender(draft=draft, now=timezone.now())
 
@@ -386,7 +388,7 @@ class Models(OpenAIEndpoint):
 
     async def handle(self, body: bytes) -> None:
         """Answer the list."""
-        data = [model_body(name) for name in fields.models()]
+        data = await in_thread(models.listed, self.caller)
         await self.answer(200, {"object": "list", "data": data})
 
 
@@ -397,19 +399,11 @@ class Model(OpenAIEndpoint):
 
     async def handle(self, body: bytes) -> None:
         """Answer one model."""
-        name = fields.known_model(self.scope["url_route"]["kwargs"]["name"])
-        await self.answer(200, model_body(name))
-
-
-def model_body(name: str) -> dict[str, Any]:
-    """Return a model in the form of the list."""
-    return {"id": name, "object": "model", "created": started(), "owned_by": "latchkey"}
-
-
-@cache
-def started() -> int:
-    """Return when this process was first asked for its models, in seconds since 1970."""
-    return int(time.time())
+        name = self.scope["url_route"]["kwargs"]["name"]
+        found = await in_thread(models.one, self.caller, name)
+        if found is None:
+            raise choosing.refusal("either", name)
+        await self.answer(200, found)
 
 
 class Unknown(OpenAIEndpoint):

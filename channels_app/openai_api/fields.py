@@ -13,10 +13,8 @@ from django.conf import settings
 
 from channels_app.asgi import chat_messages, chat_tools
 from channels_app.asgi.chat_messages import Json, refused
-from channels_app.asgi.http import RefusedError
 from core.lib.text import is_clean
 
-ALIAS = "default"
 MAX_STOPS = 4
 MAX_WORD = 64
 INTEGER = 2**63 - 1
@@ -36,8 +34,10 @@ class Asked:
 
 
 def read(body: Json) -> Asked:
-    """Parse ``body``. Raises RefusedError: 404 for an unknown model, else 400 or 413."""
-    model = known_model(body.get("model"))
+    """Parse ``body``. Raises RefusedError 400 or 413. Which names ``model`` may have is known when
+    its sender is.
+    """
+    model = model_name(body.get("model"))
     refuse_unsupported(body)
     stream = flag(body.get("stream"), "stream") or False
     tools = [] if body.get("tool_choice") == "none" else chat_tools.checked(body.get("tools"))
@@ -52,18 +52,10 @@ def read(body: Json) -> Asked:
     )
 
 
-def models() -> list[str]:
-    """Return the accepted names: the model's own, and one that stays when the model changes."""
-    return list(dict.fromkeys([settings.LLM_MODEL, ALIAS]))
-
-
-def known_model(value: Any) -> str:
-    """Check a model's name. Raises RefusedError 400, or 404 for an unknown one ([RO2])."""
+def model_name(value: Any) -> str:
+    """Check the form of a model's name ([RO2]). Raises RefusedError 400."""
     if not isinstance(value, str) or not value:
         raise refused("must be the name of a model", "model")
-    if value not in models():
-        shown = value[:100].encode("ascii", "backslashreplace").decode()
-        raise RefusedError(404, f"The model `{shown}` does not exist.", field="model")
     return value
 
 

@@ -139,6 +139,7 @@ def accept(user: User, asked: fields.Asked, key: int) -> Receipt:
         + documents,
         options=options,
         via_key=key,
+        wanted=asked.wanted,
     )
     session_id = mine.public_id if mine else ""
     return receive_personal(

@@ -10,6 +10,7 @@ from typing import Any
 
 from channels_app.asgi import chat_messages, chat_tools, fields
 from channels_app.asgi.chat_messages import Document, Json, data_url, file_name, refused
+from core.conversations.assistants import Wanted
 
 # States of a tool part with a result for the model; the others are still in progress.
 TOOL_STATES = ("output-available", "output-error", "output-denied", "approval-responded")
@@ -30,6 +31,7 @@ class Asked:
     history: bool
     message_id: str = ""
     tools: list[Json] = field(default_factory=list)
+    wanted: Wanted | None = None
 
 
 def read(body: Json) -> Asked:
@@ -48,6 +50,7 @@ def read(body: Json) -> Asked:
         history=not only_last,
         message_id=continued(given[-1]),
         tools=chat_tools.checked(body.get("tools")),
+        wanted=fields.wanted(body),
     )
 
 

@@ -1,5 +1,6 @@
 """The operations of a socket, each one call in a database thread."""
 
+from functools import partial
 from typing import Any
 
 from django.conf import settings
@@ -16,9 +17,11 @@ from channels_app.asgi.http import RefusedError
 from channels_app.asgi.principal import DeniedError, Principal
 from channels_app.intake import decisions, inbound, slash_commands
 from channels_app.owner import notices
-from channels_app.webchat import frames
-from core.conversations import runs
+from channels_app.webchat import choices, frames
+from channels_app.webchat.choices import Picked
+from core.conversations import assistants, inbox, runs
 from core.conversations.inbox import Draft, RepeatKey, body_digest
+from core.database.transactions import atomic_write
 from core.lib.ids import is_public_id
 from core.models import ChatSession, Run, User
 
@@ -77,7 +80,8 @@ def accept_personal(frame: frames.Say, user: User, key_id: int) -> inbound.Recei
         media=frame.media,
         via_key=key_id,
     )
-    return inbound.receive_personal(
+    receive = partial(
+        inbound.receive_personal,
         user=user,
         draft=draft,
         session_id=frame.session_id,
@@ -86,6 +90,26 @@ def accept_personal(frame: frames.Say, user: User, key_id: int) -> inbound.Recei
         command=command,
         may_decide=command is not None and may_decide(key_id),
     )
+    wanted = Picked(frame.assistant_id, frame.model_id)
+    if not wanted:
+        return receive()
+    with atomic_write():
+        return receive(session=begin_chat(user, draft, wanted))
+
+
+def begin_chat(user: User, draft: Draft, wanted: Picked) -> ChatSession | None:
+    """Return a new chat with the person's choice; None for a message that was stored before.
+
+    Raises RefusedError 404 for what the person may not choose. Inside a transaction.
+    """
+    if inbox.find_duplicate(draft) is not None:
+        return None
+    refused = choices.field_refused(choices.place_of_new_chat(user), wanted)
+    if refused:
+        raise RefusedError(404, choices.MISSING[refused], field=refused)
+    session = inbox.open_session(user=user, account=draft.account)
+    assistants.pick(session, assistant_id=wanted.assistant_id, model_id=wanted.model_id)
+    return session
 
 
 def may_decide(key_id: int) -> bool:

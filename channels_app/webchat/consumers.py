@@ -465,6 +465,8 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
                 by_run.setdefault(frame["run"], []).append(frame)
             elif frame["kind"] == "notice":
                 await self.show_notice(principal, frame["notice"])
+            elif frame["kind"] == "assistant":
+                await self.tell({"type": "assistant", "session_id": frame["session"]})
         for run_id, said in by_run.items():
             if not self.following.is_over(run_id):
                 await self.relay_events(run_id, said)

@@ -13,6 +13,7 @@ from core.lib.ids import is_public_id
 
 CLIENT_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 MAX_SEQ = 2**31 - 1
+MAX_ROW_ID = 2**63 - 1
 KINDS = ("image", "audio", "video")
 Verdict = Literal["approve", "approve_24h", "deny", "block"]
 VERDICTS: tuple[Verdict, ...] = ("approve", "approve_24h", "deny", "block")
@@ -20,12 +21,17 @@ VERDICTS: tuple[Verdict, ...] = ("approve", "approve_24h", "deny", "block")
 
 @dataclass(frozen=True, slots=True)
 class Say:
-    """``message``: text for the assistant. ``plain``: the form of requirement 1."""
+    """``message``: text for the assistant. ``plain``: the form of requirement 1.
+
+    ``assistant_id``, ``model_id``: what the person chose for the chat that the message begins.
+    """
 
     text: str
     client_id: str = ""
     session_id: str = ""
     user_id: str = ""
+    assistant_id: int = 0
+    model_id: int = 0
     media: list[dict[str, Any]] = field(default_factory=list)
     plain: bool = False
 
@@ -131,7 +137,17 @@ def say(value: dict[str, Any], *, plain: bool) -> Say:
         user_id=text(value, "user_id", 256),
         media=media,
         plain=plain,
+        **choice(value),
     )
+
+
+def choice(value: dict[str, Any]) -> dict[str, int]:
+    """Parse what a message that begins a chat wants to be answered by. Raises RefusedError."""
+    found = {name: row_id(value, name) for name in ("assistant_id", "model_id")}
+    wanted = next((name for name, number in found.items() if number), "")
+    if wanted and value.get("session_id"):
+        raise RefusedError(400, f"{wanted} is for the first message of a chat.", field=wanted)
+    return found
 
 
 def decide(value: dict[str, Any]) -> Decide:
@@ -147,6 +163,14 @@ def number(value: dict[str, Any], name: str) -> int:
     given = value.get(name, 0)
     if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given <= MAX_SEQ:
         raise RefusedError(400, f"{name} must be an event number.", field=name)
+    return given
+
+
+def row_id(value: dict[str, Any], name: str) -> int:
+    """Parse the id of a row; a missing one is 0. Raises RefusedError."""
+    given = value.get(name, 0)
+    if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given <= MAX_ROW_ID:
+        raise RefusedError(400, f"{name} must be an id.", field=name)
     return given
 
 

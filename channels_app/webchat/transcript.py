@@ -101,6 +101,8 @@ def answer_in(row: Message, parts: list[dict[str, Any]]) -> dict[str, Any]:
         "files": row.data.get("files", []),
         "error": row.data.get("error", ""),
         "interrupted": bool(row.data.get("interrupted")),
+        # Of a model that is not the usual one.
+        "answered_by": row.data.get("answered_by", ""),
         "at": row.created_at.isoformat(),
     }
 
@@ -156,6 +158,7 @@ def final(*, user_id: int, run_id: str, seq: int) -> dict[str, Any] | None:
         "status": given.status,
         "files": result.get("files", []),
         "interrupted": run.state == Run.State.CANCELLED,
+        "answered_by": result.get("answered_by", ""),
         "at": run.finished_at.isoformat() if run.finished_at else None,
         "html_of": {
             part["message_id"]: html.render_as(text=content_of(part), format=given.format)

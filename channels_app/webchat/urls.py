@@ -16,6 +16,13 @@ urlpatterns: list[URLPattern] = [
     path("chat/sessions/<str:session_id>", views.change_session, name="chat-session-change"),
     path("chat/sessions/<str:session_id>/messages", views.messages, name="chat-messages"),
     path("chat/sessions/<str:session_id>/export", views.export_session, name="chat-export"),
+    path("chat/sessions/<str:session_id>/assistant", views.choose_assistant, name="chat-choice"),
+    path("chat/assistants", views.assistant_list, name="chat-assistants"),
+    path(
+        "chat/assistants/<int:assistant_id>/picture",
+        views.assistant_picture,
+        name="chat-assistant-picture",
+    ),
     path("chat/settings", views.change_settings, name="chat-settings"),
     path("chat/link-code", views.link_code, name="chat-link-code"),
     path("chat/feedback", views.rate_source, name="chat-feedback"),

@@ -15,7 +15,8 @@ from django.db import DatabaseError, IntegrityError
 from channels_app.worker.finish_run import end_queued, opening_of
 from core.agent import prompt
 from core.agent.loop import Call, message_name
-from core.conversations import events, jobs, runs
+from core.agent.prompt import Prompt
+from core.conversations import events, jobs, left_calls, runs
 from core.conversations.events import Log
 from core.conversations.shares import Served
 from core.database.batching import Batcher, attempt
@@ -24,7 +25,6 @@ from core.lib.leases import OWN_LEASE, Lease, elapsed
 from core.messages import MessageDict, reset_delta
 from core.models import Run
 from core.providers import catalogue
-from core.providers.base import ChatMessage
 from core.providers.catalogue import Catalogue
 
 logger = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ class Begun:
     run: Run
     log: Log
     known: Catalogue
-    messages: list[ChatMessage]
+    prompt: Prompt
     events: list[MessageDict]
     resumed: list[Call]
     lease: Lease
@@ -146,6 +146,7 @@ def prepare(run: Run, began: float) -> Begun:
     logged = [event for _, event in stored]
     log = events.log_of(run=run, seq=stored[-1][0] + events.AHEAD if stored else 1)
     if run.attempt > 1:
+        left_calls.take_over(run=run, logged=logged)
         again = [reset_delta(kind, message_id=name) for name, kind in shown(logged).items()]
         logged += [log.append(message) for message in again]
     resumed = [
@@ -154,7 +155,8 @@ def prepare(run: Run, began: float) -> Begun:
     ]
     lease = Lease(seconds=settings.RUN_LEASE_SECONDS * OWN_LEASE, began=began)
     known = catalogue.current()
-    return Begun(run, log, known, prompt.build(run), logged, resumed, lease)
+    made = prompt.prepare(run, known=known)
+    return Begun(run, log, known, made, logged, resumed, lease)
 
 
 def shown(logged: list[MessageDict]) -> dict[str, str]:

@@ -14,9 +14,9 @@ from channels_app.rendering.links import Links
 from channels_app.rendering.translations import ENGLISH
 from channels_app.replies import outbound
 from core.agent.loop import Turn
-from core.conversations import events, runs
+from core.conversations import events, runs, usage
 from core.conversations.events import Log, LostLeaseError
-from core.database.transactions import atomic_write
+from core.database.transactions import atomic_write, in_thread
 from core.files import storage
 from core.messages import Message, StreamStatus, Transcript, stream_end, stream_start
 from core.models import Run
@@ -114,14 +114,30 @@ def outcome_of(
         usage=turn.usage if turn else {},
         finish_reason=turn.finish_reason if turn else "stop",
         answered_by=turn.answered_by if turn else "",
+        calls=turn.made_calls() if turn else [],
     )
 
 
-async def settle(run: Run, log: Log, outcome: runs.Outcome, ending: Ending) -> None:
-    """Commit the end of a run: last event, row, transcript, deliveries, all in one transaction."""
+async def settle(
+    run: Run,
+    log: Log,
+    outcome: runs.Outcome,
+    ending: Ending,
+    meter: usage.RunMeter | None = None,
+) -> None:
+    """Commit the end of a run in one transaction: last event, row, transcript, deliveries, calls of
+    models.
+    """
 
     def finish(last_seq: int) -> None:
-        runs.settle(run=run, outcome=outcome, last_seq=last_seq, also=outbound.enqueue_answer)
+        calls = usage.settle(meter) if meter is not None else []
+        runs.settle(
+            run=run,
+            outcome=outcome,
+            last_seq=last_seq,
+            also=outbound.enqueue_answer,
+            with_it=calls,
+        )
         if ending.failure is not None:
             health.failed(run=run, error=ending.failure)
         elif ending.answered:
@@ -132,3 +148,5 @@ async def settle(run: Run, log: Log, outcome: runs.Outcome, ending: Ending) -> N
         await asyncio.wrap_future(log.close(finish, [last]))
     except LostLeaseError:
         logger.warning("run %s was taken over by another worker", run.id)
+        if meter is not None:
+            await in_thread(usage.store, meter)

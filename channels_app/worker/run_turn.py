@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -15,13 +16,14 @@ from channels_app.worker.claim_runs import Begun
 from channels_app.worker.finish_run import STOPPED, Ending, outcome_of, settle
 from core.agent import prompt
 from core.agent.loop import Turn
+from core.conversations import usage
 from core.conversations.events import LostLeaseError
 from core.database.transactions import in_thread
 from core.lib.leases import Lease
 from core.media.describe import Describer
 from core.messages import Message, Transcript
 from core.models import Message as Line
-from core.models import Run
+from core.models import ModelCall, Run
 from core.providers import registry as providers
 from core.providers.base import LIMITS, ProviderError
 from core.providers.catalogue import AssistantInfo, window_of
@@ -62,14 +64,45 @@ async def take(begun: Begun, held: Held) -> None:
         if live is not None:
             live.heard(message)
 
-    assistant = begun.known.of_run(run.assistant_id)
+    meter = usage.RunMeter(run=run, known=begun.known)
     chain = Chain(
         models=begun.known.chain_of(run.assistant_id, first=run.model_id),
         provider_of=providers.provider_of,
+        meter=meter,
     )
-    describer = Describer(chain.models, begun.known.environment())
+    describer = Describer(
+        chain.models, begun.known.environment(), meter.of(ModelCall.Purpose.IMAGE)
+    )
+    turn = turn_of(begun, chain, emit)
+    try:
+        ending = await ended(run, turn, held, describer)
+        await name_substitute(run, turn, chain)
+        held.closing = True
+        if live is not None:
+            await live.finish()
+    except LostLeaseError:
+        logger.warning("run %s was taken over by another worker", run.id)
+        await in_thread(usage.store, meter)
+        return
+    except asyncio.CancelledError:
+        await in_thread(usage.store, meter)
+        raise
+    finally:
+        if live is not None:
+            live.abandon()
+    held.closing = True
+    log.hold()
+    outcome = await in_thread(outcome_of, run, transcript, ending, turn)
+    await settle(run, log, outcome, ending, meter)
+
+
+def turn_of(begun: Begun, chain: Chain, emit: Callable[[Message], None]) -> Turn:
+    """Return the turn of a claimed run, which asks ``chain``."""
+    run, assistant = begun.run, begun.known.of_run(begun.run.assistant_id)
     turn = Turn(
-        messages=begun.messages,
+        messages=begun.prompt.messages,
+        prompt=begun.prompt,
+        is_first_cut=partial(in_thread, prompt.note_shortened, run),
         provider=chain,
         emit=emit,
         context=ToolContext(
@@ -89,22 +122,8 @@ async def take(begun: Begun, held: Held) -> None:
         client_tools=run.options.get("tools") or [],
         options=options_of(assistant, run),
     )
-    try:
-        ending = await ended(run, turn, held, describer)
-        await name_substitute(run, turn, chain)
-        held.closing = True
-        if live is not None:
-            await live.finish()
-    except LostLeaseError:
-        logger.warning("run %s was taken over by another worker", run.id)
-        return
-    finally:
-        if live is not None:
-            live.abandon()
-    held.closing = True
-    log.hold()
-    outcome = await in_thread(outcome_of, run, transcript, ending, turn)
-    await settle(run, log, outcome, ending)
+    chain.fitted = turn.fitted
+    return turn
 
 
 def options_of(assistant: AssistantInfo, run: Run) -> dict[str, Any]:
@@ -151,8 +170,17 @@ async def ended(run: Run, turn: Turn, held: Held, describer: Describer) -> Endin
 
 def failed(turn: Turn, error: ProviderError) -> Ending:
     """Write a failure to the event log; return it as the outcome."""
+    if error.code == "budget":
+        error = in_words_of(turn.context.request, error)
     turn.fail(error)
     return Ending(Run.State.FAILED, error=str(error), failure=error)
+
+
+def in_words_of(request: str, error: ProviderError) -> ProviderError:
+    """Return an error of a budget in the language of the request."""
+    language = languages.of_request(request)
+    lines = [phrases.in_language(line, language) for line in str(error).splitlines()]
+    return ProviderError("\n".join(lines), code=error.code)
 
 
 async def look_into_media(run: Run, turn: Turn, describer: Describer) -> None:
@@ -161,7 +189,7 @@ async def look_into_media(run: Run, turn: Turn, describer: Describer) -> None:
     made = await media.prepare(run, describer) if waited else {}
     pictures = await media.pictures(run, made)
     if waited or pictures:
-        turn.messages = await in_thread(prompt.build, run, pictures)
+        turn.begin_with(await in_thread(prompt.prepare, run, pictures))
         turn.context = replace(turn.context, request=run.text)
     for line in media.refusals(run):
         turn.note(line)

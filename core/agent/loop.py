@@ -13,7 +13,7 @@ A turn keeps its output: a cancelled one is answered with the part that exists.
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -22,6 +22,8 @@ import orjson
 from django.conf import settings
 
 from core.agent import fallback
+from core.agent.calls import calls_of
+from core.agent.prompt import Prompt, shortened_line, tools_tokens
 from core.lib.text import clean
 from core.messages import (
     Message,
@@ -53,6 +55,7 @@ from core.providers.base import (
     Whole,
     most_bytes,
 )
+from core.providers.catalogue import ModelInfo
 from core.providers.failures import Failure
 from core.tools import languages, phrases, registry
 from core.tools.base import Tool, ToolContext, ToolError, ToolResult
@@ -77,7 +80,12 @@ class Call:
 
 @dataclass(slots=True)
 class Turn:
-    """One turn of the assistant. ``emit`` adds to the run's event log."""
+    """One turn of the assistant. ``emit`` adds to the run's event log.
+
+    ``messages``: what is sent to the model, the turn's own calls and results last. ``prompt`` cuts
+    those before them to the window of the model that is asked. ``is_first_cut``: whether the person
+    is to be told that the history was cut, which is once in a conversation.
+    """
 
     messages: list[ChatMessage]
     provider: Provider
@@ -88,6 +96,8 @@ class Turn:
     model: str = ""
     resumed: list[Call] = field(default_factory=list)
     can_call: bool = True
+    prompt: Prompt | None = None
+    is_first_cut: Callable[[], Awaitable[bool]] | None = None
     allowed_tools: frozenset[str] | None = None
     texts: list[str] = field(default_factory=list)
     files: list[dict[str, str]] = field(default_factory=list)
@@ -97,10 +107,31 @@ class Turn:
     finish_reason: str = "stop"
     answered: bool = False
     answered_by: str = ""
+    _before: int = 0
     _left: int = 0
     _open: tuple[str, str] | None = None
     _counts: dict[str, int] = field(default_factory=dict)
     _call_ids: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._before = len(self.messages)
+
+    def begin_with(self, prompt: Prompt) -> None:
+        """Replace the messages before those that the turn adds: its pictures are known now."""
+        self.messages[: self._before] = prompt.messages
+        self._before = len(prompt.messages)
+        self.prompt = prompt
+
+    def fitted(self, request: ModelRequest, model: ModelInfo) -> list[ChatMessage]:
+        """Return the messages of a request that fit the window of a model. Raises ProviderError."""
+        if self.prompt is None:
+            return request.messages
+        added = request.messages[self._before :]
+        return self.prompt.fitted(model, tools_tokens(request.tools), added=added)
+
+    def made_calls(self) -> list[dict[str, str]]:
+        """Return the calls of this turn, as they are stored with the answer."""
+        return calls_of(self.messages, self._before, answer="\n".join(self.texts))
 
     def note(self, text: str) -> None:
         """Emit a text of the gateway itself, before the model's."""
@@ -225,6 +256,8 @@ class Turn:
         self._left = most_bytes(self.options)
         async with aclosing(self.provider.stream(request)) as stream:
             async for delta in stream:
+                if self.prompt is not None and self.prompt.left_out:
+                    await self._tell_cut(self.prompt)
                 if isinstance(delta, Restart):
                     self._start_over(before, calls)
                 self._take(delta, calls)
@@ -237,6 +270,15 @@ class Turn:
             call.arguments, call.pieces = "".join(call.pieces), []
             self._name(call)
         return found
+
+    async def _tell_cut(self, prompt: Prompt) -> None:
+        """Tell the person, once in a conversation, that old messages are left out."""
+        prompt.left_out = 0
+        is_first, self.is_first_cut = self.is_first_cut, None
+        if is_first is not None and await is_first():
+            self._end_message()
+            line = shortened_line(self.context.request)
+            self._whole(loading_message(line, message_id="shortened"))
 
     def _start_over(self, before: dict[str, int], calls: dict[int, Call]) -> None:
         """Take back what this answer has shown: it begins again, with the same message ids."""

@@ -1,18 +1,24 @@
 """Which assistant answers: one function decides, and says why.
 
-The most specific binding wins: the person's own choice in this conversation > API key > group >
-person > account > the default. A choice counts while the owner offers that assistant to the person.
+What the request names wins, then the person's own choice in this conversation, then the most
+specific binding: API key > group > person > account > the default. A choice counts while the owner
+offers that assistant to the person.
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
+
+from django.db import transaction
 
 from core.database.transactions import atomic_write
 from core.models import Assistant, ChatSession, User
 from core.providers import catalogue
 from core.providers.catalogue import AssistantInfo, Catalogue, ModelInfo
+from core.signals import pubsub
 
 WHY = {
+    "request": "the request names it",
     "choice": "it was chosen in this conversation",
     "key": "it is bound to the API key",
     "chat": "it is bound to this group",
@@ -33,6 +39,32 @@ class Place:
     is_owner: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What a request asks for by name, for this turn; empty: nothing.
+
+    ``assistant``: a slug. ``model``: one of :func:`model_names`. ``either``: one of the two, an
+    assistant before a model of the same name; ``is_optional``: it counts as nothing if the person
+    may not choose it.
+    """
+
+    assistant: str = ""
+    model: str = ""
+    either: str = ""
+    is_optional: bool = False
+
+
+class NotOfferedError(Exception):
+    """A request names what the person may not choose, or what there is not: ``field``, a field of
+    :class:`Wanted`, and its value.
+    """
+
+    def __init__(self, field: str, name: str) -> None:
+        super().__init__(f"{field}: {name}")
+        self.field = field
+        self.name = name
+
+
 @dataclass(frozen=True, slots=True)
 class Choice:
     """The assistant of a turn, the model that the person wants before its chain (0: none), and the
@@ -49,20 +81,40 @@ class Choice:
         return f"{self.assistant.name} answers: {WHY[self.reason]}."
 
 
-def place_of(session: ChatSession, *, key_id: int = 0) -> Place:
-    """Return the place of a session."""
+def place_of(session: ChatSession, *, key_id: int = 0, listed: bool = True) -> Place:
+    """Return the place of a session. Not ``listed``: an open list lets the sender in, who speaks as
+    the session's person and has no owner's rights.
+    """
     return Place(
         user_id=session.user_id,
         account_id=session.account_id,
         chat=session.chat,
         key_id=key_id,
-        is_owner=session.user.is_owner,
+        is_owner=listed and session.user.is_owner,
     )
 
 
-def choose(known: Catalogue, place: Place, *, assistant_id: int = 0, model_id: int = 0) -> Choice:
-    """Return what answers at ``place``. The ids are the person's choice in the conversation."""
+def place_of_user(user: User, *, account_id: int, chat: str = "", key_id: int = 0) -> Place:
+    """Return the place of a person who has no session yet."""
+    return Place(user.pk, account_id, chat, key_id, user.is_owner)
+
+
+def choose(
+    known: Catalogue,
+    place: Place,
+    *,
+    assistant_id: int = 0,
+    model_id: int = 0,
+    wanted: Wanted | None = None,
+) -> Choice:
+    """Return what answers at ``place``. The ids are the person's choice in the conversation.
+
+    What ``wanted`` leaves out is as it is without a request. Raises NotOfferedError for a name in
+    it that the person may not choose.
+    """
+    named = found(known, place, wanted) if wanted is not None else (None, None)
     bound = (
+        ("request", named[0]),
         ("choice", assistant_id if may_choose(known, place, assistant_id) else None),
         ("key", known.of_key.get(place.key_id)),
         ("chat", known.of_chat.get((place.account_id, place.chat))),
@@ -70,35 +122,97 @@ def choose(known: Catalogue, place: Place, *, assistant_id: int = 0, model_id: i
         ("account", known.of_account.get(place.account_id)),
         ("default", known.default),
     )
-    reason, found = next((reason, each) for reason, each in bound if each in known.assistants)
-    wanted = model_id if may_choose_model(known, place, model_id) else 0
-    return Choice(known.assistants[found or known.default], wanted, reason)
+    reason, decided = next((reason, each) for reason, each in bound if each in known.assistants)
+    model = model_id if named[1] is None else named[1]
+    wanted_model = model if may_choose_model(known, place, model) else 0
+    return Choice(known.assistants[decided or known.default], wanted_model, reason)
 
 
-def choose_for(session: ChatSession, *, key_id: int = 0) -> Choice:
-    """Return what answers the next turn of a session. May block on the database."""
+def choose_for(
+    session: ChatSession, *, key_id: int = 0, wanted: Wanted | None = None, listed: bool = True
+) -> Choice:
+    """Return what answers the next turn of a session. May block on the database.
+
+    Raises NotOfferedError for a name in ``wanted`` that the person may not choose. ``listed``: see
+    :func:`place_of`.
+    """
     return choose(
         catalogue.current(),
-        place_of(session, key_id=key_id),
+        place_of(session, key_id=key_id, listed=listed),
         assistant_id=session.assistant_id,
         model_id=session.model_id,
+        wanted=wanted,
     )
+
+
+def found(known: Catalogue, place: Place, wanted: Wanted) -> tuple[int | None, int | None]:
+    """Return the ids of the assistant and the model that a request names; None where it names none.
+
+    An assistant that ``either`` names answers with its own models: 0. Raises NotOfferedError.
+    """
+    assistant = model = None
+    if wanted.either:
+        assistant = assistant_named(known, place, wanted.either)
+        model = 0 if assistant else model_named(known, place, wanted.either)
+        if model is None and not wanted.is_optional:
+            raise NotOfferedError("either", wanted.either)
+    if wanted.assistant:
+        assistant = assistant_named(known, place, wanted.assistant)
+        if assistant is None:
+            raise NotOfferedError("assistant", wanted.assistant)
+    if wanted.model:
+        model = model_named(known, place, wanted.model)
+        if model is None:
+            raise NotOfferedError("model", wanted.model)
+    return assistant, model
+
+
+def assistant_named(known: Catalogue, place: Place, slug: str) -> int | None:
+    """Return the id of the assistant with this slug, if the person may choose it."""
+    return next((each.id for each in offered_to(known, place) if each.slug == slug), None)
+
+
+def model_named(known: Catalogue, place: Place, name: str) -> int | None:
+    """Return the id of the model with this name, if the person may choose it."""
+    model = model_names(known).get(name)
+    return model.id if model is not None and may_choose_model(known, place, model.id) else None
+
+
+def model_names(known: Catalogue) -> dict[str, ModelInfo]:
+    """Return the models by every name that commands and interfaces accept; the first name of each
+    is that of lists (:func:`name_of_model`).
+
+    It is the provider's. Where two models have the same one it is the older one's, and the other
+    has its provider's name before it, which is accepted for all: ``OpenRouter/gpt-x``.
+    """
+    names: dict[str, ModelInfo] = {}
+    for each in known.models.values():  # by age
+        full = f"{each.provider.name}/{each.name}"
+        for name in (each.name, full, f"{full}#{each.id}"):
+            names.setdefault(name, each)
+    return names
+
+
+def name_of_model(known: Catalogue, model_id: int) -> str:
+    """Return the name of a model for commands and interfaces; "" for one that there is not."""
+    found_names = (name for name, each in model_names(known).items() if each.id == model_id)
+    return next(found_names, "")
 
 
 def may_choose(known: Catalogue, place: Place, assistant_id: int) -> bool:
     """Return whether a person may choose an assistant: the owner any, others what is offered."""
-    found = known.assistants.get(assistant_id)
-    if found is None:
+    assistant = known.assistants.get(assistant_id)
+    if assistant is None:
         return False
-    if place.is_owner or found.offered == Assistant.Offered.EVERYBODY:
+    if place.is_owner or assistant.offered == Assistant.Offered.EVERYBODY:
         return True
-    return found.offered == Assistant.Offered.LISTED and place.user_id in found.people
+    return assistant.offered == Assistant.Offered.LISTED and place.user_id in assistant.people
 
 
 def may_choose_model(known: Catalogue, place: Place, model_id: int) -> bool:
     """Return whether a person may choose a model: the owner any, others those that are offered."""
-    found = known.models.get(model_id)
-    return found is not None and (place.is_owner or found.offered)
+    model = known.models.get(model_id)
+    return model is not None and (place.is_owner or model.offered)
 
 
 def offered_to(known: Catalogue, place: Place) -> list[AssistantInfo]:
@@ -117,17 +231,17 @@ def pick(session: ChatSession, **chosen: int) -> None:
     """Store a person's choice for a conversation: ``assistant_id``, ``model_id``; 0 undoes it.
 
     What may not be chosen is checked when it is used (:func:`choose`), so also after the owner has
-    withdrawn it.
+    withdrawn it. A frame of kind "assistant" tells the person's open pages, after the commit.
     """
     values: dict[str, Any] = {
         name: value for name, value in chosen.items() if name in {"assistant_id", "model_id"}
     }
+    if not values:
+        return
     with atomic_write(joins=True):
         ChatSession.objects.filter(pk=session.pk).update(**values)
+        keys = [f"user:{session.user_id}"]
+        frame = {"keys": keys, "kind": "assistant", "session": session.public_id}
+        transaction.on_commit(partial(pubsub.publish, [frame]), robust=True)
     for name, value in values.items():
         setattr(session, name, value)
-
-
-def place_of_user(user: User, *, account_id: int, chat: str = "", key_id: int = 0) -> Place:
-    """Return the place of a person who has no session yet."""
-    return Place(user.pk, account_id, chat, key_id, user.is_owner)

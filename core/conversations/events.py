@@ -28,6 +28,7 @@ import orjson
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection, transaction
 
+from core.conversations import budgets
 from core.conversations.event_codec import appends, encode, join_last, storable
 from core.database import transactions
 from core.database.queries import Among, Param, Values
@@ -309,9 +310,10 @@ def write_batch(batch: Batch) -> None:
         owned = ADD([log.run_id for log, _, _ in batch], list(rows_in(batch)))
         for log, _, _ in batch:
             log.lost = log.lost or owned.get(log.run_id) != log.attempt
-        for log, rows, finish in batch:
-            if finish and not log.lost:
-                finish(rows[-1][0] if rows else log.stored)
+        with budgets.settling():
+            for log, rows, finish in batch:
+                if finish and not log.lost:
+                    finish(rows[-1][0] if rows else log.stored)
 
 
 def rows_in(batch: Batch) -> Iterator[tuple[int, tuple[int, int, str]]]:

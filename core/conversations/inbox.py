@@ -121,7 +121,8 @@ class Draft:
     """A parsed message. Ids are the platform's; an empty one: no deduplication.
 
     ``repeat``: the key that a client chose, in place of ``update_id``. ``via_key``: the primary key
-    of the API key of the request; 0 for none.
+    of the API key of the request; 0 for none. ``wanted``: the assistant and the model that the
+    request names for its turn; it is not kept with a denied message.
     """
 
     account: ChannelAccount
@@ -138,6 +139,7 @@ class Draft:
     raw: bytes = b""
     via_key: int = 0
     repeat: RepeatKey | None = None
+    wanted: assistants.Wanted | None = None
 
     @property
     def known_by(self) -> str:
@@ -384,6 +386,10 @@ FLUSH_AT = Values(lambda: ChatSession.objects.filter(id=Param("id")).values_list
 WITH_ACCOUNTS = Instances(
     lambda: ChatSession.objects.select_related("account").filter(Among("id", "ids"))
 )
+# With the person: whether it is an owner belongs to the decision which assistant answers.
+TO_FLUSH = Instances(
+    lambda: ChatSession.objects.select_related("account", "user").filter(id=Param("id"))
+)
 
 
 def flush_at(session_id: int) -> datetime | None:
@@ -398,7 +404,7 @@ def flush_due(*, session_id: int, now: datetime) -> Run | None:
     MAX_BATCH messages become several runs; the last one is returned.
     """
     due = FLUSH(id=session_id, now=now, furthest=now + furthest_flush())
-    session = WITH_ACCOUNTS.first(ids=[session_id]) if due else None
+    session = TO_FLUSH.first(id=session_id) if due else None
     return run_waiting(session=session, now=now) if session is not None else None
 
 
@@ -425,17 +431,19 @@ def start_run(
     now: datetime,
     origin: str = "",
     also: Sequence[Set] = (),
+    chosen: assistants.Choice | None = None,
 ) -> Run | None:
     """Store one run for ``messages``, with its route taken now ([C3]); None when there are none.
 
     Messages that are not stored yet are stored as the run's; ``also`` is written with it. Inside a
-    transaction. A ``runs`` worker is woken after the commit.
+    transaction. A ``runs`` worker is woken after the commit. ``chosen``: what answers, where the
+    request names it; else it is decided here.
     """
     if not messages:
         return None
     last = messages[-1]
     text = "\n".join(message.text for message in messages if message.text)
-    chosen = assistants.choose_for(session, key_id=last.via_key)
+    chosen = chosen or assistants.choose_for(session, key_id=last.via_key)
     run = Run(
         session=session,
         user_id=session.user_id,

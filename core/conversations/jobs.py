@@ -19,6 +19,7 @@ from django.db import connection, transaction
 from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Coalesce, Greatest, Now
 
+from core.conversations import left_calls
 from core.conversations.shares import in_turn
 from core.database import transactions
 from core.files import storage
@@ -101,6 +102,8 @@ def claim(*, job_id: int) -> Job | None:
         if not taken:
             return None
         job = Job.objects.select_related("run", "run__session", "run__user").get(id=job_id)
+    if job.attempt > 1:
+        left_calls.take_over_job(job=job)
     if job.attempt > MOST_ATTEMPTS:
         fail(job=job, error=GAVE_UP)
         return None

@@ -1,7 +1,7 @@
 """Runs: claim, keep, settle, cancel, recover. The only place that changes a run's state."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from functools import partial
@@ -16,7 +16,7 @@ from core.conversations.shares import Served, in_turn
 from core.database import schema_version, statements, transactions
 from core.database.queries import Among, Instances, Param, Update, UpdateReturning, Values
 from core.database.writes import Do, Insert, Write, write_all
-from core.lib.tokens import estimate
+from core.lib.tokens import estimate, of_calls
 from core.models import InboundMessage, Job, Message, Run, StoredFile, WorkerHeartbeat
 from core.signals import pubsub, wakeups
 
@@ -33,7 +33,9 @@ USUAL_SECONDS = 10.0
 class Outcome:
     """The result of a run: the fields of the final answer that every channel and endpoint shows.
 
-    ``answered_by``: the label of the model, where another one than the first of its chain answered.
+    ``usage``, ``answered_by`` and ``calls`` are no part of what is shown. ``answered_by``: the
+    label of the model, where another one than the first of its chain answered. ``calls``: see
+    ``Message.calls``.
     """
 
     state: str
@@ -46,8 +48,11 @@ class Outcome:
     usage: dict[str, int] = field(default_factory=dict)
     finish_reason: str = "stop"
     answered_by: str = ""
+    calls: list[dict[str, str]] = field(default_factory=list)
 
 
+# Fields of an outcome that are stored elsewhere than in ``Run.result``.
+NOT_SHOWN = frozenset({"usage", "answered_by", "calls"})
 Settled = Callable[[Run, Outcome], None]
 
 
@@ -195,13 +200,21 @@ FOLLOWING = Values(
 )
 
 
-def settle(*, run: Run, outcome: Outcome, last_seq: int, also: Settled | None = None) -> None:
+def settle(
+    *,
+    run: Run,
+    outcome: Outcome,
+    last_seq: int,
+    also: Settled | None = None,
+    with_it: Sequence[Insert] = (),
+) -> None:
     """End a run, its messages and its transcript line. In the writer's transaction.
 
-    ``also`` is called in the same transaction (deliveries). The fence was checked by the writer.
+    ``also`` is called in the same transaction (deliveries). ``with_it``: rows to be stored with the
+    end. The fence was checked by the writer.
     """
     fence = {"id": run.id, "attempt": run.attempt, "before": Run.State.RUNNING}
-    leave_behind(run, outcome, also, Do(END, fence | final(outcome, last_seq)))
+    leave_behind(run, outcome, also, Do(END, fence | final(outcome, last_seq)), *with_it)
 
 
 # Queried for every run that is woken before its turn: often, where a conversation is busy.
@@ -230,7 +243,7 @@ def final(outcome: Outcome, last_seq: int) -> dict[str, Any]:
     """Return the final fields of a run that ended as ``outcome``, as JSON."""
     return {
         "state": outcome.state,
-        "result": {key: value for key, value in asdict(outcome).items() if key != "usage"},
+        "result": {key: value for key, value in asdict(outcome).items() if key not in NOT_SHOWN},
         "usage": outcome.usage,
         "error": outcome.error[:500],
         "last_seq": last_seq,
@@ -251,6 +264,8 @@ def leave_behind(run: Run, outcome: Outcome, also: Settled | None, *with_it: Wri
         text=outcome.text,
         format=outcome.format,
         tokens=estimate(outcome.text),
+        call_tokens=of_calls(outcome.calls) or None,
+        calls=outcome.calls or None,
         data={
             "images": outcome.images,
             "files": outcome.files,

@@ -1,6 +1,7 @@
 """Conversations of one person: list, search, rename, delete."""
 
 from django.db.models import QuerySet
+from django.utils import timezone
 
 from core.conversations import runs
 from core.database import text_search
@@ -94,6 +95,16 @@ def rename(*, session: ChatSession, title: str) -> str:
         with atomic_write():
             ChatSession.objects.filter(id=session.id).update(title=title)
     return title or session.title
+
+
+def mark_shortened(session: ChatSession) -> bool:
+    """Record that a person is told that old messages are left out; False if it was before."""
+    now = timezone.now()
+    with atomic_write():
+        told = ChatSession.objects.filter(pk=session.pk, shortened_at__isnull=True)
+        is_first = told.update(shortened_at=now) == 1
+    session.shortened_at = now
+    return is_first
 
 
 def delete(*, session: ChatSession) -> None:

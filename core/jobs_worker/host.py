@@ -2,23 +2,23 @@
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import orjson
 
-from core.conversations import jobs
+from core.conversations import jobs, usage
 from core.database import transactions
 from core.database.transactions import in_thread
 from core.jobs_worker import steps
 from core.messages import Message
-from core.models import Job
+from core.models import Job, ModelCall
 from core.plugins.base import Cancelled, PluginError
 from core.providers import catalogue, health, registry
 from core.providers.base import ChatMessage, ModelRequest, ProviderError, text_of
-from core.providers.catalogue import ModelInfo, window_of
+from core.providers.catalogue import window_of
 from core.providers.chain import Chain
 
 TRIES = 4
@@ -32,7 +32,15 @@ class Host:
     def __init__(self, *, job: Job, folder: Path) -> None:
         """Take an existing empty ``folder``."""
         self.folder = folder
-        self._models = models_of(job)
+        known = catalogue.current()
+        self._models = known.chain_of(job.run.assistant_id, first=job.run.model_id)
+        self._meter = usage.RunMeter(
+            run=job.run,
+            purpose=ModelCall.Purpose.TASK,
+            attempt=job.attempt,
+            job_id=job.id,
+            known=known,
+        )
         self.context_tokens: int = window_of(self._models)
         self._job = job
         self._told = 0.0
@@ -119,19 +127,16 @@ class Host:
         known = await in_thread(self._answers.find, question)
         if known is not None:
             return known
-        chain = Chain(self._models, registry.provider_of)
-        said = await text_of(chain, request)
+        chain = Chain(self._models, registry.provider_of, self._meter)
+        try:
+            said = await text_of(chain, request)
+        finally:
+            await in_thread(usage.store, self._meter)
         try:
             await in_thread(self._answers.keep, question, said)
         except jobs.LostJobError as error:
             raise Cancelled from error
         return said
-
-
-def models_of(job: Job) -> Sequence[ModelInfo]:
-    """Return the models that a job asks: those of its run's assistant."""
-    run = job.run
-    return catalogue.current().chain_of(run.assistant_id, first=run.model_id)
 
 
 def notice(*, job: Job, error: ProviderError) -> None:

@@ -26,7 +26,7 @@ from core.models.language_models import (
     ModelProvider,
 )
 from core.models.people import ChannelAccount, ChannelIdentity, User
-from core.models.usage import Budget, BudgetPeriod, ModelCall
+from core.models.usage import Budget, BudgetPeriod, ModelCall, UsageDay
 from core.models.work import Delivery, Job, JobStep
 
 __all__ = [
@@ -55,6 +55,7 @@ __all__ = [
     "RunFailure",
     "Skill",
     "StoredFile",
+    "UsageDay",
     "User",
     "WorkerHeartbeat",
 ]

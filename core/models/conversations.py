@@ -301,7 +301,11 @@ class RunEvent(models.Model):
 
 
 class Message(models.Model):
-    """One message of the readable transcript of a session; the agent's history."""
+    """One message of the readable transcript of a session; the agent's history.
+
+    ``calls``: the calls of tools that came before an answer's text, with their results, shortened
+    (``core.agent.calls``); ``call_tokens`` are theirs. None: there were none.
+    """
 
     session = models.ForeignKey(  # begins two indexes below
         ChatSession, on_delete=models.CASCADE, related_name="messages", db_index=False
@@ -312,6 +316,9 @@ class Message(models.Model):
     format = models.CharField(max_length=16, default="plain")
     data = models.JSONField(default=dict, help_text="Images, files, sources, interrupted.")
     tokens = models.PositiveIntegerField(default=0, help_text="Estimated; for the history budget.")
+    # NULL where there are none, so that SQLite need not copy the table for the new columns.
+    call_tokens = models.IntegerField(null=True, blank=True, editable=False)
+    calls = models.JSONField(null=True, blank=True, editable=False)
     dedupe_key = models.CharField(max_length=200, null=True, blank=True, unique=True)
     created_at = models.DateTimeField(auto_now_add=True)
 

@@ -16,9 +16,11 @@ class ModelCall(models.Model):
 
     open, reserved in budgets before the call -> settled with the tokens that it used. Without a
     budget it is stored when it is settled, in the transaction that ends the run or the task.
-    ``estimated``: the provider reported no usage. ``reserved``: [period, amount] of each budget.
-    ``day`` is the day in the owner's time zone. ``failure``: the code of a failed call.
-    Ids without a foreign key: 0 for none.
+    ``estimated``: the provider reported no usage. ``reserved``: [period, amount, unit] of each
+    budget. While a call is open, its tokens are the estimated prompt and the longest answer.
+    ``day``: when it was settled, in the owner's time zone. ``failure``: the code of a failed call,
+    "stopped", or "lost" with its worker. Ids without a foreign key: 0 for none; ``job_id``: of a
+    long task, whose ``attempt`` it then is.
     """
 
     class State(models.TextChoices):
@@ -37,6 +39,7 @@ class ModelCall(models.Model):
         Run, null=True, blank=True, on_delete=models.SET_NULL, related_name="model_calls"
     )
     attempt = models.PositiveIntegerField(default=0, help_text="Of the run or the task.")
+    job_id = models.PositiveBigIntegerField(default=0, db_default=0)
     user = models.ForeignKey(
         User, null=True, blank=True, on_delete=models.SET_NULL, related_name="+", db_index=False
     )
@@ -108,22 +111,60 @@ class Budget(models.Model):
 class BudgetPeriod(models.Model):
     """What a budget has spent in a day or month. ``person``: of an ``each_person`` budget, else 0.
 
-    ``spent`` + ``reserved`` never pass the limit by a reservation. ``told_80_at``, ``told_100_at``:
-    when the person and the owner were told.
+    ``spent`` + ``reserved`` never pass the limit by a reservation. ``measure``: the budget's unit
+    and period: one that is edited begins anew. ``refused_at``: of the first call that did not fit.
+    ``told_80_at``, ``told_100_at``: when the person and the owner were told.
     """
 
     budget = models.ForeignKey(Budget, on_delete=models.CASCADE, related_name="periods")
     person = models.PositiveBigIntegerField(default=0)
+    measure = models.CharField(max_length=24, default="", db_default="")
     start = models.DateField()
     spent = models.PositiveBigIntegerField(default=0)
     reserved = models.PositiveBigIntegerField(default=0)
+    refused_at = models.DateTimeField(null=True, blank=True)
     told_80_at = models.DateTimeField(null=True, blank=True)
     told_100_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["budget", "person", "start"], name="one_budget_period")
+            models.UniqueConstraint(
+                fields=["budget", "person", "measure", "start"], name="one_budget_period"
+            )
         ]
 
     def __str__(self) -> str:
         return f"{self.budget_id} {self.start}: {self.spent}"
+
+
+class UsageDay(models.Model):
+    """The sum of the calls of a past day that have these values in common; 0 or empty for none.
+
+    Written once, when the day has been over for a day. ``failure``: the code of failed calls.
+    """
+
+    day = models.DateField()
+    user_id = models.PositiveBigIntegerField(default=0)
+    account_id = models.PositiveBigIntegerField(default=0)
+    key_id = models.PositiveBigIntegerField(default=0)
+    assistant_id = models.PositiveBigIntegerField(default=0)
+    model_id = models.PositiveBigIntegerField(default=0)
+    model_name = models.CharField(max_length=300, blank=True)
+    purpose = models.CharField(max_length=8, blank=True)
+    failure = models.CharField(max_length=40, blank=True)
+    calls = models.PositiveBigIntegerField(default=0)
+    estimated = models.PositiveBigIntegerField(default=0)
+    prompt_tokens = models.PositiveBigIntegerField(default=0)
+    cached_tokens = models.PositiveBigIntegerField(default=0)
+    completion_tokens = models.PositiveBigIntegerField(default=0)
+    reasoning_tokens = models.PositiveBigIntegerField(default=0)
+    cost = models.PositiveBigIntegerField(default=0)
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["day"], name="usage_by_day"),
+            models.Index(fields=["user_id", "day"], name="usage_of_user"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.day} {self.model_name}: {self.calls}"

@@ -9,6 +9,7 @@ import asyncio
 import base64
 import binascii
 from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing
 from itertools import groupby
 from typing import Any
 
@@ -21,6 +22,7 @@ from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse, 
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
+from core.lib.safe_fetch import RefusedAddressError
 from core.providers.base import (
     ChatMessage,
     Delta,
@@ -32,8 +34,20 @@ from core.providers.base import (
     ToolCallDelta,
     Usage,
 )
-from core.providers.failures import CutStreamError, Failure, SilenceError, bounded, classify
+from core.providers.failures import (
+    BadStreamError,
+    CutStreamError,
+    Failure,
+    NoStreamError,
+    SilenceError,
+    bounded,
+    classify,
+)
+from core.providers.openai_compatible import number, without_key
 
+# What the library and the vendors' own packages raise for a stream that they cannot read.
+UNREADABLE = (AgentRunError, UserError, ValueError, TypeError, LookupError, AttributeError)
+REASONING = ("reasoning_tokens", "thoughts_tokens", "thinking_tokens")  # by vendor
 FINISH = {"tool_call": "tool_calls", "error": "stop"}
 # OpenAI's name -> the library's. Others are left out: each vendor refuses different ones.
 OPTIONS = {
@@ -66,16 +80,43 @@ def build(name: str) -> "AgentLibrary":
 
 
 class AgentLibrary:
-    """Stream from a model of the library. Seconds limit the first token and each pause."""
+    """Stream from a model of the library. Seconds limit the first token and each pause.
 
-    def __init__(self, model: Model, *, first_seconds: float, idle_seconds: float) -> None:
+    ``key`` is left out of errors.
+    """
+
+    def __init__(
+        self, model: Model, *, first_seconds: float, idle_seconds: float, key: str = ""
+    ) -> None:
         self._model = model
         self._first_seconds = first_seconds
         self._idle_seconds = idle_seconds
+        self._key = key
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
+        """See ``Provider.stream``."""
+        error: ProviderError | None = None
+        try:
+            async with aclosing(self._deltas(request)) as found:
+                async for delta in found:
+                    yield delta
+        except ProviderError as failure:
+            error = failure
+        if error is not None:
+            # Outside of the handler: what it came from may hold the server's words, and the key.
+            raise without_key(error, self._key)
+
+    async def close(self) -> None:  # the library manages its connections
+        """See ``Provider.close``."""
+
+    def model_of(self, name: str) -> Model:
+        """Return the model that answers a request for ``name``."""
+        del name
+        return self._model
+
+    async def _deltas(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
         asked = model_request_stream(
-            self._model,
+            self.model_of(request.model),
             converted(request.messages),
             model_settings=options(request.options),
             model_request_parameters=ModelRequestParameters(
@@ -97,12 +138,10 @@ class AgentLibrary:
             raise ProviderError.of(classify(exception=cause)) from error
         except ModelHTTPError as error:
             raise refused(error) from error
-        except (AgentRunError, ValueError) as error:
-            raise (cut(error) if spoke else broken(error)) from error
+        except UNREADABLE as error:
+            raise broken(error, begun=spoke) from error
         for each in last:
             yield each
-
-    async def close(self) -> None: ...  # the library manages its connections
 
 
 def ending(response: StreamedResponse, *, spoke: bool) -> list[Delta]:
@@ -113,7 +152,15 @@ def ending(response: StreamedResponse, *, spoke: bool) -> list[Delta]:
     called = any(isinstance(part, library.ToolCallPart) for part in response.get().parts)
     usage = response.usage
     given = FINISH.get(reason or "", reason) or ("tool_calls" if called else "stop")
-    return [Usage(usage.input_tokens, usage.output_tokens), Finish(given)]
+    completion = number(usage.output_tokens)
+    reasoning = max(number(usage.details.get(name)) for name in REASONING)
+    counted = Usage(
+        number(usage.input_tokens),
+        completion,
+        min(number(usage.cache_read_tokens), number(usage.input_tokens)),
+        min(reasoning, completion),
+    )
+    return [counted, Finish(given)]
 
 
 def deltas(event: library.ModelResponseStreamEvent) -> Iterator[Delta]:
@@ -146,27 +193,47 @@ def json_of(arguments: str | dict[str, Any] | None) -> str:
 
 def refused(error: ModelHTTPError) -> ProviderError:
     """Return the error for an HTTP status."""
-    seconds = error.retry_after
-    headers = {} if seconds is None else {"retry-after": str(seconds)}
+    headers = dict(error.headers or {})
+    if error.retry_after is not None:
+        headers.setdefault("retry-after", str(error.retry_after))
     body = error.body if error.body is not None else error.message
     return ProviderError.of(
         classify(status=error.status_code, headers=headers, body=orjson.dumps(body, default=str))
     )
 
 
-def cut(error: Exception | None = None) -> ProviderError:
+def cut(error: BaseException | None = None) -> ProviderError:
     """Return the error for a stream without an end."""
     return ProviderError.of(classify(exception=CutStreamError(type(error).__name__)))
 
 
-def broken(error: Exception) -> ProviderError:
-    """Return the error for a call that failed without a status."""
+def broken(error: Exception, *, begun: bool) -> ProviderError:
+    """Return the error for a call that failed without a status; ``begun``: during its answer."""
+    chain = causes(error)
+    for cause in chain:
+        if isinstance(cause, RefusedAddressError):
+            return ProviderError.of(Failure("setup", str(cause)))
+        if isinstance(cause, NoStreamError | BadStreamError):
+            return ProviderError.of(classify(exception=cause))
+    body = getattr(error, "body", None)
+    if body is not None:  # an error inside the stream
+        return ProviderError.of(classify(body=orjson.dumps(body, default=str)))
+    connecting = [each for each in chain if "Connect" in type(each).__name__]
+    if connecting and not begun:
+        return ProviderError.of(Failure("unreachable", type(connecting[-1]).__name__))
+    if isinstance(error, AgentRunError):
+        return cut(error)
+    return ProviderError.of(Failure("bad_stream", type(error).__name__))
+
+
+def causes(error: BaseException) -> list[BaseException]:
+    """Return an error and what it came from, the last first."""
+    found: list[BaseException] = []
     cause: BaseException | None = error
-    while cause is not None:
-        if "Connect" in type(cause).__name__:
-            return ProviderError.of(Failure("unreachable", type(cause).__name__))
+    while cause is not None and cause not in found:
+        found.append(cause)
         cause = cause.__cause__
-    return cut(error)
+    return found
 
 
 def options(given: dict[str, Any]) -> ModelSettings:

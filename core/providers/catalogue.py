@@ -5,6 +5,7 @@ and reads the rows again after a change, so that it holds from the next turn on 
 The settings of the environment are a provider and a model of their own (:func:`write_environment`).
 """
 
+import hashlib
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -97,6 +98,7 @@ class AssistantInfo:
     """An enabled assistant. ``chain``: ids of models, the first that works answers.
 
     ``tools``: names, None for all. ``people``: who may choose it where ``offered`` is "listed".
+    ``picture_hash`` changes with the picture; empty for none.
     """
 
     id: int
@@ -112,6 +114,7 @@ class AssistantInfo:
     offered: str
     people: frozenset[int]
     has_picture: bool
+    picture_hash: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -314,7 +317,13 @@ def assistant_info(row: Assistant) -> AssistantInfo:
         offered=row.offered,
         people=frozenset(each.pk for each in row.people.all()),
         has_picture=bool(row.picture),
+        picture_hash=picture_hash(row.picture),
     )
+
+
+def picture_hash(picture: str) -> str:
+    """Return a short hash of a picture's data URL; empty for none."""
+    return hashlib.sha256(picture.encode()).hexdigest()[:16] if picture else ""
 
 
 def budget_info(row: Budget) -> BudgetInfo:

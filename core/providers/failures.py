@@ -93,6 +93,14 @@ KINDS: dict[str, Kind] = {
         type="insufficient_quota",
         name="insufficient_quota",
     ),
+    "budget": Kind(
+        person="The budget is used up.",
+        owner="A budget of this gateway is used up. See Budgets in the admin.",
+        status=429,
+        type="insufficient_quota",
+        name="insufficient_quota",
+        is_reported=False,
+    ),
     "unauthorised": Kind(
         person="The model server refused the gateway's key. The owner has to correct it.",
         owner="The provider refuses the key. Check GATEWAY_MODEL_KEY.",

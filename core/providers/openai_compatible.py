@@ -5,13 +5,16 @@ The `openai` SDK costs 0.4 ms of CPU a streamed token, this 0.05 (docs/decisions
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
-from contextlib import AbstractAsyncContextManager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, aclosing, suppress
+from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
 import orjson
 
+from core.lib.safe_fetch import RefusedAddressError
+from core.providers import addresses
 from core.providers.base import (
     Delta,
     Finish,
@@ -26,6 +29,7 @@ from core.providers.failures import (
     BODY_BYTES,
     BadStreamError,
     CutStreamError,
+    Failure,
     NoStreamError,
     SilenceError,
     classify,
@@ -34,30 +38,66 @@ from core.signals import frame_clock
 
 MAX_LINE_BYTES = 4 * 1024 * 1024
 
-FAILURES = (TimeoutError, aiohttp.ClientError, BadStreamError, NoStreamError)
+FAILURES = (
+    TimeoutError, aiohttp.ClientError, BadStreamError, NoStreamError, RefusedAddressError,
+)  # fmt: skip
 NO_STREAMS = {"text/html", "application/xhtml+xml", "application/json"}
 FIELDS = (b"data:", b":", b"event:", b"id:", b"retry:", b"data\r", b"\xef\xbb\xbf")
 LONGEST_FIELD = 16  # bytes of a first line that show whether it belongs to a stream
 ERROR_SECONDS = 10.0  # for the body of an error
+MOST_TOKENS = 1_000_000_000  # of one call, as a server reports them
+SHORTEST_PIECE = 4  # characters of a key that would tell something of it
 
 
 class OpenAICompatible:
-    """Stream from ``base_url``/chat/completions. Seconds limit the first token and each pause."""
+    """Stream from ``base_url``/chat/completions. Seconds limit the first token and each pause.
+
+    ``allowed``: the check of the server's addresses, None for all. ``adapt`` changes the body for a
+    vendor that deviates from OpenAI's.
+    """
 
     def __init__(
-        self, *, base_url: str, api_key: str, model: str, first_seconds: float, idle_seconds: float
+        self,
+        *,
+        base_url: str,
+        api_key: str,
+        model: str,
+        first_seconds: float,
+        idle_seconds: float,
+        allowed: addresses.Allowed | None = None,
+        adapt: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
     ) -> None:
         """Connect lazily."""
         self._url = f"{base_url}/chat/completions"
+        self._key = api_key
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         self._model = model
         self._first_seconds = first_seconds
         self._idle_seconds = idle_seconds
+        self._allowed = allowed
+        self._adapt = adapt
         self._session: aiohttp.ClientSession | None = None
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
-        """See ``Provider.stream``."""
-        reason, begun = "", False
+        """See ``Provider.stream``. Usage is yielded once, also of an answer that broke off."""
+        end = Ending()
+        error: ProviderError | None = None
+        try:
+            async with aclosing(self._deltas(request, end)) as found:
+                async for delta in found:
+                    yield delta
+        except ProviderError as failure:
+            error = failure
+        if end.usage is not None:
+            yield end.usage
+        if error is not None:
+            # Outside of the handler: what it came from may hold the server's words, and the key.
+            raise without_key(error, self._key)
+        yield Finish(end.reason)
+
+    async def _deltas(self, request: ModelRequest, end: "Ending") -> AsyncGenerator[Delta, None]:
+        """Yield the deltas of one answer without its end, which is noted. Raises ProviderError."""
+        begun = False
         try:
             async with asyncio.timeout(self._first_seconds) as bound, self._post(request) as answer:
                 if answer.status != 200 or answer.content_type in NO_STREAMS:
@@ -67,22 +107,19 @@ class OpenAICompatible:
                     for delta in joined(block):
                         # Comments, a role and usage are no tokens: the user has no output yet.
                         speaks = speaks or not isinstance(delta, Usage)
-                        if isinstance(delta, Finish):
-                            reason = delta.reason
-                        else:
+                        if not end.takes(delta):
                             yield delta
                     begun = begun or speaks
                     if speaks:
                         bound.reschedule(asyncio.get_running_loop().time() + self._idle_seconds)
-                    if speaks and not reason and frame_clock.local().is_busy():
+                    if speaks and not end.reason and frame_clock.local().is_busy():
                         await until_the_next_frame(answer)
         except FAILURES as error:
             # Whole already: some servers end a finished answer by dropping the connection.
-            if not reason:
+            if not end.reason:
                 raise failed(error, begun=begun) from error
-        if not reason:
+        if not end.reason:
             raise failed(CutStreamError("the stream ended before the answer"), begun=begun)
-        yield Finish(reason)
 
     async def close(self) -> None:
         """See ``Provider.close``."""
@@ -91,16 +128,16 @@ class OpenAICompatible:
 
     def _post(self, request: ModelRequest) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
         # A redirect would turn this into a GET, and take the key along.
-        return self._client().post(self._url, data=self._body(request), allow_redirects=False)
+        return self._client().post(
+            self._url,
+            data=self._body(request),
+            headers={"Content-Type": "application/json", **self._headers},
+            allow_redirects=False,
+        )
 
     def _client(self) -> aiohttp.ClientSession:
         if self._session is None or self._session.closed:
-            self._session = aiohttp.ClientSession(
-                headers={"Content-Type": "application/json", **self._headers},
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=10),
-                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=60),
-                read_bufsize=256 * 1024,
-            )
+            self._session = addresses.session(self._allowed)
         return self._session
 
     def _body(self, request: ModelRequest) -> bytes:
@@ -113,11 +150,31 @@ class OpenAICompatible:
         }
         if request.tools:
             body["tools"] = request.tools
+        body = self._adapt(body) if self._adapt else body
         try:
             return orjson.dumps(body)
         except TypeError:
             # 3.4e38 in the schema of a tool comes back from PostgreSQL as a whole number.
             return json.dumps(body).encode()
+
+
+@dataclass(slots=True)
+class Ending:
+    """The end of an answer: the reason and the usage, of which some servers send several."""
+
+    reason: str = ""
+    usage: Usage | None = None
+
+    def takes(self, delta: Delta) -> bool:
+        """Note a delta that belongs to the end; return whether it does."""
+        match delta:
+            case Finish():
+                self.reason = delta.reason
+            case Usage():
+                self.usage = delta
+            case _:
+                return False
+        return True
 
 
 async def blocks(response: aiohttp.ClientResponse) -> AsyncIterator[list[bytes]]:
@@ -229,16 +286,34 @@ def deltas(chunk: dict[str, Any]) -> list[Delta]:
     try:
         for choice in chunk.get("choices") or ():
             found += of_choice(choice)
-        usage = chunk.get("usage") or {}
+        usage = chunk.get("usage") or (chunk.get("x_groq") or {}).get("usage")
         if usage:
-            found.append(
-                Usage(
-                    int(usage.get("prompt_tokens") or 0), int(usage.get("completion_tokens") or 0)
-                )
-            )
+            found.append(usage_of(usage))
     except (AttributeError, TypeError, ValueError) as error:
         raise BadStreamError("a chunk has another form") from error
     return found
+
+
+def usage_of(usage: dict[str, Any]) -> Usage:
+    """Return the tokens of a ``usage`` object.
+
+    Cached ones: OpenAI's ``prompt_tokens_details``, DeepSeek's ``prompt_cache_hit_tokens``. Some
+    servers (xAI, Google) do not count reasoning among the completion: their total shows it.
+    """
+    prompt = number(usage.get("prompt_tokens"))
+    completion = number(usage.get("completion_tokens"))
+    of_prompt = usage.get("prompt_tokens_details") or {}
+    of_completion = usage.get("completion_tokens_details") or {}
+    reasoning = number(of_completion.get("reasoning_tokens"))
+    if reasoning and number(usage.get("total_tokens")) == prompt + completion + reasoning:
+        completion += reasoning
+    cached = number(of_prompt.get("cached_tokens") or usage.get("prompt_cache_hit_tokens"))
+    return Usage(prompt, completion, min(cached, prompt), min(reasoning, completion))
+
+
+def number(value: Any) -> int:
+    """Return a number of tokens within bounds. Raises TypeError, ValueError."""
+    return max(0, min(int(value or 0), MOST_TOKENS))
 
 
 def of_choice(choice: dict[str, Any]) -> list[Delta]:
@@ -249,7 +324,9 @@ def of_choice(choice: dict[str, Any]) -> list[Delta]:
     if isinstance(thinking, str):
         found.append(ThinkingDelta(thinking))
     content = delta.get("content")
-    if content:
+    if isinstance(content, list):
+        found += of_parts(content)
+    elif content:
         found.append(TextDelta(str(content)))
     for number, call in enumerate(delta.get("tool_calls") or ()):
         function = call.get("function") or {}
@@ -264,6 +341,18 @@ def of_choice(choice: dict[str, Any]) -> list[Delta]:
         )
     if choice.get("finish_reason"):
         found.append(Finish(str(choice["finish_reason"])))
+    return found
+
+
+def of_parts(parts: list[Any]) -> list[Delta]:
+    """Return the deltas of a content that is a list of parts: Mistral's reasoning models."""
+    found: list[Delta] = []
+    for part in parts:
+        if part.get("type") == "thinking":
+            text = "".join(str(each.get("text") or "") for each in part.get("thinking") or ())
+            found += [ThinkingDelta(text)] if text else []
+        elif part.get("text"):
+            found.append(TextDelta(str(part["text"])))
     return found
 
 
@@ -284,5 +373,29 @@ async def refusal(answer: aiohttp.ClientResponse) -> ProviderError:
 
 def failed(error: Exception, *, begun: bool) -> ProviderError:
     """Return the error for a call that ended without a response, or during one (``begun``)."""
+    if isinstance(error, RefusedAddressError):
+        return ProviderError.of(Failure("setup", str(error)))
     silent = begun and isinstance(error, TimeoutError)
     return ProviderError.of(classify(exception=SilenceError() if silent else error))
+
+
+def without_key(error: ProviderError, key: str) -> ProviderError:
+    """Return the same error without the key, which some servers repeat in their errors."""
+    return ProviderError(
+        hide(str(error), key),
+        code=error.code,
+        retry_after=error.retry_after,
+        reason=hide(error.reason, key),
+    )
+
+
+def hide(text: str, key: str) -> str:
+    """Return ``text`` with ``[key]`` in place of ``key``, also where the text was cut within it."""
+    if len(key) < SHORTEST_PIECE:
+        return text
+    text = text.replace(key, "[key]")
+    bare = text.removesuffix("…")
+    for length in range(min(len(key) - 1, len(bare)), SHORTEST_PIECE - 1, -1):
+        if bare.endswith(key[:length]):
+            return f"{bare[:-length]}[key]…"
+    return text

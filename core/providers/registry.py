@@ -1,27 +1,59 @@
-"""Providers by name (``LLM_PROVIDER``); one instance per process."""
+"""Providers of the settings (``LLM_PROVIDER``) and of rows; one instance per event loop."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, nullcontext
+from dataclasses import replace
 
 from django.conf import settings
 
 from core.lib.per_loop import per_loop
-from core.providers.base import Provider, ProviderError, Unavailable
+from core.providers import vendors
+from core.providers.base import (
+    Delta,
+    ModelRequest,
+    Provider,
+    ProviderError,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+    Unavailable,
+)
 from core.providers.catalogue import ProviderInfo
+from core.providers.failures import Failure
 from core.providers.openai_compatible import OpenAICompatible
 from core.providers.scripted import Scripted
 
+TOKENS = TextDelta | ThinkingDelta | ToolCallDelta
+
 
 def current() -> Provider:
-    """Return the provider of the running event loop; one that only fails when none is set up."""
+    """Return the settings' provider for the running event loop; one that only fails when none is
+    set up.
+    """
     try:
         return configured()
     except ProviderError as error:
         return Unavailable(error)
 
 
+def provider_of(info: ProviderInfo) -> Provider:
+    """Return the provider of a row for the running event loop; of the environment's row that of the
+    settings. One that only fails when it is not set up.
+
+    A row that has changed gets a new provider; the old one is closed when its streams have ended.
+    """
+    return current() if info.from_environment else instances().of(info)
+
+
 async def close() -> None:
-    """Close the connections of the running event loop's provider."""
+    """Close the connections of the running event loop's providers."""
     provider = configured.pop()
     if provider is not None:
         await provider.close()
+    kept = instances.pop()
+    if kept is not None:
+        await kept.close()
 
 
 @per_loop
@@ -47,6 +79,96 @@ def configured() -> Provider:
     return agent_library.build(name)
 
 
-def provider_of(info: ProviderInfo) -> Provider:
-    """Return the provider of a row in the running event loop."""
-    return current()
+class Shared:
+    """A row's provider, shared by the runs of an event loop.
+
+    At most ``concurrency`` streams at once (0: any number), in the order of their requests; waiting
+    for a place counts as time before the first token. Closed when it is retired and idle.
+    """
+
+    def __init__(self, provider: Provider, *, concurrency: int, first_seconds: float) -> None:
+        self._provider = provider
+        self._concurrency = concurrency
+        self._first_seconds = first_seconds
+        self._places = asyncio.Semaphore(concurrency) if concurrency else None
+        self._streams = 0
+        self._is_retired = False
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
+        """See ``Provider.stream``."""
+        self._streams += 1
+        try:
+            deltas = self._provider.stream if self._places is None else self._in_turn
+            async with aclosing(deltas(request)) as found:
+                async for delta in found:
+                    yield delta
+        finally:
+            self._streams -= 1
+            if self._is_retired and not self._streams:
+                await self._provider.close()
+
+    async def retire(self) -> None:
+        """Close when the last stream has ended."""
+        self._is_retired = True
+        if not self._streams:
+            await self._provider.close()
+
+    async def close(self) -> None:
+        """See ``Provider.close``."""
+        await self._provider.close()
+
+    async def _in_turn(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
+        """Stream when a place is free. Raises ProviderError."""
+        waits = True
+        try:
+            async with (
+                asyncio.timeout(self._first_seconds) as bound,
+                self._places or nullcontext(),
+                aclosing(self._provider.stream(request)) as found,
+            ):
+                waits = False
+                async for delta in found:
+                    if isinstance(delta, TOKENS):
+                        bound.reschedule(None)
+                    yield delta
+        except TimeoutError:
+            reason = f"all {self._concurrency} calls at once were in use" if waits else ""
+            raise ProviderError.of(Failure("timeout", reason)) from None
+
+
+class Instances:
+    """The providers of rows: one for an id, as long as the row is the same."""
+
+    def __init__(self) -> None:
+        self._made: dict[int, tuple[ProviderInfo, Shared]] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+
+    def of(self, info: ProviderInfo) -> Shared:
+        """Return the provider of a row."""
+        kept = self._made.get(info.id)
+        if kept is not None and (kept[0] is info or kept[0] == replace(info, name=kept[0].name)):
+            return kept[1]
+        if kept is not None:
+            task = asyncio.create_task(kept[1].retire())
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+        made = Shared(
+            vendors.build(info),
+            concurrency=info.concurrency,
+            first_seconds=info.first_token_seconds,
+        )
+        self._made[info.id] = info, made
+        return made
+
+    async def close(self) -> None:
+        """Close all, also those that are still retiring."""
+        made, self._made = self._made, {}
+        for _, each in made.values():
+            await each.close()
+        await asyncio.gather(*self._closing)
+
+
+@per_loop
+def instances() -> Instances:
+    """Return the rows' providers of the running event loop."""
+    return Instances()

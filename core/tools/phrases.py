@@ -47,6 +47,13 @@ SENTENCES: dict[str, tuple[str, str, str, str, str]] = {
         "{0} a répondu, car le modèle habituel n'est pas disponible.",
         "通常のモデルが利用できないため、{0} が回答しました。",
     ),
+    "The beginning of this conversation is left out: it is too long for the model.": (
+        "本次对话的开头已省略：它对模型来说太长了。",
+        "Se omite el comienzo de esta conversación: es demasiado larga para el modelo.",
+        "Der Anfang dieses Gesprächs bleibt weg: Es ist zu lang für das Modell.",
+        "Le début de cette conversation est laissé de côté : elle est trop longue pour le modèle.",
+        "この会話の最初の部分は省かれます。モデルには長すぎるためです。",
+    ),
     "Saving the result…": (
         "正在保存结果…",
         "Guardando el resultado…",

@@ -26,6 +26,7 @@ from channels_app.intake import inbound
 from channels_app.memory.channel import PLATFORM
 from channels_app.memory.channel import say as say_on_platform
 from channels_app.openai_api import fields as openai
+from channels_app.openai_api import models
 from channels_app.ui_stream import fields as ui
 from channels_app.webchat import frames
 from channels_app.worker.runner import Runner
@@ -179,7 +180,7 @@ def openai_files(items: list[Item], _user: User) -> list[Body]:
         {"type": "file", "file": {"file_data": url(each), "filename": each[0]}} for each in items
     ]
     content = [{"type": "text", "text": "look"}, *parts]
-    asked = openai.read({"model": openai.ALIAS, "messages": [{"role": "user", "content": content}]})
+    asked = openai.read({"model": models.ALIAS, "messages": [{"role": "user", "content": content}]})
     return chat_messages.take_files(asked.messages)
 
 

@@ -111,6 +111,8 @@ API: dict[str, list[Row]] = {
     "api/sessions/<str:session_id>/files": [
         Row("GET", "/api/sessions/{session}/files", "401 404 200 404 404 401 401", hides=True),
     ],
+    "api/assistants": [Row("GET", "/api/assistants", "401 200 200 200 200 401 401")],
+    "api/models": [Row("GET", "/api/models", "401 200 200 200 200 401 401")],
     "api/runs": [Row("GET", "/api/runs", "401 200 200 200 200 401 401")],
     "api/runs/<str:run_id>": [
         Row("GET", "/api/runs/{run}", "401 404 200 404 404 401 401", hides=True),

@@ -9,6 +9,7 @@ import { isMessage, Run, textOf } from "./conversation.js";
 import { Log } from "./log.js";
 import { showNotice, toast } from "./notices.js";
 import { frameOf, Outbox, randomId, resendable } from "./outbox.js";
+import { Picker } from "./picker.js";
 import { Settings } from "./settings.js";
 import { listenForShortcuts } from "./shortcuts.js";
 import { Sidebar, sidebarToggle } from "./sidebar.js";
@@ -47,6 +48,7 @@ class Chat {
       recall: () => this.edit(this.#turns.findLast((turn) => turn.said?.text)?.said),
       failed: toast,
     });
+    this.picker = new Picker({ announce: (words) => this.log.announce(words), failed: toast });
     this.connection = new Connection({
       open: () => new WebSocket(socketUrl()),
       on: {
@@ -98,6 +100,7 @@ class Chat {
     this.sidebar.select(id);
     this.log.setTitle(this.sidebar.title(id));
     this.composer.open(id);
+    this.picker.open(id);
     this.drawer.closeOnPhone();
     this.#updateBusy();
     if (id !== null) await this.#load(id, opening);
@@ -167,9 +170,11 @@ class Chat {
 
   /** Send a message in this chat. */
   say(text, files = []) {
-    const entry = this.outbox.add({ text, sessionId: this.session, chat: this.key, files });
+    const choice = this.picker.wanted;
+    const entry = this.outbox.add({ text, sessionId: this.session, chat: this.key, files, choice });
     this.#addPending(entry);
-    this.#flush();
+    if (this.picker.saving) this.picker.saving.then(() => this.#flush());
+    else this.#flush();
   }
 
   /** Put a sent message into the box, to be edited and sent again. */
@@ -206,6 +211,7 @@ class Chat {
     this.#flush();
     for (const run of this.#openRuns()) this.#resume(run);
     this.sidebar.refresh();
+    this.picker.refresh();
   }
 
   #resume(run) {
@@ -266,7 +272,7 @@ class Chat {
     const entry = this.outbox.accepted(frame.client_id, frame.session_id);
     const here = entry && (entry.chat === this.key || frame.session_id === this.session);
     if (!here) return;
-    if (this.session === null) this.#adopt(frame.session_id);
+    if (this.session === null) this.#adopt(frame.session_id, entry.choice);
     const turn = this.#turns.find((each) => each.clientId === frame.client_id);
     if (turn && this.#runs.has(frame.run_id)) this.#drop(turn);
     else if (turn) this.#start(turn, frame.run_id);
@@ -288,9 +294,10 @@ class Chat {
     this.#turns = this.#turns.filter((each) => each !== turn);
   }
 
-  #adopt(id) {
+  #adopt(id, choice) {
     this.session = id;
     history.replaceState(null, "", `/c/${id}`);
+    this.picker.adopt(id, choice);
     this.composer.rename(id);
     this.sidebar.select(id);
     this.sidebar.refresh().then(() => this.log.setTitle(this.sidebar.title(id)));
@@ -331,6 +338,7 @@ class Chat {
       turn.clientId = null;
       turn.refuse(message);
       this.composer.offer(entry.text);
+      if (["assistant_id", "model_id"].includes(frame.field)) this.picker.forget();
     } else if (this.#runs.has(frame.run_id)) {
       this.#lost(this.#runs.get(frame.run_id), message);
     } else {
@@ -393,6 +401,7 @@ const HANDLERS = {
   progress: (chat, frame) => chat.progress(frame),
   error: (chat, frame) => chat.error(frame),
   notice: (chat, frame) => chat.notice(frame),
+  assistant: (chat, frame) => frame.session_id === chat.session && chat.picker.refresh(),
 };
 
 function sessionOfPath() {

@@ -14,9 +14,12 @@ export class Outbox {
     this.entries = read(storage, this.#key);
   }
 
-  /** Keep a message; `chat` is its session id, or a name of our own for a chat that has none yet. */
-  add({ text, sessionId, chat, files = [] }) {
-    const entry = { client_id: this.#newId(), session_id: sessionId, chat, text, files };
+  /**
+   * Keep a message; `chat` is its session id, or a name of our own for a chat that has none yet,
+   * whose first message takes the `choice` along: {assistant_id, model_id}, or null.
+   */
+  add({ text, sessionId, chat, files = [], choice = null }) {
+    const entry = { client_id: this.#newId(), session_id: sessionId, chat, text, files, choice };
     this.entries.push(entry);
     this.#save();
     return entry;
@@ -85,6 +88,7 @@ export function resendable(media) {
 export function frameOf(entry) {
   const frame = { type: "message", text: entry.text, client_id: entry.client_id };
   if (entry.session_id) frame.session_id = entry.session_id;
+  else Object.assign(frame, entry.choice);
   if (entry.files?.length) frame.files = entry.files;
   return frame;
 }

@@ -135,6 +135,8 @@ export class Turn {
     const broken = [...this.#views.values()].some((view) => view.type === "error");
     if (final.interrupted) this.#parts.append(el("p.stopped", {}, "This answer was stopped."));
     else if (textOf(final.error) && !broken) this.#parts.append(errorBlock({ message: final.error }));
+    const by = textOf(final.answered_by);
+    if (by) this.#parts.append(el("p.answered-by", {}, "Answered by ", el("bdi", {}, by)));
   }
 
   #fillFoot(final) {

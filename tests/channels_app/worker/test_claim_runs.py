@@ -82,7 +82,7 @@ def test_simultaneous_wakeups_are_claimed_in_one_transaction(
         [(seq, event)] = events.after(run_id=run.id, seq=0)
         assert (seq, event["props"]["event"]) == (1, "stream_start")
         assert begun[run.id].log.seq == 1
-        assert begun[run.id].messages[-1] == {"role": "user", "content": run.text}
+        assert begun[run.id].prompt.messages[-1] == {"role": "user", "content": run.text}
         run.refresh_from_db()
         assert (run.state, run.attempt, run.worker) == ("running", 1, "worker")
 
@@ -128,14 +128,14 @@ def test_a_run_that_cannot_be_prepared_costs_the_others_nothing(
 ) -> None:
     """Its lease runs out, and it is tried again."""
     bad, good = new_runs(2)
-    build = prompt.build
+    prepare = prompt.prepare
 
-    def broken(run: Run) -> Any:
+    def broken(run: Run, **given: Any) -> Any:
         if run.id == bad.id:
             raise ValueError("no")
-        return build(run)
+        return prepare(run, **given)
 
-    monkeypatch.setattr(prompt, "build", broken)
+    monkeypatch.setattr(prompt, "prepare", broken)
     failed, begun = claim_runs.begin([bad.id, good.id], "worker")
     assert isinstance(failed, ValueError)
     assert isinstance(begun, claim_runs.Begun)

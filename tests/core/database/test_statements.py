@@ -28,8 +28,9 @@ def turns(session: ChatSession, number: int, *, state: str = "succeeded") -> lis
 
 def said(session: ChatSession, before: Run, **limits: int) -> Texts:
     """Return the history of a session before a run."""
-    given = {"after_id": 0, "rows": 100, "tokens": 1000, **limits}
-    return list(statements.history(session_id=session.pk, before_run=before.pk, **given))
+    given = {"after_id": 0, "rows": 100, "tokens": 1000, "call_tokens": 0, **limits}
+    found, _ = statements.history(session_id=session.pk, before_run=before.pk, **given)
+    return [(each.role, each.text) for each in found]
 
 
 def test_a_history_ends_where_the_next_text_would_not_fit(session: ChatSession) -> None:
@@ -46,6 +47,38 @@ def test_a_text_that_does_not_fit_hides_the_smaller_ones_before_it(session: Chat
     *_, last = turns(session, 3)
     Message.objects.filter(text="user 1").update(tokens=500)
     assert said(session, last, tokens=100) == [("assistant", "assistant 1")]
+
+
+def test_a_history_counts_what_it_leaves_out(session: ChatSession) -> None:
+    """As far as it looks: at one message more than its rows."""
+    *_, last = turns(session, 6)
+    given = {"session_id": session.pk, "before_run": last.pk, "after_id": 0, "call_tokens": 0}
+    left_out = [
+        statements.history(rows=rows, tokens=tokens, **given)[1]
+        for rows, tokens in ((10, 100), (100, 99), (100, 30), (100, 9), (4, 100), (4, 30))
+    ]
+    assert left_out == [0, 1, 7, 10, 1, 2]
+    assert statements.history(rows=9, tokens=0, **(given | {"after_id": 2**40})) == ([], 0)
+
+
+def test_the_newest_messages_have_their_calls_as_far_as_these_fit(session: ChatSession) -> None:
+    *_, last = turns(session, 4)
+    calls = [{"id": "a", "name": "look", "arguments": "{}", "result": "é", "step": "1"}]
+    answers = Message.objects.filter(session=session, role="assistant", run__lt=last)
+    answers.update(calls=calls, call_tokens=10)
+    for most, expected in ((9, 0), (10, 1), (25, 2), (30, 3)):
+        found, _ = statements.history(
+            session_id=session.pk,
+            before_run=last.pk,
+            after_id=0,
+            rows=100,
+            tokens=1000,
+            call_tokens=most,
+        )
+        assert [bool(each.calls) for each in found] == [
+            number < expected * 2 and each.role == "assistant" for number, each in enumerate(found)
+        ]
+        assert all(each.calls in ([], calls) for each in found)
 
 
 def test_a_history_is_sorted_by_run_and_begins_after_forgotten_messages(
@@ -99,4 +132,26 @@ def test_a_long_chat_costs_a_prompt_no_more(session: ChatSession) -> None:
     *_, last = turns(session, 10_000)
     analyse()
     assert work_of(lambda: prompt.history(run=last, budget=2000)) <= 1.2 * few + 100
-    assert len(prompt.history(run=last, budget=2000)) == prompt.HISTORY_ROWS
+    found, left_out = prompt.history(run=last, budget=2000)
+    assert (len(found), left_out) == (prompt.HISTORY_ROWS, 1)
+
+
+def test_a_large_window_reads_a_bounded_number_of_messages(session: ChatSession) -> None:
+    *_, last = turns(session, 1000)
+    analyse()
+    few = work_of(lambda: prompt.history(run=last, budget=1_000_000))
+    *_, last = turns(session, 10_000)
+    analyse()
+    assert work_of(lambda: prompt.history(run=last, budget=1_000_000)) <= 1.2 * few + 100
+    assert len(prompt.history(run=last, budget=1_000_000)[0]) == prompt.MOST_ROWS
+
+
+def test_calls_of_tools_that_do_not_fit_are_not_read(session: ChatSession) -> None:
+    *_, last = turns(session, 300)
+    analyse()
+    few = work_of(lambda: prompt.history(run=last, budget=2000))
+    call = {"id": "a", "name": "look", "arguments": "{}", "result": "x" * 4000, "step": "1"}
+    answers = Message.objects.filter(session=session, role="assistant")
+    answers.update(calls=[call] * 4, call_tokens=4200)
+    analyse()
+    assert work_of(lambda: prompt.history(run=last, budget=2000)) <= 1.2 * few + 300

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from core.database.transactions import in_thread
 from core.models import LanguageModel, ModelCircuit, ModelProvider
 from core.providers import catalogue, chain, circuits, sight
 from core.providers.base import (
@@ -167,14 +168,14 @@ async def test_a_model_without_tools_or_images_is_asked_last(models: list[ModelI
 async def test_three_failures_in_a_row_open_the_circuit_for_all_processes(
     models: list[ModelInfo],
 ) -> None:
-    before = await chain.in_thread(catalogue.current)
+    before = await in_thread(catalogue.current)
     for _ in range(3):
         servers = Servers(p1=[[error("server", retry_after=1)]], p2=[list(DONE)])
         await deltas_of(Chain(models[:2], servers))
     row = await ModelCircuit.objects.aget(pk=1)
     assert row.opened_at is not None
     assert (row.failures, row.openings, row.code) == (3, 1, "server")
-    after = await chain.in_thread(catalogue.current)
+    after = await in_thread(catalogue.current)
     assert after.version != before.version
     assert after.models[1].circuit is not None
 
@@ -208,15 +209,15 @@ async def test_a_request_that_does_not_fit_is_not_held_against_the_model(
 async def test_an_open_circuit_is_skipped_and_tried_by_one_request_when_it_is_due(
     models: list[ModelInfo],
 ) -> None:
-    await chain.in_thread(circuits.failed, model_id=1, error=error("quota"))
-    known = await chain.in_thread(catalogue.current)
+    await in_thread(circuits.failed, model_id=1, error=error("quota"))
+    known = await in_thread(catalogue.current)
     pair = [known.models[1], known.models[2]]
     servers = Servers(p2=[list(DONE)])
     await deltas_of(Chain(pair, servers))
     assert servers.asked == ["model-2"]
     await ModelCircuit.objects.filter(pk=1).aupdate(probe_at=timezone.now())
-    await chain.in_thread(catalogue.changed)
-    known = await chain.in_thread(catalogue.current)
+    await in_thread(catalogue.changed)
+    known = await in_thread(catalogue.current)
     pair = [known.models[1], known.models[2]]
     assert [await chain.is_usable(pair[0]) for _ in range(3)] == [True, False, False]
     await ModelCircuit.objects.filter(pk=1).aupdate(probe_at=timezone.now())
@@ -230,7 +231,7 @@ async def test_a_failed_try_keeps_the_circuit_open_for_twice_as_long(
 ) -> None:
     waits = []
     for _ in range(5):
-        await chain.in_thread(circuits.failed, model_id=1, error=error("quota"))
+        await in_thread(circuits.failed, model_id=1, error=error("quota"))
         row = await ModelCircuit.objects.aget(pk=1)
         assert row.probe_at is not None
         waits.append(round((row.probe_at - timezone.now()).total_seconds(), -1))
@@ -242,8 +243,8 @@ async def test_when_every_circuit_is_open_the_first_model_is_asked_all_the_same(
     models: list[ModelInfo],
 ) -> None:
     for number in (1, 2):
-        await chain.in_thread(circuits.failed, model_id=number, error=error("quota"))
-    known = await chain.in_thread(catalogue.current)
+        await in_thread(circuits.failed, model_id=number, error=error("quota"))
+    known = await in_thread(catalogue.current)
     servers = Servers(p1=[DONE])
     assert await deltas_of(Chain([known.models[1], known.models[2]], servers)) == DONE
 

@@ -42,6 +42,16 @@ test("of a chat without session only the first goes out; the others wait for its
   assert.deepEqual(box.sendable().map((each) => [each.text, each.session_id]), [["b", "S"], ["c", null]]);
 });
 
+test("a choice goes with the first message of a chat only", () => {
+  const box = outbox();
+  const choice = { assistant_id: 3, model_id: 0 };
+  const first = box.add({ text: "a", sessionId: null, chat: "n", choice });
+  const second = box.add({ text: "b", sessionId: null, chat: "n", choice });
+  assert.deepEqual(frameOf(first), { type: "message", text: "a", client_id: first.client_id, ...choice });
+  box.accepted(first.client_id, "S");
+  assert.deepEqual(frameOf(second), { type: "message", text: "b", client_id: second.client_id, session_id: "S" });
+});
+
 test("a frame has its session and files only when there are some", () => {
   const box = outbox();
   const entry = box.add({ text: "a", sessionId: null, chat: "n" });

@@ -1,0 +1,100 @@
+"""Settle open calls of models whose process has died: by estimates (decision 191)."""
+
+from collections.abc import Iterable
+from datetime import timedelta
+
+from django.db.models import Exists, OuterRef, Q
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from core.conversations import budgets, costs, events
+from core.conversations.budgets import Change, Closing
+from core.conversations.usage import columns_of
+from core.database.transactions import atomic_write
+from core.messages import MessageDict
+from core.models import Job, ModelCall, Run
+from core.providers import catalogue
+from core.providers.base import Usage
+
+LOST = "lost"
+# Calls of no run that stay open: their process has died.
+ORPHAN = timedelta(hours=1)
+
+
+def take_over(*, run: Run, logged: Iterable[MessageDict]) -> None:
+    """Settle the calls that earlier attempts of a claimed run left open; ``logged`` is what they
+    had shown.
+    """
+    left = ModelCall.objects.filter(
+        run_id=run.id, job_id=0, attempt__lt=run.attempt, state=ModelCall.State.OPEN
+    )
+    if rows := list(left):
+        with atomic_write():
+            shut(rows, shown_tokens(logged))
+
+
+def take_over_job(*, job: Job) -> None:
+    """Settle the calls that earlier attempts of a claimed long task left open."""
+    left = ModelCall.objects.filter(
+        run_id=job.run_id, job_id=job.id, attempt__lt=job.attempt, state=ModelCall.State.OPEN
+    )
+    if rows := list(left):
+        with atomic_write():
+            shut(rows, None)
+
+
+def close_left(*, limit: int = 100) -> int:
+    """Settle open calls whose attempt has ended; return how many. A chore."""
+    run = Run.objects.filter(
+        id=OuterRef("run_id"), attempt=OuterRef("attempt"), state=Run.State.RUNNING
+    )
+    job = Job.objects.filter(
+        id=OuterRef("job_id"), attempt=OuterRef("attempt"), state=Run.State.RUNNING
+    )
+    left = ModelCall.objects.filter(state=ModelCall.State.OPEN).filter(
+        Q(job_id__gt=0) & ~Exists(job)
+        | Q(job_id=0, run__isnull=False) & ~Exists(run)
+        | Q(job_id=0, run__isnull=True, created_at__lt=Now() - ORPHAN)
+    )
+    rows = list(left.order_by("id")[:limit])
+    for row in rows:
+        shown = None
+        if row.run_id and not row.job_id:
+            shown = shown_tokens(event for _, event in events.whole_log(row.run_id))
+        with atomic_write():
+            shut([row], shown)
+    return len(rows)
+
+
+def shut(rows: Iterable[ModelCall], shown: int | None) -> None:
+    """Settle open calls whose process has died: their prompt, and what was ``shown`` of the answer
+    (None: nobody knows, so all that was reserved). In a transaction.
+    """
+    changes: list[Change] = []
+    for row in rows:
+        most = row.completion_tokens
+        used = Usage(row.prompt_tokens, most if shown is None else min(shown, most))
+        model = catalogue.current().models.get(row.model_id)
+        cost = costs.cost(model, used) if model else 0
+        columns = {**columns_of(used), "cost": cost, "estimated": True, "failure": LOST}
+        columns["day"] = budgets.day_of(timezone.now())
+        entries = [budgets.entry(each) for each in row.reserved]
+        closing = Closing(row.pk, columns, budgets.changes_of(entries, used, cost))
+        changes += budgets.close(closing)
+    budgets.change(changes)
+
+
+def shown_tokens(logged: Iterable[MessageDict]) -> int:
+    """Return the estimated tokens of the texts and thoughts that a log has since the last result
+    of a tool or the last reset: those of the call that was under way.
+    """
+    texts: dict[str, str] = {}
+    for event in logged:
+        if event["type"] in events.GROWING and "message_id" in event:
+            known = texts.get(event["message_id"], "") if event.get("delta_path") else ""
+            if event.get("delta_action") == "set":
+                known = ""
+            texts[event["message_id"]] = known + str(event["props"].get("content", ""))
+        elif event["type"] == "event" and event["props"].get("event") == "tool_end":
+            texts.clear()
+    return sum(-(-len(each) // 4) for each in texts.values())

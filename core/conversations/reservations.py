@@ -1,0 +1,331 @@
+"""Reserve calls in budgets, in one transaction before they are made (decision 191).
+
+Wish ──► Granted: its periods and an open ``ModelCall`` are written
+   └───► Refused: nothing is, but that it was refused
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from functools import partial
+
+from django.db import DatabaseError, IntegrityError
+from django.db.models import F, Value
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from core.conversations import costs
+from core.conversations.budgets import (
+    MESSAGES,
+    MONEY,
+    TOKENS,
+    Change,
+    Closing,
+    Entry,
+    Key,
+    Limit,
+    apply,
+    close,
+    day_of,
+    end_of,
+    entry,
+    key_of,
+    merged,
+)
+from core.database.batching import attempt
+from core.database.transactions import atomic_write
+from core.models import Budget, BudgetPeriod, ModelCall
+from core.providers.base import Usage
+from core.providers.catalogue import BudgetInfo, ModelInfo
+
+# Of an answer: fewer tokens are no answer; with so many it is not made to wait for more.
+ENOUGH_TOKENS, PLENTY_TOKENS = 256, 1024
+# A budget may be deleted between two statements of a reservation.
+ATTEMPTS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """A call to reserve. ``call``: its row, not stored. ``prompt_tokens``: at most.
+
+    ``before``: earlier calls, which are settled first. ``is_last``: it waits no longer.
+    """
+
+    call: ModelCall
+    model: ModelInfo
+    limits: Sequence[Limit]
+    prompt_tokens: int
+    output_tokens: int
+    before: Sequence[Closing] = ()
+    is_last: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """A reservation: the open call, and the most tokens of its answer."""
+
+    call_id: int
+    output_tokens: int
+    entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Why a call may not be made. ``is_soon``: only reservations of other calls are in its way."""
+
+    budget: BudgetInfo
+    limit: int
+    spent: int
+    free_at: datetime
+    is_soon: bool
+
+    @property
+    def is_used_up(self) -> bool:
+        """Return whether little is left; else this call is too large for what is left."""
+        return self.spent * 5 >= self.limit * 4
+
+
+@dataclass(slots=True)
+class Period:
+    """A locked row of a period, and what this transaction adds to it."""
+
+    id: int
+    limit: int
+    spent: int
+    reserved: int
+    is_refused: bool
+    added: int = 0
+    refuses: bool = False
+
+    @property
+    def unspent(self) -> int:
+        """Return what is left when all open calls use nothing."""
+        return self.limit - self.spent
+
+    @property
+    def left(self) -> int:
+        """Return what is left when all open calls use what they reserved."""
+        return self.unspent - self.reserved - self.added
+
+
+def reserve_all(wishes: Sequence[Wish]) -> list[Granted | Refused | Exception]:
+    """Return what became of each wish, in one transaction; each in its own when that fails."""
+    try:
+        return [*reserved(wishes)]
+    except DatabaseError as error:
+        if len(wishes) == 1:
+            return [error]
+    return [attempt(partial(reserve_one, each)) for each in wishes]
+
+
+def reserve_one(wish: Wish) -> Granted | Refused:
+    """Return what became of a wish, in its own transaction."""
+    return reserved([wish])[0]
+
+
+def reserved(wishes: Sequence[Wish]) -> list[Granted | Refused]:
+    """Reserve ``wishes`` in one transaction. Raises IntegrityError when budgets are deleted."""
+    for tries in range(1, ATTEMPTS + 1):
+        try:
+            with atomic_write():
+                return reserve_in(wishes)
+        except IntegrityError:
+            if tries == ATTEMPTS:
+                raise
+    return []
+
+
+def reserve_in(wishes: Sequence[Wish]) -> list[Granted | Refused]:
+    """Settle earlier calls, lock the periods, decide, and store open calls. In a transaction."""
+    day = day_of(timezone.now())
+    changes = [each for wish in wishes for closing in wish.before for each in close(closing)]
+    periods = lock({key_of(limit, day) for wish in wishes for limit in wish.limits}, changes)
+    counted = counted_messages(wishes)
+    results: list[Granted | Refused] = []
+    for wish in wishes:
+        known = counted.setdefault(wish.call.run_id or 0, set())
+        rooms = [
+            Room(each, periods[key], (each.budget.id, each.person) in known)
+            for each in wish.limits
+            if (key := key_of(each, day)) in periods  # else the budget was deleted meanwhile
+        ]
+        results.append(decide(wish, rooms, day))
+        if isinstance(results[-1], Granted) and wish.call.run_id:
+            known |= {(room.limit.budget.id, room.limit.person) for room in rooms}
+    for period in sorted(periods.values(), key=lambda each: each.id):
+        write(period)
+    return stored(wishes, results, day)
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What a period has for a call; ``is_counted``: the message was counted before."""
+
+    limit: Limit
+    period: Period
+    is_counted: bool
+
+    @property
+    def unit(self) -> str:
+        return self.limit.budget.unit
+
+    def answer(self, wish: Wish, left: int) -> int:
+        """Return the tokens that an answer may have within ``left``, at most those wished for; a
+        negative number where not even its prompt fits.
+        """
+        if self.unit == TOKENS:
+            return min(wish.output_tokens, left - wish.prompt_tokens)
+        if self.unit == MONEY:
+            return affordable(wish, left)
+        return wish.output_tokens if self.is_counted or left >= 1 else -1
+
+    def amount(self, wish: Wish, output_tokens: int) -> int:
+        """Return what the call reserves here."""
+        if self.unit == TOKENS:
+            return wish.prompt_tokens + output_tokens
+        if self.unit == MONEY:
+            return price(wish, output_tokens)
+        return 0 if self.is_counted else 1
+
+
+def price(wish: Wish, output_tokens: int) -> int:
+    """Return what a call costs at most, in billionths of a dollar."""
+    return costs.cost(wish.model, Usage(wish.prompt_tokens, output_tokens))
+
+
+def affordable(wish: Wish, left: int) -> int:
+    """Return the most tokens of an answer that cost no more than ``left`` with the prompt; -1 where
+    the prompt costs more.
+    """
+    if price(wish, wish.output_tokens) <= left:
+        return wish.output_tokens
+    low, high = -1, wish.output_tokens
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if price(wish, middle) <= left else (low, middle)
+    return low
+
+
+def decide(wish: Wish, rooms: Sequence[Room], day: date) -> Granted | Refused:
+    """Return whether the call may be made; takes its amounts from the periods, or marks the one
+    that refuses it.
+    """
+    most = wish.output_tokens
+    now = min([most, *(each.answer(wish, each.period.left) for each in rooms)])
+    alone = min([most, *(each.answer(wish, each.period.unspent) for each in rooms)])
+    waits = alone > now and not wish.is_last
+    if now >= min(most, PLENTY_TOKENS if waits else ENOUGH_TOKENS):
+        entries = []
+        for each in rooms:
+            if amount := each.amount(wish, now):
+                each.period.added += amount
+                entries.append(Entry(each.period.id, amount, each.unit))
+        return Granted(0, now, tuple(entries))
+    is_soon = alone >= min(most, ENOUGH_TOKENS)
+    found = min(
+        rooms,
+        key=lambda each: each.answer(wish, each.period.left if is_soon else each.period.unspent),
+    )
+    budget, period = found.limit.budget, found.period
+    refused = Refused(budget, period.limit, period.spent, end_of(budget.period, day), is_soon)
+    period.refuses = period.refuses or (refused.is_used_up and not is_soon)
+    return refused
+
+
+def lock(keys: set[Key], changes: Sequence[Change]) -> dict[Key, Period]:
+    """Return these periods, made where they are missing, after ``changes``; none of a budget that
+    is gone. All rows stay locked until the end of the transaction.
+    """
+    found = rows_of(keys)
+    if missing := keys - found.keys():
+        make(missing)
+        found = rows_of(keys)
+    pending = merged(changes)
+    rows = BudgetPeriod.objects.filter(id__in={*found.values(), *pending}).order_by("id")
+    list(rows.select_for_update(no_key=True).values_list("id"))
+    apply(changes)
+    locked = {row.pk: row for row in rows.select_related("budget")}
+    return {
+        key: Period(
+            id=row_id,
+            limit=locked[row_id].budget.limit,
+            spent=locked[row_id].spent,
+            reserved=locked[row_id].reserved,
+            is_refused=locked[row_id].refused_at is not None,
+        )
+        for key, row_id in found.items()
+        if row_id in locked
+    }
+
+
+def make(keys: set[Key]) -> None:
+    """Create periods, unless another process does at this moment, of the budgets that exist."""
+    budgets = Budget.objects.filter(id__in={each.budget_id for each in keys})
+    there = set(budgets.values_list("id", flat=True))
+    rows = [BudgetPeriod(**each._asdict()) for each in sorted(keys) if each.budget_id in there]
+    BudgetPeriod.objects.bulk_create(rows, ignore_conflicts=True)
+
+
+def rows_of(keys: set[Key]) -> dict[Key, int]:
+    """Return the ids of the periods that are stored."""
+    rows = BudgetPeriod.objects.filter(
+        budget_id__in={each.budget_id for each in keys},
+        person__in={each.person for each in keys},
+        start__in={each.start for each in keys},
+    ).values_list("id", "budget_id", "person", "measure", "start")
+    found = {Key(*row[1:]): row[0] for row in rows} if keys else {}
+    return {key: row_id for key, row_id in found.items() if key in keys}
+
+
+def counted_messages(wishes: Sequence[Wish]) -> dict[int, set[tuple[int, int]]]:
+    """Return run id -> (budget, person) where the message of the run is counted already.
+
+    After the periods were locked: nobody counts it at the same time.
+    """
+    runs = {
+        wish.call.run_id
+        for wish in wishes
+        if wish.call.run_id and any(each.budget.unit == MESSAGES for each in wish.limits)
+    }
+    if not runs:
+        return {}
+    calls = ModelCall.objects.filter(run_id__in=runs).values_list("run_id", "reserved")
+    in_periods: dict[int, set[int]] = {}
+    for run_id, entries in calls:
+        ids = {each.period_id for each in map(entry, entries) if each.unit == MESSAGES}
+        in_periods.setdefault(run_id or 0, set()).update(ids)
+    rows = BudgetPeriod.objects.filter(id__in=set().union(*in_periods.values()))
+    whose = {row[0]: (row[1], row[2]) for row in rows.values_list("id", "budget_id", "person")}
+    return {
+        run_id: {whose[each] for each in ids if each in whose} for run_id, ids in in_periods.items()
+    }
+
+
+def write(period: Period) -> None:
+    """Write what this transaction adds to a locked period, or that it refuses a call."""
+    row = BudgetPeriod.objects.filter(id=period.id)
+    if period.refuses and not period.is_refused:
+        row.update(refused_at=Now())
+    if period.added:
+        fitting = row.filter(spent__lte=Value(period.limit - period.added) - F("reserved"))
+        if not fitting.update(reserved=F("reserved") + period.added):
+            raise IntegrityError("a budget was changed while its row was locked")
+
+
+def stored(
+    wishes: Sequence[Wish], results: Sequence[Granted | Refused], day: date
+) -> list[Granted | Refused]:
+    """Store the open calls of granted wishes; return the results with their ids."""
+    rows = []
+    for wish, result in zip(wishes, results, strict=True):
+        if isinstance(result, Granted):
+            wish.call.pk = None  # an earlier try may have given it an id
+            wish.call.day = day
+            wish.call.state = ModelCall.State.OPEN
+            wish.call.completion_tokens = result.output_tokens
+            wish.call.reserved = [[*each] for each in result.entries]
+            rows.append(wish.call)
+    ids = iter([each.pk for each in ModelCall.objects.bulk_create(rows)])
+    return [
+        replace(each, call_id=next(ids)) if isinstance(each, Granted) else each for each in results
+    ]

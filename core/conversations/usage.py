@@ -1,0 +1,333 @@
+"""Usage of a run or a long task: each call of a model, noted and stored (decision 191).
+
+    RunMeter.reserve ─► call ─► RunMeter.settled (in memory) ─► settle, in the end's transaction
+
+Calls with a reservation are open rows meanwhile; those of a process that died: ``left_calls``.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+import orjson
+from django.db import DatabaseError, transaction
+from django.utils import timezone
+
+from core.conversations import budget_words, budgets, costs, reservations
+from core.conversations.budgets import Change, Closing, Entry, Limit
+from core.conversations.reservations import Granted, Refused, Wish
+from core.database.batching import in_shared_call
+from core.database.transactions import atomic_write
+from core.database.writes import Insert, write_all
+from core.lib.tokens import estimate
+from core.models import ModelCall, Run
+from core.providers import catalogue
+from core.providers.base import LIMITS, ModelRequest, ProviderError, Usage
+from core.providers.catalogue import Catalogue, ModelInfo
+from core.providers.failures import KINDS
+
+logger = logging.getLogger(__name__)
+
+# A reservation is on the safe side: so many bytes are a token at least.
+BYTES_A_TOKEN = 3
+MESSAGE_TOKENS = 8  # of the chat's form, for each message and tool
+IMAGE_TOKENS = 1600
+WAIT_SECONDS = 20.0
+PAUSE_SECONDS, MOST_PAUSE_SECONDS = 0.05, 1.0
+# The server was not reached, or refused the call: nothing was read.
+UNREAD = frozenset(KINDS) - {"timeout", "silence", "cut", "bad_stream", "empty", "content"}
+
+
+@dataclass(slots=True)
+class Noted:
+    """The end of a call in memory. ``call_id``: its open row, which holds ``entries``; 0: none.
+
+    ``is_stored``: its row is settled, and the transaction committed.
+    """
+
+    columns: dict[str, Any]
+    used: Usage
+    call_id: int
+    entries: tuple[Entry, ...]
+    at: datetime
+    is_stored: bool = False
+
+    def closing(self) -> Closing:
+        """Return what settles the open row."""
+        changes = budgets.changes_of(self.entries, self.used, self.columns["cost"])
+        return Closing(self.call_id, self.stored_columns(), changes)
+
+    def stored_columns(self) -> dict[str, Any]:
+        """Return the columns of the settled row. May block on the database."""
+        return {**self.columns, "day": budgets.day_of(self.at)}
+
+
+@dataclass(slots=True)
+class Book:
+    """The calls of one run or task in this process, shared by its meters; ``whose`` are their
+    columns in common.
+    """
+
+    whose: dict[str, Any]
+    limits: tuple[Limit, ...]
+    noted: list[Noted] = field(default_factory=list)
+
+    @property
+    def left(self) -> list[Noted]:
+        """Return the calls that are not stored yet."""
+        return [each for each in self.noted if not each.is_stored]
+
+
+class RunMeter:
+    """Counts the calls of a run, or of a long task of it (``job_id``, ``attempt`` of the task), and
+    reserves them in budgets: a ``core.providers.chain.Meter``.
+
+    ``known``: the catalogue at the beginning; without it the database is asked.
+    """
+
+    def __init__(
+        self,
+        *,
+        run: Run,
+        purpose: str = ModelCall.Purpose.TURN,
+        attempt: int | None = None,
+        job_id: int = 0,
+        known: Catalogue | None = None,
+    ) -> None:
+        """Begin without calls. ``attempt``: default the run's."""
+        known = known or catalogue.current()
+        account_id = run.session.account_id
+        self.book = Book(
+            whose={
+                "run_id": run.id,
+                "user_id": run.user_id,
+                "account_id": account_id,
+                "key_id": run.via_key,
+                "assistant_id": run.assistant_id or known.default,
+                "attempt": run.attempt if attempt is None else attempt,
+                "job_id": job_id,
+            },
+            limits=(),
+        )
+        if known.budgets:
+            self.book.limits = budgets.applying(
+                known.budgets,
+                user_id=run.user_id,
+                key_id=run.via_key,
+                account_id=account_id,
+                assistant_id=self.book.whose["assistant_id"],
+            )
+        self._purpose = purpose
+        self._open: Granted | None = None
+        self._deadline: float | None = None
+
+    def of(self, purpose: str) -> "RunMeter":
+        """Return a meter of the same run for calls with another purpose; one settles both."""
+        made = object.__new__(RunMeter)
+        made.book, made._purpose, made._open, made._deadline = self.book, purpose, None, None
+        return made
+
+    async def reserve(self, model: ModelInfo, request: ModelRequest) -> int | None:
+        """See ``Meter``. Without a budget this is a look at an empty tuple."""
+        if not self.book.limits:
+            return None
+        prompt = most_prompt_tokens(request)
+        if self._deadline is None:
+            self._deadline = time.monotonic() + WAIT_SECONDS
+        pause = PAUSE_SECONDS
+        while True:
+            left = self._deadline - time.monotonic()
+            found = await self._ask(model, request, prompt, is_last=left <= 0)
+            if isinstance(found, Granted):
+                self._open, self._deadline = found, None
+                return found.output_tokens
+            if left <= 0 or not found.is_soon:
+                raise budget_words.refusal(found)
+            await asyncio.sleep(min(pause, left))
+            pause = min(pause * 1.5, MOST_PAUSE_SECONDS)
+
+    async def _ask(
+        self, model: ModelInfo, request: ModelRequest, prompt: int, *, is_last: bool
+    ) -> Granted | Refused:
+        """Return the answer of the database. When this is cancelled meanwhile, a reservation is
+        noted as a call that was not made.
+        """
+        pending = [each for each in self.book.left if each.call_id]
+        call = self._row(model, prompt_tokens=prompt_tokens(request))
+
+        def wish() -> Wish:
+            return Wish(
+                call=call,
+                model=model,
+                limits=self.book.limits,
+                prompt_tokens=prompt,
+                output_tokens=wanted_tokens(model, request),
+                before=[each.closing() for each in pending],
+                is_last=is_last,
+            )
+
+        asked: Coroutine[Any, Any, Granted | Refused] = in_shared_call(reserve_batch, wish)
+        task = asyncio.ensure_future(asked)
+        try:
+            found = await asyncio.shield(task)
+        except asyncio.CancelledError:
+            await asyncio.wait([task])
+            if not task.cancelled() and task.exception() is None:
+                result = task.result()
+                if isinstance(result, Granted):
+                    self._open = result
+                    self._note(model, Usage(0, 0), failure="stopped", estimated=False)
+            raise
+        except DatabaseError as error:
+            logger.warning("a budget could not be reserved: %r", error)
+            raise ProviderError("Something went wrong in the gateway.", code="internal") from error
+        mark_stored(pending)
+        return found
+
+    def settled(
+        self,
+        model: ModelInfo,
+        request: ModelRequest,
+        *,
+        usage: Usage | None,
+        output_tokens: int,
+        failure: str,
+    ) -> None:
+        """See ``Meter``."""
+        reported = usage is not None and (usage.prompt_tokens or usage.completion_tokens)
+        if usage is None or not reported:
+            is_read = output_tokens or failure not in UNREAD
+            usage = Usage(prompt_tokens(request) if is_read else 0, output_tokens)
+        self._note(model, usage, failure=failure, estimated=not reported)
+
+    def _note(self, model: ModelInfo, used: Usage, *, failure: str, estimated: bool) -> None:
+        granted, self._open = self._open, None
+        columns = {
+            **columns_of(used),
+            "cost": costs.cost(model, used),
+            "estimated": estimated,
+            "failure": failure[:40],
+        }
+        if granted is None:
+            row = self._row(model)
+            columns |= {name: getattr(row, name) for name in ("purpose", "model_id", "model_name")}
+        self.book.noted.append(
+            Noted(
+                columns=columns,
+                used=used,
+                call_id=granted.call_id if granted else 0,
+                entries=granted.entries if granted else (),
+                at=timezone.now(),
+            )
+        )
+
+    def _row(self, model: ModelInfo, **columns: Any) -> ModelCall:
+        """Return a row of a call, not stored."""
+        return ModelCall(
+            purpose=self._purpose,
+            model_id=model.id,
+            model_name=f"{model.provider.name}: {model.name}"[:300],
+            **self.book.whose,
+            **columns,
+        )
+
+
+def reserve_batch(
+    wishes: Sequence[Callable[[], Wish]],
+) -> Sequence[Granted | Refused | Exception]:
+    """Reserve simultaneous wishes of this process in one transaction."""
+    return reservations.reserve_all([each() for each in wishes])
+
+
+def columns_of(used: Usage) -> dict[str, int]:
+    """Return the columns of a call's tokens."""
+    return {
+        "prompt_tokens": used.prompt_tokens,
+        "cached_tokens": used.cached_tokens,
+        "completion_tokens": used.completion_tokens,
+        "reasoning_tokens": used.reasoning_tokens,
+    }
+
+
+def wanted_tokens(model: ModelInfo, request: ModelRequest) -> int:
+    """Return the longest answer: what the request allows, else the model."""
+    asked = [request.options[name] for name in LIMITS & request.options.keys()]
+    return (
+        max(1, int(min(each for each in asked if each))) if any(asked) else model.max_output_tokens
+    )
+
+
+def most_prompt_tokens(request: ModelRequest) -> int:
+    """Return the tokens that a request has at most, roughly: on the safe side."""
+    texts, images, parts = contents(request)
+    return -(-sum(len(each.encode()) for each in texts) // BYTES_A_TOKEN) + (
+        images * IMAGE_TOKENS * 2 + parts * MESSAGE_TOKENS
+    )
+
+
+def prompt_tokens(request: ModelRequest) -> int:
+    """Return the tokens of a request, estimated."""
+    texts, images, _ = contents(request)
+    return sum(map(estimate, texts)) + images * IMAGE_TOKENS
+
+
+def contents(request: ModelRequest) -> tuple[list[str], int, int]:
+    """Return the texts of a request, the number of its images, and that of its messages and
+    tools. An image is a URL, or megabytes of one: it is not measured.
+    """
+    texts: list[str] = []
+    images = 0
+    for message in request.messages:
+        content = message.get("content")
+        if isinstance(content, list):
+            texts += [str(part.get("text") or "") for part in content]
+            images += sum("text" not in part for part in content)
+        else:
+            texts.append(str(content or ""))
+        if calls := message.get("tool_calls"):
+            texts.append(orjson.dumps(calls).decode())
+    texts += [orjson.dumps(each).decode() for each in request.tools]
+    return texts, images, len(request.messages) + len(request.tools)
+
+
+def settle(meter: RunMeter) -> list[Insert]:
+    """Settle the open calls of a run or task that ends, and return the INSERTs of its others.
+
+    Inside the transaction of the end, which executes them. It may be run again after a rollback.
+    """
+    book, left = meter.book, meter.book.left
+    inserts: list[Insert] = []
+    changes: list[Change] = []
+    for each in left:
+        if each.call_id:
+            changes += budgets.close(each.closing())
+        else:
+            inserts.append(Insert(ModelCall(**book.whose, **each.stored_columns())))
+    if changes:
+        budgets.change(changes)
+    if left:
+        transaction.on_commit(partial(mark_stored, left))
+    return inserts
+
+
+def mark_stored(calls: Sequence[Noted]) -> None:
+    """Remember that calls are settled."""
+    for each in calls:
+        each.is_stored = True
+
+
+def store(meter: RunMeter) -> None:
+    """Store the calls that are not stored yet: of a long task, or of a run that this process has
+    lost: they were made.
+    """
+    if not meter.book.left:
+        return
+    with atomic_write():
+        inserts = settle(meter)
+        if inserts:
+            write_all(*inserts)

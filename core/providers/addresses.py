@@ -1,0 +1,164 @@
+"""Which addresses model servers may have: checked when one is saved and at each connection.
+
+A name may resolve to another address a moment later, so the connection itself is checked too. The
+lists are those of ``core.lib.safe_fetch``; metadata services of clouds are never asked.
+"""
+
+import ipaddress
+import socket
+from collections.abc import Callable
+from functools import partial
+from urllib.parse import SplitResult, urlsplit
+
+import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+
+from core.lib.safe_fetch import (
+    METADATA,
+    Address,
+    RefusedAddressError,
+    Resolve,
+    by_system,
+    is_among,
+    is_public,
+    is_public_or_private,
+    networks,
+)
+
+# Carrier-grade NAT (RFC 6598): private overlay networks give their machines such addresses.
+SHARED = networks("100.64.0.0/10")
+LONGEST = 500
+CONNECT_SECONDS = 10.0
+NOT_ALLOWED = "The address is inside the network, and the provider's settings do not allow that."
+
+Allowed = Callable[[Address], bool]
+ResolveNow = Callable[[str, int], list[str]]
+
+
+def is_public_or_inside(address: Address) -> bool:
+    """Return whether ``address`` is public or inside the owner's network; never a metadata service
+    nor link-local, where clouds have theirs.
+    """
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        return is_public_or_inside(address.ipv4_mapped)
+    shared = is_among(address, SHARED) and not is_among(address, METADATA)
+    return shared or is_public_or_private(address)
+
+
+def allowed_of(*, private: bool) -> Allowed:
+    """Return the check of addresses, with those inside the network or without."""
+    return is_public_or_inside if private else is_public
+
+
+def now_by_system(host: str, port: int) -> list[str]:
+    """Return the addresses of ``host`` from the system's resolver; blocks. Raises OSError."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [str(entry[4][0]) for entry in found]
+
+
+def problem(url: str, *, private: bool, resolve: ResolveNow = now_by_system) -> str:
+    """Return what is wrong with a server's address, as a sentence for the owner; empty for nothing.
+
+    Blocks on the system's resolver. A name that does not resolve now is no problem: the server may
+    be off.
+    """
+    wrong = problem_of_form(url)
+    if wrong:
+        return wrong
+    parts = urlsplit(url)
+    try:
+        found = resolve(parts.hostname or "", port_of(parts))
+    except (OSError, UnicodeError):
+        return ""
+    addresses = [ipaddress.ip_address(each) for each in found]
+    if all(allowed_of(private=private)(each) for each in addresses):
+        return ""
+    if all(is_public_or_inside(each) for each in addresses):
+        return "This address is inside your network. Allow that below, if the server is yours."
+    return "This address is never asked: clouds keep the credentials of their machines there."
+
+
+def problem_of_form(url: str) -> str:
+    """Return what is wrong with the text of an address, as a sentence for the owner."""
+    if len(url) > LONGEST or any(c.isspace() or not c.isprintable() for c in url):
+        return "An address has no spaces and no line breaks."
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return "This is not an address. It looks like https://api.example.com/v1"
+    if parts.scheme not in {"http", "https"} or not parts.hostname or port == 0:
+        return "An address begins with http:// or https:// and names a server."
+    if parts.username is not None or parts.password is not None:
+        return "Write the key into its own field, not into the address."
+    if parts.query or parts.fragment:
+        return "The address has no part behind ? or #."
+    return ""
+
+
+def port_of(parts: SplitResult) -> int:
+    return parts.port or (443 if parts.scheme == "https" else 80)
+
+
+class CheckedResolver(AbstractResolver):
+    """Resolve names whose addresses are all allowed. Raises RefusedAddressError for others."""
+
+    def __init__(self, allowed: Allowed, resolve: Resolve = by_system) -> None:
+        self._allowed = allowed
+        self._resolve = resolve
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        del family
+        found = [ipaddress.ip_address(each) for each in await self._resolve(host, port)]
+        if not all(self._allowed(each) for each in found):
+            raise RefusedAddressError(NOT_ALLOWED)
+        return [
+            ResolveResult(
+                hostname=host,
+                host=str(each),
+                port=port,
+                family=socket.AF_INET if each.version == 4 else socket.AF_INET6,
+                proto=0,
+                flags=socket.AI_NUMERICHOST,
+            )
+            for each in dict.fromkeys(found)
+        ]
+
+    async def close(self) -> None: ...
+
+
+def new_socket(
+    allowed: Allowed, given: tuple[int, int, int, str, tuple[str | int | bytes, ...]]
+) -> socket.socket:
+    """Return a socket for an address of the resolver, or of an address that is written in numbers.
+
+    Raises RefusedAddressError.
+    """
+    family, kind, proto, _, where = given
+    if not allowed(ipaddress.ip_address(str(where[0]))):
+        raise RefusedAddressError(NOT_ALLOWED)
+    return socket.socket(family, kind, proto)
+
+
+def session(allowed: Allowed | None, *, resolve: Resolve = by_system) -> aiohttp.ClientSession:
+    """Return a client without cookies, proxies and total time-out, that connects to allowed
+    addresses only; to all for None. Requests raise RefusedAddressError.
+    """
+    connector = (
+        aiohttp.TCPConnector(limit=0, keepalive_timeout=60)
+        if allowed is None
+        else aiohttp.TCPConnector(
+            limit=0,
+            keepalive_timeout=60,
+            resolver=CheckedResolver(allowed, resolve),
+            socket_factory=partial(new_socket, allowed),
+        )
+    )
+    return aiohttp.ClientSession(
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),
+        connector=connector,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        read_bufsize=256 * 1024,
+    )

@@ -1,0 +1,195 @@
+"""Anthropic and Google through the agent library, with explicit keys and addresses.
+
+The packages of the vendors send by :class:`Transport`: our own client, which checks addresses,
+follows no redirect and bounds what a server may send. Importing this module costs 1 to 3 s and 70
+to 110 MB; ``vendors.Library`` does it on the first call.
+"""
+
+from collections.abc import AsyncIterator, Callable, Mapping
+
+import aiohttp
+import httpx2
+from pydantic_ai.models import Model
+from yarl import URL
+
+from core.lib.safe_fetch import RefusedAddressError
+from core.models import ModelProvider
+from core.providers import addresses
+from core.providers.agent_library import AgentLibrary
+from core.providers.failures import BODY_BYTES, BadStreamError, NoStreamError
+from core.providers.openai_compatible import MAX_LINE_BYTES
+
+PAGES = {"text/html", "application/xhtml+xml"}
+TIMEOUT = 24 * 60 * 60.0  # ours are in AgentLibrary
+OURS = {"host", "content-length", "accept-encoding", "transfer-encoding", "connection"}
+MOST_MODELS = 100
+
+
+class Transport(httpx2.AsyncBaseTransport):
+    """Sends requests by an ``aiohttp`` client that connects to allowed addresses only."""
+
+    def __init__(self, allowed: addresses.Allowed) -> None:
+        """Connect lazily."""
+        self._allowed = allowed
+        self._session: aiohttp.ClientSession | None = None
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Return a response whose body is still to be read. Raises httpx2.TransportError."""
+        if self._session is None or self._session.closed:
+            self._session = addresses.session(self._allowed)
+        headers = [(k, v) for k, v in request.headers.items() if k.lower() not in OURS]
+        try:
+            answer = await self._session.request(
+                request.method,
+                URL(str(request.url), encoded=True),
+                data=await request.aread(),
+                headers=[*headers, ("Accept-Encoding", "identity")],
+                allow_redirects=False,
+            )
+        except RefusedAddressError as error:
+            raise httpx2.ConnectError("refused") from error
+        except aiohttp.ClientConnectorError as error:
+            raise httpx2.ConnectError(type(error).__name__) from error
+        except TimeoutError as error:
+            raise httpx2.ConnectTimeout("no connection") from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise httpx2.ReadError(type(error).__name__) from error
+        wrong = misplaced(answer)
+        if wrong is not None:
+            answer.close()
+            raise httpx2.RemoteProtocolError("no model server") from wrong
+        return httpx2.Response(answer.status, headers=answer.raw_headers, stream=Body(answer))
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        if self._session is not None:
+            await self._session.close()
+
+
+class Body(httpx2.AsyncByteStream):
+    """The body of a response: of an error a bounded part, of a stream bounded lines."""
+
+    def __init__(self, answer: aiohttp.ClientResponse) -> None:
+        self._answer = answer
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        left = BODY_BYTES
+        unended = 0
+        try:
+            async for piece in self._answer.content.iter_any():
+                if self._answer.status != 200:
+                    yield piece[:left]
+                    left -= len(piece)
+                    if left <= 0:
+                        return
+                    continue
+                end = piece.rfind(b"\n")
+                unended = unended + len(piece) if end < 0 else len(piece) - end
+                if unended > MAX_LINE_BYTES:
+                    problem = BadStreamError("a line is too long")
+                    raise httpx2.RemoteProtocolError("too long") from problem
+                yield piece
+        except (aiohttp.ClientError, OSError) as error:
+            raise httpx2.ReadError(type(error).__name__) from error
+
+    async def aclose(self) -> None:
+        """Give the connection back, or close it when the body was not read to its end."""
+        if self._answer.content.at_eof():
+            self._answer.release()
+        else:
+            self._answer.close()
+
+
+def misplaced(answer: aiohttp.ClientResponse) -> NoStreamError | None:
+    """Return why a response cannot be that of a model server; None when it can."""
+    if 300 <= answer.status < 400:
+        return NoStreamError("The server sends to another address.")
+    if answer.status == 200 and answer.content_type in PAGES:
+        return NoStreamError("A web page answers.")
+    return None
+
+
+class VendorLibrary(AgentLibrary):
+    """Models of one vendor by name; ``make`` makes one."""
+
+    def __init__(
+        self,
+        make: Callable[[str], Model],
+        *,
+        model: str,
+        client: httpx2.AsyncClient,
+        first_seconds: float,
+        idle_seconds: float,
+        key: str,
+    ) -> None:
+        super().__init__(
+            make(model or "default"),
+            first_seconds=first_seconds,
+            idle_seconds=idle_seconds,
+            key=key,
+        )
+        self._make = make
+        self._client = client
+        self._models: dict[str, Model] = {}
+
+    def model_of(self, name: str) -> Model:
+        """Return the model with this name, kept; the default one for an empty name."""
+        if not name:
+            return super().model_of(name)
+        if len(self._models) >= MOST_MODELS:
+            self._models.clear()
+        return self._models.setdefault(name, self._models.get(name) or self._make(name))
+
+    async def close(self) -> None:
+        """See ``Provider.close``."""
+        await self._client.aclose()
+
+
+def build(
+    kind: str,
+    *,
+    url: str,
+    key: str,
+    model: str,
+    first_seconds: float,
+    idle_seconds: float,
+    allowed: addresses.Allowed,
+) -> VendorLibrary:
+    """Return the provider of a vendor. ``model``: of requests that name none."""
+    client = httpx2.AsyncClient(
+        transport=Transport(allowed), timeout=TIMEOUT, follow_redirects=False, trust_env=False
+    )
+    return VendorLibrary(
+        MAKERS[kind](url, key, client),
+        model=model,
+        client=client,
+        first_seconds=first_seconds,
+        idle_seconds=idle_seconds,
+        key=key,
+    )
+
+
+def anthropic(url: str, key: str, client: httpx2.AsyncClient) -> Callable[[str], Model]:
+    """Return the maker of Anthropic's models."""
+    from anthropic import AsyncAnthropic  # noqa: PLC0415 - one vendor needs not the other's
+    from pydantic_ai.models.anthropic import AnthropicModel  # noqa: PLC0415
+    from pydantic_ai.providers.anthropic import AnthropicProvider  # noqa: PLC0415
+
+    sdk = AsyncAnthropic(api_key=key, base_url=url, http_client=client, max_retries=0)
+    provider = AnthropicProvider(anthropic_client=sdk)
+    return lambda name: AnthropicModel(name, provider=provider)
+
+
+def google(url: str, key: str, client: httpx2.AsyncClient) -> Callable[[str], Model]:
+    """Return the maker of Google's models."""
+    from pydantic_ai.models.google import GoogleModel  # noqa: PLC0415
+    from pydantic_ai.providers.google import GoogleProvider  # noqa: PLC0415
+
+    provider = GoogleProvider(api_key=key, base_url=url, http_client=client)
+    return lambda name: GoogleModel(name.removeprefix("models/"), provider=provider)
+
+
+MAKERS: Mapping[str, Callable[[str, str, httpx2.AsyncClient], Callable[[str], Model]]] = {
+    ModelProvider.Kind.ANTHROPIC: anthropic,
+    ModelProvider.Kind.GOOGLE: google,
+}

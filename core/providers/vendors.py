@@ -1,0 +1,268 @@
+"""The vendors of models that a row of ``ModelProvider`` may name, and the providers of them.
+
+Those that speak OpenAI's chat completions use our own client; Anthropic and Google the agent
+library, which is imported in a thread by the first call: 1 to 3 s and 70 to 110 MB.
+"""
+
+import asyncio
+import hashlib
+import re
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from core.lib.encryption import DecryptError, decrypt
+from core.models import ModelProvider
+from core.providers import addresses
+from core.providers.base import Delta, ModelRequest, Provider, ProviderError, Unavailable
+from core.providers.catalogue import ProviderInfo
+from core.providers.failures import Failure
+from core.providers.openai_compatible import OpenAICompatible
+
+if TYPE_CHECKING:
+    from core.providers.agent_library import AgentLibrary
+
+Kind = ModelProvider.Kind
+Body = dict[str, Any]
+LONGEST_KEY = 4096
+MOST_SECONDS = 24 * 60 * 60
+CALL_ID = re.compile(r"[a-zA-Z0-9]{9}")
+# What people paste behind the address that is meant.
+ENDINGS = {
+    Kind.ANTHROPIC: ("/messages", "/v1"),
+    Kind.GOOGLE: ("/v1beta", "/v1"),
+}
+USUAL_ENDINGS = ("/chat/completions", "/models")
+
+
+def short_answers(body: Body) -> Body:
+    """Rename the newer name of the answer's limit, which these servers do not know."""
+    most = body.pop("max_completion_tokens", None)
+    return body if most is None else {"max_tokens": most, **body}
+
+
+def newer_limit(body: Body) -> Body:
+    """Rename the limit of the answer: OpenAI's reasoning models refuse ``max_tokens``."""
+    most = body.pop("max_tokens", None)
+    return body if most is None else {"max_completion_tokens": most, **body}
+
+
+def for_mistral(body: Body) -> Body:
+    """Change what Mistral refuses: fields that it does not know (usage is in the last chunk anyway)
+    and ids of calls that are not nine letters and digits, as those of other models.
+    """
+    body = short_answers(body)
+    body.pop("stream_options", None)
+    if "seed" in body:
+        body["random_seed"] = body.pop("seed")
+    body["messages"] = [with_short_ids(each) for each in body["messages"]]
+    return body
+
+
+def with_short_ids(message: Body) -> Body:
+    """Return a message whose calls have ids of Mistral's form."""
+    changed = dict(message)
+    if message.get("tool_call_id"):
+        changed["tool_call_id"] = short_id(message["tool_call_id"])
+    if message.get("tool_calls"):
+        calls = message["tool_calls"]
+        changed["tool_calls"] = [{**call, "id": short_id(call["id"])} for call in calls]
+    return changed
+
+
+def short_id(given: str) -> str:
+    """Return an id of nine letters and digits: the same for the same id."""
+    if CALL_ID.fullmatch(given):
+        return given
+    return hashlib.sha256(given.encode()).hexdigest()[:9]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vendor:
+    """A vendor: its published address, whether it wants a key, and its deviations.
+
+    ``adapt`` changes a body of chat completions; ``in_library``: it speaks a wire of its own.
+    """
+
+    address: str = ""
+    needs_key: bool = True
+    in_library: bool = False
+    adapt: Callable[[Body], Body] | None = None
+
+
+# The addresses are those of the vendors' API references.
+VENDORS: dict[str, Vendor] = {
+    Kind.OPENAI_COMPATIBLE: Vendor(needs_key=False),
+    Kind.OPENAI: Vendor(address="https://api.openai.com/v1", adapt=newer_limit),
+    Kind.ANTHROPIC: Vendor(address="https://api.anthropic.com", in_library=True),
+    Kind.GOOGLE: Vendor(address="https://generativelanguage.googleapis.com", in_library=True),
+    Kind.OLLAMA: Vendor(
+        address="http://127.0.0.1:11434/v1", needs_key=False, adapt=short_answers
+    ),
+    Kind.OPENROUTER: Vendor(address="https://openrouter.ai/api/v1", adapt=short_answers),
+    Kind.GROQ: Vendor(address="https://api.groq.com/openai/v1"),
+    Kind.MISTRAL: Vendor(address="https://api.mistral.ai/v1", adapt=for_mistral),
+    Kind.DEEPSEEK: Vendor(address="https://api.deepseek.com", adapt=short_answers),
+}  # fmt: skip
+
+
+def info_of(row: ModelProvider) -> ProviderInfo:
+    """Return the values of a row, which may not be stored yet."""
+    return ProviderInfo(
+        id=row.pk or 0,
+        name=row.name,
+        kind=row.kind,
+        base_url=row.base_url,
+        secrets=row.secrets,
+        first_token_seconds=row.first_token_seconds,
+        idle_seconds=row.idle_seconds,
+        concurrency=row.concurrency,
+        allow_private=row.allow_private,
+        from_environment=row.from_environment,
+    )
+
+
+def label(kind: str) -> str:
+    """Return the name of a kind, for people."""
+    return dict(Kind.choices).get(kind, kind)
+
+
+def address_of(info: ProviderInfo) -> str:
+    """Return the address that requests are built on: the row's, else the vendor's.
+
+    Ends of it that belong to single requests are left out, and Ollama's ``/v1`` is added.
+    """
+    given = info.base_url.strip().rstrip("/")
+    if not given:
+        return VENDORS[info.kind].address
+    for ending in ENDINGS.get(Kind(info.kind), USUAL_ENDINGS):
+        given = given.removesuffix(ending).rstrip("/")
+    if info.kind == Kind.OLLAMA:
+        given = f"{given.removesuffix('/v1').removesuffix('/api')}/v1"
+    return given
+
+
+def allowed_of(info: ProviderInfo) -> addresses.Allowed:
+    """Return the check of a provider's addresses. The vendor's own needs no permission: Ollama's is
+    this machine.
+    """
+    return addresses.allowed_of(private=info.allow_private or not info.base_url.strip())
+
+
+def key_of(info: ProviderInfo) -> str:
+    """Return the decrypted key; empty for none. Raises DecryptError."""
+    return decrypt(info.secrets).get("key", "")
+
+
+def problems(
+    info: ProviderInfo,
+    key: str,
+    *,
+    resolve: addresses.ResolveNow = addresses.now_by_system,
+) -> dict[str, str]:
+    """Return what is wrong with a provider's fields: name of the field -> a sentence.
+
+    For forms; blocks on the system's resolver. The sentences never contain the key.
+    """
+    if info.kind not in VENDORS:
+        return {"kind": "Choose the kind of this provider."}
+    found: dict[str, str] = {}
+    if wrong := problem_of_key(info.kind, key):
+        found["key"] = wrong
+    given = info.base_url.strip()
+    if not given and not VENDORS[info.kind].address:
+        found["base_url"] = "An address is needed, for example http://192.168.1.5:8000/v1"
+    elif given and (wrong := addresses.problem(given, private=info.allow_private, resolve=resolve)):
+        found["base_url"] = wrong
+    for name in ("first_token_seconds", "idle_seconds"):
+        if not 1 <= getattr(info, name) <= MOST_SECONDS:
+            found[name] = f"A number of seconds from 1 to {MOST_SECONDS}."
+    return found
+
+
+def problem_of_key(kind: str, key: str) -> str:
+    """Return what is wrong with a key, as a sentence without it; empty for nothing."""
+    if not key:
+        return f"{label(kind)} wants a key." if VENDORS[kind].needs_key else ""
+    if len(key) > LONGEST_KEY:
+        return "The key is too long."
+    if any(each.isspace() for each in key):
+        return "The key contains a space or a line break. Copy it again, without them."
+    if not (key.isascii() and key.isprintable()):
+        return "The key contains a character that no key has. Copy it again."
+    return ""
+
+
+def build(info: ProviderInfo, model_name_default: str = "") -> Provider:
+    """Return a provider of a row; one that only fails when the row is not usable.
+
+    ``model_name_default``: the model of a request that names none. Connects lazily.
+    """
+    try:
+        key = key_of(info)
+    except DecryptError:
+        return unusable("The key cannot be decrypted: GATEWAY_ENCRYPTION_KEYS was changed.")
+    if info.kind not in VENDORS:
+        return unusable("The provider's kind is not known.")
+    url = address_of(info)
+    wrong = problem_of_key(info.kind, key) or addresses.problem_of_form(url)
+    if wrong:
+        return unusable(wrong)
+    vendor = VENDORS[info.kind]
+    if vendor.in_library:
+        return Library(info, url=url, key=key, model=model_name_default)
+    return OpenAICompatible(
+        base_url=url,
+        api_key=key,
+        model=model_name_default,
+        first_seconds=info.first_token_seconds,
+        idle_seconds=info.idle_seconds,
+        allowed=allowed_of(info),
+        adapt=vendor.adapt,
+    )
+
+
+def unusable(reason: str) -> Unavailable:
+    return Unavailable(ProviderError.of(Failure("setup", reason)))
+
+
+class Library:
+    """A vendor of the agent library, which the first call imports."""
+
+    def __init__(self, info: ProviderInfo, *, url: str, key: str, model: str) -> None:
+        """Import and connect lazily."""
+        self._info = info
+        self._url = url
+        self._key = key
+        self._model = model
+        self._lock = asyncio.Lock()
+        self._client: AgentLibrary | None = None
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
+        """See ``Provider.stream``."""
+        async with self._lock:
+            # In a thread: the streams of other runs go on meanwhile.
+            client = self._client or await asyncio.to_thread(self._load)
+            self._client = client
+        async with aclosing(client.stream(request)) as found:
+            async for delta in found:
+                yield delta
+
+    async def close(self) -> None:
+        """See ``Provider.close``."""
+        if self._client is not None:
+            await self._client.close()
+
+    def _load(self) -> "AgentLibrary":
+        from core.providers import library_clients  # noqa: PLC0415 - see the module's description
+
+        return library_clients.build(
+            self._info.kind,
+            url=self._url,
+            key=self._key,
+            model=self._model,
+            first_seconds=self._info.first_token_seconds,
+            idle_seconds=self._info.idle_seconds,
+            allowed=allowed_of(self._info),
+        )
