@@ -79,7 +79,7 @@ def test_a_circuit_opens_after_three_failures_and_one_request_at_a_time_tries_it
 
 
 def test_a_refused_key_opens_the_circuit_at_once(arena: MakeArena) -> None:
-    it = arena()
+    it = arena(each=2)
     it.provider.fail(main=["401"])
     turns = ask_all(it.people[:1], each=3, name="qkey")
     assert [turn.text.startswith("spare") and turn.is_whole for turn in turns] == [True] * 3
@@ -88,7 +88,7 @@ def test_a_refused_key_opens_the_circuit_at_once(arena: MakeArena) -> None:
 
 
 def test_when_every_circuit_is_open_the_first_model_is_asked_all_the_same(arena: MakeArena) -> None:
-    it = arena()
+    it = arena(each=2)
     it.provider.fail(main=["401", ""], spare=["401", ""])
     person = it.people[0]
     assert person.ask("qall1").text == ""
