@@ -143,5 +143,6 @@ def start(
     bots.add("main", people=[{"name": f"p{chat}", "id": chat} for chat in chats])
     web = [Person(channel, clients.pop()) for channel in CHANNELS[:3] for _ in chats]
     telegram = [Person("telegram", web[0].client, bots, chat) for chat in chats]
+    gateway.manage("collectstatic", "--noinput", "--verbosity", "0")
     gateway.start()
     return Arena(gateway, provider, bots, models, web + telegram)
