@@ -13,7 +13,7 @@ from django.test import TransactionTestCase
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
-from core.conversations import events
+from core.conversations import budgets, events, usage_reports
 from core.database import transactions
 from core.signals.live_events import EventFrame, Sender
 from tests import emptying, settings
@@ -157,6 +157,9 @@ def fresh_caches() -> None:
 
     builtin_accounts.clear_cache()
     acceptance.acceptance.clear_cache()
+    budgets.zones.clear()
+    usage_reports.past_totals.clear()
+    usage_reports.all_totals.clear()
     admission.admission.clear_cache()
 
 

@@ -20,6 +20,9 @@ from prometheus_client import (
     Gauge,
     generate_latest,
 )
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
 
 from allowlist import keys, pending_count
 from channels_app.asgi import http
@@ -31,7 +34,7 @@ from channels_app.owner import outages
 from channels_app.webchat.access import user_of_session
 from channels_app.worker import account_watcher
 from core import VERSION
-from core.conversations import outbox, runs
+from core.conversations import outbox, runs, usage_reports
 from core.database import schema_version, transactions
 from core.database.transactions import in_thread, in_thread_of, pool
 from core.files import storage
@@ -46,6 +49,7 @@ NO_DATABASE = "The database does not answer."
 NO_WRITES = "The database accepts no writes: its disk is full, or another program holds its lock."
 ANSWER_SECONDS = 4.0
 PROBED_SECONDS = 2.0
+MOST_LABELS = 100
 R = TypeVar("R")
 
 _probing = threading.Lock()
@@ -244,7 +248,44 @@ def metrics_text() -> bytes:
     )
     for code, count in model_health.counts().items():
         failures.labels(code=code).inc(count)
+    for each in usage_metrics():
+        registry.register(each)
     return generate_latest(registry)
+
+
+class Metrics(Collector):
+    """Metrics of one reading."""
+
+    def __init__(self, found: list[Metric]) -> None:
+        self._found = found
+
+    def collect(self) -> list[Metric]:
+        return self._found
+
+
+def usage_metrics() -> list[Metrics]:
+    """Return tokens, calls and cost by model, and what is used of each budget."""
+    tokens = CounterMetricFamily(
+        "latchkey_model_tokens", "tokens of calls, by model and kind", labels=["model", "kind"]
+    )
+    calls = CounterMetricFamily(
+        "latchkey_model_calls", "calls of models, by outcome", labels=["model", "outcome"]
+    )
+    cost = CounterMetricFamily(
+        "latchkey_model_cost_dollars", "cost of calls, by model", labels=["model"]
+    )
+    for model, used in usage_reports.totals_by_model(most=MOST_LABELS).items():
+        for kind in ("prompt", "cached", "completion", "reasoning"):
+            tokens.add_metric([model, kind], getattr(used.whole, f"{kind}_tokens"))
+        for outcome, number in sorted(used.outcomes.items()):
+            calls.add_metric([model, outcome], number)
+        cost.add_metric([model], used.whole.cost / 1_000_000_000)
+    ratio = GaugeMetricFamily(
+        "latchkey_budget_used_ratio", "what is used of a budget, of 1", labels=["budget"]
+    )
+    for budget_id, value in usage_reports.used_ratios(now=timezone.now(), most=MOST_LABELS).items():
+        ratio.add_metric([str(budget_id)], value)
+    return [Metrics([tokens, calls, cost, ratio])]
 
 
 urlpatterns = [path("healthz", healthz), path("readyz", readyz), path("metrics", metrics)]

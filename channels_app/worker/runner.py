@@ -31,7 +31,7 @@ from allowlist import revocation, unknown_requests
 from allowlist.held_messages import sweep_ignored
 from channels_app import registry
 from channels_app.agent_sessions import sessions
-from channels_app.owner import circuit_notices, notices, outages
+from channels_app.owner import budget_notices, circuit_notices, notices, outages
 from channels_app.replies import outbound, typing_and_reactions
 from channels_app.worker import run_turn, take_wakeups
 from channels_app.worker.account_watcher import LOOK_SECONDS, Gateways
@@ -39,7 +39,7 @@ from channels_app.worker.claim_runs import Begun, Claims, begin_next
 from channels_app.worker.finish_run import end_queued
 from channels_app.worker.places import Places
 from channels_app.worker.run_turn import Held
-from core.conversations import events, inbox, jobs, outbox, runs
+from core.conversations import events, inbox, jobs, left_calls, outbox, runs, usage_reports
 from core.conversations.shares import Served
 from core.database import schema_version, text_search
 from core.database.batching import (
@@ -308,6 +308,9 @@ class Runner:
         await in_thread(sessions.close_idle, now=timezone.now())
         await in_thread(cleanup.discard_unfinished)
         await in_thread(outages.look, now=timezone.now())
+        await in_thread(left_calls.close_left)
+        await in_thread(budget_notices.look, now=timezone.now())
+        await in_thread(usage_reports.roll_up, now=timezone.now())
         await in_thread(text_search.catch_up)
         return float(settings.SWEEP_SECONDS)
 

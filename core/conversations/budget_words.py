@@ -1,7 +1,12 @@
 """What people read about budgets. In English; listed sentences are translated at the edge."""
 
+from datetime import datetime
+from typing import Protocol
+
 from core.conversations.reservations import Refused
+from core.models import Budget, User
 from core.providers.base import ProviderError
+from core.providers.catalogue import BudgetInfo
 
 USED_UP = {
     "tokens": "The tokens for {when} are used up: {amount}.",
@@ -12,6 +17,18 @@ TOO_LARGE = "What is left of the budget for {when} is not enough for this messag
 BUSY = "Other answers are being written within the same budget. Please try again soon."
 WHEN = {"day": "today", "month": "this month"}
 FREE = "You can go on from {moment}."
+UNITS = {"tokens": " tokens", "money": "", "messages": " messages"}
+PERIODS = {"day": "a day", "month": "a month"}
+
+
+class Counted(Protocol):
+    """A sum of calls."""
+
+    calls: int
+    cost: int
+
+    @property
+    def tokens(self) -> int: ...
 
 
 def refusal(found: Refused) -> ProviderError:
@@ -20,8 +37,8 @@ def refusal(found: Refused) -> ProviderError:
         return ProviderError(BUSY, code="budget")
     unit, when = found.budget.unit, WHEN[found.budget.period]
     text = USED_UP[unit] if found.is_used_up else TOO_LARGE
-    moment = f"{found.free_at:%Y-%m-%d %H:%M} ({found.free_at.tzinfo})"
-    lines = text.format(when=when, amount=amount(unit, found.limit)), FREE.format(moment=moment)
+    free = FREE.format(moment=at(found.free_at))
+    lines = text.format(when=when, amount=amount(unit, found.limit)), free
     return ProviderError("\n".join(lines), code="budget")
 
 
@@ -34,3 +51,36 @@ def dollars(billionths: int) -> str:
     """Return money: two digits after the point, more for less than a cent."""
     value = billionths / 1_000_000_000
     return f"${value:,.2f}" if value >= 0.01 or not value else f"${value:.6f}".rstrip("0")
+
+
+def at(moment: datetime) -> str:
+    """Return a moment with its time zone."""
+    return f"{moment:%Y-%m-%d %H:%M} ({moment.tzinfo})"
+
+
+def named(budget: Budget | BudgetInfo) -> str:
+    """Return a limit: ``100,000 tokens a day``."""
+    return f"{amount(budget.unit, budget.limit)}{UNITS[budget.unit]} {PERIODS[budget.period]}"
+
+
+def used_line(when: str, used: Counted) -> str:
+    """Return a sum of calls in one line."""
+    cost = f", {dollars(used.cost)}" if used.cost else ""
+    return f"{when}: {used.tokens:,} tokens in {used.calls:,} calls{cost}."
+
+
+def left_line(budget: BudgetInfo, spent: int, free_at: datetime) -> str:
+    """Return what is left of a budget in one line."""
+    left = amount(budget.unit, max(0, budget.limit - spent))
+    return f"Budget of {named(budget)}: {left} left until {at(free_at)}."
+
+
+def notice(budget: Budget, whose: User | None, *, percent: int, spent: int, end: datetime) -> str:
+    """Return the notice that so much of a budget is used; ``whose``: of the person that it is for,
+    to others than that person.
+    """
+    of_whom = f" of {whose}" if whose is not None else ""
+    used = f"{amount(budget.unit, spent)} of {named(budget)}"
+    if percent < 100:
+        return f"{percent} % of the budget{of_whom} are used: {used}."
+    return f"The budget{of_whom} is used up: {used}. It begins again at {at(end)}."

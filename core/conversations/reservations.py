@@ -4,7 +4,8 @@ Wish ──► Granted: its periods and an open ``ModelCall`` are written
    └───► Refused: nothing is, but that it was refused
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from functools import partial
@@ -30,6 +31,7 @@ from core.conversations.budgets import (
     end_of,
     entry,
     key_of,
+    measure_of,
     merged,
 )
 from core.database.batching import attempt
@@ -139,7 +141,8 @@ def reserve_in(wishes: Sequence[Wish]) -> list[Granted | Refused]:
     """Settle earlier calls, lock the periods, decide, and store open calls. In a transaction."""
     day = day_of(timezone.now())
     changes = [each for wish in wishes for closing in wish.before for each in close(closing)]
-    periods = lock({key_of(limit, day) for wish in wishes for limit in wish.limits}, changes)
+    wanted = {key_of(each, day): each.budget for wish in wishes for each in wish.limits}
+    periods = lock(wanted, changes)
     counted = counted_messages(wishes)
     results: list[Granted | Refused] = []
     for wish in wishes:
@@ -232,14 +235,16 @@ def decide(wish: Wish, rooms: Sequence[Room], day: date) -> Granted | Refused:
     return refused
 
 
-def lock(keys: set[Key], changes: Sequence[Change]) -> dict[Key, Period]:
+def lock(wanted: Mapping[Key, BudgetInfo], changes: Sequence[Change]) -> dict[Key, Period]:
     """Return these periods, made where they are missing, after ``changes``; none of a budget that
     is gone. All rows stay locked until the end of the transaction.
+
+    The limit is the row's, which may just have been edited.
     """
-    found = rows_of(keys)
-    if missing := keys - found.keys():
+    found = rows_of(wanted.keys())
+    if missing := wanted.keys() - found.keys():
         make(missing)
-        found = rows_of(keys)
+        found = rows_of(wanted.keys())
     pending = merged(changes)
     rows = BudgetPeriod.objects.filter(id__in={*found.values(), *pending}).order_by("id")
     list(rows.select_for_update(no_key=True).values_list("id"))
@@ -248,7 +253,7 @@ def lock(keys: set[Key], changes: Sequence[Change]) -> dict[Key, Period]:
     return {
         key: Period(
             id=row_id,
-            limit=locked[row_id].budget.limit,
+            limit=limit_of(locked[row_id], wanted[key]),
             spent=locked[row_id].spent,
             reserved=locked[row_id].reserved,
             is_refused=locked[row_id].refused_at is not None,
@@ -258,7 +263,12 @@ def lock(keys: set[Key], changes: Sequence[Change]) -> dict[Key, Period]:
     }
 
 
-def make(keys: set[Key]) -> None:
+def limit_of(row: BudgetPeriod, known: BudgetInfo) -> int:
+    """Return the limit of a period; that from before an edit of the budget's unit or period."""
+    return row.budget.limit if measure_of(row.budget) == row.measure else known.limit
+
+
+def make(keys: AbstractSet[Key]) -> None:
     """Create periods, unless another process does at this moment, of the budgets that exist."""
     budgets = Budget.objects.filter(id__in={each.budget_id for each in keys})
     there = set(budgets.values_list("id", flat=True))
@@ -266,7 +276,7 @@ def make(keys: set[Key]) -> None:
     BudgetPeriod.objects.bulk_create(rows, ignore_conflicts=True)
 
 
-def rows_of(keys: set[Key]) -> dict[Key, int]:
+def rows_of(keys: AbstractSet[Key]) -> dict[Key, int]:
     """Return the ids of the periods that are stored."""
     rows = BudgetPeriod.objects.filter(
         budget_id__in={each.budget_id for each in keys},

@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -21,6 +21,7 @@ from django.utils import timezone
 from core.conversations import budget_words, budgets, costs, reservations
 from core.conversations.budgets import Change, Closing, Entry, Limit
 from core.conversations.reservations import Granted, Refused, Wish
+from core.conversations.usage_reports import by, csv_rows, summary
 from core.database.batching import in_shared_call
 from core.database.transactions import atomic_write
 from core.database.writes import Insert, write_all
@@ -31,12 +32,16 @@ from core.providers.base import LIMITS, ModelRequest, ProviderError, Usage
 from core.providers.catalogue import Catalogue, ModelInfo
 from core.providers.failures import KINDS
 
+__all__ = ["RunMeter", "by", "csv_rows", "settle", "store", "summary"]
+
 logger = logging.getLogger(__name__)
 
 # A reservation is on the safe side: so many bytes are a token at least.
 BYTES_A_TOKEN = 3
 MESSAGE_TOKENS = 8  # of the chat's form, for each message and tool
 IMAGE_TOKENS = 1600
+# The day of an older call is that of yesterday: days before are summed up.
+OLDEST = timedelta(days=1)
 WAIT_SECONDS = 20.0
 PAUSE_SECONDS, MOST_PAUSE_SECONDS = 0.05, 1.0
 # The server was not reached, or refused the call: nothing was read.
@@ -64,7 +69,8 @@ class Noted:
 
     def stored_columns(self) -> dict[str, Any]:
         """Return the columns of the settled row. May block on the database."""
-        return {**self.columns, "day": budgets.day_of(self.at)}
+        day = max(budgets.day_of(self.at), budgets.day_of(timezone.now() - OLDEST))
+        return {**self.columns, "day": day}
 
 
 @dataclass(slots=True)

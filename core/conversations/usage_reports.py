@@ -1,23 +1,75 @@
-"""What model calls used and cost in a range of days, summed for the pages of the owner."""
+"""Sums of usage: by person, assistant, model, channel and day; for pages, CSV, chats and metrics.
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from datetime import date, timedelta
-from typing import Any
+Days that are over are summed once (:func:`roll_up`); the calls of later days are read themselves.
+"""
 
-from django.db.models import Count, Q, Sum
-from django.utils import timezone
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from datetime import date, datetime, timedelta
+from typing import Any, NamedTuple
 
-from core.models import Budget, ModelCall
+from django.db.models import Count, F, Q, QuerySet, Sum, Value
+from django.db.models.functions import Coalesce
 
-SUMS = ("prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens", "cost")
-KEYS = ("day", "user_id", "assistant_id", "model_name", "account_id")
-ROWS_AT_ONCE = 1000
+from core.conversations import budget_words, budgets
+from core.database import transactions
+from core.database.transactions import atomic_write
+from core.lib.ttl_cache import TtlCache
+from core.models import (
+    Assistant,
+    BudgetPeriod,
+    ChannelAccount,
+    ModelCall,
+    UsageDay,
+    User,
+)
+from core.providers import catalogue
+
+GROUPS = {
+    "person": "user_id",
+    "assistant": "assistant_id",
+    "model": "model_name",
+    "channel": "account_id",
+    "day": "day",
+}
+SUMMED = ("prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens", "cost")
+# What calls of a sum have in common.
+COMMON = (
+    "day",
+    "user_id",
+    "account_id",
+    "key_id",
+    "assistant_id",
+    "model_id",
+    "model_name",
+    "purpose",
+    "failure",
+)
+CSV_FIELDS = ("day", "user_id", "assistant_id", "model_name", "account_id", "purpose")
+CSV_HEADER = (
+    "day",
+    "person",
+    "assistant",
+    "model",
+    "channel",
+    "purpose",
+    *("calls", "failed", "estimated", "prompt_tokens", "cached_tokens", "completion_tokens"),
+    *("reasoning_tokens", "dollars"),
+)
+# A run may end on the next day, and the owner's time zone may change.
+OPEN_DAYS = 3
+DAYS_AT_ONCE = 31
+ROLL_UP_LOCK = 0x75736167  # of PostgreSQL, among workers that sum up
+TOTALS_SECONDS = 10.0
+# Spreadsheets take a text that begins so for a formula.
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Total:
-    """A sum of calls. ``cost`` in billionths of a dollar."""
+@dataclass(slots=True)
+class Used:
+    """A sum of calls; ``cost`` in billionths of a dollar. Failed and estimated ones are among
+    ``calls``; cached tokens among those of prompts, reasoning ones among those of completions.
+    """
 
     calls: int = 0
     failed: int = 0
@@ -28,98 +80,259 @@ class Total:
     reasoning_tokens: int = 0
     cost: int = 0
 
+    def add(self, other: "Used") -> None:
+        """Add another sum."""
+        for each in fields(self):
+            setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
+
     @property
     def tokens(self) -> int:
-        """Return the tokens that providers count: cached and reasoning ones are among them."""
+        """Return all tokens."""
         return self.prompt_tokens + self.completion_tokens
 
-    def plus(self, other: "Total") -> "Total":
-        """Return the sum of both."""
-        return replace(
-            self, **{name: getattr(self, name) + getattr(other, name) for name in FIELDS}
+
+class Row(NamedTuple):
+    """One group: its key (an id, a name or a day), the label to show, and its sum."""
+
+    key: Any
+    label: str
+    used: Used
+
+
+Key = tuple[Any, ...]
+
+
+def by(group: str, *, since: date, until: date, **only: int | str) -> list[Row]:
+    """Return the sums of a group of GROUPS from ``since`` to ``until``, both included: days in
+    their order, others by cost, then by tokens.
+
+    ``only``: columns that calls must have: ``user_id``, ``account_id``, ``assistant_id``,
+    ``model_name``.
+    """
+    found = sums((GROUPS[group],), since=since, until=until, **only)
+    names = labels(GROUPS[group], [key[0] for key in found])
+    rows = [Row(key[0], names[key[0]], used) for key, used in found.items()]
+    if group == "day":
+        return sorted(rows)
+    return sorted(rows, key=lambda each: (-each.used.cost, -each.used.tokens, each.label))
+
+
+def csv_rows(*, since: date, until: date, **only: int | str) -> Iterator[tuple[str, ...]]:
+    """Yield the rows of a CSV file, the first of which is its header."""
+    yield CSV_HEADER
+    found = sums(CSV_FIELDS, since=since, until=until, **only)
+    names = {
+        at: labels(field, {key[at] for key in found})
+        for at, field in enumerate(CSV_FIELDS)
+        if field != "day"
+    }
+    for key in sorted(found):
+        used = found[key]
+        numbers = [getattr(used, each.name) for each in fields(used)]
+        *counts, cost = numbers
+        texts = [harmless(names[at][value]) for at, value in enumerate(key) if at in names]
+        yield (key[0].isoformat(), *texts, *map(str, counts), f"{cost / 1_000_000_000:.9f}")
+
+
+def harmless(text: str) -> str:
+    """Return a cell that a spreadsheet takes for a text."""
+    return f"'{text}" if text.startswith(FORMULA) else text
+
+
+def labels(field: str, keys: Sequence[Any] | set[Any]) -> dict[Any, str]:
+    """Return the names of these keys for people; what is deleted keeps its number."""
+    known: dict[Any, str] = {}
+    rows: dict[str, Any] = {
+        "user_id": User.objects,
+        "assistant_id": Assistant.objects,
+        "account_id": ChannelAccount.objects,
+    }
+    if field in rows:
+        known = {row.pk: str(row) for row in rows[field].filter(pk__in=[*keys])}
+    return {
+        key: known.get(key) or (f"#{key}" if field in rows and key else str(key or "–"))
+        for key in keys
+    }
+
+
+def sums(common: Sequence[str], *, since: date, until: date, **only: int | str) -> dict[Key, Used]:
+    """Return the sums by columns of COMMON."""
+    last = last_day()
+    past = UsageDay.objects.filter(day__gte=since, day__lte=until, **only)
+    now = settled().filter(day__gte=since, day__lte=until, **only)
+    if last is not None:
+        past, now = past.filter(day__lte=last), now.filter(day__gt=last)
+    found = grouped(now, common, calls=Count("id"), estimated=Count("id", filter=Q(estimated=True)))
+    if last is not None:
+        for key, used in grouped(
+            past, common, calls=Sum("calls"), estimated=Sum("estimated")
+        ).items():
+            found.setdefault(key, Used()).add(used)
+    return found
+
+
+def settled() -> QuerySet[ModelCall]:
+    """Return the calls that have ended."""
+    return ModelCall.objects.filter(state=ModelCall.State.SETTLED)
+
+
+def grouped(rows: QuerySet[Any], common: Sequence[str], **counts: Any) -> dict[Key, Used]:
+    """Return the sums of rows by columns; None counts as 0."""
+    named = dict.fromkeys((*common, "failure"))
+    whose = {"whose": Coalesce(F("user_id"), Value(0))} if "user_id" in named else {}
+    columns = ["whose" if each == "user_id" else each for each in named]
+    summed = {f"sum_{name}": Sum(name) for name in SUMMED}
+    counted = {f"sum_{name}": value for name, value in counts.items()}
+    found: dict[Key, Used] = {}
+    for row in rows.annotate(**whose).values(*columns).annotate(**counted, **summed).order_by():
+        used = Used(
+            calls=row["sum_calls"],
+            failed=row["sum_calls"] if row["failure"] else 0,
+            estimated=row["sum_estimated"],
+            **{name: row[f"sum_{name}"] for name in SUMMED},
         )
+        key = tuple(row["whose" if each == "user_id" else each] for each in common)
+        found.setdefault(key, Used()).add(used)
+    return found
 
 
-FIELDS = ("calls", "failed", "estimated", *SUMS)
+def last_day() -> date | None:
+    """Return the last day that is summed up."""
+    return UsageDay.objects.order_by("-day").values_list("day", flat=True).first()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """A sum of the calls of one day, person, assistant, model and account."""
+def roll_up(*, now: datetime) -> int:
+    """Sum up the calls of days that are over; return how many sums were made. A chore."""
+    before = budgets.day_of(now) - timedelta(days=OPEN_DAYS - 1)
+    last = last_day()
+    if not unsummed(last, before).exists():
+        return 0
+    with atomic_write():
+        transactions.lock_until_commit(ROLL_UP_LOCK)
+        days = unsummed(last_day(), before).order_by("day").values_list("day", flat=True)
+        rows = [row for day in days.distinct()[:DAYS_AT_ONCE] for row in summed_up(day)]
+        UsageDay.objects.bulk_create(rows)
+    return len(rows)
 
-    day: date
-    user_id: int
-    assistant_id: int
-    model_name: str
-    account_id: int
-    total: Total
+
+def unsummed(last: date | None, before: date) -> QuerySet[ModelCall]:
+    """Return the settled calls after the ``last`` summed day and ``before`` a day."""
+    rows = settled().filter(day__lt=before)
+    return rows if last is None else rows.filter(day__gt=last)
 
 
-def parts(*, first: date, last: date) -> list[Part]:
-    """Return the settled calls of a range of days, both included, in one query."""
-    rows = (
-        between(first, last)
-        .values(*KEYS)
-        .annotate(
-            calls=Count("id"),
-            failed=Count("id", filter=~Q(failure="")),
-            estimated_calls=Count("id", filter=Q(estimated=True)),
-            **{f"sum_{name}": Sum(name) for name in SUMS},
-        )
-        .order_by()
+def summed_up(day: date) -> list[UsageDay]:
+    """Return the sums of a day, not stored."""
+    found = grouped(
+        settled().filter(day=day),
+        COMMON,
+        calls=Count("id"),
+        estimated=Count("id", filter=Q(estimated=True)),
     )
     return [
-        Part(
-            day=row["day"],
-            user_id=row["user_id"] or 0,
-            assistant_id=row["assistant_id"],
-            model_name=row["model_name"],
-            account_id=row["account_id"],
-            total=Total(
-                calls=row["calls"],
-                failed=row["failed"],
-                estimated=row["estimated_calls"],
-                **{name: int(row[f"sum_{name}"] or 0) for name in SUMS},
-            ),
+        UsageDay(
+            **dict(zip(COMMON, key, strict=True)),
+            calls=used.calls,
+            estimated=used.estimated,
+            **{name: getattr(used, name) for name in SUMMED},
         )
-        for row in rows
+        for key, used in found.items()
     ]
 
 
-def summed(found: list[Part], key: Callable[[Part], Any]) -> dict[Any, Total]:
-    """Return the totals by a key of the parts."""
-    totals: dict[Any, Total] = {}
-    for each in found:
-        name = key(each)
-        totals[name] = totals.get(name, Total()).plus(each.total)
-    return totals
+past_totals: TtlCache[date, dict[Key, Used]] = TtlCache(86_400.0)
+all_totals: TtlCache[str, dict[Key, Used]] = TtlCache(TOTALS_SECONDS)
 
 
-def calls(*, first: date, last: date) -> Iterator[ModelCall]:
-    """Yield the settled calls of a range of days, oldest first, without holding them all."""
-    rows = between(first, last).select_related("user").order_by("day", "id")
-    yield from rows.iterator(chunk_size=ROWS_AT_ONCE)
+def totals() -> dict[Key, Used]:
+    """Return (model name, failure) -> the sum of all calls ever, some seconds old.
+
+    Past days are read once a day, not with each call.
+    """
+    known = all_totals.get("all")
+    if known is not None:
+        return known
+    common = ("model_name", "failure")
+    last = last_day()
+    found: dict[Key, Used] = {}
+    if last is not None:
+        past = past_totals.get(last)
+        if past is None:
+            rows = UsageDay.objects.filter(day__lte=last)
+            past_totals.clear()
+            past = past_totals.put(
+                last, grouped(rows, common, calls=Sum("calls"), estimated=Sum("estimated"))
+            )
+        for key, used in past.items():
+            found.setdefault(key, Used()).add(used)
+    today = settled() if last is None else settled().filter(day__gt=last)
+    counts = {"calls": Count("id"), "estimated": Count("id", filter=Q(estimated=True))}
+    for key, used in grouped(today, common, **counts).items():
+        found.setdefault(key, Used()).add(used)
+    return all_totals.put("all", found)
 
 
-def between(first: date, last: date) -> Any:
-    """Return the settled calls of a range of days."""
-    return ModelCall.objects.filter(day__gte=first, day__lte=last, state=ModelCall.State.SETTLED)
+@dataclass(slots=True)
+class OfModel:
+    """All calls of a model: their sum, and how many ended how: "answered", or a failure's code."""
+
+    whole: Used
+    outcomes: dict[str, int]
 
 
-def today() -> date:
-    """Return the day in the owner's time zone: the settings'."""
-    return timezone.localdate()
+def totals_by_model(*, most: int) -> dict[str, OfModel]:
+    """Return model name -> its calls, by name; models beside the ``most`` used ones are "other"."""
+    found = totals()
+    often = sorted(found, key=lambda key: -found[key].calls)
+    named = {*[*dict.fromkeys(key[0] for key in often)][:most]}
+    sums_of: dict[str, OfModel] = {}
+    for (name, failure), used in found.items():
+        each = sums_of.setdefault(name if name in named else "other", OfModel(Used(), {}))
+        each.whole.add(used)
+        outcome = failure or "answered"
+        each.outcomes[outcome] = each.outcomes.get(outcome, 0) + used.calls
+    return dict(sorted(sums_of.items()))
 
 
-def period_start(period: str) -> date:
-    """Return the first day of the current period of a budget."""
-    day = today()
-    return day.replace(day=1) if period == Budget.Period.MONTH else day
+def summary(user: User, now: datetime) -> str:
+    """Return a person's usage for a chat: today, this month, and what is left of budgets."""
+    today = budgets.day_of(now)
+    month = today.replace(day=1)
+    found = sums(("day",), since=month, until=today, user_id=user.pk)
+    whole = Used()
+    for used in found.values():
+        whole.add(used)
+    lines = [
+        budget_words.used_line("Today", found.get((today,), Used())),
+        budget_words.used_line("This month", whole),
+    ]
+    limits = budgets.applying(
+        catalogue.current().budgets,
+        user_id=user.pk,
+        key_id=0,
+        account_id=user.last_account_id or 0,
+        assistant_id=0,
+    )
+    for limit in limits:
+        key = budgets.key_of(limit, today)
+        spent = BudgetPeriod.objects.filter(**key._asdict()).values_list("spent", flat=True).first()
+        free_at = budgets.end_of(limit.budget.period, today)
+        lines.append(budget_words.left_line(limit.budget, spent or 0, free_at))
+    return "\n".join(lines)
 
 
-def period_end(period: str) -> date:
-    """Return the day on which the current period's budget is free again."""
-    start = period_start(period)
-    if period == Budget.Period.MONTH:
-        return (start + timedelta(days=32)).replace(day=1)
-    return start + timedelta(days=1)
+def used_ratios(*, now: datetime, most: int) -> dict[int, float]:
+    """Return budget id -> what is used of it in its current period, of 1; of a budget for each
+    person that of the person who used most. Of the first ``most`` budgets.
+    """
+    day = budgets.day_of(now)
+    found: dict[int, float] = {}
+    for each in catalogue.current().budgets[:most]:
+        rows = BudgetPeriod.objects.filter(
+            budget_id=each.id,
+            measure=budgets.measure_of(each),
+            start=budgets.start_of(each.period, day),
+        )
+        spent = rows.order_by("-spent").values_list("spent", flat=True).first() or 0
+        found[each.id] = spent / each.limit if each.limit else 1.0
+    return found

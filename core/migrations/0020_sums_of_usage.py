@@ -10,6 +10,10 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
+        migrations.AddIndex(
+            model_name='budgetperiod',
+            index=models.Index(fields=['start'], name='budget_periods_by_start'),
+        ),
         migrations.CreateModel(
             name='UsageDay',
             fields=[

@@ -132,6 +132,7 @@ class BudgetPeriod(models.Model):
                 fields=["budget", "person", "measure", "start"], name="one_budget_period"
             )
         ]
+        indexes = [models.Index(fields=["start"], name="budget_periods_by_start")]
 
     def __str__(self) -> str:
         return f"{self.budget_id} {self.start}: {self.spent}"

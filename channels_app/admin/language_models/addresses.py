@@ -3,10 +3,7 @@
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as TooLate
-from ipaddress import ip_address
 from urllib.parse import urlsplit
-
-from core.lib import safe_fetch
 
 LOOK_UP_SECONDS = 3.0
 # Calls that the gateway appends itself: the address was copied with one of them.
@@ -54,13 +51,3 @@ def look_up(host: str) -> list[str]:
         return []
     finally:
         threads.shutdown(wait=False)
-
-
-def sends_keys_in_the_clear(address: str) -> bool:
-    """Return whether a key would travel unencrypted to a public address."""
-    parts = urlsplit(address)
-    try:
-        inside = not safe_fetch.is_public(ip_address(parts.hostname or ""))
-    except ValueError:
-        inside = False
-    return parts.scheme == "http" and not inside

@@ -15,6 +15,7 @@ from unfold.widgets import (
     UnfoldBooleanSwitchWidget,
 )
 
+from channels_app.admin.language_models.constraints import leave_to_form
 from core.admin.base import ModelForm
 from core.lib.text import clean
 from core.models import Assistant
@@ -101,8 +102,9 @@ class AssistantForm(ModelForm[Assistant]):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Fill the fields that stand for JSON columns."""
         super().__init__(*args, **kwargs)
+        leave_to_form(self.instance)
         row, fields = self.instance, self.fields
-        if "tool_names" not in fields:  # only shown
+        if "temperature" not in fields:  # only shown
             return
         tools = fields["tool_names"]
         assert isinstance(tools, forms.MultipleChoiceField)  # noqa: S101 - declared above
@@ -186,9 +188,6 @@ class AssistantForm(ModelForm[Assistant]):
         elif data.get("remove_picture"):
             self.instance.picture = ""
         return data
-
-    def validate_constraints(self) -> None:
-        """Nothing more: one default is kept by moving the mark."""
 
 
 def tool_choices(kept: Iterable[str]) -> list[tuple[str, str]]:

@@ -9,6 +9,7 @@ from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
 from allowlist.admin.audited import decides
 from channels_app.admin.language_models import keys
+from channels_app.admin.language_models.constraints import leave_to_form
 from core.admin.base import ModelForm, ThemedInline
 from core.models import (
     Assistant,
@@ -73,6 +74,7 @@ class ChainForm(ModelForm[AssistantModel]):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Say of disabled models that they are."""
         super().__init__(*args, **kwargs)
+        leave_to_form(self.instance)
         if "model" in self.fields:
             field = self.fields["model"]
             assert isinstance(field, forms.ModelChoiceField)  # noqa: S101 - a foreign key
@@ -80,9 +82,6 @@ class ChainForm(ModelForm[AssistantModel]):
                 "provider__name", "name"
             )
             field.label_from_instance = model_label  # type: ignore[method-assign]
-
-    def validate_constraints(self) -> None:
-        """Nothing more: the rows are checked together."""
 
     def validate_unique(self) -> None:
         """As above."""
@@ -147,6 +146,7 @@ class BindingForm(ModelForm[AssistantBinding]):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Read the keys."""
         super().__init__(*args, **kwargs)
+        leave_to_form(self.instance)
         if "key_id" in self.fields:
             keys.fill(self, "key_id", kept=self.instance.key_id)
         if "account" in self.fields:
@@ -168,9 +168,6 @@ class BindingForm(ModelForm[AssistantBinding]):
             words = "A row binds one thing. Add another row for this."
             self.add_error(name, words)
         return data
-
-    def validate_constraints(self) -> None:
-        """Nothing more: the rows are checked together."""
 
     def validate_unique(self) -> None:
         """As above."""

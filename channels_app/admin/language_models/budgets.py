@@ -1,6 +1,7 @@
 """Budgets in the admin: a limit, for whom, and how much of it is used."""
 
 from dataclasses import dataclass
+from datetime import date
 from decimal import Decimal
 from typing import Any
 
@@ -9,13 +10,14 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.template.loader import render_to_string
+from django.utils import timezone
 from django.utils.safestring import SafeString
 from unfold.widgets import UnfoldAdminDecimalFieldWidget
 
 from allowlist.admin.audited import AuditedAdmin, OnlyDeciders
 from channels_app.admin.language_models import keys, money
 from core.admin.base import ExtraContext, ModelForm, badge, visible_line
-from core.conversations import usage_reports
+from core.conversations import budgets
 from core.models import Budget, BudgetPeriod, ChannelAccount, User
 
 Unit = Budget.Unit
@@ -49,7 +51,6 @@ class BudgetForm(ModelForm[Budget]):
         if row.pk and "amount" in fields:
             is_money = row.unit == Unit.MONEY
             fields["amount"].initial = money.plain(row.limit) if is_money else row.limit
-            fields["amount"].help_text = f"In {row.get_unit_display()}."
         if "account" in fields:
             accounts = fields["account"]
             assert isinstance(accounts, forms.ModelChoiceField)  # noqa: S101 - a foreign key
@@ -138,10 +139,18 @@ def use_of(budget: Budget, period: BudgetPeriod | None, person: str = "") -> Use
     )
 
 
+def start_of(budget: Budget) -> date:
+    """Return the first day of the current period, in the owner's time zone."""
+    return budgets.start_of(budget.period, budgets.day_of(timezone.now()))
+
+
 def uses(budget: Budget) -> list[Use]:
     """Return the use of the current period: one, or that of each person who used most."""
-    start = usage_reports.period_start(budget.period)
-    rows = list(BudgetPeriod.objects.filter(budget=budget, start=start).order_by("-spent", "id"))
+    rows = list(
+        BudgetPeriod.objects.filter(
+            budget=budget, start=start_of(budget), measure=budgets.measure_of(budget)
+        ).order_by("-spent", "id")
+    )
     if not budget.each_person:
         return [use_of(budget, next(iter(rows), None))]
     rows = rows[:MOST_PEOPLE]
@@ -154,7 +163,9 @@ def uses(budget: Budget) -> list[Use]:
 
 @admin.register(Budget)
 class BudgetAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[Budget]):
-    """Budgets; changed by owners. What a budget counts is fixed: what was counted has that unit."""
+    """Budgets; changed by owners. Whose it is stays: what was counted is theirs. With another unit
+    or period it begins anew.
+    """
 
     form = BudgetForm
     list_display = ("shown_limit", "target", "used", "state")
@@ -197,10 +208,10 @@ class BudgetAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[Budget]):
         if obj is None:
             return (("amount", "unit", "period"), "each_person", *TARGETS, "enabled")
         amount = "amount" if self.has_change_permission(request, obj) else "shown_limit"
-        return (amount, ("unit", "period"), "target", "enabled")
+        return ((amount, "unit", "period"), "target", "enabled")
 
     def get_readonly_fields(self, request: HttpRequest, obj: Budget | None = None) -> Any:
-        return () if obj is None else ("shown_limit", "unit", "period", "target")
+        return () if obj is None else ("shown_limit", "target")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Budget]:
         return super().get_queryset(request).select_related("user", "account", "assistant")
@@ -220,6 +231,6 @@ class BudgetAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[Budget]):
         return {
             "row": row,
             "uses": uses(row),
-            "start": usage_reports.period_start(row.period),
-            "end": usage_reports.period_end(row.period),
+            "start": start_of(row),
+            "end": budgets.end_of(row.period, start_of(row)).date(),
         }

@@ -16,6 +16,7 @@ from django.views.decorators.http import require_POST
 
 from allowlist.admin.audited import AuditedAdmin, OnlyDeciders
 from channels_app.admin.language_models import chains
+from channels_app.admin.language_models.constraints import leave_to_form
 from channels_app.admin.language_models.providers import is_fixed, warn_of_idle_assistants
 from core.admin.base import ExtraContext, ModelForm, badge, shown, visible_line
 from core.models import LanguageModel, ModelCircuit, ModelProvider
@@ -49,6 +50,7 @@ class LanguageModelForm(ModelForm[LanguageModel]):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Explain the fields; a model is added to a provider that is set up here."""
         super().__init__(*args, **kwargs)
+        leave_to_form(self.instance)
         helps = {
             "name": "As the provider writes it.",
             "label": "The name that people see. Empty: the provider's.",
@@ -87,15 +89,16 @@ class LanguageModelForm(ModelForm[LanguageModel]):
         self.refuse_twice(data)
         return data
 
+    def provider_of_row(self) -> ModelProvider | None:
+        """Return the provider of an existing row, which its form does not show."""
+        return self.instance.provider if self.instance.pk else None
+
     def refuse_twice(self, data: dict[str, Any]) -> None:
         """Add an error when the provider has a model of this name already."""
-        provider = data.get("provider") or getattr(self.instance, "provider", None)
-        twice = Q(provider=provider, name=data.get("name"))
+        provider = data.get("provider") or self.provider_of_row()
+        twice = Q(provider=provider, name=data.get("name", self.instance.name))
         if provider and LanguageModel.objects.filter(twice).exclude(pk=self.instance.pk).exists():
             self.add_error("name", f"{provider} has this model already.")
-
-    def validate_constraints(self) -> None:
-        """Nothing more: ``clean`` has checked them, with words beside each field."""
 
 
 @admin.register(LanguageModel)

@@ -176,7 +176,6 @@ class ModelProviderAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[ModelProvider]
             self.record(request, happened, obj, {})
         if happened or {"base_url", "enabled"} & set(form.changed_data):
             vars(request)["saved_provider"] = obj
-        warn_of_plain_key(request, obj)
         warn_of_idle_assistants(request)
 
     def response_add(
@@ -220,7 +219,7 @@ class ModelProviderAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[ModelProvider]
     def test_view(self, request: HttpRequest, pk: int) -> HttpResponse:
         """Make a call with the saved settings and show what was found."""
         row = self.row_of(request, pk)
-        show_test(request, row, str(request.POST.get("model", ""))[:200])
+        show_test(self, request, row, str(request.POST.get("model", ""))[:200])
         return HttpResponseRedirect(page_of(row))
 
     @method_decorator(require_POST)
@@ -240,8 +239,11 @@ class ModelProviderAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[ModelProvider]
         if not name or len(name) > 200 or not name.isprintable():
             messages.error(request, "Enter the name of a model, as the provider writes it.")
             return HttpResponseRedirect(page_of(row))
+        window = checks.window_of(row, name)
         with transactions.atomic_write():
-            model, is_new = LanguageModel.objects.get_or_create(provider=row, name=name)
+            model, is_new = LanguageModel.objects.get_or_create(
+                provider=row, name=name, defaults={"context_tokens": window}
+            )
             if is_new:
                 self.record(request, "added", model, {"provider": row.pk, "name": name})
         words = "was added. Put it into an assistant's chain to use it." if is_new else "is there."
@@ -271,17 +273,29 @@ def page_of(row: ModelProvider) -> str:
     return reverse("admin:core_modelprovider_change", args=[row.pk])
 
 
-def show_test(request: HttpRequest, row: ModelProvider, model_name: str) -> None:
-    """Test a provider by a call of a model, and show the result as a message."""
-    first = row.models.filter(enabled=True).order_by("id").values_list("name", flat=True).first()
-    name = model_name or first or next(iter(row.offered_models), "")
+def show_test(
+    page: ModelProviderAdmin, request: HttpRequest, row: ModelProvider, model_name: str
+) -> None:
+    """Test a provider by calls of a model; show what was found, and fill in what it can do."""
+    rows = row.models.order_by("id")
+    model = rows.filter(name=model_name).first() or rows.filter(enabled=True).first()
+    name = model_name or (model.name if model is not None else next(iter(row.offered_models), ""))
     try:
-        finding = checks.test(row, name)
+        found = checks.test(row, name)
     except checks.CheckError as error:
         messages.error(request, visible_line(f"{row}: {error}", 600))
         return
-    level = messages.SUCCESS if finding.ok else messages.ERROR
-    messages.add_message(request, level, visible_line(f"{row}: {finding}", 600))
+    for each in found.findings:
+        level = messages.ERROR if each.is_error else messages.INFO
+        messages.add_message(request, level, visible_line(checks.sentence(each), 600))
+    if found.answers:
+        messages.success(request, f"{row}: {visible_line(name)} answers.")
+    elif found.ok:
+        messages.success(request, f"{row} answers and offers {len(found.models)} models.")
+    if model is not None and found.answers and model.name == name and not is_fixed(row):
+        values = checks.learned(model, found)
+        if values:
+            page.record(request, "measured", model, values)
 
 
 def show_models(request: HttpRequest, row: ModelProvider) -> None:
@@ -296,17 +310,6 @@ def show_models(request: HttpRequest, row: ModelProvider) -> None:
     else:
         words = f"{row} answers, and lists no models. Enter the name of one below."
     messages.info(request, words)
-
-
-def warn_of_plain_key(request: HttpRequest, row: ModelProvider) -> None:
-    """Warn of a key that is sent unencrypted to a server outside."""
-    if (
-        row.secrets
-        and row.base_url
-        and not row.allow_private
-        and addresses.sends_keys_in_the_clear(row.base_url)
-    ):
-        messages.warning(request, f"{row}: the key is sent unencrypted. Use https:// if possible.")
 
 
 def warn_of_idle_assistants(request: HttpRequest) -> None:

@@ -14,18 +14,20 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
+from django.utils import timezone
 
 from channels_app.admin.language_models import money, usage_csv
 from core.admin.base import ReadOnlyAdmin, shown, state_badge, visible_line
-from core.conversations import usage_reports
-from core.conversations.usage_reports import Part, Total
-from core.models import Assistant, ChannelAccount, ModelCall, User
+from core.conversations import budgets, usage_reports
+from core.conversations.usage_reports import Used
+from core.models import ModelCall
 
 DAYS = 30
 MOST_DAYS = 366
 RANGES = ((7, "7 days"), (30, "30 days"), (90, "90 days"), (365, "a year"))
 BARS = 10
 SERIES = 4  # models that a plot names; the rest is one series
+OTHERS = "other models"
 COLOURS = (
     "var(--color-primary-600)",
     "#3b82f6",
@@ -51,7 +53,6 @@ CSV_HEAD = (
     "reasoning_tokens",
     "dollars",
 )
-CALL_HEAD = ("day", "time", "person", "channel", "assistant", "model", "purpose", "failure")
 INPUT = {"class": "dashboard-input"}
 
 
@@ -80,10 +81,8 @@ class RangeForm(forms.Form):
         data = super().clean() or {}
         if self.errors:
             return data
-        last = data["last"] = data.get("last") or max(
-            usage_reports.today(), data.get("first") or date.min
-        )
-        first = data["first"] = data.get("first") or last - timedelta(days=DAYS - 1)
+        last = data["last"] = data.get("last") or max(today(), data.get("first") or date.min)
+        first = data["first"] = data.get("first") or days_before(last)
         data["measure"] = data.get("measure") or "cost"
         if first > last:
             self.add_error("last", "The last day is before the first.")
@@ -105,85 +104,51 @@ class Row:
     estimated: str
 
 
-def row_of(name: str, total: Total, *, width: int = 0) -> Row:
+def row_of(name: str, total: Used, *, width: int = 0) -> Row:
     """Return the line of a sum."""
     counts = (total.tokens, total.calls, total.failed, total.estimated)
     return Row(name, width, money.shown(total.cost), *(f"{each:,}" for each in counts))
 
 
-class Names:
-    """The names of people, assistants and accounts by their number."""
-
-    def __init__(self) -> None:
-        """Read those of assistants and accounts, which are few."""
-        self._assistants = {row.pk: str(row) for row in Assistant.objects.all()}
-        self._accounts = {row.pk: str(row) for row in ChannelAccount.objects.all()}
-        self._people: dict[int, str] = {}
-
-    def know(self, people: set[int]) -> None:
-        """Read the names of people at once."""
-        rows = User.objects.filter(pk__in=people - self._people.keys())
-        self._people |= {row.pk: str(row) for row in rows}
-
-    def person(self, user_id: int) -> str:
-        return self._of(self._people, user_id, "deleted person")
-
-    def assistant(self, assistant_id: int) -> str:
-        return self._of(self._assistants, assistant_id, "deleted assistant")
-
-    def channel(self, account_id: int) -> str:
-        return self._of(self._accounts, account_id, "deleted account")
-
-    def of(self, group: str, part: Part) -> str:
-        """Return the name of a part in a group."""
-        if group == "day":
-            return part.day.isoformat()
-        if group == "model":
-            return visible_line(part.model_name, 120) or "unknown model"
-        if group == "person":
-            return self.person(part.user_id)
-        if group == "assistant":
-            return self.assistant(part.assistant_id)
-        return self.channel(part.account_id)
-
-    def _of(self, known: dict[int, str], number: int, gone: str) -> str:
-        return visible_line(known[number], 80) if number in known else gone if number else "–"
+def today() -> date:
+    """Return the day in the owner's time zone."""
+    return budgets.day_of(timezone.now())
 
 
-def by(group: str, found: list[Part], names: Names) -> list[tuple[str, Total]]:
-    """Return the sums of a group by name: days in order, others by cost."""
-    names.know({each.user_id for each in found})
-    totals = usage_reports.summed(found, lambda part: names.of(group, part))
+def table(group: str, measure: str, *, since: date, until: date) -> list[Row]:
+    """Return the lines of a table with bars of what is measured: the newest days, or the most."""
+    found = usage_reports.by(group, since=since, until=until)
+    most = max((getattr(each.used, measure) for each in found), default=0) or 1
     if group == "day":
-        return sorted(totals.items())
-    return sorted(totals.items(), key=lambda each: (-each[1].cost, -each[1].tokens, each[0]))
-
-
-def table(sums: list[tuple[str, Total]], measure: str) -> list[Row]:
-    """Return the lines of a table with bars of what is measured."""
-    sums = sorted(sums, key=lambda each: -getattr(each[1], measure))
-    most = max((getattr(total, measure) for _, total in sums), default=0) or 1
+        found.reverse()
+    else:
+        found.sort(key=lambda each: -getattr(each.used, measure))
     return [
-        row_of(name, total, width=getattr(total, measure) * 100 // most) for name, total in sums
+        row_of(
+            visible_line(each.label, 120),
+            each.used,
+            width=getattr(each.used, measure) * 100 // most,
+        )
+        for each in found
     ]
 
 
-def chart(found: list[Part], names: Names, data: dict[str, Any]) -> str:
+def chart(measure: str, *, since: date, until: date) -> str:
     """Return the plot as the JSON of the admin's chart: a bar a day, a colour a model."""
-    measure, first, last = data["measure"], data["first"], data["last"]
-    days = [first + timedelta(days=each) for each in range((last - first).days + 1)]
-    models = [name for name, _ in by("model", found, names)]
-    named = models[:SERIES] if len(models) > SERIES + 1 else models
+    days = [since + timedelta(days=each) for each in range((until - since).days + 1)]
+    models = [each.label for each in usage_reports.by("model", since=since, until=until)]
+    named = models if len(models) <= SERIES + 1 else models[:SERIES]
     cells: dict[tuple[str, date], int] = {}
-    for part in found:
-        name = names.of("model", part)
-        key = (name if name in named else "other models", part.day)
-        cells[key] = cells.get(key, 0) + getattr(part.total, measure)
-    series = named + (["other models"] if len(named) < len(models) else [])
+    found = usage_reports.sums(("model_name", "day"), since=since, until=until)
+    for (model, day), used in found.items():
+        label = str(model or "–")
+        key = (label if label in named else OTHERS, day)
+        cells[key] = cells.get(key, 0) + getattr(used, measure)
     scale = money.BILLION if measure == "cost" else 1
+    series = named if len(named) == len(models) else [*named, OTHERS]
     sets = [
         {
-            "label": name,
+            "label": visible_line(name, 60),
             "data": [cells.get((name, day), 0) / scale for day in days],
             "backgroundColor": COLOURS[number % len(COLOURS)],
         }
@@ -277,11 +242,11 @@ class ModelCallAdmin(ReadOnlyAdmin[ModelCall]):
                 | {"title": "Usage", "opts": self.model._meta, "form": form, "ranges": ranges()},
                 status=400,
             )
-        first, last = form.cleaned_data["first"], form.cleaned_data["last"]
+        days = days_of(form.cleaned_data)
         group = request.GET.get("by", "")
-        group = group if group in GROUPS else "calls"
-        rows = call_rows(first, last) if group == "calls" else sum_rows(group, first, last)
-        return usage_csv.response(rows, name=f"usage-{group}-{first}-{last}.csv")
+        rows = sum_rows(group, **days) if group in GROUPS else usage_reports.csv_rows(**days)
+        name = f"usage-{group if group in GROUPS else 'all'}-{days['since']}-{days['until']}.csv"
+        return usage_csv.response(rows, name=name)
 
     def range_of(self, request: HttpRequest) -> RangeForm:
         """Return the range of a request. Raises PermissionDenied."""
@@ -296,84 +261,49 @@ class ModelCallAdmin(ReadOnlyAdmin[ModelCall]):
         )
 
 
+def days_of(data: dict[str, Any]) -> dict[str, date]:
+    """Return the range of a valid form, as arguments."""
+    return {"since": data["first"], "until": data["last"]}
+
+
+def days_before(last: date) -> date:
+    """Return the first of DAYS days; the calendar has a first one too."""
+    return date.fromordinal(max(1, last.toordinal() - DAYS + 1))
+
+
 def ranges() -> list[dict[str, str]]:
     """Return the ranges that one tap chooses: until today, and the current month."""
-    today = usage_reports.today()
+    last = today()
     found = [
-        {"label": label, "first": f"{today - timedelta(days=days - 1)}", "last": f"{today}"}
+        {"label": label, "first": f"{last - timedelta(days=days - 1)}", "last": f"{last}"}
         for days, label in RANGES
     ]
-    return [*found, {"label": "this month", "first": f"{today.replace(day=1)}", "last": f"{today}"}]
+    return [*found, {"label": "this month", "first": f"{last.replace(day=1)}", "last": f"{last}"}]
 
 
 def summary(data: dict[str, Any]) -> dict[str, Any]:
     """Return what the page of a range shows."""
-    found = usage_reports.parts(first=data["first"], last=data["last"])
-    names, measure = Names(), data["measure"]
-    total = usage_reports.summed(found, lambda _: "").get("", Total())
+    days, measure = days_of(data), data["measure"]
+    total = usage_reports.sums((), **days).get((), Used())
     tables = []
     for group, label in GROUPS.items():
-        rows = by(group, found, names)
-        lines = (
-            table(rows, measure) if group != "day" else list(reversed(table_of_days(rows, measure)))
-        )
-        tables.append({"by": group, "label": label, "rows": lines[:BARS], "more": lines[BARS:]})
+        rows = table(group, measure, **days)
+        tables.append({"by": group, "label": label, "rows": rows[:BARS], "more": rows[BARS:]})
     return {
         "total": total,
         "figures": row_of("", total),
         "tables": tables,
         "measure": measure,
         "measure_label": MEASURES[measure],
-        "chart": chart(found, names, data),
+        "chart": chart(measure, **days),
         "chart_options": CHART_OPTIONS,
         "range": {"first": f"{data['first']}", "last": f"{data['last']}"},
     }
 
 
-def table_of_days(sums: list[tuple[str, Total]], measure: str) -> list[Row]:
-    """Return the lines of the days, in their order."""
-    return sorted(table(sums, measure), key=lambda row: row.name)
-
-
-def figures(total: Total) -> tuple[object, ...]:
-    """Return the cells of CSV_HEAD."""
-    return (
-        total.calls,
-        total.failed,
-        total.estimated,
-        total.prompt_tokens,
-        total.cached_tokens,
-        total.completion_tokens,
-        total.reasoning_tokens,
-        money.plain(total.cost),
-    )
-
-
-def sum_rows(group: str, first: date, last: date) -> Iterator[tuple[object, ...]]:
+def sum_rows(group: str, *, since: date, until: date) -> Iterator[tuple[object, ...]]:
     """Yield the rows of a group, with their head."""
     yield (group, *CSV_HEAD)
-    for name, total in by(group, usage_reports.parts(first=first, last=last), Names()):
-        yield (name, *figures(total))
-
-
-def call_rows(first: date, last: date) -> Iterator[tuple[object, ...]]:
-    """Yield single calls, with their head."""
-    yield (*CALL_HEAD, *CSV_HEAD[2:])
-    names = Names()
-    for call in usage_reports.calls(first=first, last=last):
-        yield (
-            call.day.isoformat(),
-            call.created_at.isoformat(timespec="seconds"),
-            visible_line(str(call.user), 80) if call.user is not None else "",
-            names.channel(call.account_id),
-            names.assistant(call.assistant_id),
-            visible_line(call.model_name, 120),
-            call.purpose,
-            call.failure,
-            int(call.estimated),
-            call.prompt_tokens,
-            call.cached_tokens,
-            call.completion_tokens,
-            call.reasoning_tokens,
-            money.plain(call.cost),
-        )
+    for each in usage_reports.by(group, since=since, until=until):
+        counts = [getattr(each.used, name) for name in CSV_HEAD[:-1]]
+        yield (visible_line(each.label, 200), *counts, money.plain(each.used.cost))

@@ -11,6 +11,7 @@ from django.urls import reverse
 from channels_app.admin.language_models import addresses, checks
 from core.models import Assistant, ChannelAccount, LanguageModel, ModelProvider, User
 from core.providers import catalogue, examine
+from core.providers.listing import ListedModel
 
 KEY = "sk-planted-0123456789"
 
@@ -101,18 +102,18 @@ class Asked:
     def __init__(self) -> None:
         """Offer nothing."""
         self.offers: list[str] = []
-        self.finding: Any = None
+        self.finding = examine.Examination()
         self.fails: Exception | None = None
         self.asked: list[tuple[str, str]] = []
 
-    async def list_models(self, info: catalogue.ProviderInfo) -> list[str]:
-        """Stand for ``examine.list_models``."""
+    async def list_models(self, info: catalogue.ProviderInfo) -> list[ListedModel]:
+        """Stand for ``listing.list_models``."""
         self.asked.append(("models", info.base_url))
         if self.fails is not None:
             raise self.fails
-        return self.offers
+        return [ListedModel(each) for each in self.offers]
 
-    async def examine(self, info: catalogue.ProviderInfo, model_name: str) -> Any:
+    async def examine(self, info: catalogue.ProviderInfo, model_name: str) -> examine.Examination:
         """Stand for ``examine.examine``."""
         self.asked.append(("test", model_name))
         if self.fails is not None:
@@ -124,9 +125,8 @@ class Asked:
 def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
     """Return the provider that the pages ask instead of a server."""
     found = Asked()
-    monkeypatch.setattr(checks.examine, "list_models", found.list_models)
+    monkeypatch.setattr(checks.listing, "list_models", found.list_models)
     monkeypatch.setattr(checks.examine, "examine", found.examine)
-    assert checks.examine is examine
     return found
 
 

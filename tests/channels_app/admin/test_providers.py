@@ -15,6 +15,8 @@ from channels_app.admin.language_models.kinds import KINDS
 from core.models import Assistant, AssistantModel, LanguageModel, ModelProvider
 from core.providers import catalogue
 from core.providers.base import ProviderError
+from core.providers.examine import Examination
+from core.providers.listing import ListedModel
 from tests.channels_app.admin.conftest import KEY, Asked, errors_of, messages_of, page, shown_fields
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("hosts", "asked")]
@@ -246,7 +248,7 @@ def test_the_row_of_the_environment_is_read_only(browser: Client) -> None:
 def test_a_saved_provider_is_asked_for_its_models_and_one_tap_adds_one(
     browser: Client, asked: Asked
 ) -> None:
-    asked.offers = ["small", "large", "<b>bold</b>"]
+    asked.offers = ["large", "small", "<b>bold</b>"]
     answer = browser.post(f"{page(ModelProvider)}?kind={KIND}", GOOD, follow=True)
     assert "Mine offers 3 models" in messages_of(answer)
     assert asked.asked == [("models", GOOD["base_url"])]
@@ -255,7 +257,7 @@ def test_a_saved_provider_is_asked_for_its_models_and_one_tap_adds_one(
     address = reverse("admin:core_modelprovider_add_model", args=[row.pk])
     answer = browser.post(address, {"name": "large"}, follow=True)
     assert "large was added" in messages_of(answer)
-    assert answer.context["dashboard"]["offered"] == ["<b>bold</b>", "small"]
+    assert answer.context["dashboard"]["offered"] == ["small", "<b>bold</b>"]
     browser.post(address, {"name": "large"})
     assert LanguageModel.objects.filter(provider=row).count() == 1
     assert AuditEntry.objects.filter(action="languagemodel.added").count() == 1
@@ -283,14 +285,63 @@ def test_a_provider_that_does_not_list_its_models_is_stored_all_the_same(
 def test_test_says_what_is_wrong_and_keeps_it(
     browser: Client, asked: Asked, model: LanguageModel
 ) -> None:
-    """The first model is tested, or the one that is chosen."""
+    """The first model is tested, or the one that is chosen; each sentence names its field."""
     address = reverse("admin:core_modelprovider_test", args=[model.provider_id])
     assert browser.get(address).status_code == 405
-    asked.fails = ProviderError("The key was refused.", code="unauthorised")
+    asked.finding.note("key", "The provider refuses the key.")
+    asked.finding.note("can_call_tools", "It cannot call tools.", is_error=False)
     answer = browser.post(address, follow=True)
-    assert "The key was refused." in messages_of(answer)
+    assert "Key: The provider refuses the key." in messages_of(answer)
+    assert "Tools: It cannot call tools." in messages_of(answer)
+    assert "answers" not in messages_of(answer)
+    row = ModelProvider.objects.get(pk=model.provider_id)
+    assert row.check_result == "Key: The provider refuses the key. Tools: It cannot call tools."
+    assert row.check_result in answer.content.decode()
     browser.post(address, {"model": "other"})
     assert asked.asked == [("test", "large"), ("test", "other")]
+
+
+def test_a_test_that_answers_fills_in_what_it_found_out(
+    browser: Client, asked: Asked, model: LanguageModel
+) -> None:
+    """What the owner has entered stays; nothing is learned about a model of another name."""
+    address = reverse("admin:core_modelprovider_test", args=[model.provider_id])
+    asked.finding = Examination(answers=True, context_tokens=200_000, can_see_images=False)
+    browser.post(address, {"model": "other"})
+    model.refresh_from_db()
+    assert model.context_tokens is None
+    before = catalogue.version()
+    answer = browser.post(address, follow=True)
+    assert "Shed: large answers." in messages_of(answer)
+    model.refresh_from_db()
+    assert (model.context_tokens, model.can_see_images) == (200_000, False)
+    assert catalogue.version() > before
+    LanguageModel.objects.filter(pk=model.pk).update(context_tokens=4096)
+    browser.post(address)
+    model.refresh_from_db()
+    assert model.context_tokens == 4096
+    entry = AuditEntry.objects.get(action="languagemodel.measured")
+    assert entry.data == {"context_tokens": 200_000, "can_see_images": False}
+
+
+def test_a_test_without_a_model_counts_what_is_offered(
+    browser: Client, asked: Asked, provider: ModelProvider
+) -> None:
+    asked.finding = Examination(models=[ListedModel("a"), ListedModel("b")])
+    address = reverse("admin:core_modelprovider_test", args=[provider.pk])
+    answer = browser.post(address, follow=True)
+    assert "Shed answers and offers 2 models." in messages_of(answer)
+
+
+def test_the_environment_is_tested_too_and_nothing_of_its_row_changes(
+    browser: Client, asked: Asked
+) -> None:
+    row = ModelProvider.objects.get(from_environment=True)
+    asked.finding = Examination(answers=True, context_tokens=200_000)
+    was = row.models.get().context_tokens
+    answer = browser.post(reverse("admin:core_modelprovider_test", args=[row.pk]), follow=True)
+    assert "answers." in messages_of(answer)
+    assert row.models.get().context_tokens == was
 
 
 def test_a_provider_is_kept_while_an_assistant_would_have_no_model(
@@ -320,19 +371,6 @@ def test_a_disabled_provider_that_idles_an_assistant_warns(
     del fields["enabled"]
     answer = browser.post(address, fields, follow=True)
     assert "No model of the chain is enabled: Pirate" in messages_of(answer)
-
-
-@pytest.mark.parametrize(
-    ("address", "expected"),
-    [
-        ("http://api.example.com/v1", True),
-        ("https://api.example.com/v1", False),
-        ("http://192.168.1.20", False),
-        ("http://8.8.8.8", True),
-    ],
-)
-def test_a_key_in_the_clear_is_recognised(address: str, expected: bool) -> None:
-    assert addresses.sends_keys_in_the_clear(address) is expected
 
 
 def test_an_address_is_looked_up_by_the_system() -> None:

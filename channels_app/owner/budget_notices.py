@@ -1,0 +1,63 @@
+"""Notices that a budget is nearly or wholly used: once a period, to the owners and the person."""
+
+from datetime import datetime
+
+from django.db.models import F, Q
+from django.db.models.functions import Now
+
+from allowlist.models import ApiKey
+from channels_app.owner import notices
+from core.conversations import budget_words, budgets
+from core.database.transactions import atomic_write
+from core.models import BudgetPeriod, User
+
+AT_ONCE = 100
+MANY = Q(spent__gte=F("budget__limit") * 4 / 5)
+ALL = Q(spent__gte=F("budget__limit")) | Q(refused_at__isnull=False)
+
+
+def look(*, now: datetime) -> None:
+    """Tell of budgets that have reached 80 % or 100 %. A chore."""
+    day = budgets.day_of(now)
+    rows = BudgetPeriod.objects.filter(
+        start__in={day, day.replace(day=1)}, told_100_at=None, budget__enabled=True
+    ).select_related("budget", "budget__user")
+    for row in rows.filter(ALL).order_by("pk")[:AT_ONCE]:
+        tell(row, percent=100, end=budgets.end_of(row.budget.period, day))
+    for row in rows.filter(MANY, told_80_at=None).exclude(ALL).order_by("pk")[:AT_ONCE]:
+        tell(row, percent=80, end=budgets.end_of(row.budget.period, day))
+
+
+def tell(row: BudgetPeriod, *, percent: int, end: datetime) -> None:
+    """Tell the owners and the person, unless another process does."""
+    budget = row.budget
+    if row.measure != budgets.measure_of(budget):
+        return  # of the budget before it was edited
+    told = {"told_80_at": Now()} if percent < 100 else {"told_80_at": Now(), "told_100_at": Now()}
+    with atomic_write():
+        untold = BudgetPeriod.objects.filter(pk=row.pk, told_100_at=None)
+        if percent < 100:
+            untold = untold.filter(told_80_at=None)
+        if not untold.update(**told):
+            return
+        person = whose(row)
+        owners = notices.owners()
+        for each in [*owners, *([person] if person and person not in owners else [])]:
+            other = person if person is not None and person != each else None
+            text = budget_words.notice(budget, other, percent=percent, spent=row.spent, end=end)
+            notices.show_in_web_chats(each, {"text": text})
+            notices.send(each, key=f"notice:budget:{row.pk}:{percent}:{each.pk}", text=text)
+
+
+def whose(row: BudgetPeriod) -> User | None:
+    """Return the person whom a budget limits; None when it is for several."""
+    budget = row.budget
+    if row.person:
+        return User.objects.filter(pk=row.person).select_related("last_account").first()
+    if budget.user_id:
+        return User.objects.filter(pk=budget.user_id).select_related("last_account").first()
+    if budget.key_id:
+        keys = ApiKey.objects.filter(pk=budget.key_id).select_related("user__last_account")
+        found = keys.first()
+        return found.user if found is not None else None
+    return None
