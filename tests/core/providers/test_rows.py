@@ -316,6 +316,21 @@ def test_other_spellings_of_this_machine_are_found(url: str) -> None:
     assert "inside your network" in found["base_url"]
 
 
+async def test_a_name_with_a_link_local_address_beside_its_own_is_used_by_its_own() -> None:
+    """As mDNS gives them."""
+    found = ["fe80::1%2", "192.168.1.5"]
+    row = provider(base_url="http://box.local/v1")
+    assert vendors.problems(row, "", resolve=lambda host, port: found) == {}
+    assert "never asked" in vendors.problems(row, "", resolve=lambda *_: found[:1])["base_url"]
+
+    async def resolve(host: str, port: int) -> list[str]:
+        return found
+
+    allowed = addresses.allowed_of(private=True)
+    [only] = await addresses.CheckedResolver(allowed, resolve).resolve("box.local", 80)
+    assert only["host"] == "192.168.1.5"
+
+
 def test_a_name_that_does_not_resolve_can_be_saved() -> None:
     def resolve(host: str, port: int) -> list[str]:
         raise OSError
