@@ -549,6 +549,14 @@ async def test_usage_in_each_chunk_counts_once(server: ModelServer) -> None:
     assert found[-1] == Usage(5, 3)
 
 
+async def test_zeros_are_no_report_of_usage(server: ModelServer) -> None:
+    """Such a call is to be estimated."""
+    nothing = {"prompt_tokens": 0, "completion_tokens": 0}
+    server.replies = [streams(sse(chunk({"content": "a"}), chunk(finish="stop", usage=nothing)))]
+    deltas = await ask(registry.provider_of(provider(base_url=server.url)))
+    assert deltas == [TextDelta("a"), Finish("stop")]
+
+
 async def test_content_in_parts_is_text_and_thoughts(server: ModelServer) -> None:
     """As Mistral's reasoning models send it."""
     parts = [
