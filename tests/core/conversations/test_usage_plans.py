@@ -124,7 +124,7 @@ def test_a_reservation_is_few_statements_and_many_at_once_are_hardly_more(grown:
 
     statements(1)  # the periods are there
     one = statements(1)
-    assert one <= 8
+    assert one <= 5
     assert statements(16) == one
 
 
