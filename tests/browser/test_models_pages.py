@@ -171,7 +171,7 @@ def test_the_owner_makes_an_assistant(
     photograph(page, "5-empty-chain")
     fits(page)
     page.locator("[name=chain-0-model]").select_option(label=f"{name}: large")
-    page.get_by_role("link", name="Add another Model", exact=False).click()
+    page.locator("#chain-group").get_by_text("Add another").click()
     page.locator("[name=chain-1-model]").select_option(label=f"{name}: small")
     page.locator("[name=chain-1-position]").fill("2")
     save(page)
