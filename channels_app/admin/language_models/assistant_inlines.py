@@ -142,6 +142,7 @@ class BindingForm(ModelForm[AssistantBinding]):
     class Meta:
         model = AssistantBinding
         fields = ("account", "chat", "user", "key_id")
+        labels = {"user": "Person"}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Read the keys."""
