@@ -59,6 +59,7 @@ class Aimock:
 
     process: Process
     port: int = 0
+    before: int = 0
 
     @property
     def url(self) -> str:
@@ -66,12 +67,18 @@ class Aimock:
         return f"http://127.0.0.1:{self.port}/v1"
 
     def fail(self, **faults: Sequence[str]) -> None:
-        """Set how requests of each model fail, in turn; "" is an answer. Others are answered."""
+        """Set how requests of each model fail, in turn; "" is an answer. Others are answered.
+
+        :meth:`asked` begins anew.
+        """
         self._call("/plan", faults)
+        self.before = len(self._call("/ledger"))
 
     def asked(self, *, model: str = "") -> list[Asked]:
-        """Return the requests so far, in order; checks that aimock's journal has the same."""
-        found = [each for each in self._call("/ledger") if not model or each["model"] == model]
+        """Return the requests since the last :meth:`fail`, in order; checks that aimock's journal
+        has the same."""
+        found = self._call("/ledger")[self.before :]
+        found = [each for each in found if model in {"", each["model"]}]
         seen = {each["headers"]["x-request-id"]: each for each in self.journal()}
         for each in found:
             mine = seen.get(f"r{each['number']}")

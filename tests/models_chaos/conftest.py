@@ -1,7 +1,9 @@
 """Providers that break, and gateways that use them."""
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -40,10 +42,23 @@ def packages(pytestconfig: pytest.Config) -> Packages:
 
 
 @pytest.fixture(scope="module")
-def provider(packages: Packages, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Aimock]:
-    """Yield a provider for the tests of a module."""
-    with aimock.running(packages, tmp_path_factory.mktemp("aimock")) as found:
+def provider(
+    request: pytest.FixtureRequest, packages: Packages, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Aimock]:
+    """Yield a provider for the tests of a module, with the pace that its ``PACE`` sets."""
+    pace = getattr(request.module, "PACE", {})
+    with aimock.running(packages, tmp_path_factory.mktemp("aimock"), **pace) as found:
         yield found
+
+
+CHANNELS = ("web chat", "inbound", "v1", "telegram")
+FORGET = """
+from core.models import ModelCircuit
+from core.providers import catalogue
+ModelCircuit.objects.all().delete()
+catalogue.changed()
+"""
+MakeArena = Callable[..., "Arena"]
 
 
 @dataclass
@@ -67,10 +82,6 @@ class Arena:
         return (rows[0][0], rows[0][1] is not None) if rows else (0, False)
 
 
-CHANNELS = ("web chat", "inbound", "v1", "telegram")
-MakeArena = Callable[..., Arena]
-
-
 @pytest.fixture(scope="module")
 def api() -> Iterator[FakeBotApi]:
     """Yield a Bot API."""
@@ -87,35 +98,51 @@ def arena(
     provider: Aimock,
     api: FakeBotApi,
 ) -> Iterator[MakeArena]:
-    """``arena(each=2)`` starts a gateway with so many people in each channel."""
-    started: list[Gateway] = []
+    """``arena(each=2)`` starts a gateway with so many people in each channel; the same settings get
+    the same one again, with closed circuits and a provider without faults."""
+    made: dict[str, Arena] = {}
 
     def make(*, each: int = 1, **extra: str) -> Arena:
-        folder = tmp_path_factory.mktemp("arena")
-        (folder / "home").mkdir()
-        gateway = Gateway(
-            folder=folder,
-            database_url=new_database(),
-            extra={
-                **QUICK,
-                "GATEWAY_MODEL_URL": provider.url,
-                "GATEWAY_MODEL": "environment",
-                **extra,
-            },
-            roles=("web", "runs"),
-        )
-        started.append(gateway)
-        row = rows.provider(provider.url, "main", "spare", key=KEY)
-        models = rows.make(gateway, row, chain=["main", "spare"])
-        clients = client.people(gateway, number=3 * each)[:-1]
-        bots = Bots(gateway, api)
-        chats = range(600, 600 + each)
-        bots.add("main", people=[{"name": f"p{chat}", "id": chat} for chat in chats])
-        web = [Person(channel, clients.pop()) for channel in CHANNELS[:3] for _ in chats]
-        telegram = [Person("telegram", web[0].client, bots, chat) for chat in chats]
-        gateway.start()
-        return Arena(gateway, provider, bots, models, web + telegram)
+        name = json.dumps([each, extra])
+        if name in made:
+            made[name].gateway.manage("shell", "-v0", "--no-imports", "-c", FORGET)
+        else:
+            folder = tmp_path_factory.mktemp("arena")
+            made[name] = start(folder, new_database(), provider, api, each=each, extra=extra)
+        provider.fail()
+        return made[name]
 
     yield make
-    for each in started:
-        each.stop()
+    for it in made.values():
+        it.gateway.stop()
+
+
+def start(
+    folder: Path,
+    database_url: str,
+    provider: Aimock,
+    api: FakeBotApi,
+    *,
+    each: int,
+    extra: dict[str, str],
+) -> Arena:
+    """Start a gateway with its rows and people."""
+    (folder / "home").mkdir()
+    model = {"GATEWAY_MODEL_URL": provider.url, "GATEWAY_MODEL": "environment"}
+    gateway = Gateway(
+        folder=folder,
+        database_url=database_url,
+        extra={**QUICK, **model, **extra},
+        roles=("web", "runs"),
+    )
+    row = rows.provider(provider.url, "main", "spare", key=KEY)
+    models = rows.make(gateway, row, chain=["main", "spare"])
+    clients = client.people(gateway, number=3 * each)[:-1]
+    bots = Bots(gateway, api)
+    chats = range(600, 600 + each)
+    bots.add("main", people=[{"name": f"p{chat}", "id": chat} for chat in chats])
+    web = [Person(channel, clients.pop()) for channel in CHANNELS[:3] for _ in chats]
+    telegram = [Person("telegram", web[0].client, bots, chat) for chat in chats]
+    gateway.manage("collectstatic", "--noinput", "--verbosity", "0")
+    gateway.start()
+    return Arena(gateway, provider, bots, models, web + telegram)

@@ -32,8 +32,15 @@ print("MADE", json.dumps({"models": ids, "budgets": budgets}))
 """
 
 
-def provider(url: str, *models: str, name: str = "aimock", key: str = "", **more: Any) -> Row:
-    """Return the fields of a provider at ``url`` with these models."""
+def provider(
+    url: str,
+    *models: str,
+    name: str = "aimock",
+    key: str = "",
+    fields: Row | None = None,
+    **more: Any,
+) -> Row:
+    """Return the fields of a provider at ``url`` with these models, which all have ``fields``."""
     return {
         "name": name,
         "base_url": url,
@@ -41,7 +48,7 @@ def provider(url: str, *models: str, name: str = "aimock", key: str = "", **more
         "allow_private": True,
         "first_token_seconds": 2,
         "idle_seconds": 2,
-        "models": {each: {} for each in models},
+        "models": {each: dict(fields or {}) for each in models},
         **more,
     }
 

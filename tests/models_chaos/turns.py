@@ -9,8 +9,11 @@ import secrets
 import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field
 from http.client import HTTPException
+
+from websockets.exceptions import ConnectionClosed
 
 from channels_app.rendering.translations import ENGLISH
 from channels_app.worker.run_turn import SUBSTITUTE
@@ -20,7 +23,7 @@ from tests.channels_app.telegram.people import Bots, message
 from tests.models_chaos.aimock import answer_to
 from tests.servers import wait_until
 
-BROKEN = (OSError, HTTPException, ValueError)
+BROKEN = (OSError, HTTPException, ValueError, ConnectionClosed)
 MODELS = ("main", "spare")
 NOTE = f"\n\n({SUBSTITUTE.format(MODELS[1])})"
 
@@ -75,7 +78,8 @@ class Person:
         )
 
     def _over_socket(self, question: str) -> str:
-        with Socket(self.client.gateway, self.client.token) as socket:
+        with closing(Socket(self.client.gateway, self.client.token)) as socket:
+            wait_until(socket._comes_back, what="the web server")
             began = time.monotonic()
             run = self._said(socket, question)
             while not socket.is_final(run):
