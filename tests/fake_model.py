@@ -13,12 +13,19 @@ Json = dict[str, Any]
 
 @dataclass
 class FakeModel:
-    """``asked`` are the bodies so far; ``deltas`` and ``finish`` are the answer."""
+    """``asked`` are the bodies so far; ``deltas`` and ``finish`` are the answer, once ``gate`` is
+    open.
+    """
 
     url: str = ""
     asked: list[Json] = field(default_factory=list)
     deltas: list[Json] = field(default_factory=lambda: [{"content": "Yes."}])
     finish: str = "stop"
+    gate: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        """Answer at once, unless told otherwise."""
+        self.gate.set()
 
     def stream(self) -> bytes:
         """Return the answer as server-sent events."""
@@ -43,6 +50,7 @@ def running() -> Iterator[FakeModel]:
             """Keep the body, send the stream."""
             size = int(self.headers["Content-Length"])
             model.asked.append(json.loads(self.rfile.read(size)))
+            model.gate.wait(120)
             self.send_response(200)
             self.send_header("Content-Type", "text/event-stream")
             self.end_headers()
@@ -56,6 +64,7 @@ def running() -> Iterator[FakeModel]:
     thread.start()
     model.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
     yield model
+    model.gate.set()
     server.shutdown()
     server.server_close()
     thread.join()

@@ -20,6 +20,9 @@ BIG = [
     "core_message",
     "core_delivery",
     "core_job",
+    "core_modelcall",
+    "core_usageday",
+    "core_budgetperiod",
     "core_storedfile",
     "core_channelidentity",
     "allowlist_apikey",
@@ -30,6 +33,7 @@ BIG = [
 CHECKED = ("SELECT", "UPDATE", "DELETE", "WITH")
 # A scan with one of these reads only the rows of its condition.
 PARTIAL = [
+    "open_model_calls",
     "queued_runs",
     "queued_by_session",
     "queued_to_cancel",

@@ -73,20 +73,16 @@ def environment_sets_model() -> bool:
 
 
 def answering(user: User) -> ModelInfo | None:
-    """Return the model that answers a person's new conversation in the web chat; None without an
-    enabled one.
+    """Return the model that answers a person's new conversation in the web chat; None while there
+    is not even the embedded one.
     """
     known = catalogue.current()
     place = assistants.place_of_user(user, account_id=builtin_account("web").pk)
     chosen = assistants.choose(known, place)
     chain = known.chain_of(chosen.assistant.id)
-    return chain[0] if chain else None
-
-
-def is_embedded_answering(user: User) -> bool:
-    """Return whether the embedded model answers a person's new conversation in the web chat."""
-    found = answering(user)
-    return found is not None and found.is_embedded
+    if not chain or (is_placeholder(chain[0]) and not chain[0].is_embedded):
+        return None
+    return chain[0]
 
 
 def own_model() -> ModelInfo | None:
@@ -95,9 +91,14 @@ def own_model() -> ModelInfo | None:
     """
     known = catalogue.current()
     chain = known.chain_of(known.default)
-    if not chain or (chain[0].provider.from_environment and not environment_sets_model()):
-        return None
-    return chain[0]
+    return chain[0] if chain and not is_placeholder(chain[0]) else None
+
+
+def is_placeholder(model: ModelInfo | LanguageModel) -> bool:
+    """Return whether a model is that of the environment while the environment sets none: the
+    embedded one, or nothing.
+    """
+    return model.provider.from_environment and not environment_sets_model()
 
 
 def steps(user: User) -> list[Step]:

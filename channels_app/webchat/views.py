@@ -1,6 +1,5 @@
 """The pages of the web chat, their JSON calls, and signing in and out."""
 
-import re
 from collections.abc import Callable
 from functools import cache, wraps
 from pathlib import Path
@@ -14,16 +13,10 @@ from django.shortcuts import redirect, render
 from django.templatetags.static import static
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.cache import get_conditional_response
 from django.utils.http import content_disposition_header, url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
-from django.views.decorators.http import (
-    require_GET,
-    require_http_methods,
-    require_POST,
-    require_safe,
-)
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from allowlist import account_audit, attempts, link_codes
 from allowlist import sign_in as links
@@ -31,8 +24,8 @@ from channels_app.asgi import strict_json, throttling
 from channels_app.asgi.http import RefusedError
 from channels_app.intake import source_feedback
 from channels_app.owner import setup_steps
-from channels_app.webchat import choices, export, files, frames, transcript
-from core.conversations import assistants, inbox, sessions
+from channels_app.webchat import choices, export, transcript
+from core.conversations import inbox, sessions
 from core.database.transactions import atomic_write
 from core.lib.text import one_line
 from core.models import User
@@ -45,9 +38,6 @@ SCRIPTS = Path(__file__).parent.parent / "static" / "latchkey"
 # The entry itself, and the scripts of other pages.
 NOT_IMPORTED = {"chat.js", "dashboard.js", "first-message.js", "first-run.js", "theme-early.js"}
 SEARCH_CHARACTERS = 100
-NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
-# The address of a picture changes with it.
-KEPT = "private, max-age=31536000, immutable"
 WRONG = "User name or password is wrong."
 USED_LINK = "This link has already been used or has expired. Ask the owner for a new one."
 LOCKED = "Too many wrong passwords. Try again in an hour."
@@ -169,66 +159,6 @@ def change_session(request: HttpRequest, session_id: str) -> Json:
     if asked.get("action") != "rename" or not isinstance(asked.get("title"), str):
         raise BadRequestError("action must be rename (with a title) or delete.")
     return {"ok": True, "title": sessions.rename(session=session, title=asked["title"])}
-
-
-@require_GET
-@for_signed_in
-def assistant_list(request: HttpRequest) -> Json:
-    """Return what answers in the chat ``?session=``, and what the person may choose.
-
-    A new chat is not stored yet: its choice is given (``?assistant_id=&model_id=``).
-    """
-    name = request.GET.get("session", "")
-    if name:
-        return choices.of_session(own(request, name))
-    given = {
-        key: int(text) if NUMBER.fullmatch(text) else text for key, text in request.GET.items()
-    }
-    return choices.of_new_chat(person(request), wanted_in(given))
-
-
-def wanted_in(given: Json) -> choices.Picked:
-    """Return the choice in ``assistant_id`` and ``model_id``. Raises BadRequestError."""
-    try:
-        return choices.Picked(*(frames.row_id(given, name) for name in choices.FIELDS))
-    except RefusedError as error:
-        raise BadRequestError(str(error)) from error
-
-
-@require_POST
-@for_signed_in
-def choose_assistant(request: HttpRequest, session_id: str) -> Json | HttpResponse:
-    """Handle ``{"assistant_id"?, "model_id"?}``: what answers in this chat from now on.
-
-    0 takes the choice back. What the person may not choose does not exist for them: 404.
-    """
-    session = own(request, session_id)
-    asked = body(request)
-    wanted = wanted_in(asked)
-    refused = choices.field_refused(assistants.place_of(session), wanted)
-    if refused:
-        return refusal(404, choices.MISSING[refused])
-    changes = {name: getattr(wanted, name) for name in choices.FIELDS if name in asked}
-    if not changes:
-        raise BadRequestError("assistant_id or model_id is required.")
-    assistants.pick(session, **changes)
-    return choices.of_session(session)
-
-
-@require_safe
-def assistant_picture(request: HttpRequest, assistant_id: int) -> HttpResponseBase:
-    """Serve the picture of an assistant to signed-in users; browsers keep it until it changes."""
-    if not request.user.is_authenticated:
-        return refusal(401, "Sign in again.")
-    found = choices.picture_of(assistant_id)
-    if found is None:
-        return refusal(404, "This assistant has no picture.")
-    answer = HttpResponse(found.data, content_type=found.content_type)
-    answer.headers["Content-Security-Policy"] = files.NOTHING
-    current = request.GET.get("v") == found.tag
-    answer.headers["Cache-Control"] = KEPT if current else "private, no-cache"
-    answer.headers["ETag"] = etag = f'"{found.tag}"'
-    return cast("HttpResponse", get_conditional_response(request, etag=etag, response=answer))
 
 
 @require_POST

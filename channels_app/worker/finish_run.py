@@ -118,6 +118,16 @@ def outcome_of(
     )
 
 
+def priced_outcome(
+    run: Run, transcript: Transcript, ending: Ending, turn: Turn, meter: usage.RunMeter
+) -> runs.Outcome:
+    """Return :func:`outcome_of`, and look up what the turn's calls cost, outside of a
+    transaction.
+    """
+    usage.price(meter)
+    return outcome_of(run, transcript, ending, turn)
+
+
 async def settle(
     run: Run,
     log: Log,

@@ -13,7 +13,7 @@ from channels_app.asgi.builtin_accounts import BUILTIN_CHANNELS
 from channels_app.intake import media
 from channels_app.replies.streaming_edits import live_of
 from channels_app.worker.claim_runs import Begun
-from channels_app.worker.finish_run import STOPPED, Ending, outcome_of, settle
+from channels_app.worker.finish_run import STOPPED, Ending, priced_outcome, settle
 from core.agent import prompt
 from core.agent.loop import Turn
 from core.conversations import usage
@@ -92,7 +92,7 @@ async def take(begun: Begun, held: Held) -> None:
             live.abandon()
     held.closing = True
     log.hold()
-    outcome = await in_thread(outcome_of, run, transcript, ending, turn)
+    outcome = await in_thread(priced_outcome, run, transcript, ending, turn, meter)
     await settle(run, log, outcome, ending, meter)
 
 
@@ -180,7 +180,7 @@ def in_words_of(request: str, error: ProviderError) -> ProviderError:
     """Return an error of a budget in the language of the request."""
     language = languages.of_request(request)
     lines = [phrases.in_language(line, language) for line in str(error).splitlines()]
-    return ProviderError("\n".join(lines), code=error.code)
+    return ProviderError(" ".join(lines), code=error.code)
 
 
 async def look_into_media(run: Run, turn: Turn, describer: Describer) -> None:

@@ -7,13 +7,13 @@ from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from core.conversations import budgets, costs, events
+from core.conversations import budgets, events
 from core.conversations.budgets import Change, Closing
 from core.conversations.usage import columns_of
 from core.database.transactions import atomic_write
 from core.messages import MessageDict
 from core.models import Job, ModelCall, Run
-from core.providers import catalogue
+from core.providers import catalogue, prices
 from core.providers.base import Usage
 
 LOST = "lost"
@@ -75,7 +75,7 @@ def shut(rows: Iterable[ModelCall], shown: int | None) -> None:
         most = row.completion_tokens
         used = Usage(row.prompt_tokens, most if shown is None else min(shown, most))
         model = catalogue.current().models.get(row.model_id)
-        cost = costs.cost(model, used) if model else 0
+        cost = prices.cost(model, used) if model else 0
         columns = {**columns_of(used), "cost": cost, "estimated": True, "failure": LOST}
         columns["day"] = budgets.day_of(timezone.now())
         entries = [budgets.entry(each) for each in row.reserved]

@@ -15,7 +15,6 @@ from django.db.models import F, Value
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from core.conversations import costs
 from core.conversations.budgets import (
     MESSAGES,
     MONEY,
@@ -37,6 +36,7 @@ from core.conversations.budgets import (
 from core.database.batching import attempt
 from core.database.transactions import atomic_write
 from core.models import Budget, BudgetPeriod, ModelCall
+from core.providers import prices
 from core.providers.base import Usage
 from core.providers.catalogue import BudgetInfo, ModelInfo
 
@@ -193,7 +193,7 @@ class Room:
 
 def price(wish: Wish, output_tokens: int) -> int:
     """Return what a call costs at most, in billionths of a dollar."""
-    return costs.cost(wish.model, Usage(wish.prompt_tokens, output_tokens))
+    return prices.cost(wish.model, Usage(wish.prompt_tokens, output_tokens))
 
 
 def affordable(wish: Wish, left: int) -> int:

@@ -18,7 +18,7 @@ import orjson
 from django.db import DatabaseError, transaction
 from django.utils import timezone
 
-from core.conversations import budget_words, budgets, costs, reservations
+from core.conversations import budget_words, budgets, reservations
 from core.conversations.budgets import Change, Closing, Entry, Limit
 from core.conversations.reservations import Granted, Refused, Wish
 from core.conversations.usage_reports import by, csv_rows, summary
@@ -27,7 +27,7 @@ from core.database.transactions import atomic_write
 from core.database.writes import Insert, write_all
 from core.lib.tokens import estimate
 from core.models import ModelCall, Run
-from core.providers import catalogue
+from core.providers import catalogue, prices
 from core.providers.base import LIMITS, ModelRequest, ProviderError, Usage
 from core.providers.catalogue import Catalogue, ModelInfo
 from core.providers.failures import KINDS
@@ -52,25 +52,34 @@ UNREAD = frozenset(KINDS) - {"timeout", "silence", "cut", "bad_stream", "empty",
 class Noted:
     """The end of a call in memory. ``call_id``: its open row, which holds ``entries``; 0: none.
 
-    ``is_stored``: its row is settled, and the transaction committed.
+    ``cost``: None until it is asked for. ``is_stored``: its row is settled, and the transaction
+    committed.
     """
 
+    model: ModelInfo
     columns: dict[str, Any]
     used: Usage
     call_id: int
     entries: tuple[Entry, ...]
     at: datetime
+    cost: int | None = None
     is_stored: bool = False
+
+    def price(self) -> int:
+        """Return what the call cost. In a thread: the first look at the list of prices is long."""
+        if self.cost is None:
+            self.cost = prices.cost(self.model, self.used)
+        return self.cost
 
     def closing(self) -> Closing:
         """Return what settles the open row."""
-        changes = budgets.changes_of(self.entries, self.used, self.columns["cost"])
+        changes = budgets.changes_of(self.entries, self.used, self.price())
         return Closing(self.call_id, self.stored_columns(), changes)
 
     def stored_columns(self) -> dict[str, Any]:
         """Return the columns of the settled row. May block on the database."""
         day = max(budgets.day_of(self.at), budgets.day_of(timezone.now() - OLDEST))
-        return {**self.columns, "day": day}
+        return {**self.columns, "cost": self.price(), "day": day}
 
 
 @dataclass(slots=True)
@@ -167,6 +176,7 @@ class RunMeter:
         call = self._row(model, prompt_tokens=prompt_tokens(request))
 
         def wish() -> Wish:
+            prices.is_known(model)  # looked up before the transaction
             return Wish(
                 call=call,
                 model=model,
@@ -215,7 +225,6 @@ class RunMeter:
         granted, self._open = self._open, None
         columns = {
             **columns_of(used),
-            "cost": costs.cost(model, used),
             "estimated": estimated,
             "failure": failure[:40],
         }
@@ -224,6 +233,7 @@ class RunMeter:
             columns |= {name: getattr(row, name) for name in ("purpose", "model_id", "model_name")}
         self.book.noted.append(
             Noted(
+                model=model,
                 columns=columns,
                 used=used,
                 call_id=granted.call_id if granted else 0,
@@ -301,6 +311,12 @@ def contents(request: ModelRequest) -> tuple[list[str], int, int]:
     return texts, images, len(request.messages) + len(request.tools)
 
 
+def price(meter: RunMeter) -> None:
+    """Look up the prices of a run's calls, before the transaction that ends it. In a thread."""
+    for each in meter.book.left:
+        each.price()
+
+
 def settle(meter: RunMeter) -> list[Insert]:
     """Settle the open calls of a run or task that ends, and return the INSERTs of its others.
 
@@ -333,6 +349,7 @@ def store(meter: RunMeter) -> None:
     """
     if not meter.book.left:
         return
+    price(meter)
     with atomic_write():
         inserts = settle(meter)
         if inserts:

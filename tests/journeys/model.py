@@ -110,11 +110,12 @@ class Handler(BaseHTTPRequestHandler):
     server: Server
 
     def do_GET(self) -> None:
-        """List the models."""
+        """List the models, also as an Ollama does (``/api/tags``)."""
         if self.is_refused():
             return
         rows = [{"id": name, "object": "model"} for name in self.server.model.names]
-        self.answer(200, {"object": "list", "data": rows})
+        # Ollama's own list has another name.
+        self.answer(200, {"object": "list", "data": rows, "models": rows})
 
     def is_refused(self) -> bool:
         """Answer 401 to a request without the key, if the server wants one."""
@@ -132,6 +133,9 @@ class Handler(BaseHTTPRequestHandler):
         if self.path == "/v1/audio/transcriptions":
             self.server.model.heard.append(data)
             self.answer(200, {"text": HEARD})
+            return
+        if self.path != "/v1/chat/completions":
+            self.answer(404, {"error": {"message": "Not found."}})
             return
         body = json.loads(data)
         self.server.model.asked.append(body)

@@ -15,13 +15,15 @@ from channels_app.owner import setup_steps
 from core.database.transactions import atomic_write
 from core.lib.encryption import DecryptError, decrypt, encrypt
 from core.models import Assistant, AssistantModel, LanguageModel, ModelProvider, User
-from core.providers import catalogue, examine, vendors
-from core.providers.base import ProviderError
+from core.providers import catalogue, vendors
+from core.providers.examine import Examination, examine
+from core.providers.listing import FoundOllama, find_ollama
 
 Kind = ModelProvider.Kind
 NAME_CHARACTERS = 64
 NO_MODEL = "Choose a model."
-KEY_CODES = {"unauthorised", "quota", "rate_limited"}
+# The fields of a model whose findings belong to a field of this form.
+FIELDS = {"name": "model"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,20 +152,13 @@ def put_first(model: LanguageModel) -> tuple[Assistant, list[str], list[str]]:
     assistant = Assistant.objects.select_for_update().get(is_default=True)
     chain = [each.model for each in assistant.chain.select_related("model__provider")]
     rest = [each for each in chain if each.pk != model.pk]
-    if len(rest) == 1 and is_placeholder(rest[0]):
+    if len(rest) == 1 and setup_steps.is_placeholder(rest[0]):
         rest = []
     assistant.chain.all().delete()
     after = [model, *rest]
     for position, each in enumerate(after, start=1):
         AssistantModel.objects.create(assistant=assistant, model=each, position=position)
     return assistant, [str(each) for each in chain], [str(each) for each in after]
-
-
-def is_placeholder(model: LanguageModel) -> bool:
-    """Return whether a model is that of the environment while the environment sets none: the
-    embedded one, or nothing.
-    """
-    return model.provider.from_environment and not setup_steps.environment_sets_model()
 
 
 def record(owner: User, action: str, row: Model, data: dict[str, object], now: datetime) -> None:
@@ -178,30 +173,12 @@ def record(owner: User, action: str, row: Model, data: dict[str, object], now: d
     )
 
 
-@dataclass(frozen=True, slots=True)
-class LocalServer:
-    """A model server on this machine, and the names of its models."""
-
-    base_url: str
-    names: Sequence[str]
-
-
-def local_server() -> LocalServer | None:
+def local_server() -> FoundOllama | None:
     """Return the Ollama of this machine, with its models; None when there is none."""
-
-    async def look() -> LocalServer | None:
-        found = await examine.find_ollama()
-        if found is None:
-            return None
-        try:
-            return LocalServer(found.base_url, await examine.list_models(found))
-        except ProviderError:
-            return LocalServer(found.base_url, ())
-
-    return asyncio.run(look())
+    return asyncio.run(find_ollama())
 
 
-def first_values(found: LocalServer | None) -> dict[str, Any]:
+def first_values(found: FoundOllama | None) -> dict[str, Any]:
     """Return the initial values of the form: a local server that was found, else nothing."""
     if found is None:
         return {"kind": Kind.OPENAI}
@@ -212,23 +189,20 @@ def listed(form: ModelStepForm) -> list[str]:
     """Return the names of the provider's models; empty with the errors in ``form``."""
     if not form.is_valid():
         return []
-    try:
-        return asyncio.run(examine.list_models(vendors.info_of(form.provider)))
-    except ProviderError as error:
-        form.add_error(field_of(error.code, BY_KIND[form.provider.kind]), str(error))
-        return []
+    examination = asyncio.run(examine(vendors.info_of(form.provider)))
+    add_errors(form, examination)
+    return [each.name for each in examination.models] if examination.ok else []
 
 
-def field_of(code: str, kind: KindChoice) -> str:
-    """Return the field beside which a failure is shown."""
-    if code in KEY_CODES and kind.has_key:
-        return "key"
-    return "base_url" if kind.has_address else "model"
-
-
-def best_of(names: Sequence[str]) -> str:
-    """Return the name that is chosen for the owner: the only one."""
-    return names[0] if len(names) == 1 else ""
+def add_errors(form: ModelStepForm, examination: Examination) -> None:
+    """Show what is wrong beside its field; below the form when the page does not show that."""
+    kind = BY_KIND[form.provider.kind]
+    shown = {"model", *(("base_url",) if kind.has_address else ())}
+    shown |= {"key"} if kind.has_key else set()
+    for each in examination.findings:
+        if each.is_error:
+            name = FIELDS.get(each.field, each.field)
+            form.add_error(name if name in shown else None, each.text)
 
 
 def saved(form: ModelStepForm, *, owner: User, now: datetime) -> bool:
@@ -239,9 +213,18 @@ def saved(form: ModelStepForm, *, owner: User, now: datetime) -> bool:
     if not name:
         form.add_error("model", NO_MODEL)
         return False
-    finding = asyncio.run(examine.examine(vendors.info_of(form.provider), name))
-    if not finding.is_ok:
-        form.add_error(finding.field, finding.text)
+    examination = asyncio.run(examine(vendors.info_of(form.provider), name))
+    add_errors(form, examination)
+    if not examination.ok:
         return False
-    store(form.provider, name, finding.facts, owner=owner, now=now)
+    form.provider.offered_models = [each.name for each in examination.models]
+    form.provider.checked_at, form.provider.check_result = now, ""
+    store(form.provider, name, facts_of(examination), owner=owner, now=now)
     return True
+
+
+def facts_of(examination: Examination) -> dict[str, Any]:
+    """Return the fields of a model that its examination has found out."""
+    names = ("context_tokens", "can_call_tools", "can_see_images")
+    found = {name: getattr(examination, name) for name in names}
+    return {name: value for name, value in found.items() if value is not None}

@@ -5,6 +5,7 @@ from typing import Any
 
 from django import forms
 from django.conf import settings
+from django.db.models import Q
 
 from allowlist import audit, link_codes
 from channels_app.admin.account_form import AccountForm, form_for
@@ -115,12 +116,18 @@ def context(*, owner: User) -> dict[str, Any]:
     row = bot()
     if row is None:
         return {"bot": None}
-    return {"bot": row, "is_known": is_known(row, owner), "minutes": settings.LINK_CODE_MINUTES}
+    return {
+        "bot": row,
+        "is_known": is_known(row, owner),
+        "may_link": settings.LINK_CODES != "off",
+        "minutes": settings.LINK_CODE_MINUTES,
+    }
 
 
 def is_known(row: ChannelAccount, owner: User) -> bool:
     """Return whether an address of this account belongs to the owner."""
-    return ChannelIdentity.objects.filter(user=owner, account=row).exists()
+    of_account = Q(account=row) | Q(account=None, channel=PHONE_CHANNEL)
+    return ChannelIdentity.objects.filter(of_account, user=owner).exists()
 
 
 def state(*, owner: User) -> dict[str, Any]:

@@ -69,14 +69,15 @@ def model(request: HttpRequest) -> HttpResponse:
     if request.method != "POST":
         setup_steps.begin(now=timezone.now())
         found = model_step.local_server()
+        names = [each.name for each in found.models] if found is not None else []
         form = ModelStepForm(initial=model_step.first_values(found))
-        return page(request, "model", model_context(form, found=found))
+        return page(request, "model", model_context(form, found=found, names=names))
     form = ModelStepForm(request.POST)
-    names: list[str] = []
+    names = []
     if request.POST.get("do") == "list":
         names = model_step.listed(form)
         if wants_json(request):
-            return answer(form, {"models": names, "best": model_step.best_of(names)})
+            return answer(form, {"models": names})
     elif model_step.saved(form, owner=owner(request), now=timezone.now()):
         return onward(request, "model")
     elif wants_json(request):

@@ -95,8 +95,9 @@ class ModelForm extends StepForm {
       form.elements[name].addEventListener("change", () => this.#listSoon());
     }
     this.select.addEventListener("change", () => this.#typed());
+    this.#showFields(); // one may have been chosen before this script ran
     const names = [...form.querySelectorAll("#model-names option")].map((each) => each.value);
-    if (names.length) this.#offer(names, names[0]);
+    if (names.length) this.#offer(names);
     else this.#listSoon();
   }
 
@@ -113,7 +114,20 @@ class ModelForm extends StepForm {
     else await super.submit(button);
   }
 
+  /** Another provider: its fields, empty. */
   #chosen() {
+    this.#showFields();
+    this.form.elements.key.value = "";
+    this.form.elements.base_url.value = "";
+    this.form.elements.allow_private.checked = false;
+    this.input.value = "";
+    this.#listing += 1; // an answer that is still on its way is about another provider
+    this.#offer([]);
+    this.show({});
+    this.#listSoon();
+  }
+
+  #showFields() {
     const { address, ownAddress, hasKey, needsKey, keyPage } = this.kind.dataset;
     this.field("base_url").hidden = this.field("allow_private").hidden = !address;
     this.form.elements.base_url.placeholder = ownAddress || "http://192.168.1.20:8080/v1";
@@ -122,14 +136,6 @@ class ModelForm extends StepForm {
     const link = this.form.querySelector(".key-page");
     link.hidden = !keyPage;
     if (keyPage) link.href = keyPage;
-    this.form.elements.key.value = "";
-    this.form.elements.base_url.value = "";
-    this.form.elements.allow_private.checked = false;
-    this.input.value = "";
-    this.#listing += 1; // an answer that is still on its way is about another provider
-    this.#offer([], "");
-    this.show({});
-    this.#listSoon();
   }
 
   /** Ask for the models when what that needs is there. */
@@ -152,11 +158,11 @@ class ModelForm extends StepForm {
     const focus = document.activeElement;
     this.show(answer.errors ?? {});
     if (quiet) focus?.focus?.();
-    this.#offer(answer.models ?? [], answer.best ?? "");
+    this.#offer(answer.models ?? []);
   }
 
-  #offer(names, best) {
-    const wanted = this.input.value || best;
+  #offer(names) {
+    const wanted = this.input.value || (names.length === 1 ? names[0] : "");
     const hasList = names.length > 0;
     const options = names.map((name) => new Option(name, name, false, name === wanted));
     const choose = new Option("Choose a model", "", false, !names.includes(wanted));
@@ -178,6 +184,7 @@ class ModelForm extends StepForm {
     this.select.hidden = this.select.disabled = !shown;
     this.input.hidden = this.input.disabled = shown;
     this.select.name = shown ? "model" : "";
+    this.field("model").querySelector("label").htmlFor = shown ? this.select.id : this.input.id;
     this.form.querySelector("[data-list]").hidden = shown;
     this.select.parentElement.classList.toggle("whole", shown);
   }
@@ -188,21 +195,25 @@ class Waiting {
   constructor(root) {
     this.root = root;
     this.code = root.querySelector("[data-code]");
-    root.querySelector("[data-code-form]").addEventListener("submit", (event) => {
+    if (this.code) this.#offerCode();
+    if (root.dataset.known) return;
+    root.querySelector("[data-phone-waiting]").hidden = false;
+    if (this.code) this.makeCode();
+    this.wait();
+  }
+
+  #offerCode() {
+    this.root.querySelector("[data-code-form]").addEventListener("submit", (event) => {
       event.preventDefault();
       this.makeCode();
     });
-    const copy = root.querySelector("[data-copy-code]");
+    const copy = this.root.querySelector("[data-copy-code]");
     copy.hidden = !navigator.clipboard;
     copy.addEventListener("click", async () => {
       await navigator.clipboard.writeText(this.code.textContent);
       announce("Copied.");
       copy.textContent = "Copied";
     });
-    if (root.dataset.known) return;
-    root.querySelector("[data-phone-waiting]").hidden = false;
-    this.makeCode();
-    this.wait();
   }
 
   async makeCode() {

@@ -14,6 +14,7 @@ from core.models import (
     InboundMessage,
     Job,
     Message,
+    ModelCall,
     Run,
     RunEvent,
     StoredFile,
@@ -113,6 +114,14 @@ def said(account: ChannelAccount, number: int, *, named: str, **of_whom: str) ->
         created_at="{at}",
         **runs,
         **session,
+    )
+    copies(
+        ModelCall(model_name="a: one", prompt_tokens=9, day=now.date(), account_id=account.pk),
+        number,
+        day="date({at})",
+        created_at="{at}",
+        user_id=of_whom["user_id"],
+        **runs,
     )
     feedback = SourceFeedback(verdict="up", message_id="m", source_id="s")
     copies(feedback, number, user_id=of_whom["user_id"], **runs)

@@ -14,9 +14,9 @@ from allowlist import keys, revocation, unknown_requests
 from allowlist.held_messages import sweep_ignored
 from allowlist.models import ApiKey
 from channels_app.agent_sessions import sessions
-from channels_app.owner import notices, outages
+from channels_app.owner import budget_notices, notices, outages
 from channels_app.replies import outbound
-from core.conversations import jobs
+from core.conversations import jobs, left_calls, usage_reports
 from core.database import text_search
 from core.files import cleanup
 from core.models import ChannelAccount, ChannelIdentity, ChatSession, Message, Run, User
@@ -79,6 +79,10 @@ def chores() -> None:
     sessions.close_idle(now=now)
     cleanup.discard_unfinished()
     outages.look(now=now)
+    left_calls.close_left()
+    budget_notices.look(now=now)
+    usage_reports.roll_up(now=now)
+    usage_reports.used_ratios(now=now, most=100)
     text_search.catch_up()
     cleanup.purge(now=now)
     sweep_ignored(now=now)

@@ -1,0 +1,120 @@
+"""Budgets over a channel: what counts, who is refused, and who is told, once."""
+
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from channels_app.memory.channel import PLATFORM, say
+from channels_app.ops.health import metrics_text
+from channels_app.owner import budget_notices
+from channels_app.worker.runner import Runner
+from core.conversations import usage, usage_reports
+from core.models import Budget, BudgetPeriod, ChannelAccount, Delivery, ModelCall, Run, User
+from tests.channels_app.running import memory_account, until
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def account(runner: Runner, owner: User, guest: User) -> ChannelAccount:
+    """Return a channel used by the owner, who gets notices there, and by a guest."""
+    made = memory_account()
+    owner.last_account, owner.last_target = made, {"chat": "own", "thread": ""}
+    owner.save()
+    return made
+
+
+def write(account: ChannelAccount, text: str, number: int) -> Run:
+    """Send a message of the guest; return its run when it has ended."""
+    place: dict[str, Any] = {"account": account, "sender": "556", "chat": "c"}
+    say(text=text, message_id=str(number), now=timezone.now(), **place)
+    until(lambda: Run.objects.filter(text=text, state__in=Run.FINAL).exists())
+    return Run.objects.get(text=text)
+
+
+def test_a_guest_who_has_used_all_messages_is_told_so_and_the_owner_too(
+    account: ChannelAccount, guest: User
+) -> None:
+    limit = Budget.objects.create(unit="messages", period="month", limit=2, user=guest)
+    for number in (1, 2):
+        assert write(account, f"hello {number}", number).state == Run.State.SUCCEEDED
+    refused = write(account, "Bitte mach mir eine Liste für den Urlaub", 3)
+    assert refused.state == Run.State.FAILED
+    assert refused.failure.code == "budget"
+    until(lambda: len(PLATFORM.texts("c")) == 4)
+    answers = [each for each in PLATFORM.texts("c") if "Nachrichten" in each]
+    assert answers[0].startswith("⚠️ Die Nachrichten für diesen Monat sind aufgebraucht: 2. Ab ")
+    until(lambda: PLATFORM.texts("own"))
+    [told] = PLATFORM.texts("own")
+    assert told.startswith("The budget of guest is used up: 2 of 2 messages a month. It begins")
+    notices = [each for each in PLATFORM.texts("c") if each.startswith("The budget is used up: 2")]
+    assert len(notices) == 1
+    budget_notices.look(now=timezone.now())
+    assert Delivery.objects.filter(dedupe_key__startswith="notice:budget").count() == 2
+    period = BudgetPeriod.objects.get(budget=limit)
+    assert (period.spent, period.reserved) == (2, 0)
+    assert period.told_80_at is not None
+    assert period.told_100_at is not None
+
+
+def test_tokens_of_a_turn_are_those_that_the_provider_reports(
+    account: ChannelAccount, guest: User
+) -> None:
+    """In the budget, in the rows, in the run, in a chat and in metrics."""
+    limit = Budget.objects.create(unit="tokens", period="day", limit=1_000_000)
+    run = write(account, "hello", 1)
+    call = ModelCall.objects.get(run=run)
+    assert (call.state, call.estimated, call.user, call.account_id) == (
+        *("settled", False, guest),
+        account.pk,
+    )
+    assert call.prompt_tokens == run.usage["prompt_tokens"] > 0
+    assert call.completion_tokens == run.usage["completion_tokens"] > 0
+    tokens = call.prompt_tokens + call.completion_tokens
+    period = BudgetPeriod.objects.get(budget=limit)
+    assert (period.spent, period.reserved) == (tokens, 0)
+    said = usage.summary(guest, timezone.now()).splitlines()
+    assert said[0] == f"Today: {tokens:,} tokens in 1 calls."
+    assert said[2].startswith(f"Budget of 1,000,000 tokens a day: {1_000_000 - tokens:,} left")
+    usage_reports.all_totals.clear()
+    metrics = metrics_text().decode()
+    name = f'model="{call.model_name}"'
+    assert f'latchkey_model_tokens_total{{kind="prompt",{name}}} {call.prompt_tokens}.0' in metrics
+    assert f'latchkey_model_calls_total{{{name},outcome="answered"}} 1.0' in metrics
+    assert f"latchkey_model_cost_dollars_total{{{name}}} 0.0" in metrics
+    ratio = tokens / 1_000_000
+    assert f'latchkey_budget_used_ratio{{budget="{limit.pk}"}} {ratio!r}' in metrics
+
+
+@pytest.mark.parametrize(("spent", "number"), [(79, 0), (80, 1), (99, 1)])
+def test_the_owners_are_told_at_80_percent_once(
+    account: ChannelAccount, spent: int, number: int
+) -> None:
+    limit = Budget.objects.create(unit="tokens", period="day", limit=100)
+    period = BudgetPeriod.objects.create(
+        budget=limit, measure="tokens/day", start=timezone.now().date(), spent=spent
+    )
+    for _ in range(2):
+        budget_notices.look(now=timezone.now())
+    until(lambda: len(PLATFORM.texts("own")) == number)
+    rows = Delivery.objects.filter(dedupe_key__startswith="notice:budget")
+    assert rows.count() == number
+    if number:
+        said = f"80 % of the budget are used: {spent} of 100 tokens a day."
+        assert PLATFORM.texts("own") == [said]
+        BudgetPeriod.objects.filter(pk=period.pk).update(spent=100)
+        budget_notices.look(now=timezone.now())
+        until(lambda: len(PLATFORM.texts("own")) == 2)
+
+
+def test_periods_from_before_an_edit_and_past_ones_are_told_of_nobody(
+    account: ChannelAccount,
+) -> None:
+    limit = Budget.objects.create(unit="money", period="day", limit=100)
+    today = timezone.now().date()
+    old = today.replace(year=today.year - 1)
+    for measure, start in (("tokens/day", today), ("money/day", old)):
+        BudgetPeriod.objects.create(budget=limit, measure=measure, start=start, spent=100)
+    budget_notices.look(now=timezone.now())
+    assert not Delivery.objects.exists()
