@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from django.http import HttpResponse
 from django.test import Client
 
 from allowlist.models import AuditEntry
@@ -196,8 +195,7 @@ def test_an_ollama_on_this_machine_is_found_by_itself(
 
 
 def test_without_one_nothing_is_said_of_it(page: Client) -> None:
-    answer: HttpResponse = page.get("/first-run/model")
-    shown = answer.content.decode()
+    shown = page.get("/first-run/model").content.decode()
     assert "was found" not in shown
     assert "very small demo model" in shown
     assert re.search(r'value="openai" checked', shown)
