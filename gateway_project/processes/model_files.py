@@ -14,8 +14,8 @@ DEMO_MODEL_NOTE = (
     "The embedded model is a demo with 135 million parameters: it shows that the gateway works."
 )
 HOW_TO_SET_A_MODEL = (
-    "Choose a real model in the browser: the first sign-in asks for it, later the admin does "
-    "(First steps, Models). GATEWAY_MODEL_URL, GATEWAY_MODEL_KEY and GATEWAY_MODEL set one, too."
+    "Choose a real model in the browser: the first sign-in asks for it, later the admin (First "
+    "steps, Models). Or set GATEWAY_MODEL_URL, GATEWAY_MODEL_KEY and GATEWAY_MODEL and start again."
 )
 
 

@@ -135,7 +135,7 @@ def test_a_new_owner_sets_a_model_gets_answers_and_a_budget_holds(journey: Journ
 
 
 def choose_a_model(journey: Journey) -> None:
-    """The printed address leads to the first step; what is wrong is told beside its field."""
+    """The printed address leads to the first step; an error is told beside its field."""
     page, model = journey.page, journey.model
     page.goto(journey.up.link())
     page.get_by_role("button", name="Sign in as Owner").click()
@@ -225,19 +225,19 @@ def add_a_second_model(journey: Journey) -> None:
 
 
 def set_a_budget(journey: Journey) -> None:
-    """One message a day, for everybody."""
+    """One message a day in all."""
     page = journey.page
     page.goto(f"{journey.url}/admin/core/budget/add/")
     page.locator("input[name=amount]").fill("1")
     page.locator("select[name=unit]").select_option("messages")
     page.locator("select[name=period]").select_option("day")
     page.locator("[name=_save]").first.click()
-    expect(page.locator("#result_list")).to_contain_text("everybody together")
+    expect(page.locator("#result_list")).to_contain_text("1 messages a day")
     journey.picture("5-budget")
 
 
 def be_blocked(journey: Journey) -> None:
-    """What fits is answered; beyond it the answer says what is used up and when it is free."""
+    """One message is answered; beyond it the answer names the budget and when it is free again."""
     page, model = journey.page, journey.model
     page.goto(journey.url)
     journey.ask("One more?")

@@ -1,4 +1,4 @@
-"""The pages of the first run: who sees them, when a sign-in leads there, what is left."""
+"""The pages of the first run: their owner, the sign-in that leads there, the steps that are left."""
 
 from datetime import timedelta
 from typing import Any
@@ -153,7 +153,7 @@ def test_a_step_that_is_not_one_is_not_found(page: Client) -> None:
     assert setup_steps.stored() == {}
 
 
-def test_the_state_says_what_and_when(page: Client) -> None:
+def test_the_state_of_each_step_has_its_time(page: Client) -> None:
     page.get("/first-run/")
     page.post("/first-run/skip", {"step": "phone"})
     page.post("/first-run/message")
@@ -201,7 +201,7 @@ def test_dismissed_it_is_offered_no_longer_but_opens(page: Client, back: str, wh
     assert page.get("/first-run/model").status_code == 200
 
 
-def test_the_message_step_says_who_answers(page: Client, settings: Any) -> None:
+def test_the_message_step_names_the_model(page: Client, settings: Any) -> None:
     assert "small demo model" in page.get("/first-run/message").content.decode()
     settings.LLM_BASE_URL, settings.LLM_IS_EMBEDDED = "", False
     assert "nothing can answer" in page.get("/first-run/message").content.decode()
