@@ -30,7 +30,7 @@ from core.providers.failures import Failure
 from core.tools import languages, phrases
 
 # Messages that a turn looks at: at least, at most, and one for so many tokens of a window.
-HISTORY_ROWS, MOST_ROWS, TOKENS_PER_ROW = 200, 1000, 64
+HISTORY_ROWS, MOST_ROWS, TOKENS_PER_ROW = 200, 400, 64
 CALLS_SHARE = 4  # of a history, one part in so many is for calls of tools
 PICTURE_TOKENS = 1000
 # What an answer needs at least, where a long message leaves no place for a longer one.
@@ -90,6 +90,7 @@ class Prompt:
     unread: int = 0
     left_out: int = 0
     most_answer: int | None = None
+    _sizes: list[tuple[int, int]] = field(default_factory=list)
 
     @property
     def messages(self) -> list[ChatMessage]:
@@ -126,32 +127,34 @@ class Prompt:
 
     def history(self, budget: int, *, with_calls: bool) -> list[ChatMessage]:
         """Return the messages of the history that fit ``budget`` tokens, in order."""
-        with_them = self.with_calls(budget) if with_calls else 0
-        reserved = sum(of_calls(said.calls) for said in self.earlier) if with_calls else 0
-        left = budget - min(max(budget, 0) // CALLS_SHARE, reserved)
+        sizes = self.sizes()
+        for_calls = max(budget, 0) // CALLS_SHARE if with_calls else 0
+        left = budget - min(for_calls, sum(size for _, size in sizes))
         chosen = 0
-        for number, said in enumerate(self.earlier, 1):
-            left -= estimate(said.text)
+        for number, (size, _) in enumerate(sizes, 1):
+            left -= size
             if left < 0:
                 break
-            if said.role == "user":
+            if self.earlier[number - 1].role == "user":
                 chosen = number
         is_cut = left < 0 or self.unread > 0
-        self.left_out = self.unread + len(self.earlier) - chosen if is_cut else 0
-        told = [
-            spoken(said, said.calls if number < with_them else [])
-            for number, said in enumerate(self.earlier[:chosen])
-        ]
+        self.left_out = self.unread + len(sizes) - chosen if is_cut else 0
+        told: list[list[ChatMessage]] = []
+        for said, (_, size) in zip(self.earlier[:chosen], sizes, strict=False):
+            for_calls -= size
+            told.append(spoken(said, said.calls if for_calls >= 0 else []))
         return [each for messages in reversed(told) for each in messages]
 
-    def with_calls(self, budget: int) -> int:
-        """Return how many of the newest messages may have their calls."""
-        left = max(budget, 0) // CALLS_SHARE
-        for number, said in enumerate(self.earlier):
-            left -= of_calls(said.calls)
-            if left < 0:
-                return number
-        return len(self.earlier)
+    def sizes(self) -> list[tuple[int, int]]:
+        """Return the tokens of the text and of the calls of each message of the history, counted
+        once for all models and steps of a turn.
+        """
+        if len(self._sizes) != len(self.earlier):
+            self._sizes = [
+                (estimate(said.text), of_calls(said.calls) if said.calls else 0)
+                for said in self.earlier
+            ]
+        return self._sizes
 
 
 def prepare(run: Run, pictures: Sequence[str] = (), *, known: Catalogue | None = None) -> Prompt:
@@ -227,7 +230,8 @@ def spoken(said: Said, made: list[dict[str, str]]) -> list[ChatMessage]:
     """Return a stored message as chat messages: the calls ``made`` before it, with their results,
     then its text.
     """
-    return [*calls.as_messages(made, said.id), {"role": said.role, "content": said.text}]
+    text: ChatMessage = {"role": said.role, "content": said.text}
+    return [*calls.as_messages(made, said.id), text] if made else [text]
 
 
 def instructions(run: Run, known: Catalogue) -> str:

@@ -80,12 +80,13 @@ def history(
     found = driver.fetch(connections[DEFAULT_DB_ALIAS], HISTORY, given)
     fitting = [row for row in found[:rows] if row[2] is not None]
     seen = found[0][-1] if found else 0
-    return [Said(row[0], row[1], row[2], called(row[3])) for row in fitting], seen - len(fitting)
+    said = [Said(row[0], row[1], row[2], called(row[3]) if row[3] else []) for row in fitting]
+    return said, seen - len(fitting)
 
 
 def called(stored: Any) -> list[dict[str, str]]:
     """Return the calls of a message, of which the driver gives the JSON text or the value."""
-    calls: list[dict[str, str]] = orjson.loads(stored) if isinstance(stored, str) else stored or []
+    calls: list[dict[str, str]] = orjson.loads(stored) if isinstance(stored, str) else stored
     return calls
 
 
