@@ -78,7 +78,7 @@ class Prompt:
     """What a turn may send to a model. ``own``: a client's messages, which are sent unchanged.
 
     ``earlier`` is the history, newest first, as far as the largest window of the chain takes it;
-    ``unread`` counts what was not read. ``left_out``: how many messages the last :meth:`fitted`
+    ``has_more``: not all of it was read. ``left_out``: how many messages the last :meth:`fitted`
     left out, at least.
     """
 
@@ -87,7 +87,7 @@ class Prompt:
     system_tokens: int
     own: list[ChatMessage] = field(default_factory=list)
     earlier: list[Said] = field(default_factory=list)
-    unread: int = 0
+    has_more: bool = False
     left_out: int = 0
     most_answer: int | None = None
     _sizes: list[tuple[int, int]] = field(default_factory=list)
@@ -95,8 +95,10 @@ class Prompt:
     @property
     def messages(self) -> list[ChatMessage]:
         """Return everything, for a model of any window."""
-        history = [each for said in reversed(self.earlier) for each in spoken(said, said.calls)]
-        return [self.system, *(self.own or [*history, self.current])]
+        if self.own:
+            return [self.system, *self.own]
+        enough = CALLS_SHARE * sum(map(sum, self.sizes()))
+        return [self.system, *self.history(enough, with_calls=True), self.current]
 
     def fitted(
         self, model: ModelInfo, tools_tokens: int = 0, *, added: Sequence[ChatMessage] = ()
@@ -137,13 +139,16 @@ class Prompt:
                 break
             if self.earlier[number - 1].role == "user":
                 chosen = number
-        is_cut = left < 0 or self.unread > 0
-        self.left_out = self.unread + len(sizes) - chosen if is_cut else 0
-        told: list[list[ChatMessage]] = []
+        is_cut = left < 0 or self.has_more
+        self.left_out = self.has_more + len(sizes) - chosen if is_cut else 0
+        told: list[ChatMessage] = []
         for said, (_, size) in zip(self.earlier[:chosen], sizes, strict=False):
             for_calls -= size
-            told.append(spoken(said, said.calls if for_calls >= 0 else []))
-        return [each for messages in reversed(told) for each in messages]
+            told.append({"role": said.role, "content": said.text})
+            if size and for_calls >= 0:
+                told += reversed(calls.as_messages(said.calls, said.id))
+        told.reverse()
+        return told
 
     def sizes(self) -> list[tuple[int, int]]:
         """Return the tokens of the text and of the calls of each message of the history, counted
@@ -185,7 +190,7 @@ def prepare(run: Run, pictures: Sequence[str] = (), *, known: Catalogue | None =
         rooms = [Room.of(model, most_answer=made.most_answer) for model in chain] or [usual_room()]
         largest = max(room.window - room.answer for room in rooms)
         budget = largest - made.system_tokens - tokens_of(made.current, pictures=False)
-        made.earlier, made.unread = history(run=run, budget=budget)
+        made.earlier, made.has_more = history(run=run, budget=budget)
     return made
 
 
@@ -208,14 +213,14 @@ def usual_room() -> Room:
     return Room(settings.LLM_CONTEXT_TOKENS, settings.LLM_MAX_OUTPUT_TOKENS)
 
 
-def history(*, run: Run, budget: int) -> tuple[list[Said], int]:
+def history(*, run: Run, budget: int) -> tuple[list[Said], bool]:
     """Return the earlier messages of the session that fit into ``budget`` tokens, newest first, and
-    how many do not, at least.
+    whether there are more.
 
     Sorted by run: while a run is in progress the next question may already be stored. A bounded
     number of rows is read, and no text that does not fit: a long chat costs as much as a short one.
     """
-    found, left_out = statements.history(
+    found, has_more = statements.history(
         session_id=run.session_id,
         before_run=run.id,
         after_id=run.session.history_from,
@@ -223,15 +228,7 @@ def history(*, run: Run, budget: int) -> tuple[list[Said], int]:
         tokens=max(budget, 0),
         call_tokens=max(budget, 0) // CALLS_SHARE,
     )
-    return [said for said in found if said.text], left_out
-
-
-def spoken(said: Said, made: list[dict[str, str]]) -> list[ChatMessage]:
-    """Return a stored message as chat messages: the calls ``made`` before it, with their results,
-    then its text.
-    """
-    text: ChatMessage = {"role": said.role, "content": said.text}
-    return [*calls.as_messages(made, said.id), text] if made else [text]
+    return [said for said in found if said.text], has_more
 
 
 def instructions(run: Run, known: Catalogue) -> str:

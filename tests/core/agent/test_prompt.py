@@ -43,7 +43,7 @@ SAID = st.builds(
 )
 
 
-def prompt_of(rows: list[tuple[str, str, list[dict[str, str]]]], *, unread: int = 0) -> Prompt:
+def prompt_of(rows: list[tuple[str, str, list[dict[str, str]]]]) -> Prompt:
     """Return a prompt with a history, given oldest first."""
     said = [Said(number, *each) for number, each in enumerate(rows, 1)]
     return Prompt(
@@ -51,7 +51,6 @@ def prompt_of(rows: list[tuple[str, str, list[dict[str, str]]]], *, unread: int 
         current={"role": "user", "content": "new"},
         system_tokens=estimate("rules"),
         earlier=said[::-1],
-        unread=unread,
     )
 
 
@@ -142,7 +141,7 @@ def test_long_results_of_this_turn_are_shortened_to_the_window() -> None:
     """A result has up to 50,000 characters: more than the window of many a model."""
     made = prompt_of([("user", "before", [])])
     call = {"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}
-    added = [
+    added: list[ChatMessage] = [
         {"role": "assistant", "content": "", "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "c", "content": "begin" + "x" * 50_000 + "end"},
     ]
@@ -316,8 +315,8 @@ def test_one_read_serves_every_model_of_the_chain(
     assert len(statements) == 1
     assert again == small
     assert 2 < len(small) < len(large) < 40
-    assert left_out == 38 - (len(large) - 2)
-    assert made.left_out == 38 - (len(small) - 2)
+    assert left_out > 0
+    assert made.left_out == left_out + len(large) - len(small)
     for sent, window in ((small, 700), (large, 1500)):
         assert total(sent) <= window - 100
         assert total(sent) > window - 100 - 2 * estimate("x" * 203)
