@@ -9,7 +9,7 @@ person's message, and calls stay with their results and their answer.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
@@ -198,20 +198,6 @@ def prepare(run: Run, pictures: Sequence[str] = (), *, known: Catalogue | None =
         budget = largest - made.system_tokens - tokens_of(made.current, pictures=False)
         made.earlier, made.has_more = history(run=run, budget=budget)
     return made
-
-
-def build(run: Run, pictures: Sequence[str] = ()) -> list[ChatMessage]:
-    """Return the messages of a run for the first model of its chain, with no place for tools; a new
-    message that does not fit is sent alone.
-    """
-    known = catalogue.current()
-    made = prepare(run, pictures, known=known)
-    chain = known.chain_of(run.assistant_id, first=run.model_id)
-    capacity = Capacity.of(chain[0], most_answer=made.most_answer) if chain else usual_capacity()
-    try:
-        return made.within(replace(capacity, with_calls=not chain or chain[0].can_call_tools))
-    except ProviderError:
-        return [made.system, made.current]
 
 
 def usual_capacity() -> Capacity:
