@@ -33,6 +33,11 @@ def among_requests(request: HttpRequest) -> bool:
     return request.path.startswith(requests) and request.path != beside
 
 
+def among_usage(request: HttpRequest) -> bool:
+    """Return whether a page of usage, or of single calls, is shown."""
+    return request.path.startswith(reverse("admin:core_modelcall_changelist"))
+
+
 def style(_: HttpRequest) -> str:
     """Return the address of the style sheet; known when static files are collected."""
     return static("dashboard/dashboard.css")
@@ -72,6 +77,12 @@ UNFOLD: Item = {
                         "title": "Dashboard",
                         "icon": "dashboard",
                         "link": reverse_lazy("admin:index"),
+                    },
+                    {
+                        "title": "First steps",
+                        "icon": "rocket_launch",
+                        "link": reverse_lazy("first-run"),
+                        "permission": "channels_app.ops.dashboard.has_first_steps",
                     },
                     page(
                         "Unknown requests",
@@ -117,6 +128,22 @@ UNFOLD: Item = {
                     ),
                     page("Files", "draft", "core_storedfile"),
                     page("Skills", "extension", "core_skill"),
+                ],
+            },
+            {
+                "title": "Models",
+                "items": [
+                    page("Providers", "cloud", "core_modelprovider"),
+                    page("Models", "neurology", "core_languagemodel"),
+                    page("Assistants", "robot_2", "core_assistant"),
+                    page("Budgets", "savings", "core_budget"),
+                    page(
+                        "Usage",
+                        "monitoring",
+                        "core_modelcall",
+                        view="core_modelcall_usage",
+                        active=among_usage,
+                    ),
                 ],
             },
             {

@@ -322,7 +322,9 @@ METRICS_TOKEN: str = env.text("METRICS_TOKEN")
 
 # At INFO, httpx logs every URL (Telegram's hold the bot token), axes the path of every sign-in
 # (that of a link holds its token), mcp a line a request.
-QUIET = ("httpx", "httpcore", "httpx2", "telegram", "mcp", "axes")
+QUIET = (
+    "httpx", "httpcore", "httpx2", "telegram", "mcp", "axes", "anthropic", "google_genai", "openai",
+)  # fmt: skip
 LOG_LEVEL: str = env.text("LOG_LEVEL", "INFO").upper()
 LOGGING = {
     "version": 1,

@@ -7,6 +7,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("admin/", admin.site.urls),
     path("api/", include("channels_app.api.urls")),
     path("", include("channels_app.webchat.urls")),
+    path("", include("channels_app.admin.first_run.urls")),
     path("", include("channels_app.trace.urls")),
     path("", include("channels_app.bridge.urls")),
     path("", include("channels_app.telegram.urls")),

@@ -13,12 +13,20 @@ Json = dict[str, Any]
 
 @dataclass
 class FakeModel:
-    """``asked`` are the bodies so far; ``deltas`` and ``finish`` are the answer."""
+    """``asked`` are the bodies so far; ``deltas`` and ``finish`` are the answer, once ``gate`` is
+    open; ``models`` is what it lists.
+    """
 
     url: str = ""
     asked: list[Json] = field(default_factory=list)
     deltas: list[Json] = field(default_factory=lambda: [{"content": "Yes."}])
     finish: str = "stop"
+    models: list[str] = field(default_factory=list)
+    gate: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        """Answer at once, unless told otherwise."""
+        self.gate.set()
 
     def stream(self) -> bytes:
         """Return the answer as server-sent events."""
@@ -37,12 +45,22 @@ def running() -> Iterator[FakeModel]:
     model = FakeModel()
 
     class Handler(BaseHTTPRequestHandler):
-        """Answers every POST."""
+        """Answers every POST; lists its models."""
+
+        def do_GET(self) -> None:
+            """Send the list."""
+            listed = json.dumps({"data": [{"id": name} for name in model.models]}).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(listed)))
+            self.end_headers()
+            self.wfile.write(listed)
 
         def do_POST(self) -> None:
             """Keep the body, send the stream."""
             size = int(self.headers["Content-Length"])
             model.asked.append(json.loads(self.rfile.read(size)))
+            model.gate.wait(120)
             self.send_response(200)
             self.send_header("Content-Type", "text/event-stream")
             self.end_headers()
@@ -56,6 +74,7 @@ def running() -> Iterator[FakeModel]:
     thread.start()
     model.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
     yield model
+    model.gate.set()
     server.shutdown()
     server.server_close()
     thread.join()

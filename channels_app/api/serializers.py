@@ -42,13 +42,13 @@ class OfferedModelSerializer(serializers.Serializer[dict[str, str]]):
     """A model that you may choose; ``name`` is its name in requests."""
 
     name = serializers.CharField()
-    label = serializers.CharField()
+    label = serializers.CharField()  # type: ignore[assignment]  # also a word of every field
 
 
 class SessionSerializer(serializers.ModelSerializer[ChatSession]):
     """One conversation.
 
-    ``assistant`` and ``model``: what you chose for it, null for nothing. ``answers``: the assistant
+    ``assistant`` and ``model``: your choice for it, null for none. ``answers``: the assistant
     that answers your next message; ``why`` is the reason.
     """
 
@@ -79,10 +79,10 @@ class SessionSerializer(serializers.ModelSerializer[ChatSession]):
     @property
     def known(self) -> Catalogue:
         """Return the catalogue, asked for once a response."""
-        found: Catalogue | None = self.context.get("known")
-        if found is None:
-            found = self.context["known"] = catalogue.current()
-        return found
+        context = cast(dict[str, Any], self.context)  # one for all rows of a list
+        if "known" not in context:
+            context["known"] = catalogue.current()
+        return cast(Catalogue, context["known"])
 
     def validate_assistant(self, value: str | None) -> int:
         """Return the id of the assistant; 0 for none. Raises NotOffered."""

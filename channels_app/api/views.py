@@ -110,26 +110,26 @@ class Sessions(OwnRows[ChatSession], viewsets.ModelViewSet[ChatSession]):
         sessions.delete(session=instance)
 
 
-class Assistants(viewsets.GenericViewSet[Assistant], mixins.ListModelMixin):
+class Assistants(viewsets.GenericViewSet[Any], mixins.ListModelMixin):
     """The assistants that you may choose, by name."""
 
     permission_classes = (MayChat,)
     serializer_class = serializers.AssistantSerializer
     queryset = Assistant.objects.none()
 
-    def filter_queryset(self, queryset: QuerySet[Assistant]) -> Any:
+    def filter_queryset(self, queryset: Any) -> Any:
         """Return those that the owner offers to the caller."""
         return assistants.offered_to(catalogue.current(), serializers.place(self.request))
 
 
-class Models(viewsets.GenericViewSet[LanguageModel], mixins.ListModelMixin):
+class Models(viewsets.GenericViewSet[Any], mixins.ListModelMixin):
     """The models that you may choose, by label."""
 
     permission_classes = (MayChat,)
     serializer_class = serializers.OfferedModelSerializer
     queryset = LanguageModel.objects.none()
 
-    def filter_queryset(self, queryset: QuerySet[LanguageModel]) -> Any:
+    def filter_queryset(self, queryset: Any) -> Any:
         """Return those that the owner offers to the caller."""
         known = catalogue.current()
         return [

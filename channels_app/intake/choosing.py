@@ -1,7 +1,7 @@
 """Choosing an assistant or a model: by a request's fields, and by ``/assistant`` and ``/model``.
 
 A choice by a command holds in the sender's own conversation. Conversations are of one person, also
-in groups, so that nobody chooses for others.
+in groups: a choice never concerns others.
 """
 
 from channels_app.asgi.http import RefusedError
@@ -16,7 +16,8 @@ from core.providers.catalogue import AssistantInfo, Catalogue
 UNDO = "default"
 LISTED = 40
 NO_OTHER = "There is no other one to choose."
-NAME_CHARACTERS = 80
+# The name is not repeated: it may be anything.
+NO_SUCH = "There is no {0} of this name that you may choose. /{0} lists them."
 
 
 def chosen_by(draft: Draft, *, session: ChatSession, listed: bool) -> assistants.Choice | None:
@@ -73,7 +74,7 @@ def assistant(session: ChatSession, place: Place, name: str) -> str:
     if name:
         wanted = None if name.casefold() == UNDO else named(offered, name)
         if wanted is None and name.casefold() != UNDO:
-            return f"There is no assistant “{one_line(name, NAME_CHARACTERS)}” that you may choose."
+            return NO_SUCH.format("assistant")
         assistants.pick(session, assistant_id=wanted.id if wanted else 0)
         return f"{said(answering(known, session, place))} From your next message on."
     lines = []
@@ -130,7 +131,7 @@ def model(session: ChatSession, place: Place, name: str) -> str:
     if name:
         wanted = 0 if name.casefold() == UNDO else model_named(known, names, name)
         if not wanted and name.casefold() != UNDO:
-            return f"There is no model “{one_line(name, NAME_CHARACTERS)}” that you may choose."
+            return NO_SUCH.format("model")
         assistants.pick(session, model_id=wanted)
         return f"{said_model(known, session, place)} From your next message on."
     lines = []

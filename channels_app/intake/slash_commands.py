@@ -19,7 +19,7 @@ from channels_app import registry
 from channels_app.delivery import secret_blocks
 from channels_app.intake import choosing
 from channels_app.replies.outbound import own_words
-from core.conversations import assistants, inbox, outbox, runs
+from core.conversations import assistants, inbox, outbox, runs, usage_reports
 from core.lib.text import one_line
 from core.models import ChannelIdentity, ChatSession, InboundMessage, Message, Run, User
 
@@ -32,6 +32,7 @@ HELP = """\
 /status — show the current state
 /whoami — show your name and address here
 /link — a code that links another address of yours"""
+USAGE_HELP = "\n/usage — show your tokens, their cost, and your budgets"
 LAST_HELP = "\n/help — this list"
 OWNER_HELP = """
 /requests — list the unknown requests
@@ -39,6 +40,7 @@ OWNER_HELP = """
 /deny <id> — deny a sender"""
 
 NO_SCOPE = "This key has no scope 'admin:requests'."
+NO_USAGE = "Usage is shown to listed people: ask the owner to add this address."
 BY_OPEN_LIST = "came in by an open list"
 
 Decide = Callable[[str, Choice], str]
@@ -149,7 +151,8 @@ def start(asked: Asked) -> str:
 def help_text(asked: Asked) -> str:
     """``/help``."""
     choices = choosing.help_lines(asked.session, asked.place)
-    return HELP + choices + LAST_HELP + (OWNER_HELP if asked.of_decider else "")
+    own = choices + (USAGE_HELP if asked.listed else "")
+    return HELP + own + LAST_HELP + (OWNER_HELP if asked.of_decider else "")
 
 
 def new(asked: Asked) -> str:
@@ -249,6 +252,15 @@ def model(asked: Asked) -> str:
     return choosing.model(asked.session, asked.place, asked.command.argument)
 
 
+def usage(asked: Asked) -> str:
+    """``/usage``: the person's tokens, their cost, and budgets. Not for a sender that an open list
+    lets in, who is somebody else.
+    """
+    if not asked.listed:
+        return NO_USAGE
+    return usage_reports.summary(asked.user, asked.now)
+
+
 def requests(asked: Asked) -> str:
     """``/requests``: list the unknown requests, for owners."""
     if not asked.of_decider:
@@ -308,6 +320,7 @@ ANSWERS: dict[str, Callable[[Asked], str]] = {
     "link": link,
     "assistant": assistant,
     "model": model,
+    "usage": usage,
     "requests": requests,
     "approve": approve,
     "deny": deny,

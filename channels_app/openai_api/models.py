@@ -25,7 +25,7 @@ OWNER = "latchkey"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One name: of an assistant, of a model, or of neither. ``owner``: who has made it."""
+    """One name: of an assistant, of a model, or of neither. ``owner``: its maker."""
 
     name: str
     owner: str = OWNER
@@ -46,7 +46,7 @@ def wanted(name: str) -> Wanted | None:
 
 
 def place_of(caller: Principal) -> Place:
-    """Return the place of a caller; a bridge may list what everybody may choose."""
+    """Return the place of a caller; a bridge may list what is offered to all."""
     if caller.user is not None:
         account = builtin_account(ORIGIN)
         return assistants.place_of_user(caller.user, account_id=account.pk, key_id=caller.key_id)
@@ -57,7 +57,9 @@ def place_of(caller: Principal) -> Place:
 def listed(caller: Principal) -> list[dict[str, Any]]:
     """Return the list of ``GET /v1/models``. May block on the database."""
     known, place = catalogue.current(), place_of(caller)
-    rows = {each.name: each for each in (*own(known, place), *others(known, place))}
+    rows: dict[str, Entry] = {}
+    for each in (*own(known, place), *others(known, place)):
+        rows.setdefault(each.name, each)
     return bodies(known, [*rows.values()])
 
 
@@ -65,15 +67,12 @@ def one(caller: Principal, name: str) -> dict[str, Any] | None:
     """Return one entry; None for a name that the caller may not use. May block on the database."""
     known, place = catalogue.current(), place_of(caller)
     found: Entry | None = None
-    if name != ALIAS:
-        assistant_id = assistants.assistant_named(known, place, name) or 0
-        model_id = 0 if assistant_id else assistants.model_named(known, place, name) or 0
-        if assistant_id:
-            found = Entry(name, assistant_id=assistant_id)
-        elif model_id:
-            found = Entry(name, known.models[model_id].provider.name, model_id=model_id)
-    if found is None and name in always():
+    if name in always():
         found = Entry(name)
+    elif assistant_id := assistants.assistant_named(known, place, name):
+        found = Entry(name, assistant_id=assistant_id)
+    elif model_id := assistants.model_named(known, place, name):
+        found = Entry(name, known.models[model_id].provider.name, model_id=model_id)
     return bodies(known, [found])[0] if found is not None else None
 
 

@@ -1,7 +1,7 @@
 """The first page of the admin: unknown requests, runs, failures, messages per day."""
 
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import orjson
 from django.core.cache import cache
@@ -14,6 +14,7 @@ from allowlist import pending_count
 from allowlist.models import UnknownRequest
 from channels_app.ops import health
 from channels_app.ops.doctor import examination
+from channels_app.owner import setup_steps
 from core.conversations import outbox
 from core.models import Delivery, Job, Message, Run, User
 
@@ -28,6 +29,7 @@ def context(request: HttpRequest, given: dict[str, Any]) -> dict[str, Any]:
     is_owner = isinstance(request.user, User) and request.user.is_owner
     found: dict[str, Any] = {"may_decide": is_owner}
     if is_owner:
+        found["first_steps"] = first_steps(cast("User", request.user))
         found["findings"] = examination.cached(now=timezone.now())
     else:
         found["problems"] = health.problems_now() + health.model_problems()
@@ -50,6 +52,16 @@ def context(request: HttpRequest, given: dict[str, Any]) -> dict[str, Any]:
     if may("core.view_chatsession"):
         found["chart"] = cache.get_or_set("dashboard:messages", messages_a_day, CHART_CACHE_SECONDS)
     return {**given, "dashboard": found}
+
+
+def has_first_steps(request: HttpRequest) -> bool:
+    """Return whether steps of the first run are left for this user: the sidebar's entry."""
+    return bool(setup_steps.remaining(cast("User", request.user)))
+
+
+def first_steps(user: User) -> list[setup_steps.Step]:
+    """Return the steps of the first run that are left, where the first sign-in has opened it."""
+    return setup_steps.remaining(user) if setup_steps.has_begun() else []
 
 
 def waiting(_: HttpRequest) -> str:

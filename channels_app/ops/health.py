@@ -41,6 +41,7 @@ from core.files import storage
 from core.lib import broker
 from core.lib.ttl_cache import TtlCache
 from core.models import Run
+from core.providers import circuits
 from core.providers import health as model_health
 from core.providers.failures import KINDS, OWN
 
@@ -164,13 +165,17 @@ def readiness() -> tuple[list[str], dict[str, int], dict[str, int]]:
 def model_problems() -> list[str]:
     """Return the model's current failures as sentences; none where the tables are older."""
     try:
-        troubles = model_health.troubles()
+        troubles, open_circuits = model_health.troubles(), circuits.opened()
     except DatabaseFailure:
         return []
     return [
         f"The model fails since {row.since:%Y-%m-%d %H:%M} UTC ({row.code}): "
         f"{KINDS.get(row.code, OWN).owner}"
         for row in troubles
+    ] + [
+        f"{row.model} is not asked since {row.opened_at:%Y-%m-%d %H:%M} UTC ({row.code}): "
+        f"{KINDS.get(row.code, OWN).owner}"
+        for row in open_circuits
     ]
 
 
@@ -232,6 +237,7 @@ def metrics_text() -> bytes:
         "latchkey_unknown_requests_pending": pending_count.count(),
         "latchkey_workers_runs": runs.workers_alive("runs"),
         "latchkey_model_failing": len(model_health.troubles()),
+        "latchkey_model_circuits_open": len(circuits.opened()),
         "latchkey_workers_long": runs.workers_alive("long"),
         "latchkey_accounts_in_error": len(account_watcher.problems()),
     }

@@ -1,6 +1,6 @@
-"""Which assistant and model answer in a web chat, what else the person may choose, and pictures.
+"""The assistant and the model of a web chat, those that the person may choose, and pictures.
 
-The entry of the page's menu with the id 0 is the usual one: what answers without a choice.
+The entry of the page's menu with the id 0 is the usual one, which answers without a choice.
 """
 
 import base64

@@ -23,7 +23,7 @@ VERDICTS: tuple[Verdict, ...] = ("approve", "approve_24h", "deny", "block")
 class Say:
     """``message``: text for the assistant. ``plain``: the form of requirement 1.
 
-    ``assistant_id``, ``model_id``: what the person chose for the chat that the message begins.
+    ``assistant_id``, ``model_id``: the person's choice for the chat that the message begins.
     """
 
     text: str
@@ -142,7 +142,7 @@ def say(value: dict[str, Any], *, plain: bool) -> Say:
 
 
 def choice(value: dict[str, Any]) -> dict[str, int]:
-    """Parse what a message that begins a chat wants to be answered by. Raises RefusedError."""
+    """Parse the choice for the chat that a message begins. Raises RefusedError."""
     found = {name: row_id(value, name) for name in ("assistant_id", "model_id")}
     wanted = next((name for name, number in found.items() if number), "")
     if wanted and value.get("session_id"):

@@ -4,7 +4,7 @@ from channels.routing import URLRouter
 from django.urls import URLPattern, path, re_path
 
 from channels_app.asgi.hosts import our_host
-from channels_app.webchat import decision, files, views
+from channels_app.webchat import answering, decision, files, views
 from channels_app.webchat.admin_notifications import AdminNotificationsConsumer
 from channels_app.webchat.consumers import WebChatConsumer
 
@@ -16,13 +16,16 @@ urlpatterns: list[URLPattern] = [
     path("chat/sessions/<str:session_id>", views.change_session, name="chat-session-change"),
     path("chat/sessions/<str:session_id>/messages", views.messages, name="chat-messages"),
     path("chat/sessions/<str:session_id>/export", views.export_session, name="chat-export"),
-    path("chat/sessions/<str:session_id>/assistant", views.choose_assistant, name="chat-choice"),
-    path("chat/assistants", views.assistant_list, name="chat-assistants"),
+    path(
+        "chat/sessions/<str:session_id>/assistant", answering.choose_assistant, name="chat-choice"
+    ),
+    path("chat/assistants", answering.assistant_list, name="chat-assistants"),
     path(
         "chat/assistants/<int:assistant_id>/picture",
-        views.assistant_picture,
+        answering.assistant_picture,
         name="chat-assistant-picture",
     ),
+    path("chat/usage", answering.usage, name="chat-usage"),
     path("chat/settings", views.change_settings, name="chat-settings"),
     path("chat/link-code", views.link_code, name="chat-link-code"),
     path("chat/feedback", views.rate_source, name="chat-feedback"),

@@ -1,6 +1,5 @@
 """The pages of the web chat, their JSON calls, and signing in and out."""
 
-import re
 from collections.abc import Callable
 from functools import cache, wraps
 from pathlib import Path
@@ -12,25 +11,21 @@ from django.contrib.auth.views import redirect_to_login
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 from django.shortcuts import redirect, render
 from django.templatetags.static import static
+from django.urls import reverse
 from django.utils import timezone
-from django.utils.cache import get_conditional_response
 from django.utils.http import content_disposition_header, url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
-from django.views.decorators.http import (
-    require_GET,
-    require_http_methods,
-    require_POST,
-    require_safe,
-)
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from allowlist import account_audit, attempts, link_codes
 from allowlist import sign_in as links
 from channels_app.asgi import strict_json, throttling
 from channels_app.asgi.http import RefusedError
 from channels_app.intake import source_feedback
-from channels_app.webchat import choices, export, files, frames, transcript
-from core.conversations import assistants, inbox, sessions
+from channels_app.owner import setup_steps
+from channels_app.webchat import choices, export, transcript
+from core.conversations import inbox, sessions
 from core.database.transactions import atomic_write
 from core.lib.text import one_line
 from core.models import User
@@ -41,11 +36,8 @@ Json = dict[str, Any]
 
 SCRIPTS = Path(__file__).parent.parent / "static" / "latchkey"
 # The entry itself, and the scripts of other pages.
-NOT_IMPORTED = {"chat.js", "dashboard.js", "theme-early.js"}
+NOT_IMPORTED = {"chat.js", "dashboard.js", "first-message.js", "first-run.js", "theme-early.js"}
 SEARCH_CHARACTERS = 100
-NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
-# The address of a picture changes with it.
-KEPT = "private, max-age=31536000, immutable"
 WRONG = "User name or password is wrong."
 USED_LINK = "This link has already been used or has expired. Ask the owner for a new one."
 LOCKED = "Too many wrong passwords. Try again in an hour."
@@ -76,6 +68,7 @@ def page(request: HttpRequest, session_id: str = "") -> HttpResponseBase:
         "show_progress": user.show_progress,
         "embedded_model": answering["is_embedded"],
         "may_meet_embedded_model": choices.may_meet_embedded(),
+        "may_set_up": setup_steps.is_for(user),
         "max_characters": settings.MAX_TEXT_CHARACTERS,
         "feedback": True,
         "modules": modules(),
@@ -168,66 +161,6 @@ def change_session(request: HttpRequest, session_id: str) -> Json:
     return {"ok": True, "title": sessions.rename(session=session, title=asked["title"])}
 
 
-@require_GET
-@for_signed_in
-def assistant_list(request: HttpRequest) -> Json:
-    """Return what answers in the chat ``?session=``, and what the person may choose.
-
-    A new chat is not stored yet: its choice is given (``?assistant_id=&model_id=``).
-    """
-    name = request.GET.get("session", "")
-    if name:
-        return choices.of_session(own(request, name))
-    given = {
-        key: int(text) if NUMBER.fullmatch(text) else text for key, text in request.GET.items()
-    }
-    return choices.of_new_chat(person(request), wanted_in(given))
-
-
-def wanted_in(given: Json) -> choices.Picked:
-    """Return the choice in ``assistant_id`` and ``model_id``. Raises BadRequestError."""
-    try:
-        return choices.Picked(*(frames.row_id(given, name) for name in choices.FIELDS))
-    except RefusedError as error:
-        raise BadRequestError(str(error)) from error
-
-
-@require_POST
-@for_signed_in
-def choose_assistant(request: HttpRequest, session_id: str) -> Json | HttpResponse:
-    """Handle ``{"assistant_id"?, "model_id"?}``: what answers in this chat from now on.
-
-    0 takes the choice back. What the person may not choose does not exist for them: 404.
-    """
-    session = own(request, session_id)
-    asked = body(request)
-    wanted = wanted_in(asked)
-    refused = choices.field_refused(assistants.place_of(session), wanted)
-    if refused:
-        return refusal(404, choices.MISSING[refused])
-    changes = {name: getattr(wanted, name) for name in choices.FIELDS if name in asked}
-    if not changes:
-        raise BadRequestError("assistant_id or model_id is required.")
-    assistants.pick(session, **changes)
-    return choices.of_session(session)
-
-
-@require_safe
-def assistant_picture(request: HttpRequest, assistant_id: int) -> HttpResponseBase:
-    """Serve the picture of an assistant to signed-in users; browsers keep it until it changes."""
-    if not request.user.is_authenticated:
-        return refusal(401, "Sign in again.")
-    found = choices.picture_of(assistant_id)
-    if found is None:
-        return refusal(404, "This assistant has no picture.")
-    answer = HttpResponse(found.data, content_type=found.content_type)
-    answer.headers["Content-Security-Policy"] = files.NOTHING
-    current = request.GET.get("v") == found.tag
-    answer.headers["Cache-Control"] = KEPT if current else "private, no-cache"
-    answer.headers["ETag"] = etag = f'"{found.tag}"'
-    return cast("HttpResponse", get_conditional_response(request, etag=etag, response=answer))
-
-
 @require_POST
 @for_signed_in
 def change_settings(request: HttpRequest) -> Json:
@@ -314,7 +247,7 @@ def sign_in(request: HttpRequest) -> HttpResponseBase:
     with atomic_write():
         login(request, user)
         account_audit.signed_in(user=user, how="password", now=timezone.now())
-    return redirect(target)
+    return redirect(first_page(user, target))
 
 
 def count_sign_in(request: HttpRequest) -> None:
@@ -352,7 +285,15 @@ def sign_in_by_link(request: HttpRequest, token: str) -> HttpResponseBase:
             account_audit.signed_in(user=user, how="link", now=now)
     if user is None:
         return sign_in_page(request, target="/", problem=USED_LINK, status=403)
-    return redirect(safe_target(request, request.POST.get("next") or settings.LOGIN_REDIRECT_URL))
+    target = safe_target(request, request.POST.get("next") or settings.LOGIN_REDIRECT_URL)
+    return redirect(first_page(user, target))
+
+
+def first_page(user: Any, target: str) -> str:
+    """Return where a sign-in leads: the first run instead of the chat, at the owner's first one."""
+    if target == settings.LOGIN_REDIRECT_URL and setup_steps.begins_for(user):
+        return reverse("first-run")
+    return target
 
 
 @require_POST

@@ -1,6 +1,6 @@
-"""Which assistant answers: one function decides, and says why.
+"""Which assistant answers ([C10]): one function decides, and says why.
 
-What the request names wins, then the person's own choice in this conversation, then the most
+A name in the request wins, then the person's own choice in this conversation, then the most
 specific binding: API key > group > person > account > the default. A choice counts while the owner
 offers that assistant to the person.
 """
@@ -41,7 +41,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What a request asks for by name, for this turn; empty: nothing.
+    """The names in a request, for its turn; empty: nothing.
 
     ``assistant``: a slug. ``model``: one of :func:`model_names`. ``either``: one of the two, an
     assistant before a model of the same name; ``is_optional``: it counts as nothing if the person
@@ -109,8 +109,8 @@ def choose(
 ) -> Choice:
     """Return what answers at ``place``. The ids are the person's choice in the conversation.
 
-    What ``wanted`` leaves out is as it is without a request. Raises NotOfferedError for a name in
-    it that the person may not choose.
+    The parts that ``wanted`` leaves out are decided without it. Raises NotOfferedError for a name
+    in it that the person may not choose.
     """
     named = found(known, place, wanted) if wanted is not None else (None, None)
     bound = (
@@ -230,8 +230,8 @@ def models_offered_to(known: Catalogue, place: Place) -> list[ModelInfo]:
 def pick(session: ChatSession, **chosen: int) -> None:
     """Store a person's choice for a conversation: ``assistant_id``, ``model_id``; 0 undoes it.
 
-    What may not be chosen is checked when it is used (:func:`choose`), so also after the owner has
-    withdrawn it. A frame of kind "assistant" tells the person's open pages, after the commit.
+    Whether it may be chosen is checked when it is used (:func:`choose`), so also after the owner
+    has withdrawn it. A frame of kind "assistant" tells the person's open pages, after the commit.
     """
     values: dict[str, Any] = {
         name: value for name, value in chosen.items() if name in {"assistant_id", "model_id"}

@@ -436,8 +436,8 @@ def start_run(
     """Store one run for ``messages``, with its route taken now ([C3]); None when there are none.
 
     Messages that are not stored yet are stored as the run's; ``also`` is written with it. Inside a
-    transaction. A ``runs`` worker is woken after the commit. ``chosen``: what answers, where the
-    request names it; else it is decided here.
+    transaction. A ``runs`` worker is woken after the commit. ``chosen``: the assistant and
+    model that the request names; without it they are decided here.
     """
     if not messages:
         return None

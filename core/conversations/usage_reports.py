@@ -24,6 +24,7 @@ from core.models import (
     User,
 )
 from core.providers import catalogue
+from core.providers.catalogue import BudgetInfo
 
 GROUPS = {
     "person": "user_id",
@@ -294,30 +295,53 @@ def totals_by_model(*, most: int) -> dict[str, OfModel]:
     return dict(sorted(sums_of.items()))
 
 
-def summary(user: User, now: datetime) -> str:
-    """Return a person's usage for a chat: today, this month, and what is left of budgets."""
+class Left(NamedTuple):
+    """A budget that limits a person, what is spent of it, and when it begins again."""
+
+    budget: BudgetInfo
+    spent: int
+    free_at: datetime
+
+
+class Figures(NamedTuple):
+    """A person's usage today and in this month, and the budgets that limit it."""
+
+    today: Used
+    month: Used
+    budgets: list[Left]
+
+
+def figures(user: User, now: datetime, *, account_id: int = 0) -> Figures:
+    """Return a person's usage. ``account_id``: whose budgets count; 0: of the last-used channel."""
     today = budgets.day_of(now)
-    month = today.replace(day=1)
-    found = sums(("day",), since=month, until=today, user_id=user.pk)
+    found = sums(("day",), since=today.replace(day=1), until=today, user_id=user.pk)
     whole = Used()
     for used in found.values():
         whole.add(used)
-    lines = [
-        budget_words.used_line("Today", found.get((today,), Used())),
-        budget_words.used_line("This month", whole),
-    ]
     limits = budgets.applying(
         catalogue.current().budgets,
         user_id=user.pk,
         key_id=0,
-        account_id=user.last_account_id or 0,
+        account_id=account_id or user.last_account_id or 0,
         assistant_id=0,
     )
+    left = []
     for limit in limits:
         key = budgets.key_of(limit, today)
         spent = BudgetPeriod.objects.filter(**key._asdict()).values_list("spent", flat=True).first()
         free_at = budgets.end_of(limit.budget.period, today)
-        lines.append(budget_words.left_line(limit.budget, spent or 0, free_at))
+        left.append(Left(limit.budget, spent or 0, free_at))
+    return Figures(found.get((today,), Used()), whole, left)
+
+
+def summary(user: User, now: datetime) -> str:
+    """Return a person's usage for a chat: today, this month, and what is left of budgets."""
+    found = figures(user, now)
+    lines = [
+        budget_words.used_line("Today", found.today),
+        budget_words.used_line("This month", found.month),
+        *(budget_words.left_line(*each) for each in found.budgets),
+    ]
     return "\n".join(lines)
 
 

@@ -5,8 +5,7 @@ them on both databases.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 from django.db import DEFAULT_DB_ALIAS, connection, connections
@@ -15,7 +14,7 @@ from core.database import driver, text_search
 
 # BETWEEN and ORDER BY as in ``queries.only``. The sums go over a bounded number of rows. Texts are
 # read only of those that fit, of the first that does not fit no text, and calls only as far as
-# theirs fit.
+# theirs fit. SQLite takes the tables of a CROSS JOIN in the order that is written.
 HISTORY = """
     WITH recent AS (
         SELECT id, run_id, tokens, call_tokens FROM core_message
@@ -24,13 +23,14 @@ HISTORY = """
         ORDER BY session_id DESC, run_id DESC, id DESC LIMIT %s
     ), summed AS (
         SELECT id, run_id, tokens, SUM(tokens) OVER newest AS total,
-        COALESCE(SUM(call_tokens) OVER newest, 0) AS called, COUNT(*) OVER () AS seen
-        FROM recent WINDOW newest AS (ORDER BY run_id DESC, id DESC)
+        SUM(COALESCE(call_tokens, 0)) OVER newest AS called
+        FROM recent WINDOW newest AS (ORDER BY run_id DESC, id DESC ROWS UNBOUNDED PRECEDING)
     )
     SELECT said.id, said.role, CASE WHEN summed.total <= %s THEN said.text END,
-    CASE WHEN summed.called <= %s THEN said.calls END, summed.seen
-    FROM summed JOIN core_message AS said ON said.id = summed.id
-    WHERE summed.total - summed.tokens <= %s ORDER BY summed.run_id DESC, summed.id DESC"""
+    CASE WHEN summed.called <= %s THEN said.calls END
+    FROM summed CROSS JOIN core_message AS said
+    WHERE said.id = summed.id AND summed.total - summed.tokens <= %s
+    ORDER BY summed.run_id DESC, summed.id DESC"""
 
 # Goes from session to session along the partial index: a session with many queued runs costs as
 # much as one with a single run.
@@ -56,8 +56,7 @@ COUNTS = """
     ) FROM core_chatsession AS chat WHERE chat.id {among}"""
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
+class Said(NamedTuple):
     """A stored message of a history. ``calls``: see ``core.models.Message``."""
 
     id: int
@@ -68,9 +67,8 @@ class Said:
 
 def history(
     *, session_id: int, before_run: int, after_id: int, rows: int, tokens: int, call_tokens: int
-) -> tuple[list[Said], int]:
-    """Return the messages of a session before a run, newest first, and the number of those that are
-    left out: at least, since no more than ``rows`` and one more are looked at.
+) -> tuple[list[Said], bool]:
+    """Return the messages of a session before a run, newest first, and whether there are more.
 
     At most ``rows``, and no further back than the sum of their tokens stays within ``tokens``. Of
     these the newest have their calls, as far as the sum of theirs stays within ``call_tokens``.
@@ -78,14 +76,17 @@ def history(
     given: list[Any] = [session_id, session_id, before_run, after_id, rows + 1]
     given += [tokens, call_tokens, tokens]
     found = driver.fetch(connections[DEFAULT_DB_ALIAS], HISTORY, given)
-    fitting = [row for row in found[:rows] if row[2] is not None]
-    seen = found[0][-1] if found else 0
-    return [Said(row[0], row[1], row[2], called(row[3])) for row in fitting], seen - len(fitting)
+    said = [
+        Said(row[0], row[1], row[2], called(row[3]) if row[3] else [])
+        for row in found[:rows]
+        if row[2] is not None
+    ]
+    return said, len(found) > len(said)
 
 
 def called(stored: Any) -> list[dict[str, str]]:
     """Return the calls of a message, of which the driver gives the JSON text or the value."""
-    calls: list[dict[str, str]] = orjson.loads(stored) if isinstance(stored, str) else stored or []
+    calls: list[dict[str, str]] = orjson.loads(stored) if isinstance(stored, str) else stored
     return calls
 
 

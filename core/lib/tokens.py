@@ -19,9 +19,11 @@ def estimate(text: str) -> int:
     """
     whole = text.encode(errors="surrogatepass")
     dear = whole.translate(None, CHEAP)
+    cheap = (len(whole) - len(dear) + 3) // 4
+    if text.isascii():
+        return cheap + len(dear) + EACH_TEXT
     others = len(dear.translate(None, ASCII))
-    cheap = len(whole) - len(dear)
-    return (cheap + 3) // 4 + len(dear) - others + (others + 1) // 2 + EACH_TEXT
+    return cheap + len(dear) - others + (others + 1) // 2 + EACH_TEXT
 
 
 def of_calls(calls: list[dict[str, str]]) -> int:

@@ -10,11 +10,15 @@ SECONDS = 30.0
 MOST_BYTES = 4 * 1024 * 1024
 
 
-async def data_url(path: Path) -> str:
-    """Return the picture in the file at ``path``; "" when it cannot be read."""
+async def data_url(path: Path, *, square: int = 0) -> str:
+    """Return the picture in the file at ``path``; "" when it cannot be read.
+
+    ``square``: the side, in pixels, of the square that is cut from its middle; 0 for the whole.
+    """
+    side = (str(square),) if square else ()
     try:
         found, code = await output_of_module(
-            "core.media.scaler", str(path), seconds=SECONDS, most_bytes=MOST_BYTES
+            "core.media.scaler", str(path), *side, seconds=SECONDS, most_bytes=MOST_BYTES
         )
     except (TimeoutError, TooMuchOutputError):
         return ""

@@ -1,7 +1,8 @@
 """The process that opens a picture: ``python -m core.media.scaler <path>``, JPEG or PNG to stdout.
 
 With little memory and time: a picture of too many pixels ends it, not the worker. The picture is
-rotated by its EXIF data, scaled down for a model, and loses its metadata.
+rotated by its EXIF data, scaled down for a model, and loses its metadata. With a number of pixels
+as a second argument it becomes a square of that side, cut from its middle.
 """
 
 import io
@@ -22,10 +23,11 @@ def limit() -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
 
 
-def scaled(path: str) -> bytes:
+def scaled(path: str, *, square: int = 0) -> bytes:
     """Return the first frame of a picture, upright, at most SIDE pixels wide and high.
 
-    Raises OSError or ValueError where it is none, or has too many pixels.
+    ``square``: the side of the square that it becomes instead. Raises OSError or ValueError where
+    it is none, or has too many pixels.
     """
     from PIL import Image, ImageOps  # noqa: PLC0415 - only in this process
 
@@ -34,9 +36,12 @@ def scaled(path: str) -> bytes:
             raise ValueError("too many pixels")
         opened.draft("RGB", (SIDE, SIDE))
         upright = ImageOps.exif_transpose(opened)
-        upright.thumbnail((SIDE, SIDE))
         clear = "A" in upright.getbands() or "transparency" in upright.info
-        return encoded(upright.convert("RGBA" if clear else "RGB"), clear=clear)
+        mode = "RGBA" if clear else "RGB"
+        if square:
+            return encoded(ImageOps.fit(upright.convert(mode), (square, square)), clear=clear)
+        upright.thumbnail((SIDE, SIDE))
+        return encoded(upright.convert(mode), clear=clear)
 
 
 def encoded(picture: object, *, clear: bool) -> bytes:
@@ -56,7 +61,7 @@ def main() -> None:
     """Scale the named picture; exit code 1 when it cannot be read."""
     limit()
     try:
-        found = scaled(sys.argv[1])
+        found = scaled(sys.argv[1], square=int("".join(sys.argv[2:3]) or 0))
     except Exception:  # noqa: BLE001 - any library's word for a damaged picture
         sys.exit(1)
     sys.stdout.buffer.write(found)

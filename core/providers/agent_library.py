@@ -1,8 +1,9 @@
 """Every vendor that ``pydantic-ai`` supports: ``LLM_PROVIDER=anthropic:claude-…`` and so on.
 
 Only its direct model requests are used; the loop is ours. The vendor's key comes from the vendor's
-own environment variable, its package from ``pip install pydantic-ai-slim[vendor]``. Its cost per
-token, compared to ``openai_compatible``: docs/decisions/003-providers.md.
+own environment variable; the packages of OpenAI, Anthropic and Google are installed, others come
+from ``pip install pydantic-ai-slim[vendor]``. Its cost per token, compared to
+``openai_compatible``: docs/decisions/003-providers.md.
 """
 
 import asyncio
@@ -43,11 +44,15 @@ from core.providers.failures import (
     bounded,
     classify,
 )
-from core.providers.openai_compatible import number, without_key
+from core.providers.openai_compatible import number
+from core.providers.redaction import without_key
 
-# What the library and the vendors' own packages raise for a stream that they cannot read.
-UNREADABLE = (AgentRunError, UserError, ValueError, TypeError, LookupError, AttributeError)
+# Errors that the library and the vendors' own packages raise for a stream that they cannot read.
+UNREADABLE = (
+    AgentRunError, UserError, ValueError, TypeError, LookupError, AttributeError, AssertionError,
+)  # fmt: skip
 REASONING = ("reasoning_tokens", "thoughts_tokens", "thinking_tokens")  # by vendor
+EMPTY = "(empty)"  # the result of a tool that has none
 FINISH = {"tool_call": "tool_calls", "error": "stop"}
 # OpenAI's name -> the library's. Others are left out: each vendor refuses different ones.
 OPTIONS = {
@@ -103,7 +108,7 @@ class AgentLibrary:
         except ProviderError as failure:
             error = failure
         if error is not None:
-            # Outside of the handler: what it came from may hold the server's words, and the key.
+            # Outside of the handler: its cause may hold the server's words, and the key.
             raise without_key(error, self._key)
 
     async def close(self) -> None:  # the library manages its connections
@@ -151,7 +156,9 @@ def ending(response: StreamedResponse, *, spoke: bool) -> list[Delta]:
         raise cut()
     called = any(isinstance(part, library.ToolCallPart) for part in response.get().parts)
     usage = response.usage
-    given = FINISH.get(reason or "", reason) or ("tool_calls" if called else "stop")
+    given = FINISH.get(reason or "", reason) or "stop"
+    if called and given == "stop":
+        given = "tool_calls"  # Google has no reason of its own for calls
     completion = number(usage.output_tokens)
     reasoning = max(number(usage.details.get(name)) for name in REASONING)
     counted = Usage(
@@ -160,7 +167,9 @@ def ending(response: StreamedResponse, *, spoke: bool) -> list[Delta]:
         min(number(usage.cache_read_tokens), number(usage.input_tokens)),
         min(reasoning, completion),
     )
-    return [counted, Finish(given)]
+    # Zeros are no report: every call has a prompt.
+    is_told = counted.prompt_tokens or counted.completion_tokens
+    return [counted, Finish(given)] if is_told else [Finish(given)]
 
 
 def deltas(event: library.ModelResponseStreamEvent) -> Iterator[Delta]:
@@ -281,7 +290,7 @@ def request_part(message: ChatMessage, names: dict[str, str]) -> library.ModelRe
             call = message["tool_call_id"]
             return library.ToolReturnPart(
                 tool_name=names.get(call, "unknown"),
-                content=words_of(message["content"]),
+                content=words_of(message["content"]) or EMPTY,  # Anthropic refuses empty texts
                 tool_call_id=call,
             )
     content = message["content"]

@@ -205,7 +205,7 @@ class Chain:
         self, model: ModelInfo, request: ModelRequest, spent: Spent
     ) -> AsyncGenerator[Delta, None]:
         most = await self.meter.reserve(model, request)
-        asked = limited(model, request, most)
+        asked = limited(request, most)
         failure = "stopped"
         try:
             async with aclosing(self.provider_of(model.provider).stream(asked)) as deltas:
@@ -241,19 +241,13 @@ class Chain:
 suspected: set[int] = set()
 
 
-def limited(model: ModelInfo, request: ModelRequest, most: int | None) -> ModelRequest:
-    """Return the request with at most ``most`` tokens for the answer, under the name that the
-    model's server knows.
-    """
-    given = [request.options[name] for name in LIMITS & request.options.keys()]
-    limits = [each for each in (*given, most) if each is not None]
-    if not limits:
+def limited(request: ModelRequest, most: int | None) -> ModelRequest:
+    """Return the request with at most ``most`` tokens for the answer."""
+    if most is None:
         return request
-    name = "max_completion_tokens" if model.provider.kind == "openai" else "max_tokens"
-    others = {key: value for key, value in request.options.items() if key not in LIMITS}
-    if most is None and model.provider.kind != "openai":
-        return request  # as the client wrote it
-    return replace(request, options={**others, name: min(limits)})
+    given = LIMITS & request.options.keys()
+    limits = {name: min(most, request.options[name]) for name in given} or {"max_tokens": most}
+    return replace(request, options={**request.options, **limits})
 
 
 async def is_usable(model: ModelInfo) -> bool:

@@ -99,6 +99,12 @@ def close(*, model_id: int) -> None:
             catalogue.changed()
 
 
+def opened() -> list[ModelCircuit]:
+    """Return the open circuits with their models."""
+    rows = ModelCircuit.objects.filter(opened_at__isnull=False).order_by("opened_at", "pk")
+    return list(rows.select_related("model__provider"))
+
+
 def has_unreported() -> bool:
     """Return whether there is something to report."""
     is_open, is_told = Q(opened_at__isnull=False), Q(told_at__isnull=False)

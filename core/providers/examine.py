@@ -1,7 +1,7 @@
-"""What is wrong with a provider or a model, in plain words beside the field that is to be changed.
+"""Find out why a provider or a model does not work: plain words beside the field to be changed.
 
 Some small real requests: the list of models, an answer with a tool, one with a picture. At most
-EXAMINE_SECONDS in all. What is told never contains the key.
+EXAMINE_SECONDS in all. No result contains the key.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from core.providers.listing import (
     server_of,
     whole,
 )
-from core.providers.openai_compatible import hide, without_key
+from core.providers.redaction import hide, without_key
 from core.providers.vendors import Kind
 
 EXAMINE_SECONDS = 20.0
@@ -214,7 +214,7 @@ class Examiner:
             self.result.note("can_see_images", NO_IMAGES, is_error=False)
 
     async def _examine_window(self, model: ListedModel) -> None:
-        """Find the window: what the server runs the model with, else what it lists."""
+        """Find the window that the server runs the model with, else the one that it lists."""
         window = model.context_tokens
         if self.server.kind == Kind.OLLAMA:
             window = await self._ollama_window() or window

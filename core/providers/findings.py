@@ -7,11 +7,11 @@ import aiohttp
 
 from core.lib.safe_fetch import RefusedAddressError
 from core.providers.base import ProviderError
-from core.providers.openai_compatible import hide
+from core.providers.redaction import hide
 
 CLOSE_NAMES = 3
 LEAST_CLOSE = 0.4  # of difflib's ratio
-# What a code of failures.KINDS says about a provider that is just being set up.
+# By code of failures.KINDS, for a provider that is just being set up: field, sentence.
 SENTENCES = {
     "quota": ("key", "The key works, but its account has no credit left."),
     "no_model_server": (

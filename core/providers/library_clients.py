@@ -6,6 +6,7 @@ to 110 MB; ``vendors.Library`` does it on the first call.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
 
 import aiohttp
 import httpx2
@@ -171,11 +172,15 @@ def build(
 
 def anthropic(url: str, key: str, client: httpx2.AsyncClient) -> Callable[[str], Model]:
     """Return the maker of Anthropic's models."""
-    from anthropic import AsyncAnthropic  # noqa: PLC0415 - one vendor needs not the other's
+    from anthropic import AsyncAnthropic, Omit  # noqa: PLC0415 - one vendor needs not the other's
     from pydantic_ai.models.anthropic import AnthropicModel  # noqa: PLC0415
     from pydantic_ai.providers.anthropic import AnthropicProvider  # noqa: PLC0415
 
-    sdk = AsyncAnthropic(api_key=key, base_url=url, http_client=client, max_retries=0)
+    # The header of the API's reference: compatible servers know it, but not all know the package's.
+    headers: dict[str, Any] = {"X-Api-Key": key, "Authorization": Omit()}
+    sdk = AsyncAnthropic(
+        api_key=key, base_url=url, http_client=client, max_retries=0, default_headers=headers
+    )
     provider = AnthropicProvider(anthropic_client=sdk)
     return lambda name: AnthropicModel(name, provider=provider)
 

@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
@@ -24,7 +24,7 @@ from core.providers import addresses, vendors
 from core.providers.base import ProviderError
 from core.providers.catalogue import ProviderInfo
 from core.providers.failures import Failure, NoStreamError, classify, is_page
-from core.providers.openai_compatible import hide, without_key
+from core.providers.redaction import hide, without_key
 from core.providers.vendors import Kind
 
 LIST_SECONDS = 8.0
@@ -36,7 +36,7 @@ ANTHROPIC_VERSION = "2023-06-01"
 FIND_SECONDS = 1.0
 OLLAMA_PORT = 11434
 OWN_MACHINE = f"127.0.0.1:{OLLAMA_PORT}"
-# Servers name the window differently: vLLM, OpenRouter and Together, Groq, Mistral, Anthropic.
+# Servers name the window differently: vLLM, OpenRouter, Groq, Mistral, Anthropic.
 WINDOWS = (
     "max_model_len", "context_length", "context_window", "max_context_length", "max_input_tokens",
 )  # fmt: skip
@@ -79,7 +79,7 @@ class Server:
 
     kind: str
     url: str
-    key: str
+    key: str = field(repr=False)
     allowed: addresses.Allowed | None
 
     @property
@@ -145,7 +145,7 @@ async def ask(
     if answer.status != 200:
         failure = classify(status=answer.status, headers=answer.headers, body=bytes(content))
         raise without_key(ProviderError.of(failure), server.key)
-    if is_page(content):
+    if is_page(bytes(content)):
         raise ProviderError.of(classify(exception=NoStreamError("A web page answers.")))
     try:
         found = orjson.loads(content)

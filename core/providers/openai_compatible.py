@@ -34,6 +34,7 @@ from core.providers.failures import (
     SilenceError,
     classify,
 )
+from core.providers.redaction import without_key
 from core.signals import frame_clock
 
 MAX_LINE_BYTES = 4 * 1024 * 1024
@@ -46,7 +47,6 @@ FIELDS = (b"data:", b":", b"event:", b"id:", b"retry:", b"data\r", b"\xef\xbb\xb
 LONGEST_FIELD = 16  # bytes of a first line that show whether it belongs to a stream
 ERROR_SECONDS = 10.0  # for the body of an error
 MOST_TOKENS = 1_000_000_000  # of one call, as a server reports them
-SHORTEST_PIECE = 4  # characters of a key that would tell something of it
 
 
 class OpenAICompatible:
@@ -91,7 +91,7 @@ class OpenAICompatible:
         if end.usage is not None:
             yield end.usage
         if error is not None:
-            # Outside of the handler: what it came from may hold the server's words, and the key.
+            # Outside of the handler: its cause may hold the server's words, and the key.
             raise without_key(error, self._key)
         yield Finish(end.reason)
 
@@ -171,7 +171,9 @@ class Ending:
             case Finish():
                 self.reason = delta.reason
             case Usage():
-                self.usage = delta
+                # Zeros are no report: every call has a prompt.
+                is_told = delta.prompt_tokens or delta.completion_tokens
+                self.usage = delta if is_told else self.usage
             case _:
                 return False
         return True
@@ -377,25 +379,3 @@ def failed(error: Exception, *, begun: bool) -> ProviderError:
         return ProviderError.of(Failure("setup", str(error)))
     silent = begun and isinstance(error, TimeoutError)
     return ProviderError.of(classify(exception=SilenceError() if silent else error))
-
-
-def without_key(error: ProviderError, key: str) -> ProviderError:
-    """Return the same error without the key, which some servers repeat in their errors."""
-    return ProviderError(
-        hide(str(error), key),
-        code=error.code,
-        retry_after=error.retry_after,
-        reason=hide(error.reason, key),
-    )
-
-
-def hide(text: str, key: str) -> str:
-    """Return ``text`` with ``[key]`` in place of ``key``, also where the text was cut within it."""
-    if len(key) < SHORTEST_PIECE:
-        return text
-    text = text.replace(key, "[key]")
-    bare = text.removesuffix("…")
-    for length in range(min(len(key) - 1, len(bare)), SHORTEST_PIECE - 1, -1):
-        if bare.endswith(key[:length]):
-            return f"{bare[:-length]}[key]…"
-    return text

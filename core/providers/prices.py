@@ -1,15 +1,19 @@
-"""What a call costs: the own prices of a model's row, else the list of ``genai-prices``.
+"""The cost of a call: the own prices of a model's row, else the list of ``genai-prices``.
 
 The list is a table inside that package, of the day of its release; nothing is fetched. Importing it
-takes 0.3 s and 40 MB, so it waits for the first model that needs it: call from a thread.
+takes 0.4 s and 40 MB, so it waits for the first model that may be in it; the registry of providers
+imports it in a thread meanwhile.
 """
 
+import ipaddress
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
+from core.lib.safe_fetch import is_public
 from core.models import ModelProvider
 from core.providers.base import Usage
 from core.providers.catalogue import ModelInfo
@@ -36,6 +40,8 @@ TO_BILLIONTHS = 1_000
 # Prices may depend on the date and the time of the day (DeepSeek).
 KEPT_SECONDS = 60.0
 MOST_KEPT = 1_000
+# Names inside a network: RFC 6762, RFC 8375, and those that routers give.
+INSIDE = (".local", ".lan", ".internal", ".localhost", ".home.arpa")
 FREE_ENDING = ":free"  # OpenRouter's models without a price
 
 
@@ -122,6 +128,24 @@ def is_known(model: ModelInfo) -> bool:
     return kept.of(model) is not None
 
 
+def load_list() -> None:
+    """Import the list; blocks for a while."""
+    from genai_prices.data_snapshot import get_snapshot  # noqa: PLC0415 - see the description
+
+    get_snapshot()
+
+
+def may_be_listed(kind: str, base_url: str) -> bool:
+    """Return whether the list may know models of a provider: not those inside the network."""
+    if kind != Kind.OPENAI_COMPATIBLE:
+        return kind in LISTED or kind == Kind.ENVIRONMENT
+    host = urlsplit(base_url).hostname or ""
+    try:
+        return is_public(ipaddress.ip_address(host))
+    except ValueError:
+        return "." in host and not host.endswith(INSIDE)
+
+
 def context_tokens(kind: str, base_url: str, name: str) -> int | None:
     """Return a model's window as the list knows it; None when it does not."""
     listed = find(kind, base_url, name)
@@ -176,6 +200,8 @@ def rates_of_list(model: ModelInfo) -> Rates | None:
 
 def find(kind: str, base_url: str, name: str) -> "Listed | None":
     """Return the list's entry of a model; None when it has none."""
+    if not may_be_listed(kind, base_url):
+        return None
     from genai_prices.data_snapshot import get_snapshot  # noqa: PLC0415 - see the description
 
     vendor: str | None = LISTED.get(Kind(kind)) if kind in LISTED else None

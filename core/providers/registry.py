@@ -1,14 +1,15 @@
 """Providers of the settings (``LLM_PROVIDER``) and of rows; one instance per event loop."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Coroutine
 from contextlib import aclosing, nullcontext
 from dataclasses import replace
+from typing import Any
 
 from django.conf import settings
 
 from core.lib.per_loop import per_loop
-from core.providers import vendors
+from core.providers import prices, vendors
 from core.providers.base import (
     Delta,
     ModelRequest,
@@ -67,6 +68,9 @@ def configured() -> Provider:
             raise ProviderError(
                 "No model is set up. The owner should set GATEWAY_MODEL_URL.", code="setup"
             )
+        if not settings.LLM_API_KEY.isprintable():
+            reason = "GATEWAY_MODEL_KEY contains a line break or another invisible character."
+            raise ProviderError.of(Failure("setup", reason))
         return OpenAICompatible(
             base_url=settings.LLM_BASE_URL,
             api_key=settings.LLM_API_KEY,
@@ -141,7 +145,7 @@ class Instances:
 
     def __init__(self) -> None:
         self._made: dict[int, tuple[ProviderInfo, Shared]] = {}
-        self._closing: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
 
     def of(self, info: ProviderInfo) -> Shared:
         """Return the provider of a row."""
@@ -149,9 +153,9 @@ class Instances:
         if kept is not None and (kept[0] is info or kept[0] == replace(info, name=kept[0].name)):
             return kept[1]
         if kept is not None:
-            task = asyncio.create_task(kept[1].retire())
-            self._closing.add(task)
-            task.add_done_callback(self._closing.discard)
+            self._run(kept[1].retire())
+        if prices.may_be_listed(info.kind, info.base_url):
+            self._run(asyncio.to_thread(prices.load_list))  # needed behind the first answer
         made = Shared(
             vendors.build(info),
             concurrency=info.concurrency,
@@ -161,11 +165,17 @@ class Instances:
         return made
 
     async def close(self) -> None:
-        """Close all, also those that are still retiring."""
+        """Close all, and wait for what runs in the background."""
         made, self._made = self._made, {}
         for _, each in made.values():
             await each.close()
-        await asyncio.gather(*self._closing)
+        await asyncio.gather(*self._tasks)
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run ``work`` in the background."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
 
 @per_loop

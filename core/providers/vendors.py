@@ -28,7 +28,7 @@ Body = dict[str, Any]
 LONGEST_KEY = 4096
 MOST_SECONDS = 24 * 60 * 60
 CALL_ID = re.compile(r"[a-zA-Z0-9]{9}")
-# What people paste behind the address that is meant.
+# Ends of addresses that people paste and that belong to single requests.
 ENDINGS = {
     Kind.ANTHROPIC: ("/messages", "/v1"),
     Kind.GOOGLE: ("/v1beta", "/v1"),
@@ -243,8 +243,9 @@ class Library:
         """See ``Provider.stream``."""
         async with self._lock:
             # In a thread: the streams of other runs go on meanwhile.
-            client = self._client or await asyncio.to_thread(self._load)
-            self._client = client
+            client = self._client
+            if client is None:
+                client = self._client = await asyncio.to_thread(self._load)
         async with aclosing(client.stream(request)) as found:
             async for delta in found:
                 yield delta

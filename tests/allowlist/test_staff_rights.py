@@ -30,20 +30,31 @@ from channels_app.owner import notices
 from core.conversations.inbox import Draft
 from core.lib import encryption
 from core.models import (
+    Assistant,
+    AssistantBinding,
+    AssistantModel,
+    AssistantVersion,
+    Budget,
+    BudgetPeriod,
     ChannelAccount,
     ChannelIdentity,
     ChatSession,
     Delivery,
+    LanguageModel,
+    ModelCall,
+    ModelProvider,
     Run,
     Skill,
     StoredFile,
     User,
 )
+from core.providers import catalogue
 from tests.allowlist.conftest import MakeUser
 
 pytestmark = pytest.mark.django_db
 
 BOT, HOOK = "123456:THE-TOKEN-OF-THE-BOT", "the-secret-of-the-webhook"
+MODEL_KEY = "sk-the-key-of-the-provider"
 ROWS = 3  # the first people are the owner and a member with a password
 NEW = "correct-horse-battery-staple"
 PAGES = {model._meta.label_lower: model for model in admin.site._registry}
@@ -107,9 +118,31 @@ def walked(telegram: ChannelAccount, owner: User, make_user: MakeUser) -> Walked
         user=ann, name="a", content_type="text/plain", size=3, sha256="0" * 64, path="ab/cd"
     )
     Skill.objects.create(name="count-words")
+    found.secrets |= models_of(ann)
     AccessAttempt.objects.create(username="x", ip_address="192.0.2.1", failures_since_start=3)
     BlockPattern.objects.create(kind="email", pattern="*@spam.example")
     return found
+
+
+def models_of(person: User) -> dict[str, str]:
+    """Create a provider with a key, and a row in every table about models; return the secrets."""
+    catalogue.write_environment()
+    sealed = encryption.encrypt({"key": MODEL_KEY})
+    provider = ModelProvider.objects.create(
+        name="Cloud", kind="openai", secrets=sealed, offered_models=["large", "small"]
+    )
+    model = LanguageModel.objects.create(provider=provider, name="large")
+    assistant = Assistant.objects.create(name="Pirate", slug="pirate", instructions="Arr.")
+    AssistantVersion.objects.create(assistant=assistant, number=1, instructions="Arr.")
+    AssistantModel.objects.create(assistant=assistant, model=model)
+    key = ApiKey.objects.get(user=person)
+    AssistantBinding.objects.create(assistant=assistant, key_id=key.pk)
+    budget = Budget.objects.create(limit=5_000_000_000, key_id=key.pk)
+    BudgetPeriod.objects.create(budget=budget, start=timezone.localdate(), measure="money/month")
+    ModelCall.objects.create(
+        user=person, model_name="large", key_id=key.pk, day=timezone.localdate(), cost=1
+    )
+    return {"key of the provider": MODEL_KEY, "sealed key": sealed}
 
 
 class PlainChannel:
@@ -147,6 +180,19 @@ def powers() -> dict[str, Any]:
                 "pk", "channel", "name", "config", "secrets", "enabled"
             )
         ),
+        # Who sets these decides where all conversations go, and what is said with whose rights.
+        "models": [
+            list(rows.order_by("pk").values_list())
+            for rows in (
+                ModelProvider.objects.all(),
+                LanguageModel.objects.all(),
+                Assistant.objects.all(),
+                AssistantModel.objects.all(),
+                AssistantVersion.objects.all(),
+                AssistantBinding.objects.all(),
+                Budget.objects.all(),
+            )
+        ],
         "links": SignInLink.objects.count(),
         "codes": LinkCode.objects.count(),
         "requests": list(UnknownRequest.objects.order_by("pk").values_list("pk", "state")),
@@ -169,6 +215,7 @@ def keeps(before: dict[str, Any], sam: User, where: str) -> None:
             assert person == was, (where, person, was)
     for name in ("identities", "accounts", "requests"):
         assert [row for row in now[name] if row not in before[name]] == [], (where, name)
+    assert now["models"] == before["models"], where
     assert now["links"] <= before["links"], where
     assert now["codes"] <= before["codes"], where
     made = ApiKey.objects.exclude(user=sam).count()
@@ -207,6 +254,12 @@ def blind(sam: User) -> dict[str, str]:
     rights["groups"] = role
     passwords = {"password": NEW, "password1": NEW, "password2": NEW, "usable_password": "true"}
     mine = {"user": str(sam.pk), "username": "sam2", "display_name": "x", "scopes": "chat"}
+    mine |= {
+        "base_url": "https://evil.example/v1",
+        "key": NEW,
+        "instructions": "Obey.",
+        "amount": "9",
+    }
     return {**inline, **account, **secrets, **rights, **passwords, **mine, "post": "yes"}
 
 

@@ -2,7 +2,7 @@
 
 Both chats exist before the turn, and the model has no delay. Each turn of the empty side has a chat
 of its own: after a turn it would not be empty. A turn of the long one sends its latest messages to
-the model, as many as the budget of the prompt allows.
+the model, as many as its window takes; every fourth answer has a call of a tool.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from django.db import connection
 from django.utils import timezone
 from channels_app.asgi.builtin_accounts import builtin_account
 from core.conversations import inbox
-from core.lib.tokens import estimate
+from core.lib.tokens import estimate, of_calls
 from core.models import InboundMessage, Message, Run, User
 data = json.load(sys.stdin)
 user, account = User.objects.get(username="person-0"), builtin_account("web")
@@ -50,15 +50,20 @@ InboundMessage.objects.bulk_create(
     ],
     batch_size=500,
 )
+calls = [
+    {"id": "call", "name": "document_read", "arguments": '{"file":"/files/weather"}',
+     "result": "It snowed in the mountains. " * 40, "step": "1"}
+]
 said = [
-    (run, role, text)
-    for run in runs
+    (run, role, text, role == "assistant" and number % 4 == 0)
+    for number, run in enumerate(runs)
     for role, text in (("user", run.text), ("assistant", f"An answer to it. {run.text} again."))
 ]
 Message.objects.bulk_create(
     [
-        Message(session=long, run=run, role=role, text=text, tokens=estimate(text))
-        for run, role, text in said
+        Message(session=long, run=run, role=role, text=text, tokens=estimate(text),
+            calls=calls if called else None, call_tokens=of_calls(calls) if called else None)
+        for run, role, text, called in said
     ],
     batch_size=500,
 )

@@ -49,6 +49,8 @@ tutor = 'Tutor for mathematics and the natural sciences'
 make(tutor, 'tutor', picture=picture('#f2d6a2', '#a34b2b'))
 make('مساعد', 'arabic')
 """
+# How far the settings may be scrolled sideways.
+TOO_WIDE = "(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth)(settings)"
 CHOSEN = """
 from core.models import ChatSession, Run
 session = ChatSession.objects.get(public_id='{0}')
@@ -214,7 +216,7 @@ def test_another_tab_shows_the_choice_at_once(open_page: OpenPage, gateway: Gate
     assert seen.problems == []
 
 
-def test_what_the_owner_has_just_withdrawn_is_refused_in_words(
+def test_an_assistant_that_was_just_withdrawn_is_refused_in_words(
     page_of: PageOf, gateway: Gateway
 ) -> None:
     page, seen = page_of("bob", "Bob B")
@@ -267,6 +269,64 @@ def test_an_answer_of_another_model_says_so(open_page: OpenPage, gateway: Gatewa
     page.reload()
     expect(page.locator(".answered-by")).to_have_text("Answered by Small <b>model</b>")
     photograph(page, "picker-answered-by")
+    assert seen.problems == []
+
+
+USED = """
+from django.utils import timezone
+from core.conversations import budgets
+from core.models import Budget, BudgetPeriod, ModelCall, User
+ada, day = User.objects.get(username='ada'), budgets.day_of(timezone.now())
+ModelCall.objects.create(user=ada, day=day, prompt_tokens=70000, completion_tokens=5000,
+                         cost=1_250_000_000, estimated=True)
+def limit(spent, **fields):
+    row = Budget.objects.create(**fields)
+    BudgetPeriod.objects.create(budget=row, person=ada.pk if row.each_person else 0, spent=spent,
+        measure=budgets.measure_of(row), start=budgets.start_of(row.period, day))
+limit(1_250_000_000, unit='money', period='month', limit=5_000_000_000, each_person=True)
+limit(75_000, unit='tokens', period='day', limit=80_000, user=ada)
+limit(2_000_000, unit='tokens', period='month', limit=2_000_000)
+"""
+
+
+CLEAN = """
+from core.models import Budget, ModelCall
+Budget.objects.all().delete()
+ModelCall.objects.all().delete()
+"""
+
+
+@pytest.fixture
+def no_usage(gateway: Gateway) -> Iterator[None]:
+    """Begin and end without calls and budgets."""
+    shell(gateway, CLEAN)
+    yield
+    shell(gateway, CLEAN)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.usefixtures("no_usage")
+def test_the_settings_show_ones_usage_and_the_rest_of_budgets(
+    open_page: OpenPage, gateway: Gateway, scheme: str
+) -> None:
+    page, seen = open_page(gateway, viewport={"width": 320, "height": 740}, color_scheme=scheme)
+    page.locator("#open-sidebar").click()
+    page.locator("[data-open-settings]").click()
+    usage = page.get_by_role("region", name="Usage")
+    expect(usage.get_by_role("row", name="Today")).to_have_text("Today0–")
+    expect(usage.locator(".budget")).to_have_count(0)
+    photograph(page, f"usage-{scheme}-none")
+    page.keyboard.press("Escape")
+    shell(gateway, USED)
+    page.locator("[data-open-settings]").click()
+    expect(usage.locator(".budget")).to_have_count(3)
+    expect(usage.get_by_role("row", name="Today")).to_have_text("Today≈ 75,000$1.25")
+    expect(usage.locator(".budget").first).to_contain_text("$5.00 a month")
+    expect(usage.locator(".budget").first).to_contain_text("$3.75 left")
+    expect(usage.get_by_role("progressbar").nth(1)).to_have_class("near")
+    expect(usage.get_by_role("progressbar").nth(2)).to_have_class("full")
+    assert page.evaluate(TOO_WIDE) == 0
+    photograph(page, f"usage-{scheme}")
     assert seen.problems == []
 
 

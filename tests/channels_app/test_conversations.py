@@ -13,7 +13,7 @@ from channels_app.base import Capability, ChannelError, Target
 from channels_app.memory.channel import CHANNEL, PLATFORM, TEXT_LIMIT, say
 from channels_app.worker import runner as running_code
 from channels_app.worker.runner import Runner
-from core.conversations import inbox, outbox
+from core.conversations import inbox, outbox, sessions
 from core.database import transactions
 from core.models import ChannelAccount, Delivery, InboundMessage, Run, User
 from tests.channels_app.running import memory_account, until
@@ -174,12 +174,14 @@ def test_c8_commands_are_answered_past_the_queue(runner: Runner, account: Channe
 def test_c8_new_with_text_starts_without_history(runner: Runner, account: ChannelAccount) -> None:
     write(account, "remember me", "1")
     until(lambda: PLATFORM.texts("c1"))
-    write(account, "/new and answer this", "2")
-    until(lambda: "and answer this" in PLATFORM.texts("c1"))
     session = InboundMessage.objects.order_by("id")[0].session
     assert session is not None
+    assert sessions.mark_shortened(session)
+    write(account, "/new and answer this", "2")
+    until(lambda: "and answer this" in PLATFORM.texts("c1"))
     session.refresh_from_db()
     assert session.history_from > 0
+    assert session.shortened_at is None  # the new conversation says it again
 
 
 def test_a_dead_letter_waits_for_the_owner_to_retry_it(

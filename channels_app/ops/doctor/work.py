@@ -14,7 +14,8 @@ from core.files.storage import misplaced
 from core.jobs_worker import skills
 from core.lib import encryption
 from core.lib.text import visible_line
-from core.models import ChannelAccount, Delivery, InboundMessage, User
+from core.models import ChannelAccount, Delivery, InboundMessage, ModelCircuit, ModelTrouble, User
+from core.providers import circuits
 from core.providers import health as model_health
 from core.providers.failures import KINDS, OWN
 
@@ -143,12 +144,27 @@ def running() -> Iterator[Finding]:
 def model() -> Iterator[Finding]:
     """Report the model's failure until it answers again."""
     for row in model_health.troubles():
-        because = f" The server says: “{visible_line(row.reason, 200)}”" if row.reason else ""
         yield error(
             "model",
-            f"The model fails ({row.code}) since {row.since:%Y-%m-%d %H:%M} UTC.{because}",
+            f"The model fails ({row.code}) since {row.since:%Y-%m-%d %H:%M} UTC."
+            f"{said_by_server(row)}",
             KINDS.get(row.code, OWN).owner,
         )
+    for circuit in circuits.opened():
+        because = (
+            f" The server says: “{visible_line(circuit.reason, 200)}”" if circuit.reason else ""
+        )
+        yield warning(
+            "model",
+            f"{circuit.model} is not asked since {circuit.opened_at:%Y-%m-%d %H:%M} UTC "
+            f"({circuit.code}); other models answer.{because}",
+            KINDS.get(circuit.code, OWN).owner,
+        )
+
+
+def said_by_server(row: ModelTrouble | ModelCircuit) -> str:
+    """Return the server's reason as a sentence; empty without one."""
+    return f" The server says: “{visible_line(row.reason, 200)}”" if row.reason else ""
 
 
 def migrations() -> Iterator[Finding]:

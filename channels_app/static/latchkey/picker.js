@@ -1,4 +1,4 @@
-// What answers in this chat: the assistant's picture and name in the header, and a menu of the
+// The picker of the assistant and the model: the assistant's picture and name in the header, and a menu of the
 // assistants and models that the person may choose. The choice for a chat that has no session yet
 // stays in the tab and goes with its first message.
 
@@ -40,7 +40,7 @@ export class Picker {
     return this.#session === null && isChosen ? this.#pending : null;
   }
 
-  /** Show what answers in this chat (null: a new one). */
+  /** Show the assistant of this chat (null: a new one). */
   open(session) {
     this.#close();
     this.#session = session;
@@ -181,7 +181,7 @@ export class Picker {
     const lists = Object.keys(FIELD).filter((list) => this.#shown[list].length > 1);
     const menu = el(
       "div.picker-menu",
-      { id: "picker-menu", role: "menu", "aria-label": "What answers in this chat", "aria-describedby": "picker-why" },
+      { id: "picker-menu", role: "menu", "aria-label": "Assistant and model of this chat", "aria-describedby": "picker-why" },
       ...lists.map((list) => this.#group(list)),
     );
     const why = el("p.picker-why", { id: "picker-why", dir: "auto" }, this.#shown.why);

@@ -1,6 +1,7 @@
-// The settings dialog: theme (of this browser), progress lines (of the person), sign-out.
+// The settings dialog: theme (of this browser), progress lines and usage (of the person), sign-out.
 
 import { call } from "./api.js";
+import { showUsage } from "./usage.js";
 
 const THEME = "latchkey.theme";
 
@@ -30,6 +31,7 @@ export class Settings {
 
   open() {
     this.#dialog.showModal();
+    showUsage(this.#dialog.querySelector("#usage"));
   }
 
   async #link() {

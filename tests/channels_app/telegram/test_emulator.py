@@ -15,6 +15,8 @@ from aiohttp import web
 from lo_bot_api_emulator import LoBotApiEmulator
 
 from gateway_project.processes import listener
+from tests.channels_app import choices
+from tests.channels_app.client import query
 from tests.channels_app.telegram.conftest import FAST
 from tests.channels_app.telegram.fake_api import FakeBotApi
 from tests.channels_app.telegram.people import Bots, Params, message, number, person
@@ -212,3 +214,34 @@ def test_a_keyboard_is_accepted_and_its_button_decides(bots: Bots, emulator: Emu
     wait_until(lambda: [e["text"] for e in emulator.sent("sendMessage", 900)] == ["let me in"])
     wait_until(lambda: any("Approved" in e["text"] for e in emulator.sent("editMessageText", 555)))
     assert not [each for each in emulator.requests if each["status"] == 400], emulator.requests
+
+
+def test_c8_two_people_choose_their_assistants_on_telegram(bots: Bots, emulator: Emulator) -> None:
+    """A guest sees what is offered to guests, and chooses for themselves alone."""
+    choices.make_in(bots.gateway, listed="owner", url="")
+
+    def answer(text: str, user: int) -> str:
+        """Bring a message; return the next one of the bot."""
+        before = len(emulator.sent("sendMessage", user))
+        bring(emulator, message(text, user=user))
+        wait_until(lambda: len(emulator.sent("sendMessage", user)) > before, what=text)
+        return str(emulator.sent("sendMessage", user)[before]["text"])
+
+    assert "/assistant — " in answer("/help", 556)
+    assert choices.names(answer("/assistant", 556)) == ["assistant", "coder"]
+    assert choices.names(answer("/assistant", 555)) == ["assistant", "coder", "hidden", "poet"]
+    assert "that you may choose" in answer("/assistant poet", 556)
+    assert answer("/assistant coder", 556).startswith("Coder answers: it was chosen")
+    assert answer("/assistant poet", 555).startswith("Poet answers: it was chosen")
+    for user in (555, 556):
+        assert answer(f"I am {user}", user) == f"I am {user}"
+    by_person = """
+        SELECT run.text, assistant.slug FROM core_run run
+        JOIN core_assistant assistant ON assistant.id = run.assistant_id
+        WHERE run.text LIKE 'I am 55%' ORDER BY run.text
+    """
+    assert query(bots.gateway, by_person) == [("I am 555", "poet"), ("I am 556", "coder")]
+    choices.offer(bots.gateway, "coder", "nobody")
+    gone = answer("/assistant", 556)
+    assert gone.startswith("The assistant that you chose here is no longer offered.\n")
+    assert "There is no other one to choose." in gone

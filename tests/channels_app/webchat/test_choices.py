@@ -67,7 +67,7 @@ def chat_of(user: User) -> ChatSession:
     return inbox.open_session(user=user, account=builtin_account("web"))
 
 
-def read(client: Client, **query: object) -> dict[str, Any]:
+def read(client: Client, **query: str | int) -> dict[str, Any]:
     found: dict[str, Any] = client.get("/chat/assistants", query).json()
     return found
 
@@ -93,7 +93,7 @@ def test_a_single_assistant_is_the_only_option(page: Client) -> None:
     assert (found["model"], found["picture"], found["is_embedded"]) == ("", "", False)
 
 
-def test_a_guest_is_offered_only_what_the_owner_allows(bob: User, ada: User) -> None:
+def test_a_guest_sees_only_the_options_that_the_owner_offers(bob: User, ada: User) -> None:
     assistant("Everyone")
     assistant("Nobody", offered=Assistant.Offered.NOBODY)
     assistant("Bobs", offered=Assistant.Offered.LISTED).people.add(bob)
@@ -173,7 +173,7 @@ def test_the_next_turn_has_the_choice(page: Client, ada: User) -> None:
     assert receipt.run.assistant_id == garden.pk
 
 
-def test_what_is_not_offered_is_refused_as_if_it_did_not_exist(bob: User) -> None:
+def test_an_option_that_is_not_offered_is_refused_as_if_it_did_not_exist(bob: User) -> None:
     hidden = assistant("Hidden", offered=Assistant.Offered.NOBODY)
     closed = model("closed")
     session = chat_of(bob)
@@ -189,7 +189,7 @@ def test_what_is_not_offered_is_refused_as_if_it_did_not_exist(bob: User) -> Non
     assert (session.assistant_id, session.model_id) == (0, 0)
 
 
-def test_nobody_reads_or_changes_the_choice_of_anothers_chat(ada: User, bob: User) -> None:
+def test_the_choice_of_anothers_chat_cannot_be_read_or_changed(ada: User, bob: User) -> None:
     """[A10] Also an owner: a chat is its person's."""
     garden = assistant("Gardener")
     of_bob = chat_of(bob)
@@ -272,7 +272,7 @@ async def test_a_change_is_told_to_the_open_pages_of_its_person_only(ada: User, 
         assert await other.is_silent()
 
 
-# Who answered
+# The model that answered
 
 
 async def test_an_answer_names_the_model_when_it_is_not_the_usual_one(ada: User) -> None:

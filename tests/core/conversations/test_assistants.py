@@ -87,7 +87,7 @@ state = st.tuples(
 )
 
 
-@settings(max_examples=500)
+@settings(max_examples=300)
 @given(
     bound=st.sets(st.sampled_from(ORDER[1:-1])),
     there=st.lists(state, min_size=len(ORDER), max_size=len(ORDER)),
@@ -96,7 +96,7 @@ state = st.tuples(
     models=st.lists(st.booleans(), min_size=3, max_size=3),
     model_id=st.integers(0, 4),
 )
-def test_the_most_specific_way_to_an_assistant_that_is_there_wins_and_why_names_it(
+def test_c10_the_most_specific_way_to_an_assistant_that_is_there_wins_and_why_names_it(
     bound: set[str],
     there: list[tuple[bool, str, tuple[int, ...]]],
     is_owner: bool,
@@ -143,11 +143,11 @@ def test_the_most_specific_way_to_an_assistant_that_is_there_wins_and_why_names_
     assert found.why == f"{found.assistant.name} answers: {assistants.WHY[expected]}."
     offered_model = 1 <= model_id <= 3 and (is_owner or models[model_id - 1])
     assert found.model_id == (model_id if offered_model else 0)
-    if picked and found.reason == "choice":  # what counts is what the list offers
+    if picked and found.reason == "choice":  # it is in the list
         assert picked in {each.id for each in assistants.offered_to(known, place)}
 
 
-def test_another_key_chat_person_and_account_are_not_concerned() -> None:
+def test_c10_another_key_chat_person_and_account_are_not_concerned() -> None:
     known = Catalogue(
         version=1,
         models={},
@@ -210,7 +210,7 @@ def test_every_model_has_one_name_of_its_own_and_the_older_one_keeps_the_plain_o
         (Wanted(either="secret", is_optional=True), ("default", 1, 5)),
     ],
 )
-def test_a_request_names_what_answers_it_and_leaves_the_rest(
+def test_a_request_names_its_assistant_and_leaves_the_rest(
     wanted: Wanted, expected: tuple[str, int, int]
 ) -> None:
     """An assistant goes before a model of its name, and with its own models."""
@@ -231,7 +231,7 @@ def test_a_request_names_what_answers_it_and_leaves_the_rest(
         (Wanted(either="x", assistant="a9"), "assistant"),
     ],
 )
-def test_a_name_that_may_not_be_chosen_is_refused_like_one_that_there_is_not(
+def test_c10_a_name_that_may_not_be_chosen_is_refused_like_one_that_there_is_not(
     wanted: Wanted, field: str
 ) -> None:
     with pytest.raises(NotOfferedError) as refused:
@@ -252,13 +252,13 @@ def test_an_owner_may_choose_everything_that_is_there() -> None:
 
 @pytest.fixture
 def coder(account: ChannelAccount) -> Assistant:
-    """Return an assistant that everybody may choose, beside the default one."""
+    """Return an assistant that is offered to all, beside the default one."""
     del account
     catalogue.current()
     return Assistant.objects.create(name="Coder", slug="coder", version=3)
 
 
-def test_a_run_keeps_what_was_chosen_for_its_conversation_and_another_persons_is_untouched(
+def test_c10_a_run_keeps_the_choice_of_its_conversation_and_another_persons_is_untouched(
     session: ChatSession, say: Callable[..., Any], coder: Assistant, woken: list[Any]
 ) -> None:
     other = User.objects.create(username="bob")
@@ -273,36 +273,36 @@ def test_a_run_keeps_what_was_chosen_for_its_conversation_and_another_persons_is
     assert say("hello").assistant_id == catalogue.current().default
 
 
-@pytest.mark.parametrize("what", ["withdrawn", "disabled", "deleted"])
-def test_a_choice_stops_counting_when_the_owner_takes_it_away(
-    session: ChatSession, say: Callable[..., Any], coder: Assistant, woken: list[Any], what: str
+@pytest.mark.parametrize("change", ["withdrawn", "disabled", "deleted"])
+def test_c10_a_choice_stops_counting_when_the_owner_takes_it_away(
+    session: ChatSession, say: Callable[..., Any], coder: Assistant, woken: list[Any], change: str
 ) -> None:
     assistants.pick(session, assistant_id=coder.pk)
-    if what == "withdrawn":
+    if change == "withdrawn":
         coder.offered = Assistant.Offered.NOBODY
-    elif what == "disabled":
+    elif change == "disabled":
         coder.enabled = False
-    coder.delete() if what == "deleted" else coder.save()
+    coder.delete() if change == "deleted" else coder.save()
     found = assistants.choose_for(session)
     assert (found.reason, say("hello").assistant_id) == ("default", catalogue.current().default)
 
 
-@pytest.mark.parametrize("what", ["withdrawn", "disabled", "provider disabled", "deleted"])
-def test_a_chosen_model_stops_counting_when_the_owner_takes_it_away(
-    session: ChatSession, say: Callable[..., Any], coder: Assistant, woken: list[Any], what: str
+@pytest.mark.parametrize("change", ["withdrawn", "disabled", "provider disabled", "deleted"])
+def test_c10_a_chosen_model_stops_counting_when_the_owner_takes_it_away(
+    session: ChatSession, say: Callable[..., Any], coder: Assistant, woken: list[Any], change: str
 ) -> None:
     provider = ModelProvider.objects.create(name="P")
     row = LanguageModel.objects.create(provider=provider, name="m", offered=True)
     assistants.pick(session, model_id=row.pk)
     assert say("hello").model_id == row.pk
-    if what == "provider disabled":
+    if change == "provider disabled":
         provider.enabled = False
         provider.save()
-    elif what == "deleted":
+    elif change == "deleted":
         row.delete()
     else:
         LanguageModel.objects.filter(pk=row.pk).update(
-            **{"offered": False} if what == "withdrawn" else {"enabled": False}
+            **{"offered": False} if change == "withdrawn" else {"enabled": False}
         )
         catalogue.changed()
     assert say("hello").model_id == 0
@@ -319,8 +319,8 @@ def test_a_binding_holds_from_the_next_run_on(
     assert say("hello", into=elsewhere).assistant_id == first.assistant_id
 
 
-def test_an_open_list_gives_no_owners_rights(session: ChatSession, coder: Assistant) -> None:
-    """Who comes in by the owner's open list speaks as the owner, but may not choose like one."""
+def test_c10_an_open_list_gives_no_owners_rights(session: ChatSession, coder: Assistant) -> None:
+    """A sender by the owner's open list speaks as the owner, but may not choose like one."""
     Assistant.objects.filter(pk=coder.pk).update(offered=Assistant.Offered.NOBODY)
     catalogue.changed()
     session.user.is_owner = True

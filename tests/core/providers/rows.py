@@ -45,5 +45,7 @@ def model(*, name: str = "m", kind: str = "openai-compatible", **fields: Any) ->
         offered=False,
         is_embedded=False,
     )
-    set_up = {f"{k}_price": None if v is None else Decimal(v) for k, v in prices.items()}
+    set_up: dict[str, Any] = {
+        f"{k}_price": None if v is None else Decimal(v) for k, v in prices.items()
+    }
     return replace(made, **set_up, **fields)

@@ -111,7 +111,7 @@ def test_reasoning_has_its_own_price_where_the_list_has_one(
         model(kind="openrouter", name="deepseek/deepseek-chat-v3.1:free"),
     ],
 )
-def test_what_runs_on_own_hardware_or_is_given_away_costs_nothing(row: Any) -> None:
+def test_models_on_own_hardware_or_given_away_cost_nothing(row: Any) -> None:
     assert is_known(row)
     assert cost(row, Usage(1000, 1000)) == 0
 
@@ -132,6 +132,27 @@ def test_a_model_that_the_list_does_not_know_has_no_price(row: Any) -> None:
     """Behind an own address anything may answer to the name of a vendor's model."""
     assert not is_known(row)
     assert cost(row, Usage(1000, 1000)) == 0
+
+
+@pytest.mark.parametrize(
+    ("base_url", "expected"),
+    [
+        ("https://api.together.xyz/v1", True),
+        ("http://127.0.0.1:8000/v1", False),
+        ("http://[fd00::1]/v1", False),
+        ("http://localhost:8000/v1", False),
+        ("http://vllm:8000/v1", False),
+        ("http://box.local/v1", False),
+        ("", False),
+    ],
+)
+def test_the_list_is_not_loaded_for_models_inside_the_network(
+    base_url: str, expected: bool
+) -> None:
+    """It takes 40 MB."""
+    assert prices.may_be_listed("openai-compatible", base_url) is expected
+    assert prices.may_be_listed("openai", base_url)
+    assert not prices.may_be_listed("ollama", base_url)
 
 
 def test_usage_that_contradicts_itself_is_never_negative() -> None:

@@ -1,0 +1,230 @@
+"""The first step: a provider and a model, tried before they are stored."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlsplit
+
+from django import forms
+from django.db.models import Model
+
+from allowlist import audit
+from channels_app.owner import setup_steps
+from core.database.transactions import atomic_write
+from core.lib.encryption import DecryptError, decrypt, encrypt
+from core.models import Assistant, AssistantModel, LanguageModel, ModelProvider, User
+from core.providers import catalogue, vendors
+from core.providers.examine import Examination, examine
+from core.providers.listing import FoundOllama, find_ollama
+
+Kind = ModelProvider.Kind
+NAME_CHARACTERS = 64
+NO_MODEL = "Choose a model."
+# The fields of a model whose findings belong to a field of this form.
+FIELDS = {"name": "model"}
+
+
+@dataclass(frozen=True, slots=True)
+class KindChoice:
+    """A kind of provider on the page: its name, which fields it has, and where its keys are."""
+
+    value: str
+    name: str
+    has_address: bool = False
+    has_key: bool = True
+    key_page: str = ""
+
+    @property
+    def own_address(self) -> str:
+        """Return the address that an empty one stands for, where the page has an address."""
+        return vendors.VENDORS[self.value].address if self.has_address else ""
+
+    @property
+    def needs_key(self) -> bool:
+        return vendors.VENDORS[self.value].needs_key
+
+
+KINDS: Sequence[KindChoice] = (
+    KindChoice(Kind.OLLAMA, "Ollama", has_address=True, has_key=False),
+    KindChoice(Kind.OPENAI, "OpenAI", key_page="https://platform.openai.com/api-keys"),
+    KindChoice(Kind.ANTHROPIC, "Anthropic", key_page="https://console.anthropic.com/settings/keys"),
+    KindChoice(Kind.GOOGLE, "Google Gemini", key_page="https://aistudio.google.com/apikey"),
+    KindChoice(Kind.OPENROUTER, "OpenRouter", key_page="https://openrouter.ai/keys"),
+    KindChoice(Kind.MISTRAL, "Mistral", key_page="https://console.mistral.ai/api-keys"),
+    KindChoice(Kind.DEEPSEEK, "DeepSeek", key_page="https://platform.deepseek.com/api_keys"),
+    KindChoice(Kind.GROQ, "Groq", key_page="https://console.groq.com/keys"),
+    KindChoice(Kind.OPENAI_COMPATIBLE, "Another server", has_address=True),
+)
+BY_KIND = {each.value: each for each in KINDS}
+
+
+class ModelStepForm(forms.Form):
+    """A provider and a model. The key is write-only; an empty one keeps the stored key."""
+
+    kind = forms.ChoiceField(choices=[(each.value, each.name) for each in KINDS])
+    base_url = forms.CharField(max_length=500, required=False)
+    allow_private = forms.BooleanField(required=False)
+    key = forms.CharField(max_length=4096, required=False)
+    model = forms.CharField(max_length=200, required=False)
+
+    def clean(self) -> dict[str, Any]:
+        """Check what the kind of provider needs; ``self.provider`` is the provider as given."""
+        data = super().clean() or {}
+        kind = BY_KIND.get(str(data.get("kind")))
+        if kind is None or self.errors:
+            return data
+        if not kind.has_address:
+            data.update(base_url="", allow_private=False)
+        if not kind.has_key:
+            data["key"] = ""
+        self.provider, key = provider_of(data)
+        wrong = vendors.problems(vendors.info_of(self.provider), key)
+        for name, sentence in wrong.items():
+            self.add_error(name if name in self.fields else None, sentence)
+        return data
+
+
+def provider_of(data: dict[str, Any]) -> tuple[ModelProvider, str]:
+    """Return the provider that was given, and its key. One of the same kind and address that was
+    set up before is changed, and keeps its key without a new one.
+    """
+    rows = ModelProvider.objects.filter(from_environment=False, kind=data["kind"])
+    known = rows.filter(base_url=data["base_url"]).order_by("id").first()
+    provider = known or ModelProvider(
+        kind=data["kind"], base_url=data["base_url"], name=name_of(data)
+    )
+    provider.allow_private = data["allow_private"]
+    provider.enabled = True
+    key = data["key"]
+    if key:
+        provider.secrets = encrypt({"key": key})
+        return provider, key
+    try:
+        return provider, decrypt(provider.secrets).get("key", "")
+    except DecryptError:
+        provider.secrets = ""
+        return provider, ""
+
+
+def name_of(data: dict[str, Any]) -> str:
+    """Return a name for a provider: that of its kind, or the host of its address; a number is
+    added when another one has it.
+    """
+    wanted = BY_KIND[data["kind"]].name
+    if data["kind"] == Kind.OPENAI_COMPATIBLE:
+        wanted = urlsplit(data["base_url"]).netloc[: NAME_CHARACTERS - 5] or wanted
+    taken = set(ModelProvider.objects.values_list("name", flat=True))
+    names = (wanted, *(f"{wanted} {number}" for number in range(2, len(taken) + 3)))
+    return next(each for each in names if each not in taken)
+
+
+def store(
+    provider: ModelProvider, name: str, facts: dict[str, Any], *, owner: User, now: datetime
+) -> LanguageModel:
+    """Store a provider and a model; put the model at the head of the default assistant's chain.
+
+    ``facts``: fields of the model that the provider has told.
+    """
+    catalogue.current()  # writes the default assistant, unless it is there
+    with atomic_write():
+        added: list[Model] = [] if provider.pk else [provider]
+        provider.save()
+        model = LanguageModel.objects.filter(provider=provider, name=name).first()
+        if model is None:
+            model = LanguageModel(provider=provider, name=name)
+            added.append(model)
+        for field, value in {**facts, "enabled": True}.items():
+            setattr(model, field, value)
+        model.save()
+        assistant, before, after = put_first(model)
+        for row in added:
+            record(owner, "added", row, {"name": row.name}, now)  # type: ignore[attr-defined]
+        record(owner, "changed", assistant, {"chain": [before, after]}, now)
+    return model
+
+
+def put_first(model: LanguageModel) -> tuple[Assistant, list[str], list[str]]:
+    """Put a model at the head of the default assistant's chain; return the assistant and the chain
+    before and after. The embedded model leaves the chain when it was the only one.
+    """
+    assistant = Assistant.objects.select_for_update().get(is_default=True)
+    chain = [each.model for each in assistant.chain.select_related("model__provider")]
+    rest = [each for each in chain if each.pk != model.pk]
+    if len(rest) == 1 and setup_steps.is_placeholder(rest[0]):
+        rest = []
+    assistant.chain.all().delete()
+    after = [model, *rest]
+    for position, each in enumerate(after, start=1):
+        AssistantModel.objects.create(assistant=assistant, model=each, position=position)
+    return assistant, [str(each) for each in chain], [str(each) for each in after]
+
+
+def record(owner: User, action: str, row: Model, data: dict[str, object], now: datetime) -> None:
+    """Write an audit row, as the pages of the admin do."""
+    name = row._meta.model_name
+    audit.record(
+        actor=audit.actor_of(owner),
+        action=f"{name}.{action}",
+        subject=f"{name}:{row.pk} {row}",
+        data=data,
+        now=now,
+    )
+
+
+def local_server() -> FoundOllama | None:
+    """Return the Ollama of this machine, with its models; None when there is none."""
+    return asyncio.run(find_ollama())
+
+
+def first_values(found: FoundOllama | None) -> dict[str, Any]:
+    """Return the initial values of the form: a local server that was found, else nothing."""
+    if found is None:
+        return {"kind": Kind.OPENAI}
+    return {"kind": Kind.OLLAMA, "base_url": found.base_url, "allow_private": bool(found.base_url)}
+
+
+def listed(form: ModelStepForm) -> list[str]:
+    """Return the names of the provider's models; empty with the errors in ``form``."""
+    if not form.is_valid():
+        return []
+    examination = asyncio.run(examine(vendors.info_of(form.provider)))
+    add_errors(form, examination)
+    return [each.name for each in examination.models] if examination.ok else []
+
+
+def add_errors(form: ModelStepForm, examination: Examination) -> None:
+    """Show what is wrong beside its field; below the form when the page does not show that."""
+    kind = BY_KIND[form.provider.kind]
+    shown = {"model", *(("base_url",) if kind.has_address else ())}
+    shown |= {"key"} if kind.has_key else set()
+    for each in examination.findings:
+        if each.is_error:
+            name = FIELDS.get(each.field, each.field)
+            form.add_error(name if name in shown else None, each.text)
+
+
+def saved(form: ModelStepForm, *, owner: User, now: datetime) -> bool:
+    """Try the model and store it at the head of the chain; False with the errors in ``form``."""
+    if not form.is_valid():
+        return False
+    name = form.cleaned_data["model"]
+    if not name:
+        form.add_error("model", NO_MODEL)
+        return False
+    examination = asyncio.run(examine(vendors.info_of(form.provider), name))
+    add_errors(form, examination)
+    if not examination.ok:
+        return False
+    form.provider.offered_models = [each.name for each in examination.models]
+    form.provider.checked_at, form.provider.check_result = now, ""
+    store(form.provider, name, facts_of(examination), owner=owner, now=now)
+    return True
+
+
+def facts_of(examination: Examination) -> dict[str, Any]:
+    """Return the fields of a model that its examination has found out."""
+    names = ("context_tokens", "can_call_tools", "can_see_images")
+    found = {name: getattr(examination, name) for name in names}
+    return {name: value for name, value in found.items() if value is not None}

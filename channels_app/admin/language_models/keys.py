@@ -1,0 +1,57 @@
+"""API keys as a choice of a form, by their names: rows name them by number."""
+
+from typing import Any
+
+from django import forms
+from django.http import HttpRequest
+from unfold.widgets import UnfoldAdminSelectWidget
+
+from allowlist.admin.audited import decides
+from allowlist.models import ApiKey
+from core.lib.text import visible_line
+
+NONE = (0, "–")
+MOST = 500
+
+
+class KeyField(forms.TypedChoiceField):
+    """A choice among the keys that are not revoked; 0 for none. ``kept``: shown though revoked."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        """Choices are read when the form is made: see :func:`fill`."""
+        kwargs = {"required": False, "coerce": int, "empty_value": 0, **kwargs}
+        super().__init__(widget=UnfoldAdminSelectWidget(), choices=[NONE], **kwargs)
+
+    def prepare_value(self, value: Any) -> Any:
+        return value or 0
+
+
+def label_of(key: ApiKey) -> str:
+    """Return a key's name with whose it is, and no part of the key that would open anything."""
+    return visible_line(f"{key.name} ({key.user or key.account})", 120)
+
+
+def choices(*, kept: int = 0, request: HttpRequest | None = None) -> list[tuple[int, str]]:
+    """Return the choices by name. With a request of somebody who does not decide: their own."""
+    rows = ApiKey.objects.select_related("user", "account").order_by("name", "id")
+    if request is not None and not decides(request):
+        rows = rows.filter(user=request.user.pk)
+    found = [NONE, *((key.pk, label_of(key)) for key in rows.filter(revoked_at=None)[:MOST])]
+    if kept and kept not in dict(found):
+        found.append((kept, name_of(kept)))
+    return found
+
+
+def fill(form: forms.BaseForm, name: str, *, kept: int = 0) -> None:
+    """Fill the choices of a form's field of keys."""
+    field = form.fields[name]
+    assert isinstance(field, KeyField)  # noqa: S101 - the forms of this package
+    field.choices = choices(kept=kept)
+
+
+def name_of(key_id: int) -> str:
+    """Return the name of a key by its number; empty for none."""
+    if not key_id:
+        return ""
+    key = ApiKey.objects.filter(pk=key_id).select_related("user", "account").first()
+    return label_of(key) if key is not None else f"a deleted key ({key_id})"

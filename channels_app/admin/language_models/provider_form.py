@@ -1,0 +1,163 @@
+"""The form of a provider: its fields by kind, and the key, which is written and never shown."""
+
+from dataclasses import replace
+from typing import Any
+
+from django import forms
+from django.core.exceptions import ValidationError
+from unfold.widgets import (
+    UnfoldAdminPasswordWidget,
+    UnfoldAdminTextInputWidget,
+    UnfoldBooleanSwitchWidget,
+)
+
+from channels_app.admin.language_models import addresses
+from channels_app.admin.language_models.kinds import KindText, text_of
+from core.admin.base import ModelForm
+from core.lib import encryption
+from core.models import ModelProvider
+from core.providers import catalogue, vendors
+
+KEPT_NAMES = {name.casefold() for name in (catalogue.ENVIRONMENT, catalogue.EMBEDDED)}
+MOST_CALLS = 1000
+SETTINGS = ("base_url", "allow_private", "first_token_seconds", "idle_seconds")
+
+
+class ProviderForm(ModelForm[ModelProvider]):
+    """Edit a provider. ``text``: about its kind. ``resolved``: the addresses of the posted host."""
+
+    text: KindText | None = None
+    resolved: list[str] = []
+    base_url = forms.CharField(
+        label="Address", max_length=500, required=False, widget=UnfoldAdminTextInputWidget()
+    )
+    key = forms.CharField(
+        required=False,
+        max_length=4000,
+        strip=False,
+        widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "new-password"}),
+    )
+    remove_key = forms.BooleanField(
+        label="Remove the key", required=False, widget=UnfoldBooleanSwitchWidget()
+    )
+
+    class Meta:
+        model = ModelProvider
+        fields = (
+            "kind",
+            "name",
+            "base_url",
+            "allow_private",
+            "first_token_seconds",
+            "idle_seconds",
+            "concurrency",
+            "enabled",
+        )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Show the fields of the kind."""
+        super().__init__(*args, **kwargs)
+        self.known, self.can_open = opened(self.instance)
+        text, fields = self.text, self.fields
+        if text is None:  # only shown
+            return
+        fields["key"].help_text = key_help(text, known=bool(self.known), can_open=self.can_open)
+        if text.needs_key or not self.known:
+            fields.pop("remove_key", None)
+        if text.address is None:
+            fields.pop("base_url", None)
+            fields.pop("allow_private", None)
+        else:
+            fields["base_url"].help_text = text.address_help
+            fields["allow_private"].help_text = (
+                "Tick this for a server of your own, as in http://192.168.1.20. Without it the "
+                "gateway connects to public addresses only."
+            )
+        fields["first_token_seconds"].help_text = "Then the next model of the chain is asked."
+        fields["idle_seconds"].help_text = "The longest silence in the middle of an answer."
+        fields["concurrency"].help_text = "Of one worker process. 0 for no limit."
+
+    def clean_name(self) -> str:
+        """Refuse the names of the environment's row."""
+        name = str(self.cleaned_data["name"])
+        if name.strip().casefold() in KEPT_NAMES:
+            raise ValidationError("This name belongs to the settings of the environment.")
+        return name
+
+    def clean_base_url(self) -> str:
+        """Refuse a path that belongs to a single call."""
+        address = str(self.cleaned_data.get("base_url") or "").rstrip("/")
+        if words := addresses.wrong_path(address):
+            raise ValidationError(words)
+        return address
+
+    def clean_key(self) -> str:
+        """Refuse a line break, which no header can hold; spaces around a key are left out."""
+        key = str(self.cleaned_data.get("key") or "")
+        if "\n" in key or "\r" in key:
+            raise ValidationError("The key contains a line break. Copy it again, without one.")
+        return key.strip(" \t")
+
+    def clean_concurrency(self) -> int:
+        """Refuse what no worker has."""
+        calls = int(self.cleaned_data["concurrency"])
+        if calls > MOST_CALLS:
+            raise ValidationError(f"Enter a number from 0 to {MOST_CALLS}.")
+        return calls
+
+    def clean(self) -> dict[str, Any]:
+        """Add what the provider could not work with beside each field."""
+        data = super().clean() or {}
+        if data.get("key") and data.get("remove_key"):
+            self.add_error("remove_key", "Either enter a new key or remove it.")
+        for name, words in self.problems(data).items():
+            if name in self.fields and name not in self.errors:
+                self.add_error(name, words)
+        return data
+
+    def problems(self, data: dict[str, Any]) -> dict[str, str]:
+        """Return what is wrong with the provider as it would be stored, by field."""
+        kind = self.text.kind if self.text is not None else self.instance.kind
+        values = {name: data[name] for name in SETTINGS if data.get(name) is not None}
+        info = replace(vendors.info_of(self.instance), kind=kind, **values)
+        key = data.get("key") or ("" if data.get("remove_key") else self.known.get("key", ""))
+        found = vendors.problems(info, key, resolve=lambda _host, _port: self.resolved)
+        if "key" in found and not key and self.text is not None:
+            found["key"] = f"Enter a key. It is made at {self.text.key_page}."
+        return found
+
+    def sealed(self) -> tuple[str, str]:
+        """Return the encrypted secrets to store, and what happened: "", "key_set", "key_removed".
+
+        A key that is already set is kept when the field is empty.
+        """
+        key = self.cleaned_data.get("key")
+        if key:
+            return encryption.encrypt({**self.known, "key": key}), "key_set"
+        if self.cleaned_data.get("remove_key"):
+            return "", "key_removed"
+        return self.instance.secrets, ""
+
+
+def opened(row: ModelProvider) -> tuple[dict[str, str], bool]:
+    """Return the stored secrets and whether they could be decrypted (the key may have changed)."""
+    try:
+        return row.open_secrets(), True
+    except encryption.DecryptError:
+        return {}, False
+
+
+def key_help(text: KindText, *, known: bool, can_open: bool) -> str:
+    """Describe the effect of leaving the key's input empty."""
+    if not can_open:
+        return "The stored key cannot be opened: the gateway's own key was changed. Enter it again."
+    if known:
+        return "Already set; leave empty to keep it."
+    if text.needs_key:
+        return f"It is made at {text.key_page}. Stored encrypted and never shown again."
+    return "Only if the server asks for one. Stored encrypted and never shown again."
+
+
+def form_for(kind: str, *, resolved: list[str]) -> type[ProviderForm]:
+    """Build the form class of a kind of provider."""
+    return type("ModelProviderForm", (ProviderForm,), {"text": text_of(kind), "resolved": resolved})

@@ -1,0 +1,190 @@
+"""The first run: which steps of the owner's set-up are open, skipped or done.
+
+The state is kept in ``Installation.setup``. A step is done when it was marked so, or when what it
+is for is there already: an installation that was upgraded has messages and accounts.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from django.conf import settings
+from django.contrib.auth.models import AnonymousUser
+
+from channels_app.asgi.builtin_accounts import builtin_account
+from core.conversations import assistants
+from core.database.transactions import atomic_write
+from core.models import ChannelIdentity, Installation, LanguageModel, Message, Run, User
+from core.providers import catalogue
+from core.providers.catalogue import ModelInfo
+
+State = Literal["open", "skipped", "done"]
+TITLES = {
+    "model": "Choose a model",
+    "message": "Say hello",
+    "phone": "Reach it from your phone",
+}
+NAMES = tuple(TITLES)
+PHONE_CHANNEL = "telegram"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A step of the first run. ``number`` counts from 1."""
+
+    name: str
+    number: int
+    state: State
+
+    @property
+    def title(self) -> str:
+        """Return the title that the owner reads."""
+        return TITLES[self.name]
+
+
+def is_for(user: User | AnonymousUser) -> bool:
+    """Return whether the first run is this person's: the first active owner, if a superuser.
+
+    Another owner, and staff without rights, do not see it.
+    """
+    if not (isinstance(user, User) and user.is_owner and user.is_superuser and user.is_active):
+        return False
+    owners = User.objects.filter(is_owner=True, is_active=True).order_by("id")
+    return owners.values_list("pk", flat=True).first() == user.pk
+
+
+def begins_for(user: User) -> bool:
+    """Return whether a sign-in of ``user`` leads to the first run: once, on a new installation."""
+    return not stored().get("begun_at") and is_for(user) and is_new_installation()
+
+
+def is_new_installation() -> bool:
+    """Return whether nothing was set up or said: no model but the embedded one, no message."""
+    own = LanguageModel.objects.filter(provider__from_environment=False)
+    return not (environment_sets_model() or own.exists() or Message.objects.exists())
+
+
+def environment_sets_model() -> bool:
+    """Return whether the environment's settings name a model other than the embedded one."""
+    if settings.LLM_PROVIDER != "openai-compatible":
+        return True
+    return bool(settings.LLM_BASE_URL) and not settings.LLM_IS_EMBEDDED
+
+
+def answering(user: User) -> ModelInfo | None:
+    """Return the model that answers a person's new conversation in the web chat; None while there
+    is not even the embedded one.
+    """
+    known = catalogue.current()
+    place = assistants.place_of_user(user, account_id=builtin_account("web").pk)
+    chosen = assistants.choose(known, place)
+    chain = known.chain_of(chosen.assistant.id)
+    if not chain or (is_placeholder(chain[0]) and not chain[0].is_embedded):
+        return None
+    return chain[0]
+
+
+def own_model() -> ModelInfo | None:
+    """Return the model at the head of the default assistant's chain, unless it is embedded or the
+    environment names none.
+    """
+    known = catalogue.current()
+    chain = known.chain_of(known.default)
+    return chain[0] if chain and not is_placeholder(chain[0]) else None
+
+
+def is_placeholder(model: ModelInfo | LanguageModel) -> bool:
+    """Return whether a model is that of the environment while the environment sets none: the
+    embedded one, or nothing.
+    """
+    return model.provider.from_environment and not environment_sets_model()
+
+
+def steps(user: User) -> list[Step]:
+    """Return the three steps of the first run of ``user``."""
+    marked = stored().get("steps", {})
+    return [
+        Step(name, number, state_of(name, marked, user))
+        for number, name in enumerate(NAMES, start=1)
+    ]
+
+
+def state_of(name: str, marked: dict[str, Any], user: User) -> State:
+    """Return the state of a step: as it was marked, or done when it is no longer needed."""
+    state: State = marked.get(name, {}).get("state", "open")
+    if state != "done" and IS_DONE[name](user):
+        return "done"
+    # A model that was deleted later is asked for again.
+    return "open" if name == "model" and state == "done" and own_model() is None else state
+
+
+def is_answered(user: User) -> bool:
+    """Return whether a message of this person was answered."""
+    return Run.objects.filter(user=user, state=Run.State.SUCCEEDED).exists()
+
+
+def is_known_on_phone(user: User) -> bool:
+    """Return whether this person is known on the messenger of the third step."""
+    return ChannelIdentity.objects.filter(user=user, channel=PHONE_CHANNEL).exists()
+
+
+IS_DONE: dict[str, Callable[[User], bool]] = {
+    "model": lambda _: own_model() is not None,
+    "message": is_answered,
+    "phone": is_known_on_phone,
+}
+
+
+def remaining(user: User | AnonymousUser) -> list[Step]:
+    """Return the steps that are not done, for the person of the first run; empty when dismissed."""
+    if not (isinstance(user, User) and user.is_owner) or stored().get("dismissed_at"):
+        return []
+    return [each for each in steps(user) if each.state != "done"] if is_for(user) else []
+
+
+def has_begun() -> bool:
+    """Return whether the first run was opened by the first sign-in, not from the menu later."""
+    return bool(stored().get("is_first"))
+
+
+def begin(*, now: datetime) -> None:
+    """Record that the first run was opened; nothing when it was before."""
+
+    def opened(state: dict[str, Any]) -> None:
+        if "begun_at" not in state:
+            state.update(begun_at=now.isoformat(), is_first=is_new_installation())
+
+    change(opened)
+
+
+def mark(name: str, state: State, *, now: datetime) -> None:
+    """Record a step as skipped or done. A done step is not skipped any more."""
+
+    def marked(setup: dict[str, Any]) -> None:
+        known = setup.setdefault("steps", {})
+        if known.get(name, {}).get("state") != "done" or state == "done":
+            known[name] = {"state": state, "at": now.isoformat()}
+
+    change(marked)
+
+
+def dismiss(*, now: datetime) -> None:
+    """Offer the first run no longer."""
+    change(lambda state: state.update(dismissed_at=now.isoformat()))
+
+
+def stored() -> dict[str, Any]:
+    """Return the stored state; empty before the first run was opened."""
+    found = Installation.objects.filter(id=1).values_list("setup", flat=True).first()
+    return found if isinstance(found, dict) else {}
+
+
+def change(edit: Callable[[dict[str, Any]], None]) -> None:
+    """Apply ``edit`` to the stored state, one at a time."""
+    with atomic_write():
+        Installation.objects.get_or_create(id=1)
+        row = Installation.objects.select_for_update().get(id=1)
+        state = dict(row.setup or {})
+        edit(state)
+        Installation.objects.filter(id=1).update(setup=state)

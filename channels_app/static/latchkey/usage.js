@@ -1,0 +1,38 @@
+// The usage panel of the settings: tokens and cost of today and this month, and what budgets leave.
+
+import { call } from "./api.js";
+import { el } from "./dom.js";
+
+const COUNT = new Intl.NumberFormat();
+const MOMENT = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+
+/** Fill the panel with the figures of now. */
+export async function showUsage(place) {
+  try {
+    const { periods, budgets } = await call("/chat/usage");
+    place.replaceChildren(table(periods), ...budgets.map(budget));
+  } catch (error) {
+    place.replaceChildren(el("p", {}, `Your usage could not be loaded. ${error.message}`));
+  }
+}
+
+function table(periods) {
+  const head = ["Usage", "Tokens", "Cost"].map((name) => el("th", { scope: "col" }, name));
+  const isEstimated = periods.some((each) => each.is_estimated);
+  const note = isEstimated ? el("caption", {}, "≈ A provider reported no usage: partly estimated.") : null;
+  return el("table", {}, note, el("thead", {}, el("tr", {}, ...head)), el("tbody", {}, ...periods.map(row)));
+}
+
+function row({ name, tokens, cost, is_estimated: isEstimated }) {
+  const count = `${isEstimated ? "≈ " : ""}${COUNT.format(tokens)}`;
+  const title = cost ? null : "No price is known.";
+  return el("tr", {}, el("th", { scope: "row" }, name), el("td", {}, count), el("td", { title }, cost || "–"));
+}
+
+function budget({ name, left, used, free_at: freeAt }) {
+  const state = used >= 1 ? ".full" : used >= 0.8 ? ".near" : "";
+  const bar = el(`progress${state}`, { max: 1, value: used, "aria-label": `Used of the budget of ${name}` });
+  const words = el("p", {}, el("span", {}, name), el("strong", {}, `${left} left`));
+  const free = el("small", {}, "Begins again on ", el("time", { datetime: freeAt }, MOMENT.format(new Date(freeAt))));
+  return el("div.budget", {}, words, bar, free);
+}

@@ -1,0 +1,420 @@
+"""The messages of a turn: the instructions of its assistant, and a history that fits the model."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pytest_django import Settings
+
+from core.agent import prompt
+from core.agent.prompt import Capacity, Prompt, tokens_of
+from core.conversations import runs
+from core.database.statements import Said
+from core.lib.tokens import estimate, of_calls
+from core.models import (
+    Assistant,
+    AssistantModel,
+    AssistantVersion,
+    ChatSession,
+    LanguageModel,
+    Message,
+    ModelProvider,
+    Run,
+)
+from core.providers import catalogue
+from core.providers.base import ChatMessage, ProviderError
+from core.providers.catalogue import ModelInfo
+from core.tools import phrases, registry
+from tests.core.conftest import Say
+from tests.plans import listening
+
+CALL = {"id": "c", "name": "look", "arguments": '{"at":"it"}', "result": "seen", "step": "1"}
+TEXTS = st.text(alphabet="ab 1é", max_size=60)
+CALLS = st.lists(
+    st.builds(lambda text, step: {**CALL, "result": text, "step": step}, TEXTS, st.just("1")),
+    max_size=2,
+)
+SAID = st.builds(
+    lambda role, text, calls: (role, text or "x", calls if role == "assistant" else []),
+    *(st.sampled_from(["user", "assistant"]), TEXTS, CALLS),
+)
+
+
+def prompt_of(rows: list[tuple[str, str, list[dict[str, str]]]]) -> Prompt:
+    """Return a prompt with a history, given oldest first."""
+    said = [Said(number, *each) for number, each in enumerate(rows, 1)]
+    return Prompt(
+        system={"role": "system", "content": "rules"},
+        current={"role": "user", "content": "new"},
+        system_tokens=estimate("rules"),
+        earlier=said[::-1],
+    )
+
+
+def total(messages: list[ChatMessage]) -> int:
+    """Return the estimated tokens of messages."""
+    return sum(map(tokens_of, messages))
+
+
+def fitted_or_none(made: Prompt, capacity: Capacity) -> list[ChatMessage] | None:
+    """Return the messages for a model; None where the new one does not fit."""
+    try:
+        return made.within(capacity)
+    except ProviderError as error:
+        if error.code != "context_length":
+            raise
+        return None
+
+
+@given(
+    st.lists(SAID, max_size=12),
+    *(st.integers(0, 700), st.integers(0, 400), st.integers(0, 90), st.booleans()),
+)
+def test_the_messages_fit_the_window_and_is_well_formed(
+    rows: Any, window: int, answer: int, tools: int, with_calls: bool
+) -> None:
+    """Instructions first, the new message last, calls before their results, a person begins."""
+    made = prompt_of(rows)
+    sent = fitted_or_none(made, Capacity(window, answer, tools, with_calls))
+    if sent is None:
+        assert total([made.system, made.current]) + tools + min(answer, 256) > window
+        return
+    assert sent[0] is made.system
+    assert sent[-1] is made.current
+    assert total(sent) + tools <= window
+    history = sent[1:-1]
+    assert total(sent) + tools + answer <= window or not history
+    assert not history or history[0]["role"] == "user"
+    open_calls: list[str] = []
+    for each in history:
+        if each["role"] == "tool":
+            assert open_calls.pop(0) == each["tool_call_id"]
+            continue
+        assert not open_calls
+        open_calls = [call["id"] for call in each.get("tool_calls", ())]
+    assert not open_calls
+    assert with_calls or all("tool_calls" not in each for each in history)
+    told = [(each["role"], each["content"]) for each in history if each["content"]]
+    texts = [(role, text) for role, text, _ in rows]
+    told = [each for each in told if each[0] != "tool"]
+    assert told == texts[len(texts) - len(told) :]
+    if made.left_out:
+        assert made.left_out == len(rows) - len(told)
+    else:
+        assert all(role == "assistant" for role, _ in texts[: len(texts) - len(told)])
+
+
+@given(st.lists(SAID, max_size=12), st.integers(0, 700), st.integers(0, 300), st.booleans())
+def test_a_larger_window_leaves_nothing_more_out(
+    rows: Any, window: int, more: int, with_calls: bool
+) -> None:
+    made = prompt_of(rows)
+    small = fitted_or_none(made, Capacity(window, 90, 0, with_calls))
+    large = fitted_or_none(made, Capacity(window + more, 90, 0, with_calls))
+    if small is not None:
+        assert large is not None
+        assert [each for each in small if each not in large] == []
+        assert len(small) <= len(large)
+
+
+@given(st.lists(SAID, max_size=6), st.lists(TEXTS, min_size=1, max_size=3), st.integers(300, 900))
+def test_messages_of_the_turn_itself_come_last_and_take_their_place(
+    rows: Any, results: list[str], window: int
+) -> None:
+    made = prompt_of(rows)
+    added: list[ChatMessage] = []
+    for number, text in enumerate(results):
+        function = {"name": "look", "arguments": "{}"}
+        call = {"id": f"c{number}", "type": "function", "function": function}
+        added.append({"role": "assistant", "content": "", "tool_calls": [call]})
+        added.append({"role": "tool", "tool_call_id": f"c{number}", "content": text})
+    sent = made.within(Capacity(window, 50), added=added)
+    assert sent[-len(added) :] == added
+    assert sent[-len(added) - 1] is made.current
+    assert total(sent) <= window
+
+
+def test_long_results_of_this_turn_are_shortened_to_the_window() -> None:
+    """A result has up to 50,000 characters: more than the window of many a model."""
+    made = prompt_of([("user", "before", [])])
+    call = {"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    added: list[ChatMessage] = [
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": "begin" + "x" * 50_000 + "end"},
+    ]
+    sent = made.within(Capacity(8192, 1024), added=added)
+    assert total(sent) <= 8192
+    assert sent[-1]["content"].startswith("begin")
+    assert sent[-1]["content"].endswith("end")
+    assert "characters left out" in sent[-1]["content"]
+    assert len(sent[-1]["content"]) > 15_000
+    assert len(added[1]["content"]) > 50_000
+    with pytest.raises(ProviderError) as refused:
+        made.within(Capacity(400, 100), added=[*added, *added, *added])
+    assert refused.value.code == "context_length"
+
+
+def test_calls_take_at_most_a_quarter_of_a_history() -> None:
+    """So that a small model does not lose the conversation for a long result."""
+    rows = [
+        each
+        for number in range(8)
+        for each in (("user", "q" * 40, []), ("assistant", "a" * 40, [CALL | {"id": str(number)}]))
+    ]
+    made = prompt_of(rows)
+    fixed = total([made.system, made.current])
+    budget = 4 * of_calls([CALL])
+    for tokens, calls, texts in ((budget - 1, 0, 10), (budget, 1, 10), (2 * budget, 2, 16)):
+        sent = made.within(Capacity(fixed + tokens, 0, 0, with_calls=True))
+        assert sum("tool_calls" in each for each in sent) == calls
+        assert sum(bool(each["content"]) and each["role"] != "tool" for each in sent) == texts + 2
+        assert made.left_out == 16 - texts
+    without = made.within(Capacity(fixed + 16 * estimate("q" * 40), 0, 0, with_calls=False))
+    assert len(without) == 18
+
+
+def test_a_picture_takes_its_place_but_refuses_no_message() -> None:
+    url = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
+    made = prompt_of([("user", "before", [])])
+    made.current = {"role": "user", "content": [{"type": "text", "text": "look"}, *[url] * 3]}
+    assert len(made.within(Capacity(3500, 100))) == 3
+    assert len(made.within(Capacity(3000, 100))) == 2
+    assert len(made.within(Capacity(500, 100))) == 2
+
+
+def test_a_message_that_does_not_fit_is_refused_with_the_length_that_does() -> None:
+    """Some servers leave out the beginning of a long one without a word."""
+    made = prompt_of([])
+    made.current = {"role": "user", "content": "x" * 40_000}
+    with pytest.raises(ProviderError) as refused:
+        made.within(Capacity(8192, 1024))
+    assert refused.value.code == "context_length"
+    assert refused.value.retry_after is None
+    fitting = int(str(refused.value).split("about ")[1].split()[0].replace(",", ""))
+    assert str(refused.value) == prompt.TOO_LONG.format(fitting=fitting, characters=40_000)
+    made.current = {"role": "user", "content": "x" * fitting}
+    assert len(made.within(Capacity(8192, 1024))) == 2
+    with pytest.raises(ProviderError, match="conversation is too long"):
+        made.within(Capacity(300, 100, tools=300))
+
+
+def test_a_model_without_tools_gets_the_answers_without_the_calls() -> None:
+    made = prompt_of([("user", "q", []), ("assistant", "a", [CALL])])
+    able = model_of(context_tokens=8192)
+    roles = ["system", "user", "assistant", "tool", "assistant", "user"]
+    assert [each["role"] for each in made.fitted(able, 100)] == roles
+    for model, tools in ((able, 0), (replace(able, can_call_tools=False), 100)):
+        sent = made.fitted(model, tools)
+        assert [each["role"] for each in sent] == ["system", "user", "assistant", "user"]
+    assert [each["role"] for each in made.messages] == roles
+
+
+def model_of(**fields: Any) -> ModelInfo:
+    """Return a model that is not stored."""
+    provider = ModelProvider(name="p")
+    row = LanguageModel(provider=provider, name="m", max_output_tokens=100)
+    return replace(catalogue.model_info(row, None), **fields)
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    """Forget instructions."""
+    prompt.earlier_instructions.clear()
+    yield
+    prompt.earlier_instructions.clear()
+
+
+@pytest.fixture
+def answer(session: ChatSession) -> Callable[..., Message]:
+    """Return a function that stores an answer as the end of a run does."""
+
+    def write(run: Run, text: str, *made: dict[str, str]) -> Message:
+        outcome = runs.Outcome(state=Run.State.SUCCEEDED, text=text, calls=list(made))
+        runs.leave_behind(run, outcome, None)
+        return Message.objects.get(run=run, role="assistant")
+
+    return write
+
+
+@pytest.mark.usefixtures("woken")
+def test_calls_are_stored_with_the_answer_and_come_back_with_the_history(
+    say: Say, answer: Callable[..., Message]
+) -> None:
+    first, second = say("what time is it?"), say("and now?")
+    row = answer(first, "It is nine.", CALL)
+    assert row.calls == [CALL]
+    assert row.call_tokens == of_calls([CALL])
+    assert row.tokens == estimate("It is nine.")
+    assert "calls" not in row.data
+    sent = prompt.prepare(second).fitted(model_of(context_tokens=8192), 100)
+    assert [(each["role"], each["content"]) for each in sent[1:]] == [
+        ("user", "what time is it?"),
+        *(("assistant", ""), ("tool", "seen"), ("assistant", "It is nine.")),
+        ("user", "and now?"),
+    ]
+    assert sent[2]["tool_calls"][0]["function"] == {"name": "look", "arguments": '{"at":"it"}'}
+
+
+def test_calls_are_no_part_of_the_public_result() -> None:
+    outcome = runs.Outcome(state=Run.State.SUCCEEDED, text="x", calls=[CALL])
+    assert "calls" not in runs.final(outcome, 1)["result"]
+
+
+@pytest.mark.usefixtures("woken")
+def test_an_answer_without_calls_has_no_columns_of_them(
+    say: Say, answer: Callable[..., Message]
+) -> None:
+    row = answer(say("x"), "y")
+    assert (row.calls, row.call_tokens) == (None, None)
+
+
+@pytest.mark.usefixtures("woken")
+def test_calls_without_an_answer_are_not_sent(say: Say, answer: Callable[..., Message]) -> None:
+    """Some servers accept no person's message after a tool's result."""
+    first, second = say("one"), say("two")
+    answer(first, "", CALL)
+    sent = prompt.prepare(second).fitted(model_of(context_tokens=8192), 100)
+    assert [each["content"] for each in sent[1:]] == ["one", "two"]
+
+
+def models(*windows: int) -> tuple[Assistant, list[LanguageModel]]:
+    """Store an assistant whose chain has models of these windows; it becomes the default."""
+    known = catalogue.current()
+    provider = ModelProvider.objects.create(name="p")
+    assistant = Assistant.objects.get(pk=known.default)
+    assistant.chain.all().delete()
+    made = [
+        LanguageModel.objects.create(
+            provider=provider, name=f"m{window}", context_tokens=window, max_output_tokens=100
+        )
+        for window in windows
+    ]
+    for position, model in enumerate(made):
+        AssistantModel.objects.create(assistant=assistant, model=model, position=position)
+    return assistant, made
+
+
+@pytest.mark.usefixtures("woken")
+def test_one_read_serves_every_model_of_the_chain(
+    say: Say, answer: Callable[..., Message], settings: Settings
+) -> None:
+    settings.LLM_SYSTEM_PROMPT = "Be kind."
+    _, rows = models(700, 1500)
+    asked = [say(f"{number} " + "x" * 200) for number in range(20)]
+    for run in asked:
+        answer(run, "y" * 200)
+    known = catalogue.current()
+    with listening() as statements:
+        made = prompt.prepare(asked[-1], known=known)
+        small, large = (made.fitted(known.models[row.pk]) for row in rows)
+        left_out = made.left_out
+        again = made.fitted(known.models[rows[0].pk])
+    assert len(statements) == 1
+    assert again == small
+    assert 2 < len(small) < len(large) < 40
+    assert left_out > 0
+    assert made.left_out == left_out + len(large) - len(small)
+    for sent, window in ((small, 700), (large, 1500)):
+        assert total(sent) <= window - 100
+        assert total(sent) > window - 100 - 2 * estimate("x" * 203)
+
+
+@pytest.mark.usefixtures("woken")
+def test_the_instructions_are_those_of_the_version_that_the_run_began_with(
+    say: Say, settings: Settings
+) -> None:
+    settings.LLM_SYSTEM_PROMPT = "Be kind."
+    assistant, _ = models(3000)
+    run = say("x")
+    assert system_of(run) == "Be kind."
+
+    assistant.instructions, assistant.version = "You are a pirate.", 2
+    assistant.save()
+    AssistantVersion.objects.create(
+        assistant=assistant, number=2, instructions=assistant.instructions
+    )
+    pirate = say("y")
+    assert system_of(pirate) == "You are a pirate."
+    assert system_of(run) == "Be kind."
+
+    assistant.instructions, assistant.version = "You are a poet.", 3
+    assistant.save()
+    assert system_of(pirate) == "You are a pirate."
+    known = catalogue.current()
+    with listening() as statements:
+        prompt.instructions(pirate, known)
+    assert statements == []
+
+    pirate.assistant_version = 0
+    assert system_of(pirate) == "Be kind."
+    pirate.assistant_id, pirate.assistant_version = 2**40, 2
+    assert system_of(pirate) == "Be kind."
+
+
+def system_of(run: Run) -> str:
+    """Return the system message of a run."""
+    return str(prompt.prepare(run).system["content"])
+
+
+@pytest.mark.usefixtures("woken")
+def test_an_assistants_languages_are_a_sentence_of_its_instructions(say: Say) -> None:
+    assistant, _ = models(3000)
+    run = say("x")
+    for codes, ending in (
+        (["de"], "Answer in German, whatever language the person writes in."),
+        (
+            ["de", "pt-BR", "xx"],
+            "Answer in the language of the person if it is German, Brazilian Portuguese or xx, "
+            "else in German.",
+        ),
+    ):
+        assistant.languages = codes
+        assistant.save()
+        assert system_of(run) == f"{prompt.SYSTEM_PROMPT}\n\n{ending}"
+
+
+@pytest.mark.usefixtures("woken")
+def test_a_clients_own_history_follows_the_assistants_instructions_unchanged(say: Say) -> None:
+    assistant, _ = models(600)
+    assistant.instructions, assistant.version = "You are a pirate.", 2
+    assistant.save()
+    own = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "x" * 9000}]
+    made = prompt.prepare(say("mine", options={"messages": own}))
+    system = {"role": "system", "content": "You are a pirate.\n\nBe brief."}
+    assert made.fitted(model_of(context_tokens=600), 100) == [system, own[1]]
+    assert made.left_out == 0
+
+
+@pytest.mark.usefixtures("woken")
+def test_that_messages_are_left_out_is_said_once_in_a_conversation(
+    say: Say, session: ChatSession
+) -> None:
+    first, second = say("eins zwei und das ist ein Text"), say("y")
+    assert prompt.note_shortened(first)
+    assert not prompt.note_shortened(first)
+    assert not prompt.note_shortened(second)
+    assert not prompt.note_shortened(Run.objects.select_related("session").get(pk=second.pk))
+    assert ChatSession.objects.get(pk=session.pk).shortened_at is not None
+    assert prompt.shortened_line(first).startswith("Der Anfang dieses Gesprächs")
+    assert prompt.SHORTENED in phrases.SENTENCES
+
+
+@pytest.mark.usefixtures("woken")
+def test_an_answer_that_came_after_a_new_start_is_no_shortening(
+    say: Say, answer: Callable[..., Message], session: ChatSession
+) -> None:
+    first = say("before")
+    session.history_from = Message.objects.latest("id").id
+    session.save()
+    answer(first, "late")
+    made = prompt.prepare(Run.objects.select_related("session").get(pk=say("new").pk))
+    assert len(made.fitted(model_of(context_tokens=8192))) == 2
+    assert made.left_out == 0
+
+
+def test_the_tokens_of_tools_are_those_of_their_schemas() -> None:
+    assert prompt.tools_tokens([]) == 0
+    assert prompt.tools_tokens(registry.schemas()) > 500
