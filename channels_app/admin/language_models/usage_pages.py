@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
+from http import HTTPStatus
 from typing import Any
 
 import orjson
@@ -220,7 +221,12 @@ class ModelCallAdmin(ReadOnlyAdmin[ModelCall]):
 
     def usage_view(self, request: HttpRequest) -> HttpResponseBase:
         """Show a range of days."""
-        form = self.range_of(request)
+        return self.page_of(request, self.range_of(request))
+
+    def page_of(
+        self, request: HttpRequest, form: RangeForm, *, status: int = HTTPStatus.OK
+    ) -> HttpResponseBase:
+        """Return the page of a range, or of what is wrong with it."""
         context = self.admin_site.each_context(request) | {
             "title": "Usage",
             "opts": self.model._meta,
@@ -229,19 +235,13 @@ class ModelCallAdmin(ReadOnlyAdmin[ModelCall]):
         }
         if form.is_valid():
             context |= summary(form.cleaned_data)
-        return TemplateResponse(request, "language_models/usage.html", context)
+        return TemplateResponse(request, "language_models/usage.html", context, status=status)
 
     def csv_view(self, request: HttpRequest) -> HttpResponseBase:
-        """Return a range of days as CSV: summed by ``by``, or single calls."""
+        """Return a range of days as CSV: summed by ``by``, or by everything."""
         form = self.range_of(request)
         if not form.is_valid():
-            return TemplateResponse(
-                request,
-                "language_models/usage.html",
-                self.admin_site.each_context(request)
-                | {"title": "Usage", "opts": self.model._meta, "form": form, "ranges": ranges()},
-                status=400,
-            )
+            return self.page_of(request, form, status=HTTPStatus.BAD_REQUEST)
         since, until = form.cleaned_data["first"], form.cleaned_data["last"]
         group = request.GET.get("by", "")
         rows: Iterator[tuple[object, ...]]
@@ -250,7 +250,7 @@ class ModelCallAdmin(ReadOnlyAdmin[ModelCall]):
         else:
             group, rows = "all", usage_reports.csv_rows(since=since, until=until)
         name = f"usage-{group}-{since}-{until}.csv"
-        return usage_csv.response(rows, name=name)
+        return usage_csv.response(request, rows, name=name)
 
     def range_of(self, request: HttpRequest) -> RangeForm:
         """Return the range of a request. Raises PermissionDenied."""
