@@ -111,7 +111,7 @@ def steps(user: User) -> list[Step]:
 
 
 def state_of(name: str, marked: dict[str, Any], user: User) -> State:
-    """Return the state of a step: what was marked, or that it is no longer needed."""
+    """Return the state of a step: as it was marked, or done when it is no longer needed."""
     state: State = marked.get(name, {}).get("state", "open")
     if state != "done" and IS_DONE[name](user):
         return "done"

@@ -167,7 +167,9 @@ def ending(response: StreamedResponse, *, spoke: bool) -> list[Delta]:
         min(number(usage.cache_read_tokens), number(usage.input_tokens)),
         min(reasoning, completion),
     )
-    return [counted, Finish(given)]
+    # Zeros are no report: every call has a prompt.
+    is_told = counted.prompt_tokens or counted.completion_tokens
+    return [counted, Finish(given)] if is_told else [Finish(given)]
 
 
 def deltas(event: library.ModelResponseStreamEvent) -> Iterator[Delta]:

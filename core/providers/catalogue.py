@@ -15,7 +15,6 @@ from decimal import Decimal
 from typing import Any
 
 from django.conf import settings
-from django.db import transaction
 from django.db.models import BigIntegerField, Exists, F, Value
 from django.db.models.functions import Greatest
 from django.db.models.signals import m2m_changed, post_delete, post_save
@@ -196,15 +195,27 @@ class Kept:
         known = self._known
         if known is not None and self._written == set_up and known.version == version():
             return known
+        # Not under the lock: it waits for other writers, and those ask for the snapshot.
+        if self._written != set_up or not is_environment_there():
+            write_environment()
+            self._written, self._known = set_up, None
         with self._lock:
-            if known is not self._known and self._known is not None and self._written == set_up:
-                return self._known  # another thread has just read it
-            if self._written != set_up or not is_environment_there():
-                write_environment()
-            self._written = set_up
-            with transaction.atomic():
-                self._known = read(version())
-            return self._known
+            known = self._known
+            if known is None or known.version != version():
+                self._known = known = read_whole()
+            return known
+
+
+def read_whole() -> Catalogue:
+    """Return the snapshot of one version.
+
+    Without a transaction: on SQLite it would wait for the writer, which may wait for this thread.
+    """
+    while True:
+        number = version()
+        found = read(number)
+        if version() == number:
+            return found
 
 
 kept = Kept()

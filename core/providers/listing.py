@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
@@ -79,7 +79,7 @@ class Server:
 
     kind: str
     url: str
-    key: str
+    key: str = field(repr=False)
     allowed: addresses.Allowed | None
 
     @property

@@ -222,6 +222,21 @@ async def test_tools_are_called_and_their_results_are_sent(
     assert "(empty)" in sent
 
 
+async def test_an_answer_without_usage_reports_none(
+    kind: str, server: VendorServer, model: Provider
+) -> None:
+    stream = {
+        "anthropic": anthropic_stream(
+            anthropic_start(input_tokens=0, output_tokens=0),
+            *anthropic_text(0, "a"),
+            *anthropic_end(output_tokens=0),
+        ),
+        "google": google_stream(google_chunk({"text": "a"}, finish="STOP")),
+    }
+    server.on(PATHS[kind], streams(stream[kind]))
+    assert await ask(model, asking(kind)) == [TextDelta("a"), Finish("stop")]
+
+
 @pytest.mark.parametrize(
     ("status", "headers", "code", "seconds"),
     [
