@@ -194,7 +194,7 @@ def check_it_would_be_found(seen: dict[str, Any]) -> None:
     assert len(seen["monitor"]) > 1000
     assert len(seen["runs"]) > 1000
     assert any(path.startswith(PROVIDERS) for path in seen)
-    assert any(path.startswith("/trace/") for path in seen)
+    assert any(path.startswith("/trace/") and TEXT in text for path, text in seen.items())
     assert "insufficient_quota" in seen["v1 quota"]
 
 
