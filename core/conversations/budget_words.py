@@ -32,7 +32,7 @@ class Counted(Protocol):
 
 
 def refusal(found: Refused) -> ProviderError:
-    """Return the error of a call that does not fit: the budget that is used up, and when it frees."""
+    """Return the error of a call that does not fit: the used-up budget, and when it frees."""
     if found.is_soon:
         return ProviderError(BUSY, code="budget")
     unit, when = found.budget.unit, WHEN[found.budget.period]

@@ -132,7 +132,10 @@ def entry(stored: Sequence[Any]) -> Entry:
 
 
 def close(closing: Closing) -> tuple[Change, ...]:
-    """Settle an open call; return its changes of periods: none when it was settled before. In a transaction, before its periods are changed."""
+    """Settle an open call; return its changes of periods: none when it was settled before.
+
+    In a transaction, before its periods are changed.
+    """
     rows = ModelCall.objects.filter(pk=closing.call_id, state=ModelCall.State.OPEN)
     settled = rows.update(state=ModelCall.State.SETTLED, **closing.columns)
     return closing.changes if settled else ()
