@@ -11,7 +11,7 @@ from datetime import date, datetime
 from functools import partial
 
 from django.db import DatabaseError, IntegrityError
-from django.db.models import F, Value
+from django.db.models import F, Q, Value
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -241,26 +241,38 @@ def lock(wanted: Mapping[Key, BudgetInfo], changes: Sequence[Change]) -> dict[Ke
 
     The limit is the row's, which may just have been edited.
     """
-    found = rows_of(wanted.keys())
+    pending = merged(changes)
+    found = locked(wanted.keys(), pending.keys())
     if missing := wanted.keys() - found.keys():
         make(missing)
-        found = rows_of(wanted.keys())
-    pending = merged(changes)
-    rows = BudgetPeriod.objects.filter(id__in={*found.values(), *pending}).order_by("id")
-    list(rows.select_for_update(no_key=True).values_list("id"))
+        found = locked(wanted.keys(), pending.keys())
     apply(changes)
-    locked = {row.pk: row for row in rows.select_related("budget")}
-    return {
-        key: Period(
-            id=row_id,
-            limit=limit_of(locked[row_id], wanted[key]),
-            spent=locked[row_id].spent,
-            reserved=locked[row_id].reserved,
-            is_refused=locked[row_id].refused_at is not None,
+    periods = {}
+    for key, row in found.items():
+        released, spent = pending.get(row.pk, (0, 0))
+        periods[key] = Period(
+            id=row.pk,
+            limit=limit_of(row, wanted[key]),
+            spent=row.spent + spent,
+            reserved=max(0, row.reserved - released),
+            is_refused=row.refused_at is not None,
         )
-        for key, row_id in found.items()
-        if row_id in locked
+    return periods
+
+
+def locked(keys: AbstractSet[Key], ids: AbstractSet[int]) -> dict[Key, BudgetPeriod]:
+    """Return the stored periods of ``keys``; lock them and those with ``ids``."""
+    of_keys = Q(
+        budget_id__in={each.budget_id for each in keys},
+        person__in={each.person for each in keys},
+        start__in={each.start for each in keys},
+    )
+    rows = BudgetPeriod.objects.filter(of_keys | Q(id__in=ids) if ids else of_keys)
+    rows = rows.select_related("budget").select_for_update(of=("self",), no_key=True)
+    found = {
+        Key(row.budget_id, row.person, row.measure, row.start): row for row in rows.order_by("id")
     }
+    return {key: row for key, row in found.items() if key in keys}
 
 
 def limit_of(row: BudgetPeriod, known: BudgetInfo) -> int:
@@ -274,17 +286,6 @@ def make(keys: AbstractSet[Key]) -> None:
     there = set(budgets.values_list("id", flat=True))
     rows = [BudgetPeriod(**each._asdict()) for each in sorted(keys) if each.budget_id in there]
     BudgetPeriod.objects.bulk_create(rows, ignore_conflicts=True)
-
-
-def rows_of(keys: AbstractSet[Key]) -> dict[Key, int]:
-    """Return the ids of the periods that are stored."""
-    rows = BudgetPeriod.objects.filter(
-        budget_id__in={each.budget_id for each in keys},
-        person__in={each.person for each in keys},
-        start__in={each.start for each in keys},
-    ).values_list("id", "budget_id", "person", "measure", "start")
-    found = {Key(*row[1:]): row[0] for row in rows} if keys else {}
-    return {key: row_id for key, row_id in found.items() if key in keys}
 
 
 def counted_messages(wishes: Sequence[Wish]) -> dict[int, set[tuple[int, int]]]:

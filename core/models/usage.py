@@ -105,7 +105,9 @@ class Budget(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
 
     def __str__(self) -> str:
-        return f"budget {self.pk}: {self.limit} {self.unit} a {self.period}"
+        is_money = self.unit == self.Unit.MONEY
+        limit = f"${self.limit / 1_000_000_000:,.2f}" if is_money else f"{self.limit} {self.unit}"
+        return f"budget {self.pk}: {limit} a {self.period}"
 
 
 class BudgetPeriod(models.Model):

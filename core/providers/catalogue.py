@@ -15,7 +15,6 @@ from decimal import Decimal
 from typing import Any
 
 from django.conf import settings
-from django.db import transaction
 from django.db.models import BigIntegerField, Exists, F, Value
 from django.db.models.functions import Greatest
 from django.db.models.signals import m2m_changed, post_delete, post_save
@@ -40,6 +39,8 @@ DEFAULT_ASSISTANT = "Assistant"
 DEFAULT_SLUG = "assistant"
 # What changes the snapshot. Circuits change it by `changed` alone: not every failure does.
 ROWS = (ModelProvider, LanguageModel, Assistant, AssistantModel, AssistantBinding, Budget)
+
+MOST_READS = 5  # until no change comes in between
 
 VERSION = Values(lambda: Installation.objects.filter(id=1).values_list("models_version"))
 
@@ -196,15 +197,27 @@ class Kept:
         known = self._known
         if known is not None and self._written == set_up and known.version == version():
             return known
+        # Not under the lock: it waits for other writers, and those ask for the snapshot.
+        if self._written != set_up or not is_environment_there():
+            write_environment()
+            self._written, self._known = set_up, None
         with self._lock:
-            if known is not self._known and self._known is not None and self._written == set_up:
-                return self._known  # another thread has just read it
-            if self._written != set_up or not is_environment_there():
-                write_environment()
-            self._written = set_up
-            with transaction.atomic():
-                self._known = read(version())
-            return self._known
+            known = self._known
+            if known is None or known.version != version():
+                self._known = known = read_whole()
+            return known
+
+
+def read_whole() -> Catalogue:
+    """Return the snapshot of one version.
+
+    Without a transaction: on SQLite it would wait for the writer, which may wait for this thread.
+    """
+    while True:
+        number = version()
+        found = read(number)
+        if version() == number:
+            return found
 
 
 kept = Kept()
@@ -229,6 +242,18 @@ def changed() -> None:
     raised = Greatest(F("models_version") + 1, Value(now, output_field=BigIntegerField()))
     if not Installation.objects.filter(id=1).update(models_version=raised):
         Installation.objects.get_or_create(id=1, defaults={"models_version": now})
+
+
+def read_whole() -> Catalogue:
+    """Return the snapshot of all rows at one version, without a transaction: on SQLite that would
+    wait for writers.
+    """
+    for _ in range(MOST_READS):
+        number = version()
+        found = read(number)
+        if version() == number:
+            break
+    return found
 
 
 def read(number: int) -> Catalogue:
@@ -391,6 +416,9 @@ def write_environment() -> None:
         return
     provider, model = environment_values()
     with atomic_write(joins=True):
+        changed()  # a row that only one process has at a time
+        if is_environment_written():
+            return
         row, _ = ModelProvider.objects.update_or_create(from_environment=True, defaults=provider)
         only = row.models.order_by("id").first() or LanguageModel(provider=row)
         for name, value in model.items():
@@ -402,7 +430,6 @@ def write_environment() -> None:
             )
             AssistantVersion.objects.create(assistant=assistant, number=1)
             AssistantModel.objects.create(assistant=assistant, model=only)
-        changed()
 
 
 def connect_signals() -> None:

@@ -50,6 +50,7 @@ class Asked:
     begun: bool
     done: bool
     usage: Mapping[str, int] | None
+    key: str
     at: float
 
 
@@ -84,7 +85,7 @@ class Aimock:
             mine = seen.get(f"r{each['number']}")
             if mine is not None and mine["body"]:
                 assert mine["body"]["model"] == each["model"]
-        names = ("number", "model", "question", "fault", "status", "begun", "done", "usage")
+        names = ("number", "model", "question", "fault", "status", "begun", "done", "usage", "key")
         return [
             Asked(**{name: each[name] for name in names}, at=each["at"] / 1000) for each in found
         ]

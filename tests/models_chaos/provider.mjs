@@ -114,7 +114,7 @@ async function relay(request, response) {
     const number = ledger.push(entry);
     const key = (headers.authorization ?? "").replace("Bearer ", "");
     Object.assign(entry, { number, model, question: questionOf(wanted), fault: nextFault(model) });
-    Object.assign(entry, { authorized: key !== "", most: wanted.max_tokens ?? null });
+    entry.key = key;
     headers["x-request-id"] = `r${number}`;
     if (entry.fault) headers["x-aimock-context"] = entry.fault;
     if (entry.fault === "echo") {

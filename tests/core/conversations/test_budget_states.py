@@ -1,5 +1,9 @@
-"""The state machine of calls and budgets, in random orders: nothing is lost or counted twice."""
+"""The state machine of calls and budgets, in random orders: nothing is lost or counted twice.
 
+``BUDGET_ORDERS``: how many.
+"""
+
+import os
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
@@ -175,7 +179,7 @@ class Known:
     models: dict[int, Any] = {1: PRICED}
 
 
-@settings(max_examples=60)
+@settings(max_examples=int(os.environ.get("BUDGET_ORDERS", "60")))
 @given(order=steps)
 def test_no_order_of_events_loses_a_token_or_counts_one_twice(
     order: list[tuple[str, int, int]],
