@@ -208,18 +208,6 @@ class Kept:
             return known
 
 
-def read_whole() -> Catalogue:
-    """Return the snapshot of one version.
-
-    Without a transaction: on SQLite it would wait for the writer, which may wait for this thread.
-    """
-    while True:
-        number = version()
-        found = read(number)
-        if version() == number:
-            return found
-
-
 kept = Kept()
 
 

@@ -23,6 +23,7 @@ from channels_app.models import SourceFeedback
 from core.conversations import outbox
 from core.lib import encryption
 from core.models import (
+    Budget,
     ChannelAccount,
     ChannelIdentity,
     ChatSession,
@@ -30,12 +31,14 @@ from core.models import (
     InboundMessage,
     Job,
     Message,
+    ModelCall,
     Run,
     RunEvent,
     Skill,
     StoredFile,
     User,
 )
+from core.providers import catalogue
 from tests.allowlist.conftest import MakeUser
 from tests.allowlist.in_parallel import run_in_parallel
 
@@ -218,6 +221,9 @@ def test_every_list_has_search_and_filters_and_every_row_a_page(
     owner_client: Client, conversation: Run, request_row: UnknownRequest
 ) -> None:
     """And none shows an unknown sender's text unescaped or with hidden characters (RQ18, RX7)."""
+    catalogue.current()
+    Budget.objects.create(limit=1)
+    ModelCall.objects.create(model_name="m", day=timezone.localdate())
     for model, model_admin in admin.site._registry.items():
         assert model_admin.search_fields, model
         assert model_admin.list_filter, model
