@@ -201,7 +201,6 @@ class ModelProviderAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[ModelProvider]
             "offered": offered,
             "may_decide": self.may_decide(request),
             "is_fixed": is_fixed(row),
-            "text": text_of(row.kind) if row else None,
         }
 
     def may_decide(self, request: HttpRequest) -> bool:
