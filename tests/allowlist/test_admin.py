@@ -23,6 +23,9 @@ from channels_app.models import SourceFeedback
 from core.conversations import outbox
 from core.lib import encryption
 from core.models import (
+    Assistant,
+    AssistantModel,
+    AssistantVersion,
     Budget,
     ChannelAccount,
     ChannelIdentity,
@@ -30,8 +33,10 @@ from core.models import (
     Delivery,
     InboundMessage,
     Job,
+    LanguageModel,
     Message,
     ModelCall,
+    ModelProvider,
     Run,
     RunEvent,
     Skill,
@@ -141,6 +146,17 @@ def conversation(telegram: ChannelAccount, make_user: MakeUser) -> Run:
     )
     BlockPattern.objects.create(kind="email", pattern=f"*{EVIL}", note=EVIL)
     AccessAttempt.objects.create(username=EVIL, ip_address="192.0.2.1", failures_since_start=3)
+    catalogue.write_environment()
+    markup = "<script>alert('x')</script>"  # the owner's own: an input shows it as it is
+    provider = ModelProvider.objects.create(
+        name=markup, kind="openai", offered_models=[EVIL], check_result=EVIL
+    )
+    model = LanguageModel.objects.create(provider=provider, name=markup, label=markup)
+    assistant = Assistant.objects.create(name=markup, slug="evil", instructions=markup)
+    AssistantVersion.objects.create(assistant=assistant, number=1, instructions=EVIL)
+    AssistantModel.objects.create(assistant=assistant, model=model)
+    Budget.objects.create(limit=10**9, assistant=assistant)
+    ModelCall.objects.create(user=ann, run=run, model_name=EVIL, day=timezone.localdate())
     return run
 
 
@@ -221,9 +237,6 @@ def test_every_list_has_search_and_filters_and_every_row_a_page(
     owner_client: Client, conversation: Run, request_row: UnknownRequest
 ) -> None:
     """And none shows an unknown sender's text unescaped or with hidden characters (RQ18, RX7)."""
-    catalogue.current()
-    Budget.objects.create(limit=1)
-    ModelCall.objects.create(model_name="m", day=timezone.localdate())
     for model, model_admin in admin.site._registry.items():
         assert model_admin.search_fields, model
         assert model_admin.list_filter, model
