@@ -49,7 +49,7 @@ def ended(text: str) -> Run:
 
 
 def sums() -> tuple[int, int]:
-    """Return what is spent; check that nothing is open and that the calls add up to it."""
+    """Return the spent tokens; check that nothing is open and that the calls add up to it."""
     period = BudgetPeriod.objects.get()
     calls = ModelCall.objects.aggregate(one=Sum("prompt_tokens"), two=Sum("completion_tokens"))
     assert not ModelCall.objects.filter(state="open").exists()
@@ -70,7 +70,7 @@ def test_a_turn_that_is_stopped_is_estimated(account: ChannelAccount) -> None:
     assert answer == 2
 
 
-def test_calls_that_are_cut_or_refused_count_what_was_read_and_written(
+def test_calls_that_are_cut_or_refused_count_their_tokens(
     account: ChannelAccount,
 ) -> None:
     write(account, "cut", 1)

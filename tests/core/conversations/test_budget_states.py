@@ -29,9 +29,9 @@ COST = 1_000_000  # of a token of a prompt, in billionths of a dollar; one of an
 
 @dataclass
 class Model:
-    """What the rows should say, counted in the simplest way.
+    """The expected rows, counted in the simplest way.
 
-    ``open``: call -> (prompt, most tokens of its answer, day); ``used``: of what was settled.
+    ``open``: call -> (prompt, most tokens of its answer, day); ``used``: of settled calls.
     """
 
     open: dict[int, tuple[int, int, date]] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class Model:
             self.used[name, day] = self.used.get((name, day), 0) + number
 
     def reserved(self, name: str, day: date) -> int:
-        """Return what open calls hold."""
+        """Return the amount that open calls hold."""
         return sum(
             prompt + most if name == "tokens" else (prompt + 2 * most) * COST
             for prompt, most, of in self.open.values()
