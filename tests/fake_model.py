@@ -14,13 +14,14 @@ Json = dict[str, Any]
 @dataclass
 class FakeModel:
     """``asked`` are the bodies so far; ``deltas`` and ``finish`` are the answer, once ``gate`` is
-    open.
+    open; ``models`` is what it lists.
     """
 
     url: str = ""
     asked: list[Json] = field(default_factory=list)
     deltas: list[Json] = field(default_factory=lambda: [{"content": "Yes."}])
     finish: str = "stop"
+    models: list[str] = field(default_factory=list)
     gate: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
@@ -44,7 +45,16 @@ def running() -> Iterator[FakeModel]:
     model = FakeModel()
 
     class Handler(BaseHTTPRequestHandler):
-        """Answers every POST."""
+        """Answers every POST; lists its models."""
+
+        def do_GET(self) -> None:
+            """Send the list."""
+            listed = json.dumps({"data": [{"id": name} for name in model.models]}).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(listed)))
+            self.end_headers()
+            self.wfile.write(listed)
 
         def do_POST(self) -> None:
             """Keep the body, send the stream."""

@@ -1,28 +1,37 @@
-"""Encrypt channel credentials with the newest key."""
+"""Encrypt the credentials of channels and the keys of model providers with the newest key."""
 
 from datetime import datetime
+from typing import Any
 
 from allowlist import audit
 from core.database import transactions
 from core.lib import encryption
-from core.models import ChannelAccount
+from core.models import ChannelAccount, ModelProvider
+from core.providers import catalogue
 
 
 def reencrypt_all(*, actor: str, now: datetime) -> int:
-    """Encrypt every account's secrets with the first key, all or none; return how many changed.
+    """Encrypt all secrets with the first key, all or none; return in how many rows they changed.
 
     Raises DecryptError when no key opens one of them.
     """
-    changed = 0
     with transactions.atomic_write():
-        for row in ChannelAccount.objects.select_for_update().exclude(secrets="").order_by("id"):
-            if encryption.is_current(row.secrets):
-                continue
-            ChannelAccount.objects.filter(pk=row.pk).update(
-                secrets=encryption.reencrypt(row.secrets)
-            )
-            changed += 1
-        if changed:
-            data: dict[str, object] = {"accounts": changed}
+        accounts = reencrypt(ChannelAccount)
+        providers = reencrypt(ModelProvider)
+        if providers:
+            catalogue.changed()
+        if accounts or providers:
+            data: dict[str, object] = {"accounts": accounts, "providers": providers}
             audit.record(actor=actor, action="secrets.rotated", data=data, now=now)
+    return accounts + providers
+
+
+def reencrypt(table: type[ChannelAccount] | type[ModelProvider]) -> int:
+    """Encrypt the secrets of a table's rows with the first key; return how many changed."""
+    rows: Any = table._default_manager
+    changed = 0
+    for row in rows.select_for_update().exclude(secrets="").order_by("id"):
+        if not encryption.is_current(row.secrets):
+            rows.filter(pk=row.pk).update(secrets=encryption.reencrypt(row.secrets))
+            changed += 1
     return changed

@@ -29,7 +29,7 @@ def context(request: HttpRequest, given: dict[str, Any]) -> dict[str, Any]:
     is_owner = isinstance(request.user, User) and request.user.is_owner
     found: dict[str, Any] = {"may_decide": is_owner}
     if is_owner:
-        found["first_steps"] = first_steps(request.user)
+        found["first_steps"] = first_steps(cast("User", request.user))
         found["findings"] = examination.cached(now=timezone.now())
     else:
         found["problems"] = health.problems_now() + health.model_problems()

@@ -1,8 +1,8 @@
-"""Calls of tools as a part of the history: what is kept of them with an answer, and how the model
-gets them again. Pure.
+"""Calls of tools as a part of the history: the part that is kept with an answer, and the
+messages that the model gets of it. Pure.
 
 Kept are, of the last MOST_CALLS calls of a turn, ARGUMENTS characters of the arguments and RESULT
-characters of the result, of all together TOGETHER: head and tail, with the number of characters
+characters of the result, of all of them IN_ALL: head and tail, with the number of characters
 left out between them. Arguments stay a JSON object, since vendors refuse others.
 """
 
@@ -15,7 +15,7 @@ import orjson
 from core.providers.base import ChatMessage
 
 MOST_CALLS = 32
-ARGUMENTS, RESULT, TOGETHER = 2_000, 4_000, 16_000
+ARGUMENTS, RESULT, IN_ALL = 2_000, 4_000, 16_000
 REPEATED = "(The answer below has it.)"
 LEFT_OUT = "\n… {} characters left out …\n"
 ID_CHARACTERS = 9
@@ -41,7 +41,7 @@ def calls_of(
         for call in calls
         if call["id"] in results
     ][-MOST_CALLS:]
-    third = TOGETHER // 3 // max(1, len(found))
+    third = IN_ALL // 3 // max(1, len(found))
     return [
         {
             "id": call["id"],
@@ -66,17 +66,17 @@ def short(text: str, most: int) -> str:
     """
     if len(text) <= most:
         return text
-    room = most - len(LEFT_OUT.format(len(text)))
-    if room < 3:
+    left = most - len(LEFT_OUT.format(len(text)))
+    if left < 3:
         return text[:most]
-    tail = room // 3
-    head = room - tail
-    return text[:head] + LEFT_OUT.format(len(text) - room) + text[len(text) - tail :]
+    tail = left // 3
+    head = left - tail
+    return text[:head] + LEFT_OUT.format(len(text) - left) + text[len(text) - tail :]
 
 
 def short_arguments(arguments: str, most: int) -> str:
     """Return the arguments of a call as a JSON object within ``most`` characters: its longer values
-    are shortened. What is no JSON object becomes one.
+    are shortened. Anything else becomes one.
     """
     try:
         given = orjson.loads(arguments or "{}")

@@ -3,13 +3,13 @@
     prepare ──reads once, for the largest window of the chain──► Prompt ──fitted(model)──► messages
 
 The window of the model that is asked, less its longest answer, the instructions, the tools, the new
-message and what the turn has added, is for the history. Texts may take all of it but what calls of
-tools take, and these at most a quarter; the newest come first. A history begins with a person's
-message, and calls stay with their results and their answer.
+message and what the turn has added, is for the history. Texts may take all of it but the part of
+the calls of tools, which is at most a quarter; the newest come first. A history begins with a
+person's message, and calls stay with their results and their answer.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
@@ -33,7 +33,7 @@ from core.tools import languages, phrases
 HISTORY_ROWS, MOST_ROWS, TOKENS_PER_ROW = 200, 400, 64
 CALLS_SHARE = 4  # of a history, one part in so many is for calls of tools
 PICTURE_TOKENS = 1000
-# What an answer needs at least, where a long message leaves no place for a longer one.
+# The least of an answer, where a long message leaves no place for a longer one.
 LEAST_ANSWER = 256
 SHORTEST_RESULT = 500  # characters, of a tool's result in a turn that has many long ones
 SYSTEM_PROMPT = """\
@@ -51,7 +51,7 @@ earlier_instructions: TtlCache[tuple[int, int, int], str] = TtlCache(300)
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class Capacity:
     """The tokens of one model: its window, the longest answer, the tools; whether it may see calls
     of tools.
     """
@@ -62,8 +62,8 @@ class Room:
     with_calls: bool = False
 
     @classmethod
-    def of(cls, model: ModelInfo, *, tools: int = 0, most_answer: int | None = None) -> "Room":
-        """Return the room of a model. An answer gets half of the window at most."""
+    def of(cls, model: ModelInfo, *, tools: int = 0, most_answer: int | None = None) -> "Capacity":
+        """Return the capacity of a model. An answer gets half of the window at most."""
         longest = min(model.max_output_tokens, most_answer or model.max_output_tokens)
         return cls(
             window=model.context_tokens,
@@ -75,7 +75,8 @@ class Room:
 
 @dataclass(slots=True)
 class Prompt:
-    """What a turn may send to a model. ``own``: a client's messages, which are sent unchanged.
+    """The messages that a turn may send to a model. ``own``: a client's messages, which are sent
+    unchanged.
 
     ``earlier`` is the history, newest first, as far as the largest window of the chain takes it;
     ``has_more``: not all of it was read. ``left_out``: how many messages the last :meth:`fitted`
@@ -108,23 +109,25 @@ class Prompt:
 
         Raises ProviderError (``context_length``) when they do not fit without any history.
         """
-        room = Room.of(model, tools=tools_tokens, most_answer=self.most_answer)
-        return self.within(room, added=added)
+        capacity = Capacity.of(model, tools=tools_tokens, most_answer=self.most_answer)
+        return self.within(capacity, added=added)
 
-    def within(self, room: Room, *, added: Sequence[ChatMessage] = ()) -> list[ChatMessage]:
+    def within(self, capacity: Capacity, *, added: Sequence[ChatMessage] = ()) -> list[ChatMessage]:
         """Return the same, for a model of which only the tokens are known."""
         if self.own:
             return [self.system, *self.own, *added]
-        fixed = self.system_tokens + room.tools
+        fixed = self.system_tokens + capacity.tools
         new = tokens_of(self.current, pictures=False)
-        most = room.window - min(room.answer, LEAST_ANSWER) - fixed
+        most = capacity.window - min(capacity.answer, LEAST_ANSWER) - fixed
         if new > most:
             raise too_long(self.current, new=new, most=most)
         # Pictures are counted, but not on the person: their tokens differ most by model.
         pictures = tokens_of(self.current) - new
         added = shorter_results(added, most=most - new)
         used = fixed + new + pictures + sum(map(tokens_of, added))
-        history = self.history(room.window - room.answer - used, with_calls=room.with_calls)
+        history = self.history(
+            capacity.window - capacity.answer - used, with_calls=capacity.with_calls
+        )
         return [self.system, *history, self.current, *added]
 
     def history(self, budget: int, *, with_calls: bool) -> list[ChatMessage]:
@@ -163,7 +166,8 @@ class Prompt:
 
 
 def prepare(run: Run, pictures: Sequence[str] = (), *, known: Catalogue | None = None) -> Prompt:
-    """Return what a run's turn may send, with the history for the largest window of its chain.
+    """Return the messages that a run's turn may send, with the history for the largest window of
+    its chain.
 
     ``pictures`` are data URLs of attached files, for a model with vision. May block on the
     database.
@@ -187,30 +191,18 @@ def prepare(run: Run, pictures: Sequence[str] = (), *, known: Catalogue | None =
     made.most_answer = assistant.max_output_tokens if assistant is not None else None
     if not own:
         chain = known.chain_of(run.assistant_id, first=run.model_id)
-        rooms = [Room.of(model, most_answer=made.most_answer) for model in chain] or [usual_room()]
-        largest = max(room.window - room.answer for room in rooms)
+        capacities = [Capacity.of(model, most_answer=made.most_answer) for model in chain] or [
+            usual_capacity()
+        ]
+        largest = max(capacity.window - capacity.answer for capacity in capacities)
         budget = largest - made.system_tokens - tokens_of(made.current, pictures=False)
         made.earlier, made.has_more = history(run=run, budget=budget)
     return made
 
 
-def build(run: Run, pictures: Sequence[str] = ()) -> list[ChatMessage]:
-    """Return the messages of a run for the first model of its chain, with no place for tools; a new
-    message that does not fit is sent alone.
-    """
-    known = catalogue.current()
-    made = prepare(run, pictures, known=known)
-    chain = known.chain_of(run.assistant_id, first=run.model_id)
-    room = Room.of(chain[0], most_answer=made.most_answer) if chain else usual_room()
-    try:
-        return made.within(replace(room, with_calls=not chain or chain[0].can_call_tools))
-    except ProviderError:
-        return [made.system, made.current]
-
-
-def usual_room() -> Room:
-    """Return the room of the settings, where no model is enabled."""
-    return Room(settings.LLM_CONTEXT_TOKENS, settings.LLM_MAX_OUTPUT_TOKENS)
+def usual_capacity() -> Capacity:
+    """Return the capacity of the settings, where no model is enabled."""
+    return Capacity(settings.LLM_CONTEXT_TOKENS, settings.LLM_MAX_OUTPUT_TOKENS)
 
 
 def history(*, run: Run, budget: int) -> tuple[list[Said], bool]:

@@ -11,7 +11,7 @@ from datetime import date, datetime
 from functools import partial
 
 from django.db import DatabaseError, IntegrityError
-from django.db.models import F, Value
+from django.db.models import F, Q, Value
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -101,12 +101,12 @@ class Period:
 
     @property
     def unspent(self) -> int:
-        """Return what is left when all open calls use nothing."""
+        """Return the rest of the limit when all open calls use nothing."""
         return self.limit - self.spent
 
     @property
     def left(self) -> int:
-        """Return what is left when all open calls use what they reserved."""
+        """Return the rest of the limit when open calls use all that they reserved."""
         return self.unspent - self.reserved - self.added
 
 
@@ -147,22 +147,22 @@ def reserve_in(wishes: Sequence[Wish]) -> list[Granted | Refused]:
     results: list[Granted | Refused] = []
     for wish in wishes:
         known = counted.setdefault(wish.call.run_id or 0, set())
-        rooms = [
-            Room(each, periods[key], (each.budget.id, each.person) in known)
+        rests = [
+            Rest(each, periods[key], (each.budget.id, each.person) in known)
             for each in wish.limits
             if (key := key_of(each, day)) in periods  # else the budget was deleted meanwhile
         ]
-        results.append(decide(wish, rooms, day))
+        results.append(decide(wish, rests, day))
         if isinstance(results[-1], Granted) and wish.call.run_id:
-            known |= {(room.limit.budget.id, room.limit.person) for room in rooms}
+            known |= {(each.limit.budget.id, each.limit.person) for each in rests}
     for period in sorted(periods.values(), key=lambda each: each.id):
         write(period)
     return stored(wishes, results, day)
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
-    """What a period has for a call; ``is_counted``: the message was counted before."""
+class Rest:
+    """The rest of a period for a call; ``is_counted``: the message was counted before."""
 
     limit: Limit
     period: Period
@@ -209,24 +209,24 @@ def affordable(wish: Wish, left: int) -> int:
     return low
 
 
-def decide(wish: Wish, rooms: Sequence[Room], day: date) -> Granted | Refused:
+def decide(wish: Wish, rests: Sequence[Rest], day: date) -> Granted | Refused:
     """Return whether the call may be made; takes its amounts from the periods, or marks the one
     that refuses it.
     """
     most = wish.output_tokens
-    now = min([most, *(each.answer(wish, each.period.left) for each in rooms)])
-    alone = min([most, *(each.answer(wish, each.period.unspent) for each in rooms)])
+    now = min([most, *(each.answer(wish, each.period.left) for each in rests)])
+    alone = min([most, *(each.answer(wish, each.period.unspent) for each in rests)])
     waits = alone > now and not wish.is_last
     if now >= min(most, PLENTY_TOKENS if waits else ENOUGH_TOKENS):
         entries = []
-        for each in rooms:
+        for each in rests:
             if amount := each.amount(wish, now):
                 each.period.added += amount
                 entries.append(Entry(each.period.id, amount, each.unit))
         return Granted(0, now, tuple(entries))
     is_soon = alone >= min(most, ENOUGH_TOKENS)
     found = min(
-        rooms,
+        rests,
         key=lambda each: each.answer(wish, each.period.left if is_soon else each.period.unspent),
     )
     budget, period = found.limit.budget, found.period
@@ -241,26 +241,38 @@ def lock(wanted: Mapping[Key, BudgetInfo], changes: Sequence[Change]) -> dict[Ke
 
     The limit is the row's, which may just have been edited.
     """
-    found = rows_of(wanted.keys())
+    pending = merged(changes)
+    found = locked(wanted.keys(), pending.keys())
     if missing := wanted.keys() - found.keys():
         make(missing)
-        found = rows_of(wanted.keys())
-    pending = merged(changes)
-    rows = BudgetPeriod.objects.filter(id__in={*found.values(), *pending}).order_by("id")
-    list(rows.select_for_update(no_key=True).values_list("id"))
+        found = locked(wanted.keys(), pending.keys())
     apply(changes)
-    locked = {row.pk: row for row in rows.select_related("budget")}
-    return {
-        key: Period(
-            id=row_id,
-            limit=limit_of(locked[row_id], wanted[key]),
-            spent=locked[row_id].spent,
-            reserved=locked[row_id].reserved,
-            is_refused=locked[row_id].refused_at is not None,
+    periods = {}
+    for key, row in found.items():
+        released, spent = pending.get(row.pk, (0, 0))
+        periods[key] = Period(
+            id=row.pk,
+            limit=limit_of(row, wanted[key]),
+            spent=row.spent + spent,
+            reserved=max(0, row.reserved - released),
+            is_refused=row.refused_at is not None,
         )
-        for key, row_id in found.items()
-        if row_id in locked
+    return periods
+
+
+def locked(keys: AbstractSet[Key], ids: AbstractSet[int]) -> dict[Key, BudgetPeriod]:
+    """Return the stored periods of ``keys``; lock them and those with ``ids``."""
+    of_keys = Q(
+        budget_id__in={each.budget_id for each in keys},
+        person__in={each.person for each in keys},
+        start__in={each.start for each in keys},
+    )
+    rows = BudgetPeriod.objects.filter(of_keys | Q(id__in=ids) if ids else of_keys)
+    rows = rows.select_related("budget").select_for_update(of=("self",), no_key=True)
+    found = {
+        Key(row.budget_id, row.person, row.measure, row.start): row for row in rows.order_by("id")
     }
+    return {key: row for key, row in found.items() if key in keys}
 
 
 def limit_of(row: BudgetPeriod, known: BudgetInfo) -> int:
@@ -276,21 +288,10 @@ def make(keys: AbstractSet[Key]) -> None:
     BudgetPeriod.objects.bulk_create(rows, ignore_conflicts=True)
 
 
-def rows_of(keys: AbstractSet[Key]) -> dict[Key, int]:
-    """Return the ids of the periods that are stored."""
-    rows = BudgetPeriod.objects.filter(
-        budget_id__in={each.budget_id for each in keys},
-        person__in={each.person for each in keys},
-        start__in={each.start for each in keys},
-    ).values_list("id", "budget_id", "person", "measure", "start")
-    found = {Key(*row[1:]): row[0] for row in rows} if keys else {}
-    return {key: row_id for key, row_id in found.items() if key in keys}
-
-
 def counted_messages(wishes: Sequence[Wish]) -> dict[int, set[tuple[int, int]]]:
     """Return run id -> (budget, person) where the message of the run is counted already.
 
-    After the periods were locked: nobody counts it at the same time.
+    After the periods were locked: no other process counts it at the same time.
     """
     runs = {
         wish.call.run_id

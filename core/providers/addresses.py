@@ -70,7 +70,7 @@ def problem(url: str, *, private: bool, resolve: ResolveNow = now_by_system) -> 
         found = resolve(parts.hostname or "", port_of(parts))
     except (OSError, UnicodeError):
         return ""
-    addresses = [ipaddress.ip_address(each) for each in found]
+    addresses = reachable(found)
     if all(allowed_of(private=private)(each) for each in addresses):
         return ""
     if all(is_public_or_inside(each) for each in addresses):
@@ -100,6 +100,15 @@ def port_of(parts: SplitResult) -> int:
     return parts.port or (443 if parts.scheme == "https" else 80)
 
 
+def reachable(found: list[str]) -> list[Address]:
+    """Return the addresses of a name without its link-local ones of IPv6, unless it has no others:
+    names in a home network (mDNS) often have one of them beside the address that is used.
+    """
+    addresses = [ipaddress.ip_address(each) for each in found]
+    others = [each for each in addresses if each.version == 4 or not each.is_link_local]
+    return others or addresses
+
+
 class CheckedResolver(AbstractResolver):
     """Resolve names whose addresses are all allowed. Raises RefusedAddressError for others."""
 
@@ -111,7 +120,7 @@ class CheckedResolver(AbstractResolver):
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
         del family
-        found = [ipaddress.ip_address(each) for each in await self._resolve(host, port)]
+        found = reachable(await self._resolve(host, port))
         if not all(self._allowed(each) for each in found):
             raise RefusedAddressError(NOT_ALLOWED)
         return [

@@ -197,16 +197,27 @@ class Kept:
         known = self._known
         if known is not None and self._written == set_up and known.version == version():
             return known
+        # Not under the lock: it waits for other writers, and those ask for the snapshot.
         if self._written != set_up or not is_environment_there():
             write_environment()
-        # Who holds the lock only reads: one who waited for the place of a writer would block a
-        # writer that needs the snapshot, and both would wait.
+            self._written, self._known = set_up, None
         with self._lock:
-            if known is not self._known and self._known is not None and self._written == set_up:
-                return self._known  # another thread has just read it
-            self._written = set_up
-            self._known = read_whole()
-            return self._known
+            known = self._known
+            if known is None or known.version != version():
+                self._known = known = read_whole()
+            return known
+
+
+def read_whole() -> Catalogue:
+    """Return the snapshot of one version.
+
+    Without a transaction: on SQLite it would wait for the writer, which may wait for this thread.
+    """
+    while True:
+        number = version()
+        found = read(number)
+        if version() == number:
+            return found
 
 
 kept = Kept()

@@ -171,7 +171,9 @@ class Ending:
             case Finish():
                 self.reason = delta.reason
             case Usage():
-                self.usage = delta
+                # Zeros are no report: every call has a prompt.
+                is_told = delta.prompt_tokens or delta.completion_tokens
+                self.usage = delta if is_told else self.usage
             case _:
                 return False
         return True

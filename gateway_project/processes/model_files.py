@@ -14,8 +14,8 @@ DEMO_MODEL_NOTE = (
     "The embedded model is a demo with 135 million parameters: it shows that the gateway works."
 )
 HOW_TO_SET_A_MODEL = (
-    "For a real model set GATEWAY_MODEL_URL (any OpenAI-compatible address, such as "
-    "http://127.0.0.1:11434/v1), GATEWAY_MODEL_KEY and GATEWAY_MODEL, and start again."
+    "Choose a real model in the browser: the first sign-in asks for it, later the admin (First "
+    "steps, Models). Or set GATEWAY_MODEL_URL, GATEWAY_MODEL_KEY and GATEWAY_MODEL and start again."
 )
 
 

@@ -308,6 +308,43 @@ def patch(client: Client, path: str, body: dict[str, Any]) -> Answer:
     return client.call("PATCH", path, json.dumps(body).encode())
 
 
+# Bindings
+
+
+def test_c10_a_bound_key_is_answered_by_its_assistant_and_another_key_of_the_person_is_not(
+    gateway: Gateway, bob: Client, server: FakeModel
+) -> None:
+    """Also one that is not offered; a choice of the person in the conversation goes before."""
+    usual = said(bob, server)
+    bound = people(gateway, number=1, name="bob")[0]
+    bind = f"""
+from allowlist.models import ApiKey
+from core.models import Assistant, AssistantBinding
+AssistantBinding.objects.create(
+    assistant=Assistant.objects.get(slug="hidden"),
+    key_id=ApiKey.objects.get(prefix={bound.token.split("_")[1]!r}).pk,
+)
+"""
+    gateway.manage("shell", "-v", "0", "-c", bind)
+    hidden = (OWN, "You are the hidden, v1")
+    assert said(bound, server) == seen_by(bound, server, "default") == hidden
+    assert said(bob, server) == seen_by(bob, server, "default") == usual
+    assert "it is bound to the API key" in bound.say("/assistant").body["text"]
+    assert "it is the default" in bob.say("/assistant").body["text"]
+    assert said(bound, server, assistant="coder")[1] == "You are the coder, v1"
+    session = bob.post("/api/sessions", {"assistant": "coder"}).body["id"]
+    for client in (bob, bound):
+        text, answer = completed_in(client, session)
+        assert (answer.status, seen(server, text)[1]) == (200, "You are the coder, v1")
+
+
+def completed_in(client: Client, session: str) -> tuple[str, Answer]:
+    """Ask for a completion in a session of one's own."""
+    text = secrets.token_hex(8)
+    body = {"model": "default", "messages": [{"role": "user", "content": text}]}
+    return text, client.post("/v1/chat/completions", body, X_Session_Id=session)
+
+
 # A turn keeps its instructions
 
 

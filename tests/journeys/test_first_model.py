@@ -25,12 +25,13 @@ from tests.journeys.model import Model, Rule
 from tests.servers import Postgres, wait_until
 
 __all__ = ["browser"]
+SMALL, LARGE = "qwen3:8b", "llama3.3:70b"
 KEY = "sk-own-0123456789abcdef"
 BOT = f"7001:{'B' * 35}"
 DESKTOP: dict[str, Any] = {"viewport": {"width": 1180, "height": 900}}
 PHONE: dict[str, Any] = {
     "viewport": {"width": 390, "height": 844},
-    "device_scale_factor": 1.5,
+    "device_scale_factor": 1.25,
     "has_touch": True,
     "is_mobile": True,
 }
@@ -64,7 +65,8 @@ class Journey:
         """Store a picture of the page, if pictures are wanted."""
         folder = os.environ.get("TEST_PICTURES")
         if folder:
-            self.page.screenshot(path=Path(folder) / f"first-run-{name}{self.name}.png")
+            path = Path(folder) / f"first-run-{name}{self.name}.png"
+            self.page.screenshot(path=path, full_page="/first-run/" in self.page.url)
 
     def fits(self) -> None:
         """Check that nothing is cut off at the right."""
@@ -97,7 +99,7 @@ def journey(
     api.start()
     up = Up(tmp_path, extra=extra)
     with models.running() as model:
-        model.key, model.names = KEY, ["large", "small"]
+        model.key, model.names = KEY, [LARGE, SMALL]
         model.rules = [
             Rule(re.escape(questions.FOR_TOOL), tool=questions.TOOL),
             Rule(re.escape(FIRST_WORDS), text=FIRST_ANSWER, slow=True),
@@ -133,7 +135,7 @@ def test_a_new_owner_sets_a_model_gets_answers_and_a_budget_holds(journey: Journ
 
 
 def choose_a_model(journey: Journey) -> None:
-    """The printed address leads to the first step; what is wrong is told beside its field."""
+    """The printed address leads to the first step; an error is told beside its field."""
     page, model = journey.page, journey.model
     page.goto(journey.up.link())
     page.get_by_role("button", name="Sign in as Owner").click()
@@ -151,9 +153,8 @@ def choose_a_model(journey: Journey) -> None:
     page.get_by_label("API key").fill(KEY)
     page.get_by_label("API key").press("Tab")
     names = page.locator("select[name=model]")
-    names.select_option("small")
+    names.select_option(SMALL)
     journey.fits()
-    names.scroll_into_view_if_needed()
     journey.picture("1-model")
     page.get_by_role("button", name="Test and use it").click()
 
@@ -162,11 +163,11 @@ def say_hello(journey: Journey) -> None:
     """The answer of the own model is written in front of the owner."""
     page = journey.page
     expect(page.get_by_role("heading", name="Say hello")).to_be_visible()
-    expect(page.locator("main")).to_contain_text("small answers.")
+    expect(page.locator("main")).to_contain_text(f"{SMALL} answers.")
     page.get_by_role("button", name="Send").click()
     expect(page.locator(".answer .prose")).to_contain_text("Or let me make slides for you")
     expect(page.get_by_role("button", name="Go on", exact=True)).to_be_visible()
-    assert journey.model.asked[-1]["model"] == "small"
+    assert journey.model.asked[-1]["model"] == SMALL
     journey.fits()
     journey.picture("2-answer")
     page.get_by_role("button", name="Go on", exact=True).click()
@@ -211,32 +212,32 @@ def add_a_second_model(journey: Journey) -> None:
     expect(page.get_by_role("region", name="First steps")).to_have_count(0)
     page.goto(f"{journey.url}/admin/core/languagemodel/add/")
     page.locator("select[name=provider]").select_option(index=1)
-    page.locator("input[name=name]").fill("large")
+    page.locator("input[name=name]").fill(LARGE)
     page.locator("[name=_save]").first.click()
-    expect(page.locator("#result_list")).to_contain_text("large")
+    expect(page.locator("#result_list")).to_contain_text(LARGE)
     page.goto(journey.url)
     page.locator("#picker-button").click()
-    page.get_by_role("menuitemradio", name=re.compile("^large")).click()
+    page.get_by_role("menuitemradio", name=re.compile(f"^{LARGE}")).click()
     journey.ask("Who are you?")
     expect(page.locator(".answer .prose")).to_have_text("You said: Who are you?")
-    assert journey.model.asked[-1]["model"] == "large"
+    assert journey.model.asked[-1]["model"] == LARGE
     journey.picture("4-second-model")
 
 
 def set_a_budget(journey: Journey) -> None:
-    """One message a day, for everybody."""
+    """One message a day in all."""
     page = journey.page
     page.goto(f"{journey.url}/admin/core/budget/add/")
     page.locator("input[name=amount]").fill("1")
     page.locator("select[name=unit]").select_option("messages")
     page.locator("select[name=period]").select_option("day")
     page.locator("[name=_save]").first.click()
-    expect(page.locator("#result_list")).to_contain_text("everybody together")
+    expect(page.locator("#result_list")).to_contain_text("1 messages a day")
     journey.picture("5-budget")
 
 
 def be_blocked(journey: Journey) -> None:
-    """What fits is answered; beyond it the answer says what is used up and when it is free."""
+    """One message is answered; beyond it the answer names the budget and when it is free again."""
     page, model = journey.page, journey.model
     page.goto(journey.url)
     journey.ask("One more?")

@@ -16,8 +16,10 @@ from django.utils import timezone
 from allowlist import audit
 from allowlist.models import AuditEntry
 from channels_app.ops import credential_rotation
+from channels_app.ops.doctor import work
 from core.lib import encryption
-from core.models import ChannelAccount
+from core.models import ChannelAccount, ModelProvider
+from core.providers import catalogue
 from gateway_project import home
 from gateway_project import settings as product
 from gateway_project.home import BASE_DIR
@@ -50,7 +52,7 @@ class TestResealing:
         settings.GATEWAY_ENCRYPTION_KEYS = ["new", "old"]
         out = StringIO()
         call_command("rotate_secrets", stdout=out)
-        assert "2 accounts" in out.getvalue()
+        assert "2 accounts and providers" in out.getvalue()
         settings.GATEWAY_ENCRYPTION_KEYS = ["new"]
         assert [row.open_secrets() for row in ChannelAccount.objects.order_by("id")] == [
             {"token": "1"},
@@ -59,6 +61,25 @@ class TestResealing:
         ]
         assert AuditEntry.objects.filter(action="secrets.rotated").count() == 1
         assert audit.check().broken is None
+
+    def test_keys_of_providers_come_under_the_first_key_too(self, settings: Any) -> None:
+        """All or none of both tables; the doctor says what is under an old key."""
+        sealed = encryption.encrypt({"key": "sk-1"})
+        provider = ModelProvider.objects.create(name="Cloud", kind="openai", secrets=sealed)
+        ModelProvider.objects.create(name="none", base_url="https://api.example.com/v1")
+        settings.GATEWAY_ENCRYPTION_KEYS = ["new", "old"]
+        before = catalogue.version()
+        assert any("Cloud" in each.what for each in work.providers())
+        assert credential_rotation.reencrypt_all(actor="t", now=timezone.now()) == 1
+        assert catalogue.version() > before
+        assert list(work.providers()) == []
+        settings.GATEWAY_ENCRYPTION_KEYS = ["new"]
+        provider.refresh_from_db()
+        assert provider.open_secrets() == {"key": "sk-1"}
+        entry = AuditEntry.objects.get(action="secrets.rotated")
+        assert entry.data == {"accounts": 0, "providers": 1}
+        settings.GATEWAY_ENCRYPTION_KEYS = ["lost"]
+        assert any("cannot be opened" in each.what for each in work.providers())
 
     def test_a_second_time_there_is_nothing_to_do(self, settings: Any) -> None:
         row = account("a", token="1")

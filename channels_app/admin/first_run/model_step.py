@@ -127,7 +127,7 @@ def store(
 
     ``facts``: fields of the model that the provider has told.
     """
-    catalogue.current()  # writes the default assistant, if nobody has
+    catalogue.current()  # writes the default assistant, unless it is there
     with atomic_write():
         added: list[Model] = [] if provider.pk else [provider]
         provider.save()

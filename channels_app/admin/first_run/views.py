@@ -1,7 +1,7 @@
 """The pages of the first run. Forms work without a script; with one they stay on the page.
 
-A post that accepts JSON is answered with ``{"errors": {field: [text]}}``, ``{"next": address}``, or
-what was asked for.
+A post that accepts JSON is answered with ``{"errors": {field: [text]}}``, ``{"next": address}`` or
+``{"models": [name]}``.
 """
 
 from collections.abc import Callable

@@ -81,7 +81,7 @@ class ChainForm(ModelForm[AssistantModel]):
             field.queryset = LanguageModel.objects.select_related("provider").order_by(
                 "provider__name", "name"
             )
-            field.label_from_instance = model_label  # type: ignore[method-assign]
+            field.label_from_instance = model_label  # type: ignore[method-assign,assignment]
 
     def validate_unique(self) -> None:
         """As above."""
@@ -123,6 +123,7 @@ class ChainInline(OfAssistant, ThemedInline[AssistantModel, Assistant]):
     formset = ChainFormSet
     fields = ("model", "position")
     ordering_field = "position"
+    hide_title = True
     verbose_name = "model"
     verbose_name_plural = "chain of models: the first that works answers"
 
@@ -142,6 +143,7 @@ class BindingForm(ModelForm[AssistantBinding]):
     class Meta:
         model = AssistantBinding
         fields = ("account", "chat", "user", "key_id")
+        labels = {"user": "Person"}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Read the keys."""
@@ -217,12 +219,13 @@ class BindingInline(OfAssistant, ThemedInline[AssistantBinding, Assistant]):
     formset = BindingFormSet
     fields = ("account", "chat", "user", "key_id")
     autocomplete_fields = ("user",)
+    hide_title = True
     verbose_name = "place"
     verbose_name_plural = "where it answers: the most specific of API key, group, person, account"
 
     def formfield_for_dbfield(self, db_field: Any, request: Any, **kwargs: Any) -> Any:
         """Leave the links to other pages out of the rows."""
         found = super().formfield_for_dbfield(db_field, request, **kwargs)
-        if found is not None and db_field.name == "account":
+        if isinstance(found, forms.ModelChoiceField) and db_field.name == "account":
             found.widget = UnfoldAdminSelectWidget(choices=found.choices)
         return found

@@ -274,7 +274,7 @@ class AssistantAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[Assistant]):
         return why.view(self, request)
 
 
-def scaled(given: UploadedFile) -> dict[str, str]:
+def scaled(given: "UploadedFile[Any]") -> dict[str, str]:
     """Return what the form is told about an uploaded picture."""
     try:
         return {"scaled": pictures.scaled(given)}

@@ -41,6 +41,7 @@ class BudgetForm(ModelForm[Budget]):
     class Meta:
         model = Budget
         fields = (*WHAT, "enabled")
+        labels = {"user": "Person"}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Show the stored limit in its unit."""
@@ -203,12 +204,16 @@ class BudgetAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[Budget]):
     def key_name(self, row: Budget) -> str:
         return keys.name_of(row.key_id)
 
-    def get_fields(self, request: HttpRequest, obj: Budget | None = None) -> Any:
-        """Fix what an existing budget counts."""
+    def get_fieldsets(self, request: HttpRequest, obj: Budget | None = None) -> Any:
+        """Fix whose an existing budget is."""
         if obj is None:
-            return (("amount", "unit", "period"), "each_person", *TARGETS, "enabled")
+            top = (None, {"fields": ("amount", ("unit", "period"), "each_person", "enabled")})
+            return (
+                top,
+                ("Only for one of these; else for everybody together", {"fields": TARGETS}),
+            )
         amount = "amount" if self.has_change_permission(request, obj) else "shown_limit"
-        return ((amount, "unit", "period"), "target", "enabled")
+        return ((None, {"fields": (amount, ("unit", "period"), "target", "enabled")}),)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Budget | None = None) -> Any:
         return () if obj is None else ("shown_limit", "target")

@@ -134,7 +134,7 @@ class LanguageModelAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[LanguageModel]
                 )
             },
         ),
-        ("Own prices", {"fields": (PRICES,)}),
+        ("Own prices", {"fields": PRICES}),
     )
 
     @admin.display(description="model", ordering="name")
@@ -148,7 +148,7 @@ class LanguageModelAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[LanguageModel]
     @admin.display(description="abilities")
     def abilities(self, model: LanguageModel) -> str:
         """Say whether it calls tools and sees images."""
-        images = {True: "images", False: "", None: "images?"}[model.can_see_images]
+        images = "images" if model.can_see_images else ""
         return ", ".join(filter(None, ("tools" if model.can_call_tools else "", images))) or "text"
 
     @admin.display(description="own prices")
@@ -156,7 +156,7 @@ class LanguageModelAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[LanguageModel]
         """Show dollars for a million tokens, in and out."""
         each = (model.input_price, model.output_price)
         if each == (None, None):
-            return ""
+            return "–"
         return " / ".join("–" if price is None else f"${price.normalize():f}" for price in each)
 
     @admin.display(description="state", ordering="enabled")

@@ -3,6 +3,7 @@
 import asyncio
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from django.core.files.uploadedfile import UploadedFile
 
@@ -18,7 +19,7 @@ class PictureError(Exception):
     """The file cannot be a picture of an assistant; the text is for the owner."""
 
 
-def scaled(given: UploadedFile) -> str:
+def scaled(given: "UploadedFile[Any]") -> str:
     """Return an uploaded picture as the data URL of a square. Raises PictureError."""
     if (given.size or 0) > MOST_BYTES:
         raise PictureError("The picture is larger than 2 MB.")

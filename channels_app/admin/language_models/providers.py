@@ -7,6 +7,7 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import Count, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
+from django.template.loader import render_to_string
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.decorators import method_decorator
@@ -53,8 +54,9 @@ class ModelProviderAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[ModelProvider]
         return count
 
     @admin.display(description="last test")
-    def shown_check(self, row: ModelProvider) -> str:
-        return visible_line(row.check_result, 120)
+    def shown_check(self, row: ModelProvider) -> SafeString | str:
+        text = visible_line(row.check_result, 160)
+        return render_to_string("language_models/cell.html", {"text": text}) if text else "–"
 
     @admin.display(description="key")
     def key_state(self, row: ModelProvider) -> str:

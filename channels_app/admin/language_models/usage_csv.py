@@ -1,10 +1,12 @@
 """Usage as CSV: streamed, and without formulas that a spreadsheet would run."""
 
 import csv
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Any
 
-from django.http import StreamingHttpResponse
+from asgiref.sync import sync_to_async
+from django.core.handlers.asgi import ASGIRequest
+from django.http import HttpRequest, StreamingHttpResponse
 
 # A cell that begins with one of these is a formula to spreadsheets (OWASP, "CSV Injection").
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
@@ -34,17 +36,30 @@ def lines(rows: Iterable[Iterable[object]]) -> Iterator[str]:
         if len(block) >= LINES_AT_ONCE:
             yield "".join(block)
             block.clear()
-    yield "".join(block)
+    if block:
+        yield "".join(block)
 
 
-def response(rows: Iterable[Iterable[object]], *, name: str) -> StreamingHttpResponse:
-    """Return a download of rows. The mark at its beginning tells spreadsheets that it is UTF-8."""
+def content(rows: Iterable[Iterable[object]]) -> Iterator[str]:
+    """Yield the file in parts. The mark at its beginning tells spreadsheets that it is UTF-8."""
+    yield "\ufeff"
+    yield from lines(rows)
 
-    def content() -> Iterator[str]:
-        yield "\ufeff"
-        yield from lines(rows)
 
-    answer = StreamingHttpResponse(content(), content_type="text/csv; charset=utf-8")
+async def one_by_one(parts: Iterator[str]) -> AsyncIterator[str]:
+    """Yield parts as they are sent: Django would collect those of a plain iterator first."""
+    following = sync_to_async(next)
+    while (part := await following(parts, "")) != "":
+        yield part
+
+
+def response(
+    request: HttpRequest, rows: Iterable[Iterable[object]], *, name: str
+) -> StreamingHttpResponse:
+    """Return a download of rows."""
+    parts = content(rows)
+    streamed = one_by_one(parts) if isinstance(request, ASGIRequest) else parts
+    answer = StreamingHttpResponse(streamed, content_type="text/csv; charset=utf-8")
     answer.headers["Content-Disposition"] = f'attachment; filename="{name}"'
     answer.headers["Cache-Control"] = "no-store"
     return answer

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
+from http import HTTPStatus
 from typing import Any
 
 import orjson
@@ -220,7 +221,12 @@ class ModelCallAdmin(ReadOnlyAdmin[ModelCall]):
 
     def usage_view(self, request: HttpRequest) -> HttpResponseBase:
         """Show a range of days."""
-        form = self.range_of(request)
+        return self.page_of(request, self.range_of(request))
+
+    def page_of(
+        self, request: HttpRequest, form: RangeForm, *, status: int = HTTPStatus.OK
+    ) -> HttpResponseBase:
+        """Return the page of a range, or of what is wrong with it."""
         context = self.admin_site.each_context(request) | {
             "title": "Usage",
             "opts": self.model._meta,
@@ -229,24 +235,22 @@ class ModelCallAdmin(ReadOnlyAdmin[ModelCall]):
         }
         if form.is_valid():
             context |= summary(form.cleaned_data)
-        return TemplateResponse(request, "language_models/usage.html", context)
+        return TemplateResponse(request, "language_models/usage.html", context, status=status)
 
     def csv_view(self, request: HttpRequest) -> HttpResponseBase:
-        """Return a range of days as CSV: summed by ``by``, or single calls."""
+        """Return a range of days as CSV: summed by ``by``, or by everything."""
         form = self.range_of(request)
         if not form.is_valid():
-            return TemplateResponse(
-                request,
-                "language_models/usage.html",
-                self.admin_site.each_context(request)
-                | {"title": "Usage", "opts": self.model._meta, "form": form, "ranges": ranges()},
-                status=400,
-            )
-        days = days_of(form.cleaned_data)
+            return self.page_of(request, form, status=HTTPStatus.BAD_REQUEST)
+        since, until = form.cleaned_data["first"], form.cleaned_data["last"]
         group = request.GET.get("by", "")
-        rows = sum_rows(group, **days) if group in GROUPS else usage_reports.csv_rows(**days)
-        name = f"usage-{group if group in GROUPS else 'all'}-{days['since']}-{days['until']}.csv"
-        return usage_csv.response(rows, name=name)
+        rows: Iterator[tuple[object, ...]]
+        if group in GROUPS:
+            rows = sum_rows(group, since=since, until=until)
+        else:
+            group, rows = "all", usage_reports.csv_rows(since=since, until=until)
+        name = f"usage-{group}-{since}-{until}.csv"
+        return usage_csv.response(request, rows, name=name)
 
     def range_of(self, request: HttpRequest) -> RangeForm:
         """Return the range of a request. Raises PermissionDenied."""
@@ -259,11 +263,6 @@ class ModelCallAdmin(ReadOnlyAdmin[ModelCall]):
                 "measure": request.GET.get("measure", ""),
             }
         )
-
-
-def days_of(data: dict[str, Any]) -> dict[str, date]:
-    """Return the range of a valid form, as arguments."""
-    return {"since": data["first"], "until": data["last"]}
 
 
 def days_before(last: date) -> date:
@@ -283,11 +282,11 @@ def ranges() -> list[dict[str, str]]:
 
 def summary(data: dict[str, Any]) -> dict[str, Any]:
     """Return what the page of a range shows."""
-    days, measure = days_of(data), data["measure"]
-    total = usage_reports.sums((), **days).get((), Used())
+    since, until, measure = data["first"], data["last"], data["measure"]
+    total = usage_reports.sums((), since=since, until=until).get((), Used())
     tables = []
     for group, label in GROUPS.items():
-        rows = table(group, measure, **days)
+        rows = table(group, measure, since=since, until=until)
         tables.append({"by": group, "label": label, "rows": rows[:BARS], "more": rows[BARS:]})
     return {
         "total": total,
@@ -295,7 +294,7 @@ def summary(data: dict[str, Any]) -> dict[str, Any]:
         "tables": tables,
         "measure": measure,
         "measure_label": MEASURES[measure],
-        "chart": chart(measure, **days),
+        "chart": chart(measure, since=since, until=until),
         "chart_options": CHART_OPTIONS,
         "range": {"first": f"{data['first']}", "last": f"{data['last']}"},
     }

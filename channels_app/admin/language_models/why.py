@@ -45,7 +45,7 @@ class WhyForm(forms.Form):
     key = forms.TypedChoiceField(
         required=False,
         coerce=int,
-        empty_value=0,
+        empty_value=None,
         label="API key",
         widget=forms.Select(attrs=INPUT),
     )

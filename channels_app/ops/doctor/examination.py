@@ -37,6 +37,7 @@ def examine(*, now: datetime) -> list[Finding]:
 def of_the_database(now: datetime) -> Iterator[Finding]:
     yield from work.people()
     yield from work.channels()
+    yield from work.providers()
     yield from work.deliveries()
     yield from work.skills_that_fail()
     yield from work.storage()

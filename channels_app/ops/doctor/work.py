@@ -14,7 +14,15 @@ from core.files.storage import misplaced
 from core.jobs_worker import skills
 from core.lib import encryption
 from core.lib.text import visible_line
-from core.models import ChannelAccount, Delivery, InboundMessage, ModelCircuit, ModelTrouble, User
+from core.models import (
+    ChannelAccount,
+    Delivery,
+    InboundMessage,
+    ModelCircuit,
+    ModelProvider,
+    ModelTrouble,
+    User,
+)
 from core.providers import circuits
 from core.providers import health as model_health
 from core.providers.failures import KINDS, OWN
@@ -62,6 +70,26 @@ def channels() -> Iterator[Finding]:
                 "channel",
                 f"{row} does not work: {row.status_text}",
                 "Admin, Accounts: “Test the connection”, fix the reported problem, save.",
+            )
+
+
+def providers() -> Iterator[Finding]:
+    """Check for keys of model providers that cannot be decrypted, or are under an old key."""
+    for row in ModelProvider.objects.exclude(secrets="").order_by("id"):
+        try:
+            row.open_secrets()
+        except encryption.DecryptError:
+            yield error(
+                "sealed",
+                f"The key of the provider {row} cannot be opened with any key.",
+                "Put the old key back into GATEWAY_ENCRYPTION_KEYS, or enter the provider's again.",
+            )
+            continue
+        if not encryption.is_current(row.secrets):
+            yield warning(
+                "sealed",
+                f"The key of the provider {row} is encrypted with an old key.",
+                "Run `manage.py rotate_secrets`.",
             )
 
 

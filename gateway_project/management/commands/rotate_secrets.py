@@ -1,5 +1,5 @@
-"""``manage.py rotate_secrets``: encrypt channel credentials with the newest key; create new
-keys.
+"""``manage.py rotate_secrets``: encrypt the credentials of channels and the keys of providers with
+the newest key; create new keys.
 """
 
 import os
@@ -20,7 +20,7 @@ KEY_BYTES = 48
 
 
 class Command(BaseCommand):
-    """Without options: encrypt all channel credentials with the first key.
+    """Without options: encrypt all credentials and keys of providers with the first key.
 
     ``--new-keys``, with the gateway stopped: create a new signing and a new encryption key, encrypt
     the credentials with it, and delete the old ones. Users must sign in again, and links that were
@@ -70,7 +70,7 @@ class Command(BaseCommand):
             changed = credential_rotation.reencrypt_all(actor="manage.py", now=timezone.now())
         except DecryptError as error:
             raise CommandError(f"nothing was changed: {error}") from error
-        self.stdout.write(f"{changed} accounts encrypted with the first key")
+        self.stdout.write(f"{changed} accounts and providers encrypted with the first key")
 
 
 def check_may_make_keys() -> None:

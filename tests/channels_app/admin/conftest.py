@@ -8,9 +8,9 @@ from django.core.cache import cache
 from django.test import Client
 from django.urls import reverse
 
-from channels_app.admin.language_models import addresses, checks
+from channels_app.admin.language_models import addresses
 from core.models import Assistant, ChannelAccount, LanguageModel, ModelProvider, User
-from core.providers import catalogue, examine
+from core.providers import catalogue, examine, listing
 from core.providers.listing import ListedModel
 
 KEY = "sk-planted-0123456789"
@@ -125,8 +125,8 @@ class Asked:
 def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
     """Return the provider that the pages ask instead of a server."""
     found = Asked()
-    monkeypatch.setattr(checks.listing, "list_models", found.list_models)
-    monkeypatch.setattr(checks.examine, "examine", found.examine)
+    monkeypatch.setattr(listing, "list_models", found.list_models)
+    monkeypatch.setattr(examine, "examine", found.examine)
     return found
 
 

@@ -113,7 +113,8 @@ def picture(kind: str = "PNG", size: tuple[int, int] = (300, 200), mode: str = "
 def test_bad_input_has_its_error_beside_its_field(
     browser: Client, model: LanguageModel, field: str, value: str, words: str
 ) -> None:
-    errors = errors_of(new(browser, [{"model": model.pk, "position": 1}], **{field: value}))
+    wrong: dict[str, Any] = {field: value}
+    errors = errors_of(new(browser, [{"model": model.pk, "position": 1}], **wrong))
     assert list(errors) == [field], errors
     assert words in errors[field]
     assert Assistant.objects.count() == 1
@@ -124,7 +125,11 @@ def test_an_assistant_is_made_with_a_slug_from_its_name(
 ) -> None:
     """The order is that of the positions; the first version is kept."""
     chain = [{"model": other.pk, "position": 2}, {"model": model.pk, "position": 1}]
-    more = {"instructions": "Arr.\r\nArr!", "language_codes": "de, pt-BR de", "temperature": "0"}
+    more: dict[str, Any] = {
+        "instructions": "Arr.\r\nArr!",
+        "language_codes": "de, pt-BR de",
+        "temperature": "0",
+    }
     answer = new(browser, chain, name="Captain Hook", **more)
     assert answer.status_code == 302, errors_of(answer)
     row = Assistant.objects.get(slug="captain-hook")
@@ -401,12 +406,13 @@ def test_bindings_of_every_kind_are_stored_and_explained(
     assert "laptop (Ann)" in shown
     assert key.digest not in shown
     why = reverse("admin:core_assistant_why")
-    for query, words in (
+    asked: list[tuple[dict[str, Any], str]] = [
         ({"account": telegram.pk}, "Assistant answers: it is the default."),
         ({"account": telegram.pk, "group": "-100"}, "Pirate answers: it is bound to this group."),
         ({"person": "ann"}, "Pirate answers: it is bound to this person."),
         ({"key": key.pk}, "Pirate answers: it is bound to the API key."),
-    ):
+    ]
+    for query, words in asked:
         assert words in browser.get(why, query).content.decode(), query
 
 

@@ -313,13 +313,12 @@ def test_a_test_that_answers_fills_in_what_it_found_out(
     before = catalogue.version()
     answer = browser.post(address, follow=True)
     assert "Shed: large answers." in messages_of(answer)
-    model.refresh_from_db()
-    assert (model.context_tokens, model.can_see_images) == (200_000, False)
+    found = LanguageModel.objects.get(pk=model.pk)
+    assert (found.context_tokens, found.can_see_images) == (200_000, False)
     assert catalogue.version() > before
     LanguageModel.objects.filter(pk=model.pk).update(context_tokens=4096)
     browser.post(address)
-    model.refresh_from_db()
-    assert model.context_tokens == 4096
+    assert LanguageModel.objects.get(pk=model.pk).context_tokens == 4096
     entry = AuditEntry.objects.get(action="languagemodel.measured")
     assert entry.data == {"context_tokens": 200_000, "can_see_images": False}
 

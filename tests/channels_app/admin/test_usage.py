@@ -1,14 +1,16 @@
 """Usage in the admin: sums, plots, ranges, CSV."""
 
+import asyncio
 import csv
 import io
 import json
+from collections.abc import Iterator
 from datetime import date, timedelta
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import Permission
-from django.test import Client
+from django.test import AsyncRequestFactory, Client, RequestFactory
 from django.urls import reverse
 from django.utils import timezone
 
@@ -163,20 +165,36 @@ def test_a_cell_that_would_be_a_formula_is_a_text(start: str) -> None:
     assert usage_csv.cell(-5) == -5
 
 
-def test_a_file_is_streamed_in_parts() -> None:
-    """Rows are taken as the download goes on, not before."""
+@pytest.mark.parametrize("is_async", [True, False])
+def test_a_file_is_streamed_in_parts(is_async: bool, rf: RequestFactory) -> None:
+    """Rows are taken as the download goes on, not before; also by the asynchronous server."""
     taken = 0
 
-    def rows() -> Any:
+    def rows() -> Iterator[tuple[object, ...]]:
         nonlocal taken
         for number in range(2000):
             taken = number
             yield (number, "x")
 
-    content = iter(usage_csv.response(rows(), name="a.csv"))
-    next(content)
-    next(content)
-    assert taken < 1000
+    request = AsyncRequestFactory().get("/") if is_async else rf.get("/")
+    answer = usage_csv.response(request, rows(), name="a.csv")
+    assert answer.is_async is is_async
+
+    async def read() -> list[bytes]:
+        parts = aiter(answer)
+        first = [await anext(parts), await anext(parts)]
+        assert taken < 1000
+        return first + [each async for each in parts]
+
+    if is_async:
+        parts = asyncio.run(read())
+    else:
+        content = iter(answer)
+        parts = [next(content), next(content)]
+        assert taken < 1000
+        parts += content
+    text = b"".join(parts).decode("utf-8-sig")
+    assert text.splitlines() == [f"{number},x" for number in range(2000)]
 
 
 @pytest.mark.usefixtures("calls")

@@ -5,6 +5,8 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from pytest_django import Settings
 from rest_framework.test import APIClient
@@ -88,6 +90,22 @@ def test_a10_a_key_without_the_scope_is_403(owner: User, client: Client) -> None
     """``inbound`` does not read transcripts, ``chat`` does not decide."""
     assert client(owner, "inbound").get("/api/sessions").status_code == 403
     assert client(owner, "chat").get("/api/requests").status_code == 403
+
+
+def test_a_change_of_a_session_writes_nothing_that_others_write(
+    owner: User, client: Client
+) -> None:
+    """Such as the time at which its waiting messages become a run."""
+    me = client(owner)
+    where = f"/api/sessions/{me.post('/api/sessions', {}, format='json').json()['id']}"
+    body = {"title": "Plans", "assistant": None}
+    with CaptureQueriesContext(connection) as asked:
+        assert me.patch(where, body, format="json").status_code == 200
+    written = [each["sql"] for each in asked if each["sql"].startswith("UPDATE")]
+    changed = " ".join(each for each in written if "core_chatsession" in each)
+    assert '"title" =' in changed
+    assert "flush_at" not in changed
+    assert "history_from" not in changed
 
 
 def test_d9_a_session_is_begun_renamed_listed_and_deleted(owner: User, client: Client) -> None:

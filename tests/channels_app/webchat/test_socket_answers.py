@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from channels_app.webchat import transcript
-from core.agent import prompt
 from core.database.transactions import in_thread
 from core.models import ChatSession, Run, User
 from tests.channels_app.webchat.conftest import asked, at_the_page, event, is_final, text
+from tests.core.agent.sent import sent
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -68,7 +68,7 @@ async def test_c8_a_command_is_answered_by_the_gateway_itself(ada: User) -> None
     def told() -> tuple[list[Any], list[Any]]:
         run = Run.objects.select_related("session").get(public_id=asked_next["run_id"])
         shown = transcript.page(session=run.session)["turns"]
-        return prompt.build(run), [turn["said"]["text"] for turn in shown]
+        return sent(run), [turn["said"]["text"] for turn in shown]
 
     messages, shown = await in_thread(told)
     assert [each["role"] for each in messages] == ["system", "user"]
@@ -87,7 +87,7 @@ async def test_c8_new_clears_the_history_and_answers_the_rest(ada: User) -> None
         fresh = await socket.ask("/new what now?", client_id="c3", **here)
     run = await in_thread(Run.objects.select_related("session").get, public_id=fresh["run_id"])
     assert (run.text, run.state) == ("what now?", "queued")
-    assert [each["role"] for each in await in_thread(prompt.build, run)] == ["system", "user"]
+    assert [each["role"] for each in await in_thread(sent, run)] == ["system", "user"]
 
 
 async def test_c8_stop_ends_the_running_answer(ada: User) -> None:

@@ -111,7 +111,7 @@ def test_long_results_and_arguments_are_kept_within_their_bounds() -> None:
 
 
 @pytest.mark.parametrize("number", [1, 3, 5, 20, 32, 100])
-def test_all_calls_of_an_answer_are_bounded_together(number: int) -> None:
+def test_all_calls_of_an_answer_have_one_bound(number: int) -> None:
     turn = []
     for each in range(number):
         turn += [asked((f"c{each}", f'{{"text":"{"x" * 5000}"}}')), result(f"c{each}", "y" * 9000)]
@@ -119,7 +119,7 @@ def test_all_calls_of_an_answer_are_bounded_together(number: int) -> None:
     assert len(kept) == min(number, calls.MOST_CALLS)
     assert kept[-1]["id"] == f"c{number - 1}"
     size = sum(len(each["arguments"]) + len(each["result"]) for each in kept)
-    assert size <= calls.TOGETHER
+    assert size <= calls.IN_ALL
 
 
 @given(st.text(max_size=400), st.integers(0, 300))

@@ -30,6 +30,7 @@ from core.providers.chain import PROVIDER_TRIES
 from core.providers.failures import KINDS
 from core.tools import registry
 from core.tools.base import ToolContext, ToolResult
+from tests.core.agent.sent import sent
 from tests.core.conftest import Say
 from tests.core.providers.chains import alone
 
@@ -483,9 +484,9 @@ def test_the_history_is_sent_in_order_without_waiting_messages(
 ) -> None:
     first, second, waiting = say("one"), say("two"), say("three")
     answer(first, "1")
-    assert words(prompt.build(second)) == [("user", "one"), ("assistant", "1"), ("user", "two")]
+    assert words(sent(second)) == [("user", "one"), ("assistant", "1"), ("user", "two")]
     answer(second, "")
-    assert words(prompt.build(waiting)) == [
+    assert words(sent(waiting)) == [
         *(("user", "one"), ("assistant", "1")),
         *(("user", "two"), ("user", "three")),
     ]
@@ -498,7 +499,7 @@ def test_the_oldest_messages_are_left_out_when_the_budget_is_spent(
     runs = [say(f"{number} " + "x" * 400) for number in range(12)]
     for run in runs:
         answer(run, "y" * 400)
-    told = words(prompt.build(runs[-1]))
+    told = words(sent(runs[-1]))
     assert told[0][0] == "user"
     assert told[-1][1].startswith("11 ")
     assert told[-3][1].startswith("10 ")
@@ -507,17 +508,19 @@ def test_the_oldest_messages_are_left_out_when_the_budget_is_spent(
     assert spent + estimate(prompt.SYSTEM_PROMPT) <= 900
 
 
-def test_a_message_that_fills_the_budget_alone_is_still_sent(say: Say, settings: Settings) -> None:
-    settings.LLM_CONTEXT_TOKENS, settings.LLM_MAX_OUTPUT_TOKENS = 512, 500
+def test_a_message_that_leaves_no_place_for_others_is_sent_alone(
+    say: Say, settings: Settings
+) -> None:
+    settings.LLM_CONTEXT_TOKENS, settings.LLM_MAX_OUTPUT_TOKENS = 1200, 1100
     say("before")
-    assert len(words(prompt.build(say("x" * 5000)))) == 1
+    assert len(words(sent(say("x" * 2000)))) == 1
 
 
 def test_cleared_history_is_not_sent(say: Say, session: ChatSession) -> None:
     say("secret")
     session.history_from = Line.objects.latest("id").id
     session.save()
-    assert words(prompt.build(Run.objects.select_related("session").get(id=say("new").id))) == [
+    assert words(sent(Run.objects.select_related("session").get(id=say("new").id))) == [
         ("user", "new")
     ]
 
@@ -528,18 +531,18 @@ def test_pictures_are_sent_as_parts(say: Say) -> None:
         {"kind": "audio", "url": "data:a"},
     ]
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
-    assert words(prompt.build(say("look", media=media)))[-1][1] == [
+    assert words(sent(say("look", media=media)))[-1][1] == [
         {"type": "text", "text": "look"},
         image,
     ]
-    assert words(prompt.build(say("", media=media)))[-1][1] == [image]
+    assert words(sent(say("", media=media)))[-1][1] == [image]
 
 
 def test_d5_a_clients_own_history_is_sent_unchanged(say: Say, settings: Settings) -> None:
     settings.LLM_SYSTEM_PROMPT = "Be kind."
     say("before")
     own = [{"role": "user", "content": "mine"}]
-    built = prompt.build(say("mine", options={"messages": own}))
+    built = sent(say("mine", options={"messages": own}))
     assert built == [{"role": "system", "content": "Be kind."}, *own]
 
 
@@ -553,5 +556,5 @@ def test_a_clients_instructions_follow_the_rules_in_the_one_system_message(
         {"role": "user", "content": "mine"},
         {"role": "system", "content": "Be kind."},
     ]
-    built = prompt.build(say("mine", options={"messages": own}))
+    built = sent(say("mine", options={"messages": own}))
     assert built == [{"role": "system", "content": "Rules.\n\nBe brief.\n\nBe kind."}, own[1]]

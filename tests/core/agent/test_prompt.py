@@ -1,4 +1,4 @@
-"""What a turn sends: the instructions of its assistant, and a history that fits the model."""
+"""The messages of a turn: the instructions of its assistant, and a history that fits the model."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pytest_django import Settings
 
 from core.agent import prompt
-from core.agent.prompt import Prompt, Room, tokens_of
+from core.agent.prompt import Capacity, Prompt, tokens_of
 from core.conversations import runs
 from core.database.statements import Said
 from core.lib.tokens import estimate, of_calls
@@ -59,10 +59,10 @@ def total(messages: list[ChatMessage]) -> int:
     return sum(map(tokens_of, messages))
 
 
-def fitted_or_none(made: Prompt, room: Room) -> list[ChatMessage] | None:
+def fitted_or_none(made: Prompt, capacity: Capacity) -> list[ChatMessage] | None:
     """Return the messages for a model; None where the new one does not fit."""
     try:
-        return made.within(room)
+        return made.within(capacity)
     except ProviderError as error:
         if error.code != "context_length":
             raise
@@ -73,12 +73,12 @@ def fitted_or_none(made: Prompt, room: Room) -> list[ChatMessage] | None:
     st.lists(SAID, max_size=12),
     *(st.integers(0, 700), st.integers(0, 400), st.integers(0, 90), st.booleans()),
 )
-def test_what_is_sent_fits_the_window_and_is_well_formed(
+def test_the_messages_fit_the_window_and_is_well_formed(
     rows: Any, window: int, answer: int, tools: int, with_calls: bool
 ) -> None:
     """Instructions first, the new message last, calls before their results, a person begins."""
     made = prompt_of(rows)
-    sent = fitted_or_none(made, Room(window, answer, tools, with_calls))
+    sent = fitted_or_none(made, Capacity(window, answer, tools, with_calls))
     if sent is None:
         assert total([made.system, made.current]) + tools + min(answer, 256) > window
         return
@@ -112,8 +112,8 @@ def test_a_larger_window_leaves_nothing_more_out(
     rows: Any, window: int, more: int, with_calls: bool
 ) -> None:
     made = prompt_of(rows)
-    small = fitted_or_none(made, Room(window, 90, 0, with_calls))
-    large = fitted_or_none(made, Room(window + more, 90, 0, with_calls))
+    small = fitted_or_none(made, Capacity(window, 90, 0, with_calls))
+    large = fitted_or_none(made, Capacity(window + more, 90, 0, with_calls))
     if small is not None:
         assert large is not None
         assert [each for each in small if each not in large] == []
@@ -121,7 +121,7 @@ def test_a_larger_window_leaves_nothing_more_out(
 
 
 @given(st.lists(SAID, max_size=6), st.lists(TEXTS, min_size=1, max_size=3), st.integers(300, 900))
-def test_what_the_turn_has_added_comes_last_and_takes_its_place(
+def test_messages_of_the_turn_itself_come_last_and_take_their_place(
     rows: Any, results: list[str], window: int
 ) -> None:
     made = prompt_of(rows)
@@ -131,7 +131,7 @@ def test_what_the_turn_has_added_comes_last_and_takes_its_place(
         call = {"id": f"c{number}", "type": "function", "function": function}
         added.append({"role": "assistant", "content": "", "tool_calls": [call]})
         added.append({"role": "tool", "tool_call_id": f"c{number}", "content": text})
-    sent = made.within(Room(window, 50), added=added)
+    sent = made.within(Capacity(window, 50), added=added)
     assert sent[-len(added) :] == added
     assert sent[-len(added) - 1] is made.current
     assert total(sent) <= window
@@ -145,7 +145,7 @@ def test_long_results_of_this_turn_are_shortened_to_the_window() -> None:
         {"role": "assistant", "content": "", "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "c", "content": "begin" + "x" * 50_000 + "end"},
     ]
-    sent = made.within(Room(8192, 1024), added=added)
+    sent = made.within(Capacity(8192, 1024), added=added)
     assert total(sent) <= 8192
     assert sent[-1]["content"].startswith("begin")
     assert sent[-1]["content"].endswith("end")
@@ -153,7 +153,7 @@ def test_long_results_of_this_turn_are_shortened_to_the_window() -> None:
     assert len(sent[-1]["content"]) > 15_000
     assert len(added[1]["content"]) > 50_000
     with pytest.raises(ProviderError) as refused:
-        made.within(Room(400, 100), added=[*added, *added, *added])
+        made.within(Capacity(400, 100), added=[*added, *added, *added])
     assert refused.value.code == "context_length"
 
 
@@ -168,11 +168,11 @@ def test_calls_take_at_most_a_quarter_of_a_history() -> None:
     fixed = total([made.system, made.current])
     budget = 4 * of_calls([CALL])
     for tokens, calls, texts in ((budget - 1, 0, 10), (budget, 1, 10), (2 * budget, 2, 16)):
-        sent = made.within(Room(fixed + tokens, 0, 0, with_calls=True))
+        sent = made.within(Capacity(fixed + tokens, 0, 0, with_calls=True))
         assert sum("tool_calls" in each for each in sent) == calls
         assert sum(bool(each["content"]) and each["role"] != "tool" for each in sent) == texts + 2
         assert made.left_out == 16 - texts
-    without = made.within(Room(fixed + 16 * estimate("q" * 40), 0, 0, with_calls=False))
+    without = made.within(Capacity(fixed + 16 * estimate("q" * 40), 0, 0, with_calls=False))
     assert len(without) == 18
 
 
@@ -180,25 +180,25 @@ def test_a_picture_takes_its_place_but_refuses_no_message() -> None:
     url = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
     made = prompt_of([("user", "before", [])])
     made.current = {"role": "user", "content": [{"type": "text", "text": "look"}, *[url] * 3]}
-    assert len(made.within(Room(3500, 100))) == 3
-    assert len(made.within(Room(3000, 100))) == 2
-    assert len(made.within(Room(500, 100))) == 2
+    assert len(made.within(Capacity(3500, 100))) == 3
+    assert len(made.within(Capacity(3000, 100))) == 2
+    assert len(made.within(Capacity(500, 100))) == 2
 
 
-def test_a_message_that_does_not_fit_is_refused_and_told_what_does() -> None:
-    """Some servers leave out the beginning of what is too long without a word."""
+def test_a_message_that_does_not_fit_is_refused_with_the_length_that_does() -> None:
+    """Some servers leave out the beginning of a long one without a word."""
     made = prompt_of([])
     made.current = {"role": "user", "content": "x" * 40_000}
     with pytest.raises(ProviderError) as refused:
-        made.within(Room(8192, 1024))
+        made.within(Capacity(8192, 1024))
     assert refused.value.code == "context_length"
     assert refused.value.retry_after is None
     fitting = int(str(refused.value).split("about ")[1].split()[0].replace(",", ""))
     assert str(refused.value) == prompt.TOO_LONG.format(fitting=fitting, characters=40_000)
     made.current = {"role": "user", "content": "x" * fitting}
-    assert len(made.within(Room(8192, 1024))) == 2
+    assert len(made.within(Capacity(8192, 1024))) == 2
     with pytest.raises(ProviderError, match="conversation is too long"):
-        made.within(Room(300, 100, tools=300))
+        made.within(Capacity(300, 100, tools=300))
 
 
 def test_a_model_without_tools_gets_the_answers_without_the_calls() -> None:
@@ -398,7 +398,7 @@ def test_that_messages_are_left_out_is_said_once_in_a_conversation(
     assert not prompt.note_shortened(second)
     assert not prompt.note_shortened(Run.objects.select_related("session").get(pk=second.pk))
     assert ChatSession.objects.get(pk=session.pk).shortened_at is not None
-    assert prompt.shortened_line(first).startswith("Der Anfang dieses Gesprächs")
+    assert prompt.shortened_line(first.text).startswith("Der Anfang dieses Gesprächs")
     assert prompt.SHORTENED in phrases.SENTENCES
 
 

@@ -87,7 +87,7 @@ state = st.tuples(
 )
 
 
-@settings(max_examples=500)
+@settings(max_examples=300)
 @given(
     bound=st.sets(st.sampled_from(ORDER[1:-1])),
     there=st.lists(state, min_size=len(ORDER), max_size=len(ORDER)),

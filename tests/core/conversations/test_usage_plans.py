@@ -22,6 +22,8 @@ from tests.plans import Asked, analyse, listening
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("woken", "commits_at_once")]
 MANY = 20_000
+# Other tables are small here; `tests/core/database/test_growth.py` has all of them.
+OURS = {"core_modelcall", "core_usageday", "core_budgetperiod"}
 USED = Usage(30, 12)
 
 
@@ -35,7 +37,7 @@ def grown(say: Say, user: User) -> Run:
         ModelCall(user=user, model_name="a: one", prompt_tokens=9, day=now.date()),
         MANY,
         day="date({at})",
-        user_id=f"CASE n % 100 WHEN 0 THEN {user.pk} ELSE NULL END",
+        user_id=f"CASE n - (n / 100) * 100 WHEN 0 THEN {user.pk} ELSE NULL END",
     )
     old = now.date() - timedelta(days=900)
     copies(
@@ -95,7 +97,7 @@ def test_neither_a_turn_nor_a_sweep_nor_a_summary_reads_old_calls(grown: Run, us
             step()
         assert asked
         for each in asked:
-            if found := each.read_whole():
+            if found := OURS & {*each.read_whole()}:
                 slow.setdefault(f"{name}: {each.sql[:600]}", []).extend(found)
     assert slow == {}, "\n".join(f"{found} {sql}" for sql, found in slow.items())
     assert Asked("SELECT id FROM core_modelcall WHERE cost = %s", [1]).read_whole()
@@ -107,7 +109,7 @@ def test_metrics_read_past_days_once(grown: Run) -> None:
     with listening() as asked:
         assert usage_reports.totals() == first
     assert [each for each in asked if "usageday" in each.sql and "SUM" in each.sql] == []
-    assert [table for each in asked for table in each.read_whole()] == []
+    assert not [each for each in asked if OURS & {*each.read_whole()}]
     assert sum(used.calls for used in first.values()) == MANY
 
 
@@ -124,7 +126,7 @@ def test_a_reservation_is_few_statements_and_many_at_once_are_hardly_more(grown:
 
     statements(1)  # the periods are there
     one = statements(1)
-    assert one <= 8
+    assert one <= 5
     assert statements(16) == one
 
 

@@ -1,79 +1,109 @@
-"""The snapshot is read and written while others write: nobody waits for somebody who waits."""
+"""The snapshot of providers, models and assistants, read by several threads."""
 
 import threading
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from django.db import connections
+from pytest_django import Settings
 
 from core.database.transactions import atomic_write
-from core.models import Assistant, LanguageModel, ModelProvider
+from core.models import Assistant, AssistantVersion, LanguageModel, ModelProvider
 from core.providers import catalogue
-from core.providers.catalogue import Kept
 from tests.threads import at_once
 
 pytestmark = pytest.mark.django_db(transaction=True)
-SECONDS = 60
-T = TypeVar("T")
+SECONDS = 20
 
 
-def in_thread(pool: ThreadPoolExecutor, call: Callable[[], T]) -> Future[T]:
-    """Call it in a thread with a connection of its own."""
+@pytest.fixture
+def aside() -> Iterator[Callable[..., threading.Thread]]:
+    """Return ``aside(call)``, which calls it in a thread with a connection of its own."""
+    begun: list[threading.Thread] = []
 
-    def work() -> T:
-        try:
-            return call()
-        finally:
-            connections.close_all()
+    def start(call: Callable[[], Any]) -> threading.Thread:
+        def work() -> None:
+            try:
+                call()
+            finally:
+                connections.close_all()
 
-    return pool.submit(work)
+        begun.append(threading.Thread(target=work, daemon=True))
+        begun[-1].start()
+        return begun[-1]
 
-
-def test_a_changed_snapshot_is_read_while_another_thread_writes() -> None:
-    kept = Kept()
-    before = kept.get()
-    with ThreadPoolExecutor(1) as pool:
-        with atomic_write():
-            catalogue.changed()
-        with atomic_write():
-            # On SQLite this thread has the only place of a writer, and keeps it until the other
-            # has read.
-            found = in_thread(pool, kept.get).result(SECONDS)
-            assert found.version > before.version
-            assert kept.get() is found
+    yield start
+    for thread in begun:
+        thread.join(SECONDS)
 
 
-def test_a_writer_does_not_wait_for_a_thread_that_waits_for_it(
-    monkeypatch: pytest.MonkeyPatch,
+def test_a_changed_snapshot_is_read_while_another_thread_writes(
+    aside: Callable[..., threading.Thread],
 ) -> None:
-    """The first two threads of a process: one writes the environment, one has begun to write."""
-    kept = Kept()
-    begun = threading.Event()
-    write = catalogue.write_environment
-
-    def noted() -> None:
-        begun.set()
-        write()
-
-    with ThreadPoolExecutor(1) as pool:
-        with atomic_write():
-            monkeypatch.setattr(catalogue, "write_environment", noted)
-            other = in_thread(pool, kept.get)
-            assert begun.wait(SECONDS)
-            monkeypatch.setattr(catalogue, "write_environment", write)
-            mine = kept.get().version
-        assert other.result(SECONDS).version >= mine
+    """A message is accepted inside a transaction, which asks for the snapshot too: a thread that
+    reads it must not wait for that transaction, or each would wait for the other.
+    """
+    catalogue.current()
+    Assistant.objects.create(name="Coder", slug="coder")
+    read: list[str] = []
+    with atomic_write():
+        Assistant.objects.filter(pk=0).update(name="x")  # the transaction has written
+        reader = aside(
+            lambda: read.extend(each.slug for each in catalogue.current().assistants.values())
+        )
+        reader.join(SECONDS)
+        assert read == ["assistant", "coder"]
+        assert len(catalogue.current().assistants) == 2
 
 
-def test_the_environment_is_written_once_by_many_at_the_same_time() -> None:
-    Assistant.objects.all().delete()
+def test_an_environment_is_stored_by_one_thread_while_another_one_waits_to_store_it(
+    aside: Callable[..., threading.Thread], settings: Settings
+) -> None:
+    """As after a start with other settings: the first message comes while a page is read."""
+    catalogue.current()
+    settings.LLM_CONTEXT_TOKENS = 12_345
+    entered = threading.Event()
+    found: list[int] = []
+
+    def read() -> None:
+        entered.set()
+        found.extend(each.context_tokens for each in catalogue.current().models.values())
+
+    with atomic_write():
+        Assistant.objects.filter(pk=0).update(name="x")
+        reader = aside(read)
+        assert entered.wait(SECONDS)
+        reader.join(0.3)  # it waits for this transaction, if it has come that far
+        assert [each.context_tokens for each in catalogue.current().models.values()] == [12_345]
+    reader.join(SECONDS)
+    assert found == [12_345]
+
+
+def test_threads_that_find_an_empty_database_make_its_rows_once() -> None:
     ModelProvider.objects.all().delete()
-    kept = [Kept() for _ in range(4)]
-    found = at_once(4, lambda: kept.pop().get())
-    assert len({each.default for each in found}) == 1
-    assert ModelProvider.objects.filter(from_environment=True).count() == 1
-    assert LanguageModel.objects.count() == 1
-    assert Assistant.objects.get().versions.count() == 1
-    assert Assistant.objects.get().chain.count() == 1
+    Assistant.objects.all().delete()
+    found = at_once(8, lambda: [*catalogue.current().assistants])
+    assert len({tuple(each) for each in found}) == 1
+    assert AssistantVersion.objects.count() == LanguageModel.objects.count() == 1
+
+
+def test_a_snapshot_has_the_rows_of_its_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A change that commits while the rows are read is in the snapshot, not half of it."""
+    catalogue.current()
+    Assistant.objects.create(name="First", slug="first")
+    plain = catalogue.read
+    calls: list[int] = []
+
+    def slow(number: int) -> catalogue.Catalogue:
+        made = plain(number)
+        if not calls:
+            Assistant.objects.create(name="Second", slug="second")
+        calls.append(number)
+        return made
+
+    monkeypatch.setattr(catalogue, "read", slow)
+    known = catalogue.current()
+    assert [each.slug for each in known.assistants.values()] == ["assistant", "first", "second"]
+    assert known.version == catalogue.version()
+    assert len(calls) == 2

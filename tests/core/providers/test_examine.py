@@ -2,13 +2,19 @@
 
 import asyncio
 import logging
+import ssl
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 from aiohttp import web
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 from pytest_django import Settings
 
 from core.providers import addresses, examine, listing, registry
@@ -203,6 +209,12 @@ async def test_a_key_that_is_missing_is_asked_for(server: VendorServer) -> None:
     assert texts(result, "key") == "OpenAI wants a key."
 
 
+async def test_an_unknown_model_of_a_server_without_a_list_is_said(server: VendorServer) -> None:
+    server.on(CHAT, json_reply({"error": {"message": "no such model"}}, 404))
+    result = await examined(row(server), "m")
+    assert "knows no such model, or the address is wrong" in texts(result, "name")
+
+
 async def test_a_server_without_a_list_is_asked_for_an_answer(server: VendorServer) -> None:
     server.on(CHAT, by_request(plain=streams(hello("red"))))
     assert (await examined(row(server), "m")).ok
@@ -257,6 +269,39 @@ async def test_a_server_that_speaks_no_tls_is_said(server: VendorServer) -> None
     address = f"{server.root}/v1".replace("http://", "https://")
     result = await examined(row(server, base_url=address), "m")
     assert "does not speak HTTPS" in texts(result, "base_url")
+
+
+def self_signed(folder: Path) -> ssl.SSLContext:
+    """Return a server's context with a certificate that only itself vouches for."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .sign(key, hashes.SHA256())
+    )
+    path = folder / "server.pem"
+    plain = serialization.NoEncryption()
+    form = serialization.PrivateFormat.PKCS8
+    encoding = serialization.Encoding.PEM
+    path.write_bytes(certificate.public_bytes(encoding) + key.private_bytes(encoding, form, plain))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(path)
+    return context
+
+
+async def test_a_certificate_that_is_not_trusted_is_said(
+    server: VendorServer, tmp_path: Path
+) -> None:
+    assert server.runner
+    site = web.TCPSite(server.runner, "127.0.0.1", 0, ssl_context=self_signed(tmp_path))
+    await site.start()
+    port = server.runner.addresses[-1][1]
+    result = await examined(row(server, base_url=f"https://127.0.0.1:{port}/v1"), "m")
+    assert "The certificate of 127.0.0.1" in texts(result, "base_url")
+    assert server.requests == []
 
 
 @pytest.mark.parametrize(
@@ -606,7 +651,7 @@ async def test_the_environments_provider_is_examined(
     assert (await examined(info, "m")).ok
     assert [each.name for each in await list_models(info)] == ["m"]
     assert server.headers[0]["authorization"] == f"Bearer {KEY}"
-    await registry.close()
+    assert registry.configured.pop() is None  # nothing stays open
 
 
 async def test_a_provider_of_the_environment_without_a_list_is_asked_for_an_answer(
@@ -614,14 +659,14 @@ async def test_a_provider_of_the_environment_without_a_list_is_asked_for_an_answ
 ) -> None:
     info = provider(from_environment=True, kind="environment")
     settings.LLM_PROVIDER, settings.LLM_SCRIPT = "scripted", ""
-    assert (await examined(info, "m")).ok
+    result = await examined(info, "m")
+    assert result.ok
+    assert result.answers
     with pytest.raises(ProviderError):
         await list_models(info)
-    await registry.close()
     settings.LLM_PROVIDER = "nobody:x"
     result = await examined(info, "m")
     assert "not set up" in texts(result, "name")
-    await registry.close()
 
 
 async def test_the_key_is_in_no_log(server: VendorServer, caplog: pytest.LogCaptureFixture) -> None:

@@ -222,6 +222,21 @@ async def test_tools_are_called_and_their_results_are_sent(
     assert "(empty)" in sent
 
 
+async def test_an_answer_without_usage_reports_none(
+    kind: str, server: VendorServer, model: Provider
+) -> None:
+    stream = {
+        "anthropic": anthropic_stream(
+            anthropic_start(input_tokens=0, output_tokens=0),
+            *anthropic_text(0, "a"),
+            *anthropic_end(output_tokens=0),
+        ),
+        "google": google_stream(google_chunk({"text": "a"}, finish="STOP")),
+    }
+    server.on(PATHS[kind], streams(stream[kind]))
+    assert await ask(model, asking(kind)) == [TextDelta("a"), Finish("stop")]
+
+
 @pytest.mark.parametrize(
     ("status", "headers", "code", "seconds"),
     [
@@ -307,6 +322,21 @@ async def test_garbage_is_a_failure_with_a_code(
 ) -> None:
     server.on(PATHS[kind], streams(body))
     assert (await failure(model, asking(kind))).code in codes
+
+
+async def test_texts_of_another_type_are_texts(server: VendorServer) -> None:
+    """Anthropic's package does not check what it reads."""
+    odd = anthropic_text(0, "a")
+    odd[1]["delta"]["text"] = 7
+    call = anthropic_call(1, "look_up", "{}")
+    call[1]["delta"]["partial_json"] = 1.5
+    body = anthropic_stream(anthropic_start(), *odd, *call, *anthropic_end("tool_use"))
+    server.on(MESSAGES, streams(body))
+    model = vendors.build(provider(kind="anthropic", key=KEY, base_url=server.root))
+    deltas = await ask(model, asking("anthropic", tools=[TOOL]))
+    assert text(deltas) == "7"
+    assert calls(deltas)[1] == ("look_up", "1.5")
+    await model.close()
 
 
 async def test_a_stream_that_breaks_off_is_cut(

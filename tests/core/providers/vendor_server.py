@@ -20,21 +20,21 @@ class VendorServer:
     requests: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     root: str = ""
-    _runner: web.AppRunner | None = None
+    runner: web.AppRunner | None = None
 
     async def start(self) -> None:
         """Listen on a free port."""
         app = web.Application(client_max_size=16 * 1024**2)
         app.router.add_route("*", "/{path:.*}", self._answer)
-        self._runner = web.AppRunner(app, shutdown_timeout=0.1)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        self.root = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
+        self.runner = web.AppRunner(app, shutdown_timeout=0.1)
+        await self.runner.setup()
+        await web.TCPSite(self.runner, "127.0.0.1", 0).start()
+        self.root = f"http://127.0.0.1:{self.runner.addresses[0][1]}"
 
     async def stop(self) -> None:
         """Close everything."""
-        assert self._runner
-        await self._runner.cleanup()
+        assert self.runner
+        await self.runner.cleanup()
 
     def on(self, path: str, *replies: Reply) -> None:
         """Answer requests for ``path`` (without a query)."""

@@ -30,11 +30,18 @@ def new_installation(
     transactions.close_pool()
 
 
+def person(name: str, **fields: Any) -> User:
+    """Create a user who may sign in."""
+    user = User(username=name, **fields)
+    user.set_password("correct horse")
+    user.save()
+    return user
+
+
 @pytest.fixture
 def owner(new_installation: None) -> User:
     """Return the owner as ``manage.py up`` makes one."""
-    rights = {"is_owner": True, "is_staff": True, "is_superuser": True}
-    return User.objects.create_user("owner", password="correct horse", **rights)
+    return person("owner", is_owner=True, is_staff=True, is_superuser=True)
 
 
 @pytest.fixture

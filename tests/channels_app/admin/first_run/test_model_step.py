@@ -1,11 +1,10 @@
-"""The first step: what is wrong stands beside its field; what works heads the chain."""
+"""The first step: an error stands beside its field; a model that answers heads the chain."""
 
 import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from django.http import HttpResponse
 from django.test import Client
 
 from allowlist.models import AuditEntry
@@ -87,7 +86,7 @@ def test_the_models_of_the_provider_are_listed(page: Client, server: Model) -> N
         ({"kind": "openai", "key": ""}, "key", "OpenAI wants a key."),
     ],
 )
-def test_what_is_wrong_stands_beside_its_field(
+def test_an_error_stands_beside_its_field(
     page: Client, server: Model, do: str, changed: dict[str, str], field: str, words: str
 ) -> None:
     fields = {key: value for key, value in given(server, **changed).items() if value}
@@ -158,9 +157,7 @@ def test_a_server_with_the_name_of_another_provider_gets_a_number(
     assert set(names) == {name, f"{name} 2"}
 
 
-def test_what_was_set_up_is_audited_without_the_key(
-    page: Client, server: Model, owner: User
-) -> None:
+def test_each_change_is_audited_without_the_key(page: Client, server: Model, owner: User) -> None:
     posted(page, given(server))
     rows = AuditEntry.objects.order_by("id")
     assert [each.action for each in rows] == [
@@ -196,8 +193,7 @@ def test_an_ollama_on_this_machine_is_found_by_itself(
 
 
 def test_without_one_nothing_is_said_of_it(page: Client) -> None:
-    answer: HttpResponse = page.get("/first-run/model")
-    shown = answer.content.decode()
+    shown = page.get("/first-run/model").content.decode()
     assert "was found" not in shown
     assert "very small demo model" in shown
     assert re.search(r'value="openai" checked', shown)

@@ -76,7 +76,7 @@ def test_with_a_public_address_the_platform_calls_the_gateway(
         (f"7009:{'R' * 35}", "does not accept the bot token"),
     ],
 )
-def test_what_is_wrong_stands_beside_the_token(
+def test_a_wrong_token_is_told_beside_its_field(
     page: Client, api: FakeBotApi, token: str, words: str
 ) -> None:
     api.revoked.add(f"7009:{'R' * 35}")
@@ -126,7 +126,7 @@ def test_the_owner_is_known_after_the_code_was_sent(
     assert page.post("/first-run/phone", {"do": "finish"})["Location"] == "/first-run/"
 
 
-def test_what_the_platform_says_is_shown(page: Client, api: FakeBotApi) -> None:
+def test_the_words_of_the_platform_are_shown(page: Client, api: FakeBotApi) -> None:
     posted(page, token=TOKEN, api_base=api.base)
     ChannelAccount.objects.update(status="error", status_text="A webhook is set for this bot.")
     assert "A webhook is set for this bot." in page.get("/first-run/phone").content.decode()
@@ -134,7 +134,7 @@ def test_what_the_platform_says_is_shown(page: Client, api: FakeBotApi) -> None:
     assert (state["status"], state["text"]) == ("error", "A webhook is set for this bot.")
 
 
-def test_where_codes_are_off_the_page_says_what_to_do(
+def test_where_codes_are_off_the_page_names_the_unknown_requests(
     page: Client, api: FakeBotApi, settings: Any
 ) -> None:
     posted(page, token=TOKEN, api_base=api.base)

@@ -1,4 +1,4 @@
-"""The pages of the first run: who sees them, when a sign-in leads there, what is left."""
+"""The pages of the first run: their owner, the sign-in that leads there, the steps left."""
 
 from datetime import timedelta
 from typing import Any
@@ -14,6 +14,7 @@ from channels_app.intake.inbound import receive_personal
 from channels_app.owner import setup_steps
 from core.conversations.inbox import Draft
 from core.models import (
+    Assistant,
     ChannelIdentity,
     Installation,
     LanguageModel,
@@ -22,8 +23,7 @@ from core.models import (
     Run,
     User,
 )
-from core.providers import catalogue
-from tests.channels_app.admin.first_run.conftest import HOST
+from tests.channels_app.admin.first_run.conftest import HOST, person
 
 PAGES = ("", "model", "message", "phone", "phone/state")
 
@@ -97,7 +97,7 @@ def test_an_upgraded_installation_has_the_entry_of_the_menu_but_no_card(
 def test_others_are_not_led_there_and_see_nothing_of_it(
     owner: User, page: Client, rights: dict[str, bool]
 ) -> None:
-    other = User.objects.create_user("other", **rights)
+    other = person("other", **rights)
     assert by_link(other) == "/"
     client = Client(HTTP_HOST=HOST)
     client.force_login(other)
@@ -111,8 +111,7 @@ def test_others_are_not_led_there_and_see_nothing_of_it(
 
 
 def test_a_second_owner_does_not_see_it_until_the_first_is_gone(owner: User) -> None:
-    rights = {"is_owner": True, "is_staff": True, "is_superuser": True}
-    second = User.objects.create_user("second", **rights)
+    second = person("second", is_owner=True, is_staff=True, is_superuser=True)
     assert by_link(second) == "/"
     User.objects.filter(pk=owner.pk).update(is_active=False)
     assert by_link(second) == "/first-run/"
@@ -154,11 +153,12 @@ def test_a_step_that_is_not_one_is_not_found(page: Client) -> None:
     assert setup_steps.stored() == {}
 
 
-def test_the_state_says_what_and_when(page: Client) -> None:
+def test_the_state_of_each_step_has_its_time(page: Client) -> None:
     page.get("/first-run/")
     page.post("/first-run/skip", {"step": "phone"})
     page.post("/first-run/message")
     setup = Installation.objects.get(id=1).setup
+    assert setup is not None
     assert set(setup) == {"begun_at", "is_first", "steps"}
     assert setup["is_first"] is True
     states = {name: each["state"] for name, each in setup["steps"].items()}
@@ -179,7 +179,7 @@ def test_the_card_and_the_entry_go_when_all_is_done(page: Client, owner: User) -
     )
     assert "1 left" in page.get("/admin/").content.decode()
     model = own_model()
-    chain = catalogue.Assistant.objects.get(is_default=True).chain
+    chain = Assistant.objects.get(is_default=True).chain
     chain.all().delete()
     chain.create(model=model)
     shown = page.get("/admin/").content.decode()
@@ -201,11 +201,11 @@ def test_dismissed_it_is_offered_no_longer_but_opens(page: Client, back: str, wh
     assert page.get("/first-run/model").status_code == 200
 
 
-def test_the_message_step_says_who_answers(page: Client, settings: Any) -> None:
+def test_the_message_step_names_the_model(page: Client, settings: Any) -> None:
     assert "small demo model" in page.get("/first-run/message").content.decode()
     settings.LLM_BASE_URL, settings.LLM_IS_EMBEDDED = "", False
     assert "nothing can answer" in page.get("/first-run/message").content.decode()
-    chain = catalogue.Assistant.objects.get(is_default=True).chain
+    chain = Assistant.objects.get(is_default=True).chain
     chain.create(model=own_model(), position=0)
     shown = page.get("/first-run/message").content.decode()
     assert "<strong>mine</strong> answers." in shown
@@ -239,11 +239,11 @@ def test_the_chat_says_that_the_demo_model_answers_until_an_own_one_does(page: C
     assert hidden not in shown
     assert 'href="/first-run/model"' in shown
     guest = Client(HTTP_HOST=HOST)
-    guest.force_login(User.objects.create_user("guest"))
+    guest.force_login(person("guest"))
     shown = guest.get("/").content.decode()
     assert note in shown
     assert "/first-run/" not in shown
-    chain = catalogue.Assistant.objects.get(is_default=True).chain
+    chain = Assistant.objects.get(is_default=True).chain
     first = chain.get()
     chain.create(model=own_model(), position=0)
     assert first.model.provider.from_environment
