@@ -139,7 +139,7 @@ class listening:  # noqa: N801 - a context manager
 
     def listen(self) -> None:
         """Read until the connection is closed."""
-        with self.client.monitor() as monitor:
+        with self.client.monitor() as monitor:  # type: ignore[no-untyped-call]  # redis-py's
             for command in monitor.listen():
                 self.lines.append(str(command["command"]))
                 if "end of the monitor" in self.lines[-1]:
