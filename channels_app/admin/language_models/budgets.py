@@ -169,7 +169,6 @@ class BudgetAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[Budget]):
     form = BudgetForm
     list_display = ("shown_limit", "target", "used", "state")
     list_filter = ("unit", "period", "enabled")
-    search_fields = ("user__username", "account__name", "assistant__name")
     list_select_related = ("user", "account", "assistant")
     search_fields = ("user__username", "user__display_name", "account__name", "assistant__name")
     ordering = ("id",)
