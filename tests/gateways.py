@@ -32,7 +32,8 @@ OURS = ("GATEWAY_", "LLM_", "DATABASE_", "REDIS_", "DJANGO_", "TEST_")
 class Gateway:
     """One running gateway. ``env``: the environment of all its processes.
 
-    ``modules``: the module and arguments of a role, instead of the product's own process.
+    ``modules``: the module and arguments of a role, instead of the product's own process. ``tree``:
+    the source tree that runs, which may be another commit's.
     """
 
     folder: Path
@@ -40,6 +41,7 @@ class Gateway:
     extra: Mapping[str, str] = field(default_factory=dict)
     roles: tuple[str, ...] = ("web", "runs", "long")
     modules: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    tree: Path = BASE_DIR
     broker: Valkey = field(init=False)
     port: int = field(init=False)
     processes: dict[str, Process] = field(init=False, default_factory=dict)
@@ -79,7 +81,7 @@ class Gateway:
     def manage(self, *arguments: str, stdin: str = "") -> str:
         """Run ``manage.py`` in this gateway's environment; its output. A failure raises."""
         done = run(
-            [sys.executable, str(BASE_DIR / "manage.py"), *arguments],
+            [sys.executable, str(self.tree / "manage.py"), *arguments],
             env=self.env,
             input=stdin,
             stdout=PIPE,
@@ -108,7 +110,7 @@ class Gateway:
             process = self.processes[name] = Process(
                 command=python(*{**ROLES, **self.modules}[name]),
                 log=self.folder / f"{name}.log",
-                cwd=BASE_DIR,
+                cwd=self.tree,
                 env=self.env,
             )
         process.start(reports_ready=True)

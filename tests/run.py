@@ -233,14 +233,19 @@ def run_all() -> int:
 
 # Each death comes ten times, and each unknown sender of the flood; 300 kills around calls of the
 # Bot API, ten freezes; forty rounds of overload; minutes of fuzzing; five times as many generated
-# texts and interleaved messages.
+# texts and interleaved messages; eight processes that spend one budget, fifty calls at once each;
+# 500 turns of a day on which models fail, 200 of it with kills.
 SOAK = {
+    "BUDGET_CALLS": "50",
+    "BUDGET_ORDERS": "1500",
+    "BUDGET_PROCESSES": "8",
     "CHAOS_TIMES": "10",
     "CROSSINGS": "10000",
     "FLOOD_EACH": "10",
     "FREEZES": "10",
     "FUZZ_SECONDS": "180",
     "GENERATED_TEXTS": "20000",
+    "MODEL_TURNS": "500",
     "OVERLOAD_ROUNDS": "40",
     "TELEGRAM_KILLS": "300",
 }

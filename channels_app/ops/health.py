@@ -264,7 +264,7 @@ class Metrics(Collector):
 
 
 def usage_metrics() -> list[Metrics]:
-    """Return tokens, calls and cost by model, and what is used of each budget."""
+    """Return tokens, calls and cost by model, and the used part of each budget."""
     tokens = CounterMetricFamily(
         "latchkey_model_tokens", "tokens of calls, by model and kind", labels=["model", "kind"]
     )
@@ -281,7 +281,7 @@ def usage_metrics() -> list[Metrics]:
             calls.add_metric([model, outcome], number)
         cost.add_metric([model], used.whole.cost / 1_000_000_000)
     ratio = GaugeMetricFamily(
-        "latchkey_budget_used_ratio", "what is used of a budget, of 1", labels=["budget"]
+        "latchkey_budget_used_ratio", "used part of a budget, of 1", labels=["budget"]
     )
     for budget_id, value in usage_reports.used_ratios(now=timezone.now(), most=MOST_LABELS).items():
         ratio.add_metric([str(budget_id)], value)

@@ -103,7 +103,12 @@ def is_placeholder(model: ModelInfo | LanguageModel) -> bool:
 
 def steps(user: User) -> list[Step]:
     """Return the three steps of the first run of ``user``."""
-    marked = stored().get("steps", {})
+    return steps_of(stored(), user)
+
+
+def steps_of(setup: dict[str, Any], user: User) -> list[Step]:
+    """Return the steps by a stored state."""
+    marked = setup.get("steps", {})
     return [
         Step(name, number, state_of(name, marked, user))
         for number, name in enumerate(NAMES, start=1)
@@ -138,9 +143,12 @@ IS_DONE: dict[str, Callable[[User], bool]] = {
 
 def remaining(user: User | AnonymousUser) -> list[Step]:
     """Return the steps that are not done, for the person of the first run; empty when dismissed."""
-    if not (isinstance(user, User) and user.is_owner) or stored().get("dismissed_at"):
+    if not isinstance(user, User) or not is_for(user):
         return []
-    return [each for each in steps(user) if each.state != "done"] if is_for(user) else []
+    setup = stored()
+    if setup.get("dismissed_at"):
+        return []
+    return [each for each in steps_of(setup, user) if each.state != "done"]
 
 
 def has_begun() -> bool:

@@ -454,7 +454,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
     async def show_notice(self, principal: Principal, notice: dict[str, Any]) -> None:
         """Send a card; record that an owner saw an open request ([A5])."""
         await self.tell({"type": "notice", **notice})
-        if not notice.get("decided"):
+        if notice.get("request") and not notice.get("decided"):
             await in_thread(calls.note_shown, principal, [str(notice["request"])])
 
     async def relay(self, principal: Principal, got: list[pubsub.Frame], *, stale: bool) -> None:

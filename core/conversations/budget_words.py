@@ -1,4 +1,4 @@
-"""What people read about budgets. In English; listed sentences are translated at the edge."""
+"""Texts about budgets. In English; listed sentences are translated at the edge."""
 
 from datetime import datetime
 from typing import Protocol
@@ -13,7 +13,7 @@ USED_UP = {
     "money": "The budget for {when} is used up: {amount}.",
     "messages": "The messages for {when} are used up: {amount}.",
 }
-TOO_LARGE = "What is left of the budget for {when} is not enough for this message."
+TOO_LARGE = "The rest of the budget for {when} is not enough for this message."
 BUSY = "Other answers are being written within the same budget. Please try again soon."
 WHEN = {"day": "today", "month": "this month"}
 FREE = "You can go on from {moment}."
@@ -32,7 +32,7 @@ class Counted(Protocol):
 
 
 def refusal(found: Refused) -> ProviderError:
-    """Return the error of a call that does not fit: what is used up, and when it frees."""
+    """Return the error of a call that does not fit: the used-up budget, and when it frees."""
     if found.is_soon:
         return ProviderError(BUSY, code="budget")
     unit, when = found.budget.unit, WHEN[found.budget.period]

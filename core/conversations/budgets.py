@@ -1,4 +1,4 @@
-"""Budgets: which apply, their periods, and what a settled call changes in them (decision 191).
+"""Budgets: which apply, their periods, and how a settled call changes them (decision 191).
 
 Only this module and ``reservations`` change a ``BudgetPeriod``. Its rows are locked last in a
 transaction, in the order of their ids; one that settles several runs does so in :func:`settling`.
@@ -35,7 +35,7 @@ class Limit(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """What a call has reserved in a period, as ``ModelCall.reserved`` has it."""
+    """The amount that a call has reserved in a period, as ``ModelCall.reserved`` has it."""
 
     period_id: int
     amount: int
@@ -43,7 +43,7 @@ class Entry(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What a settled call changes in a period: the amount that is free again, and what it spent."""
+    """A settled call in a period: the amount that is free again, and the amount that it spent."""
 
     period_id: int
     released: int
@@ -60,7 +60,7 @@ class Closing:
 
 
 class Key(NamedTuple):
-    """What identifies a period."""
+    """The identity of a period."""
 
     budget_id: int
     person: int
@@ -132,8 +132,9 @@ def entry(stored: Sequence[Any]) -> Entry:
 
 
 def close(closing: Closing) -> tuple[Change, ...]:
-    """Settle an open call; return what it changes in its periods: nothing when it was settled by
-    somebody else. In a transaction, before its periods are changed.
+    """Settle an open call; return its changes of periods: none when it was settled before.
+
+    In a transaction, before its periods are changed.
     """
     rows = ModelCall.objects.filter(pk=closing.call_id, state=ModelCall.State.OPEN)
     settled = rows.update(state=ModelCall.State.SETTLED, **closing.columns)

@@ -67,8 +67,8 @@ def close_left(*, limit: int = 100) -> int:
 
 
 def shut(rows: Iterable[ModelCall], shown: int | None) -> None:
-    """Settle open calls whose process has died: their prompt, and what was ``shown`` of the answer
-    (None: nobody knows, so all that was reserved). In a transaction.
+    """Settle open calls whose process has died: their prompt, and ``shown`` tokens of the answer;
+    None: not known, so all that were reserved. In a transaction.
     """
     changes: list[Change] = []
     for row in rows:

@@ -101,12 +101,12 @@ class Period:
 
     @property
     def unspent(self) -> int:
-        """Return what is left when all open calls use nothing."""
+        """Return the rest of the limit when all open calls use nothing."""
         return self.limit - self.spent
 
     @property
     def left(self) -> int:
-        """Return what is left when all open calls use what they reserved."""
+        """Return the rest of the limit when open calls use all that they reserved."""
         return self.unspent - self.reserved - self.added
 
 
@@ -147,22 +147,22 @@ def reserve_in(wishes: Sequence[Wish]) -> list[Granted | Refused]:
     results: list[Granted | Refused] = []
     for wish in wishes:
         known = counted.setdefault(wish.call.run_id or 0, set())
-        rooms = [
-            Room(each, periods[key], (each.budget.id, each.person) in known)
+        rests = [
+            Rest(each, periods[key], (each.budget.id, each.person) in known)
             for each in wish.limits
             if (key := key_of(each, day)) in periods  # else the budget was deleted meanwhile
         ]
-        results.append(decide(wish, rooms, day))
+        results.append(decide(wish, rests, day))
         if isinstance(results[-1], Granted) and wish.call.run_id:
-            known |= {(room.limit.budget.id, room.limit.person) for room in rooms}
+            known |= {(each.limit.budget.id, each.limit.person) for each in rests}
     for period in sorted(periods.values(), key=lambda each: each.id):
         write(period)
     return stored(wishes, results, day)
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
-    """What a period has for a call; ``is_counted``: the message was counted before."""
+class Rest:
+    """The rest of a period for a call; ``is_counted``: the message was counted before."""
 
     limit: Limit
     period: Period
@@ -209,24 +209,24 @@ def affordable(wish: Wish, left: int) -> int:
     return low
 
 
-def decide(wish: Wish, rooms: Sequence[Room], day: date) -> Granted | Refused:
+def decide(wish: Wish, rests: Sequence[Rest], day: date) -> Granted | Refused:
     """Return whether the call may be made; takes its amounts from the periods, or marks the one
     that refuses it.
     """
     most = wish.output_tokens
-    now = min([most, *(each.answer(wish, each.period.left) for each in rooms)])
-    alone = min([most, *(each.answer(wish, each.period.unspent) for each in rooms)])
+    now = min([most, *(each.answer(wish, each.period.left) for each in rests)])
+    alone = min([most, *(each.answer(wish, each.period.unspent) for each in rests)])
     waits = alone > now and not wish.is_last
     if now >= min(most, PLENTY_TOKENS if waits else ENOUGH_TOKENS):
         entries = []
-        for each in rooms:
+        for each in rests:
             if amount := each.amount(wish, now):
                 each.period.added += amount
                 entries.append(Entry(each.period.id, amount, each.unit))
         return Granted(0, now, tuple(entries))
     is_soon = alone >= min(most, ENOUGH_TOKENS)
     found = min(
-        rooms,
+        rests,
         key=lambda each: each.answer(wish, each.period.left if is_soon else each.period.unspent),
     )
     budget, period = found.limit.budget, found.period
@@ -291,7 +291,7 @@ def make(keys: AbstractSet[Key]) -> None:
 def counted_messages(wishes: Sequence[Wish]) -> dict[int, set[tuple[int, int]]]:
     """Return run id -> (budget, person) where the message of the run is counted already.
 
-    After the periods were locked: nobody counts it at the same time.
+    After the periods were locked: no other process counts it at the same time.
     """
     runs = {
         wish.call.run_id

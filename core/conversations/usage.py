@@ -271,7 +271,7 @@ def columns_of(used: Usage) -> dict[str, int]:
 
 
 def wanted_tokens(model: ModelInfo, request: ModelRequest) -> int:
-    """Return the longest answer: what the request allows, else the model."""
+    """Return the longest answer that the request allows, else the model."""
     asked = [request.options[name] for name in LIMITS & request.options.keys()]
     return (
         max(1, int(min(each for each in asked if each))) if any(asked) else model.max_output_tokens

@@ -34,7 +34,7 @@ GROUPS = {
     "day": "day",
 }
 SUMMED = ("prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens", "cost")
-# What calls of a sum have in common.
+# Columns that the calls of a sum have in common.
 COMMON = (
     "day",
     "user_id",
@@ -103,7 +103,7 @@ class Row(NamedTuple):
 Key = tuple[Any, ...]
 
 
-def by(group: str, *, since: date, until: date, **only: int | str) -> list[Row]:
+def by(group: str, *, since: date, until: date, **only: Any) -> list[Row]:
     """Return the sums of a group of GROUPS from ``since`` to ``until``, both included: days in
     their order, others by cost, then by tokens.
 
@@ -118,7 +118,7 @@ def by(group: str, *, since: date, until: date, **only: int | str) -> list[Row]:
     return sorted(rows, key=lambda each: (-each.used.cost, -each.used.tokens, each.label))
 
 
-def csv_rows(*, since: date, until: date, **only: int | str) -> Iterator[tuple[str, ...]]:
+def csv_rows(*, since: date, until: date, **only: Any) -> Iterator[tuple[str, ...]]:
     """Yield the rows of a CSV file, the first of which is its header."""
     yield CSV_HEADER
     found = sums(CSV_FIELDS, since=since, until=until, **only)
@@ -141,7 +141,7 @@ def harmless(text: str) -> str:
 
 
 def labels(field: str, keys: Sequence[Any] | set[Any]) -> dict[Any, str]:
-    """Return the names of these keys for people; what is deleted keeps its number."""
+    """Return the names of these keys for people; a deleted row has its number."""
     known: dict[Any, str] = {}
     rows: dict[str, Any] = {
         "user_id": User.objects,
@@ -156,7 +156,7 @@ def labels(field: str, keys: Sequence[Any] | set[Any]) -> dict[Any, str]:
     }
 
 
-def sums(common: Sequence[str], *, since: date, until: date, **only: int | str) -> dict[Key, Used]:
+def sums(common: Sequence[str], *, since: date, until: date, **only: Any) -> dict[Key, Used]:
     """Return the sums by columns of COMMON."""
     last = last_day()
     past = UsageDay.objects.filter(day__gte=since, day__lte=until, **only)

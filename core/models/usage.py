@@ -1,4 +1,4 @@
-"""What model calls use and cost, and the budgets that limit it.
+"""Usage and cost of model calls, and the budgets that limit them.
 
 Money is in billionths of a dollar.
 """
@@ -74,7 +74,7 @@ class ModelCall(models.Model):
 class Budget(models.Model):
     """A limit of tokens, money or messages for a day or a month, in the owner's time zone.
 
-    For everybody together when no target is set; else for one of: person, API key (``key_id``),
+    For all people as one when no target is set; else for one of: person, API key (``key_id``),
     account, assistant. ``each_person``: the limit is for each person by themselves. ``limit``:
     tokens, messages, or billionths of a dollar.
     """
@@ -112,7 +112,7 @@ class Budget(models.Model):
 
 
 class BudgetPeriod(models.Model):
-    """What a budget has spent in a day or month. ``person``: of an ``each_person`` budget, else 0.
+    """The state of a budget in a day or month. ``person``: of an ``each_person`` budget, else 0.
 
     ``spent`` + ``reserved`` never pass the limit by a reservation. ``measure``: the budget's unit
     and period: one that is edited begins anew. ``refused_at``: of the first call that did not fit.

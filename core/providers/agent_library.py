@@ -173,31 +173,34 @@ def ending(response: StreamedResponse, *, spoke: bool) -> list[Delta]:
 
 
 def deltas(event: library.ModelResponseStreamEvent) -> Iterator[Delta]:
-    """Return the deltas of one event of the library."""
+    """Return the deltas of one event of the library; vendors' packages do not check its types."""
     match event:
         case library.PartStartEvent(part=library.TextPart(content=text)) if text:
-            yield TextDelta(text)
+            yield TextDelta(str(text))
         case library.PartStartEvent(part=library.ThinkingPart(content=text)) if text:
-            yield ThinkingDelta(text)
+            yield ThinkingDelta(str(text))
         case library.PartStartEvent(index=index, part=library.ToolCallPart() as part):
             yield ToolCallDelta(
-                index, id=part.tool_call_id, name=part.tool_name, arguments=json_of(part.args)
+                index,
+                id=str(part.tool_call_id),
+                name=str(part.tool_name),
+                arguments=json_of(part.args),
             )
         case library.PartDeltaEvent(delta=library.TextPartDelta(content_delta=text)) if text:
-            yield TextDelta(text)
+            yield TextDelta(str(text))
         case library.PartDeltaEvent(delta=library.ThinkingPartDelta(content_delta=text)) if text:
-            yield ThinkingDelta(text)
+            yield ThinkingDelta(str(text))
         case library.PartDeltaEvent(index=index, delta=library.ToolCallPartDelta() as part):
             yield ToolCallDelta(
-                index, name=part.tool_name_delta or "", arguments=json_of(part.args_delta)
+                index, name=str(part.tool_name_delta or ""), arguments=json_of(part.args_delta)
             )
 
 
-def json_of(arguments: str | dict[str, Any] | None) -> str:
+def json_of(arguments: object) -> str:
     """Return arguments as JSON text; some vendors send them whole, as an object."""
     if isinstance(arguments, dict):
         return orjson.dumps(arguments).decode()
-    return arguments or ""
+    return "" if arguments is None else str(arguments)
 
 
 def refused(error: ModelHTTPError) -> ProviderError:

@@ -40,6 +40,8 @@ DEFAULT_SLUG = "assistant"
 # What changes the snapshot. Circuits change it by `changed` alone: not every failure does.
 ROWS = (ModelProvider, LanguageModel, Assistant, AssistantModel, AssistantBinding, Budget)
 
+MOST_READS = 5  # until no change comes in between
+
 VERSION = Values(lambda: Installation.objects.filter(id=1).values_list("models_version"))
 
 
@@ -206,18 +208,6 @@ class Kept:
             return known
 
 
-def read_whole() -> Catalogue:
-    """Return the snapshot of one version.
-
-    Without a transaction: on SQLite it would wait for the writer, which may wait for this thread.
-    """
-    while True:
-        number = version()
-        found = read(number)
-        if version() == number:
-            return found
-
-
 kept = Kept()
 
 
@@ -240,6 +230,18 @@ def changed() -> None:
     raised = Greatest(F("models_version") + 1, Value(now, output_field=BigIntegerField()))
     if not Installation.objects.filter(id=1).update(models_version=raised):
         Installation.objects.get_or_create(id=1, defaults={"models_version": now})
+
+
+def read_whole() -> Catalogue:
+    """Return the snapshot of all rows at one version, without a transaction: on SQLite that would
+    wait for writers.
+    """
+    for _ in range(MOST_READS):
+        number = version()
+        found = read(number)
+        if version() == number:
+            break
+    return found
 
 
 def read(number: int) -> Catalogue:
@@ -402,6 +404,9 @@ def write_environment() -> None:
         return
     provider, model = environment_values()
     with atomic_write(joins=True):
+        changed()  # a row that only one process has at a time
+        if is_environment_written():
+            return
         row, _ = ModelProvider.objects.update_or_create(from_environment=True, defaults=provider)
         only = row.models.order_by("id").first() or LanguageModel(provider=row)
         for name, value in model.items():
@@ -413,7 +418,6 @@ def write_environment() -> None:
             )
             AssistantVersion.objects.create(assistant=assistant, number=1)
             AssistantModel.objects.create(assistant=assistant, model=only)
-        changed()
 
 
 def connect_signals() -> None:

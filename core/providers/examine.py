@@ -14,7 +14,7 @@ import aiohttp
 
 from core.lib.safe_fetch import RefusedAddressError
 from core.providers import prices, questions, registry, vendors
-from core.providers.base import ModelRequest, ProviderError, TextDelta, ToolCallDelta
+from core.providers.base import ModelRequest, Provider, ProviderError, TextDelta, ToolCallDelta
 from core.providers.catalogue import ProviderInfo
 from core.providers.failures import classify
 from core.providers.findings import Finding, refused, sentence, unreached
@@ -97,18 +97,21 @@ def field_of_setup(info: ProviderInfo) -> str:
 async def examine_settings(result: Examination) -> None:
     """Examine the provider of the settings that is not OpenAI-compatible, by one answer."""
     request = ModelRequest([{"role": "user", "content": "Say ready."}])
+    provider: Provider | None = None
     try:
-        async with (
-            asyncio.timeout(EXAMINE_SECONDS),
-            aclosing(registry.current().stream(request)) as found,
-        ):
+        provider = registry.of_settings()
+        async with asyncio.timeout(EXAMINE_SECONDS), aclosing(provider.stream(request)) as found:
             async for delta in found:
                 if isinstance(delta, TextDelta):
+                    result.answers = True
                     return
     except ProviderError as error:
         result.note("name", sentence(str(error), error.reason))
     except TimeoutError:
         result.note("name", f"No answer came within {EXAMINE_SECONDS:.0f} seconds.")
+    finally:
+        if provider is not None:
+            await provider.close()
 
 
 @dataclass(slots=True)
@@ -299,7 +302,8 @@ class Examiner:
     async def _stream(self, question: str, *, with_tool: bool, picture: str) -> bool | None:
         """Ask by the client that the turns use."""
         request = questions.request(self.model_name, question, with_tool=with_tool, picture=picture)
-        provider = registry.current() if self.info.from_environment else vendors.build(self.info)
+        own = self.info.from_environment
+        provider = registry.of_settings() if own else vendors.build(self.info)
         said = ""
         try:
             async with aclosing(provider.stream(request)) as found:
@@ -311,8 +315,7 @@ class Examiner:
                     if len(said) > ENOUGH_CHARACTERS:
                         break
         finally:
-            if not self.info.from_environment:
-                await provider.close()
+            await provider.close()
         if not said:
             return None
         return False if with_tool else questions.COLOUR in said.lower()

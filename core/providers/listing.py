@@ -186,11 +186,7 @@ async def all_models_of(client: aiohttp.ClientSession, server: Server) -> list[L
     if server.kind == Kind.GOOGLE:
         url = f"{server.url}/v1beta/models"
         found = await pages(client, server, url, "pageToken", "nextPageToken")
-        return named(
-            each
-            for each in found
-            if "generateContent" in (each.get("supportedGenerationMethods") or ["generateContent"])
-        )
+        return named(each for each in found if answers_chat(each))
     listed = named(entries(await ask(client, server, f"{server.url}/models"), "data"))
     if server.kind == Kind.OPENAI:
         return [each for each in listed if not NO_CHAT.search(each.name)]
@@ -236,6 +232,12 @@ def named(found: Any) -> list[ListedModel]:
         if name and len(name) <= LONGEST_NAME and name == one_line(name, LONGEST_NAME):
             made[name] = ListedModel(name, window_of(each), *abilities_of(each))
     return [made[name] for name in sorted(made)]
+
+
+def answers_chat(entry: dict[str, Any]) -> bool:
+    """Return whether an entry of Google's list is a model that answers."""
+    methods = entry.get("supportedGenerationMethods")
+    return not isinstance(methods, list) or "generateContent" in methods
 
 
 def window_of(entry: dict[str, Any]) -> int | None:

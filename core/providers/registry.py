@@ -59,7 +59,12 @@ async def close() -> None:
 
 @per_loop
 def configured() -> Provider:
-    """Return the provider of the settings. Raises ProviderError for incomplete ones."""
+    """Return the provider of the settings, kept. Raises ProviderError for incomplete ones."""
+    return of_settings()
+
+
+def of_settings() -> Provider:
+    """Return a new provider of the settings. Raises ProviderError for incomplete ones."""
     name = settings.LLM_PROVIDER
     if name == "scripted":
         return Scripted.from_file(settings.LLM_SCRIPT)
@@ -83,11 +88,17 @@ def configured() -> Provider:
     return agent_library.build(name)
 
 
+class NoPlaceError(ProviderError):
+    """All calls at once were in use for as long as a first token may take: no fault of the
+    model's.
+    """
+
+
 class Shared:
     """A row's provider, shared by the runs of an event loop.
 
     At most ``concurrency`` streams at once (0: any number), in the order of their requests; waiting
-    for a place counts as time before the first token. Closed when it is retired and idle.
+    for a place counts as time before the first token (NoPlaceError). Closed when retired and idle.
     """
 
     def __init__(self, provider: Provider, *, concurrency: int, first_seconds: float) -> None:
@@ -136,8 +147,10 @@ class Shared:
                         bound.reschedule(None)
                     yield delta
         except TimeoutError:
-            reason = f"all {self._concurrency} calls at once were in use" if waits else ""
-            raise ProviderError.of(Failure("timeout", reason)) from None
+            if waits:
+                reason = f"all {self._concurrency} calls at once were in use"
+                raise NoPlaceError.of(Failure("timeout", reason)) from None
+            raise ProviderError.of(Failure("timeout")) from None
 
 
 class Instances:

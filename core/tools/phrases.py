@@ -96,14 +96,14 @@ SENTENCES: dict[str, tuple[str, str, str, str, str]] = {
         "Les messages de ce mois sont épuisés : {0}.",
         "今月のメッセージ数の上限に達しました：{0}。",
     ),
-    "What is left of the budget for today is not enough for this message.": (
+    "The rest of the budget for today is not enough for this message.": (
         "今天剩余的预算不足以处理这条消息。",
         "Lo que queda del presupuesto de hoy no alcanza para este mensaje.",
         "Was vom Budget für heute übrig ist, reicht für diese Nachricht nicht.",
         "Ce qui reste du budget d'aujourd'hui ne suffit pas pour ce message.",
         "本日の予算の残りでは、このメッセージに足りません。",
     ),
-    "What is left of the budget for this month is not enough for this message.": (
+    "The rest of the budget for this month is not enough for this message.": (
         "本月剩余的预算不足以处理这条消息。",
         "Lo que queda del presupuesto de este mes no alcanza para este mensaje.",
         "Was vom Budget für diesen Monat übrig ist, reicht für diese Nachricht nicht.",

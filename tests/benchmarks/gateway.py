@@ -8,7 +8,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
@@ -193,17 +193,40 @@ def start_postgres(folder: Path, stack: ExitStack) -> Postgres:
 
 
 def start_gateway(
-    folder: Path, stub: Program, server: Postgres | None, stack: ExitStack
+    folder: Path,
+    stub: Program,
+    server: Postgres | None,
+    stack: ExitStack,
+    *,
+    tree: Path = BASE_DIR,
+    name: str = "gateway",
 ) -> Gateway:
-    """Start a migrated gateway."""
-    url = server.url("gateway") if server else f"sqlite:///{folder / SQLITE_FILE}"
+    """Start a migrated gateway. ``tree``: of its source; ``name``: of its database."""
+    url = server.url(name) if server else f"sqlite:///{folder / SQLITE_FILE}"
     (folder / "home").mkdir()
     extra = {**UNLIMITED, **LEAN, "GATEWAY_MODEL_URL": f"{stub.url}/v1", "GATEWAY_MODEL": "stub"}
-    gateway = Gateway(folder=folder, database_url=url, extra=extra)
+    gateway = Gateway(folder=folder, database_url=url, extra=extra, tree=tree)
     gateway.manage("migrate", "--verbosity", "0")
     stack.callback(gateway.stop)
     gateway.start()
     return gateway
+
+
+@contextmanager
+def beside(measured: MeasuredGateway, tree: Path) -> Iterator[MeasuredGateway]:
+    """Yield a second gateway from another source tree, on the same core, with the same stub."""
+    folder = measured.gateway.folder / "beside"
+    folder.mkdir()
+    server, stub = measured.database, measured.stub
+    if server is not None:
+        server.execute("CREATE DATABASE beside")
+    with ExitStack() as stack:
+        gateway = start_gateway(folder, stub, server, stack, tree=tree, name="beside")
+        crowd = set_up(gateway, stub, len(measured.keys))
+        found = replace(measured, gateway=gateway, keys=crowd, crowd=crowd)
+        own = [pid for name, pid in found.pids.items() if name != "database"]
+        machine.pin(own, machine.cores().served)
+        yield found
 
 
 def set_up(gateway: Gateway, stub: Program, people: int) -> list[str]:

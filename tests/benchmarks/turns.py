@@ -3,8 +3,9 @@
 ``python -m tests.benchmarks.turns [sqlite|postgres|postgres-apart …]``: the last one has its server
 on the clients' core. From the environment: ``PEER``
 (the ``/v1`` of any OpenAI-compatible server; point its model at ``STUB_PORT``), ``PEER_KEY``,
-``PEER_MODEL``, ``ROUNDS`` (3), ``SECONDS`` of each throughput round (4), ``IDLE`` chats (10000:
-each process needs as many open files, and some more).
+``PEER_MODEL``, ``BEFORE`` (the source tree of another commit, for the part ``models``), ``ROUNDS``
+(3), ``SECONDS`` of each throughput round (4), ``IDLE`` chats (10000: each process needs as many
+open files, and some more).
 """
 
 import asyncio
@@ -20,6 +21,7 @@ from tests.benchmarks import (
     hooks,
     long_chat,
     machine,
+    models,
     paces,
     report,
     sockets,
@@ -196,6 +198,11 @@ async def long_chats(at: MeasuredGateway, wanted: Size) -> Iterator[Row]:
     return iter(await long_chat.rows(at, rounds=wanted.rounds))
 
 
+async def budgets(at: MeasuredGateway, wanted: Size) -> Iterator[Row]:
+    """Measure what models and budgets add to a turn."""
+    return iter(await models.rows(at, rounds=wanted.rounds))
+
+
 PARTS = {
     "first": first_tokens,
     "paces": real_paces,
@@ -205,6 +212,7 @@ PARTS = {
     "idle": idle_chats,
     "flood": flood,
     "long-chat": long_chats,
+    "models": budgets,
 }
 
 

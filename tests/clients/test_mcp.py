@@ -13,8 +13,9 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from gateway_project.home import BASE_DIR
-from tests.clients.conftest import HERE, Json, Packages
+from tests.clients.conftest import HERE, Json
 from tests.gateways import Gateway
+from tests.npm import Packages
 
 pytestmark = pytest.mark.slow
 

@@ -66,6 +66,7 @@ class Journey:
         folder = os.environ.get("TEST_PICTURES")
         if folder:
             path = Path(folder) / f"first-run-{name}{self.name}.png"
+            self.page.evaluate("scrollTo(0, 0)")
             self.page.screenshot(path=path, full_page="/first-run/" in self.page.url)
 
     def fits(self) -> None:

@@ -3,6 +3,7 @@
 import copy
 import json
 import random
+import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -155,7 +156,7 @@ def test_sums_are_the_providers_after_kills_cut_streams_and_clients_that_leave(
         ]
         for worker in it.workers:
             time.sleep(dice.uniform(0.5, 1.5))  # a kill needs a point in time
-            worker.running.kill()
+            worker.send(signal.SIGKILL)
             worker.wait()
             worker.start(reports_ready=True)
             worker.wait_ready(worker.said_ready, seconds=60)

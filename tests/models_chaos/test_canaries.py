@@ -26,6 +26,11 @@ OF_THE_ADMIN = "b7Qm2VxCanaryOfTheAdmin94kR"
 OF_THE_ENVIRONMENT = "n5TzCanaryOfTheEnvironment81w"
 TEXT = "Tell me about q"
 FAULTS = ["echo", "echo-stream", "401", "garbage", "cut", "malformed", "quota", ""]
+# The person who asks is the owner, and may read the traces and export the conversations.
+OWNER = """
+from core.models import User
+User.objects.filter(username="user-2").update(is_owner=True, is_staff=True, is_superuser=True)
+"""
 PAGES = ("/admin/", "/", "/chat/assistants", "/metrics", "/readyz", "/healthz", "/api/sessions")
 
 
@@ -34,11 +39,12 @@ def test_no_key_is_in_a_log_page_broker_error_export_trace_or_column(arena: Make
     bot = it.bots.tokens["main"]
     keys = [KEY, OF_THE_ADMIN, OF_THE_ENVIRONMENT, bot]
     seen: dict[str, str] = {}
+    it.gateway.manage("shell", "-v0", "--no-imports", "-c", OWNER)
     with signed_in(it.gateway) as owner, listening(it, seen):
         page = owner.add_provider(it.provider.url, "third", key=OF_THE_ADMIN, name="by the admin")
         owner.set_chain("main", "third", "environment")
         seen |= everything_said(it, owner, page)
-        seen |= owner.crawl(*PAGES, *traces(it))
+        seen |= owner.crawl(*PAGES, *traces(it), *exports(it))
     seen |= {name: it.gateway.log(name) for name in (*it.gateway.roles, "broker")}
     seen |= (
         dict(stored(it)) | dict(held_by_the_broker(it)) | dict(files(it.gateway.folder / "home"))
@@ -133,7 +139,7 @@ class listening:  # noqa: N801 - a context manager
 
     def listen(self) -> None:
         """Read until the connection is closed."""
-        with self.client.monitor() as monitor:
+        with self.client.monitor() as monitor:  # type: ignore[no-untyped-call]  # redis-py's
             for command in monitor.listen():
                 self.lines.append(str(command["command"]))
                 if "end of the monitor" in self.lines[-1]:
@@ -151,7 +157,14 @@ class listening:  # noqa: N801 - a context manager
 
 def traces(it: Arena) -> list[str]:
     """Return the pages of runs."""
-    return [f"/trace/{run}" for [run] in query(it.gateway, "SELECT public_id FROM core_run")]
+    return [f"/trace/{run}/view" for [run] in query(it.gateway, "SELECT public_id FROM core_run")]
+
+
+def exports(it: Arena) -> list[str]:
+    """Return the addresses of conversations as files, and of their messages."""
+    sessions = query(it.gateway, "SELECT public_id FROM core_chatsession")
+    kinds = ("export", "messages")
+    return [f"/chat/sessions/{each}/{kind}" for [each] in sessions for kind in kinds]
 
 
 def stored(it: Arena) -> Iterator[tuple[str, str]]:
@@ -194,7 +207,8 @@ def check_it_would_be_found(seen: dict[str, Any]) -> None:
     assert len(seen["monitor"]) > 1000
     assert len(seen["runs"]) > 1000
     assert any(path.startswith(PROVIDERS) for path in seen)
-    assert any(path.startswith("/trace/") for path in seen)
+    for words in ("/trace/", "/export", "/messages"):
+        assert any(words in path and TEXT in text for path, text in seen.items()), words
     assert "insufficient_quota" in seen["v1 quota"]
 
 

@@ -136,7 +136,6 @@ def check_chats(arena: Arena, turns: list[Turn]) -> None:
 def report(turns: list[Turn]) -> str:
     """Return what happened, for the reader of the output."""
     first = sorted(turn.first for turn in turns if turn.first >= 0)
-    print([round(each, 2) for each in first])
     by_channel = Counter(turn.channel for turn in turns)
     restarts = sum(turn.restarts for turn in turns)
     return f"{dict(by_channel)}, first token: {first[-1]:.2f} s at most, {restarts} restarts at /v1"

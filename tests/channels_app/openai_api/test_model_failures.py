@@ -89,6 +89,24 @@ def test_d5_a_failure_before_the_first_token_is_the_status_of_the_response(
         assert answer.headers["x-should-retry"] == "false"
 
 
+def test_d5_a_used_up_budget_is_a_429_that_clients_do_not_repeat(
+    client: httpx.Client, scripted: Gateway
+) -> None:
+    """In words that say when it frees; the model is not asked, and not reported as failing."""
+    make = "from core.models import Budget; Budget.objects.{}"
+    scripted.manage("shell", "-c", make.format("create(unit='messages', period='day', limit=0)"))
+    try:
+        answer = ask(client, "hello")
+    finally:
+        scripted.manage("shell", "-c", make.format("all().delete()"))
+    error = answer.json()["error"]
+    assert (answer.status_code, error["type"]) == (429, "insufficient_quota")
+    assert error["code"] == "insufficient_quota"
+    assert error["message"].startswith("The messages for today are used up: 0. You can go on from ")
+    assert answer.headers["x-should-retry"] == "false"
+    assert ask(client, "hello").status_code == 200
+
+
 def test_d5_a_failure_after_the_first_token_is_one_error_frame(client: httpx.Client) -> None:
     answer = ask(client, "half", stream=True)
     assert answer.status_code == 200

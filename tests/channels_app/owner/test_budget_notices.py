@@ -1,4 +1,4 @@
-"""Budgets over a channel: what counts, who is refused, and who is told, once."""
+"""Budgets over a channel: messages and tokens that count, refusals, and notices."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ def write(account: ChannelAccount, text: str, number: int) -> Run:
     return Run.objects.get(text=text)
 
 
-def test_a_guest_who_has_used_all_messages_is_told_so_and_the_owner_too(
+def test_a_guest_without_messages_left_is_told_so_and_the_owner_too(
     account: ChannelAccount, guest: User
 ) -> None:
     limit = Budget.objects.create(unit="messages", period="month", limit=2, user=guest)
@@ -108,7 +108,16 @@ def test_the_owners_are_told_at_80_percent_once(
         until(lambda: len(PLATFORM.texts("own")) == 2)
 
 
-def test_periods_from_before_an_edit_and_past_ones_are_told_of_nobody(
+def test_80_percent_of_a_small_limit_are_rounded_up(account: ChannelAccount) -> None:
+    """One message of two is not 80 %."""
+    limit = Budget.objects.create(unit="messages", period="day", limit=2)
+    today = timezone.now().date()
+    BudgetPeriod.objects.create(budget=limit, measure="messages/day", start=today, spent=1)
+    budget_notices.look(now=timezone.now())
+    assert not Delivery.objects.exists()
+
+
+def test_periods_from_before_an_edit_and_past_ones_cause_no_notice(
     account: ChannelAccount,
 ) -> None:
     limit = Budget.objects.create(unit="money", period="day", limit=100)

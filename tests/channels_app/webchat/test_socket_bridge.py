@@ -148,3 +148,11 @@ async def test_a4_a_notice_for_this_person_is_passed_on(ada: User) -> None:
         frame = {"keys": [f"user:{ada.id}"], "kind": "notice", "notice": {"text": "Look"}}
         await in_thread(pubsub.publish, [frame])
         assert await socket.hear() == {"type": "notice", "text": "Look"}
+
+
+async def test_a_notice_without_a_request_leaves_the_socket_open(ada: User) -> None:
+    async with at_the_page(ada) as socket:
+        for text in ("The model fails", "The model answers again"):
+            frame = {"keys": [f"user:{ada.id}"], "kind": "notice", "notice": {"text": text}}
+            await in_thread(pubsub.publish, [frame])
+            assert await socket.hear() == {"type": "notice", "text": text}

@@ -1,9 +1,9 @@
 """Processes that spend one budget: ``python -m tests.core.conversations.spenders``.
 
 SPENDERS is a list of orders, one for each process, which is forked: ``number`` of conversations at
-once, ``calls`` of each, and the ``point`` at whose ``at``-th passage it kills itself. What its
-model counted is in its journal before anything is settled. After all have ended, ``recover`` does
-what the next attempts and the sweep do.
+once, ``calls`` of each, and the ``point`` at whose ``at``-th passage it kills itself. The
+tokens of its model are in its journal before anything is settled. After all have ended,
+``recover`` acts as the next attempts and the sweep.
 """
 
 import asyncio
@@ -140,7 +140,7 @@ def be_the_child(number: int, order: dict[str, Any], ready: int, go: int) -> Non
 
 
 def recover() -> None:
-    """Do what workers do after a death: the next attempt of each run, and the sweep."""
+    """Act as workers after a death: the next attempt of each run, and the sweep."""
     from django.db.models.functions import Now
 
     from core.conversations import events, left_calls, runs
@@ -166,7 +166,7 @@ def quiet() -> None:
 
 
 def main() -> int:
-    """Fork the spenders, let them begin together, and recover; return the number of deaths."""
+    """Fork the spenders, let them begin at once, and recover; return the number of deaths."""
     django.setup()
     quiet()
     from django.db import connections

@@ -68,7 +68,7 @@ class Home:
         return found
 
     def journal(self) -> list[dict[str, Any]]:
-        """Return what the models counted."""
+        """Return the tokens that the models counted."""
         files = sorted(self.folder.glob("journal.*"))
         return [json.loads(line) for file in files for line in file.read_text().splitlines()]
 
@@ -134,7 +134,7 @@ def test_no_reservation_outlives_its_process(database: str, tmp_path: Path) -> N
         counted.setdefault(each["run"], []).append(each["tokens"])
     for run_id, tokens in counted.items():
         known = [row[2] + row[3] for row in rows if row[0] == run_id and row[5] != "lost"]
-        # What was reported and committed is what the model counted, in its order.
+        # Reported and committed calls are those that the model counted, in its order.
         assert known == tokens[: len(known)]
         of_run = [row for row in rows if row[0] == run_id]
         assert len(tokens) <= len(of_run) <= len(tokens) + 1

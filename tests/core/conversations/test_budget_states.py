@@ -1,5 +1,9 @@
-"""The state machine of calls and budgets, in random orders: nothing is lost or counted twice."""
+"""The state machine of calls and budgets, in random orders: nothing is lost or counted twice.
 
+``BUDGET_ORDERS``: how many.
+"""
+
+import os
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
@@ -25,9 +29,9 @@ COST = 1_000_000  # of a token of a prompt, in billionths of a dollar; one of an
 
 @dataclass
 class Model:
-    """What the rows should say, counted in the simplest way.
+    """The expected rows, counted in the simplest way.
 
-    ``open``: call -> (prompt, most tokens of its answer, day); ``used``: of what was settled.
+    ``open``: call -> (prompt, most tokens of its answer, day); ``used``: of settled calls.
     """
 
     open: dict[int, tuple[int, int, date]] = field(default_factory=dict)
@@ -46,7 +50,7 @@ class Model:
             self.used[name, day] = self.used.get((name, day), 0) + number
 
     def reserved(self, name: str, day: date) -> int:
-        """Return what open calls hold."""
+        """Return the amount that open calls hold."""
         return sum(
             prompt + most if name == "tokens" else (prompt + 2 * most) * COST
             for prompt, most, of in self.open.values()
@@ -175,7 +179,7 @@ class Known:
     models: dict[int, Any] = {1: PRICED}
 
 
-@settings(max_examples=60)
+@settings(max_examples=int(os.environ.get("BUDGET_ORDERS", "60")))
 @given(order=steps)
 def test_no_order_of_events_loses_a_token_or_counts_one_twice(
     order: list[tuple[str, int, int]],

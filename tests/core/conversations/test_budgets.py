@@ -92,7 +92,7 @@ async def test_without_a_budget_a_call_asks_nothing_and_is_stored_with_the_end(
     assert row.day == budgets.day_of(datetime.now(UTC))
 
 
-async def test_a_call_is_reserved_before_and_replaced_by_what_it_used(claimed: Claimed) -> None:
+async def test_a_call_is_reserved_before_and_replaced_by_its_usage(claimed: Claimed) -> None:
     limit = await in_thread(budget, 10_000)
     run = await in_thread(claimed)
     meter = await in_thread(lambda: RunMeter(run=run))
@@ -130,7 +130,7 @@ async def test_a_call_is_reserved_in_all_its_budgets_or_in_none(
     assert not await in_thread(ModelCall.objects.exists)
 
 
-async def test_an_answer_gets_what_is_left_when_that_is_enough(
+async def test_an_answer_gets_the_rest_when_that_is_enough(
     claimed: Claimed, no_waiting: None
 ) -> None:
     limit = await in_thread(budget, PROMPT + 300)
@@ -149,7 +149,7 @@ async def test_a_short_answer_needs_little(claimed: Claimed) -> None:
     assert await meter.reserve(MODEL, replace(REQUEST, options={"max_tokens": 20})) == 20
 
 
-async def test_what_is_used_up_is_said_and_when_it_frees(claimed: Claimed) -> None:
+async def test_a_refusal_names_the_used_up_budget_and_when_it_frees(claimed: Claimed) -> None:
     limit = await in_thread(budget, 1000)
     meter = await in_thread(lambda: RunMeter(run=claimed()))
     await whole(meter, Usage(500, 400))
@@ -319,14 +319,14 @@ async def test_the_calls_of_a_dead_attempt_are_estimated_and_not_counted_twice(
     assert (row.state, row.failure, row.estimated) == ("settled", "lost", True)
     assert (row.prompt_tokens, row.completion_tokens) == (28, 10)
     assert await in_thread(state, limit) == (38, 0)
-    # The dead one wakes up after all: it only has its say where nobody else had.
+    # The dead one wakes up after all: it settles only calls that are still open.
     end(dead, USED)
     await in_thread(usage.store, dead)
     assert await in_thread(state, limit) == (38, 0)
     assert await in_thread(ModelCall.objects.count) == 1
 
 
-async def test_the_sweep_settles_what_nobody_goes_on_with(claimed: Claimed) -> None:
+async def test_the_sweep_settles_calls_of_ended_runs(claimed: Claimed) -> None:
     limit = await in_thread(budget, 10_000)
     run = await in_thread(claimed)
     meter = await in_thread(lambda: RunMeter(run=run))
@@ -340,7 +340,7 @@ async def test_the_sweep_settles_what_nobody_goes_on_with(claimed: Claimed) -> N
 async def test_open_calls_of_a_long_task_count_as_reserved_when_its_process_dies(
     claimed: Claimed,
 ) -> None:
-    """Nobody has seen its answer."""
+    """Its answer was not seen."""
     limit = await in_thread(budget, 10_000)
     run = await in_thread(claimed)
 
@@ -456,7 +456,7 @@ def info(**more: Any) -> BudgetInfo:
     return BudgetInfo(**values)
 
 
-def test_a_budget_applies_to_what_it_names() -> None:
+def test_a_budget_applies_to_its_target() -> None:
     whole_house, adas, key = (
         info(id=1, each_person=True),
         info(id=2, user_id=5),

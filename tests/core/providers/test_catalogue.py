@@ -92,7 +92,8 @@ def test_a_snapshot_has_the_rows_of_its_version(monkeypatch: pytest.MonkeyPatch)
     """A change that commits while the rows are read is in the snapshot, not half of it."""
     catalogue.current()
     Assistant.objects.create(name="First", slug="first")
-    plain, calls = catalogue.read, []
+    plain = catalogue.read
+    calls: list[int] = []
 
     def slow(number: int) -> catalogue.Catalogue:
         made = plain(number)

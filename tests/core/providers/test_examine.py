@@ -651,7 +651,7 @@ async def test_the_environments_provider_is_examined(
     assert (await examined(info, "m")).ok
     assert [each.name for each in await list_models(info)] == ["m"]
     assert server.headers[0]["authorization"] == f"Bearer {KEY}"
-    await registry.close()
+    assert registry.configured.pop() is None  # nothing stays open
 
 
 async def test_a_provider_of_the_environment_without_a_list_is_asked_for_an_answer(
@@ -659,14 +659,14 @@ async def test_a_provider_of_the_environment_without_a_list_is_asked_for_an_answ
 ) -> None:
     info = provider(from_environment=True, kind="environment")
     settings.LLM_PROVIDER, settings.LLM_SCRIPT = "scripted", ""
-    assert (await examined(info, "m")).ok
+    result = await examined(info, "m")
+    assert result.ok
+    assert result.answers
     with pytest.raises(ProviderError):
         await list_models(info)
-    await registry.close()
     settings.LLM_PROVIDER = "nobody:x"
     result = await examined(info, "m")
     assert "not set up" in texts(result, "name")
-    await registry.close()
 
 
 async def test_the_key_is_in_no_log(server: VendorServer, caplog: pytest.LogCaptureFixture) -> None:

@@ -324,6 +324,21 @@ async def test_garbage_is_a_failure_with_a_code(
     assert (await failure(model, asking(kind))).code in codes
 
 
+async def test_texts_of_another_type_are_texts(server: VendorServer) -> None:
+    """Anthropic's package does not check what it reads."""
+    odd = anthropic_text(0, "a")
+    odd[1]["delta"]["text"] = 7
+    call = anthropic_call(1, "look_up", "{}")
+    call[1]["delta"]["partial_json"] = 1.5
+    body = anthropic_stream(anthropic_start(), *odd, *call, *anthropic_end("tool_use"))
+    server.on(MESSAGES, streams(body))
+    model = vendors.build(provider(kind="anthropic", key=KEY, base_url=server.root))
+    deltas = await ask(model, asking("anthropic", tools=[TOOL]))
+    assert text(deltas) == "7"
+    assert calls(deltas)[1] == ("look_up", "1.5")
+    await model.close()
+
+
 async def test_a_stream_that_breaks_off_is_cut(
     kind: str, server: VendorServer, model: Provider
 ) -> None:

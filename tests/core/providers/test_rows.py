@@ -174,10 +174,12 @@ async def test_waiting_for_a_place_counts_as_time_before_the_first_token(
     await until(lambda: built[0].running)
     error = await failure(made)
     assert (error.code, error.reason) == ("timeout", "all 1 calls at once were in use")
+    assert isinstance(error, registry.NoPlaceError)
     # The first had a place but no token in time.
     with pytest.raises(ProviderError) as caught:
         await first
     assert (caught.value.code, caught.value.reason) == ("timeout", "")
+    assert not isinstance(caught.value, registry.NoPlaceError)
     built[0].go.set()
     assert text(await ask(made)) == "a"
     await registry.close()

@@ -1,4 +1,4 @@
-"""The pages of the first run: their owner, the sign-in that leads there, the steps that are left."""
+"""The pages of the first run: their owner, the sign-in that leads there, the steps left."""
 
 from datetime import timedelta
 from typing import Any
