@@ -233,7 +233,7 @@ def set_a_budget(journey: Journey) -> None:
     page.locator("select[name=unit]").select_option("messages")
     page.locator("select[name=period]").select_option("day")
     page.locator("[name=_save]").first.click()
-    expect(page.locator("#result_list")).to_contain_text("1 messages a day")
+    expect(page.locator("#result_list")).to_contain_text("1 message")
     journey.picture("5-budget")
 
 
