@@ -82,7 +82,7 @@ class Call:
 class Turn:
     """One turn of the assistant. ``emit`` adds to the run's event log.
 
-    ``messages``: what is sent to the model, the turn's own calls and results last. ``prompt`` cuts
+    ``messages`` are sent to the model, the turn's own calls and results last. ``prompt`` cuts
     those before them to the window of the model that is asked. ``is_first_cut``: whether the person
     is to be told that the history was cut, which is once in a conversation.
     """

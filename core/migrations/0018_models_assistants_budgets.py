@@ -99,7 +99,7 @@ class Migration(migrations.Migration):
                 ('tools', models.JSONField(blank=True, null=True)),
                 ('languages', models.JSONField(blank=True, default=list, help_text='Codes, as in de or pt-BR.')),
                 ('is_default', models.BooleanField(default=False, verbose_name='the default')),
-                ('offered', models.CharField(choices=[('everybody', 'everybody may choose it'), ('listed', 'the people below may choose it'), ('nobody', 'only where it is bound')], default='everybody', max_length=16)),
+                ('offered', models.CharField(choices=[('everybody', 'anyone may choose it'), ('listed', 'the people below may choose it'), ('nobody', 'only where it is bound')], default='everybody', max_length=16)),
                 ('enabled', models.BooleanField(default=True)),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('people', models.ManyToManyField(blank=True, related_name='+', to=settings.AUTH_USER_MODEL)),

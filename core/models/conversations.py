@@ -38,7 +38,7 @@ class ChatSession(models.Model):
     for_agent = models.BooleanField(default=False)
     own_topic = models.BooleanField(default=False)
     reply_until = models.DateTimeField(null=True, blank=True)
-    # What the person chose for this conversation (``Assistant``, ``LanguageModel``); 0 for nothing.
+    # The person's choice for this conversation (``Assistant``, ``LanguageModel``); 0 for nothing.
     assistant_id = models.PositiveBigIntegerField(default=0, db_default=0)
     model_id = models.PositiveBigIntegerField(default=0, db_default=0)
     shortened_at = models.DateTimeField(

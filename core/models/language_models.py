@@ -1,4 +1,4 @@
-"""Providers of models, the models, and assistants: what answers, and with which instructions."""
+"""Providers of models, the models, and assistants with their instructions."""
 
 from django.db import models
 from django.db.models import Q
@@ -125,12 +125,12 @@ class Assistant(models.Model):
     """A persona: instructions, a chain of models, and limits. One is the default.
 
     Empty ``instructions``: those of the gateway. ``tools``: the names of the tools that it may use;
-    None for all. ``offered``: who may choose it, besides the owner. ``picture``: a data URL.
-    ``version`` counts the versions of the instructions (``AssistantVersion``).
+    None for all. ``offered``: the people that may choose it, besides the owner.
+    ``picture``: a data URL. ``version`` counts the versions of the instructions (``AssistantVersion``).
     """
 
     class Offered(models.TextChoices):
-        EVERYBODY = "everybody", "everybody may choose it"
+        EVERYBODY = "everybody", "anyone may choose it"
         LISTED = "listed", "the people below may choose it"
         NOBODY = "nobody", "only where it is bound"
 

@@ -62,7 +62,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """What this answer has yielded so far is void: it begins again, perhaps by another model."""
+    """This answer begins again, and its deltas so far are void, perhaps by another model."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ ENVIRONMENT = "Environment"
 EMBEDDED = "Embedded model"
 DEFAULT_ASSISTANT = "Assistant"
 DEFAULT_SLUG = "assistant"
-# What changes the snapshot. Circuits change it by `changed` alone: not every failure does.
+# Rows that change the snapshot. Circuits change it by `changed` alone: not every failure does.
 ROWS = (ModelProvider, LanguageModel, Assistant, AssistantModel, AssistantBinding, Budget)
 
 MOST_READS = 5  # until no change comes in between
@@ -98,7 +98,7 @@ class ModelInfo:
 class AssistantInfo:
     """An enabled assistant. ``chain``: ids of models, the first that works answers.
 
-    ``tools``: names, None for all. ``people``: who may choose it where ``offered`` is "listed".
+    ``tools``: names, None for all. ``people`` may choose it where ``offered`` is "listed".
     ``picture_hash`` changes with the picture; empty for none.
     """
 

@@ -4,7 +4,7 @@
             ▲                          │ failure
             └── wait, and again ◄── the next model, from the beginning (Restart)
 
-What follows a failure: decision 190. A chain serves one turn, one long task or one image.
+The consequences of each failure: decision 190. A chain serves one turn, one long task or one image.
 """
 
 import asyncio
@@ -82,7 +82,7 @@ class Unmetered:
 
 @dataclass(slots=True)
 class Spent:
-    """What one call has yielded so far."""
+    """The deltas of one call so far, counted."""
 
     usage: Usage | None = None
     characters: int = 0

@@ -180,7 +180,7 @@ def powers() -> dict[str, Any]:
                 "pk", "channel", "name", "config", "secrets", "enabled"
             )
         ),
-        # Who sets these decides where all conversations go, and what is said with whose rights.
+        # These decide where all conversations go, and with which rights.
         "models": [
             list(rows.order_by("pk").values_list())
             for rows in (

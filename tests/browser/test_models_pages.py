@@ -101,7 +101,7 @@ def photograph(page: Page, name: str, **options: Any) -> None:
 def test_the_owner_sets_up_a_provider_and_its_models(
     open_page: OpenPage, gateway: Gateway, server: FakeModel, size: dict[str, Any]
 ) -> None:
-    """Errors stand beside their fields; what is saved is asked at once."""
+    """Errors stand beside their fields; a saved provider is asked at once."""
     name = f"Shed {size['viewport']['width']}"
     page, seen = open_page(gateway, "/admin/core/modelprovider/add/", **size)
     photograph(page, "1-kinds")
@@ -187,7 +187,7 @@ def test_the_owner_makes_an_assistant(
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_the_owner_limits_what_is_used(
+def test_the_owner_limits_usage(
     open_page: OpenPage, gateway: Gateway, size: dict[str, Any]
 ) -> None:
     """A limit of nothing has its error beside it."""
@@ -201,7 +201,7 @@ def test_the_owner_limits_what_is_used(
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_the_owner_sees_what_is_used_and_why_an_assistant_answers(
+def test_the_owner_sees_usage_and_why_an_assistant_answers(
     open_page: OpenPage, gateway: Gateway, size: dict[str, Any]
 ) -> None:
     """Plots, tables and bars, without a wider page than the window."""

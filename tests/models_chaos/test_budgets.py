@@ -132,7 +132,7 @@ def test_50_requests_of_4_people_spend_a_budget_to_the_token_and_not_more(
     assert ended[200, ""] >= 12
     assert reserved == 0
     assert spent <= limit + most
-    assert limit - spent < most  # nobody is refused while a reservation is free
+    assert limit - spent < most  # no call is refused while a reservation is free
     asked = it.provider.asked()
     assert len(asked) == len(calls) == ended[200, ""]
     assert tokens_of(calls) == told(asked)
@@ -173,7 +173,7 @@ def test_sums_are_the_providers_after_kills_cut_streams_and_clients_that_leave(
     print(f"{missing.total()} usages were told to a process that was killed")
     assert {each[1] for each in calls} == {"settled"}
     assert spent == sum(each[4] for each in calls)
-    # What the provider told is stored as told, but for what it told a process that died: that
+    # The provider's figures are stored as told, but for those that it told a process that died: that
     # is estimated, as is what it could not tell. Nothing is stored that it did not tell.
     assert not tokens_of(calls) - told(asked)
     assert missing.total() <= len(estimated)

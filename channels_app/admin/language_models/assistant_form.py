@@ -56,7 +56,7 @@ class AssistantForm(ModelForm[Assistant]):
     instructions = InstructionsField(
         required=False,
         max_length=MOST_INSTRUCTIONS,
-        help_text="What it is told before each conversation. Empty: the gateway's own.",
+        help_text="Instructions before each conversation. Empty: the gateway's own.",
     )
     new_picture = forms.FileField(
         label="Picture",
@@ -114,7 +114,7 @@ class AssistantForm(ModelForm[Assistant]):
         fields["language_codes"].initial = ", ".join(row.languages)
         fields["temperature"].help_text = "0 is strict, 2 is wild. Empty: the model's own."
         fields["max_output_tokens"].help_text = "In tokens. Empty: the model's."
-        fields["people"].help_text = "Who may choose it, where only listed people may."
+        fields["people"].help_text = "The people that may choose it, if only listed ones may."
         fields["is_default"].help_text = "Answers wherever nothing else is bound."
         if not row.picture:
             del fields["remove_picture"]

@@ -40,7 +40,7 @@ MODEL = (
         )
     },
 )
-WHO = ("Who may choose it", {"fields": (("offered", "people"), ("is_default", "enabled"))})
+WHO = ("Choosing it", {"fields": (("offered", "people"), ("is_default", "enabled"))})
 READ_ONLY = (
     (None, {"fields": TOP}),
     (None, {"fields": (("temperature", "max_output_tokens"), "shown_tools", "shown_languages")}),

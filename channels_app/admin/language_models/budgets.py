@@ -187,7 +187,7 @@ class BudgetAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[Budget]):
         name = visible_line(str(of), 80) if of else ""
         if row.each_person:
             return f"each person on {name}" if name else "each person"
-        return name or "everybody together"
+        return name or "all people as one"
 
     @admin.display(description="used now")
     def used(self, row: Budget) -> SafeString:
@@ -209,7 +209,7 @@ class BudgetAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[Budget]):
             top = (None, {"fields": ("amount", ("unit", "period"), "each_person", "enabled")})
             return (
                 top,
-                ("Only for one of these; else for everybody together", {"fields": TARGETS}),
+                ("Only for one of these; else for all people as one", {"fields": TARGETS}),
             )
         amount = "amount" if self.has_change_permission(request, obj) else "shown_limit"
         return ((None, {"fields": (amount, ("unit", "period"), "target", "enabled")}),)

@@ -41,7 +41,7 @@ KINDS = {
         KindText(
             kind=Kind.OPENAI_COMPATIBLE,
             description="Any other server with OpenAI's interface: llama.cpp, vLLM, LM Studio, a "
-            "proxy of your company.",
+            "proxy of your own.",
             address="",
             address_help="As in http://192.168.1.20:8080/v1: most servers' addresses end in /v1.",
         ),

@@ -84,7 +84,7 @@ class LanguageModelForm(ModelForm[LanguageModel]):
             if value is not None and not least <= value <= MOST_TOKENS:
                 self.add_error(name, f"Enter a number from {least} to {MOST_TOKENS}.")
         if window and answer and answer >= window:
-            words = f"The answer must leave room in the window of {window} tokens."
+            words = f"The longest answer must be shorter than the window of {window} tokens."
             self.add_error("max_output_tokens", words)
         self.refuse_twice(data)
         return data

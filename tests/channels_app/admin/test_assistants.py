@@ -323,7 +323,7 @@ SVG = b'<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>'
     ],
     ids=["svg", "xml", "gif", "html", "cut", "large", "empty"],
 )
-def test_what_is_no_picture_is_an_error_beside_it(
+def test_a_file_that_is_no_picture_is_an_error_beside_it(
     browser: Client, pirate: Assistant, content: bytes, words: str
 ) -> None:
     file = SimpleUploadedFile("me.png", content, content_type="image/png")
@@ -427,7 +427,7 @@ def test_bindings_of_every_kind_are_stored_and_explained(
         ({"key": "999"}, "key"),
     ],
 )
-def test_why_says_beside_its_field_what_is_wrong(
+def test_why_shows_errors_beside_their_fields(
     browser: Client, query: dict[str, str], field: str
 ) -> None:
     answer = browser.get(reverse("admin:core_assistant_why"), query)

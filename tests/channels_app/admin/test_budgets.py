@@ -126,7 +126,7 @@ def test_the_target_stays_and_the_unit_may_change(browser: Client, ann: User) ->
     assert (row.limit, row.unit, row.user, row.each_person) == (70, "messages", None, False)
 
 
-def test_what_is_used_is_shown_with_a_bar(browser: Client, ann: User) -> None:
+def test_the_used_part_is_shown_with_a_bar(browser: Client, ann: User) -> None:
     """Of the current period only; reserved is a part of it; of a budget a person each."""
     day = budgets.day_of(timezone.now())
     row = Budget.objects.create(limit=2_000_000_000)

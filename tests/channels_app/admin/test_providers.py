@@ -282,7 +282,7 @@ def test_a_provider_that_does_not_list_its_models_is_stored_all_the_same(
     assert ModelProvider.objects.filter(name="Mine").exists()
 
 
-def test_test_says_what_is_wrong_and_keeps_it(
+def test_test_shows_the_problem_and_keeps_it(
     browser: Client, asked: Asked, model: LanguageModel
 ) -> None:
     """The first model is tested, or the one that is chosen; each sentence names its field."""
@@ -301,7 +301,7 @@ def test_test_says_what_is_wrong_and_keeps_it(
     assert asked.asked == [("test", "large"), ("test", "other")]
 
 
-def test_a_test_that_answers_fills_in_what_it_found_out(
+def test_a_test_that_answers_fills_in_its_findings(
     browser: Client, asked: Asked, model: LanguageModel
 ) -> None:
     """Values of the owner stay; nothing is learned about a model of another name."""
@@ -323,7 +323,7 @@ def test_a_test_that_answers_fills_in_what_it_found_out(
     assert entry.data == {"context_tokens": 200_000, "can_see_images": False}
 
 
-def test_a_test_without_a_model_counts_what_is_offered(
+def test_a_test_without_a_model_counts_the_offered_ones(
     browser: Client, asked: Asked, provider: ModelProvider
 ) -> None:
     asked.finding = Examination(models=[ListedModel("a"), ListedModel("b")])

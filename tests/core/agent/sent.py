@@ -1,4 +1,4 @@
-"""What a turn sends to a model."""
+"""The messages that a turn sends to a model."""
 
 from core.agent import prompt
 from core.models import Run

@@ -1,4 +1,4 @@
-"""A chain of models: what follows each failure, and what its reader gets."""
+"""A chain of models: the consequences of each failure, also for its reader."""
 
 from collections.abc import AsyncGenerator
 from dataclasses import replace
@@ -33,7 +33,7 @@ ASK = ModelRequest([{"role": "user", "content": "hi"}])
 TOOLS = [{"type": "function", "function": {"name": "t", "parameters": {}}}]
 PICTURE = [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:,"}}]}]
 DONE: list[Any] = [TextDelta("done"), Usage(3, 1), Finish("stop")]
-# What a failure does in a chain: on to the next model, or to the person.
+# Failures after which the next model is asked.
 GOES_ON = sorted({*KINDS} - {"content", "context_length", "empty"})
 
 
@@ -107,7 +107,7 @@ async def test_the_next_model_answers_after_a_failure(code: str, models: list[Mo
 
 
 @pytest.mark.parametrize("shown", [TextDelta("half"), ToolCallDelta(0, name="t")])
-async def test_what_was_shown_is_void_when_the_next_model_begins(
+async def test_a_shown_beginning_is_void_when_the_next_model_begins(
     shown: Delta, models: list[ModelInfo]
 ) -> None:
     servers = Servers(p1=[[shown, error("cut")]], p2=[DONE])
@@ -190,7 +190,7 @@ async def test_an_answer_in_between_starts_the_row_again(models: list[ModelInfo]
 
 
 @pytest.mark.parametrize("code", sorted(circuits.AT_ONCE))
-async def test_what_does_not_pass_by_itself_opens_the_circuit_at_once(
+async def test_a_lasting_failure_opens_the_circuit_at_once(
     code: str, models: list[ModelInfo]
 ) -> None:
     await deltas_of(Chain(models[:2], Servers(p1=[[error(code)]], p2=[DONE])))
@@ -281,7 +281,7 @@ async def test_a_used_up_budget_goes_on_to_a_model_that_it_allows(models: list[M
         ({"max_completion_tokens": 500}, 100, {"max_completion_tokens": 100}),
     ],
 )
-async def test_the_answer_is_limited_to_what_was_reserved(
+async def test_the_answer_is_limited_to_the_reservation(
     given: dict[str, Any], most: int | None, sent: dict[str, Any]
 ) -> None:
     servers = Servers(p1=[DONE])
