@@ -126,7 +126,8 @@ class Assistant(models.Model):
 
     Empty ``instructions``: those of the gateway. ``tools``: the names of the tools that it may use;
     None for all. ``offered``: the people that may choose it, besides the owner.
-    ``picture``: a data URL. ``version`` counts the versions of the instructions (``AssistantVersion``).
+    ``picture``: a data URL. ``version`` counts the versions of the instructions
+    (``AssistantVersion``).
     """
 
     class Offered(models.TextChoices):

@@ -173,7 +173,7 @@ def test_sums_are_the_providers_after_kills_cut_streams_and_clients_that_leave(
     print(f"{missing.total()} usages were told to a process that was killed")
     assert {each[1] for each in calls} == {"settled"}
     assert spent == sum(each[4] for each in calls)
-    # The provider's figures are stored as told, but for those that it told a process that died: that
+    # The provider's figures are stored as told, but for those told to a process that died: that
     # is estimated, as is what it could not tell. Nothing is stored that it did not tell.
     assert not tokens_of(calls) - told(asked)
     assert missing.total() <= len(estimated)
