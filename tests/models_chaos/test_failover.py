@@ -23,7 +23,7 @@ DAY = [
 def test_a_day_of_failures_costs_no_turn(arena: MakeArena) -> None:
     """Equality is checked: a text twice or half is another one."""
     it = arena(each=2)
-    calm = ask_all(it.people, each=1, name="qcold")  # what a process does once
+    calm = ask_all(it.people, each=1, name="qcold")  # work that a process does once
     calm = calm + ask_all(it.people, each=1, name="qcalm")
     it.provider.fail(main=DAY)
     turns = ask_all(it.people, each=max(1, TURNS // len(it.people)))
@@ -37,7 +37,7 @@ def test_a_day_of_failures_costs_no_turn(arena: MakeArena) -> None:
     assert [turn for turn in turns if not turn.is_whole] == []
     assert {turn.channel for turn in turns} == set(CHANNELS)
     check_chats(it, calm + turns)
-    # Beyond the time-out: what a turn takes on this machine, and a second.
+    # Beyond the time-out: the time of a calm turn on this machine, and a second.
     most = FIRST_SECONDS + 1 + max(turn.first for turn in calm if "calm" in turn.question)
     assert [turn for turn in turns if turn.first > most] == []
 
@@ -55,7 +55,7 @@ def test_a_circuit_opens_after_three_failures_and_one_request_at_a_time_tries_it
             assert talkers[0].ask(f"qa{number}").is_whole
         assert it.circuit() == (1, True)
         assert len(it.provider.asked(model="main")) == 3
-        # Skipped: nobody asks it while it is open.
+        # Skipped: it is not asked while it is open.
         assert all(turn.is_whole for turn in ask_all(talkers, each=2, name="qb"))
         assert len(it.provider.asked(model="main")) == 3
         # Due: one of many tries it, and it stays open.
