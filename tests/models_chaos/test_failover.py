@@ -26,7 +26,7 @@ def test_a_day_of_failures_costs_no_turn(arena: MakeArena) -> None:
     calm = ask_all(it.people, each=1, name="qcold")  # work that a process does once
     calm = calm + ask_all(it.people, each=1, name="qcalm")
     it.provider.fail(main=DAY)
-    turns = ask_all(it.people, each=max(1, TURNS // len(it.people)))
+    turns = ask_all(it.people, each=-(-TURNS // len(it.people)))
     print(report(turns))
     asked = it.provider.asked(model="main")
     openings, _ = it.circuit()
