@@ -12,7 +12,8 @@ from core.database.transactions import atomic_write
 from core.models import BudgetPeriod, User
 
 AT_ONCE = 100
-MANY = Q(spent__gte=F("budget__limit") * 4 / 5)
+# Both databases divide whole numbers without a rest: 80 %, rounded up.
+MANY = Q(spent__gte=(F("budget__limit") * 4 + 4) / 5)
 ALL = Q(spent__gte=F("budget__limit")) | Q(refused_at__isnull=False)
 
 

@@ -57,6 +57,7 @@ from core.database.transactions import (
 from core.files import cleanup
 from core.lib import leases
 from core.models import ChatSession, Delivery, Run
+from core.providers import circuits
 from core.providers import registry as providers
 from core.signals import pubsub, wakeups
 from core.tools import registry as tools
@@ -511,7 +512,7 @@ class Runner:
 
 def bring_near() -> None:
     """Shorten waits that end in the far future because the clock was set back."""
-    for noun in (runs, jobs, outbox, inbox, sessions, unknown_requests):
+    for noun in (runs, jobs, outbox, inbox, sessions, unknown_requests, circuits):
         noun.bring_near()
 
 

@@ -6,6 +6,7 @@ Money is in billionths of a dollar.
 from django.db import models
 from django.db.models import Q
 
+from core.lib.text import visible_line
 from core.models.conversations import Run
 from core.models.language_models import Assistant
 from core.models.people import ChannelAccount, User
@@ -67,7 +68,7 @@ class ModelCall(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.model_name} ({self.state})"
+        return f"{visible_line(self.model_name, 100)} ({self.state})"
 
 
 class Budget(models.Model):

@@ -40,6 +40,8 @@ DEFAULT_SLUG = "assistant"
 # What changes the snapshot. Circuits change it by `changed` alone: not every failure does.
 ROWS = (ModelProvider, LanguageModel, Assistant, AssistantModel, AssistantBinding, Budget)
 
+MOST_READS = 5  # until no change comes in between
+
 VERSION = Values(lambda: Installation.objects.filter(id=1).values_list("models_version"))
 
 
@@ -206,18 +208,6 @@ class Kept:
             return known
 
 
-def read_whole() -> Catalogue:
-    """Return the snapshot of one version.
-
-    Without a transaction: on SQLite it would wait for the writer, which may wait for this thread.
-    """
-    while True:
-        number = version()
-        found = read(number)
-        if version() == number:
-            return found
-
-
 kept = Kept()
 
 
@@ -240,6 +230,18 @@ def changed() -> None:
     raised = Greatest(F("models_version") + 1, Value(now, output_field=BigIntegerField()))
     if not Installation.objects.filter(id=1).update(models_version=raised):
         Installation.objects.get_or_create(id=1, defaults={"models_version": now})
+
+
+def read_whole() -> Catalogue:
+    """Return the snapshot of all rows at one version, without a transaction: on SQLite that would
+    wait for writers.
+    """
+    for _ in range(MOST_READS):
+        number = version()
+        found = read(number)
+        if version() == number:
+            break
+    return found
 
 
 def read(number: int) -> Catalogue:

@@ -12,12 +12,14 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
+from core.database import transactions
 from core.database.transactions import atomic_write
 from core.models import ModelCircuit
 from core.providers import catalogue
 from core.providers.base import ProviderError
 from core.providers.catalogue import ModelInfo
 from core.providers.failures import REASON_CHARACTERS
+from core.providers.registry import NoPlaceError
 
 logger = logging.getLogger(__name__)
 
@@ -37,8 +39,8 @@ NOT_COUNTED = frozenset(
 
 
 def is_counted(error: ProviderError) -> bool:
-    """Return whether a failure counts against the model."""
-    return error.code not in NOT_COUNTED
+    """Return whether a failure counts against the model: not one of our own places for calls."""
+    return error.code not in NOT_COUNTED and not isinstance(error, NoPlaceError)
 
 
 def is_due(model: ModelInfo) -> bool:
@@ -85,6 +87,14 @@ def failed(*, model_id: int, error: ProviderError) -> None:
             rows.update(opened_at=now, openings=F("openings") + 1)
             logger.warning("the circuit of model %s is open: %s", model_id, error.code)
         if is_open:
+            catalogue.changed()
+
+
+def bring_near() -> None:
+    """Shorten pauses that a clock which was set back left in the far future."""
+    rows = ModelCircuit.objects.filter(opened_at__isnull=False)
+    if transactions.bring_near(rows, "probe_at", most=timedelta(seconds=MOST_OPEN_SECONDS)):
+        with atomic_write():
             catalogue.changed()
 
 

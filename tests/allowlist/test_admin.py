@@ -23,19 +23,27 @@ from channels_app.models import SourceFeedback
 from core.conversations import outbox
 from core.lib import encryption
 from core.models import (
+    Assistant,
+    AssistantModel,
+    AssistantVersion,
+    Budget,
     ChannelAccount,
     ChannelIdentity,
     ChatSession,
     Delivery,
     InboundMessage,
     Job,
+    LanguageModel,
     Message,
+    ModelCall,
+    ModelProvider,
     Run,
     RunEvent,
     Skill,
     StoredFile,
     User,
 )
+from core.providers import catalogue
 from tests.allowlist.conftest import MakeUser
 from tests.allowlist.in_parallel import run_in_parallel
 
@@ -138,6 +146,17 @@ def conversation(telegram: ChannelAccount, make_user: MakeUser) -> Run:
     )
     BlockPattern.objects.create(kind="email", pattern=f"*{EVIL}", note=EVIL)
     AccessAttempt.objects.create(username=EVIL, ip_address="192.0.2.1", failures_since_start=3)
+    catalogue.write_environment()
+    markup = "<script>alert('x')</script>"  # the owner's own: an input shows it as it is
+    provider = ModelProvider.objects.create(
+        name=markup, kind="openai", offered_models=[EVIL], check_result=EVIL
+    )
+    model = LanguageModel.objects.create(provider=provider, name=markup, label=markup)
+    assistant = Assistant.objects.create(name=markup, slug="evil", instructions=markup)
+    AssistantVersion.objects.create(assistant=assistant, number=1, instructions=EVIL)
+    AssistantModel.objects.create(assistant=assistant, model=model)
+    Budget.objects.create(limit=10**9, assistant=assistant)
+    ModelCall.objects.create(user=ann, run=run, model_name=EVIL, day=timezone.localdate())
     return run
 
 

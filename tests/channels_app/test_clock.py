@@ -31,10 +31,14 @@ from core.models import (
     Delivery,
     InboundMessage,
     Job,
+    LanguageModel,
+    ModelCircuit,
+    ModelProvider,
     Run,
     User,
     WorkerHeartbeat,
 )
+from core.providers import circuits
 from tests.channels_app.running import memory_account, until
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -81,6 +85,20 @@ RECORDS = {
     "core.StoredFile.created_at",
     "core.Skill.changed_at",
     "core.RunFailure.at",
+    "core.Assistant.created_at",
+    "core.AssistantVersion.created_at",
+    "core.Budget.created_at",
+    "core.BudgetPeriod.refused_at",
+    "core.BudgetPeriod.told_80_at",
+    "core.BudgetPeriod.told_100_at",
+    "core.ChatSession.shortened_at",
+    "core.LanguageModel.created_at",
+    "core.ModelCall.created_at",
+    "core.ModelCircuit.failed_at",
+    "core.ModelCircuit.opened_at",
+    "core.ModelCircuit.told_at",
+    "core.ModelProvider.checked_at",
+    "core.ModelProvider.created_at",
     "core.ModelTrouble.since",
     "core.ModelTrouble.last_at",
     "core.ModelTrouble.told_at",
@@ -255,6 +273,21 @@ def an_unknown_request(jump: Jump) -> Callable[[], object]:
         return row.expires_at <= timezone.now() + timedelta(days=7)
 
     return waits_no_longer_than_a_week
+
+
+@waits("core.ModelCircuit.probe_at")
+def a_model_whose_circuit_is_open(jump: Jump) -> Callable[[], object]:
+    provider = ModelProvider.objects.create(name="away")
+    model = LanguageModel.objects.create(provider=provider, name="m")
+    row = ModelCircuit.objects.create(model=model, opened_at=jump.at(0), probe_at=jump.at(30))
+
+    def is_tried_again_within_the_longest_pause() -> bool:
+        row.refresh_from_db()
+        assert row.probe_at is not None
+        longest = timedelta(seconds=circuits.MOST_OPEN_SECONDS)
+        return row.probe_at <= timezone.now() + longest
+
+    return is_tried_again_within_the_longest_pause
 
 
 def test_every_column_that_holds_a_time_is_known() -> None:

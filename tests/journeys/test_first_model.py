@@ -66,6 +66,7 @@ class Journey:
         folder = os.environ.get("TEST_PICTURES")
         if folder:
             path = Path(folder) / f"first-run-{name}{self.name}.png"
+            self.page.evaluate("scrollTo(0, 0)")
             self.page.screenshot(path=path, full_page="/first-run/" in self.page.url)
 
     def fits(self) -> None:
@@ -232,7 +233,7 @@ def set_a_budget(journey: Journey) -> None:
     page.locator("select[name=unit]").select_option("messages")
     page.locator("select[name=period]").select_option("day")
     page.locator("[name=_save]").first.click()
-    expect(page.locator("#result_list")).to_contain_text("1 messages a day")
+    expect(page.locator("#result_list")).to_contain_text("1 message")
     journey.picture("5-budget")
 
 

@@ -66,6 +66,38 @@ PAGES: dict[str, list[Row]] = {
     "chat/sessions/<str:session_id>/export": [
         Row("GET", "/chat/sessions/{session}/export", "401 404 200 404 404 401 401", hides=True),
     ],
+    "chat/assistants": [Row("GET", "/chat/assistants", "401 200 200 200 200 401 401")],
+    "chat/assistants/<int:assistant_id>/picture": [
+        Row("GET", "/chat/assistants/1/picture", "401 404 404 404 404 401 401"),
+    ],
+    "chat/sessions/<str:session_id>/assistant": [
+        Row(
+            "POST",
+            "/chat/sessions/{session}/assistant",
+            "401 404 200 404 404 401 401",
+            {"assistant_id": 0, "model_id": 0},
+            hides=True,
+        ),
+    ],
+    "chat/usage": [Row("GET", "/chat/usage", "401 200 200 200 200 401 401")],
+    "first-run/": [Row("GET", "/first-run/", "302 404 404 404 302 302 302")],
+    "first-run/model": [
+        Row("GET", "/first-run/model", "302 404 404 404 200 302 302"),
+        Row("POST", "/first-run/model", "302 404 404 404 422 302 302", {"kind": "ollama"}),
+    ],
+    "first-run/message": [
+        Row("GET", "/first-run/message", "302 404 404 404 200 302 302"),
+        Row("POST", "/first-run/message", "302 404 404 404 302 302 302"),
+    ],
+    "first-run/phone": [
+        Row("GET", "/first-run/phone", "302 404 404 404 200 302 302"),
+        Row("POST", "/first-run/phone", "302 404 404 404 422 302 302", {"token": "x"}),
+    ],
+    "first-run/phone/state": [
+        Row("GET", "/first-run/phone/state", "302 404 404 404 200 302 302"),
+    ],
+    "first-run/skip": [Row("POST", "/first-run/skip", "302 404 404 404 404 302 302")],
+    "first-run/dismiss": [Row("POST", "/first-run/dismiss", "302 404 404 404 302 302 302")],
     "chat/settings": [
         Row("POST", "/chat/settings", "401 200 200 200 200 401 401", {"show_progress": True}),
     ],
@@ -289,5 +321,9 @@ ACTIONS: dict[str, dict[str, bool]] = {
         "block": False,
     },
     "allowlist.BlockPattern": {"delete_selected": False},
+    "core.Assistant": {"delete_selected": False},
+    "core.Budget": {"delete_selected": False},
+    "core.LanguageModel": {"delete_selected": False},
+    "core.ModelProvider": {"delete_selected": False},
     "axes.AccessAttempt": {"delete_selected": False},
 }

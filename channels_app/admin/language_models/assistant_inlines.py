@@ -98,7 +98,7 @@ def is_usable(model: LanguageModel) -> bool:
 
 
 class OfAssistant:
-    """Mixin: who may change an assistant and decides may change its rows, who sees it sees them."""
+    """Mixin: the rows have the permissions of their assistant; changes are for deciders."""
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return request.user.has_perm("core.view_assistant") or self.may_edit(request)

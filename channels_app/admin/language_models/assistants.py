@@ -10,7 +10,7 @@ from django.urls import URLPattern, path
 from django.utils.safestring import SafeString
 
 from allowlist.admin.audited import AuditedAdmin, OnlyDeciders, decides
-from channels_app.admin.language_models import chains, keys, pictures, why
+from channels_app.admin.language_models import chains, pictures, why
 from channels_app.admin.language_models.assistant_form import AssistantForm
 from channels_app.admin.language_models.assistant_inlines import (
     BindingFormSet,
@@ -261,9 +261,6 @@ class AssistantAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[Assistant]):
             "versions": versions[:VERSIONS],
             "disabled": [each.model for each in chain if not is_usable(each.model)],
             "has_none": row is not None and row in chains.without_a_usable_model(),
-            "keys": [keys.name_of(each.key_id) for each in row.bindings.exclude(key_id=0)]
-            if row
-            else [],
         }
 
     def get_urls(self) -> list[URLPattern]:

@@ -80,7 +80,7 @@ class BudgetForm(ModelForm[Budget]):
 
 
 def limit_of(amount: Decimal, unit: str) -> tuple[int, str]:
-    """Return a limit as it is stored, and what is wrong with it; empty for nothing."""
+    """Return a limit as it is stored, and the error of a wrong one; empty for none."""
     if amount <= 0:
         return 0, "Enter more than zero."
     try:
@@ -101,7 +101,7 @@ def whole(amount: Decimal) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What a budget has used in its current period. Percents of the limit, at most 100 shown."""
+    """The use of a budget in its current period. Widths are percents of the limit, at most 100."""
 
     person: str
     spent: str
@@ -164,14 +164,13 @@ def uses(budget: Budget) -> list[Use]:
 
 @admin.register(Budget)
 class BudgetAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[Budget]):
-    """Budgets; changed by owners. Whose it is stays: what was counted is theirs. With another unit
-    or period it begins anew.
-    """
+    """Budgets; changed by owners. The target stays. With another unit or period it begins anew."""
 
     form = BudgetForm
     list_display = ("shown_limit", "target", "used", "state")
     list_filter = ("unit", "period", "enabled")
     list_select_related = ("user", "account", "assistant")
+    search_fields = ("user__username", "user__display_name", "account__name", "assistant__name")
     ordering = ("id",)
     autocomplete_fields = ("user",)
     change_form_outer_before_template = "language_models/budget_above.html"

@@ -1,4 +1,4 @@
-"""Chains of models: who uses a model, and which assistants would be left without one."""
+"""Chains of models: the assistants of a model, and those that would be left without one."""
 
 from collections.abc import Iterable
 

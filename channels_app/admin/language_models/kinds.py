@@ -1,4 +1,4 @@
-"""What the admin says about each kind of provider, and which fields it needs."""
+"""The texts of the admin about each kind of provider, and its fields."""
 
 from dataclasses import dataclass
 
@@ -85,5 +85,5 @@ KINDS = {
 
 
 def text_of(kind: str) -> KindText | None:
-    """Return what the admin says about a kind; None for one that cannot be added by hand."""
+    """Return the text about a kind; None for one that cannot be added by hand."""
     return KINDS.get(Kind(kind)) if kind in Kind.values else None

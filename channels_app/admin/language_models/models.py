@@ -18,7 +18,7 @@ from allowlist.admin.audited import AuditedAdmin, OnlyDeciders
 from channels_app.admin.language_models import chains
 from channels_app.admin.language_models.constraints import leave_to_form
 from channels_app.admin.language_models.providers import is_fixed, warn_of_idle_assistants
-from core.admin.base import ExtraContext, ModelForm, badge, shown, visible_line
+from core.admin.base import ExtraContext, ModelForm, badge, visible_line
 from core.models import LanguageModel, ModelCircuit, ModelProvider
 from core.providers import circuits
 
@@ -104,8 +104,6 @@ class LanguageModelForm(ModelForm[LanguageModel]):
 @admin.register(LanguageModel)
 class LanguageModelAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[LanguageModel]):
     """Models of the providers; changed by owners."""
-
-    shown_model_name = shown("name", limit=80)
 
     form = LanguageModelForm
     list_display = (

@@ -157,7 +157,7 @@ class ModelProviderAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[ModelProvider]
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
         """Resolve the posted address before the write lock is taken, and ask the saved provider for
-        its models after it was given back: nobody waits for another server.
+        its models after it was given back: no writer waits for another server.
         """
         if request.method == "POST" and decides(request):
             host = addresses.host_of(str(request.POST.get("base_url", "")).strip())
@@ -192,7 +192,8 @@ class ModelProviderAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[ModelProvider]
         row = ModelProvider.objects.filter(pk=pk).first()
         models = list(row.models.order_by("name")) if row is not None else []
         taken = {each.name for each in models}
-        offered = [each for each in row.offered_models if each not in taken] if row else []
+        listed = row.offered_models if row is not None else []
+        offered = [each for each in listed if each not in taken and each.isprintable()]
         return {
             "row": row,
             "models": models,
@@ -201,7 +202,6 @@ class ModelProviderAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[ModelProvider]
             "offered": offered,
             "may_decide": self.may_decide(request),
             "is_fixed": is_fixed(row),
-            "text": text_of(row.kind) if row else None,
         }
 
     def may_decide(self, request: HttpRequest) -> bool:

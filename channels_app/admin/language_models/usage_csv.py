@@ -48,8 +48,8 @@ def content(rows: Iterable[Iterable[object]]) -> Iterator[str]:
 
 async def one_by_one(parts: Iterator[str]) -> AsyncIterator[str]:
     """Yield parts as they are sent: Django would collect those of a plain iterator first."""
-    following = sync_to_async(next)
-    while (part := await following(parts, "")) != "":
+    following = sync_to_async(lambda: next(parts, ""))
+    while (part := await following()) != "":
         yield part
 
 

@@ -36,6 +36,7 @@ COLOURS = (
     "#a855f7",
     "var(--color-base-400)",
 )
+GREY = "#7b8494"  # legible on light and dark
 GROUPS = {
     "person": "Person",
     "assistant": "Assistant",
@@ -163,8 +164,17 @@ CHART_OPTIONS = orjson.dumps(
     {
         "animation": False,
         "maintainAspectRatio": False,
-        "scales": {"x": {"stacked": True}, "y": {"stacked": True, "beginAtZero": True}},
-        "plugins": {"legend": {"display": True, "position": "bottom", "labels": {"boxWidth": 10}}},
+        "scales": {
+            "x": {"stacked": True, "ticks": {"color": GREY}},
+            "y": {"stacked": True, "beginAtZero": True, "ticks": {"color": GREY}},
+        },
+        "plugins": {
+            "legend": {
+                "display": True,
+                "position": "bottom",
+                "labels": {"boxWidth": 10, "color": GREY},
+            }
+        },
     }
 ).decode()
 

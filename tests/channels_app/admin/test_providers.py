@@ -304,7 +304,7 @@ def test_test_says_what_is_wrong_and_keeps_it(
 def test_a_test_that_answers_fills_in_what_it_found_out(
     browser: Client, asked: Asked, model: LanguageModel
 ) -> None:
-    """What the owner has entered stays; nothing is learned about a model of another name."""
+    """Values of the owner stay; nothing is learned about a model of another name."""
     address = reverse("admin:core_modelprovider_test", args=[model.provider_id])
     asked.finding = Examination(answers=True, context_tokens=200_000, can_see_images=False)
     browser.post(address, {"model": "other"})

@@ -108,6 +108,15 @@ def test_the_owners_are_told_at_80_percent_once(
         until(lambda: len(PLATFORM.texts("own")) == 2)
 
 
+def test_80_percent_of_a_small_limit_are_rounded_up(account: ChannelAccount) -> None:
+    """One message of two is not 80 %."""
+    limit = Budget.objects.create(unit="messages", period="day", limit=2)
+    today = timezone.now().date()
+    BudgetPeriod.objects.create(budget=limit, measure="messages/day", start=today, spent=1)
+    budget_notices.look(now=timezone.now())
+    assert not Delivery.objects.exists()
+
+
 def test_periods_from_before_an_edit_and_past_ones_cause_no_notice(
     account: ChannelAccount,
 ) -> None:
