@@ -36,6 +36,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 LONGEST = (
     "/telegram/test_chaos",
     "/chaos/test_",
+    "/models_chaos/test_",
     "/jobs_worker/test_processes",
     "/telegram/test_",
     "/api/test_document",

@@ -1,4 +1,4 @@
-"""The cost that a budget adds to a turn, and what models as rows add to one without a budget.
+"""The cost of a budget on a turn, and of models as rows on a turn without a budget.
 
 Two people of one gateway ask in turn, a budget applies to the second. ``BEFORE=<a source tree>``
 runs a gateway of another commit beside it, as ``git worktree add /tmp/before 0854a05`` makes one of

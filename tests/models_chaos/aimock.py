@@ -16,7 +16,7 @@ from tests.servers import Process
 
 PROGRAM = Path(__file__).parent / "provider.mjs"
 WORDS = 24
-# The failures that come here in turn, and with which code of KINDS the gateway names it.
+# The faults that are used here, each with the code of KINDS that the gateway gives it.
 FAULTS = {
     "429": "rate_limited",
     "500": "server",

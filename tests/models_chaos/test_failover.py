@@ -26,7 +26,7 @@ def test_a_day_of_failures_costs_no_turn(arena: MakeArena) -> None:
     calm = ask_all(it.people, each=1, name="qcold")  # work that a process does once
     calm = calm + ask_all(it.people, each=1, name="qcalm")
     it.provider.fail(main=DAY)
-    turns = ask_all(it.people, each=max(1, TURNS // len(it.people)))
+    turns = ask_all(it.people, each=-(-TURNS // len(it.people)))
     print(report(turns))
     asked = it.provider.asked(model="main")
     openings, _ = it.circuit()
@@ -37,7 +37,7 @@ def test_a_day_of_failures_costs_no_turn(arena: MakeArena) -> None:
     assert [turn for turn in turns if not turn.is_whole] == []
     assert {turn.channel for turn in turns} == set(CHANNELS)
     check_chats(it, calm + turns)
-    # Beyond the time-out: the time that a turn takes on this machine, and a second.
+    # Beyond the time-out: the time of a calm turn on this machine, and a second.
     most = FIRST_SECONDS + 1 + max(turn.first for turn in calm if "calm" in turn.question)
     assert [turn for turn in turns if turn.first > most] == []
 
