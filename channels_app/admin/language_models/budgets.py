@@ -177,7 +177,8 @@ class BudgetAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[Budget]):
 
     @admin.display(description="limit")
     def shown_limit(self, row: Budget) -> str:
-        unit = "" if row.unit == Unit.MONEY else f" {row.get_unit_display()}"
+        name = row.get_unit_display()[: -1 if row.limit == 1 else None]
+        unit = "" if row.unit == Unit.MONEY else f" {name}"
         return f"{amount_of(row, row.limit)}{unit} {row.get_period_display()}"
 
     @admin.display(description="for")
@@ -187,7 +188,7 @@ class BudgetAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[Budget]):
         name = visible_line(str(of), 80) if of else ""
         if row.each_person:
             return f"each person on {name}" if name else "each person"
-        return name or "all people as one"
+        return name or "everyone, one limit"
 
     @admin.display(description="used now")
     def used(self, row: Budget) -> SafeString:
@@ -209,7 +210,7 @@ class BudgetAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[Budget]):
             top = (None, {"fields": ("amount", ("unit", "period"), "each_person", "enabled")})
             return (
                 top,
-                ("Only for one of these; else for all people as one", {"fields": TARGETS}),
+                ("Only for one of these; else for everyone, one limit", {"fields": TARGETS}),
             )
         amount = "amount" if self.has_change_permission(request, obj) else "shown_limit"
         return ((None, {"fields": (amount, ("unit", "period"), "target", "enabled")}),)

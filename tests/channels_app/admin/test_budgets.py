@@ -111,7 +111,7 @@ def test_targets_of_every_kind(
     ):
         assert add(browser, **target).status_code == 302
     listed = browser.get(reverse("admin:core_budget_changelist")).content.decode()
-    for words in ("everybody together", "Ann", "laptop (Ann)", "telegram/main", "each person on"):
+    for words in ("everyone, one limit", "Ann", "laptop (Ann)", "telegram/main", "each person on"):
         assert words in listed
     assert key.digest not in listed
 
