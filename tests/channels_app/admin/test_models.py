@@ -57,7 +57,7 @@ def test_bad_input_has_its_error_beside_its_field(
 
 def test_an_answer_must_fit_the_window(browser: Client, provider: ModelProvider) -> None:
     answer = add(browser, provider, context_tokens="4096", max_output_tokens="4096")
-    assert "room in the window" in errors_of(answer)["max_output_tokens"]
+    assert "shorter than the window" in errors_of(answer)["max_output_tokens"]
 
 
 def test_a_model_cannot_be_added_to_the_environment(browser: Client) -> None:

@@ -284,7 +284,7 @@ def test_l5_document_read_gives_parts_that_fit(
     )
     run = say("go")
     assert lines(run)[0] == ("Reading the document…", "document_read")
-    assert run.result["text"] == "Read.\n\n**Sources**\n\n1. long.pdf, page 1-6"
+    assert run.result["text"] == "Read.\n\n**Sources**\n\n1. long.pdf, page 1-3"
     from core.tools import document_read
 
     text, shown = document_read.cut(
