@@ -74,7 +74,7 @@ class ModelCall(models.Model):
 class Budget(models.Model):
     """A limit of tokens, money or messages for a day or a month, in the owner's time zone.
 
-    With one limit for all people when no target is set; else for one of: person, API key (``key_id``),
+    With one limit for all when no target is set; else for one of: person, API key (``key_id``),
     account, assistant. ``each_person``: the limit is for each person by themselves. ``limit``:
     tokens, messages, or billionths of a dollar.
     """
