@@ -65,11 +65,13 @@ async def rows(at: MeasuredGateway, *, rounds: int) -> list[Row]:
 
 
 def lines_of(name: str, found: dict[str, Figures]) -> list[Row]:
-    """Return the first token, less that of the floor, and the CPU of a turn."""
+    """Return the first token, less that of the floor, and the CPU of a turn by process."""
     floor = machine.median(found[PIPE].every_first)
     first = (machine.median(found[name].every_first) - floor) * 1000
-    cpu = found[name].cpu_ms()["all"]
-    return [Row(f"models, {name}: first token, CPU of a turn", f"{first:.2f} ms, {cpu:.2f} ms")]
+    cpu = found[name].cpu_ms()
+    parts = " + ".join(f"{part} {ms:.1f}" for part, ms in cpu.items() if part != "all")
+    value = f"{first:.2f} ms, {cpu['all']:.2f} ms = {parts}"
+    return [Row(f"models, {name}: first token, CPU of a turn", value)]
 
 
 def added(found: dict[str, Figures], name: str, other: str, *, goal: bool = False) -> list[Row]:
