@@ -2,13 +2,20 @@
 
 import re
 from argparse import ArgumentParser
+from typing import Any
 
-DASHED_ID = re.compile(r"-[A-Za-z0-9_-]{21}$", re.ASCII)
+DASHED_ID = re.compile(r"-[A-Za-z0-9_-]{21}", re.ASCII)
 
 
 def accept_public_ids(parser: ArgumentParser) -> None:
-    """Make ``parser`` read an id that begins with a dash, as one in 64 does, as no option.
+    """Make ``parser`` read an id that begins with a dash, as one in 64 does, as no option: also one
+    that begins like an option (``-v…``).
 
-    argparse does so for negative numbers only, and has no public setting for other forms.
+    argparse has no public setting for it.
     """
-    parser._negative_number_matcher = DASHED_ID  # noqa: SLF001
+    parse: Any = parser._parse_optional  # noqa: SLF001
+
+    def parse_others(text: str) -> Any:
+        return None if DASHED_ID.fullmatch(text) else parse(text)
+
+    parser._parse_optional = parse_others  # type: ignore[method-assign]  # noqa: SLF001

@@ -153,15 +153,17 @@ def test_a6_the_shell_decides_as_one_named_owner(telegram: ChannelAccount, owner
     assert UnknownRequest.objects.get().decided_by == User.objects.get(username="second")
 
 
+@pytest.mark.parametrize("beginning", ["-", "-v", "-h", "--"])
 def test_a6_an_id_that_begins_with_a_dash_is_no_option(
-    telegram: ChannelAccount, owner: User
+    beginning: str, telegram: ChannelAccount, owner: User
 ) -> None:
-    """[A6] One id in 64 does."""
+    """[A6] One id in 64 does, and some of these begin like an option."""
     row = unknown_requests.record(
         unknown_requests.DeniedMessage(account=telegram, kind="im", sender="41"), now=timezone.now()
     )
-    UnknownRequest.objects.update(public_id="-" + row.public_id[1:])
-    run("requests", "deny", "-" + row.public_id[1:], "--owner", owner.username)
+    dashed = beginning + row.public_id[len(beginning) :]
+    UnknownRequest.objects.update(public_id=dashed)
+    run("requests", "deny", dashed, "--owner", owner.username)
     assert UnknownRequest.objects.get().state == UnknownRequest.State.DENIED
 
 

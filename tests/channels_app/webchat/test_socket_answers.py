@@ -29,10 +29,13 @@ async def test_d3_a_message_is_accepted_and_its_events_follow_in_order_and_one_f
         await in_thread(answer)
         frames = await socket.until(is_final)
     messages, final = frames[:-1], frames[-1]
-    assert [frame["seq"] for frame in messages] == [1, 2, 3, 4]
+    # Pieces of a text that are read at once come as one frame, with the number of the last.
+    numbers = [frame["seq"] for frame in messages]
+    assert numbers in ([1, 2, 3, 4], [1, 3, 4])
     assert {frame["run_id"] for frame in frames} == {accepted["run_id"]}
     assert {frame["session_id"] for frame in frames} == {accepted["session_id"]}
-    assert messages[1]["props"] == {"content": "Hello **"}
+    said = [frame["props"]["content"] for frame in messages if frame["type"] == "text"]
+    assert "".join(said) == "Hello **Ada**"
     assert (final["text"], final["format"], final["ok"]) == ("Hello **Ada**", "markdown", True)
     assert final["html_of"] == {"text-1": "<p>Hello <strong>Ada</strong></p>\n"}
 
