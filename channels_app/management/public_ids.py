@@ -18,4 +18,4 @@ def accept_public_ids(parser: ArgumentParser) -> None:
     def parse_others(text: str) -> Any:
         return None if DASHED_ID.fullmatch(text) else parse(text)
 
-    parser._parse_optional = parse_others  # type: ignore[method-assign]  # noqa: SLF001
+    parser._parse_optional = parse_others  # type: ignore[assignment,method-assign]  # noqa: SLF001

@@ -15,7 +15,7 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 from functools import partial
@@ -70,6 +70,7 @@ CHECKPOINT_SECONDS = 1.0
 PURGE_SECONDS = 60.0
 SWEEP_FILES_SECONDS = 3600.0
 STOP_SECONDS = 5.0
+CANCEL_AGAIN_SECONDS = 0.2
 CLOCK_SECONDS = 5.0  # less is the clock being kept right
 HAND_OVER_SECONDS = 0.3
 # Their rows are locked until all are stored: writers to these conversations wait.
@@ -138,11 +139,7 @@ class Runner:
         await providers.close()
         await registry.close()
         await pubsub.local().close()
-        rest = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in rest:
-            task.cancel()
-        if rest:
-            await asyncio.wait(rest, timeout=STOP_SECONDS / 5)
+        await end_others(seconds=STOP_SECONDS / 4)
         self.loop.stop()
 
     def wake(self, task: str, row_id: int) -> None:
@@ -508,6 +505,27 @@ class Runner:
 
     async def _turn(self, begun: Begun) -> None:
         await run_turn.take(begun, self.held[begun.run.id])
+
+
+async def end_others(*, seconds: float) -> None:
+    """Cancel all other tasks of the loop until they have ended, or the time is over.
+
+    Again and again: a connection that is being made or given back may swallow a cancellation.
+    """
+    deadline = asyncio.get_running_loop().time() + seconds
+    while rest := asyncio.all_tasks() - {asyncio.current_task()}:
+        left = deadline - asyncio.get_running_loop().time()
+        if left <= 0:
+            logger.warning("%d tasks did not end at the stop: %s", len(rest), names_of(rest))
+            return
+        for task in rest:
+            task.cancel()
+        await asyncio.wait(rest, timeout=min(CANCEL_AGAIN_SECONDS, left))
+
+
+def names_of(tasks: Iterable[asyncio.Task[Any]]) -> str:
+    """Return the coroutines of tasks, for the log."""
+    return ", ".join(sorted(getattr(task.get_coro(), "__qualname__", "?") for task in tasks))
 
 
 def bring_near() -> None:
