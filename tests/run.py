@@ -38,7 +38,6 @@ ONCE = (
     "tests/core/lib/test_safe_fetch.py",
     "tests/core/lib/test_safe_fetch_edges.py",
     "tests/core/lib/test_safe_fetch_networks.py",
-    "tests/journeys/test_first_model.py",
     "tests/models_chaos/test_aimock.py",
     "tests/core/lib/test_safe_fetch_posts.py",
     "tests/journeys",
