@@ -32,11 +32,14 @@ def label_of(key: ApiKey) -> str:
 
 
 def choices(*, kept: int = 0, request: HttpRequest | None = None) -> list[tuple[int, str]]:
-    """Return the choices by name. With a request of somebody who does not decide: their own."""
-    rows = ApiKey.objects.select_related("user", "account").order_by("name", "id")
+    """Return the choices by name, of the MOST newest keys. With a request of a user who does not
+    decide: their own.
+    """
+    rows = ApiKey.objects.select_related("user", "account").order_by("-id")
     if request is not None and not decides(request):
         rows = rows.filter(user=request.user.pk)
-    found = [NONE, *((key.pk, label_of(key)) for key in rows.filter(revoked_at=None)[:MOST])]
+    usable = [(key.pk, label_of(key)) for key in rows[:MOST] if key.revoked_at is None]
+    found = [NONE, *sorted(usable, key=lambda each: (each[1].casefold(), each[0]))]
     if kept and kept not in dict(found):
         found.append((kept, name_of(kept)))
     return found
