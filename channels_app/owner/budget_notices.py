@@ -23,9 +23,9 @@ def look(*, now: datetime) -> None:
     rows = BudgetPeriod.objects.filter(
         start__in={day, day.replace(day=1)}, told_100_at=None, budget__enabled=True
     ).select_related("budget", "budget__user")
-    for row in rows.filter(ALL).order_by("pk")[:AT_ONCE]:
+    for row in rows.filter(ALL).order_by("start")[:AT_ONCE]:
         tell(row, percent=100, end=budgets.end_of(row.budget.period, day))
-    for row in rows.filter(MANY, told_80_at=None).exclude(ALL).order_by("pk")[:AT_ONCE]:
+    for row in rows.filter(MANY, told_80_at=None).exclude(ALL).order_by("start")[:AT_ONCE]:
         tell(row, percent=80, end=budgets.end_of(row.budget.period, day))
 
 

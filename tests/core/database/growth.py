@@ -1,5 +1,7 @@
 """A database in which many people have said much, written by a few statements."""
 
+from datetime import timedelta
+
 from django.db import connection, models
 from django.utils import timezone
 
@@ -7,6 +9,8 @@ from allowlist.models import ApiKey, AuditEntry, UnknownRequest
 from channels_app.models import SourceFeedback
 from core.database import text_search
 from core.models import (
+    Budget,
+    BudgetPeriod,
     ChannelAccount,
     ChannelIdentity,
     ChatSession,
@@ -122,6 +126,13 @@ def said(account: ChannelAccount, number: int, *, named: str, **of_whom: str) ->
         created_at="{at}",
         user_id=of_whom["user_id"],
         **runs,
+    )
+    budget = Budget.objects.create(unit="tokens", period="day", limit=10**12, key_id=10**9)
+    old = now.date() - timedelta(days=900)
+    copies(
+        BudgetPeriod(budget=budget, measure="tokens/day", start=old, spent=10**9),
+        number,
+        person="n + 1000",
     )
     feedback = SourceFeedback(verdict="up", message_id="m", source_id="s")
     copies(feedback, number, user_id=of_whom["user_id"], **runs)

@@ -122,7 +122,9 @@ def test_no_page_and_no_turn_reads_a_growing_table_as_a_whole(
         one_turn(account=account, user=user, session=session, token=token)
         chores()
     for each in asked:
-        if found := each.read_whole():
+        # "Is there one?" is answered by the first row that comes, as nearly all rows fit.
+        is_bounded = each.sql.endswith("LIMIT 1")
+        if found := each.read_whole(by_choice=not is_bounded):
             slow.setdefault(each.sql, [*found, "a turn"])
     for address, table in KNOWN.items():
         slow = {sql: found for sql, found in slow.items() if {*found} != {address, table}}
