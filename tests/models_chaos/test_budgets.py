@@ -154,12 +154,15 @@ def test_sums_are_the_providers_after_kills_cut_streams_and_clients_that_leave(
             pool.submit(ask_again, dice.choice(it.clients), f"q{number}", leave=number % 5 == 0)
             for number in range(REQUESTS)
         ]
+        # Both before one is back: a worker starts for longer than the other needs for the rest.
         for worker in it.workers:
-            enough = len(it.provider.asked()) + dice.randint(5, 15)
-            wait_until(partial(has_asked, it.provider, enough), what="requests in flight")
+            enough = len(it.provider.asked()) + dice.randint(5, 10)
+            wait_until(partial(has_asked, it.provider, enough), seconds=60, what="requests")
             worker.send(signal.SIGKILL)
             worker.wait()
+        for worker in it.workers:
             worker.start(reports_ready=True)
+        for worker in it.workers:
             worker.wait_ready(worker.said_ready, seconds=60)
         ended = Counter(job.result() for job in jobs)
     left = "SELECT count(*) FROM core_run WHERE state IN ('queued', 'running')"
