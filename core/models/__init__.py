@@ -1,7 +1,7 @@
 """The rows of a conversation, and their state machines.
 
-State changes only in the modules ``inbox``, ``runs``, ``outbox``, ``jobs`` and ``budgets`` of
-``core.conversations``, and only by conditional UPDATE. The constraints here enforce the guarantees
+State changes only in the modules ``inbox``, ``runs``, ``outbox``, ``jobs``, ``budgets`` and
+``schedules`` of ``core.conversations``, and only by conditional UPDATE. The constraints here enforce the guarantees
 of that code.
 """
 
@@ -26,6 +26,7 @@ from core.models.language_models import (
     ModelProvider,
 )
 from core.models.people import ChannelAccount, ChannelIdentity, User
+from core.models.schedules import Occurrence, Schedule
 from core.models.usage import Budget, BudgetPeriod, ModelCall, UsageDay
 from core.models.work import Delivery, Job, JobStep
 
@@ -50,9 +51,11 @@ __all__ = [
     "ModelCircuit",
     "ModelProvider",
     "ModelTrouble",
+    "Occurrence",
     "Run",
     "RunEvent",
     "RunFailure",
+    "Schedule",
     "Skill",
     "StoredFile",
     "UsageDay",

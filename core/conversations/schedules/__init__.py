@@ -1,0 +1,1 @@
+"""Schedules: their rules, their changes, and their occurrences."""
