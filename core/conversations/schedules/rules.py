@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from itertools import islice, pairwise, takewhile
-from typing import Any
+from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
 from dateutil.rrule import DAILY, MONTHLY, WEEKLY, YEARLY, rrule, weekday
@@ -20,15 +20,20 @@ from core.conversations.schedules.zones import find_zones, zone_named
 
 __all__ = ["Rule", "RuleError", "find_zones", "parse", "to_utc", "zone_named"]
 
-FREQUENCIES = {"DAILY": DAILY, "WEEKLY": WEEKLY, "MONTHLY": MONTHLY, "YEARLY": YEARLY}
+FREQUENCIES: dict[str, Literal[0, 1, 2, 3]] = {
+    "DAILY": DAILY,
+    "WEEKLY": WEEKLY,
+    "MONTHLY": MONTHLY,
+    "YEARLY": YEARLY,
+}
 FIRST_YEAR, LAST_YEAR = 2000, 2199  # of a start
 MOST_YEARS = 10  # from a start to the first occurrence
 # dateutil looks for a match until the year 9999. The Gregorian calendar repeats every 400 years,
 # weekdays included; so 19 times 400 years later the same search ends after at most 400 years.
 CALENDARS = 19 * 400
 END = datetime(2399, 12, 31, 23, 59, 59)  # noqa: DTZ001 (local; of the search)
-# A week, as dateutil begins the first one at its start, not at WKST; and a day, by which a change of
-# the clock moves a local time at most (Samoa left out a whole one).
+# A week, as dateutil begins the first one at its start, not at WKST; and a day, by which a change
+# of the clock moves a local time at most (Samoa left out a whole one).
 MARGIN = timedelta(days=9)
 COMPARED = 20_000  # occurrences, of which the nearest two are the shortest interval
 SECOND = timedelta(seconds=1)
@@ -106,11 +111,11 @@ class Rule:
         # Without a count the past does not matter.
         if parts.count is None and since - MARGIN > self.start:
             anchor = moved(self.start, parts, since - MARGIN)
-        until = min(parts.until or END, END)
+        until = min(parts.until, END) if parts.until else None
         expanded = rrule(
             FREQUENCIES[parts.frequency],
             dtstart=anchor.replace(year=anchor.year + CALENDARS),
-            until=until.replace(year=until.year + CALENDARS),
+            until=until and until.replace(year=until.year + CALENDARS),
             interval=parts.interval,
             count=parts.count,
             wkst=parts.week_start,
