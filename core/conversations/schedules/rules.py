@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from itertools import dropwhile, islice, pairwise, takewhile
+from itertools import dropwhile, groupby, islice, pairwise, takewhile
 from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
@@ -32,9 +32,8 @@ MOST_YEARS = 10  # from a start to the first occurrence
 # weekdays included; so 19 times 400 years later the same search ends after at most 400 years.
 CALENDARS = 19 * 400
 END = datetime(2399, 12, 31, 23, 59, 59)  # noqa: DTZ001 (local; of the search)
-# A week, as dateutil begins the first one at its start, not at WKST; and a day, by which a change
-# of the clock moves a local time at most (Samoa left out a whole one).
-MARGIN = timedelta(days=9)
+# dateutil begins the first week at its start, not at WKST: a moved start is in the week before.
+WEEK = timedelta(days=7)
 COMPARED = 20_000  # occurrences, of which the nearest two are the shortest interval
 SECOND = timedelta(seconds=1)
 
@@ -57,13 +56,8 @@ class Rule:
 
         Local times that fall on the same instant are one.
         """
-        found: list[datetime] = []
-        for each in self._from(moment):
-            if len(found) >= most:
-                break
-            if each > moment and (not found or each > found[-1]):
-                found.append(each)
-        return found
+        following = (each for each in self._from(moment) if each > moment)
+        return [each for each, _ in islice(groupby(following), most)]
 
     def shortest_interval(self) -> timedelta | None:
         """Return the shortest time between two occurrences in the first ten years; None where there
@@ -92,6 +86,7 @@ class Rule:
             since = self.start
             if moment >= to_utc(END, self.zone):
                 return
+            # Later on the clock is later in time, or the same instant; so nothing is before it.
             if moment > to_utc(since, self.zone):
                 since = moment.astimezone(self.zone).replace(tzinfo=None, fold=0)
             for each in self._local(self.parts, since):
@@ -108,12 +103,11 @@ class Rule:
             number += 1
 
     def _local(self, parts: Parts, since: datetime) -> Iterator[datetime]:
-        """Yield local times, all from ``since`` on and at most some before."""
+        """Yield local times from ``since`` on."""
         anchor = self.start
-        skipped = max(self.start, since - MARGIN)
         # Without a count the past does not matter.
-        if parts.count is None and skipped > self.start:
-            anchor = moved(self.start, parts, skipped)
+        if parts.count is None and since - WEEK > self.start:
+            anchor = moved(self.start, parts, since - WEEK)
         until = min(parts.until, END) if parts.until else None
         expanded = rrule(
             FREQUENCIES[parts.frequency],
@@ -127,8 +121,8 @@ class Rule:
         )
         try:
             # The largest rule has half a million times in a year: most are not looked at.
-            early = skipped.replace(year=skipped.year + CALENDARS)
-            for each in dropwhile(early.__gt__, expanded):
+            first = since.replace(year=since.year + CALENDARS)
+            for each in dropwhile(first.__gt__, expanded):
                 yield each.replace(year=each.year - CALENDARS)
         except ValueError:
             return  # dateutil stumbles over a week that goes beyond the year 9999

@@ -144,6 +144,34 @@ def test_h1_a_rule_that_began_long_ago_goes_on_in_step(text: str) -> None:
     assert [rule.after(each)[0] for each in times[:-1]] == times[1:]
 
 
+def test_h1_the_whole_week_counts_whenever_the_next_time_is_asked_for() -> None:
+    rule = parse("FREQ=WEEKLY;BYDAY=MO,TU,WE,TH,FR,SA,SU;BYSETPOS=4")
+    moment = datetime(2030, 1, 1, tzinfo=UTC)
+    for hour in range(14 * 24):
+        (each,) = rule.after(moment + timedelta(hours=hour))
+        assert f"{each:%A %H}" == "Thursday 07"
+
+
+@pytest.mark.parametrize("text", ["FREQ=DAILY;BYHOUR=0,1", "FREQ=MONTHLY;BYMONTHDAY=1;BYHOUR=1,9"])
+def test_h1_times_before_that_of_the_start_are_kept(text: str) -> None:
+    rule = parse(text)
+    assert shown(rule, after="2030-01-01T00:30", most=1) == ["2030-01-01 01:00"]
+
+
+def test_h2_around_a_change_of_the_clock_no_time_is_left_out_whenever_it_is_asked_for() -> None:
+    for zone, start, day in (
+        ("Europe/Berlin", "2020-01-01T02:30", "2026-03-28T12:00"),
+        ("Europe/Berlin", "2020-01-01T02:30", "2026-10-24T12:00"),
+        ("Pacific/Apia", "2005-01-01T12:00", "2011-12-28T12:00"),
+    ):
+        rule = parse("FREQ=DAILY", start=local(start), zone=zone)
+        moment = local(day).replace(tzinfo=UTC)
+        times = rule.after(moment, most=6)
+        for minute in range(0, 3 * 24 * 60, 10):
+            now = moment + timedelta(minutes=minute)
+            assert rule.after(now)[0] == next(each for each in times if each > now)
+
+
 @pytest.mark.timeout(20)
 def test_h1_of_half_a_million_times_a_year_the_next_one_is_found() -> None:
     hours, minutes = ",".join(map(str, range(24))), ",".join(map(str, range(60)))
