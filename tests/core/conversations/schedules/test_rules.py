@@ -109,6 +109,14 @@ def test_h1_after_its_last_time_nothing_is_left(text: str) -> None:
     assert parse(text).after(datetime(2026, 11, 28, tzinfo=UTC), most=9) == []
 
 
+@pytest.mark.parametrize(
+    ("text", "left"), [("FREQ=DAILY;COUNT=30", 10), ("FREQ=HOURLY;COUNT=485", 5)]
+)
+def test_h1_a_count_counts_from_the_start(text: str, left: int) -> None:
+    moment = datetime(2026, 12, 15, 6, 59, 59, tzinfo=UTC)
+    assert len(parse(text).after(moment, most=99)) == left
+
+
 @pytest.mark.parametrize("text", ["", "FREQ=DAILY", "FREQ=WEEKLY;BYDAY=SU", "FREQ=HOURLY"])
 def test_h1_any_moment_can_be_asked_for(text: str) -> None:
     rule = parse(text)
