@@ -4,6 +4,8 @@ from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from core.conversations.schedules import dates
 
@@ -116,6 +118,12 @@ def test_h3_rules_are_said_in_each_language(language: str, words: list[str]) -> 
         "FREQ=DAILY;BYHOUR=8,18",
     ]
     assert [dates.repeats(text, language) for text in texts] == words
+
+
+@given(st.text(max_size=60), st.text(max_size=12))
+def test_h3_any_text_in_any_language_is_said(rule: str, language: str) -> None:
+    assert dates.repeats(rule, language)
+    assert "2026" in dates.in_words(MOMENT, BERLIN, language)
 
 
 def test_every_language_has_words_for_every_frequency() -> None:

@@ -1,0 +1,59 @@
+"""Time zones by IANA names, and by cities."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.conversations.schedules import zones
+from core.conversations.schedules.rules import RuleError
+
+
+def test_a_zone_is_found_by_its_name_in_any_case() -> None:
+    assert zones.zone_named("europe/berlin").key == "Europe/Berlin"
+    assert zones.zone_named(" America/New York ").key == "America/New_York"
+    assert zones.zone_named("utc").key == "UTC"
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("Berlin", "Did you mean Europe/Berlin?"),
+        ("Europe/Berln", "Europe/Berlin"),
+        ("CEST", "Use one such as Europe/Berlin"),
+        ("EST5", "Did you mean EST5EDT?"),
+        ("", "Use one such as"),
+        ("../../etc/passwd", "Use one such as"),
+        ("localtime", "is not the IANA name"),
+        ("Europe/Berlin\x00", "is not the IANA name"),
+        ("x" * 100_000, "Use one such as"),
+    ],
+)
+def test_an_unknown_zone_is_refused_with_names_like_it(name: str, hint: str) -> None:
+    with pytest.raises(RuleError) as caught:
+        zones.zone_named(name)
+    assert hint in str(caught.value)
+    assert len(str(caught.value)) < 250
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        ("berlin", ["Europe/Berlin"]),
+        ("New York", ["America/New_York"]),
+        ("São Paulo", ["America/Sao_Paulo"]),
+        ("europe/paris", ["Europe/Paris"]),
+        ("Istanbul", ["Asia/Istanbul", "Europe/Istanbul"]),
+        ("buenos", ["America/Argentina/Buenos_Aires", "America/Buenos_Aires"]),
+        ("Atlantis", []),
+        ("", []),
+        ("a" * 100_000, []),
+    ],
+)
+def test_zones_are_found_by_the_name_of_a_city(words: str, names: list[str]) -> None:
+    assert zones.find_zones(words) == names
+
+
+@given(st.text(max_size=70))
+def test_any_words_are_searched_for(words: str) -> None:
+    for each in zones.find_zones(words):
+        assert zones.zone_named(each).key == each
