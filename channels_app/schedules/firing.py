@@ -1,7 +1,7 @@
 """Fire the occurrences that are due, and see what has become of those that were fired.
 
-    due ─► schedules locked ─► waiting? ─► grant valid? ─► missed? ─► text: a finished run, its messages
-                                                              └────► prompt: a queued run
+    due ─► schedules locked ─► grant valid? ─► missed? ─► text: a finished run and its messages
+                                                  └─────► prompt: a queued run
     all of it, and the next occurrence, in one transaction: what happens outside it (the run, its
     deliveries) has leases and fences of its own
 
@@ -43,7 +43,7 @@ MOST_TRIES, MOST_FAILURES = 5, 3
 FIRST_RETRY, LONGEST_RETRY = timedelta(seconds=5), timedelta(minutes=5)
 MISSED = "This was due at {0}, and I was off."
 MISSED_ON = "This was due on {0}, and I was off."
-FAILED = "“{0}” failed three times in a row and is paused: {1} /reminders resumes it."
+FAILED = "“{0}” failed three times in a row and is paused. /reminders resumes it."
 OPEN_RUN = (Run.State.QUEUED, Run.State.RUNNING)
 OPEN_DELIVERY = (Delivery.State.PENDING, Delivery.State.SENDING)
 
@@ -331,14 +331,13 @@ def count(schedule: Schedule, failure: str) -> None:
     if schedule.failures < MOST_FAILURES or schedule.state != Schedule.State.ACTIVE:
         return
     changes.pause(schedule_ids=[schedule.pk], why=Schedule.Why.FAILURES)
-    words = phrases.in_language(
-        FAILED.format(one_line(schedule.text, 60), one_line(failure, 200)), language_of(schedule)
-    )
-    send(places.place_of(schedule), f"⏸ {words}", schedule=schedule, with_buttons=False)
+    words = phrases.in_language(FAILED.format(one_line(schedule.text, 60)), language_of(schedule))
+    text = f"⏸ {words}\n\n{one_line(failure, 200)}"
+    send(places.place_of(schedule), text, schedule=schedule, with_buttons=False)
 
 
 def put_off(occurrence_id: int, *, now: datetime) -> None:
-    """Try an occurrence again later; after MOST_TRIES it has failed, and the next one is planned."""
+    """Try an occurrence again later; after MOST_TRIES it fails, and the next one is planned."""
     try:
         with atomic_write():
             for row in locked([occurrence_id], now=now):

@@ -100,8 +100,8 @@ class Occurrence(models.Model):
 
     *Executed* (``executed_at``: the text was queued, or the assistant has answered) and *delivered*
     (``delivered_at``: each message has arrived, or is in the web chat's conversation) are two
-    facts. ``fired_at``: when it left the state waiting, also as skipped. ``was_missed``: long after ``nominal_at``. ``note``: why it failed, or why
-    it went elsewhere. ``tries``: how often firing it broke.
+    facts. ``fired_at``: when it stopped waiting, also as skipped; ``was_missed``: long after
+    ``nominal_at``. ``note``: why it failed, or went elsewhere. ``tries``: how often firing broke.
     """
 
     class State(models.TextChoices):

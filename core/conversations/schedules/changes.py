@@ -233,7 +233,7 @@ def in_minutes(text: str, moment: datetime, zone: ZoneInfo) -> Rule:
     """Return the rule that begins at a moment. In the second hour of an overlap, whose local times
     mean the first one, it counts in UTC.
     """
-    moment = moment.replace(second=moment.second, microsecond=0)
+    moment = moment.replace(microsecond=0) + timedelta(seconds=moment.microsecond > 0)
     local = moment.astimezone(zone).replace(tzinfo=None, fold=0)
     if rules.to_utc(local, zone) != moment:
         zone, local = ZoneInfo("UTC"), moment.astimezone(UTC).replace(tzinfo=None)
