@@ -12,7 +12,6 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import batched
 from zoneinfo import ZoneInfo
 
 from django.conf import settings
@@ -64,8 +63,8 @@ class Outcome:
 def look(*, now: datetime) -> bool:
     """Fire what is due, and look at what was fired; return whether more may be due already."""
     ids = occurrences.due(now=now)
-    for some in batched(ids, TOGETHER):
-        take_together(some, now=now)
+    for start in range(0, len(ids), TOGETHER):
+        take_together(ids[start : start + TOGETHER], now=now)
     return len(ids) == occurrences.DUE_AT_ONCE
 
 

@@ -19,7 +19,6 @@ from core.models import (
     Message,
     Occurrence,
     Run,
-    Schedule,
     User,
 )
 from tests.channels_app.running import memory_account, until
