@@ -1,0 +1,54 @@
+"""Time zones by their IANA names, and by the names of cities."""
+
+import unicodedata
+from difflib import get_close_matches
+from functools import cache
+from zoneinfo import ZoneInfo, available_timezones
+
+from core.conversations.schedules.rule_text import RuleError
+
+# In the folder of the system's zones, but no zones of IANA that mean a place or UTC.
+NO_NAMES = {"localtime", "posixrules", "Factory"}
+LONGEST = 64  # of names in the database of zones: about 30
+MOST = 10
+
+
+def zone_named(name: str) -> ZoneInfo:
+    """Return the zone of an IANA name, in any case and with spaces for "_".
+
+    Raises RuleError, with names that are like it.
+    """
+    wanted = folded(name) if len(name) <= LONGEST else ""
+    if found := names().get(wanted):
+        return ZoneInfo(found)
+    close = find_zones(name)[:3] or [
+        names()[each] for each in get_close_matches(wanted, names(), n=3, cutoff=0.7)
+    ]
+    hint = f"Did you mean {' or '.join(close)}?" if close else "Use one such as Europe/Berlin."
+    raise RuleError(f'"{name[:LONGEST]}" is not the IANA name of a time zone. {hint}')
+
+
+def find_zones(words: str) -> list[str]:
+    """Return at most ten IANA names for a name, or for a city: ``berlin``, ``New York``.
+
+    Those that are called so; if there is none, those that begin so.
+    """
+    wanted = folded(words) if len(words) <= LONGEST else ""
+    if not wanted:
+        return []
+    cities = [(each.rpartition("/")[2], each) for each in sorted(names())]
+    found = [each for city, each in cities if wanted in (city, each)]
+    found = found or [each for city, each in cities if city.startswith(wanted)]
+    return [names()[each] for each in found[:MOST]]
+
+
+@cache
+def names() -> dict[str, str]:
+    """Return folded name -> IANA name."""
+    return {folded(each): each for each in available_timezones() - NO_NAMES}
+
+
+def folded(name: str) -> str:
+    """Return a name for comparison: ``São Paulo`` is ``sao_paulo``."""
+    plain = unicodedata.normalize("NFKD", name).casefold()
+    return "_".join("".join(each for each in plain if not unicodedata.combining(each)).split())
