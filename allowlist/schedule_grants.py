@@ -32,10 +32,16 @@ def is_valid(*, user: User, account: ChannelAccount | None, grant: Grant, now: d
     if not grant.sender:
         return True
     if account is None:
-        return False
+        return _is_listed(user, grant.kind, now)
     sender = Sender(account, grant.kind, grant.sender, grant.group)
     decision = decide(sender=sender, now=now)
     return decision.rule == "listed" and decision.user == user
+
+
+def _is_listed(user: User, kind: str, now: datetime) -> bool:
+    """Return whether a person has a valid identity of a kind, whose account was deleted."""
+    identities = user.identities.filter(kind=kind, account__isnull=True)
+    return identities.filter(Q(expires_at__isnull=True) | Q(expires_at__gt=now)).exists()
 
 
 def is_still_valid(schedule: Schedule, *, now: datetime) -> bool:

@@ -312,7 +312,8 @@ def delivery_of(run: Run, executed: datetime) -> Outcome:
     lost = [row for row in rows if row[0] != Delivery.State.SENT]
     if lost:
         return Outcome(executed, failure=f"It was not delivered: {lost[0][2]}", is_over=True)
-    return Outcome(executed, max((row[1] for row in rows), default=executed), is_over=True)
+    sent = [row[1] for row in rows if row[1] is not None]
+    return Outcome(executed, max(sent, default=executed), is_over=True)
 
 
 def arrived(run: Run) -> datetime | None:

@@ -1,5 +1,7 @@
 """Schedules of people, and their occurrences."""
 
+from datetime import datetime
+
 from django.db import models
 from django.db.models import Q
 
@@ -77,6 +79,9 @@ class Schedule(models.Model):
     made_by = models.CharField(max_length=200, null=True, blank=True, unique=True)
     created_at = models.DateTimeField(auto_now_add=True)
     changed_at = models.DateTimeField(auto_now=True)
+
+    # When it is due next, where a list has looked for it.
+    next_at: datetime | None = None
 
     class Meta:
         indexes = [

@@ -172,8 +172,10 @@ def listed(user: User, *, session: ChatSession | None = None) -> list[Schedule]:
     rows = Schedule.objects.filter(user=user, state__in=OPEN).select_related("session", "account")
     if session is not None:
         rows = rows.filter(account=session.account_id, chat=session.chat)
-    next_at = Subquery(waiting.order_by("look_at").values("look_at")[:1])
-    found = list(rows.annotate(next_at=next_at).order_by("pk"))
+    due = Subquery(waiting.order_by("look_at").values("look_at")[:1])
+    found = list(rows.annotate(due_at=due).order_by("pk"))
+    for row in found:
+        row.next_at = row.due_at
     return sorted(found, key=lambda row: (row.next_at is None, row.next_at or row.created_at))
 
 
