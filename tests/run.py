@@ -246,7 +246,8 @@ def run_all() -> int:
 # Each death comes ten times, and each unknown sender of the flood; 300 kills around calls of the
 # Bot API, ten freezes; forty rounds of overload; minutes of fuzzing; five times as many generated
 # texts and interleaved messages; eight processes that spend one budget, fifty calls at once each;
-# 500 turns of a day on which models fail, 200 of it with kills.
+# 500 turns of a day on which models fail, 200 of it with kills; ten times as many rules of
+# schedules.
 SOAK = {
     "BUDGET_CALLS": "50",
     "BUDGET_ORDERS": "1500",
@@ -259,6 +260,7 @@ SOAK = {
     "GENERATED_TEXTS": "20000",
     "MODEL_TURNS": "500",
     "OVERLOAD_ROUNDS": "40",
+    "SCHEDULE_RULES": "2000",
     "TELEGRAM_KILLS": "300",
 }
 

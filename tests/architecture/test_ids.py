@@ -18,7 +18,7 @@ CONTRACTS = ROOT / "docs" / "contracts.md"
 SECURITY = ROOT / "docs" / "security.md"
 ROW = re.compile(r"^\| ([A-Z]+\d+) \|", re.MULTILINE)
 # Contracts: one letter of the tables' own. Attacks: R and the letters of a group.
-ID = re.compile(r"(?<![\w/%.#-])([ACDLMST]\d{1,2}|R(?:WS|DOC|LOG|[WIOMFXQC])\d{1,2})(?![\w.]*\w)")
+ID = re.compile(r"(?<![\w/%.#-])([ACDHLMST]\d{1,2}|R(?:WS|DOC|LOG|[WIOMFXQC])\d{1,2})(?![\w.]*\w)")
 # Numbers of lists that are not in the repository.
 FOREIGN = re.compile(r"\bissue #?\d+\b|\b[A-Z]\d+\.\d+\b")
 DECISION = re.compile(r"\bdecisions? (\d{3})\b", re.IGNORECASE)

@@ -10,6 +10,7 @@ from django.utils.dates import WEEKDAYS
 from core.conversations.schedules.rule_text import Parts, RuleError, read
 
 WORKING_DAYS = (0, 1, 2, 3, 4)
+TRADITIONAL = {"hant", "tw", "hk", "mo"}  # script and regions of traditional Chinese
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +56,22 @@ LANGUAGES = {
             "DAILY": ("每天", "每{}天"),
             "WEEKLY": ("每周", "每{}周"),
             "MONTHLY": ("每月", "每{}个月"),
+            "YEARLY": ("每年", "每{}年"),
+        },
+        between="、",
+        colon="：",
+    ),
+    "zh-hant": Words(
+        moment="Y年n月j日 l H:i",
+        once="一次",
+        weekday="每個工作日",
+        repeats="重複",
+        units={
+            "MINUTELY": ("每分鐘", "每{}分鐘"),
+            "HOURLY": ("每小時", "每{}小時"),
+            "DAILY": ("每天", "每{}天"),
+            "WEEKLY": ("每週", "每{}週"),
+            "MONTHLY": ("每月", "每{}個月"),
             "YEARLY": ("每年", "每{}年"),
         },
         between="、",
@@ -106,7 +123,7 @@ LANGUAGES = {
     "ja": Words(
         moment="Y年n月j日（l） H:i",
         once="1回",
-        weekday="平日",
+        weekday="月曜日から金曜日まで",
         repeats="繰り返し",
         units={
             "MINUTELY": ("毎分", "{}分ごと"),
@@ -194,11 +211,9 @@ def every(words: Words, frequency: str, interval: int) -> str:
 
 def words_and_locale(language: str) -> tuple[Words, str]:
     """Return the phrases of a language, and Django's name of it."""
-    tag = language.lower().replace("_", "-")
-    main = tag.split("-", 1)[0]
-    if main not in LANGUAGES:
-        return ENGLISH, "en"
+    main, *more = language.lower().replace("_", "-").split("-")
     if main == "zh":
-        is_traditional = any(each in tag.split("-") for each in ("hant", "tw", "hk", "mo"))
-        return LANGUAGES["zh"], "zh-hant" if is_traditional else "zh-hans"
-    return LANGUAGES[main], main
+        if TRADITIONAL & set(more):
+            return LANGUAGES["zh-hant"], "zh-hant"
+        return LANGUAGES["zh"], "zh-hans"
+    return (LANGUAGES[main], main) if main in LANGUAGES else (ENGLISH, "en")

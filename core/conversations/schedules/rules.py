@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from itertools import islice, pairwise, takewhile
+from itertools import dropwhile, islice, pairwise, takewhile
 from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
@@ -90,7 +90,9 @@ class Rule:
             yield from self._elapsed(self.parts, moment)
         else:
             since = self.start
-            if to_utc(since, self.zone) < moment < to_utc(END, self.zone):
+            if moment >= to_utc(END, self.zone):
+                return
+            if moment > to_utc(since, self.zone):
                 since = moment.astimezone(self.zone).replace(tzinfo=None, fold=0)
             for each in self._local(self.parts, since):
                 yield to_utc(each, self.zone)
@@ -106,11 +108,12 @@ class Rule:
             number += 1
 
     def _local(self, parts: Parts, since: datetime) -> Iterator[datetime]:
-        """Yield local times, without any that are left out from ``since`` on."""
+        """Yield local times, all from ``since`` on and at most some before."""
         anchor = self.start
+        skipped = max(self.start, since - MARGIN)
         # Without a count the past does not matter.
-        if parts.count is None and since - MARGIN > self.start:
-            anchor = moved(self.start, parts, since - MARGIN)
+        if parts.count is None and skipped > self.start:
+            anchor = moved(self.start, parts, skipped)
         until = min(parts.until, END) if parts.until else None
         expanded = rrule(
             FREQUENCIES[parts.frequency],
@@ -123,7 +126,9 @@ class Rule:
             **by_numbers(parts, self.start),
         )
         try:
-            for each in expanded:
+            # The largest rule has half a million times in a year: most are not looked at.
+            early = skipped.replace(year=skipped.year + CALENDARS)
+            for each in dropwhile(early.__gt__, expanded):
                 yield each.replace(year=each.year - CALENDARS)
         except ValueError:
             return  # dateutil stumbles over a week that goes beyond the year 9999

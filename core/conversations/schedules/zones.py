@@ -21,8 +21,10 @@ def zone_named(name: str) -> ZoneInfo:
     wanted = folded(name) if len(name) <= LONGEST else ""
     if found := names().get(wanted):
         return ZoneInfo(found)
+    # Of places: EST is a zone without daylight saving, which hardly anybody means.
+    places = [each for each in names() if "/" in each]
     close = find_zones(name)[:3] or [
-        names()[each] for each in get_close_matches(wanted, names(), n=3, cutoff=0.7)
+        names()[each] for each in get_close_matches(wanted, places, n=3, cutoff=0.7)
     ]
     hint = f"Did you mean {' or '.join(close)}?" if close else "Use one such as Europe/Berlin."
     raise RuleError(f'"{name[:LONGEST]}" is not the IANA name of a time zone. {hint}')
