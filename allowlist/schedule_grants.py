@@ -23,7 +23,7 @@ def of_run(run: Run, *, is_group: bool) -> Grant:
 def is_valid(*, user: User, account: ChannelAccount | None, grant: Grant, now: datetime) -> bool:
     """Return whether a grant lets in ``user``, by a listed identity or a valid key.
 
-    An open list, which lets in everybody, is no grant for schedules.
+    An open list is no grant for schedules.
     """
     if not user.is_active:
         return False

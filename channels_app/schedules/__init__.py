@@ -1,1 +1,1 @@
-"""Schedules on channels: what fires when it is due, where it goes, and its buttons."""
+"""Schedules on channels: firing what is due, the conversation it goes to, and buttons."""

@@ -1,9 +1,9 @@
-"""Fire the occurrences that are due, and see what has become of those that were fired.
+"""Fire the occurrences that are due, and record what became of those that were fired.
 
     due ─► schedules locked ─► grant valid? ─► missed? ─► text: a finished run and its messages
                                                   └─────► prompt: a queued run
-    all of it, and the next occurrence, in one transaction: what happens outside it (the run, its
-    deliveries) has leases and fences of its own
+    all of it, and the next occurrence, in one transaction; work outside it (the run, its
+    deliveries) have leases and fences of their own
 
 An occurrence that cannot be fired is tried again alone, later each time, and then fails.
 """
@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 ORIGIN = "schedule"
 # Fired in one transaction; while it lasts, their schedules and conversations are locked.
-TOGETHER = 20
+BATCH = 20
 MOST_TRIES, MOST_FAILURES = 5, 3
 FIRST_RETRY, LONGEST_RETRY = timedelta(seconds=5), timedelta(minutes=5)
 MISSED = "This was due at {0}, and I was off."
@@ -49,7 +49,7 @@ OPEN_DELIVERY = (Delivery.State.PENDING, Delivery.State.SENDING)
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What has become of a fired occurrence: whether it was carried out, and whether it arrived.
+    """The outcome of a fired occurrence: whether it was carried out, and whether it arrived.
 
     ``failure``: why it was not, in a sentence; ``is_over``: nothing more will happen.
     """
@@ -63,12 +63,12 @@ class Outcome:
 def look(*, now: datetime) -> bool:
     """Fire what is due, and look at what was fired; return whether more may be due already."""
     ids = occurrences.due(now=now)
-    for start in range(0, len(ids), TOGETHER):
-        take_together(ids[start : start + TOGETHER], now=now)
+    for start in range(0, len(ids), BATCH):
+        take_batch(ids[start : start + BATCH], now=now)
     return len(ids) == occurrences.DUE_AT_ONCE
 
 
-def take_together(ids: Sequence[int], *, now: datetime) -> None:
+def take_batch(ids: Sequence[int], *, now: datetime) -> None:
     """Take care of occurrences in one transaction; of each alone where that fails."""
     try:
         with atomic_write():
@@ -76,7 +76,7 @@ def take_together(ids: Sequence[int], *, now: datetime) -> None:
                 take(occurrence, now=now)
     except Exception as error:
         if not isinstance(error, DatabaseError):
-            logger.exception("occurrences could not be fired together; now one by one")
+            logger.exception("occurrences could not be fired in one transaction; now one by one")
         for occurrence_id in ids:
             take_alone(occurrence_id, now=now)
 

@@ -1,4 +1,4 @@
-"""Who may make schedules: listed people for themselves, in groups where the owner allows it."""
+"""The right to make schedules: listed people have it for themselves, in groups where the owner allows it."""
 
 from datetime import datetime
 

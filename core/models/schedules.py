@@ -42,7 +42,7 @@ class Schedule(models.Model):
         OVER = "over", "nothing is left"
 
     class Missed(models.TextChoices):
-        """What happens with an occurrence that was due while the gateway was off."""
+        """The treatment of an occurrence that was due while the gateway was off."""
 
         ONCE = "once", "once, as soon as possible"
         SKIP = "skip", "left out"

@@ -36,7 +36,7 @@ class Grant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What is wanted; None where a change leaves it as it is.
+    """The wanted properties of a schedule; None where a change leaves one as it is.
 
     The first time: ``at``, a local time in ``time_zone``, or in ``minutes``. ``rule``: an RRULE
     that counts from it; without a first time from now. "" for once.
@@ -91,7 +91,7 @@ def create(
     )
     check_interval(row.kind, rule)
     with atomic_write(joins=True):
-        # Locks the person: two calls at once must not pass the limit together.
+        # Locks the person: two calls at once must not pass the limit.
         User.objects.select_for_update(no_key=True).get(pk=user.pk)
         number = Schedule.objects.filter(user=user, state__in=OPEN).count()
         if number >= settings.SCHEDULES_PER_PERSON:
@@ -196,7 +196,7 @@ def text_of(text: str | None) -> str:
     """Return the text of a schedule as it is stored. Raises RuleError."""
     found = clean(text or "").strip()
     if not found:
-        raise RuleError("The text is missing: what is to be said or done at that time?")
+        raise RuleError("The text is missing. Give the text to say, or the task to carry out.")
     if len(found) > TEXT_CHARACTERS:
         raise RuleError(f"The text is too long: at most {TEXT_CHARACTERS} characters.")
     return found

@@ -1,4 +1,4 @@
-"""What happens when an occurrence is due ([H10] to [H15])."""
+"""Occurrences that are due ([H10] to [H15])."""
 
 from datetime import datetime, timedelta
 
@@ -224,7 +224,7 @@ def test_h14_an_identity_that_is_taken_away_stops_the_schedules_at_once(
     assert (schedule.state, schedule.why) == ("paused", "grant")
 
 
-def test_h15_it_goes_elsewhere_and_says_why_where_nobody_can_be_written_to_first(
+def test_h15_it_goes_elsewhere_and_says_why_where_its_channel_cannot_be_written_to_first(
     guest: User,
 ) -> None:
     http = ChannelAccount.objects.create(channel="http", name="default")
