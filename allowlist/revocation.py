@@ -13,6 +13,7 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
+from allowlist import schedule_grants
 from allowlist.identities import InvalidIdentity, normalise
 from allowlist.models import ApiKey
 from allowlist.permissions import Sender, decide
@@ -29,6 +30,7 @@ def end_user(*, user_id: int) -> None:
     """Close the connections of a removed or deactivated user, and end the user's runs."""
     _publish_revoked(f"user:{user_id}")
     runs.cancel_all_of(user_id=user_id)
+    schedule_grants.stop_of_user(user_id, now=timezone.now())
 
 
 def end_identity(*, user_id: int, kind: str, value: str, now: datetime | None = None) -> None:
@@ -39,12 +41,14 @@ def end_identity(*, user_id: int, kind: str, value: str, now: datetime | None = 
     moment = now or timezone.now()
     spoken = Run.objects.filter(user_id=user_id, inbound__kind=kind)
     _cancel(spoken, unless=lambda run: _may_still_speak(run, kind, value, moment))
+    schedule_grants.stop_of_user(user_id, now=moment)
 
 
 def end_key(*, key: ApiKey) -> None:
     """Close connections opened with ``key`` and end the runs that it started, no others."""
     _publish_revoked(f"key:{key.pk}", *([f"user:{key.user_id}"] if key.user_id else []))
     _cancel(Run.objects.filter(inbound__via_key=key.pk))
+    schedule_grants.stop_of_key(key.pk, now=timezone.now())
 
 
 def end_expired(*, now: datetime) -> int:

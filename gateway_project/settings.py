@@ -256,6 +256,14 @@ RUNS_PER_WORKER: int = env.number("RUNS_PER_WORKER", 1000, minimum=1)
 # Beyond this wait for a place, further messages are refused.
 MAX_QUEUE_SECONDS: int = env.number("MAX_QUEUE_SECONDS", 5, minimum=1)
 
+# Schedules: how many one person may have, the shortest intervals, whether people may make them in
+# groups, and how late an occurrence counts as missed.
+SCHEDULES_PER_PERSON: int = env.number("SCHEDULES_PER_PERSON", 50, minimum=0)
+SCHEDULE_TEXT_MINUTES: int = env.number("SCHEDULE_TEXT_MINUTES", 1, minimum=1)
+SCHEDULE_PROMPT_MINUTES: int = env.number("SCHEDULE_PROMPT_MINUTES", 15, minimum=1)
+SCHEDULES_IN_GROUPS: bool = env.switch("SCHEDULES_IN_GROUPS", default=True)
+SCHEDULE_MISSED_SECONDS: int = env.number("SCHEDULE_MISSED_SECONDS", 60, minimum=10)
+
 # Limits of the endpoints.
 INBOUND_REQUEST_TIMEOUT_SECONDS: int = env.number("INBOUND_REQUEST_TIMEOUT_SECONDS", 600)
 MAX_BODY_BYTES: int = env.number("MAX_BODY_BYTES", 12 * 1024 * 1024, minimum=1024)

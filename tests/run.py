@@ -58,6 +58,9 @@ ONCE_UNMEASURED = (
 )
 
 unsure: list[str] = []
+# The last lines of failed steps without tests: at the end of a long run they are found.
+complaints: list[str] = []
+COMPLAINT_CHARACTERS = 3000
 
 
 @dataclass(frozen=True)
@@ -200,6 +203,8 @@ def attempt(step: Step, name: str, command: Sequence[str], *, shown: bool) -> in
         ).returncode
         output.seek(0)
         said = "" if shown else f"\n=== {name}\n{output.read()}"
+    if code != 0 and not shown and "pytest" not in command:
+        complaints.append(f"{name}: {said[-COMPLAINT_CHARACTERS:]}")
     word = "passed" if code == 0 else f"FAILED (exit code {code})"
     write(f"{said}--- {name}: {word} after {time.monotonic() - began:.1f} s")
     return code
@@ -232,6 +237,8 @@ def run_all() -> int:
         )
     if unsure:
         write("\nPassed only at the second look: " + ", ".join(unsure))
+    for complaint in complaints:
+        write(f"\n{complaint}")
     write("\nFAILED: " + ", ".join(failed) if failed else "\nAll passed.")
     return 1 if failed else 0
 

@@ -69,7 +69,7 @@ def enqueue_answer(run: Run, outcome: Outcome) -> None:
     channel = registry.get(run.session.account.channel)
     if channel is None:
         return
-    if isinstance(channel.outbound, AnswersWhole):
+    if isinstance(channel.outbound, AnswersWhole) and not is_scheduled(run):
         block = channel.outbound.render_answer(whole(run, outcome))
         if block is not None:
             put_block(run=run, index=0, payload=block)
@@ -86,6 +86,11 @@ def enqueue_answer(run: Run, outcome: Outcome) -> None:
             if run.attempt > 1 and Capability.EDIT in channel.capabilities:
                 TAKEN_OVER.append(delivery.id)
     outbox.retract(run_id=run.id, from_index=len(payloads))
+
+
+def is_scheduled(run: Run) -> bool:
+    """Return whether a run carries out a schedule: its answer answers no request."""
+    return bool(run.options.get("schedule"))
 
 
 def whole(run: Run, outcome: Outcome) -> WholeAnswer:

@@ -12,6 +12,7 @@ from django.conf import settings
 from channels_app.asgi.builtin_accounts import BUILTIN_CHANNELS
 from channels_app.intake import media
 from channels_app.replies.streaming_edits import live_of
+from channels_app.schedules import rights
 from channels_app.worker.claim_runs import Begun
 from channels_app.worker.finish_run import STOPPED, Ending, priced_outcome, settle
 from core.agent import prompt
@@ -28,7 +29,7 @@ from core.providers import registry as providers
 from core.providers.base import LIMITS, ProviderError
 from core.providers.catalogue import AssistantInfo, window_of
 from core.providers.chain import Chain
-from core.tools import languages, phrases
+from core.tools import languages, phrases, registry
 from core.tools.base import ToolContext
 
 logger = logging.getLogger(__name__)
@@ -115,15 +116,24 @@ def turn_of(begun: Begun, chain: Chain, emit: Callable[[Message], None]) -> Turn
             request=run.text,
             context_tokens=window_of(chain.models),
             was_said={str(event.get("message_id")) for event in begun.events}.__contains__,
+            schedule_grant=partial(rights.grant_of, run),
         ),
         resumed=begun.resumed,
         can_call=chain.can_call_tools,
-        allowed_tools=assistant.tools,
+        allowed_tools=tools_of(assistant, run),
         client_tools=run.options.get("tools") or [],
         options=options_of(assistant, run),
     )
     chain.fitted = turn.fitted
     return turn
+
+
+def tools_of(assistant: AssistantInfo, run: Run) -> frozenset[str] | None:
+    """Return the tools that a turn may use; None for all. A scheduled one makes no schedules."""
+    if not run.options.get("schedule"):
+        return assistant.tools
+    every = frozenset(registry.TOOLS) if assistant.tools is None else assistant.tools
+    return every - {"schedule"}
 
 
 def options_of(assistant: AssistantInfo, run: Run) -> dict[str, Any]:
@@ -191,7 +201,8 @@ async def look_into_media(run: Run, turn: Turn, describer: Describer) -> None:
     if waited or pictures:
         turn.begin_with(await in_thread(prompt.prepare, run, pictures))
         turn.context = replace(turn.context, request=run.text)
-    for line in media.refusals(run):
+    scheduled = run.options.get("schedule") or {}
+    for line in [*media.refusals(run), *scheduled.get("lines", ())]:
         turn.note(line)
 
 

@@ -33,6 +33,7 @@ from channels_app import registry
 from channels_app.agent_sessions import sessions
 from channels_app.owner import budget_notices, circuit_notices, notices, outages
 from channels_app.replies import outbound, typing_and_reactions
+from channels_app.schedules import firing
 from channels_app.worker import run_turn, take_wakeups
 from channels_app.worker.account_watcher import LOOK_SECONDS, Gateways
 from channels_app.worker.claim_runs import Begun, Claims, begin_next
@@ -40,8 +41,9 @@ from channels_app.worker.finish_run import end_queued
 from channels_app.worker.places import Places
 from channels_app.worker.run_turn import Held
 from core.conversations import events, inbox, jobs, left_calls, outbox, runs, usage_reports
+from core.conversations.schedules import occurrences
 from core.conversations.shares import Served
-from core.database import schema_version, text_search
+from core.database import schema_version, text_search, transactions
 from core.database.batching import (
     attempt,
     in_shared_call,
@@ -67,6 +69,7 @@ logger = logging.getLogger(__name__)
 KEEP_SECONDS = 2.0
 BEAT_SECONDS, BUSY_BEAT_SECONDS = 5.0, 1.0
 CHECKPOINT_SECONDS = 1.0
+SCHEDULES_SECONDS = 1.0
 PURGE_SECONDS = 60.0
 SWEEP_FILES_SECONDS = 3600.0
 STOP_SECONDS = 5.0
@@ -100,6 +103,8 @@ class Runner:
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = False
         self._clock = time.time() - time.monotonic()
+        # Whether occurrences are planned for the clock as it is: it may have been set back.
+        self._is_planned = False
         # The reason for taking no work: the database is of another version than this code.
         self.outdated = ""
         self._compared_at = float("-inf")
@@ -175,6 +180,7 @@ class Runner:
         for chore in (
             self._keep,
             self._sweep,
+            self._fire_schedules,
             *([self._checkpoint] if connection.vendor == "sqlite" else []),
             self._send_heartbeat,
             self._purge_files,
@@ -319,6 +325,17 @@ class Runner:
             by = timedelta(seconds=before - self._clock)
             logger.warning("the clock of this machine was set back by %s", by)
             await in_thread(notices.clock_set_back, by=by, now=timezone.now())
+            self._is_planned = False
+        if not self._is_planned:
+            await in_thread(occurrences.plan_again, now=timezone.now())
+            self._is_planned = True
+
+    async def _fire_schedules(self) -> float:
+        """Fire the occurrences that are due, by the database's clock."""
+        if self.outdated:
+            return SCHEDULES_SECONDS
+        has_more = await in_thread(fire_due)
+        return 0.0 if has_more else SCHEDULES_SECONDS
 
     async def _checkpoint(self) -> float:
         await in_thread(checkpoint)
@@ -530,8 +547,13 @@ def names_of(tasks: Iterable[asyncio.Task[Any]]) -> str:
 
 def bring_near() -> None:
     """Shorten waits that end in the far future because the clock was set back."""
-    for noun in (runs, jobs, outbox, inbox, sessions, unknown_requests, circuits):
+    for noun in (runs, jobs, outbox, inbox, sessions, unknown_requests, circuits, occurrences):
         noun.bring_near()
+
+
+def fire_due() -> bool:
+    """Fire the occurrences that are due; return whether more may be due."""
+    return firing.look(now=transactions.now())
 
 
 def keep_seconds() -> float:

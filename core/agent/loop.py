@@ -109,6 +109,7 @@ class Turn:
     answered_by: str = ""
     _before: int = 0
     _left: int = 0
+    _was_shown: bool = False
     _open: tuple[str, str] | None = None
     _counts: dict[str, int] = field(default_factory=dict)
     _call_ids: set[str] = field(default_factory=set)
@@ -229,7 +230,7 @@ class Turn:
                 raise ProviderError.of(Failure("content"))
             if not is_last:
                 self._tell_retry("The model gave an empty answer. Asking again…")
-        if self.files:
+        if self.files or self._was_shown:
             return []
         raise ProviderError.of(Failure("empty"))
 
@@ -437,6 +438,9 @@ class Turn:
             self._left = settings.MAX_ANSWER_BYTES
             self._say("text", self._fitting(clean(result.text)))
             self._end_message()
+        if result.shown:
+            self.note(result.shown)
+            self._was_shown = True
         for message in result.messages:
             self.context.send(message)
         return result

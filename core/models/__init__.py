@@ -1,8 +1,8 @@
 """The rows of a conversation, and their state machines.
 
 State changes only in the modules ``inbox``, ``runs``, ``outbox``, ``jobs``, ``budgets`` and
-``schedules`` of ``core.conversations``, and only by conditional UPDATE. The constraints here enforce the guarantees
-of that code.
+``schedules`` of ``core.conversations``, and only by conditional UPDATE. The constraints here
+enforce the guarantees of that code.
 """
 
 from core.models.conversations import (

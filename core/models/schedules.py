@@ -1,5 +1,7 @@
 """Schedules of people, and their occurrences."""
 
+from datetime import datetime
+
 from django.db import models
 from django.db.models import Q
 
@@ -40,7 +42,7 @@ class Schedule(models.Model):
         OVER = "over", "nothing is left"
 
     class Missed(models.TextChoices):
-        """What happens with an occurrence that was due while the gateway was off."""
+        """The treatment of an occurrence that was due while the gateway was off."""
 
         ONCE = "once", "once, as soon as possible"
         SKIP = "skip", "left out"
@@ -78,6 +80,9 @@ class Schedule(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     changed_at = models.DateTimeField(auto_now=True)
 
+    # When it is due next, where a list has looked for it.
+    next_at: datetime | None = None
+
     class Meta:
         indexes = [
             models.Index(fields=["user", "state", "id"], name="schedules_of_user"),
@@ -100,8 +105,8 @@ class Occurrence(models.Model):
 
     *Executed* (``executed_at``: the text was queued, or the assistant has answered) and *delivered*
     (``delivered_at``: each message has arrived, or is in the web chat's conversation) are two
-    facts. ``was_missed``: it was fired long after ``nominal_at``. ``note``: why it failed, or why
-    it went elsewhere. ``tries``: how often firing it broke.
+    facts. ``fired_at``: when it stopped waiting, also as skipped; ``was_missed``: long after
+    ``nominal_at``. ``note``: why it failed, or went elsewhere. ``tries``: how often firing broke.
     """
 
     class State(models.TextChoices):

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from core.conversations.schedules.changes import Grant
 from core.messages import Message, message_end, message_start
 
 
@@ -13,7 +14,8 @@ class ToolContext:
 
     ``request`` is the user's text, ``context_tokens`` the window of the models that may answer.
     ``more_time`` extends the turn's time limit by seconds, for long work. ``was_said``: whether an
-    earlier attempt of the run emitted this message already.
+    earlier attempt of the run emitted this message already. ``schedule_grant`` returns by what the
+    person may make schedules; it may block, and raises RuleError for who may not.
     """
 
     run_id: int
@@ -26,6 +28,7 @@ class ToolContext:
     context_tokens: int = 8192
     more_time: Callable[[float], None] = lambda _seconds: None
     was_said: Callable[[str], bool] = lambda _message_id: False
+    schedule_grant: Callable[[], Grant] = Grant
 
     def send(self, message: Message) -> None:
         """Add a whole message, which has an id, to the run's log, between its start and its end
@@ -44,12 +47,14 @@ class ToolResult:
     """The result for the model, and what the user is shown.
 
     ``final``: the text is the answer to the user, verbatim; the model is not asked again.
+    ``shown``: a text that the user is shown verbatim; the model goes on after it.
     ``messages`` (created pictures, recordings, videos) follow the text.
     """
 
     text: str
     ok: bool = True
     final: bool = False
+    shown: str = ""
     files: list[dict[str, str]] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
 

@@ -3,9 +3,10 @@
 import json
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import WebSocketException
 from websockets.sync.client import ClientConnection, connect
 
 from core.messages import fold
@@ -75,16 +76,18 @@ class Socket:
         """Receive; when the connection breaks, reconnect and resume ``run``."""
         try:
             self.receive()
-        except (ConnectionClosed, OSError):
+        except (WebSocketException, OSError):
             self.reconnections += 1
-            wait_until(self._comes_back, seconds=30, what="the web server")
-            last = max((frame["seq"] for frame in self.seen.get(run, [])), default=0)
-            self.send({"type": "resume", "run_id": run, "after": last})
+            wait_until(partial(self.comes_back, run), seconds=30, what="the web server")
 
-    def _comes_back(self) -> bool:
+    def comes_back(self, run: str = "") -> bool:
+        """Connect, and resume ``run``, if any; return whether the server was there for it."""
         try:
             self.connect()
-        except (ConnectionClosed, OSError, TimeoutError):
+            if run:
+                last = max((frame["seq"] for frame in self.seen.get(run, [])), default=0)
+                self.send({"type": "resume", "run_id": run, "after": last})
+        except (WebSocketException, OSError, TimeoutError):  # killed also in the handshake
             return False
         return True
 

@@ -13,7 +13,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from http.client import HTTPException
 
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import WebSocketException
 
 from channels_app.rendering.translations import ENGLISH
 from channels_app.worker.run_turn import SUBSTITUTE
@@ -23,7 +23,7 @@ from tests.channels_app.telegram.people import Bots, message
 from tests.models_chaos.aimock import answer_to
 from tests.servers import wait_until
 
-BROKEN = (OSError, HTTPException, ValueError, ConnectionClosed)
+BROKEN = (OSError, HTTPException, ValueError, WebSocketException)
 MODELS = ("main", "spare")
 NOTE = f"\n\n({SUBSTITUTE.format(MODELS[1])})"
 
@@ -79,7 +79,7 @@ class Person:
 
     def _over_socket(self, question: str) -> str:
         with closing(Socket(self.client.gateway, self.client.token)) as socket:
-            wait_until(socket._comes_back, what="the web server")
+            wait_until(socket.comes_back, what="the web server")
             began = time.monotonic()
             run = self._said(socket, question)
             while not socket.is_final(run):
@@ -100,7 +100,7 @@ class Person:
                 return socket.say(f"Tell me about {question}", client_id=name)[0]
             except BROKEN:
                 socket.reconnections += 1
-                wait_until(socket._comes_back, what="the web server")
+                wait_until(socket.comes_back, what="the web server")
 
     def _over_inbound(self, question: str) -> str:
         body = {"text": f"Tell me about {question}", "stream": True, "user_id": self.channel}

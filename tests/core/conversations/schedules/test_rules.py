@@ -1,4 +1,4 @@
-"""Rules of schedules: texts that are a rule, when they happen, and why others are refused."""
+"""Rules of schedules: their times, and texts that are refused, with which words."""
 
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -250,7 +250,7 @@ def test_h1_a_rule_that_never_happens_is_refused_and_not_searched_for_ever(text:
         ("FREQ=DAILY;BYHOUR=" + "1," * 300, "at most 500 characters"),
     ],
 )
-def test_h1_a_refusal_says_why_and_helps(text: str, why: str) -> None:
+def test_h1_a_refused_text_is_refused_with_words_that_help(text: str, why: str) -> None:
     assert why in refused(text)
 
 

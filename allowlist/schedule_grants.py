@@ -1,0 +1,82 @@
+"""Whether a person may still have a schedule: the grant by which it was made is checked again."""
+
+from datetime import datetime
+
+from django.db.models import Q, QuerySet
+
+from allowlist.models import ApiKey
+from allowlist.permissions import Sender, decide
+from core.conversations.schedules import changes
+from core.conversations.schedules.changes import Grant
+from core.models import ChannelAccount, Run, Schedule, User
+
+
+def of_run(run: Run, *, is_group: bool) -> Grant:
+    """Return the grant of the newest message of a run."""
+    message = run.inbound.order_by("-id").first()
+    if message is None:
+        return Grant(via_key=run.via_key)
+    group = message.chat if is_group else ""
+    return Grant(message.sender, message.kind, group, message.via_key)
+
+
+def is_valid(*, user: User, account: ChannelAccount | None, grant: Grant, now: datetime) -> bool:
+    """Return whether a grant lets in ``user``, by a listed identity or a valid key.
+
+    An open list is no grant for schedules.
+    """
+    if not user.is_active:
+        return False
+    if grant.via_key and not _is_valid_key(grant.via_key, now):
+        return False
+    if not grant.sender:
+        return True
+    if account is None:
+        return _is_listed(user, grant.kind, now)
+    sender = Sender(account, grant.kind, grant.sender, grant.group)
+    decision = decide(sender=sender, now=now)
+    return decision.rule == "listed" and decision.user == user
+
+
+def _is_listed(user: User, kind: str, now: datetime) -> bool:
+    """Return whether a person has a valid identity of a kind, whose account was deleted."""
+    identities = user.identities.filter(kind=kind, account__isnull=True)
+    return identities.filter(Q(expires_at__isnull=True) | Q(expires_at__gt=now)).exists()
+
+
+def is_still_valid(schedule: Schedule, *, now: datetime) -> bool:
+    """Return whether the grant of a schedule is still valid."""
+    return is_valid(user=schedule.user, account=schedule.account, grant=grant_of(schedule), now=now)
+
+
+def grant_of(schedule: Schedule) -> Grant:
+    """Return the grant by which a schedule was made."""
+    return Grant(schedule.sender, schedule.sender_kind, schedule.group, schedule.via_key)
+
+
+def stop_without_grant(rows: QuerySet[Schedule], *, now: datetime) -> int:
+    """Pause those active schedules of ``rows`` whose grant has ended; return how many."""
+    active = rows.filter(state=Schedule.State.ACTIVE).select_related("user", "account")
+    ended = [row.pk for row in active if not is_still_valid(row, now=now)]
+    return changes.pause(schedule_ids=ended, why=Schedule.Why.GRANT) if ended else 0
+
+
+def stop_of_user(user_id: int, *, now: datetime) -> int:
+    """Pause the schedules of a person whose grants have ended; return how many."""
+    return stop_without_grant(Schedule.objects.filter(user=user_id), now=now)
+
+
+def stop_of_key(key_id: int, *, now: datetime) -> int:
+    """Pause the schedules that were made with a key, if it is not valid any more."""
+    rows = Schedule.objects.filter(Q(via_key=key_id), via_key__gt=0)
+    return stop_without_grant(rows, now=now)
+
+
+def _is_valid_key(key_id: int, now: datetime) -> bool:
+    """Return whether a key is neither revoked nor expired, and its person or account counts."""
+    key = ApiKey.objects.select_related("user", "account").filter(pk=key_id).first()
+    if key is None or key.revoked_at is not None:
+        return False
+    if key.expires_at is not None and key.expires_at <= now:
+        return False
+    return key.user.is_active if key.user is not None else bool(key.account and key.account.enabled)

@@ -1,0 +1,361 @@
+"""Fire the occurrences that are due, and record what became of those that were fired.
+
+    due ─► schedules locked ─► grant valid? ─► missed? ─► text: a finished run and its messages
+                                                  └─────► prompt: a queued run
+    all of it, and the next occurrence, in one transaction; work outside it (the run, its
+    deliveries) have leases and fences of their own
+
+An occurrence that cannot be fired is tried again alone, later each time, and then fails.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from django.conf import settings
+from django.db import DatabaseError
+
+from allowlist import schedule_grants
+from channels_app.agent_sessions import results
+from channels_app.base import Block, Capability
+from channels_app.schedules import buttons, places
+from channels_app.schedules.places import Place
+from core.conversations import assistants, outbox
+from core.conversations.schedules import changes, occurrences
+from core.database.transactions import atomic_write
+from core.database.writes import Insert, Set, write_all
+from core.lib.text import one_line
+from core.lib.tokens import estimate
+from core.models import ChatSession, Delivery, Message, Occurrence, Run, Schedule
+from core.providers import catalogue
+from core.signals import wakeups
+from core.tools import languages, phrases
+
+logger = logging.getLogger(__name__)
+
+ORIGIN = "schedule"
+# Fired in one transaction; while it lasts, their schedules and conversations are locked.
+BATCH = 20
+MOST_TRIES, MOST_FAILURES = 5, 3
+FIRST_RETRY, LONGEST_RETRY = timedelta(seconds=5), timedelta(minutes=5)
+MISSED = "This was due at {0}, and I was off."
+MISSED_ON = "This was due on {0}, and I was off."
+FAILED = "“{0}” failed three times in a row and is paused. /reminders resumes it."
+OPEN_RUN = (Run.State.QUEUED, Run.State.RUNNING)
+OPEN_DELIVERY = (Delivery.State.PENDING, Delivery.State.SENDING)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The outcome of a fired occurrence: whether it was carried out, and whether it arrived.
+
+    ``failure``: why it was not, in a sentence; ``is_over``: nothing more will happen.
+    """
+
+    executed_at: datetime | None = None
+    delivered_at: datetime | None = None
+    failure: str = ""
+    is_over: bool = False
+
+
+def look(*, now: datetime) -> bool:
+    """Fire what is due, and look at what was fired; return whether more may be due already."""
+    ids = occurrences.due(now=now)
+    for start in range(0, len(ids), BATCH):
+        take_batch(ids[start : start + BATCH], now=now)
+    return len(ids) == occurrences.DUE_AT_ONCE
+
+
+def take_batch(ids: Sequence[int], *, now: datetime) -> None:
+    """Take care of occurrences in one transaction; of each alone where that fails."""
+    try:
+        with atomic_write():
+            for occurrence in locked(ids, now=now):
+                take(occurrence, now=now)
+    except Exception as error:
+        if not isinstance(error, DatabaseError):
+            logger.exception("occurrences could not be fired in one transaction; now one by one")
+        for occurrence_id in ids:
+            take_alone(occurrence_id, now=now)
+
+
+def take_alone(occurrence_id: int, *, now: datetime) -> None:
+    """Take care of one occurrence; put it off where that fails."""
+    try:
+        with atomic_write():
+            for occurrence in locked([occurrence_id], now=now):
+                take(occurrence, now=now)
+    except Exception:
+        logger.exception("an occurrence could not be fired; it is tried again")
+        put_off(occurrence_id, now=now)
+
+
+def locked(ids: Sequence[int], *, now: datetime) -> list[Occurrence]:
+    """Return those of the occurrences that are still due, with their schedules locked: the lock of
+    a schedule is that of its occurrences. Those that another worker has are left out.
+
+    By conversation, so that two workers lock conversations in one order; in it by time.
+    """
+    rows = Schedule.objects.filter(occurrences__in=ids).order_by("pk").values_list("pk", flat=True)
+    free = Schedule.objects.filter(pk__in=list(rows)).order_by("pk")
+    mine = list(free.select_for_update(skip_locked=True, no_key=True).values_list("pk", flat=True))
+    found = Occurrence.objects.filter(pk__in=ids, schedule__in=mine, look_at__lte=now)
+    return list(
+        found.select_related(
+            "run", "schedule__user__last_account", "schedule__account", "schedule__session__account"
+        ).order_by("schedule__session", "look_at", "pk")
+    )
+
+
+def take(occurrence: Occurrence, *, now: datetime) -> None:
+    """Fire a waiting occurrence, or look at a fired one. Inside a transaction."""
+    if occurrence.state == Occurrence.State.WAITING:
+        fire(occurrence, now=now)
+    elif occurrence.state == Occurrence.State.FIRED:
+        follow(occurrence, now=now)
+
+
+def fire(occurrence: Occurrence, *, now: datetime) -> None:
+    """Let a due occurrence happen, once, and plan the next one. Inside a transaction."""
+    schedule = occurrence.schedule
+    if schedule.state != Schedule.State.ACTIVE:
+        occurrences.withdraw_waiting([schedule.pk])
+        return
+    if not schedule_grants.is_still_valid(schedule, now=now):
+        changes.pause(schedule_ids=[schedule.pk], why=Schedule.Why.GRANT)
+        return
+    was_missed = now - occurrence.nominal_at > timedelta(seconds=settings.SCHEDULE_MISSED_SECONDS)
+    after = now if was_missed else occurrence.nominal_at
+    if was_missed and schedule.missed == Schedule.Missed.SKIP:
+        leave_out(occurrence, now=now)
+        return
+    place = places.place_of(schedule)
+    lines = [place.note] if place.note else []
+    if was_missed:
+        lines.append(missed_line(occurrence, now=now))
+    run = say(occurrence, place, lines) if is_text(schedule) else carry_out(schedule, place, lines)
+    fired = Occurrence.objects.filter(pk=occurrence.pk, state=Occurrence.State.WAITING)
+    fired.update(
+        state=Occurrence.State.FIRED,
+        fired_at=now,
+        run=run,
+        was_missed=was_missed,
+        note=place.note,
+        look_at=now + occurrences.FIRST_LOOK,
+    )
+    occurrences.plan(schedule, after=after)
+
+
+def leave_out(occurrence: Occurrence, *, now: datetime) -> None:
+    """Skip a missed occurrence, and plan the next one."""
+    rows = Occurrence.objects.filter(pk=occurrence.pk, state=Occurrence.State.WAITING)
+    rows.update(state=Occurrence.State.SKIPPED, look_at=None, was_missed=True, fired_at=now)
+    occurrences.plan(occurrence.schedule, after=now)
+
+
+def is_text(schedule: Schedule) -> bool:
+    return schedule.kind == Schedule.Kind.TEXT
+
+
+def say(occurrence: Occurrence, place: Place, lines: Sequence[str]) -> Run:
+    """Send the text of a schedule as a finished run; return it. Inside a transaction."""
+    schedule = occurrence.schedule
+    language = language_of(schedule)
+    notes = "".join(f"\n\n_{phrases.in_language(line, language)}_" for line in lines)
+    return send(place, f"⏰ {schedule.text}{notes}", schedule=schedule)
+
+
+def send(place: Place, text: str, *, schedule: Schedule, with_buttons: bool = True) -> Run:
+    """Put a text of the gateway into a conversation; return its finished run. In a transaction."""
+    run = results.settled_run(session=place.session, text=text, origin=ORIGIN)
+    results.touch(place.session)
+    if with_buttons:
+        Message.objects.filter(run=run, role="assistant").update(
+            data={"reminder": run.public_id, "schedule": schedule.public_id}
+        )
+    if place.channel is None:
+        return run
+    blocks = place.channel.outbound.render(text)
+    if with_buttons and blocks and Capability.BUTTONS in place.channel.capabilities:
+        blocks[-1] = buttons.under(blocks[-1], run, language_of(schedule))
+    for index, block in enumerate(blocks):
+        put(run, place, index, block)
+    return run
+
+
+def put(run: Run, place: Place, index: int, block: Block) -> None:
+    """Queue one message of a finished run."""
+    session = place.session
+    outbox.enqueue_in_chat(
+        key=f"run:{run.id}:{index}",
+        account_id=session.account_id,
+        chat=session.chat,
+        thread=session.thread,
+        payload=block,
+        session_id=session.id,
+        run_id=run.id,
+        block_index=index,
+    )
+
+
+def carry_out(schedule: Schedule, place: Place, lines: Sequence[str]) -> Run:
+    """Queue a run of a schedule's prompt; return it. Inside a transaction."""
+    session = place.session
+    chosen = chosen_for(schedule, session)
+    language = language_of(schedule)
+    run = Run(
+        session=session,
+        user_id=schedule.user_id,
+        via_key=schedule.via_key,
+        assistant_id=chosen.assistant.id,
+        assistant_version=chosen.assistant.version,
+        model_id=chosen.model_id,
+        origin=ORIGIN,
+        text=schedule.text,
+        options={
+            "schedule": {
+                "id": schedule.public_id,
+                "lines": [phrases.in_language(line, language) for line in lines],
+            }
+        },
+        route={
+            "account": session.account_id,
+            "chat": session.chat,
+            "thread": session.thread,
+            "reply_to": "",
+            "acks": [],
+            "media": [],
+        },
+    )
+    said = Message(
+        session=session,
+        run=run,
+        role="user",
+        text=schedule.text,
+        tokens=estimate(schedule.text),
+        data={"schedule": schedule.public_id},
+    )
+    title = session.title or one_line(schedule.text, 60)
+    write_all(Insert(run), Insert(said), Set(ChatSession, session.pk, {"title": title}))
+    results.touch(session)
+    wakeups.run(run.pk)
+    return run
+
+
+def chosen_for(schedule: Schedule, session: ChatSession) -> assistants.Choice:
+    """Return what answers a prompt: the assistant with which it was made while the person may
+    choose it, else that of the conversation.
+    """
+    known = catalogue.current()
+    place = assistants.place_of(session, key_id=schedule.via_key)
+    wanted = schedule.assistant_id or session.assistant_id
+    return assistants.choose(known, place, assistant_id=wanted, model_id=session.model_id)
+
+
+def missed_line(occurrence: Occurrence, *, now: datetime) -> str:
+    """Return the sentence that an occurrence comes late, with its time."""
+    zone = ZoneInfo(occurrence.schedule.time_zone)
+    due, here = occurrence.nominal_at.astimezone(zone), now.astimezone(zone)
+    if due.date() == here.date():
+        return MISSED.format(f"{due:%H:%M}")
+    return MISSED_ON.format(f"{due:%Y-%m-%d %H:%M}")
+
+
+def language_of(schedule: Schedule) -> str:
+    """Return the language of the gateway's sentences about a schedule."""
+    return schedule.user.language.partition("-")[0] or languages.of_request(schedule.text)
+
+
+def follow(occurrence: Occurrence, *, now: datetime) -> None:
+    """Record what has become of a fired occurrence, or look again later. In a transaction."""
+    found = outcome_of(occurrence, now=now)
+    if not found.is_over:
+        rows = Occurrence.objects.filter(pk=occurrence.pk, state=Occurrence.State.FIRED)
+        look_at = occurrences.next_look(occurrence, now=now)
+        rows.update(look_at=look_at, executed_at=found.executed_at)
+        return
+    state = Occurrence.State.FAILED if found.failure else Occurrence.State.DONE
+    settled = occurrences.settle(
+        occurrence,
+        state=state,
+        executed_at=found.executed_at,
+        delivered_at=found.delivered_at,
+        note=found.failure,
+    )
+    if settled:
+        count(occurrence.schedule, found.failure)
+
+
+def outcome_of(occurrence: Occurrence, *, now: datetime) -> Outcome:
+    """Return what has become of the run of an occurrence, and of its deliveries."""
+    run = occurrence.run
+    if run is None:
+        return Outcome(
+            occurrence.executed_at, failure="Its conversation was deleted.", is_over=True
+        )
+    if run.state in OPEN_RUN:
+        return Outcome()
+    executed = run.finished_at or now
+    if run.state == Run.State.FAILED:
+        reason = run.error or "The assistant could not answer."
+        return Outcome(failure=reason, delivered_at=arrived(run), is_over=True)
+    return delivery_of(run, executed)
+
+
+def delivery_of(run: Run, executed: datetime) -> Outcome:
+    """Return the outcome of a run that was carried out, by its deliveries."""
+    rows = list(Delivery.objects.filter(run=run).values_list("state", "sent_at", "error"))
+    if any(row[0] in OPEN_DELIVERY for row in rows):
+        return Outcome(executed)
+    lost = [row for row in rows if row[0] != Delivery.State.SENT]
+    if lost:
+        return Outcome(executed, failure=f"It was not delivered: {lost[0][2]}", is_over=True)
+    sent = [row[1] for row in rows if row[1] is not None]
+    return Outcome(executed, max(sent, default=executed), is_over=True)
+
+
+def arrived(run: Run) -> datetime | None:
+    """Return when the last message of a run arrived; None when one is still on its way."""
+    return delivery_of(run, run.finished_at or run.created_at).delivered_at
+
+
+def count(schedule: Schedule, failure: str) -> None:
+    """Count the failures in a row; the third pauses the schedule, and the person is told."""
+    if not failure:
+        Schedule.objects.filter(pk=schedule.pk, failures__gt=0).update(failures=0)
+        return
+    schedule.failures += 1
+    Schedule.objects.filter(pk=schedule.pk).update(failures=schedule.failures)
+    if schedule.failures < MOST_FAILURES or schedule.state != Schedule.State.ACTIVE:
+        return
+    changes.pause(schedule_ids=[schedule.pk], why=Schedule.Why.FAILURES)
+    words = phrases.in_language(FAILED.format(one_line(schedule.text, 60)), language_of(schedule))
+    text = f"⏸ {words}\n\n{one_line(failure, 200)}"
+    send(places.place_of(schedule), text, schedule=schedule, with_buttons=False)
+
+
+def put_off(occurrence_id: int, *, now: datetime) -> None:
+    """Try an occurrence again later; after MOST_TRIES it fails, and the next one is planned."""
+    try:
+        with atomic_write():
+            for row in locked([occurrence_id], now=now):
+                tries = row.tries + 1
+                wait = min(FIRST_RETRY * 2**tries, LONGEST_RETRY)
+                Occurrence.objects.filter(pk=row.pk).update(tries=tries, look_at=now + wait)
+                if tries >= MOST_TRIES:
+                    give_up(row, now=now)
+    except DatabaseError:
+        logger.exception("an occurrence could not be put off; it is tried again at once")
+
+
+def give_up(occurrence: Occurrence, *, now: datetime) -> None:
+    """End an occurrence that cannot be fired."""
+    reason = "Something went wrong in the gateway."
+    Occurrence.objects.filter(pk=occurrence.pk).update(
+        state=Occurrence.State.FAILED, look_at=None, note=reason
+    )
+    occurrences.plan(occurrence.schedule, after=now)
+    failed = Schedule.objects.filter(pk=occurrence.schedule_id)
+    failed.update(failures=occurrence.schedule.failures + 1)

@@ -1,0 +1,282 @@
+"""Make, change, pause and delete schedules. Callers check who may (``channels_app.schedules``)."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from django.conf import settings
+from django.db.models import OuterRef, QuerySet, Subquery
+
+from core.conversations.schedules import occurrences, rules
+from core.conversations.schedules.rules import Rule, RuleError
+from core.database.transactions import atomic_write
+from core.lib.text import clean, one_line
+from core.models import ChatSession, Occurrence, Schedule, User
+
+__all__ = ["Grant", "RuleError", "Wish", "change", "create", "end", "listed", "own", "pause"]
+
+TEXT_CHARACTERS = 4000
+# What a clock that was set back, or another machine's, may differ.
+PAST = timedelta(seconds=60)
+OPEN = (Schedule.State.ACTIVE, Schedule.State.PAUSED)
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """By what a person may make a schedule: an identity of theirs (``sender``, ``kind``; in
+    ``group``, if any), an API key, or, all empty, their own sign-in.
+    """
+
+    sender: str = ""
+    kind: str = ""
+    group: str = ""
+    via_key: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """The wanted properties of a schedule; None where a change leaves one as it is.
+
+    The first time: ``at``, a local time in ``time_zone``, or in ``minutes``. ``rule``: an RRULE
+    that counts from it; without a first time from now. "" for once.
+    """
+
+    text: str | None = None
+    kind: str | None = None
+    at: datetime | None = None
+    minutes: float | None = None
+    rule: str | None = None
+    time_zone: str | None = None
+    missed: str | None = None
+
+
+def create(
+    *,
+    user: User,
+    session: ChatSession | None,
+    wish: Wish,
+    grant: Grant,
+    now: datetime,
+    made_by: str | None = None,
+    assistant_id: int = 0,
+) -> Schedule:
+    """Store a schedule of a person with its first occurrence; return it.
+
+    ``session``: the conversation to which its occurrences go. ``made_by``: a key under which a
+    repeated call finds the schedule. Raises RuleError in words for the model or the person.
+    """
+    known = Schedule.objects.filter(made_by=made_by).first() if made_by else None
+    if known is not None:
+        return known
+    rule = rule_of(wish, now=now)
+    row = Schedule(
+        user=user,
+        kind=wish.kind or Schedule.Kind.TEXT,
+        text=text_of(wish.text),
+        rule=rule.text,
+        start=rule.start.isoformat(),
+        time_zone=rule.zone.key,
+        missed=wish.missed or Schedule.Missed.ONCE,
+        session=session,
+        account=session.account if session is not None else None,
+        chat=session.chat if session is not None else "",
+        thread=session.thread if session is not None else "",
+        sender=grant.sender,
+        sender_kind=grant.kind,
+        group=grant.group,
+        via_key=grant.via_key,
+        assistant_id=assistant_id,
+        made_by=made_by,
+    )
+    check_interval(row.kind, rule)
+    with atomic_write(joins=True):
+        # Locks the person: two calls at once must not pass the limit.
+        User.objects.select_for_update(no_key=True).get(pk=user.pk)
+        number = Schedule.objects.filter(user=user, state__in=OPEN).count()
+        if number >= settings.SCHEDULES_PER_PERSON:
+            raise RuleError(
+                f"There are {number} schedules already, the most that this gateway allows. Delete "
+                "one first."
+            )
+        row.save()
+        occurrences.plan(row, rule=rule, after=before_first(wish, now))
+    return row
+
+
+def change(*, schedule: Schedule, wish: Wish, now: datetime) -> Schedule:
+    """Change a schedule that has not ended; its next occurrence is planned anew. Raises RuleError.
+
+    A paused one stays paused.
+    """
+    rule = rule_of(wish, now=now, before=schedule)
+    kind = wish.kind or schedule.kind
+    check_interval(kind, rule)
+    text = schedule.text if wish.text is None else text_of(wish.text)
+    with atomic_write(joins=True):
+        row = locked(schedule.pk)
+        row.text, row.kind, row.rule = text, kind, rule.text
+        row.start, row.time_zone = rule.start.isoformat(), rule.zone.key
+        row.missed, row.failures = wish.missed or row.missed, 0
+        row.save()
+        occurrences.withdraw_waiting([row.pk])
+        if row.state == Schedule.State.ACTIVE:
+            occurrences.plan(row, rule=rule, after=before_first(wish, now))
+    return row
+
+
+def pause(*, schedule_ids: Iterable[int], why: str) -> int:
+    """Pause those of these schedules that are active; return how many. ``why``: a Schedule.Why."""
+    with atomic_write(joins=True):
+        ids = lock_active(Schedule.objects.filter(pk__in=list(schedule_ids)))
+        changed = Schedule.objects.filter(pk__in=ids).update(state=Schedule.State.PAUSED, why=why)
+        occurrences.withdraw_waiting(ids)
+    return changed
+
+
+def resume(*, schedule: Schedule, now: datetime) -> Schedule:
+    """Make a paused schedule active again from its next time on. Raises RuleError where nothing is
+    left.
+    """
+    with atomic_write(joins=True):
+        row = locked(schedule.pk)
+        if row.state == Schedule.State.ACTIVE:
+            return row
+        row.state, row.why, row.failures = Schedule.State.ACTIVE, "", 0
+        row.save(update_fields=["state", "why", "failures", "changed_at"])
+        if occurrences.plan(row, after=now) is None:
+            raise RuleError("Its time has passed. Change the time instead.")
+    return row
+
+
+def end(*, schedule: Schedule, why: str = Schedule.Why.PERSON) -> bool:
+    """Delete a schedule for its person: it stays in the admin. False if it had ended already."""
+    with atomic_write(joins=True):
+        rows = Schedule.objects.filter(pk=schedule.pk, state__in=OPEN)
+        if not rows.update(state=Schedule.State.ENDED, why=why):
+            return False
+        occurrences.withdraw_waiting([schedule.pk])
+    return True
+
+
+def stop_all(rows: QuerySet[Schedule], *, why: str) -> int:
+    """Pause all active schedules among ``rows``; return how many. Inside a transaction or not."""
+    return pause(schedule_ids=list(rows.values_list("pk", flat=True)), why=why)
+
+
+def listed(user: User, *, session: ChatSession | None = None) -> list[Schedule]:
+    """Return a person's schedules that have not ended, the next one first, with ``next_at`` (None
+    while paused). ``session``: only those of this chat (for a group, which others read).
+    """
+    waiting = Occurrence.objects.filter(schedule=OuterRef("pk"), state=Occurrence.State.WAITING)
+    rows = Schedule.objects.filter(user=user, state__in=OPEN).select_related("session", "account")
+    if session is not None:
+        rows = rows.filter(account=session.account_id, chat=session.chat)
+    due = Subquery(waiting.order_by("look_at").values("look_at")[:1])
+    found = list(rows.annotate(due_at=due).order_by("pk"))
+    for row in found:
+        row.next_at = row.due_at
+    return sorted(found, key=lambda row: (row.next_at is None, row.next_at or row.created_at))
+
+
+def own(user: User, name: str) -> Schedule | None:
+    """Return a person's schedule by its public id, if it has not ended."""
+    rows = Schedule.objects.filter(public_id=name, user=user, state__in=OPEN)
+    return rows.select_related("session", "account").first()
+
+
+def next_times(schedule: Schedule, *, now: datetime, most: int = 3) -> list[datetime]:
+    """Return the next times of a schedule by its rule; none for one that is not active."""
+    if schedule.state != Schedule.State.ACTIVE:
+        return []
+    return occurrences.rule_of(schedule).after(now, most=most)
+
+
+def text_of(text: str | None) -> str:
+    """Return the text of a schedule as it is stored. Raises RuleError."""
+    found = clean(text or "").strip()
+    if not found:
+        raise RuleError("The text is missing. Give the text to say, or the task to carry out.")
+    if len(found) > TEXT_CHARACTERS:
+        raise RuleError(f"The text is too long: at most {TEXT_CHARACTERS} characters.")
+    return found
+
+
+def rule_of(wish: Wish, *, now: datetime, before: Schedule | None = None) -> Rule:
+    """Return the rule that a wish describes, with the parts of ``before`` that it leaves out.
+
+    Raises RuleError, also for a single time that has passed.
+    """
+    zone = rules.zone_named(wish.time_zone or (before.time_zone if before is not None else ""))
+    here = now.astimezone(zone).replace(tzinfo=None, second=0, microsecond=0)
+    text = wish.rule if wish.rule is not None else (before.rule if before is not None else "")
+    if wish.minutes is not None:
+        if not 0 < wish.minutes <= 60 * 24 * 366 * 10:
+            raise RuleError("minutes must be more than 0, and at most ten years.")
+        return in_minutes(text, now + timedelta(minutes=wish.minutes), zone)
+    if wish.at is not None:
+        start = wish.at
+    elif before is not None and (wish.rule is None or not text):
+        start = datetime.fromisoformat(before.start)
+    elif text:
+        start = here
+    else:
+        raise RuleError("The time is missing: give at, minutes or rule.")
+    rule = rules.parse(text, start=start, zone=zone)
+    is_new = before is None or wish.at is not None or wish.rule is not None
+    if is_new and not rule.after(now - PAST):
+        raise RuleError(
+            f"That time has passed: it is {here:%A}, {here:%Y-%m-%d %H:%M} in {zone.key} now."
+        )
+    return rule
+
+
+def in_minutes(text: str, moment: datetime, zone: ZoneInfo) -> Rule:
+    """Return the rule that begins at a moment. In the second hour of an overlap, whose local times
+    mean the first one, it counts in UTC.
+    """
+    moment = moment.replace(microsecond=0) + timedelta(seconds=moment.microsecond > 0)
+    local = moment.astimezone(zone).replace(tzinfo=None, fold=0)
+    if rules.to_utc(local, zone) != moment:
+        zone, local = ZoneInfo("UTC"), moment.astimezone(UTC).replace(tzinfo=None)
+    return rules.parse(text, start=local, zone=zone)
+
+
+def before_first(wish: Wish, now: datetime) -> datetime:
+    """Return the moment after which the first occurrence is: one in this minute counts as well."""
+    return now - PAST if wish.at is not None else now
+
+
+def check_interval(kind: str, rule: Rule) -> None:
+    """Raise RuleError for a rule whose occurrences are closer than allowed."""
+    shortest = rule.shortest_interval()
+    prompt = kind == Schedule.Kind.PROMPT
+    minutes = settings.SCHEDULE_PROMPT_MINUTES if prompt else settings.SCHEDULE_TEXT_MINUTES
+    if shortest is not None and shortest < timedelta(minutes=minutes):
+        what = "Prompts" if prompt else "Texts"
+        raise RuleError(f"{what} may come every {minutes} minutes at most, not more often.")
+
+
+def locked(schedule_id: int) -> Schedule:
+    """Return a schedule with its row locked. Raises RuleError if it has ended."""
+    rows = Schedule.objects.select_for_update(no_key=True).filter(pk=schedule_id, state__in=OPEN)
+    row = rows.first()
+    if row is None:
+        raise RuleError("There is no such schedule any more.")
+    return row
+
+
+def lock_active(rows: QuerySet[Schedule]) -> list[int]:
+    """Lock the active ones of ``rows`` in the order of their ids; return them."""
+    active = rows.filter(state=Schedule.State.ACTIVE).order_by("pk")
+    return list(active.select_for_update(no_key=True).values_list("pk", flat=True))
+
+
+def title_of(schedule: Schedule) -> str:
+    """Return the text of a schedule on one line, for lists."""
+    return one_line(schedule.text, 80)
+
+
+def with_time_zone(wish: Wish, name: str) -> Wish:
+    """Return the wish with the person's time zone, unless it names one."""
+    return wish if wish.time_zone else replace(wish, time_zone=name)

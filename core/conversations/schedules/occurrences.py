@@ -1,0 +1,174 @@
+"""Occurrences: planned as rows, found when they are due, fired once.
+
+    plan ─► waiting ──due: fire (channels_app.schedules)──► fired ──run ended, messages sent──► done
+               ├─ missed, and the schedule leaves it out ─► skipped          └─ or not ─► failed
+               └─ changed, paused, deleted ─► withdrawn
+
+``look_at`` is the only column that sweeps read: the due time while it waits, then the next look at
+what has become of it.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from django.db.models import DateTimeField
+from django.db.models.functions import Now
+
+from core.conversations.schedules.rules import Rule
+from core.database import transactions
+from core.database.queries import Param, Values
+from core.database.transactions import atomic_write
+from core.models import Occurrence, Schedule
+
+DUE_AT_ONCE = 200
+# The first look at a fired occurrence, and the longest wait between two.
+FIRST_LOOK, LONGEST_LOOK = timedelta(seconds=2), timedelta(minutes=5)
+AHEAD_OF_CLOCK = timedelta(seconds=5)
+
+DUE = Values(
+    lambda: (
+        Occurrence.objects.filter(look_at__lte=Param("now", DateTimeField()), look_at__isnull=False)
+        .order_by("look_at")
+        .values_list("id")[:DUE_AT_ONCE]
+    )
+)
+
+
+def due(*, now: datetime) -> list[int]:
+    """Return the occurrences to look at now, the one that is due longest first."""
+    return [row[0] for row in DUE(now=now)]
+
+
+def rule_of(schedule: Schedule) -> Rule:
+    """Return the rule of a stored schedule."""
+    start = datetime.fromisoformat(schedule.start)
+    return Rule(text=schedule.rule, start=start, zone=ZoneInfo(schedule.time_zone))
+
+
+def plan(schedule: Schedule, *, after: datetime, rule: Rule | None = None) -> Occurrence | None:
+    """Store the next occurrence after a moment; end the schedule where there is none.
+
+    Times that have an occurrence already are passed over: those that happened before a clock was
+    set back. Inside a transaction that has locked the schedule.
+    """
+    rule = rule or rule_of(schedule)
+    moment = after
+    while times := rule.after(moment):
+        row = wait_for(schedule, times[0])
+        if row.state == Occurrence.State.WAITING:
+            return row
+        moment = times[0]
+    end_if_over(schedule)
+    return None
+
+
+def wait_for(schedule: Schedule, moment: datetime, *, snoozed: bool = False) -> Occurrence:
+    """Return the occurrence of a schedule at ``moment``, stored if there is none, waiting again if
+    it was withdrawn. Inside a transaction that has locked the schedule.
+    """
+    row, is_new = Occurrence.objects.get_or_create(
+        schedule=schedule,
+        nominal_at=moment,
+        defaults={"look_at": moment, "snoozed": snoozed},
+    )
+    if not is_new and row.state == Occurrence.State.WITHDRAWN:
+        row.state, row.look_at = Occurrence.State.WAITING, moment
+        row.save(update_fields=["state", "look_at"])
+    return row
+
+
+def end_if_over(schedule: Schedule) -> None:
+    """End an active schedule of which nothing waits any more."""
+    waiting = Occurrence.objects.filter(schedule=schedule, state=Occurrence.State.WAITING)
+    if not waiting.exists():
+        Schedule.objects.filter(pk=schedule.pk, state=Schedule.State.ACTIVE).update(
+            state=Schedule.State.ENDED, why=Schedule.Why.OVER
+        )
+
+
+def withdraw_waiting(schedule_ids: Sequence[int]) -> int:
+    """Withdraw the waiting occurrences of schedules; return how many. Inside a transaction."""
+    waiting = Occurrence.objects.filter(schedule__in=schedule_ids, state=Occurrence.State.WAITING)
+    return waiting.update(state=Occurrence.State.WITHDRAWN, look_at=None)
+
+
+def snooze(occurrence: Occurrence, *, until: datetime) -> Occurrence | None:
+    """Let a schedule happen once more at ``until``, instead of an earlier snooze; None if it was
+    paused or deleted. One that is over is active until then.
+    """
+    with atomic_write(joins=True):
+        rows = Schedule.objects.select_for_update(no_key=True).filter(pk=occurrence.schedule_id)
+        schedule = rows.first()
+        if schedule is None or not may_snooze(schedule):
+            return None
+        waiting = Occurrence.objects.filter(schedule=schedule, state=Occurrence.State.WAITING)
+        waiting.filter(snoozed=True).update(state=Occurrence.State.WITHDRAWN, look_at=None)
+        row = wait_for(schedule, until.replace(microsecond=0), snoozed=True)
+        if schedule.state == Schedule.State.ENDED:
+            schedule.state, schedule.why = Schedule.State.ACTIVE, ""
+            schedule.save(update_fields=["state", "why", "changed_at"])
+        acknowledge(occurrence)
+    return row
+
+
+def may_snooze(schedule: Schedule) -> bool:
+    """Return whether a schedule is active, or has ended because nothing was left."""
+    is_over = schedule.state == Schedule.State.ENDED and schedule.why == Schedule.Why.OVER
+    return schedule.state == Schedule.State.ACTIVE or is_over
+
+
+def acknowledge(occurrence: Occurrence) -> bool:
+    """Record that the person has seen to it; False if they had before."""
+    with atomic_write(joins=True):
+        rows = Occurrence.objects.filter(pk=occurrence.pk, acknowledged_at__isnull=True)
+        return rows.update(acknowledged_at=Now()) == 1
+
+
+def next_look(occurrence: Occurrence, *, now: datetime) -> datetime:
+    """Return when to look again at a fired occurrence: the longer it has taken, the later."""
+    taken = now - (occurrence.fired_at or now)
+    return now + min(max(taken / 4, FIRST_LOOK), LONGEST_LOOK)
+
+
+def settle(
+    occurrence: Occurrence,
+    *,
+    state: str,
+    executed_at: datetime | None,
+    delivered_at: datetime | None,
+    note: str = "",
+) -> bool:
+    """End a fired occurrence as done or failed; False if another worker has. Inside a transaction.
+
+    Three failures in a row pause the schedule; then ``occurrence.schedule.state`` is paused.
+    """
+    values = {"state": state, "look_at": None, "executed_at": executed_at}
+    if note:
+        values["note"] = note[:300]
+    rows = Occurrence.objects.filter(pk=occurrence.pk, state=Occurrence.State.FIRED)
+    return rows.update(**values, delivered_at=delivered_at) == 1
+
+
+def plan_again(*, now: datetime) -> int:
+    """Plan the next occurrence after ``now`` of schedules of which one was fired in the future:
+    the clock was set back, and what was passed over meanwhile is still to come. Return how many.
+
+    Fired occurrences keep their rows, so that none happens twice.
+    """
+    ahead = Occurrence.objects.filter(fired_at__gt=now + AHEAD_OF_CLOCK, fired_at__isnull=False)
+    ids = sorted(set(ahead.values_list("schedule_id", flat=True)))
+    number = 0
+    for schedule_id in ids:
+        with atomic_write():
+            rows = Schedule.objects.select_for_update(no_key=True).filter(pk=schedule_id)
+            schedule = rows.filter(state=Schedule.State.ACTIVE).first()
+            if schedule is not None:
+                number += plan(schedule, after=now) is not None
+    return number
+
+
+def bring_near() -> None:
+    """Look soon at fired occurrences whose next look a clock that was set back left far ahead."""
+    fired = Occurrence.objects.filter(state=Occurrence.State.FIRED, look_at__isnull=False)
+    transactions.bring_near(fired, "look_at", most=LONGEST_LOOK)

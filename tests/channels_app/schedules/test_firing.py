@@ -1,0 +1,298 @@
+"""Occurrences that are due ([H10] to [H15])."""
+
+from datetime import datetime, timedelta
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from channels_app.memory.channel import PLATFORM, say
+from channels_app.schedules import firing, places
+from channels_app.worker.runner import Runner
+from core.conversations.schedules import changes, occurrences
+from core.conversations.schedules.changes import Wish
+from core.models import (
+    ChannelAccount,
+    ChannelIdentity,
+    ChatSession,
+    Delivery,
+    Message,
+    Occurrence,
+    Run,
+    User,
+)
+from tests.channels_app.running import memory_account, until
+from tests.channels_app.schedules.making import (
+    DAILY,
+    NOON,
+    answer,
+    arrive,
+    chat_of,
+    fire,
+    made,
+    minutes,
+    states,
+    texts,
+    waiting,
+)
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def chat(guest: User) -> ChatSession:
+    """Return a chat of the guest."""
+    return chat_of(guest, memory_account())
+
+
+def test_h10_a_text_is_sent_once_at_its_time_and_not_before(chat: ChatSession) -> None:
+    schedule = made(chat)
+    fire(NOON + minutes(9.99))
+    assert texts() == []
+    fire(NOON + minutes(10))
+    fire(NOON + minutes(10))
+    fire(NOON + minutes(11))
+    assert texts() == ["⏰ take the pills"]
+    schedule.refresh_from_db()
+    assert (schedule.state, schedule.why) == ("ended", "over")
+
+
+def test_h10_the_next_occurrence_is_planned_in_the_same_moment(chat: ChatSession) -> None:
+    schedule = made(chat, rule=DAILY, at=datetime(2026, 11, 25, 13, 0))
+    for day in range(3):
+        due = datetime(2026, 11, 25 + day, 13, 0, tzinfo=NOON.tzinfo)
+        assert waiting(schedule) == due
+        fire(due)
+    assert len(texts()) == 3
+
+
+def test_h10_an_error_between_two_steps_leaves_nothing(
+    chat: ChatSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The effect, the state and the next occurrence are one transaction."""
+    schedule = made(chat, rule=DAILY, at=datetime(2026, 11, 25, 13, 0))
+    with monkeypatch.context() as patch:
+        patch.setattr(occurrences, "plan", broken)
+        fire(NOON + minutes(60))
+    assert texts() == []
+    assert states(schedule) == ["waiting"]
+    fire(NOON + minutes(61))
+    assert texts() == ["⏰ take the pills"]
+
+
+def broken(*_: object, **__: object) -> None:
+    raise RuntimeError("broken")
+
+
+def test_h10_an_occurrence_that_always_breaks_fails_alone(
+    chat: ChatSession, guest: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bad = made(chat, rule=DAILY, at=datetime(2026, 11, 25, 13, 0), text="bad")
+    made(chat, at=datetime(2026, 11, 25, 13, 0), text="good")
+    say_it = firing.say
+
+    def say_good(occurrence: Occurrence, *rest: object) -> Run:
+        if occurrence.schedule_id == bad.pk:
+            raise RuntimeError("bad")
+        return say_it(occurrence, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(firing, "say", say_good)
+    for minute in range(60, 60 + 20):
+        fire(NOON + minutes(minute))
+    assert texts()[0] == "⏰ good"
+    assert states(bad) == ["failed", "waiting"]
+
+
+def test_h11_a_prompt_becomes_a_run_of_the_conversation(chat: ChatSession) -> None:
+    made(chat, kind="prompt", text="the news")
+    fire(NOON + minutes(10))
+    fire(NOON + minutes(11))
+    run = Run.objects.get()
+    assert (run.state, run.text, run.origin, run.session) == (
+        "queued",
+        "the news",
+        "schedule",
+        chat,
+    )
+    assert Message.objects.get(run=run).role == "user"
+
+
+def test_h12_executed_and_delivered_are_two_facts(chat: ChatSession) -> None:
+    schedule = made(chat, kind="prompt")
+    due = NOON + minutes(10)
+    fire(due)
+    fire(due + minutes(1))
+    one = Occurrence.objects.get(schedule=schedule)
+    assert (one.state, one.executed_at, one.delivered_at) == ("fired", None, None)
+    answer()
+    run = Run.objects.get()
+    Delivery.objects.create(
+        account=chat.account, session=chat, run=run, dedupe_key="x", conversation="c"
+    )
+    fire(due + minutes(2))
+    one.refresh_from_db()
+    assert one.executed_at is not None
+    assert (one.state, one.delivered_at) == ("fired", None)
+    arrive()
+    fire(due + minutes(9))
+    one.refresh_from_db()
+    assert (one.state, one.delivered_at, one.look_at) == ("done", NOON, None)
+
+
+def test_h12_in_the_web_chat_it_is_delivered_with_its_conversation(guest: User) -> None:
+    session = places.web_chat(guest)
+    schedule = made(session)
+    fire(NOON + minutes(10))
+    fire(NOON + minutes(11))
+    one = Occurrence.objects.get(schedule=schedule)
+    assert one.state == "done"
+    assert one.delivered_at is not None
+    assert Message.objects.get(session=session).text == "⏰ take the pills"
+
+
+def test_h12_three_failures_in_a_row_pause_it_and_are_told_once(chat: ChatSession) -> None:
+    schedule = made(chat, kind="prompt", rule=DAILY, at=datetime(2026, 11, 25, 13, 0))
+    due = NOON + minutes(60)
+    for day in range(5):
+        fire(due + timedelta(days=day))
+        answer("no model", Run.State.FAILED)
+        fire(due + timedelta(days=day, minutes=5))
+    schedule.refresh_from_db()
+    assert (schedule.state, schedule.why, schedule.failures) == ("paused", "failures", 3)
+    assert Run.objects.filter(text="take the pills").count() == 3
+    [told] = texts()
+    assert told.startswith("⏸ “take the pills” failed three times in a row and is paused. ")
+    assert told.endswith("\n\nno model")
+
+
+def test_h12_a_success_between_failures_starts_the_count_anew(chat: ChatSession) -> None:
+    schedule = made(chat, kind="prompt", rule=DAILY, at=datetime(2026, 11, 25, 13, 0))
+    due = NOON + minutes(60)
+    for day, state in enumerate(("failed", "failed", "succeeded", "failed", "failed")):
+        fire(due + timedelta(days=day))
+        answer("no model", state)
+        fire(due + timedelta(days=day, minutes=5))
+    schedule.refresh_from_db()
+    assert (schedule.state, schedule.failures) == ("active", 2)
+
+
+@pytest.mark.parametrize(("missed", "said"), [("once", 1), ("skip", 0)])
+def test_h13_after_an_outage_it_comes_once_or_not_at_all(
+    chat: ChatSession, missed: str, said: int
+) -> None:
+    schedule = made(
+        chat, rule="FREQ=MINUTELY;INTERVAL=15", at=datetime(2026, 11, 25, 13, 0), missed=missed
+    )
+    back = NOON + timedelta(days=2, minutes=7)
+    fire(back)
+    assert len(texts()) == said
+    assert waiting(schedule) == back + minutes(8)
+    assert [state for state in states(schedule) if state != "waiting"] == [
+        "fired" if said else "skipped"
+    ]
+
+
+def test_h13_a_missed_one_says_when_it_was_due(chat: ChatSession) -> None:
+    made(chat, at=datetime(2026, 11, 25, 13, 0), time_zone="Europe/Berlin")
+    fire(NOON + minutes(30))
+    assert texts() == ["⏰ take the pills\n\n_This was due at 13:00, and I was off._"]
+    made(chat, at=datetime(2026, 11, 26, 13, 0), text="Bitte nimm die Tabletten")
+    fire(NOON + timedelta(days=3))
+    assert texts()[1].endswith("_Das war am 2026-11-26 13:00 fällig, und ich war aus._")
+
+
+def test_h14_when_the_grant_ends_nothing_comes_any_more(chat: ChatSession, guest: User) -> None:
+    schedule = made(chat, rule=DAILY, at=datetime(2026, 11, 25, 13, 0))
+    ChannelIdentity.objects.filter(user=guest).delete()
+    fire(NOON + minutes(60))
+    assert texts() == []
+    schedule.refresh_from_db()
+    assert (schedule.state, schedule.why) == ("paused", "grant")
+    assert states(schedule) == ["withdrawn"]
+
+
+def test_h14_an_identity_that_is_taken_away_stops_the_schedules_at_once(
+    chat: ChatSession, guest: User
+) -> None:
+    from allowlist import revocation
+
+    schedule = made(chat, rule=DAILY, at=datetime(2026, 11, 25, 13, 0))
+    identity = guest.identities.get()
+    identity.delete()
+    revocation.end_identity(user_id=guest.pk, kind="im", value=identity.value)
+    schedule.refresh_from_db()
+    assert (schedule.state, schedule.why) == ("paused", "grant")
+
+
+def test_h15_it_goes_elsewhere_and_says_why_where_its_channel_cannot_be_written_to_first(
+    guest: User,
+) -> None:
+    http = ChannelAccount.objects.create(channel="http", name="default")
+    asked = chat_of(guest, http, "s")
+    account = memory_account()
+    guest.last_account, guest.last_target = account, {"chat": "c", "thread": ""}
+    guest.save()
+    made(asked)
+    fire(NOON + minutes(10))
+    assert texts() == [
+        "⏰ take the pills\n\n_You asked for this on HTTP, where I cannot write first._"
+    ]
+    assert Delivery.objects.get().account == account
+
+
+def test_h15_it_goes_to_the_web_chat_where_there_is_nothing_else(chat: ChatSession) -> None:
+    schedule = made(chat)
+    chat.account.delete()
+    schedule.refresh_from_db()
+    fire(NOON + minutes(10))
+    said = Message.objects.get()
+    assert said.session.account.channel == "web"
+    assert "is gone" in said.text
+
+
+def test_h10_a_change_a_pause_and_a_deletion_count_at_once(chat: ChatSession) -> None:
+    changed, paused, deleted = (
+        made(chat, rule=DAILY, at=datetime(2026, 11, 25, 13, 0), text=text)
+        for text in ("one", "two", "three")
+    )
+    now = NOON + minutes(59)
+    changes.change(schedule=changed, wish=Wish(at=datetime(2026, 11, 25, 14, 0)), now=now)
+    changes.pause(schedule_ids=[paused.pk], why="person")
+    assert changes.end(schedule=deleted)
+    assert not changes.end(schedule=deleted)
+    fire(NOON + minutes(60))
+    assert texts() == []
+    changes.resume(schedule=paused, now=NOON + minutes(61))
+    assert waiting(paused) == NOON + timedelta(days=1, hours=1)
+    fire(NOON + minutes(120))
+    assert texts() == ["⏰ one"]
+
+
+def test_h10_one_query_when_nothing_is_due(chat: ChatSession) -> None:
+    made(chat)
+    fire(NOON)
+    with CaptureQueriesContext(connection) as seen:
+        fire(NOON)
+    assert len(seen) <= 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_h11_a_schedule_is_carried_out_by_the_worker_and_arrives(
+    runner: Runner, guest: User
+) -> None:
+    from django.utils import timezone
+
+    account = memory_account()
+    chat = chat_of(guest, account)
+    now = timezone.now()
+    text = made(chat, now=now, minutes=1 / 60)
+    prompt = made(chat, now=now, minutes=1 / 60, kind="prompt", text="say hello")
+    until(lambda: len(PLATFORM.texts("c")) == 2)
+    assert sorted(PLATFORM.texts("c")) == sorted(["⏰ take the pills", "say hello"])
+    until(lambda: states(text) == ["done"] and states(prompt) == ["done"])
+    one = Occurrence.objects.get(schedule=text)
+    assert one.fired_at is not None
+    assert one.fired_at >= one.nominal_at
+    assert one.delivered_at is not None
+    say(account=account, sender="556", chat="c", text="thanks", message_id="9", now=now)
+    until(lambda: len(PLATFORM.texts("c")) == 3)
