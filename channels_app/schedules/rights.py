@@ -1,4 +1,4 @@
-"""The right to make schedules: listed people have it for themselves, in groups where the owner allows it."""
+"""The right to make schedules: listed people, in groups where the owner allows it."""
 
 from datetime import datetime
 

@@ -17,7 +17,7 @@ from core.models import ChatSession, Occurrence, Schedule, User
 __all__ = ["Grant", "RuleError", "Wish", "change", "create", "end", "listed", "own", "pause"]
 
 TEXT_CHARACTERS = 4000
-# What a clock that was set back, or another machine's, may differ.
+# A single time may have passed by so much: a minute is asked for while it runs.
 PAST = timedelta(seconds=60)
 OPEN = (Schedule.State.ACTIVE, Schedule.State.PAUSED)
 
