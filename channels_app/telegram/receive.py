@@ -16,6 +16,7 @@ from channels_app.base import Account, ChannelError
 from channels_app.intake import decisions, slash_commands
 from channels_app.intake.inbound import receive_sender
 from channels_app.owner import notices, outages
+from channels_app.schedules import buttons, lists
 from channels_app.telegram import bot_api, updates
 from channels_app.telegram.addressing import Addressed, Bot, understand, with_quote
 from core.conversations import inbox, outbox
@@ -182,6 +183,8 @@ def take_edit(*, row: ChannelAccount, bot: Bot, message: updates.TelegramMessage
 def take_press(*, row: ChannelAccount, press: updates.Pressed) -> str:
     """Process an owner's press of a notice's button. Other presses change nothing ([A6])."""
     verdict, _, request = press.data.partition(":")
+    if verdict in (buttons.PREFIX, lists.PREFIX):
+        return answer_press(row=row, press=press, text=press_of_person(row, press))
     if verdict not in STATES and verdict != outages.SEND_AGAIN:
         return ignore(row=row, update_id=press.update_id, kind="callback_query of no button")
     person = owner_of(row, press)
@@ -199,6 +202,11 @@ def take_press(*, row: ChannelAccount, press: updates.Pressed) -> str:
         text = send_again(request)
     else:
         text = decide(request, verdict, person, row)
+    return answer_press(row=row, press=press, text=text)
+
+
+def answer_press(*, row: ChannelAccount, press: updates.Pressed, text: str) -> str:
+    """Answer a press with a line; return the outcome of the update."""
     with atomic_write():
         outbox.enqueue(
             key=f"press:{row.pk}:{press.id}"[:200],
@@ -210,6 +218,20 @@ def take_press(*, row: ChannelAccount, press: updates.Pressed) -> str:
     return "pressed"
 
 
+def press_of_person(row: ChannelAccount, press: updates.Pressed) -> str:
+    """Carry out a press under a reminder or a list of reminders, for the person of whom a listed
+    identity pressed; return the answer.
+    """
+    person, now = person_of(row, press), timezone.now()
+    prefix, _, rest = press.data.partition(":")
+    if person is None:
+        return "Only listed people have reminders."
+    if prefix == lists.PREFIX:
+        return lists.press(user=person, data=rest, now=now)
+    choice, _, run_id = rest.partition(":")
+    return buttons.press(user=person, choice=choice, run_id=run_id, now=now)
+
+
 def send_again(account_id: str) -> str:
     """Send the dead deliveries of an account again; return the result in a sentence."""
     if not (account_id.isascii() and account_id.isdigit()):
@@ -218,12 +240,17 @@ def send_again(account_id: str) -> str:
     return f"{number} message(s) are sent again." if number else "Nothing is left to send again."
 
 
-def owner_of(row: ChannelAccount, press: updates.Pressed) -> User | None:
-    """Return the owner whose listed identity pressed; None for others, open lists included."""
+def person_of(row: ChannelAccount, press: updates.Pressed) -> User | None:
+    """Return the person whose listed identity pressed; None for others, open lists included."""
     sender = permissions.Sender(account=row, kind="im", value=str(press.sender.id))
     decision = permissions.decide(sender=sender, now=timezone.now())
-    listed = decision.rule == "listed" and decision.user is not None
-    return decision.user if listed and decision.user and decision.user.is_owner else None
+    return decision.user if decision.rule == "listed" else None
+
+
+def owner_of(row: ChannelAccount, press: updates.Pressed) -> User | None:
+    """Return the owner whose listed identity pressed; None for others."""
+    person = person_of(row, press)
+    return person if person is not None and person.is_owner else None
 
 
 def decide(request: str, verdict: str, owner: User, row: ChannelAccount) -> str:

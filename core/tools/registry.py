@@ -13,6 +13,7 @@ TOOLS = {
     "route_to_plugin": "core.tools.route_to_plugin.TOOL",
     "run_skill": "core.tools.run_skill.TOOL",
     "document_read": "core.tools.document_read.TOOL",
+    "schedule": "core.tools.schedule.TOOL",
     "save_result_page": "core.tools.save_result_page.TOOL",
 }
 

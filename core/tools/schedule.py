@@ -1,0 +1,279 @@
+"""Reminders and scheduled tasks of the person: make, list, change, pause, delete them.
+
+The dates that the person sees are the gateway's (``ToolResult.shown``), not the model's.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.utils import timezone
+
+from core.conversations.schedules import changes, dates, rules
+from core.conversations.schedules.changes import Grant, RuleError, Wish
+from core.database.transactions import atomic_write, in_thread
+from core.models import ChatSession, Run, Schedule, User
+from core.tools import languages, phrases
+from core.tools.base import Tool, ToolContext, ToolError, ToolResult
+
+ASK_ZONE = (
+    "The person's time zone is not known. Ask in which city or time zone they are, then call again "
+    "with time_zone (an IANA name such as Europe/Berlin)."
+)
+SHOWN_DATES = 3
+PAUSED, RESUMED, DELETED = "Paused: {0}", "Resumed: {0}", "Deleted: {0}"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of the tool: the arguments, and the person and place that it is for."""
+
+    arguments: dict[str, Any]
+    user: User
+    session: ChatSession
+    grant: Grant
+    run: Run
+    language: str
+    made_by: str
+    now: datetime
+
+    def text(self, name: str) -> str:
+        """Return an argument as text; empty for none."""
+        value = self.arguments.get(name)
+        return str(value).strip() if isinstance(value, str | int | float) else ""
+
+    def say(self, line: str) -> str:
+        """Return a line of the gateway in the person's language."""
+        return phrases.in_language(line, self.language)
+
+
+class ScheduleTool(Tool):
+    name = "schedule"
+    description = (
+        "Sets reminders and scheduled tasks for the person, and manages them. kind text: the text "
+        "is sent as it is at that time (a reminder). kind prompt: you carry out the text at that "
+        "time (news, a question to ask, a summary). Once: at (local date and time) or in_minutes. "
+        "Again and again: rule, an RRULE, with at as the first time if it matters. Weekdays at "
+        "7:30: FREQ=WEEKLY;BYDAY=MO,TU,WE,TH,FR;BYHOUR=7;BYMINUTE=30. Last Friday of each month at "
+        "9: FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=9;BYMINUTE=0. Call current_time first for tomorrow, "
+        "next week and the like. The person is shown the dates by the gateway."
+    )
+    parameters: dict[str, Any] = {
+        "type": "object",
+        "properties": {
+            "action": {
+                "type": "string",
+                "enum": ["create", "list", "change", "pause", "resume", "delete"],
+            },
+            "id": {"type": "string", "description": "Of list; to change, pause, resume, delete."},
+            "kind": {"type": "string", "enum": ["text", "prompt"]},
+            "text": {
+                "type": "string",
+                "description": "What to remind of, or the task, in the person's language.",
+            },
+            "at": {"type": "string", "description": "Local, such as 2026-11-26T08:00."},
+            "in_minutes": {"type": "number"},
+            "rule": {"type": "string", "description": "An RRULE; empty for once."},
+            "time_zone": {
+                "type": "string",
+                "description": "An IANA name; by default the person's own.",
+            },
+            "if_missed": {
+                "type": "string",
+                "enum": ["once", "skip"],
+                "description": "If the gateway was off at that time; by default once.",
+            },
+        },
+        "required": ["action"],
+        "additionalProperties": False,
+    }
+
+    async def run(self, context: ToolContext, arguments: dict[str, Any]) -> ToolResult:
+        """Return the outcome for the model, and the line that the person is shown. Raises
+        ToolError.
+        """
+        action = ACTIONS.get(str(arguments.get("action", "")))
+        if action is None:
+            raise ToolError(f"action is one of {', '.join(ACTIONS)}.")
+        return await in_thread(carry_out, action, context, arguments)
+
+
+Action = Callable[[Call], ToolResult]
+
+
+def carry_out(action: Action, context: ToolContext, arguments: dict[str, Any]) -> ToolResult:
+    """Perform an action. Raises ToolError, also for a person who may have no schedules."""
+    run = Run.objects.select_related("user", "session__account").get(pk=context.run_id)
+    try:
+        call = Call(
+            arguments=arguments,
+            user=run.user,
+            session=run.session,
+            grant=context.schedule_grant(),
+            run=run,
+            language=languages.of_request(context.request),
+            made_by=f"{run.pk}:{context.tool_call_id}",
+            now=timezone.now(),
+        )
+        return action(call)
+    except RuleError as error:
+        raise ToolError(str(error)) from error
+
+
+def create(call: Call) -> ToolResult:
+    """Make a schedule."""
+    schedule = changes.create(
+        user=call.user,
+        session=call.session,
+        wish=wish_of(call, zone=zone_for(call)),
+        grant=call.grant,
+        now=call.now,
+        made_by=call.made_by,
+        assistant_id=call.run.assistant_id,
+    )
+    return receipt(call, schedule)
+
+
+def change(call: Call) -> ToolResult:
+    """Change a schedule."""
+    zone = zone_for(call) if call.text("time_zone") else None
+    changed = changes.change(schedule=wanted(call), wish=wish_of(call, zone=zone), now=call.now)
+    return receipt(call, changed)
+
+
+def zone_for(call: Call) -> str:
+    """Return the time zone that is meant; the first one that a person names becomes theirs. Raises
+    ToolError where none is known.
+    """
+    named = call.text("time_zone")
+    if not named and not call.user.time_zone:
+        raise ToolError(ASK_ZONE)
+    zone = rules.zone_named(named or call.user.time_zone).key
+    if not call.user.time_zone:
+        with atomic_write():
+            User.objects.filter(pk=call.user.pk, time_zone="").update(time_zone=zone)
+    return zone
+
+
+def wish_of(call: Call, *, zone: str | None) -> Wish:
+    """Return the wanted properties of a schedule. Raises ToolError."""
+    given = call.arguments
+    kind, missed = call.text("kind"), call.text("if_missed")
+    if kind and kind not in Schedule.Kind.values:
+        raise ToolError("kind is text or prompt.")
+    if missed and missed not in Schedule.Missed.values:
+        raise ToolError("if_missed is once or skip.")
+    return Wish(
+        text=call.text("text") or None,
+        kind=kind or None,
+        at=local_time(call.text("at"), zone or call.user.time_zone) if call.text("at") else None,
+        minutes=minutes_of(given.get("in_minutes")),
+        rule=call.text("rule") if isinstance(given.get("rule"), str) else None,
+        time_zone=zone,
+        missed=missed or None,
+    )
+
+
+def local_time(value: str, zone: str) -> datetime:
+    """Return a local time; one with an offset is converted. Raises ToolError."""
+    try:
+        found = datetime.fromisoformat(value)
+    except ValueError as error:
+        raise ToolError("at is a local date and time such as 2026-11-26T08:00.") from error
+    if "T" not in value and ":" not in value:
+        raise ToolError("at has no time of day: ask for it, or use 2026-11-26T08:00.")
+    if found.tzinfo is not None:
+        found = found.astimezone(rules.zone_named(zone))
+    return found.replace(tzinfo=None)
+
+
+def minutes_of(value: object) -> float | None:
+    """Return a number of minutes; None for none. Raises ToolError."""
+    if value is None or value == "":
+        return None
+    try:
+        return float(value)  # type: ignore[arg-type]  # whatever the model wrote
+    except (TypeError, ValueError) as error:
+        raise ToolError("in_minutes is a number.") from error
+
+
+def wanted(call: Call) -> Schedule:
+    """Return the schedule that a call names; in a group only one of this chat. Raises ToolError."""
+    name = call.text("id")
+    found = next((row for row in shown_here(call) if row.public_id == name), None)
+    if found is None:
+        raise ToolError("There is no schedule with this id. Use action list to see the ids.")
+    return found
+
+
+def shown_here(call: Call) -> list[Schedule]:
+    """Return the person's schedules; in a group, which others read, only those of this chat."""
+    return changes.listed(call.user, session=call.session if call.grant.group else None)
+
+
+def receipt(call: Call, schedule: Schedule) -> ToolResult:
+    """Return what was stored, with the next dates in words, for the person and for the model."""
+    shown = described(schedule, language=call.language, now=call.now)
+    return ToolResult(
+        f"Stored, id {schedule.public_id}. The person has been shown this, so do not repeat it; "
+        f"confirm in a few words, and ask if it does not fit their request:\n{shown}",
+        shown=shown,
+    )
+
+
+def described(schedule: Schedule, *, language: str, now: datetime) -> str:
+    """Return the text of a schedule and its next dates in words, on two lines."""
+    zone = rules.zone_named(schedule.time_zone)
+    times = changes.next_times(schedule, now=now, most=SHOWN_DATES if schedule.rule else 1)
+    words = " · ".join(dates.in_words(each, zone, language) for each in times)
+    if schedule.rule:
+        words = f"{dates.repeats(schedule.rule, language)}: {words}"
+    return f"⏰ {changes.title_of(schedule)}\n{words} ({zone.key})"
+
+
+def show_list(call: Call) -> ToolResult:
+    """List the person's schedules."""
+    lines = []
+    for row in shown_here(call):
+        zone = rules.zone_named(row.time_zone)
+        due = dates.in_words(row.next_at, zone, "en") if row.next_at else f"paused ({row.why})"
+        repeats = dates.repeats(row.rule, "en")
+        lines.append(f"{row.public_id}: {row.kind} “{row.text[:200]}”, {due}, {repeats}")
+    return ToolResult("\n".join(lines) or "There are no schedules.")
+
+
+def pause(call: Call) -> ToolResult:
+    """Pause a schedule."""
+    schedule = wanted(call)
+    changes.pause(schedule_ids=[schedule.pk], why=Schedule.Why.PERSON)
+    return done(call, PAUSED, schedule)
+
+
+def resume(call: Call) -> ToolResult:
+    """Resume a schedule; the receipt shows its next dates."""
+    return receipt(call, changes.resume(schedule=wanted(call), now=call.now))
+
+
+def delete(call: Call) -> ToolResult:
+    """Delete a schedule."""
+    schedule = wanted(call)
+    changes.end(schedule=schedule)
+    return done(call, DELETED, schedule)
+
+
+def done(call: Call, line: str, schedule: Schedule) -> ToolResult:
+    """Return that something was done, with a line for the person."""
+    said = line.format(changes.title_of(schedule))
+    return ToolResult(f"{said}. The person has been shown this.", shown=call.say(said))
+
+
+ACTIONS: dict[str, Action] = {
+    "create": create,
+    "list": show_list,
+    "change": change,
+    "pause": pause,
+    "resume": resume,
+    "delete": delete,
+}
+TOOL = ScheduleTool()
