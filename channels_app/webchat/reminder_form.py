@@ -33,7 +33,6 @@ CHOICES = {
 MOST_MINUTES = 1000
 NO_TIME = "Give a date and a time."
 NO_MINUTES = f"Give a number of minutes, 1 to {MOST_MINUTES}."
-QUARTER = timedelta(minutes=15)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,8 +68,8 @@ class FieldError(Exception):
 
 def of_new(*, zone: str, now: datetime) -> Fields:
     """Return the fields of a new reminder: in an hour, on the quarter."""
-    local = (now + timedelta(hours=1)).astimezone(rules.zone_named(zone)).replace(tzinfo=None)
-    at = local + (datetime.min - local) % QUARTER
+    local = (now + timedelta(minutes=75)).astimezone(rules.zone_named(zone))
+    at = local.replace(tzinfo=None, minute=local.minute // 15 * 15)
     return Fields(zone=zone, at=written_time(at))
 
 

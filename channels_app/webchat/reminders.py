@@ -1,7 +1,8 @@
 """The page of a person's reminders: list, form, actions; the buttons under one; their time zone."""
 
 from collections.abc import Callable
-from typing import Concatenate, ParamSpec, cast
+from functools import wraps
+from typing import Concatenate, ParamSpec
 
 from django.conf import settings
 from django.contrib.auth.views import redirect_to_login
@@ -35,13 +36,14 @@ def for_people(
 ) -> Callable[Concatenate[HttpRequest, P], HttpResponse]:
     """Wrap a view of a page: without a session it leads to sign-in and back."""
 
+    @wraps(view)
     def wrapped(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
         if not request.user.is_authenticated:
             back = request.get_full_path() if request.method == "GET" else reverse("reminders")
             return redirect_to_login(back, settings.LOGIN_URL)
         return view(request, *args, **kwargs)
 
-    return cast("Callable[Concatenate[HttpRequest, P], HttpResponse]", never_cache(wrapped))
+    return never_cache(wrapped)
 
 
 def own(request: HttpRequest, name: str) -> Schedule:
@@ -84,7 +86,7 @@ def list_page(
         "beside": beside,
         "zone_problem": problem if zone is not None else "",
     }
-    return render(request, "webchat/reminders.html", context, status=400 if problem else 200)
+    return render(request, "webchat/reminders.html", context, status=422 if problem else 200)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -30,6 +30,7 @@ class Row:
 
 RENAME = {"action": "rename", "title": "x"}
 THUMB = {"run_id": "{run}", "source_id": "s1", "verdict": "up"}
+DONE = {"choice": "done"}
 VERDICT = {"verdict": "deny"}
 ASK = {"text": "hi", "async": True}
 ASK_HERE = {**ASK, "session_id": "{session}"}
@@ -100,6 +101,27 @@ PAGES: dict[str, list[Row]] = {
     "first-run/dismiss": [Row("POST", "/first-run/dismiss", "302 404 404 404 302 302 302")],
     "chat/settings": [
         Row("POST", "/chat/settings", "401 200 200 200 200 401 401", {"show_progress": True}),
+    ],
+    "chat/time-zone": [
+        Row("POST", "/chat/time-zone", "401 200 200 200 200 401 401", {"time_zone": "UTC"}),
+    ],
+    "chat/reminders/<str:run_id>": [
+        Row("POST", "/chat/reminders/{reminder}", "401 404 200 404 404 401 401", DONE, hides=True),
+    ],
+    "reminders": [Row("GET", "/reminders", "302 200 200 200 200 302 302")],
+    "reminders/new": [
+        Row("GET", "/reminders/new", "302 200 200 200 200 302 302"),
+        Row("POST", "/reminders/new", "302 422 422 422 422 302 302", {"text": ""}),
+    ],
+    "reminders/time-zone": [
+        Row("POST", "/reminders/time-zone", "302 422 422 422 422 302 302", {"zone": "UTC"}),
+    ],
+    "reminders/<str:name>": [
+        Row("GET", "/reminders/{schedule}", "302 404 200 404 404 302 302", hides=True),
+        Row("POST", "/reminders/{schedule}", "302 404 422 404 404 302 302", {"text": ""}),
+    ],
+    "reminders/<str:name>/<str:action>": [
+        Row("POST", "/reminders/{schedule}/pause", "302 404 302 404 404 302 302"),
     ],
     "chat/feedback": [Row("POST", "/chat/feedback", "401 404 200 404 404 401 401", THUMB)],
     "chat/link-code": [Row("POST", "/chat/link-code", "401 200 200 200 200 401 401")],
