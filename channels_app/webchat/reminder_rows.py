@@ -126,10 +126,13 @@ def state_of(schedule: Schedule) -> str:
     return words.capitalize()
 
 
-def next_times(schedule: Schedule, zone: ZoneInfo, *, now: datetime) -> list[str]:
-    """Return the next times of an active schedule in words."""
-    times = changes.next_times(schedule, now=now, most=SHOWN_TIMES)
-    return [in_words(each, zone) for each in times]
+def saved(schedule: Schedule, zone: ZoneInfo, *, now: datetime) -> str:
+    """Return that a schedule was saved, with its next times in words: a mistake is seen at once."""
+    most = SHOWN_TIMES if schedule.rule else 1
+    times = [in_words(each, zone) for each in changes.next_times(schedule, now=now, most=most)]
+    if not times:
+        return "Saved. It is paused."
+    return f"Saved. {'The next times' if schedule.rule else 'Its time'}: {' · '.join(times)}."
 
 
 def past_of(occurrence: Occurrence, zone: ZoneInfo) -> Past:

@@ -68,25 +68,39 @@ def list_page(
     zone ``zone`` that was typed.
     """
     user = views.person(request)
-    saved = changes.own(user, request.GET.get("saved", ""))
-    here = reminder_rows.zone_of(user)
-    times = reminder_rows.next_times(saved, here, now=timezone.now()) if saved else []
+    told, told_beside = ("", "") if problem else news(request)
     context = {
         "current": reminder_rows.current(user),
         "over": reminder_rows.over(user),
         "zone": user.time_zone if zone is None else zone,
-        "is_zone_known": bool(user.time_zone),
         "wants_time_zone": not user.time_zone,
-        "zone_here": here.key,
+        "zone_here": reminder_rows.zone_of(user).key,
         "zones": reminder_rows.names_of_zones(),
-        "said": SAID.get(request.GET.get("said", ""), ""),
-        "saved": saved.public_id if saved else "",
-        "times": times,
-        "problem": problem,
-        "beside": beside,
+        "told": told,
+        "problem": problem if zone is None else "",
+        "beside": beside or told_beside,
         "zone_problem": problem if zone is not None else "",
     }
     return render(request, "webchat/reminders.html", context, status=422 if problem else 200)
+
+
+def news(request: HttpRequest) -> tuple[str, str]:
+    """Return what the last action did, in words, and the reminder beside which that is shown."""
+    action, name = request.GET.get("said", ""), request.GET.get("of", "")
+    if action != "saved":
+        return SAID.get(action, ""), name
+    user = views.person(request)
+    schedule = changes.own(user, name)
+    if schedule is None:
+        return "", ""
+    zone = reminder_rows.zone_of(user)
+    return reminder_rows.saved(schedule, zone, now=timezone.now()), name
+
+
+def back(said: str, name: str = "") -> HttpResponse:
+    """Redirect to the list, at a reminder, where the words for ``said`` are shown."""
+    beside = f"&of={name}#r-{name}" if name else ""
+    return redirect(f"{reverse('reminders')}?said={said}{beside}")
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -105,7 +119,7 @@ def new(request: HttpRequest) -> HttpResponse:
             made = changes.create(user=user, session=session, wish=wish, grant=Grant(), now=now)
     except (FieldError, RuleError) as error:
         return form_page(request, fields, error=error)
-    return redirect(f"{reverse('reminders')}?saved={made.public_id}")
+    return back("saved", made.public_id)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -122,7 +136,7 @@ def edit(request: HttpRequest, name: str) -> HttpResponse:
         changes.change(schedule=schedule, wish=wish, now=now)
     except (FieldError, RuleError) as error:
         return form_page(request, fields, name=name, error=error)
-    return redirect(f"{reverse('reminders')}?saved={name}")
+    return back("saved", name)
 
 
 def form_page(
@@ -160,7 +174,7 @@ def act(request: HttpRequest, name: str, action: str) -> HttpResponse:
         lists.CHANGES[action](schedule, timezone.now())
     except RuleError as error:
         return list_page(request, problem=str(error), beside=name)
-    return redirect(f"{reverse('reminders')}?said={action}")
+    return back(action, "" if action == "delete" else name)
 
 
 @require_POST
@@ -177,7 +191,7 @@ def change_zone(request: HttpRequest) -> HttpResponse:
         if before != zone:
             User.objects.filter(pk=user.pk).update(time_zone=zone)
             account_audit.setting_changed(user=user, name="time_zone", change=(before, zone))
-    return redirect(f"{reverse('reminders')}?said=zone")
+    return back("zone")
 
 
 @require_POST
