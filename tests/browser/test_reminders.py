@@ -30,6 +30,15 @@ changes.create(
     time_zone="Europe/Berlin"),
 )
 """
+WAIT = """
+import time
+from core.models import Occurrence
+rows = Occurrence.objects.filter(schedule__text="{text}", delivered_at__isnull=False)
+deadline = time.monotonic() + 60
+while not rows.exists() and time.monotonic() < deadline:
+    time.sleep(0.05)
+print("delivered" if rows.exists() else "nothing came")
+"""
 BEN = """
 from core.models import User
 User.objects.get_or_create(username="ben", defaults={"display_name": "Ben Okri"})
@@ -40,6 +49,12 @@ def remind(gateway: Gateway, text: str, **given: Any) -> None:
     """Make a reminder that is due in a moment."""
     values = {"user": "ada", "kind": "text", "minutes": 0.001, "rule": "", **given}
     shell(gateway, REMIND.format(text=text, **values))
+
+
+def wait_until_delivered(gateway: Gateway, text: str) -> None:
+    """Return once a reminder was delivered, which no page shows meanwhile."""
+    looked = shell(gateway, WAIT.format(text=text))
+    assert looked == "delivered"
 
 
 def fits(page: Page) -> None:
@@ -115,10 +130,7 @@ def test_h32_a_reminder_that_came_while_the_page_was_closed_is_there_when_it_ope
     ask(page, "Hello")
     finished(page)
     remind(gateway, "Feed the cat", user="ben")
-    wait = "from core.models import Occurrence; print(Occurrence.objects.filter({}).exists())"
-    fired = wait.format("schedule__text='Feed the cat', delivered_at__isnull=False")
-    while shell(gateway, fired) != "True":
-        pass
+    wait_until_delivered(gateway, "Feed the cat")
     ben.goto(address)
     expect(ben.locator(".prose", has_text="⏰ Feed the cat")).to_be_visible()
     ben.get_by_role("button", name="Done").click()
@@ -139,10 +151,7 @@ def test_h32_a_connection_that_was_lost_meanwhile_brings_it_too(
     gateway.kill("web")
     expect(page.locator("#connection")).to_be_visible()
     remind(gateway, "Call Grace")
-    fired = "from core.models import Run; print(Run.objects.filter(origin='schedule').count())"
-    before = shell(gateway, fired)
-    while shell(gateway, fired) == before == "0":
-        pass
+    wait_until_delivered(gateway, "Call Grace")
     gateway.restart("web")
     expect(page.locator(".prose", has_text="⏰ Call Grace")).to_be_visible()
 
