@@ -308,6 +308,7 @@ ACTIONS: dict[str, dict[str, bool]] = {
     "core.Delivery": {"retry": False, "dismiss": False},
     "core.StoredFile": {"take_back": False},
     "core.Job": {"cancel": False},
+    "core.Schedule": {"pause": False, "resume": False, "end": False},
     "core.Skill": {"switch_on": False, "switch_off": False},
     "core.ChannelAccount": {"test_connection": False, "delete_selected": False},
     "core.User": {"delete_selected": False},
