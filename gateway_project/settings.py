@@ -199,7 +199,9 @@ REST_FRAMEWORK = {
 }
 SPECTACULAR_SETTINGS = {
     "TITLE": "Latchkey",
-    "DESCRIPTION": "Sessions, messages, runs, files and unknown requests of an assistant gateway.",
+    "DESCRIPTION": (
+        "Sessions, messages, runs, files, schedules and unknown requests of an assistant gateway."
+    ),
     "VERSION": "1",
     "SERVE_INCLUDE_SCHEMA": False,
     "POSTPROCESSING_HOOKS": [

@@ -182,7 +182,7 @@ def resume(schedule: Schedule, refused: list[str]) -> bool:
         return False
     try:
         with atomic_write():  # a savepoint: what was refused leaves nothing
-            changes.resume(schedule=schedule, now=now)
+            changes.resume(schedule=schedule, now=now, by_owner=True)
     except RuleError as error:
         refused.append(f"{reason}{error}")
         return False

@@ -134,14 +134,16 @@ def pause(*, schedule_ids: Iterable[int], why: str) -> int:
     return changed
 
 
-def resume(*, schedule: Schedule, now: datetime) -> Schedule:
+def resume(*, schedule: Schedule, now: datetime, by_owner: bool = False) -> Schedule:
     """Make a paused schedule active again from its next time on. Raises RuleError where nothing is
-    left.
+    left, and where the owner paused it, unless it is ``by_owner``.
     """
     with atomic_write(joins=True):
         row = locked(schedule.pk)
         if row.state == Schedule.State.ACTIVE:
             return row
+        if row.why == Schedule.Why.OWNER and not by_owner:
+            raise RuleError("The owner of this gateway paused this. Ask the owner to resume it.")
         row.state, row.why, row.failures = Schedule.State.ACTIVE, "", 0
         row.save(update_fields=["state", "why", "failures", "changed_at"])
         if occurrences.plan(row, after=now) is None:
