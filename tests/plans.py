@@ -71,6 +71,8 @@ PARTIAL = [
     "occurrences_to_look",
     "waiting_occurrences",
     "fired_occurrences",
+    "unfired_occurrences",
+    "ended_schedules",
 ]
 STEPS = 100  # of SQLite, between two counts
 KINDS = ("", "COVERING ")

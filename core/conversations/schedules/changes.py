@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo
 
 from django.conf import settings
 from django.db.models import OuterRef, QuerySet, Subquery
+from django.db.models.functions import Now
 
 from core.conversations.schedules import occurrences, rules
 from core.conversations.schedules.rules import Rule, RuleError
@@ -129,7 +130,8 @@ def pause(*, schedule_ids: Iterable[int], why: str) -> int:
     """Pause those of these schedules that are active; return how many. ``why``: a Schedule.Why."""
     with atomic_write(joins=True):
         ids = lock_active(Schedule.objects.filter(pk__in=list(schedule_ids)))
-        changed = Schedule.objects.filter(pk__in=ids).update(state=Schedule.State.PAUSED, why=why)
+        rows = Schedule.objects.filter(pk__in=ids)
+        changed = rows.update(state=Schedule.State.PAUSED, why=why, changed_at=Now())
         occurrences.withdraw_waiting(ids)
     return changed
 
@@ -155,7 +157,7 @@ def end(*, schedule: Schedule, why: str = Schedule.Why.PERSON) -> bool:
     """Delete a schedule for its person: it stays in the admin. False if it had ended already."""
     with atomic_write(joins=True):
         rows = Schedule.objects.filter(pk=schedule.pk, state__in=OPEN)
-        if not rows.update(state=Schedule.State.ENDED, why=why):
+        if not rows.update(state=Schedule.State.ENDED, why=why, changed_at=Now()):
             return False
         occurrences.withdraw_waiting([schedule.pk])
     return True
