@@ -82,8 +82,10 @@ def test_h40_the_page_shows_executed_and_delivered_as_two_facts(
 ) -> None:
     """The newest occurrences, with their notes and a link to the run."""
     now = timezone.now().replace(microsecond=0)
+    session = schedule.session
+    assert session is not None
     run = Run.objects.create(
-        session=schedule.session, user=schedule.user, origin="schedule", state="succeeded"
+        session=session, user=schedule.user, origin="schedule", state="succeeded"
     )
     for number in range(60):
         Occurrence.objects.create(
