@@ -1,4 +1,4 @@
-"""Schedules in the admin: what people have planned, and what became of each occurrence."""
+"""Schedules of all people in the admin, with their occurrences."""
 
 from collections.abc import Callable
 from typing import Any
@@ -181,7 +181,7 @@ def resume(schedule: Schedule, refused: list[str]) -> bool:
         refused.append(f"{reason}the grant by which this was made has ended.")
         return False
     try:
-        with atomic_write():  # a savepoint: what was refused leaves nothing
+        with atomic_write():  # a savepoint: a refused change leaves nothing
             changes.resume(schedule=schedule, now=now, by_owner=True)
     except RuleError as error:
         refused.append(f"{reason}{error}")

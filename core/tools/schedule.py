@@ -70,7 +70,7 @@ class ScheduleTool(Tool):
             "kind": {"type": "string", "enum": ["text", "prompt"]},
             "text": {
                 "type": "string",
-                "description": "What to remind of, or the task, in the person's language.",
+                "description": "The reminder, or the task, in the person's language.",
             },
             "at": {"type": "string", "description": "Local, such as 2026-11-26T08:00."},
             "in_minutes": {"type": "number"},

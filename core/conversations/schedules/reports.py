@@ -9,7 +9,7 @@ from django.db.models import DateTimeField
 from core.database.queries import Among, Param, Values
 from core.models import Occurrence, Schedule
 
-# Firing looks once a second: what waits longer than this is late.
+# Firing looks once a second: an occurrence that waits longer than this is late.
 LATE = timedelta(seconds=5)
 MOST_COUNTED = 1000
 MOST_ACTIVE = 100_000

@@ -48,9 +48,7 @@ def state(schedule: Schedule) -> tuple[str, str]:
     return schedule.state, schedule.why
 
 
-def test_h40_the_list_shows_who_what_when_and_how_it_stands(
-    browser: Client, schedule: Schedule
-) -> None:
+def test_h40_the_list_shows_person_text_time_and_state(browser: Client, schedule: Schedule) -> None:
     """Newest first; each column with its words."""
     newer = made(chat_of(schedule.user, schedule.account), now=timezone.now(), text="a\nb")  # type: ignore[arg-type]
     changes.pause(schedule_ids=[newer.pk], why="failures")
@@ -128,7 +126,7 @@ def test_h40_the_owner_pauses_resumes_and_deletes_with_a_trail(
     assert act(browser, "resume", schedule) == "0 schedules were resumed."
 
 
-def test_h40_what_cannot_be_resumed_is_said_and_stays_paused(
+def test_h40_one_that_cannot_be_resumed_is_named_and_stays_paused(
     browser: Client, schedule: Schedule, ann: User
 ) -> None:
     """One whose time has passed, and one whose grant has ended; the others are resumed."""

@@ -99,7 +99,7 @@ def test_h41_the_life_of_a_schedule(ann: User, client: Client) -> None:
 def test_h41_it_arrives_in_the_web_chat_and_shows_executed_and_delivered(
     ann: User, client: Client
 ) -> None:
-    """A reminder for once has ended when it came; what became of it is still read."""
+    """A reminder for once has ended when it came; its occurrence is still read."""
     me = client(ann)
     made = create(me)
     where = f"{API}/{made['id']}/occurrences"
@@ -120,7 +120,7 @@ def test_h41_it_arrives_in_the_web_chat_and_shows_executed_and_delivered(
 
 
 def test_h41_people_see_and_change_their_own_only(ann: User, bob: User, client: Client) -> None:
-    """What is another person's answers like what is missing, in the same body."""
+    """Schedules of another person answer like missing ones, in the same body."""
     made = create(client(ann))
     other = client(bob)
     assert other.get(API).json()["results"] == []
@@ -169,7 +169,7 @@ def test_h41_a_key_needs_the_scope_chat(ann: User, client: Client, scope: str) -
         ({"rule": "FREQ=MINUTELY", "kind": "prompt"}, "", "15 minutes"),
     ],
 )
-def test_h41_what_cannot_be_is_refused_with_a_reason(
+def test_h41_a_wrong_field_is_refused_with_a_reason(
     ann: User, client: Client, body: dict[str, Any], field: str, words: str
 ) -> None:
     """[RI9] In the shape of every error; nothing is stored."""
@@ -206,7 +206,7 @@ def test_h41_a_time_with_an_offset_is_converted(ann: User, client: Client) -> No
 
 
 def test_h41_the_time_zone_is_the_persons_unless_given(ann: User, client: Client) -> None:
-    """Nobody's is guessed: without one the request is refused."""
+    """It is not guessed: without one the request is refused."""
     me, body = client(ann), {"text": "x", "at": "2100-01-01T08:00"}
     assert "not known" in refused(me.post(API, body, format="json"), "time_zone")
     User.objects.filter(pk=ann.pk).update(time_zone="Asia/Kolkata")
@@ -254,7 +254,7 @@ def test_h42_when_its_key_is_revoked_a_schedule_stops_at_once(ann: User, client:
     assert "has ended" in refused(browser.post(f"{API}/{mine['id']}/resume"))
 
 
-def test_h42_what_a_key_has_changed_ends_with_the_key(ann: User, client: Client) -> None:
+def test_h42_a_schedule_that_a_key_has_changed_ends_with_the_key(ann: User, client: Client) -> None:
     """A leaked key must not leave a task behind."""
     browser, me = APIClient(), client(ann)
     browser.force_login(ann)
@@ -270,7 +270,7 @@ def test_h42_what_a_key_has_changed_ends_with_the_key(ann: User, client: Client)
     assert (row.state, row.why) == ("paused", "grant")
 
 
-def test_h41_what_the_owner_paused_only_the_owner_resumes(ann: User, client: Client) -> None:
+def test_h41_only_the_owner_resumes_one_that_the_owner_paused(ann: User, client: Client) -> None:
     me = client(ann)
     made = create(me)
     row = Schedule.objects.get()

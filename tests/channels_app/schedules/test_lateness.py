@@ -31,8 +31,8 @@ def gauges() -> dict[str, float]:
     }
 
 
-def test_h43_what_waits_after_its_time_is_counted(chat: ChatSession) -> None:
-    """From five seconds on; what waits for its time, or was withdrawn, is not late."""
+def test_h43_occurrences_that_wait_after_their_time_are_counted(chat: ChatSession) -> None:
+    """From five seconds on; those that wait for their time, or were withdrawn, are not late."""
     now = timezone.now()
     rows = [made(chat, now=now, text=f"n{number}") for number in range(4)]
     assert gauges() == {
@@ -49,7 +49,7 @@ def test_h43_what_waits_after_its_time_is_counted(chat: ChatSession) -> None:
     assert 30 <= found["occurrences_late_seconds"] < 90
 
 
-def test_h43_what_runs_is_not_late(chat: ChatSession) -> None:
+def test_h43_a_fired_occurrence_is_not_late(chat: ChatSession) -> None:
     """A fired occurrence is looked at again, whenever that is."""
     row, now = made(chat, now=timezone.now()), timezone.now()
     before = now - timedelta(minutes=5)

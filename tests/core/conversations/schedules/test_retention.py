@@ -48,7 +48,9 @@ def ids() -> set[int]:
     return set(Occurrence.objects.values_list("pk", flat=True))
 
 
-def test_h44_what_was_over_long_ago_goes_and_the_rest_stays(session: ChatSession) -> None:
+def test_h44_occurrences_of_long_ago_go_and_the_rest_stays(
+    session: ChatSession,
+) -> None:
     """Also what never fired; not what waits or still runs, however old."""
     row = made(session)
     old = [over(row, 91), over(row, 100, "failed"), over(row, 120, "skipped")]
@@ -87,7 +89,7 @@ def test_h44_ended_schedules_go_with_their_last_occurrence(session: ChatSession)
 
 @pytest.mark.parametrize("how", ["end", "pause"])
 def test_h44_an_end_is_a_change(session: ChatSession, how: str) -> None:
-    """What ends today is kept from today on, however long ago it was made."""
+    """One that ends today is kept from today on, however long ago it was made."""
     row = made(session)
     if how == "end":
         changes.end(schedule=row)
