@@ -70,7 +70,11 @@ class ScheduleTool(Tool):
             "kind": {"type": "string", "enum": ["text", "prompt"]},
             "text": {
                 "type": "string",
+<<<<<<< HEAD
                 "description": "The reminder or the task, in the language of the person.",
+=======
+                "description": "The reminder, or the task, in the person's language.",
+>>>>>>> D
             },
             "at": {"type": "string", "description": "Local, such as 2026-11-26T08:00."},
             "in_minutes": {"type": "number"},
