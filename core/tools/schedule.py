@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from hashlib import sha256
 from typing import Any
 
 from django.utils import timezone
@@ -123,7 +124,7 @@ def carry_out(action: Action, context: ToolContext, arguments: dict[str, Any]) -
             grant=context.schedule_grant(),
             run=run,
             language=languages.of_request(context.request),
-            made_by=f"{run.pk}:{context.tool_call_id}",
+            made_by=f"{run.pk}:{sha256(context.tool_call_id.encode()).hexdigest()}",
             now=timezone.now(),
         )
         return action(call)
