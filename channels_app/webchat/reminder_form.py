@@ -1,4 +1,4 @@
-"""The form of a reminder: what a person types, and the Wish that it means."""
+"""The form of a reminder: its fields as a person types them, and the Wish that they mean."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -123,7 +123,7 @@ def written_time(at: datetime) -> str:
 
 
 def posted(given: QueryDict, *, before: Fields) -> Fields:
-    """Return what was typed; what is not among the choices is as before."""
+    """Return the fields as typed; a value that is not among the choices is as before."""
     repeat = given.get("repeat", before.repeat)
     kind, missed = given.get("kind", ""), given.get("missed", "")
     # The next time may have changed since the page was opened.

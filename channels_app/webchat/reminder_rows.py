@@ -1,4 +1,4 @@
-"""What the page of reminders shows: a person's schedules, and what became of their occurrences."""
+"""The rows of the page of reminders: a person's schedules with their latest occurrences."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -40,7 +40,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """An occurrence that is not waiting any more. ``note``: what else is to be said of it."""
+    """An occurrence that is not waiting any more. ``note``: the rest."""
 
     when: str
     facts: list[Fact]

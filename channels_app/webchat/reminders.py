@@ -25,7 +25,6 @@ from core.models import Message, Occurrence, Schedule, User
 P = ParamSpec("P")
 
 GONE = "This reminder does not exist any more."
-BY_OWNER = "The owner of this gateway paused this reminder."
 SAID = {**lists.SAID, "zone": "Your time zone was changed. Reminders that exist keep theirs."}
 # Where no field is at fault, the sentence stands above the form.
 WHOLE = "__all__"
@@ -167,9 +166,6 @@ def act(request: HttpRequest, name: str, action: str) -> HttpResponse:
     schedule = own(request, name)
     if action not in lists.CHANGES:
         raise Http404
-    is_owners = schedule.state == Schedule.State.PAUSED and schedule.why == Schedule.Why.OWNER
-    if action == "resume" and is_owners:
-        return list_page(request, problem=BY_OWNER, beside=name)
     try:
         lists.CHANGES[action](schedule, timezone.now())
     except RuleError as error:

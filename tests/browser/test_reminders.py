@@ -90,7 +90,7 @@ def ben(browser: Browser, gateway: Gateway) -> Iterator[Page]:
 def test_h32_a_reminder_comes_to_the_open_page_of_its_person_only(
     open_page: OpenPage, gateway: Gateway, ben: Page, size: dict[str, Any]
 ) -> None:
-    """What is being written stays, and the press stays after a reload."""
+    """A text that is being written stays, and the press stays after a reload."""
     page, seen = open_page(gateway, **size)
     ask(page, "Remind me of the bins")
     finished(page)
@@ -173,7 +173,7 @@ def test_h32_a_scheduled_prompt_shows_that_the_schedule_asked(
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_h31_the_form_says_what_is_wrong_and_the_next_times(
+def test_h31_the_form_names_the_mistake_and_then_the_next_times(
     open_page: OpenPage, gateway: Gateway, size: dict[str, Any]
 ) -> None:
     page, seen = open_page(gateway, **size)

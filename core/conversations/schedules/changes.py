@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo
 
 from django.conf import settings
 from django.db.models import OuterRef, QuerySet, Subquery
+from django.db.models.functions import Now
 
 from core.conversations.schedules import occurrences, rules
 from core.conversations.schedules.rules import Rule, RuleError
@@ -129,19 +130,22 @@ def pause(*, schedule_ids: Iterable[int], why: str) -> int:
     """Pause those of these schedules that are active; return how many. ``why``: a Schedule.Why."""
     with atomic_write(joins=True):
         ids = lock_active(Schedule.objects.filter(pk__in=list(schedule_ids)))
-        changed = Schedule.objects.filter(pk__in=ids).update(state=Schedule.State.PAUSED, why=why)
+        rows = Schedule.objects.filter(pk__in=ids)
+        changed = rows.update(state=Schedule.State.PAUSED, why=why, changed_at=Now())
         occurrences.withdraw_waiting(ids)
     return changed
 
 
-def resume(*, schedule: Schedule, now: datetime) -> Schedule:
+def resume(*, schedule: Schedule, now: datetime, by_owner: bool = False) -> Schedule:
     """Make a paused schedule active again from its next time on. Raises RuleError where nothing is
-    left.
+    left, and where the owner paused it, unless it is ``by_owner``.
     """
     with atomic_write(joins=True):
         row = locked(schedule.pk)
         if row.state == Schedule.State.ACTIVE:
             return row
+        if row.why == Schedule.Why.OWNER and not by_owner:
+            raise RuleError("The owner of this gateway paused this. Ask the owner to resume it.")
         row.state, row.why, row.failures = Schedule.State.ACTIVE, "", 0
         row.save(update_fields=["state", "why", "failures", "changed_at"])
         if occurrences.plan(row, after=now) is None:
@@ -153,7 +157,7 @@ def end(*, schedule: Schedule, why: str = Schedule.Why.PERSON) -> bool:
     """Delete a schedule for its person: it stays in the admin. False if it had ended already."""
     with atomic_write(joins=True):
         rows = Schedule.objects.filter(pk=schedule.pk, state__in=OPEN)
-        if not rows.update(state=Schedule.State.ENDED, why=why):
+        if not rows.update(state=Schedule.State.ENDED, why=why, changed_at=Now()):
             return False
         occurrences.withdraw_waiting([schedule.pk])
     return True

@@ -83,7 +83,7 @@ def end_if_over(schedule: Schedule) -> None:
     waiting = Occurrence.objects.filter(schedule=schedule, state=Occurrence.State.WAITING)
     if not waiting.exists():
         Schedule.objects.filter(pk=schedule.pk, state=Schedule.State.ACTIVE).update(
-            state=Schedule.State.ENDED, why=Schedule.Why.OVER
+            state=Schedule.State.ENDED, why=Schedule.Why.OVER, changed_at=Now()
         )
 
 

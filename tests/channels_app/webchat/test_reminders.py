@@ -72,7 +72,7 @@ def answers(user: User) -> list[dict[str, Any]]:
 # The list
 
 
-def test_h30_a_person_sees_their_own_reminders_and_nobody_elses(ada: User, bob: User) -> None:
+def test_h30_a_person_sees_their_own_reminders_only(ada: User, bob: User) -> None:
     made(ada, rule="FREQ=DAILY")
     page = shown(ada)
     assert "water the plants" in page
@@ -153,7 +153,7 @@ def test_h30_the_reason_of_a_pause_is_shown_and_the_owners_pause_stays(ada: User
     assert Schedule.objects.get().state == "paused"
 
 
-def test_h30_resuming_what_has_passed_says_so_beside_it(ada: User) -> None:
+def test_h30_a_time_that_has_passed_is_not_resumed_and_the_page_says_so(ada: User) -> None:
     schedule = made(ada)
     changes.pause(schedule_ids=[schedule.pk], why="person")
     Schedule.objects.update(start="2020-01-01T08:00:00")
@@ -330,7 +330,7 @@ def test_h32_another_person_presses_nothing(ada: User, bob: User) -> None:
     assert client.post(path, {"choice": "done"}, "application/json").status_code == 403
 
 
-def test_h32_what_is_no_reminder_has_no_buttons(ada: User) -> None:
+def test_h32_other_messages_have_no_buttons(ada: User) -> None:
     results.show_at_once(session=places.web_chat(ada), text="a result")
     assert answers(ada)[-1]["answer"]["reminder"] is None
 
