@@ -149,6 +149,8 @@ def form_page(
     field = error.field if isinstance(error, FieldError) else WHOLE
     context = {
         "fields": fields,
+        # Of the first showing of the form: a changed time stays one after an error.
+        "at_before": request.POST.get("at_before", fields.at),
         "name": name,
         "errors": {field: str(error)} if error else {},
         "whole": str(error) if error and field == WHOLE else "",

@@ -248,13 +248,28 @@ def test_h31_a_changed_time_holds_for_a_rule_with_its_own_time_of_day(ada: User)
     assert again.at == f"{day}T09:30"
 
 
+def test_h31_a_changed_time_outlives_an_error_of_another_field(ada: User) -> None:
+    schedule = made(ada)
+    client, path = browser(ada), f"/reminders/{schedule.public_id}"
+    form = {**FORM, "at": "2099-07-02T09:30", "at_before": "2099-06-01T08:00", "text": ""}
+    answer = client.post(path, form)
+    assert answer.status_code == 422
+    shown_again = {
+        "at": answer.context["fields"].at,
+        "at_before": answer.context["at_before"],
+        "text": "feed the cat",
+    }
+    assert client.post(path, {**FORM, **shown_again}).status_code == 302
+    assert Schedule.objects.get().start == "2099-07-02T09:30:00"
+
+
 def test_h31_text_is_escaped(ada: User) -> None:
     made(ada, text="<script>alert(1)</script>")
     assert "<script>alert" not in shown(ada)
     assert "&lt;script&gt;" in shown(ada)
 
 
-# What became of it
+# Past occurrences
 
 
 def test_h30_the_two_facts_of_the_last_times(ada: User) -> None:
