@@ -227,6 +227,7 @@ def test_h30_a_person_changes_pauses_and_deletes_a_reminder(
     page.keyboard.press("Enter")
     delete = card.get_by_role("button", name="Delete it")
     expect(delete).to_be_visible()
+    photograph(page, "7-delete")
     fits(page)
     delete.click()
     expect(page.get_by_role("status")).to_have_text("Deleted.")
