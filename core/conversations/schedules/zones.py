@@ -26,6 +26,11 @@ def zone_named(name: str) -> ZoneInfo:
     raise RuleError(f'"{name[:LONGEST]}" is not the IANA name of a time zone. {hint}')
 
 
+def stored_zone(name: str) -> ZoneInfo:
+    """Return the zone of a stored name, to show times; UTC if this machine knows it no more."""
+    return ZoneInfo(name) if name in available_timezones() else ZoneInfo("UTC")
+
+
 def close_to(name: str) -> list[str]:
     """Return at most three IANA names that are like a name of which there is no zone."""
     if found := find_zones(name)[:3]:
