@@ -36,7 +36,8 @@ def pause(schedule: Schedule, now: datetime) -> None:
 
 
 def resume(schedule: Schedule, now: datetime) -> None:
-    changes.resume(schedule=schedule, now=now)
+    with atomic_write():  # a refusal rolls back no more than this
+        changes.resume(schedule=schedule, now=now)
 
 
 def delete(schedule: Schedule, now: datetime) -> None:
