@@ -46,8 +46,8 @@ WEEK = timedelta(days=7)
 COMPARED = 20_000  # occurrences, of which the nearest two are the shortest interval
 SECOND = timedelta(seconds=1)
 TWICE = (
-    "At that time the clock is set back: as a local time it means an hour earlier. Use in_minutes, "
-    "or the time zone UTC."
+    "At that time the clock is set back: as a local time it means an hour earlier. Use "
+    "in_minutes, or the time zone UTC."
 )
 
 
