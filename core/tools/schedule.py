@@ -147,7 +147,7 @@ def create(call: Call) -> ToolResult:
 
 
 def change(call: Call) -> ToolResult:
-    """Change a schedule; what is not given stays."""
+    """Change the given properties of a schedule."""
     schedule = wanted(call)
     zone = zone_for(call) if call.text("time_zone") else schedule.time_zone
     changed = changes.change(schedule=schedule, wish=wish_of(call, zone=zone), now=call.now)

@@ -326,7 +326,7 @@ def test_h22_another_text_or_time_keeps_a_snooze(chat: ChatSession) -> None:
     assert waiting(schedule) == datetime(2026, 11, 26, 8, 0, tzinfo=NOON.tzinfo)
 
 
-def test_h12_what_always_breaks_pauses_its_schedule_and_stops_no_other(
+def test_h12_an_error_that_always_comes_pauses_its_schedule_and_stops_no_other(
     chat: ChatSession, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A schedule whose next time cannot be found, as in a time zone that a machine lacks."""
