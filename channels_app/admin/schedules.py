@@ -89,7 +89,7 @@ class ScheduleAdmin(ExtraContext, ReadOnlyAdmin[Schedule]):
         due_at = schedule.next_at or reports.next_of([schedule.pk]).get(schedule.pk)
         if due_at is None:
             return self.empty_value_display
-        return dates.in_words(due_at, rules.zone_named(schedule.time_zone), "en")
+        return dates.in_words(due_at, rules.stored_zone(schedule.time_zone), "en")
 
     @admin.display(description="channel", ordering="account")
     def channel(self, schedule: Schedule) -> str:

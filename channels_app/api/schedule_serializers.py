@@ -2,7 +2,6 @@
 
 from datetime import datetime
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema_field
@@ -17,10 +16,6 @@ from core.models import Occurrence, Schedule
 MOST_MINUTES = 60 * 24 * 366 * 10
 MOST_TIME = 40  # characters
 NOT_BOTH = "Give at or in_minutes, not both."
-TWICE = (
-    "At that time the clock is set back: as a local time it means an hour earlier. Use in_minutes, "
-    "or the time zone UTC."
-)
 NO_TIME = "must be a date and a time such as 2026-11-26T08:00."
 
 
@@ -64,7 +59,7 @@ class ScheduleSerializer(serializers.ModelSerializer[Schedule]):
     @extend_schema_field({"type": "array", "items": {"type": "string", "format": "date-time"}})
     def get_next_times(self, schedule: Schedule) -> list[str]:
         """Return the next three times, with the offset of the schedule's time zone."""
-        zone = rules.zone_named(schedule.time_zone)
+        zone = rules.stored_zone(schedule.time_zone)
         times = changes.next_times(schedule, now=timezone.now())
         return [each.astimezone(zone).isoformat() for each in times]
 
@@ -94,29 +89,18 @@ class ScheduleSerializer(serializers.ModelSerializer[Schedule]):
     def wish(self, *, zone: str) -> Wish:
         """Return what is asked for; ``zone``: the time zone where none is given."""
         given = self.validated_data
-        name = given.get("time_zone") or zone
+        name, start = given.get("time_zone") or zone, given.get("start")
+        if start is not None:
+            start = rules.local_time(start, rules.zone_named(name))
         return Wish(
             text=given.get("text"),
             kind=given.get("kind"),
-            at=local_time(given["start"], name) if "start" in given else None,
+            at=start,
             minutes=given.get("in_minutes"),
             rule=given.get("rule"),
             time_zone=name,
             missed=given.get("missed"),
         )
-
-
-def local_time(moment: datetime, zone: str) -> datetime:
-    """Return a time without its offset, converted to the time zone. Raises RuleError."""
-    if moment.tzinfo is None:
-        return moment
-    try:
-        local = moment.astimezone(ZoneInfo(zone)).replace(tzinfo=None, fold=0)
-    except OverflowError as error:
-        raise RuleError("This time is outside of the calendar.") from error
-    if rules.to_utc(local, ZoneInfo(zone)) != moment:
-        raise RuleError(TWICE)
-    return local
 
 
 class OccurrenceSerializer(serializers.ModelSerializer[Occurrence]):

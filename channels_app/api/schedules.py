@@ -85,16 +85,14 @@ class Schedules(OwnRows[Schedule], viewsets.ModelViewSet[Schedule]):
             )
 
     def perform_update(self, serializer: Any) -> None:
-        """Change what is given. With a key, the schedule then ends with it: the text is the
-        key's.
-        """
+        """Change what is given. A text that comes with a key ends with that key."""
         row, key = serializer.instance, key_of(self.request)
         if not serializer.validated_data:
             return
         with refusing():
             wish = serializer.wish(zone=row.time_zone)
             changed = changes.change(schedule=row, wish=wish, now=timezone.now())
-            if key and changed.via_key != key:
+            if key and changed.via_key != key and "text" in serializer.validated_data:
                 Schedule.objects.filter(pk=row.pk).update(via_key=key)
         serializer.instance = changed
 

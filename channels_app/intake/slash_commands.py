@@ -131,7 +131,8 @@ def carry_out(asked: Asked) -> str:
     message = asked.message
     words = own_words(message, text)
     if asked.command.name == "reminders" and asked.listed and has_buttons(asked):
-        words["buttons"] = lists.buttons_for(asked.user, asked.session, message_id=message.pk)
+        rows = lists.buttons_for(asked.user, asked.session, message_id=message.pk)
+        words |= {"buttons": rows} if rows else {}
     outbox.enqueue(
         key=f"command:{message.id}",
         account_id=message.account_id,

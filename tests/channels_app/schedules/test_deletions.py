@@ -1,4 +1,4 @@
-"""What becomes of schedules when a person, a conversation or an account is deleted."""
+"""Schedules, after a person, a conversation or an account was deleted."""
 
 from datetime import datetime
 
@@ -63,10 +63,10 @@ def test_a_schedule_goes_on_in_the_same_chat_when_its_conversation_is_deleted(
     assert waiting(schedule) == NOON + minutes(60 * 25)
 
 
-def test_what_ran_in_a_deleted_conversation_has_failed_and_the_next_one_comes(
+def test_a_task_that_ran_in_a_deleted_conversation_has_failed_and_the_next_one_comes(
     chat: ChatSession,
 ) -> None:
-    """It is not carried out again elsewhere: nobody knows how far it came."""
+    """It is not carried out again elsewhere: how far it came is not known."""
     schedule = made(chat, kind="prompt", text="sum up the day", rule=DAILY, at=ONE)
     fire(NOON + minutes(60))
     chat.delete()
@@ -80,7 +80,7 @@ def test_what_ran_in_a_deleted_conversation_has_failed_and_the_next_one_comes(
 
 
 def test_a_schedule_of_a_deleted_account_goes_on_in_the_web_chat(chat: ChatSession) -> None:
-    """Each time, and in one conversation; what was on its way on the account has failed."""
+    """Each time, and in one conversation; messages of the account are gone."""
     schedule = made(chat, rule=DAILY, at=ONE)
     fire(NOON + minutes(60))
     chat.account.delete()
@@ -93,4 +93,4 @@ def test_a_schedule_of_a_deleted_account_goes_on_in_the_web_chat(chat: ChatSessi
     assert [row.session.account.channel for row in said] == ["web", "web"]
     assert len({row.session_id for row in said}) == 1
     assert all("The chat in which you asked for this is gone." in row.text for row in said)
-    assert states(schedule)[0] == "failed"
+    assert states(schedule)[0] == "done"

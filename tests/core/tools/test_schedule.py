@@ -152,7 +152,9 @@ def test_h20_the_next_three_dates_are_shown_in_the_persons_language(
         ({"at": "2026-11-26T08:00", "rule": "FREQ=DAILY", "kind": "prompt"}, "2026-11-26T07:00"),
     ],
 )
-def test_h20_times_mean_what_they_say(ada: User, arguments: dict[str, Any], due: str) -> None:
+def test_h20_times_are_those_that_are_written(
+    ada: User, arguments: dict[str, Any], due: str
+) -> None:
     call(ada, action="create", text="x", **arguments)
     assert Occurrence.objects.get().look_at == datetime.fromisoformat(due).replace(tzinfo=UTC)
     assert User.objects.get().time_zone == "Europe/Berlin"
