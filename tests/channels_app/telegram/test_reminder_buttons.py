@@ -254,8 +254,9 @@ def test_h22_the_list_of_a_chat_has_buttons_that_change_it_in_place(
     account = ChannelAccount.objects.get(name="main")
     session = chat_of(guest, account, str(GUEST))
     now = timezone.now()
-    pills = made(session, now=now, rule="FREQ=DAILY", minutes=60)
-    tea = made(session, now=now, text="tea", minutes=120)
+    zone = "Europe/Berlin"
+    pills = made(session, now=now, rule="FREQ=DAILY", minutes=60, time_zone=zone)
+    tea = made(session, now=now, text="tea", minutes=120, time_zone=zone)
     local.say("/reminders", user=GUEST)
     until(lambda: bool(local.texts(GUEST)))
     until(lambda: bool(last(local, GUEST).keyboard))
