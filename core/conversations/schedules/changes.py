@@ -261,7 +261,7 @@ def check_interval(kind: str, rule: Rule) -> None:
     prompt = kind == Schedule.Kind.PROMPT
     minutes = settings.SCHEDULE_PROMPT_MINUTES if prompt else settings.SCHEDULE_TEXT_MINUTES
     if shortest is not None and shortest < timedelta(minutes=minutes):
-        what = "Prompts" if prompt else "Texts"
+        what = "Tasks for the assistant" if prompt else "Texts"
         raise RuleError(f"{what} may come every {minutes} minutes at most, not more often.")
 
 

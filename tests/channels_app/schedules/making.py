@@ -7,6 +7,7 @@ from channels_app.schedules import firing
 from core.conversations import inbox
 from core.conversations.schedules import changes
 from core.conversations.schedules.changes import Grant, Wish
+from core.database.transactions import atomic_write
 from core.models import ChannelAccount, ChatSession, Delivery, Occurrence, Run, Schedule, User
 
 NOON = datetime(2026, 11, 25, 12, 0, tzinfo=UTC)
@@ -15,7 +16,8 @@ DAILY = "FREQ=DAILY"
 
 def chat_of(user: User, account: ChannelAccount, chat: str = "c") -> ChatSession:
     """Return the conversation of a person in a chat."""
-    return inbox.open_session(user=user, account=account, chat=chat)
+    with atomic_write():
+        return inbox.open_session(user=user, account=account, chat=chat)
 
 
 def made(

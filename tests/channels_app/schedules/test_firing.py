@@ -311,7 +311,7 @@ def test_h10_another_text_loses_nothing_that_is_due(chat: ChatSession, rule: str
     assert texts() == ["⏰ new"]
 
 
-def test_h22_another_text_or_time_keeps_a_snooze(chat: ChatSession) -> None:
+def test_h23_another_text_or_time_keeps_a_snooze(chat: ChatSession) -> None:
     schedule = made(chat)
     fire(NOON + minutes(10))
     one = Occurrence.objects.get(schedule=schedule)

@@ -131,7 +131,7 @@ def test_h20_a_rule_that_is_none_comes_back_to_the_model_in_words(bot: Local) ->
     assert not Schedule.objects.exists()
 
 
-def test_h21_the_time_zone_is_asked_for_once(bot: Local) -> None:
+def test_h20_the_time_zone_is_asked_for_once(bot: Local) -> None:
     User.objects.update(time_zone="")
     bot.say("remind me soon", user=556)
     until(lambda: bot.texts(556) == ["I will."])  # the scripted model does not ask
@@ -141,7 +141,7 @@ def test_h21_the_time_zone_is_asked_for_once(bot: Local) -> None:
     assert User.objects.get(username="guest").time_zone == "Asia/Tokyo"
 
 
-def test_h21_the_command_sets_the_time_zone(bot: Local) -> None:
+def test_h22_the_command_sets_the_time_zone(bot: Local) -> None:
     for text in ("/timezone", "/timezone Tokyo", "/timezone Atlantis", "/timezone"):
         bot.say(text, user=556)
     until(lambda: len(bot.texts(556)) == 4)
@@ -152,7 +152,7 @@ def test_h21_the_command_sets_the_time_zone(bot: Local) -> None:
     assert said[3].startswith("Your time zone is Asia/Tokyo.")
 
 
-def test_h22_buttons_are_the_persons_own_and_count_once(bot: Local) -> None:
+def test_h23_buttons_are_the_persons_own_and_count_once(bot: Local) -> None:
     bot.say("remind me now", user=556)
     until(lambda: "⏰ take the pills" in bot.texts(556))
     later = buttons(bot, 556)["In 10 minutes"]
@@ -176,7 +176,7 @@ def test_h22_buttons_are_the_persons_own_and_count_once(bot: Local) -> None:
 
 
 @pytest.mark.parametrize(("label", "sign"), [("Done", "✓ Done."), ("Tomorrow", "↻")])
-def test_h22_done_and_tomorrow(bot: Local, label: str, sign: str) -> None:
+def test_h23_done_and_tomorrow(bot: Local, label: str, sign: str) -> None:
     bot.say("remind me now", user=556)
     until(lambda: "⏰ take the pills" in bot.texts(556))
     press(bot, buttons(bot, 556)[label], by=556, chat=556)
@@ -184,7 +184,7 @@ def test_h22_done_and_tomorrow(bot: Local, label: str, sign: str) -> None:
     assert Occurrence.objects.filter(snoozed=True).count() == (label == "Tomorrow")
 
 
-def test_h23_the_list_has_buttons_that_change_it_in_place(bot: Local) -> None:
+def test_h22_the_list_has_buttons_that_change_it_in_place(bot: Local) -> None:
     bot.say("every weekday the news", user=556)
     until(lambda: len(bot.texts(556)) == 1)
     bot.say("/reminders", user=556)
@@ -205,7 +205,7 @@ def test_h23_the_list_has_buttons_that_change_it_in_place(bot: Local) -> None:
     assert Schedule.objects.get().state == "ended"
 
 
-def test_h23_the_list_is_changed_by_numbers_as_well(bot: Local) -> None:
+def test_h22_the_list_is_changed_by_numbers_as_well(bot: Local) -> None:
     bot.say("every weekday the news", user=556)
     until(lambda: len(bot.texts(556)) == 1)
     for text in ("/reminders pause 1", "/reminders resume 1", "/reminders pause 2", "/reminders x"):

@@ -185,7 +185,10 @@ def test_h31_a_new_reminder_goes_to_the_latest_web_chat(ada: User) -> None:
         ({"at": "2020-01-01T08:00"}, "That time has passed"),
         ({"zone": "Atlantis"}, "is not the IANA name"),
         ({"repeat": "minutes", "every": "0"}, "Give a number of minutes"),
-        ({"repeat": "minutes", "every": "5", "kind": "prompt"}, "Prompts may come every 15"),
+        (
+            {"repeat": "minutes", "every": "5", "kind": "prompt"},
+            "Tasks for the assistant may come every 15",
+        ),
     ],
 )
 def test_h31_an_error_is_said_in_words_and_nothing_is_lost(
