@@ -29,14 +29,16 @@ AHEAD_OF_CLOCK = timedelta(seconds=5)
 DUE = Values(
     lambda: (
         Occurrence.objects.filter(look_at__lte=Param("now", DateTimeField()), look_at__isnull=False)
-        .order_by("look_at")
+        .order_by("look_at", "id")
         .values_list("id")[:DUE_AT_ONCE]
     )
 )
 
 
 def due(*, now: datetime) -> list[int]:
-    """Return the occurrences to look at now, the one that is due longest first."""
+    """Return the occurrences to look at now, the one that is due longest first; of those of one
+    second the one that was planned first.
+    """
     return [row[0] for row in DUE(now=now)]
 
 
