@@ -39,12 +39,13 @@ RECOVERY_SECONDS = 6.0
 FINAL = ("done", "failed", "skipped", "withdrawn")
 SCHEDULES = """
 import json, random, sys
-from datetime import UTC, timedelta
+from datetime import timedelta
 from django.utils import timezone
 from channels_app.asgi.builtin_accounts import builtin_account
 from core.conversations import inbox
 from core.conversations.schedules import changes, occurrences
 from core.conversations.schedules.changes import Grant, Wish
+from core.database.transactions import atomic_write
 from core.models import ChannelAccount, Schedule, User
 data = json.load(sys.stdin)
 dice = random.Random(data["seed"])
@@ -55,7 +56,8 @@ for number in range(data["web"]):
 now = timezone.now() + timedelta(seconds=3)
 made = {}
 for place, (user, account, chat) in enumerate(places):
-    session = inbox.open_session(user=user, account=account, chat=chat)
+    with atomic_write():
+        session = inbox.open_session(user=user, account=account, chat=chat)
     grant = Grant(chat, "im") if chat else Grant()
     for number in range(data["each"]):
         kind = "prompt" if number % 3 == 0 else "text"
@@ -65,15 +67,16 @@ for place, (user, account, chat) in enumerate(places):
         changes.create(user=user, session=session, wish=wish, grant=grant, now=now)
     if place % 2:
         continue
-    # A chain: its times have passed, and none counts as missed: each one plans the next, which is due.
+    # A chain: its times have passed, and none counts as missed; each plans the next, which is due.
     count = data["seconds"] // 2
-    start = (now - timedelta(minutes=count + 1)).astimezone(UTC).replace(tzinfo=None, microsecond=0)
+    start = (now - timedelta(minutes=count + 1)).replace(tzinfo=None, microsecond=0)
     row = Schedule.objects.create(
         user=user, kind="text", text=f"chain {place}.", session=session, account=account,
         rule=f"FREQ=MINUTELY;COUNT={count}", start=start.isoformat(), time_zone="UTC",
         chat=chat, sender=grant.sender, sender_kind=grant.kind,
     )
-    occurrences.plan(row, after=now - timedelta(minutes=count + 2))
+    with atomic_write():
+        occurrences.plan(row, after=now - timedelta(minutes=count + 2))
 """
 OF_OCCURRENCES = """
 SELECT o.state, o.nominal_at, o.fired_at, o.executed_at, o.delivered_at, o.run_id, s.text, o.note
@@ -145,7 +148,7 @@ class Killer(threading.Thread):
                 began = time.time()
                 self.kill(self.dice.choices(("runs", "broker", "web"), (8, 1, 1))[0])
                 self.away.append((began, time.time() + RECOVERY_SECONDS))
-        except Exception as error:
+        except (AssertionError, OSError, psutil.Error) as error:
             self.error = error
 
     def kill(self, name: str) -> None:
