@@ -1,4 +1,5 @@
-"""kill -9 of random processes while schedules are due ([H54]).
+"""kill -9 of random processes while schedules are due, and of workers at each step of firing
+([H54]).
 
 SCHEDULE_KILLS: how many; the order is drawn from KILLS_SEED.
 """
@@ -121,6 +122,7 @@ def bots(
         DELIVERY_LEASE_SECONDS="2",
         RUN_LEASE_SECONDS="1",
         CHAOS_FOLDER=str(folder),
+        KILLS_SEED=str(SEED),
         LOG_LEVEL="WARNING",
         # Nothing counts as missed: each one must come.
         SCHEDULE_MISSED_SECONDS="1000000",
@@ -143,13 +145,21 @@ class Killer(threading.Thread):
 
     def run(self) -> None:
         try:
-            while self.killed.total() < KILLS:
+            names = ["web", "broker"]
+            while self.killed.total() + len(self.deaths()) < KILLS:
                 time.sleep(self.dice.uniform(0.2, LONGEST_PAUSE))
                 began = time.time()
-                self.kill(self.dice.choices(("runs", "broker", "web"), (8, 1, 1))[0])
+                any_name = self.dice.choices(("runs", "broker", "web"), (8, 1, 1))[0]
+                self.kill(names.pop() if names else any_name)
                 self.away.append((began, time.time() + RECOVERY_SECONDS))
         except (AssertionError, OSError, psutil.Error) as error:
             self.error = error
+        (self.bots.gateway.folder / "over").touch()
+
+    def deaths(self) -> list[str]:
+        """Return the steps of firing at which workers killed themselves."""
+        path = self.bots.gateway.folder / "deaths"
+        return path.read_text().splitlines() if path.exists() else []
 
     def kill(self, name: str) -> None:
         """Kill a process; of ``runs`` one worker or both."""
@@ -220,7 +230,8 @@ def check_chats(bots: Bots, killer: Killer) -> None:
     said = Counter(str(row[0]) for row in query(bots.gateway, sql))
     for place in range(len(CHATS), len(CHATS) + WEB_PEOPLE):
         assert {each: said[each] for each in wanted(place)} == dict(wanted(place))
-    print(f"killed: {dict(killer.killed)}, {said.total()} messages")
+    deaths = dict(Counter(killer.deaths()))
+    print(f"killed: {dict(killer.killed)}, at steps: {deaths}, {said.total()} messages")
 
 
 def check_times(rows: list[Any], seen: Seen, killer: Killer) -> None:
@@ -234,7 +245,9 @@ def check_times(rows: list[Any], seen: Seen, killer: Killer) -> None:
     show("fired", fired, due, killer)
     # A chat with a chain waits for the platform's rate limit.
     chats = [text for text in late if int(text.split()[1].partition("-")[0]) % 2]
-    show("at the platform", {text: late[text] for text in chats}, due, killer)
+    for kind in ("text", "prompt"):
+        found = {text: late[text] for text in chats if text.startswith(kind)}
+        show(f"{kind} at the platform", found, due, killer)
 
 
 def show(what: str, late: dict[str, float], due: dict[str, float], killer: Killer) -> None:
