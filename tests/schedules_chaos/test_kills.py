@@ -33,7 +33,7 @@ CHATS = range(7001, 7005)
 WEB_PEOPLE = 2
 LONGEST_PAUSE = 2.0
 # In which schedules are due: while processes are killed, and some afterwards.
-SECONDS = int(KILLS * 1.4) + 12
+SECONDS = int(KILLS * 1.2) + 9
 EACH = max(6, SECONDS // 3)  # schedules of a person that are due once
 # Nobody is up: a worker that was killed, and what it held until its lease ends.
 RECOVERY_SECONDS = 6.0
