@@ -18,13 +18,12 @@ from allowlist.unknown_requests import Choice, NotAnOwner, RequestNotFound
 from channels_app import registry
 from channels_app.base import Capability
 from channels_app.delivery import secret_blocks
-from channels_app.intake import choosing
+from channels_app.intake import choosing, reminders
 from channels_app.replies.outbound import own_words
 from channels_app.schedules import lists
 from core.conversations import assistants, inbox, outbox, runs, usage_reports
-from core.conversations.schedules import rules
 from core.lib.text import one_line
-from core.models import ChannelIdentity, ChatSession, InboundMessage, Message, Run, Schedule, User
+from core.models import ChannelIdentity, ChatSession, InboundMessage, Message, Run, User
 
 COMMAND = re.compile(r"/([a-z0-9_]{1,32})(?:\s+(.*))?$", re.DOTALL | re.IGNORECASE)
 OPEN = (Run.State.QUEUED, Run.State.RUNNING)
@@ -34,10 +33,10 @@ HELP = """\
 /stop — stop the answer that is being written
 /status — show the current state
 /whoami — show your name and address here
-/link — a code that links another address of yours
-/timezone — show or set your time zone"""
-USAGE_HELP = """
+/link — a code that links another address of yours"""
+LISTED_HELP = """
 /reminders — list your reminders
+/timezone — show or set your time zone
 /usage — show your tokens, their cost, and your budgets"""
 LAST_HELP = "\n/help — this list"
 OWNER_HELP = """
@@ -46,7 +45,6 @@ OWNER_HELP = """
 /deny <id> — deny a sender"""
 
 NO_SCOPE = "This key has no scope 'admin:requests'."
-NO_REMINDERS = "Reminders are for listed people: ask the owner to add this address."
 NO_USAGE = "Usage is shown to listed people: ask the owner to add this address."
 BY_OPEN_LIST = "came in by an open list"
 
@@ -133,7 +131,8 @@ def carry_out(asked: Asked) -> str:
     message = asked.message
     words = own_words(message, text)
     if asked.command.name == "reminders" and asked.listed and has_buttons(asked):
-        words["buttons"] = lists.buttons_for(asked.user, asked.session, message_id=message.pk)
+        rows = lists.buttons_for(asked.user, asked.session, message_id=message.pk)
+        words |= {"buttons": rows} if rows else {}
     outbox.enqueue(
         key=f"command:{message.id}",
         account_id=message.account_id,
@@ -166,7 +165,7 @@ def start(asked: Asked) -> str:
 def help_text(asked: Asked) -> str:
     """``/help``."""
     choices = choosing.help_lines(asked.session, asked.place)
-    own = choices + (USAGE_HELP if asked.listed else "")
+    own = choices + (LISTED_HELP if asked.listed else "")
     return HELP + own + LAST_HELP + (OWNER_HELP if asked.of_decider else "")
 
 
@@ -276,35 +275,20 @@ def usage(asked: Asked) -> str:
     return usage_reports.summary(asked.user, asked.now)
 
 
-def reminders(asked: Asked) -> str:
+def list_reminders(asked: Asked) -> str:
     """``/reminders``, ``/reminders pause 2``: the person's schedules. Not for a sender that an open
     list lets in, who is somebody else.
     """
     if not asked.listed:
-        return NO_REMINDERS
-    return lists.obey(asked.user, asked.session, asked.command.argument, now=asked.now)
+        return reminders.NOT_LISTED
+    return reminders.reminders(asked.user, asked.session, asked.command.argument, now=asked.now)
 
 
-def timezone(asked: Asked) -> str:
+def time_zone(asked: Asked) -> str:
     """``/timezone``, ``/timezone Berlin``: the person's time zone."""
-    known = asked.user.time_zone
     if not asked.listed:
-        return NO_REMINDERS
-    if not asked.command.argument:
-        here = f"Your time zone is {known}." if known else "Your time zone is not known."
-        return f"{here} /timezone and a city or a name such as Europe/Berlin sets it."
-    found = rules.find_zones(asked.command.argument)
-    if len(found) > 1:
-        return f"Which one? {', '.join(found)}"
-    try:
-        name = rules.zone_named(found[0] if found else asked.command.argument).key
-    except rules.RuleError as error:
-        return str(error)
-    User.objects.filter(pk=asked.user.pk).update(time_zone=name)
-    others = Schedule.objects.filter(user=asked.user, state__in=("active", "paused"))
-    kept = others.exclude(time_zone=name).count()
-    words = f"Your time zone is {name} now."
-    return f"{words} {kept} of your reminders keep theirs." if kept else words
+        return reminders.NOT_LISTED
+    return reminders.time_zone(asked.user, asked.command.argument, now=asked.now)
 
 
 def requests(asked: Asked) -> str:
@@ -367,8 +351,8 @@ ANSWERS: dict[str, Callable[[Asked], str]] = {
     "assistant": assistant,
     "model": model,
     "usage": usage,
-    "reminders": reminders,
-    "timezone": timezone,
+    "reminders": list_reminders,
+    "timezone": time_zone,
     "requests": requests,
     "approve": approve,
     "deny": deny,

@@ -1,13 +1,12 @@
 """The buttons under a reminder: done, in ten minutes, tomorrow."""
 
 from datetime import datetime, timedelta
-from zoneinfo import ZoneInfo
 
 from channels_app.base import Block
 from core.conversations import outbox
-from core.conversations.schedules import occurrences, rules
+from core.conversations.schedules import dates, occurrences, rules
 from core.database.transactions import atomic_write
-from core.models import Delivery, Occurrence, Run, User
+from core.models import Delivery, Occurrence, Run, Schedule, User
 from core.tools import languages, phrases
 
 PREFIX = "remind"
@@ -19,8 +18,12 @@ SAID = {
     LATER: "I will remind you in 10 minutes.",
     TOMORROW: "I will remind you tomorrow.",
 }
-SIGNS = {DONE: "✓", LATER: "↻", TOMORROW: "↻"}
 OVER = "This reminder does not exist any more."
+STOPPED = "This reminder is paused or deleted, so nothing was changed."
+ALREADY = "You have answered this reminder already."
+NOT_YOURS = "This reminder belongs to somebody else."
+# Telegram's limit is 4096: a longer message loses its buttons, and gets no line.
+LONGEST = 3900
 
 
 def under(block: Block, run: Run, language: str) -> Block:
@@ -37,47 +40,66 @@ def under(block: Block, run: Run, language: str) -> Block:
 def press(*, user: User, choice: str, run_id: str, now: datetime) -> str:
     """Carry out a press of a person on their own reminder; return the answer in their language.
 
-    ``run_id``: the public id of the run that showed it. Its message shows the answer instead of the
-    buttons. Others than its person change nothing.
+    ``run_id``: the public id of the run that showed it. Its message shows the outcome instead of
+    the buttons. A second press changes nothing, and so does one by anybody else.
     """
-    rows = Occurrence.objects.filter(run__public_id=run_id, schedule__user=user)
-    occurrence = rows.select_related("schedule", "run").first()
+    rows = Occurrence.objects.filter(run__public_id=run_id).select_related("schedule", "run")
+    occurrence = rows.first()
     language = user.language.partition("-")[0]
     if occurrence is None or choice not in LABELS:
         return phrases.in_language(OVER, language)
-    language = language or languages.of_request(occurrence.schedule.text)
+    schedule = occurrence.schedule
+    language = language or languages.of_request(schedule.text)
+    if schedule.user_id != user.pk:
+        return phrases.in_language(NOT_YOURS, language)
     with atomic_write():
-        if not carry_out(occurrence, choice, now=now):
-            return phrases.in_language(OVER, language)
-        said = phrases.in_language(SAID[choice], language)
-        show_answer(occurrence, f"{SIGNS[choice]} {said}")
-    return said
+        # The lock of a schedule is that of its occurrences: of two presses at once one counts.
+        list(Schedule.objects.select_for_update(no_key=True).filter(pk=schedule.pk))
+        occurrence.refresh_from_db(fields=["acknowledged_at"])
+        if occurrence.acknowledged_at is not None:
+            return phrases.in_language(ALREADY, language)
+        line = carry_out(occurrence, choice, language, now=now)
+        if line:
+            show_outcome(occurrence, line)
+    return phrases.in_language(SAID[choice] if line else STOPPED, language)
 
 
-def carry_out(occurrence: Occurrence, choice: str, *, now: datetime) -> bool:
-    """Acknowledge or snooze an occurrence; return False if its schedule was deleted."""
+def carry_out(occurrence: Occurrence, choice: str, language: str, *, now: datetime) -> str:
+    """Acknowledge or snooze an occurrence; return the outcome as a line, empty if its schedule was
+    paused or deleted.
+    """
     if choice == DONE:
         occurrences.acknowledge(occurrence)
-        return True
+        return f"✓ {phrases.in_language(LABELS[DONE], language)}"
+    zone = rules.stored_zone(occurrence.schedule.time_zone)
     until = now + timedelta(minutes=LATER_MINUTES)
     if choice == TOMORROW:
         until = tomorrow(occurrence, now=now)
-    return occurrences.snooze(occurrence, until=until) is not None
+    if occurrences.snooze(occurrence, until=until) is None:
+        return ""
+    is_later = choice == LATER
+    return (
+        f"↻ {until.astimezone(zone):%H:%M}"
+        if is_later
+        else f"↻ {dates.in_words(until, zone, language)}"
+    )
 
 
-def show_answer(occurrence: Occurrence, line: str) -> None:
+def show_outcome(occurrence: Occurrence, line: str) -> None:
     """Show a line under the reminder's message instead of its buttons, on a platform."""
     for delivery in Delivery.objects.filter(run=occurrence.run):
         block = {name: value for name, value in delivery.payload.items() if name != "buttons"}
-        if "buttons" in delivery.payload:
-            outbox.change(
-                delivery=delivery, payload={**block, "text": f"{block['text']}\n\n{line}"}
-            )
+        if "buttons" not in delivery.payload:
+            continue
+        longer = f"{block['text']}\n\n{line}"
+        if len(longer.encode("utf-16-le")) // 2 <= LONGEST:
+            block["text"] = longer
+        outbox.change(delivery=delivery, payload=block)
 
 
 def tomorrow(occurrence: Occurrence, *, now: datetime) -> datetime:
     """Return the time of an occurrence on the next day, as the clock of its time zone shows it."""
-    zone = ZoneInfo(occurrence.schedule.time_zone)
+    zone = rules.stored_zone(occurrence.schedule.time_zone)
     due = occurrence.nominal_at.astimezone(zone)
     day = now.astimezone(zone).date() + timedelta(days=1)
     return rules.to_utc(datetime.combine(day, due.time()), zone)

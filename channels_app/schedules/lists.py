@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from datetime import datetime
 
+from allowlist import schedule_grants
 from channels_app.base import Block
 from channels_app.schedules import rights
 from core.conversations import outbox
@@ -13,6 +14,7 @@ from core.models import ChatSession, Delivery, InboundMessage, Schedule, User
 from core.tools import phrases
 
 PREFIX = "sched"
+NOTE = "command /reminders"  # of the message that the list answers
 NONE = "You have no reminders. Ask me for one, such as “remind me tomorrow at 8 to call Ada”."
 HOW = "/reminders pause 1, resume 1 or delete 1 changes the first one."
 NO_SUCH = "There is no reminder with this number."
@@ -23,7 +25,11 @@ PAUSED = {
     Schedule.Why.FAILURES: "paused after three failures",
     Schedule.Why.GRANT: "stopped: this address was off the list",
 }
+NO_GRANT = "The address from which you made this is not on the list any more. Make it anew."
+NOT_YOURS = "These reminders belong to somebody else."
+MORE = "… {0} more"
 MOST_ROWS = 20  # of buttons; a longer list is changed by its numbers
+MOST_CHARACTERS = 3500  # of a list: within the limit of each platform
 
 
 def pause(schedule: Schedule, now: datetime) -> None:
@@ -32,6 +38,9 @@ def pause(schedule: Schedule, now: datetime) -> None:
 
 
 def resume(schedule: Schedule, now: datetime) -> None:
+    """Resume a schedule. Raises RuleError, also when the grant by which it was made has ended."""
+    if not schedule_grants.is_still_valid(schedule, now=now):
+        raise RuleError(NO_GRANT)
     changes.resume(schedule=schedule, now=now)
 
 
@@ -46,14 +55,14 @@ CHANGES: dict[str, Callable[[Schedule, datetime], None]] = {
     "delete": delete,
 }
 SAID = {"pause": "Paused.", "resume": "Resumed.", "delete": "Deleted."}
+NAMED = {"pause": "Paused: {0}", "resume": "Resumed: {0}", "delete": "Deleted: {0}"}
 
 
 def listed(user: User, session: ChatSession) -> list[Schedule]:
-    """Return a person's schedules in the order of their numbers, the oldest first; in a group, that
-    others read, only those of this chat.
+    """Return a person's schedules in the order of their numbers, the next one first; in a group,
+    that others read, only those of this chat.
     """
-    rows = changes.listed(user, session=session if rights.is_group(session) else None)
-    return sorted(rows, key=lambda row: row.pk)
+    return changes.listed(user, session=session if rights.is_group(session) else None)
 
 
 def language_of(user: User) -> str:
@@ -63,23 +72,41 @@ def language_of(user: User) -> str:
 def text_of(user: User, session: ChatSession) -> str:
     """Return the list as text."""
     rows, language = listed(user, session), language_of(user)
-    lines = [line_of(number, row, language) for number, row in enumerate(rows, 1)]
-    if not lines:
+    if not rows:
         return phrases.in_language(NONE, language)
+    lines = fitting(rows, user)
+    if len(lines) < len(rows):
+        lines.append(phrases.in_language(MORE.format(len(rows) - len(lines)), language))
     return "\n".join([*lines, "", phrases.in_language(HOW, language)])
 
 
-def line_of(number: int, schedule: Schedule, language: str) -> str:
-    """Return a schedule with its number, its next time or why it has none, and how it repeats."""
-    zone = rules.zone_named(schedule.time_zone)
+def fitting(rows: list[Schedule], user: User) -> list[str]:
+    """Return the lines of the first schedules, as many as one message takes."""
+    lines: list[str] = []
+    for number, row in enumerate(rows, 1):
+        line = line_of(number, row, user)
+        if sum(map(len, lines)) + len(line) > MOST_CHARACTERS:
+            break
+        lines.append(line)
+    return lines
+
+
+def line_of(number: int, schedule: Schedule, user: User) -> str:
+    """Return a schedule with its number, its next time or why it has none, and how it repeats; and
+    its time zone if that is not the person's.
+    """
+    language = language_of(user)
     if schedule.next_at is not None:
-        when = dates.in_words(schedule.next_at, zone, language)
+        when = dates.in_words(schedule.next_at, rules.stored_zone(schedule.time_zone), language)
     else:
         why = PAUSED.get(Schedule.Why(schedule.why), "paused") if schedule.why else "paused"
         when = f"⏸ {phrases.in_language(why, language)}"
-    repeats = dates.repeats(schedule.rule, language)
+    more = [dates.repeats(schedule.rule, language)] if schedule.rule else []
+    if schedule.time_zone != user.time_zone:
+        more.append(schedule.time_zone)
     mark = "✨ " if schedule.kind == Schedule.Kind.PROMPT else ""
-    return f"{number}. {mark}{changes.title_of(schedule)} — {when} ({repeats})"
+    about = f" ({', '.join(more)})" if more else ""
+    return f"{number}. {mark}{changes.title_of(schedule)} — {when}{about}"
 
 
 def obey(user: User, session: ChatSession, argument: str, *, now: datetime) -> str:
@@ -87,17 +114,21 @@ def obey(user: User, session: ChatSession, argument: str, *, now: datetime) -> s
     if not argument:
         return text_of(user, session)
     name, _, number = argument.lower().partition(" ")
-    rows = listed(user, session)
-    is_number = number.strip().isascii() and number.strip().isdigit()
+    number, language = number.strip(), language_of(user)
+    is_number = number.isascii() and number.isdigit() and len(number) < 10
     if name not in CHANGES or not is_number:
-        return phrases.in_language(HOW, language_of(user))
+        return phrases.in_language(HOW, language)
+    rows = listed(user, session)
     if not 1 <= int(number) <= len(rows):
-        return phrases.in_language(NO_SUCH, language_of(user))
+        return phrases.in_language(NO_SUCH, language)
+    chosen = rows[int(number) - 1]
     try:
-        CHANGES[name](rows[int(number) - 1], now)
+        CHANGES[name](chosen, now)
     except RuleError as error:
-        return str(error)
-    return text_of(user, session)
+        return phrases.in_language(str(error), language)
+    # The numbers may have changed since the person saw them: which one it was is said.
+    said = phrases.in_language(NAMED[name].format(changes.title_of(chosen)), language)
+    return f"{said}\n\n{text_of(user, session)}"
 
 
 def buttons_for(user: User, session: ChatSession, *, message_id: int) -> list[list[dict[str, str]]]:
@@ -107,7 +138,8 @@ def buttons_for(user: User, session: ChatSession, *, message_id: int) -> list[li
     rows = listed(user, session)
     if len(rows) > MOST_ROWS:
         return []
-    return [row_of(number, row, message_id) for number, row in enumerate(rows, 1)]
+    shown = rows[: len(fitting(rows, user))]
+    return [row_of(number, row, message_id) for number, row in enumerate(shown, 1)]
 
 
 def row_of(number: int, schedule: Schedule, message_id: int) -> list[dict[str, str]]:
@@ -130,29 +162,42 @@ def press(*, user: User, data: str, now: datetime) -> str:
     letter, _, rest = data.partition(":")
     name, _, message_id = rest.partition(":")
     action = next((each for each in CHANGES if each[0] == letter), "")
-    schedule = changes.own(user, name)
-    if schedule is None or not action:
-        return phrases.in_language(OVER, language_of(user))
+    schedule = Schedule.objects.filter(public_id=name).first()
+    language = language_of(user)
+    if schedule is not None and schedule.user_id != user.pk:
+        return phrases.in_language(NOT_YOURS, language)
+    is_number = message_id.isascii() and message_id.isdigit() and len(message_id) < 19
     with atomic_write():
-        try:
-            CHANGES[action](schedule, now)
-        except RuleError as error:
-            return str(error)
-        if message_id.isascii() and message_id.isdigit():
+        said = press_one(schedule, action, now=now)
+        if is_number:
             show_again(user, int(message_id))
-    return phrases.in_language(SAID[action], language_of(user))
+    return phrases.in_language(said, language)
+
+
+def press_one(schedule: Schedule | None, action: str, *, now: datetime) -> str:
+    """Change a schedule of the person who pressed; return the answer in English."""
+    is_open = schedule is not None and schedule.state != Schedule.State.ENDED
+    if schedule is None or not is_open or not action:
+        return OVER
+    try:
+        CHANGES[action](schedule, now)
+    except RuleError as error:
+        return str(error)
+    return SAID[action]
 
 
 def show_again(user: User, message_id: int) -> None:
     """Change the list that answered a message of the person to the current one."""
-    message = InboundMessage.objects.select_related("session__account").filter(
-        pk=message_id, user=user
-    )
+    rows = InboundMessage.objects.select_related("session__account")
+    message = rows.filter(pk=message_id, user=user).first()
     delivery = Delivery.objects.filter(dedupe_key=f"command:{message_id}").first()
-    for row in message:
-        if delivery is not None and row.session is not None:
-            block = block_of(user, row.session, message_id=message_id)
-            outbox.change(delivery=delivery, payload=block)
+    if message is None or delivery is None or message.session is None:
+        return
+    if "text" not in delivery.payload or message.note != NOTE:
+        return
+    block = block_of(user, message.session, message_id=message_id)
+    if block != delivery.payload:
+        outbox.change(delivery=delivery, payload=block)
 
 
 def block_of(user: User, session: ChatSession, *, message_id: int) -> Block:

@@ -28,6 +28,8 @@ COMMANDS = (
     ("status", "Show the current state"),
     ("whoami", "Show your account here"),
     ("link", "A code that links another address of yours"),
+    ("reminders", "List your reminders"),
+    ("timezone", "Show or set your time zone"),
     ("help", "List the commands"),
 )
 

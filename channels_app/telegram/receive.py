@@ -24,12 +24,13 @@ from core.conversations.inbox import Draft
 from core.database.transactions import atomic_write, in_thread
 from core.lib.text import one_line
 from core.lib.ttl_cache import TtlCache
-from core.models import ChannelAccount, InboundMessage, User
+from core.models import ChannelAccount, Delivery, InboundMessage, User
 
 logger = logging.getLogger(__name__)
 
 BOT_SECONDS = 3600.0
 GONE = {"kicked", "left"}
+NOT_LISTED = "Only listed people have reminders."
 
 
 bots: TtlCache[tuple[int, str], Bot] = TtlCache(BOT_SECONDS)
@@ -184,7 +185,7 @@ def take_press(*, row: ChannelAccount, press: updates.Pressed) -> str:
     """Process an owner's press of a notice's button. Other presses change nothing ([A6])."""
     verdict, _, request = press.data.partition(":")
     if verdict in (buttons.PREFIX, lists.PREFIX):
-        return answer_press(row=row, press=press, text=press_of_person(row, press))
+        return take_press_of_person(row=row, press=press)
     if verdict not in STATES and verdict != outages.SEND_AGAIN:
         return ignore(row=row, update_id=press.update_id, kind="callback_query of no button")
     person = owner_of(row, press)
@@ -209,7 +210,7 @@ def answer_press(*, row: ChannelAccount, press: updates.Pressed, text: str) -> s
     """Answer a press with a line; return the outcome of the update."""
     with atomic_write():
         outbox.enqueue(
-            key=f"press:{row.pk}:{press.id}"[:200],
+            key=answer_key(row, press),
             account_id=row.pk,
             conversation=f"{row.pk}:press:{press.id}"[:300],
             target={"chat": str(press.chat), "thread": "", "reply_to": ""},
@@ -218,18 +219,28 @@ def answer_press(*, row: ChannelAccount, press: updates.Pressed, text: str) -> s
     return "pressed"
 
 
-def press_of_person(row: ChannelAccount, press: updates.Pressed) -> str:
-    """Carry out a press under a reminder or a list of reminders, for the person of whom a listed
-    identity pressed; return the answer.
+def answer_key(row: ChannelAccount, press: updates.Pressed) -> str:
+    """Return the key of the answer to a press: each press is answered once."""
+    return f"press:{row.pk}:{press.id}"[:200]
+
+
+def take_press_of_person(*, row: ChannelAccount, press: updates.Pressed) -> str:
+    """Carry out a press under a reminder or a list of reminders, and answer it, once: the same
+    update again changes nothing. Only for the person of whom a listed identity pressed.
     """
     person, now = person_of(row, press), timezone.now()
     prefix, _, rest = press.data.partition(":")
-    if person is None:
-        return "Only listed people have reminders."
-    if prefix == lists.PREFIX:
-        return lists.press(user=person, data=rest, now=now)
     choice, _, run_id = rest.partition(":")
-    return buttons.press(user=person, choice=choice, run_id=run_id, now=now)
+    with atomic_write():
+        if Delivery.objects.filter(dedupe_key=answer_key(row, press)).exists():
+            return "pressed"
+        if person is None:
+            text = NOT_LISTED
+        elif prefix == lists.PREFIX:
+            text = lists.press(user=person, data=rest, now=now)
+        else:
+            text = buttons.press(user=person, choice=choice, run_id=run_id, now=now)
+        return answer_press(row=row, press=press, text=text)
 
 
 def send_again(account_id: str) -> str:

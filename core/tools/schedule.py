@@ -4,8 +4,10 @@ The dates that the person sees are the gateway's (``ToolResult.shown``), not the
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from hashlib import sha256
 from typing import Any
 
 from django.utils import timezone
@@ -13,6 +15,7 @@ from django.utils import timezone
 from core.conversations.schedules import changes, dates, rules
 from core.conversations.schedules.changes import Grant, RuleError, Wish
 from core.database.transactions import atomic_write, in_thread
+from core.lib.text import one_line
 from core.models import ChatSession, Run, Schedule, User
 from core.tools import languages, phrases
 from core.tools.base import Tool, ToolContext, ToolError, ToolResult
@@ -22,7 +25,9 @@ ASK_ZONE = (
     "with time_zone (an IANA name such as Europe/Berlin)."
 )
 SHOWN_DATES = 3
-PAUSED, RESUMED, DELETED = "Paused: {0}", "Resumed: {0}", "Deleted: {0}"
+PAUSED, DELETED = "Paused: {0}", "Deleted: {0}"
+ONCE = "once"
+NO_DATE = "at is a local date and time such as 2026-11-26T08:00."
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +56,16 @@ class Call:
 class ScheduleTool(Tool):
     name = "schedule"
     description = (
-        "Sets reminders and scheduled tasks for the person, and manages them. kind text: the text "
-        "is sent as it is at that time (a reminder). kind prompt: you carry out the text at that "
-        "time (news, a question to ask, a summary). Once: at (local date and time) or in_minutes. "
-        "Again and again: rule, an RRULE, with at as the first time if it matters. Weekdays at "
-        "7:30: FREQ=WEEKLY;BYDAY=MO,TU,WE,TH,FR;BYHOUR=7;BYMINUTE=30. Last Friday of each month at "
-        "9: FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=9;BYMINUTE=0. Call current_time first for tomorrow, "
-        "next week and the like. The person is shown the dates by the gateway."
+        "Reminders and scheduled tasks of the person: create, list, change, pause, resume, delete. "
+        "kind text: text is sent as it is at that time (a reminder). kind prompt: you carry out "
+        "text at that time (news, a summary, a question to ask). Once: at (local) or in_minutes. "
+        "Again and again: rule, an RRULE with the time of day in it; at only if it matters when it "
+        "begins. Weekdays at 7:30: FREQ=WEEKLY;BYDAY=MO,TU,WE,TH,FR;BYHOUR=7;BYMINUTE=30. Sundays "
+        "at 18: FREQ=WEEKLY;BYDAY=SU;BYHOUR=18;BYMINUTE=0. Last Friday of each month at 9: "
+        "FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=9;BYMINUTE=0. Every 20 minutes: FREQ=MINUTELY;INTERVAL=20. "
+        "Use current_time for tomorrow, next week and the like; list for an id. To change, give "
+        "what is different only; another time of a repeated one is a whole new rule. The gateway "
+        "shows the person the dates."
     )
     parameters: dict[str, Any] = {
         "type": "object",
@@ -70,11 +78,14 @@ class ScheduleTool(Tool):
             "kind": {"type": "string", "enum": ["text", "prompt"]},
             "text": {
                 "type": "string",
-                "description": "What to remind of, or the task, in the person's language.",
+                "description": "The reminder, or the task, in the person's language.",
             },
             "at": {"type": "string", "description": "Local, such as 2026-11-26T08:00."},
             "in_minutes": {"type": "number"},
-            "rule": {"type": "string", "description": "An RRULE; empty for once."},
+            "rule": {
+                "type": "string",
+                "description": "An RRULE; none for once. In a change, once makes it a single one.",
+            },
             "time_zone": {
                 "type": "string",
                 "description": "An IANA name; by default the person's own.",
@@ -113,7 +124,7 @@ def carry_out(action: Action, context: ToolContext, arguments: dict[str, Any]) -
             grant=context.schedule_grant(),
             run=run,
             language=languages.of_request(context.request),
-            made_by=f"{run.pk}:{context.tool_call_id}",
+            made_by=f"{run.pk}:{sha256(context.tool_call_id.encode()).hexdigest()}",
             now=timezone.now(),
         )
         return action(call)
@@ -136,9 +147,10 @@ def create(call: Call) -> ToolResult:
 
 
 def change(call: Call) -> ToolResult:
-    """Change a schedule."""
-    zone = zone_for(call) if call.text("time_zone") else None
-    changed = changes.change(schedule=wanted(call), wish=wish_of(call, zone=zone), now=call.now)
+    """Change the given properties of a schedule."""
+    schedule = wanted(call)
+    zone = zone_for(call) if call.text("time_zone") else schedule.time_zone
+    changed = changes.change(schedule=schedule, wish=wish_of(call, zone=zone), now=call.now)
     return receipt(call, changed)
 
 
@@ -158,18 +170,19 @@ def zone_for(call: Call) -> str:
 
 def wish_of(call: Call, *, zone: str | None) -> Wish:
     """Return the wanted properties of a schedule. Raises ToolError."""
-    given = call.arguments
     kind, missed = call.text("kind"), call.text("if_missed")
     if kind and kind not in Schedule.Kind.values:
         raise ToolError("kind is text or prompt.")
     if missed and missed not in Schedule.Missed.values:
         raise ToolError("if_missed is once or skip.")
+    rule = call.text("rule")
     return Wish(
         text=call.text("text") or None,
         kind=kind or None,
         at=local_time(call.text("at"), zone or call.user.time_zone) if call.text("at") else None,
-        minutes=minutes_of(given.get("in_minutes")),
-        rule=call.text("rule") if isinstance(given.get("rule"), str) else None,
+        minutes=minutes_of(call.arguments.get("in_minutes")),
+        # Models fill in "" for what they leave out.
+        rule="" if rule.lower() == ONCE else rule or None,
         time_zone=zone,
         missed=missed or None,
     )
@@ -180,22 +193,20 @@ def local_time(value: str, zone: str) -> datetime:
     try:
         found = datetime.fromisoformat(value)
     except ValueError as error:
-        raise ToolError("at is a local date and time such as 2026-11-26T08:00.") from error
-    if "T" not in value and ":" not in value:
-        raise ToolError("at has no time of day: ask for it, or use 2026-11-26T08:00.")
-    if found.tzinfo is not None:
-        found = found.astimezone(rules.zone_named(zone))
-    return found.replace(tzinfo=None)
+        raise ToolError(NO_DATE) from error
+    if "T" not in value.upper() and ":" not in value:
+        raise ToolError("at has no time of day: ask for it, or use one such as 2026-11-26T08:00.")
+    return rules.local_time(found, rules.zone_named(zone)) if found.tzinfo else found
 
 
 def minutes_of(value: object) -> float | None:
     """Return a number of minutes; None for none. Raises ToolError."""
     if value is None or value == "":
         return None
-    try:
-        return float(value)  # type: ignore[arg-type]  # whatever the model wrote
-    except (TypeError, ValueError) as error:
-        raise ToolError("in_minutes is a number.") from error
+    if isinstance(value, str | int | float) and not isinstance(value, bool):
+        with suppress(ValueError, OverflowError):
+            return float(value)
+    raise ToolError("in_minutes is a number.")
 
 
 def wanted(call: Call) -> Schedule:
@@ -224,9 +235,11 @@ def receipt(call: Call, schedule: Schedule) -> ToolResult:
 
 def described(schedule: Schedule, *, language: str, now: datetime) -> str:
     """Return the text of a schedule and its next dates in words, on two lines."""
-    zone = rules.zone_named(schedule.time_zone)
+    zone = rules.stored_zone(schedule.time_zone)
     times = changes.next_times(schedule, now=now, most=SHOWN_DATES if schedule.rule else 1)
     words = " · ".join(dates.in_words(each, zone, language) for each in times)
+    if not times:
+        words = phrases.in_language("paused", language)
     if schedule.rule:
         words = f"{dates.repeats(schedule.rule, language)}: {words}"
     return f"⏰ {changes.title_of(schedule)}\n{words} ({zone.key})"
@@ -234,13 +247,17 @@ def described(schedule: Schedule, *, language: str, now: datetime) -> str:
 
 def show_list(call: Call) -> ToolResult:
     """List the person's schedules."""
-    lines = []
-    for row in shown_here(call):
-        zone = rules.zone_named(row.time_zone)
-        due = dates.in_words(row.next_at, zone, "en") if row.next_at else f"paused ({row.why})"
-        repeats = dates.repeats(row.rule, "en")
-        lines.append(f"{row.public_id}: {row.kind} “{row.text[:200]}”, {due}, {repeats}")
+    lines = [listed_line(row) for row in shown_here(call)]
     return ToolResult("\n".join(lines) or "There are no schedules.")
+
+
+def listed_line(row: Schedule) -> str:
+    """Return a schedule on a line for the model."""
+    zone = rules.stored_zone(row.time_zone)
+    due = dates.in_words(row.next_at, zone, "en") if row.next_at else f"paused ({row.why})"
+    how = f"{dates.repeats(row.rule, 'en')}, {row.rule}" if row.rule else "once"
+    text = one_line(row.text, 200)
+    return f"{row.public_id}: {row.kind} “{text}”, {due} ({zone.key}), {how}"
 
 
 def pause(call: Call) -> ToolResult:

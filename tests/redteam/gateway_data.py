@@ -18,6 +18,8 @@ from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.asgi.http import Scope
 from channels_app.intake.inbound import receive_personal, receive_sender
 from core.conversations.inbox import Draft
+from core.conversations.schedules import changes
+from core.conversations.schedules.changes import Grant, Wish
 from core.database import transactions
 from core.files import storage
 from core.lib import encryption
@@ -194,7 +196,15 @@ def furnish(gateway: GatewayData, bridge: ChannelAccount) -> None:
     unknown = Draft(account=bridge, sender="stranger", text="let me in", chat="stranger")
     receive_sender(draft=unknown, now=timezone.now())
     agents = open_session(user=own, account=builtin_account("web"), title="for an agent")
+    plan = changes.create(
+        user=own,
+        session=receipt.session,
+        wish=Wish(text="a secret reminder", minutes=10, rule="FREQ=DAILY", time_zone="UTC"),
+        grant=Grant(),
+        now=timezone.now(),
+    )
     gateway.names = {
+        "schedule": plan.public_id,
         "agent": agents.public_id,
         "session": receipt.session.public_id,
         "run": receipt.run.public_id,

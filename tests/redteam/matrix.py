@@ -31,6 +31,7 @@ class Row:
 RENAME = {"action": "rename", "title": "x"}
 THUMB = {"run_id": "{run}", "source_id": "s1", "verdict": "up"}
 VERDICT = {"verdict": "deny"}
+PLAN = {"text": "x", "at": "2100-01-01T08:00", "rule": "FREQ=DAILY", "time_zone": "UTC"}
 ASK = {"text": "hi", "async": True}
 ASK_HERE = {**ASK, "session_id": "{session}"}
 CHAT = {"model": "default", "stream": True, "messages": [{"role": "user", "content": "hi"}]}
@@ -158,6 +159,29 @@ API: dict[str, list[Row]] = {
             "/api/runs/{run}/sources/s1/feedback",
             "401 404 200 404 404 401 401",
             {"verdict": "up"},
+            hides=True,
+        ),
+    ],
+    "api/schedules": [
+        Row("GET", "/api/schedules", "401 200 200 200 200 401 401"),
+        Row("POST", "/api/schedules", "401 201 201 201 201 401 401", PLAN),
+    ],
+    "api/schedules/<str:schedule_id>": [
+        Row("GET", "/api/schedules/{schedule}", "401 404 200 404 404 401 401", hides=True),
+        Row("PATCH", "/api/schedules/{schedule}", "401 404 200 404 404 401 401", PLAN, hides=True),
+        Row("DELETE", "/api/schedules/{schedule}", "401 404 204 404 404 401 401", hides=True),
+    ],
+    "api/schedules/<str:schedule_id>/pause": [
+        Row("POST", "/api/schedules/{schedule}/pause", "401 404 200 404 404 401 401", hides=True),
+    ],
+    "api/schedules/<str:schedule_id>/resume": [
+        Row("POST", "/api/schedules/{schedule}/resume", "401 404 200 404 404 401 401", hides=True),
+    ],
+    "api/schedules/<str:schedule_id>/occurrences": [
+        Row(
+            "GET",
+            "/api/schedules/{schedule}/occurrences",
+            "401 404 200 404 404 401 401",
             hides=True,
         ),
     ],
@@ -308,6 +332,7 @@ ACTIONS: dict[str, dict[str, bool]] = {
     "core.Delivery": {"retry": False, "dismiss": False},
     "core.StoredFile": {"take_back": False},
     "core.Job": {"cancel": False},
+    "core.Schedule": {"pause": False, "resume": False, "end": False},
     "core.Skill": {"switch_on": False, "switch_off": False},
     "core.ChannelAccount": {"test_connection": False, "delete_selected": False},
     "core.User": {"delete_selected": False},

@@ -85,13 +85,15 @@ def end_if_over(schedule: Schedule) -> None:
     waiting = Occurrence.objects.filter(schedule=schedule, state=Occurrence.State.WAITING)
     if not waiting.exists():
         Schedule.objects.filter(pk=schedule.pk, state=Schedule.State.ACTIVE).update(
-            state=Schedule.State.ENDED, why=Schedule.Why.OVER
+            state=Schedule.State.ENDED, why=Schedule.Why.OVER, changed_at=Now()
         )
 
 
-def withdraw_waiting(schedule_ids: Sequence[int]) -> int:
+def withdraw_waiting(schedule_ids: Sequence[int], *, also_snoozed: bool = True) -> int:
     """Withdraw the waiting occurrences of schedules; return how many. Inside a transaction."""
     waiting = Occurrence.objects.filter(schedule__in=schedule_ids, state=Occurrence.State.WAITING)
+    if not also_snoozed:
+        waiting = waiting.filter(snoozed=False)
     return waiting.update(state=Occurrence.State.WITHDRAWN, look_at=None)
 
 

@@ -9,6 +9,7 @@ from core.conversations.schedules.rule_text import RuleError
 
 # In the folder of the system's zones, but no zones of IANA that mean a place or UTC.
 NO_NAMES = {"localtime", "posixrules", "Factory"}
+SHORTEST = 5  # of names that are searched for by similarity: CEST is like West
 LONGEST = 64  # of names in the database of zones: about 30
 MOST = 10
 
@@ -21,13 +22,27 @@ def zone_named(name: str) -> ZoneInfo:
     wanted = folded(name) if len(name) <= LONGEST else ""
     if found := names().get(wanted):
         return ZoneInfo(found)
-    # Of places: EST is a zone without daylight saving, which hardly anybody means.
-    places = [each for each in names() if "/" in each]
-    close = find_zones(name)[:3] or [
-        names()[each] for each in get_close_matches(wanted, places, n=3, cutoff=0.7)
-    ]
+    close = close_to(name)
     hint = f"Did you mean {' or '.join(close)}?" if close else "Use one such as Europe/Berlin."
     raise RuleError(f'"{name[:LONGEST]}" is not the IANA name of a time zone. {hint}')
+
+
+def stored_zone(name: str) -> ZoneInfo:
+    """Return the zone of a stored name, to show times; UTC if this machine knows it no more."""
+    return ZoneInfo(name) if name in available_timezones() else ZoneInfo("UTC")
+
+
+def close_to(name: str) -> list[str]:
+    """Return at most three IANA names that are like a name of which there is no zone."""
+    if found := find_zones(name)[:3]:
+        return found
+    wanted = folded(name) if SHORTEST <= len(name) <= LONGEST else ""
+    # Of places: EST is a zone without daylight saving, which hardly anybody means.
+    places = [each for each in sorted(names()) if "/" in each]
+    cities = {each.rpartition("/")[2]: each for each in places}
+    like = get_close_matches(wanted, cities, n=3, cutoff=0.75)
+    close = [cities[each] for each in like] or get_close_matches(wanted, places, n=3, cutoff=0.7)
+    return [names()[each] for each in close]
 
 
 def find_zones(words: str) -> list[str]:
