@@ -103,7 +103,11 @@ def locked(ids: Sequence[int], *, now: datetime) -> list[Occurrence]:
     found = Occurrence.objects.filter(pk__in=ids, schedule__in=mine, look_at__lte=now)
     return list(
         found.select_related(
-            "run", "schedule__user__last_account", "schedule__account", "schedule__session__account"
+            "run",
+            "schedule__user__last_account",
+            "schedule__account",
+            "schedule__session__account",
+            "schedule__session__user",
         ).order_by("schedule__session", "look_at", "pk")
     )
 
