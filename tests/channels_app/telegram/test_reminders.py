@@ -1,4 +1,4 @@
-"""Reminders in chats of Telegram, from the request to the button ([H20] to [H24])."""
+"""Reminders in chats of Telegram, from the request to the reminder ([H20], [H24])."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from channels_app.worker.runner import Runner
-from core.models import ChannelIdentity, Delivery, Occurrence, Schedule, User
+from core.models import ChannelIdentity, Occurrence, Schedule, User
 from tests.channels_app.running import until
 from tests.channels_app.telegram.fake_api import Shown
 from tests.channels_app.telegram.local import Local
@@ -139,85 +139,6 @@ def test_h20_the_time_zone_is_asked_for_once(bot: Local) -> None:
     bot.say("in my zone", user=556)
     until(lambda: Schedule.objects.filter(time_zone="Asia/Tokyo").exists())
     assert User.objects.get(username="guest").time_zone == "Asia/Tokyo"
-
-
-def test_h22_the_command_sets_the_time_zone(bot: Local) -> None:
-    for text in ("/timezone", "/timezone Tokyo", "/timezone Atlantis", "/timezone"):
-        bot.say(text, user=556)
-    until(lambda: len(bot.texts(556)) == 4)
-    said = bot.texts(556)
-    assert said[0].startswith("Your time zone is Europe/Berlin.")
-    assert said[1] == "Your time zone is Asia/Tokyo now."
-    assert "not the IANA name" in said[2]
-    assert said[3].startswith("Your time zone is Asia/Tokyo.")
-
-
-def test_h23_buttons_are_the_persons_own_and_count_once(bot: Local) -> None:
-    bot.say("remind me now", user=556)
-    until(lambda: "⏰ take the pills" in bot.texts(556))
-    later = buttons(bot, 556)["In 10 minutes"]
-    assert all(len(each.encode()) <= 64 for each in buttons(bot, 556).values())
-    for intruder in (555, 700):
-        press(bot, later, by=intruder, chat=556)
-    until(lambda: len(answers(bot)) == 2)
-    assert sorted(answers(bot)) == [
-        "Only listed people have reminders.",
-        "This reminder does not exist any more.",
-    ]
-    assert not Occurrence.objects.filter(snoozed=True).exists()
-    for _ in range(2):
-        press(bot, later, by=556, chat=556)
-    until(lambda: bot.texts(556)[-1].endswith("↻ I will remind you in 10 minutes."))
-    until(lambda: not Delivery.objects.exclude(state="sent").exists())
-    assert shown(bot, 556).keyboard == []
-    assert bot.texts(556)[-1].count("↻") == 1
-    assert Occurrence.objects.filter(snoozed=True, state="waiting").count() == 1
-    assert Schedule.objects.get().state == "active"
-
-
-@pytest.mark.parametrize(("label", "sign"), [("Done", "✓ Done."), ("Tomorrow", "↻")])
-def test_h23_done_and_tomorrow(bot: Local, label: str, sign: str) -> None:
-    bot.say("remind me now", user=556)
-    until(lambda: "⏰ take the pills" in bot.texts(556))
-    press(bot, buttons(bot, 556)[label], by=556, chat=556)
-    until(lambda: sign in bot.texts(556)[-1])
-    assert Occurrence.objects.filter(snoozed=True).count() == (label == "Tomorrow")
-
-
-def test_h22_the_list_has_buttons_that_change_it_in_place(bot: Local) -> None:
-    bot.say("every weekday the news", user=556)
-    until(lambda: len(bot.texts(556)) == 1)
-    bot.say("/reminders", user=556)
-    until(lambda: len(bot.texts(556)) == 2)
-    assert bot.texts(556)[1].startswith("1. ✨ the news — ")
-    assert list(buttons(bot, 556)) == ["⏸ 1", "🗑 1"]
-    press(bot, buttons(bot, 556)["⏸ 1"], by=555, chat=556)  # somebody else's press
-    until(lambda: answers(bot) == ["This reminder does not exist any more."])
-    assert Schedule.objects.get().state == "active"
-    press(bot, buttons(bot, 556)["⏸ 1"], by=556, chat=556)
-    until(lambda: "⏸ paused" in bot.texts(556)[1])
-    assert list(buttons(bot, 556)) == ["▶️ 1", "🗑 1"]
-    press(bot, buttons(bot, 556)["▶️ 1"], by=556, chat=556)
-    until(lambda: list(buttons(bot, 556)) == ["⏸ 1", "🗑 1"])
-    press(bot, buttons(bot, 556)["🗑 1"], by=556, chat=556)
-    until(lambda: bot.texts(556)[1].startswith("You have no reminders."))
-    assert shown(bot, 556).keyboard == []
-    assert Schedule.objects.get().state == "ended"
-
-
-def test_h22_the_list_is_changed_by_numbers_as_well(bot: Local) -> None:
-    bot.say("every weekday the news", user=556)
-    until(lambda: len(bot.texts(556)) == 1)
-    for text in ("/reminders pause 1", "/reminders resume 1", "/reminders pause 2", "/reminders x"):
-        bot.say(text, user=556)
-    bot.say("/reminders delete 1", user=556)
-    until(lambda: len(bot.texts(556)) == 6)
-    said = bot.texts(556)[1:]
-    assert "⏸ paused" in said[0]
-    assert " at 07:30" in said[1]
-    assert said[2] == "There is no reminder with this number."
-    assert said[3].startswith("/reminders pause 1")
-    assert said[4].startswith("You have no reminders.")
 
 
 def test_h24_in_a_group_it_comes_to_the_group_for_listed_people(bot: Local) -> None:
