@@ -104,7 +104,7 @@ def check_all_came(schedule: Schedule, clock: Clock) -> None:
     """Check that each time that the clock passed as clocks go has come, and one of each leap."""
     rows = Occurrence.objects.filter(schedule=schedule)
     came = {row.nominal_at for row in rows.filter(state__in=HAPPENED)}
-    # What was left out too early, by a clock that was set back afterwards, waits again.
+    # Times that were left out too early, by a clock that was set back afterwards, wait again.
     settled = rows.filter(nominal_at__gt=clock.now, state=Occurrence.State.WAITING)
     settled |= rows.filter(state=Occurrence.State.SKIPPED)
     others = {row.nominal_at for row in settled}
@@ -131,7 +131,7 @@ def check_each_once() -> None:
 def test_h50_a_leap_to_the_far_future_and_back_ends_no_schedule(
     rule: str, missed: str, guest: User
 ) -> None:
-    """What was left out, or seemed to be over, is still to come."""
+    """Times that were left out, and schedules that seemed to be over, are still to come."""
     schedule = made(chat_of(guest, memory_account()), rule=rule, minutes=30, missed=missed)
     clock = Clock()
     clock.jump(400 * DAY)

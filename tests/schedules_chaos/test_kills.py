@@ -35,7 +35,7 @@ LONGEST_PAUSE = 2.0
 # In which schedules are due: while processes are killed, and some afterwards.
 SECONDS = int(KILLS * 1.2) + 9
 EACH = max(6, SECONDS // 3)  # schedules of a person that are due once
-# Nobody is up: a worker that was killed, and what it held until its lease ends.
+# Nothing runs: a worker that was killed, and what it held until its lease ends.
 RECOVERY_SECONDS = 6.0
 FINAL = ("done", "failed", "skipped", "withdrawn")
 SCHEDULES = """

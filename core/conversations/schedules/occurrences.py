@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from django.db.models import DateTimeField, F
+from django.db.models import DateTimeField, F, Q
 from django.db.models.functions import Now
 
 from core.conversations.schedules.rules import Rule
@@ -192,6 +192,10 @@ def begin_if_waiting(schedule: Schedule) -> None:
 
 
 def bring_near() -> None:
-    """Look soon at fired occurrences whose next look a clock that was set back left far ahead."""
-    fired = Occurrence.objects.filter(state=Occurrence.State.FIRED, look_at__isnull=False)
-    transactions.bring_near(fired, "look_at", most=LONGEST_LOOK)
+    """Look soon at occurrences that were fired or put off, and whose next look a clock that was set
+    back left far ahead.
+    """
+    looked_at = Occurrence.objects.filter(
+        Q(state=Occurrence.State.FIRED) | Q(tries__gt=0), look_at__isnull=False
+    )
+    transactions.bring_near(looked_at, "look_at", most=LONGEST_LOOK)
