@@ -97,7 +97,7 @@ def shown_reminder(local: Local, chat: int = GUEST) -> Shown:
 
 def waiting(schedule: Schedule) -> list[datetime]:
     rows = Occurrence.objects.filter(schedule=schedule, state="waiting")
-    return list(rows.values_list("look_at", flat=True))
+    return [row.look_at for row in rows if row.look_at is not None]
 
 
 def test_h23_asked_for_in_words_and_confirmed_with_the_dates(

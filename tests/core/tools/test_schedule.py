@@ -158,6 +158,21 @@ def test_h20_times_mean_what_they_say(ada: User, arguments: dict[str, Any], due:
     assert User.objects.get().time_zone == "Europe/Berlin"
 
 
+ODD_MINUTES: tuple[Any, ...] = (
+    0,
+    -5,
+    "soon",
+    "nan",
+    "inf",
+    float("nan"),
+    True,
+    [],
+    {},
+    10**400,
+    1e300,
+    "1" * 5000,
+)
+ODD_IDS: tuple[Any, ...] = ("x", "\x00", 1, [], {"a": 1}, "x" * 5000)
 GARBAGE: list[dict[str, Any]] = [
     {},
     {"action": "explode"},
@@ -170,23 +185,7 @@ GARBAGE: list[dict[str, Any]] = [
     {"action": "create", "text": "x" * 5000, "in_minutes": 5},
     {"action": "create", "text": "x", "kind": "song", "in_minutes": 5},
     {"action": "create", "text": "x", "if_missed": "maybe", "in_minutes": 5},
-    *(
-        {"action": "create", "text": "x", "in_minutes": each}
-        for each in (
-            0,
-            -5,
-            "soon",
-            "nan",
-            "inf",
-            float("nan"),
-            True,
-            [],
-            {},
-            10**400,
-            1e300,
-            "1" * 5000,
-        )
-    ),
+    *({"action": "create", "text": "x", "in_minutes": each} for each in ODD_MINUTES),
     *(
         {"action": "create", "text": "x", "at": each}
         for each in (
@@ -221,7 +220,7 @@ GARBAGE: list[dict[str, Any]] = [
         for each in ("Berln", "x" * 5000, "../etc/passwd", "\x00", "localtime")
     ),
     *({"action": each} for each in ("change", "pause", "resume", "delete")),
-    *({"action": "delete", "id": each} for each in ("x", "\x00", 1, [], {"a": 1}, "x" * 5000)),
+    *({"action": "delete", "id": each} for each in ODD_IDS),
 ]
 
 
@@ -252,7 +251,7 @@ def test_h20_a_refused_wish_leaves_the_time_zone_unknown_or_right(ada: User) -> 
 
 def test_h20_a_repeated_attempt_of_a_run_makes_one(ada: User) -> None:
     run = turn_of(ada, chat_of(ada, ChannelAccount.objects.get()))
-    wish = {"action": "create", "text": "x", "in_minutes": 5}
+    wish: dict[str, Any] = {"action": "create", "text": "x", "in_minutes": 5}
     first = call(ada, run=run, **wish)
     assert call(ada, run=run, **wish).shown == first.shown
     assert Schedule.objects.count() == 1
@@ -270,7 +269,14 @@ def test_h20_list_change_pause_resume_and_delete(ada: User) -> None:
         f"every weekday, {WEEKDAYS}"
     )
     # A model that fills in empty values changes the text alone.
-    empty = {"rule": "", "at": "", "in_minutes": None, "kind": "", "if_missed": "", "time_zone": ""}
+    empty: dict[str, Any] = {
+        "rule": "",
+        "at": "",
+        "in_minutes": None,
+        "kind": "",
+        "if_missed": "",
+        "time_zone": "",
+    }
     changed = call(ada, action="change", id=name, text="more water", **empty)
     assert changed.shown.startswith("⏰ more water\nevery weekday: Thursday")
     row.refresh_from_db()
