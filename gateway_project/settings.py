@@ -199,7 +199,9 @@ REST_FRAMEWORK = {
 }
 SPECTACULAR_SETTINGS = {
     "TITLE": "Latchkey",
-    "DESCRIPTION": "Sessions, messages, runs, files and unknown requests of an assistant gateway.",
+    "DESCRIPTION": (
+        "Sessions, messages, runs, files, schedules and unknown requests of an assistant gateway."
+    ),
     "VERSION": "1",
     "SERVE_INCLUDE_SCHEMA": False,
     "POSTPROCESSING_HOOKS": [
@@ -263,6 +265,7 @@ SCHEDULE_TEXT_MINUTES: int = env.number("SCHEDULE_TEXT_MINUTES", 1, minimum=1)
 SCHEDULE_PROMPT_MINUTES: int = env.number("SCHEDULE_PROMPT_MINUTES", 15, minimum=1)
 SCHEDULES_IN_GROUPS: bool = env.switch("SCHEDULES_IN_GROUPS", default=True)
 SCHEDULE_MISSED_SECONDS: int = env.number("SCHEDULE_MISSED_SECONDS", 60, minimum=10)
+OCCURRENCE_DAYS: int = env.number("OCCURRENCE_DAYS", 90, minimum=1)
 
 # Limits of the endpoints.
 INBOUND_REQUEST_TIMEOUT_SECONDS: int = env.number("INBOUND_REQUEST_TIMEOUT_SECONDS", 600)

@@ -20,6 +20,8 @@ BIG = [
     "core_message",
     "core_delivery",
     "core_job",
+    "core_schedule",
+    "core_occurrence",
     "core_modelcall",
     "core_usageday",
     "core_budgetperiod",
@@ -65,6 +67,12 @@ PARTIAL = [
     "told_requests",
     "answered_requests",
     "sending_by_lease",
+    "schedules_by_key",
+    "occurrences_to_look",
+    "waiting_occurrences",
+    "fired_occurrences",
+    "unfired_occurrences",
+    "ended_schedules",
 ]
 STEPS = 100  # of SQLite, between two counts
 KINDS = ("", "COVERING ")

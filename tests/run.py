@@ -247,7 +247,7 @@ def run_all() -> int:
 # Bot API, ten freezes; forty rounds of overload; minutes of fuzzing; five times as many generated
 # texts and interleaved messages; eight processes that spend one budget, fifty calls at once each;
 # 500 turns of a day on which models fail, 200 of it with kills; ten times as many rules of
-# schedules.
+# schedules, 60 clocks that jump while they are due, and 1,000 kills.
 SOAK = {
     "BUDGET_CALLS": "50",
     "BUDGET_ORDERS": "1500",
@@ -260,6 +260,8 @@ SOAK = {
     "GENERATED_TEXTS": "20000",
     "MODEL_TURNS": "500",
     "OVERLOAD_ROUNDS": "40",
+    "SCHEDULE_CLOCKS": "60",
+    "SCHEDULE_KILLS": "1000",
     "SCHEDULE_RULES": "2000",
     "TELEGRAM_KILLS": "300",
 }

@@ -1,5 +1,5 @@
 """Pages of the admin for channels."""
 
-from channels_app.admin import accounts, language_models, patterns, unknown_requests
+from channels_app.admin import accounts, language_models, patterns, schedules, unknown_requests
 
-__all__ = ["accounts", "language_models", "patterns", "unknown_requests"]
+__all__ = ["accounts", "language_models", "patterns", "schedules", "unknown_requests"]

@@ -57,6 +57,7 @@ TAGS = {
     "agent-sessions": "Sessions in which an agent publishes its results.",
     "runs": "Runs, one for each answer of the assistant.",
     "files": "Uploads, own files and signed links.",
+    "schedules": "Reminders and tasks at a time.",
     "requests": "Requests of senders who are not on the allowlist.",
     "health": "Health and metrics.",
 }
@@ -79,10 +80,18 @@ SUMMARIES = {
     ("runs/{run_id}/cancel", "post"): "Cancel a run.",
     ("runs/{run_id}/sources/{source_id}/feedback", "post"): "Rate a source of an answer.",
     ("files", "get"): "List your files, newest first.",
+    ("schedules", "get"): "List your schedules, newest first.",
+    ("schedules", "post"): "Create a schedule; it goes to your web chat.",
+    ("schedules/{schedule_id}", "get"): "Read a schedule with its next times.",
+    ("schedules/{schedule_id}", "patch"): "Change a schedule.",
+    ("schedules/{schedule_id}", "delete"): "End a schedule.",
+    ("schedules/{schedule_id}/pause", "post"): "Pause a schedule.",
+    ("schedules/{schedule_id}/resume", "post"): "Resume a schedule from its next time on.",
+    ("schedules/{schedule_id}/occurrences", "get"): "List what became of a schedule, newest first.",
     ("requests", "get"): "List requests of unknown senders, newest first.",
     ("requests/{request_id}/decision", "post"): "Decide a request.",
 }
-PUBLIC_IDS = frozenset({"session_id", "run_id", "request_id"})
+PUBLIC_IDS = frozenset({"session_id", "run_id", "request_id", "schedule_id"})
 OPEN = ("400", "405", "429", "503")
 KEYED = (*OPEN, "401", "403")
 BODY = ("408", "413", "415")

@@ -35,6 +35,7 @@ from channels_app.webchat.access import user_of_session
 from channels_app.worker import account_watcher
 from core import VERSION
 from core.conversations import outbox, runs, usage_reports
+from core.conversations.schedules import reports
 from core.database import schema_version, transactions
 from core.database.transactions import in_thread, in_thread_of, pool
 from core.files import storage
@@ -228,6 +229,7 @@ def check_metrics_token(request: Request) -> None:
 def metrics_text() -> bytes:
     """Read the numbers from the database: the same from every process."""
     registry = CollectorRegistry()
+    late = reports.lateness(now=timezone.now())
     values: dict[str, Any] = {
         "latchkey_runs_queued": Run.objects.filter(state=Run.State.QUEUED).count(),
         "latchkey_runs_running": Run.objects.filter(state=Run.State.RUNNING).count(),
@@ -240,6 +242,9 @@ def metrics_text() -> bytes:
         "latchkey_model_circuits_open": len(circuits.opened()),
         "latchkey_workers_long": runs.workers_alive("long"),
         "latchkey_accounts_in_error": len(account_watcher.problems()),
+        "latchkey_schedules_active": reports.active_count(),
+        "latchkey_occurrences_late": late.waiting,
+        "latchkey_occurrences_late_seconds": late.oldest_seconds,
     }
     for name, value in values.items():
         Gauge(name, name.replace("_", " "), registry=registry).set(value)

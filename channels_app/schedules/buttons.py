@@ -1,7 +1,6 @@
 """The buttons under a reminder: done, in ten minutes, tomorrow."""
 
 from datetime import datetime, timedelta
-from zoneinfo import ZoneInfo
 
 from channels_app.base import Block
 from core.conversations import outbox
@@ -72,7 +71,7 @@ def carry_out(occurrence: Occurrence, choice: str, language: str, *, now: dateti
     if choice == DONE:
         occurrences.acknowledge(occurrence)
         return f"✓ {phrases.in_language(LABELS[DONE], language)}"
-    zone = ZoneInfo(occurrence.schedule.time_zone)
+    zone = rules.stored_zone(occurrence.schedule.time_zone)
     until = now + timedelta(minutes=LATER_MINUTES)
     if choice == TOMORROW:
         until = tomorrow(occurrence, now=now)
@@ -100,7 +99,7 @@ def show_outcome(occurrence: Occurrence, line: str) -> None:
 
 def tomorrow(occurrence: Occurrence, *, now: datetime) -> datetime:
     """Return the time of an occurrence on the next day, as the clock of its time zone shows it."""
-    zone = ZoneInfo(occurrence.schedule.time_zone)
+    zone = rules.stored_zone(occurrence.schedule.time_zone)
     due = occurrence.nominal_at.astimezone(zone)
     day = now.astimezone(zone).date() + timedelta(days=1)
     return rules.to_utc(datetime.combine(day, due.time()), zone)

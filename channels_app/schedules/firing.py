@@ -12,7 +12,6 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from zoneinfo import ZoneInfo
 
 from django.conf import settings
 from django.db import DatabaseError
@@ -23,7 +22,7 @@ from channels_app.base import Block, Capability
 from channels_app.schedules import buttons, places
 from channels_app.schedules.places import Place
 from core.conversations import assistants, outbox
-from core.conversations.schedules import changes, occurrences
+from core.conversations.schedules import changes, occurrences, rules
 from core.database.transactions import atomic_write
 from core.database.writes import Insert, Set, write_all
 from core.lib.text import one_line
@@ -104,7 +103,11 @@ def locked(ids: Sequence[int], *, now: datetime) -> list[Occurrence]:
     found = Occurrence.objects.filter(pk__in=ids, schedule__in=mine, look_at__lte=now)
     return list(
         found.select_related(
-            "run", "schedule__user__last_account", "schedule__account", "schedule__session__account"
+            "run",
+            "schedule__user__last_account",
+            "schedule__account",
+            "schedule__session__account",
+            "schedule__session__user",
         ).order_by("schedule__session", "look_at", "pk")
     )
 
@@ -171,6 +174,8 @@ def send(place: Place, text: str, *, schedule: Schedule, with_buttons: bool = Tr
     """Put a text of the gateway into a conversation; return its finished run. In a transaction."""
     run = results.settled_run(session=place.session, text=text, origin=ORIGIN)
     results.touch(place.session)
+    untitled = ChatSession.objects.filter(pk=place.session.pk, title="")
+    untitled.update(title=one_line(schedule.text, 60))
     if with_buttons:
         Message.objects.filter(run=run, role="assistant").update(
             data={"reminder": run.public_id, "schedule": schedule.public_id}
@@ -256,7 +261,7 @@ def chosen_for(schedule: Schedule, session: ChatSession) -> assistants.Choice:
 
 def missed_line(occurrence: Occurrence, *, now: datetime) -> str:
     """Return the sentence that an occurrence comes late, with its time."""
-    zone = ZoneInfo(occurrence.schedule.time_zone)
+    zone = rules.stored_zone(occurrence.schedule.time_zone)
     due, here = occurrence.nominal_at.astimezone(zone), now.astimezone(zone)
     if due.date() == here.date():
         return MISSED.format(f"{due:%H:%M}")
@@ -291,6 +296,8 @@ def follow(occurrence: Occurrence, *, now: datetime) -> None:
 def outcome_of(occurrence: Occurrence, *, now: datetime) -> Outcome:
     """Return what has become of the run of an occurrence, and of its deliveries."""
     run = occurrence.run
+    if run is None and is_text(occurrence.schedule):
+        return Outcome(occurrence.fired_at, is_over=True)  # its conversation was deleted since
     if run is None:
         return Outcome(
             occurrence.executed_at, failure="Its conversation was deleted.", is_over=True
@@ -346,16 +353,23 @@ def put_off(occurrence_id: int, *, now: datetime) -> None:
                 Occurrence.objects.filter(pk=row.pk).update(tries=tries, look_at=now + wait)
                 if tries >= MOST_TRIES:
                     give_up(row, now=now)
-    except DatabaseError:
+    except Exception:
         logger.exception("an occurrence could not be put off; it is tried again at once")
 
 
 def give_up(occurrence: Occurrence, *, now: datetime) -> None:
-    """End an occurrence that cannot be fired."""
-    reason = "Something went wrong in the gateway."
+    """End an occurrence that cannot be fired. A schedule whose next time cannot be found either is
+    paused.
+    """
+    schedule, reason = occurrence.schedule, "Something went wrong in the gateway."
     Occurrence.objects.filter(pk=occurrence.pk).update(
         state=Occurrence.State.FAILED, look_at=None, note=reason
     )
-    occurrences.plan(occurrence.schedule, after=now)
-    failed = Schedule.objects.filter(pk=occurrence.schedule_id)
-    failed.update(failures=occurrence.schedule.failures + 1)
+    try:
+        with atomic_write():
+            occurrences.plan(schedule, after=now)
+    except Exception:
+        logger.exception("the next time of a schedule could not be found; it is paused")
+        changes.pause(schedule_ids=[schedule.pk], why=Schedule.Why.FAILURES)
+        return
+    count(schedule, reason)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from datetime import datetime
 
+from allowlist import schedule_grants
 from channels_app.base import Block
 from channels_app.schedules import rights
 from core.conversations import outbox
@@ -24,6 +25,7 @@ PAUSED = {
     Schedule.Why.FAILURES: "paused after three failures",
     Schedule.Why.GRANT: "stopped: this address was off the list",
 }
+NO_GRANT = "The address from which you made this is not on the list any more. Make it anew."
 NOT_YOURS = "These reminders belong to somebody else."
 MORE = "… {0} more"
 MOST_ROWS = 20  # of buttons; a longer list is changed by its numbers
@@ -36,8 +38,10 @@ def pause(schedule: Schedule, now: datetime) -> None:
 
 
 def resume(schedule: Schedule, now: datetime) -> None:
-    with atomic_write():  # a refusal rolls back no more than this
-        changes.resume(schedule=schedule, now=now)
+    """Resume a schedule. Raises RuleError, also when the grant by which it was made has ended."""
+    if not schedule_grants.is_still_valid(schedule, now=now):
+        raise RuleError(NO_GRANT)
+    changes.resume(schedule=schedule, now=now)
 
 
 def delete(schedule: Schedule, now: datetime) -> None:
@@ -93,7 +97,7 @@ def line_of(number: int, schedule: Schedule, user: User) -> str:
     """
     language = language_of(user)
     if schedule.next_at is not None:
-        when = dates.in_words(schedule.next_at, rules.zone_named(schedule.time_zone), language)
+        when = dates.in_words(schedule.next_at, rules.stored_zone(schedule.time_zone), language)
     else:
         why = PAUSED.get(Schedule.Why(schedule.why), "paused") if schedule.why else "paused"
         when = f"⏸ {phrases.in_language(why, language)}"

@@ -8,10 +8,12 @@ import orjson
 
 from channels_app.models import SourceFeedback
 from channels_app.rendering.answer import Reply
+from channels_app.schedules import buttons, firing
 from channels_app.webchat import adapter, html
 from core.database.queries import only
 from core.messages import MessageDict, fold
 from core.models import ChatSession, Message, Run, RunEvent
+from core.tools import languages, phrases
 
 # By retrieval (message id), then by source.
 Thumbs = dict[str, dict[str, str]]
@@ -30,6 +32,8 @@ def page(*, session: ChatSession, before: int | None = None) -> dict[str, Any]:
     if before is not None:
         rows = rows.filter(id__lt=before)
     found = list(rows[: PAGE_MESSAGES + 1])
+    for row in found:
+        row.session = session
     has_more = len(found) > PAGE_MESSAGES
     shown = found[:PAGE_MESSAGES][::-1]
     if has_more and shown[0].role == "assistant" and shown[0].run_id is not None:
@@ -81,6 +85,8 @@ def said_in(rows: list[Message]) -> dict[str, Any]:
         "text": "\n".join(str(row.data.get("said", row.text)) for row in rows),
         "at": rows[0].created_at.isoformat(),
         "media": [item for row in rows for item in row.data.get("media", [])],
+        # Not the person has said it, but their schedule.
+        "is_scheduled": bool(rows[0].data.get("schedule")),
     }
 
 
@@ -104,7 +110,19 @@ def answer_in(row: Message, parts: list[dict[str, Any]]) -> dict[str, Any]:
         # Of a model that is not the usual one.
         "answered_by": row.data.get("answered_by", ""),
         "at": row.created_at.isoformat(),
+        "reminder": reminder_in(row),
     }
+
+
+def reminder_in(row: Message) -> dict[str, Any] | None:
+    """Return the buttons of a reminder (choice and label, in the person's language), and what a
+    press has said; None for other answers.
+    """
+    if "reminder" not in row.data:
+        return None
+    language = row.session.user.language.partition("-")[0] or languages.of_request(row.text)
+    labels = [[key, phrases.in_language(word, language)] for key, word in buttons.LABELS.items()]
+    return {"buttons": labels, "said": str(row.data.get("pressed", ""))}
 
 
 def with_html(part: Mapping[str, Any], *, format: str) -> dict[str, Any]:  # noqa: A002
@@ -152,6 +170,9 @@ def final(*, user_id: int, run_id: str, seq: int) -> dict[str, Any] | None:
         error=str(result.get("error", "")),
     )
     texts = [part for part in parts_of([run])[run.id] if part["type"] == "text"]
+    is_scheduled = run.origin == firing.ORIGIN
+    said = Message.objects.filter(run=run, role="assistant").select_related("session__user")
+    message = said.last() if is_scheduled else None
     return {
         **adapter.final_frame(given, run_id=run_id, seq=seq),
         "session_id": run.session.public_id,
@@ -160,6 +181,7 @@ def final(*, user_id: int, run_id: str, seq: int) -> dict[str, Any] | None:
         "interrupted": run.state == Run.State.CANCELLED,
         "answered_by": result.get("answered_by", ""),
         "at": run.finished_at.isoformat() if run.finished_at else None,
+        "reminder": reminder_in(message) if message is not None else None,
         "html_of": {
             part["message_id"]: html.render_as(text=content_of(part), format=given.format)
             for part in texts

@@ -4,7 +4,7 @@ from channels.routing import URLRouter
 from django.urls import URLPattern, path, re_path
 
 from channels_app.asgi.hosts import our_host
-from channels_app.webchat import answering, decision, files, views
+from channels_app.webchat import answering, decision, files, reminders, views
 from channels_app.webchat.admin_notifications import AdminNotificationsConsumer
 from channels_app.webchat.consumers import WebChatConsumer
 
@@ -28,6 +28,13 @@ urlpatterns: list[URLPattern] = [
     path("chat/usage", answering.usage, name="chat-usage"),
     path("chat/settings", views.change_settings, name="chat-settings"),
     path("chat/link-code", views.link_code, name="chat-link-code"),
+    path("chat/time-zone", reminders.browser_zone, name="chat-time-zone"),
+    path("chat/reminders/<str:run_id>", reminders.press, name="chat-reminder"),
+    path("reminders", reminders.page, name="reminders"),
+    path("reminders/new", reminders.new, name="reminder-new"),
+    path("reminders/time-zone", reminders.change_zone, name="reminder-zone"),
+    path("reminders/<str:name>", reminders.edit, name="reminder"),
+    path("reminders/<str:name>/<str:action>", reminders.act, name="reminder-action"),
     path("chat/feedback", views.rate_source, name="chat-feedback"),
     path("sign-in", views.sign_in, name="sign-in"),
     path("sign-in/<str:token>", views.sign_in_by_link, name="sign-in-link"),

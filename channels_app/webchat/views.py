@@ -36,7 +36,8 @@ Json = dict[str, Any]
 
 SCRIPTS = Path(__file__).parent.parent / "static" / "latchkey"
 # The entry itself, and the scripts of other pages.
-NOT_IMPORTED = {"chat.js", "dashboard.js", "first-message.js", "first-run.js", "theme-early.js"}
+NOT_IMPORTED = {"chat.js", "dashboard.js", "first-message.js", "first-run.js"}
+NOT_IMPORTED |= {"reminders.js", "theme-early.js"}
 SEARCH_CHARACTERS = 100
 WRONG = "User name or password is wrong."
 USED_LINK = "This link has already been used or has expired. Ask the owner for a new one."
@@ -68,6 +69,7 @@ def page(request: HttpRequest, session_id: str = "") -> HttpResponseBase:
         "show_progress": user.show_progress,
         "embedded_model": answering["is_embedded"],
         "may_meet_embedded_model": choices.may_meet_embedded(),
+        "wants_time_zone": not user.time_zone,
         "may_set_up": setup_steps.is_for(user),
         "max_characters": settings.MAX_TEXT_CHARACTERS,
         "feedback": True,

@@ -41,7 +41,7 @@ from channels_app.worker.finish_run import end_queued
 from channels_app.worker.places import Places
 from channels_app.worker.run_turn import Held
 from core.conversations import events, inbox, jobs, left_calls, outbox, runs, usage_reports
-from core.conversations.schedules import occurrences
+from core.conversations.schedules import occurrences, retention
 from core.conversations.shares import Served
 from core.database import schema_version, text_search, transactions
 from core.database.batching import (
@@ -350,6 +350,7 @@ class Runner:
         if not self.outdated:
             await in_thread(cleanup.sweep)
             await in_thread(sweep_ignored, now=timezone.now())
+            await in_thread(retention.purge, now=timezone.now())
             await in_thread(runs.forget_silent)
         return SWEEP_FILES_SECONDS
 

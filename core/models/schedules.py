@@ -88,6 +88,7 @@ class Schedule(models.Model):
             models.Index(fields=["user", "state", "id"], name="schedules_of_user"),
             models.Index(fields=["state", "-id"], name="schedules_by_state"),
             models.Index(fields=["via_key"], condition=Q(via_key__gt=0), name="schedules_by_key"),
+            models.Index(fields=["changed_at"], condition=Q(state="ended"), name="ended_schedules"),
         ]
 
     def __str__(self) -> str:
@@ -149,6 +150,11 @@ class Occurrence(models.Model):
             ),
             models.Index(
                 fields=["fired_at"], condition=Q(fired_at__isnull=False), name="fired_occurrences"
+            ),
+            models.Index(
+                fields=["nominal_at"],
+                condition=Q(fired_at__isnull=True, look_at__isnull=True),
+                name="unfired_occurrences",
             ),
         ]
 

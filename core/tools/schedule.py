@@ -78,7 +78,7 @@ class ScheduleTool(Tool):
             "kind": {"type": "string", "enum": ["text", "prompt"]},
             "text": {
                 "type": "string",
-                "description": "What to remind of, or the task, in the person's language.",
+                "description": "The reminder, or the task, in the person's language.",
             },
             "at": {"type": "string", "description": "Local, such as 2026-11-26T08:00."},
             "in_minutes": {"type": "number"},
@@ -147,7 +147,7 @@ def create(call: Call) -> ToolResult:
 
 
 def change(call: Call) -> ToolResult:
-    """Change a schedule; what is not given stays."""
+    """Change the given properties of a schedule."""
     schedule = wanted(call)
     zone = zone_for(call) if call.text("time_zone") else schedule.time_zone
     changed = changes.change(schedule=schedule, wish=wish_of(call, zone=zone), now=call.now)
@@ -192,13 +192,11 @@ def local_time(value: str, zone: str) -> datetime:
     """Return a local time; one with an offset is converted. Raises ToolError."""
     try:
         found = datetime.fromisoformat(value)
-        if found.tzinfo is not None:
-            found = found.astimezone(rules.zone_named(zone))
-    except (ValueError, OverflowError) as error:
+    except ValueError as error:
         raise ToolError(NO_DATE) from error
     if "T" not in value.upper() and ":" not in value:
         raise ToolError("at has no time of day: ask for it, or use one such as 2026-11-26T08:00.")
-    return found.replace(tzinfo=None, fold=0)
+    return rules.local_time(found, rules.zone_named(zone)) if found.tzinfo else found
 
 
 def minutes_of(value: object) -> float | None:
@@ -237,7 +235,7 @@ def receipt(call: Call, schedule: Schedule) -> ToolResult:
 
 def described(schedule: Schedule, *, language: str, now: datetime) -> str:
     """Return the text of a schedule and its next dates in words, on two lines."""
-    zone = rules.zone_named(schedule.time_zone)
+    zone = rules.stored_zone(schedule.time_zone)
     times = changes.next_times(schedule, now=now, most=SHOWN_DATES if schedule.rule else 1)
     words = " · ".join(dates.in_words(each, zone, language) for each in times)
     if not times:
@@ -255,7 +253,7 @@ def show_list(call: Call) -> ToolResult:
 
 def listed_line(row: Schedule) -> str:
     """Return a schedule on a line for the model."""
-    zone = rules.zone_named(row.time_zone)
+    zone = rules.stored_zone(row.time_zone)
     due = dates.in_words(row.next_at, zone, "en") if row.next_at else f"paused ({row.why})"
     how = f"{dates.repeats(row.rule, 'en')}, {row.rule}" if row.rule else "once"
     text = one_line(row.text, 200)

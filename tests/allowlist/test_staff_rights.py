@@ -28,6 +28,8 @@ from channels_app.intake import slash_commands
 from channels_app.intake.inbound import receive_sender
 from channels_app.owner import notices
 from core.conversations.inbox import Draft
+from core.conversations.schedules import changes
+from core.conversations.schedules.changes import Grant, Wish
 from core.lib import encryption
 from core.models import (
     Assistant,
@@ -118,6 +120,13 @@ def walked(telegram: ChannelAccount, owner: User, make_user: MakeUser) -> Walked
         user=ann, name="a", content_type="text/plain", size=3, sha256="0" * 64, path="ab/cd"
     )
     Skill.objects.create(name="count-words")
+    changes.create(
+        user=ann,
+        session=session,
+        wish=Wish(text="Drink water.", minutes=10, rule="FREQ=DAILY", time_zone="UTC"),
+        grant=Grant("42", "im"),
+        now=now,
+    )
     found.secrets |= models_of(ann)
     AccessAttempt.objects.create(username="x", ip_address="192.0.2.1", failures_since_start=3)
     BlockPattern.objects.create(kind="email", pattern="*@spam.example")

@@ -13,16 +13,19 @@ from django.utils import timezone
 
 from allowlist import keys
 from allowlist.models import ApiKey, UnknownRequest
+from channels_app.agent_sessions import results
 from channels_app.agent_sessions.sessions import open_session
 from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.asgi.http import Scope
 from channels_app.intake.inbound import receive_personal, receive_sender
 from core.conversations.inbox import Draft
+from core.conversations.schedules import changes
+from core.conversations.schedules.changes import Grant, Wish
 from core.database import transactions
 from core.files import storage
 from core.lib import encryption
 from core.messages import Message, RetrievalSource, retrieval_message, stream_start, to_dict
-from core.models import ChannelAccount, RunEvent, User
+from core.models import ChannelAccount, ChatSession, Occurrence, Run, RunEvent, Schedule, User
 from gateway_project.asgi import ROUTES, application
 from tests.loops import end_tasks
 
@@ -177,6 +180,19 @@ def as_text(message: Message) -> str:
     return orjson.dumps(to_dict(message)).decode()
 
 
+def furnish_reminder(session: ChatSession) -> tuple[Schedule, Run]:
+    """Return a schedule of the person of a session, and the run of an occurrence that was fired."""
+    now = timezone.now()
+    wish = Wish(text="a secret reminder", minutes=9, rule="FREQ=DAILY", time_zone="UTC")
+    schedule = changes.create(user=session.user, session=session, wish=wish, grant=Grant(), now=now)
+    with transactions.atomic_write():
+        run = results.settled_run(session=session, text="a secret reminder", origin="schedule")
+    Occurrence.objects.create(
+        schedule=schedule, nominal_at=now, state=Occurrence.State.DONE, run=run
+    )
+    return schedule, run
+
+
 def furnish(gateway: GatewayData, bridge: ChannelAccount) -> None:
     """Create objects of ``own``, and an unknown request."""
     own = gateway.people["own"]
@@ -194,7 +210,10 @@ def furnish(gateway: GatewayData, bridge: ChannelAccount) -> None:
     unknown = Draft(account=bridge, sender="stranger", text="let me in", chat="stranger")
     receive_sender(draft=unknown, now=timezone.now())
     agents = open_session(user=own, account=builtin_account("web"), title="for an agent")
+    schedule, reminded = furnish_reminder(receipt.session)
     gateway.names = {
+        "schedule": schedule.public_id,
+        "reminder": reminded.public_id,
         "agent": agents.public_id,
         "session": receipt.session.public_id,
         "run": receipt.run.public_id,

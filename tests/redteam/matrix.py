@@ -30,7 +30,9 @@ class Row:
 
 RENAME = {"action": "rename", "title": "x"}
 THUMB = {"run_id": "{run}", "source_id": "s1", "verdict": "up"}
+DONE = {"choice": "done"}
 VERDICT = {"verdict": "deny"}
+PLAN = {"text": "x", "at": "2100-01-01T08:00", "rule": "FREQ=DAILY", "time_zone": "UTC"}
 ASK = {"text": "hi", "async": True}
 ASK_HERE = {**ASK, "session_id": "{session}"}
 CHAT = {"model": "default", "stream": True, "messages": [{"role": "user", "content": "hi"}]}
@@ -101,6 +103,27 @@ PAGES: dict[str, list[Row]] = {
     "chat/settings": [
         Row("POST", "/chat/settings", "401 200 200 200 200 401 401", {"show_progress": True}),
     ],
+    "chat/time-zone": [
+        Row("POST", "/chat/time-zone", "401 200 200 200 200 401 401", {"time_zone": "UTC"}),
+    ],
+    "chat/reminders/<str:run_id>": [
+        Row("POST", "/chat/reminders/{reminder}", "401 404 200 404 404 401 401", DONE, hides=True),
+    ],
+    "reminders": [Row("GET", "/reminders", "302 200 200 200 200 302 302")],
+    "reminders/new": [
+        Row("GET", "/reminders/new", "302 200 200 200 200 302 302"),
+        Row("POST", "/reminders/new", "302 422 422 422 422 302 302", {"text": ""}),
+    ],
+    "reminders/time-zone": [
+        Row("POST", "/reminders/time-zone", "302 422 422 422 422 302 302", {"zone": "UTC"}),
+    ],
+    "reminders/<str:name>": [
+        Row("GET", "/reminders/{schedule}", "302 404 200 404 404 302 302", hides=True),
+        Row("POST", "/reminders/{schedule}", "302 404 422 404 404 302 302", {"text": ""}),
+    ],
+    "reminders/<str:name>/<str:action>": [
+        Row("POST", "/reminders/{schedule}/pause", "302 404 302 404 404 302 302"),
+    ],
     "chat/feedback": [Row("POST", "/chat/feedback", "401 404 200 404 404 401 401", THUMB)],
     "chat/link-code": [Row("POST", "/chat/link-code", "401 200 200 200 200 401 401")],
     "sign-in": [Row("GET", "/sign-in", "200 302 302 302 302 200 200")],
@@ -158,6 +181,29 @@ API: dict[str, list[Row]] = {
             "/api/runs/{run}/sources/s1/feedback",
             "401 404 200 404 404 401 401",
             {"verdict": "up"},
+            hides=True,
+        ),
+    ],
+    "api/schedules": [
+        Row("GET", "/api/schedules", "401 200 200 200 200 401 401"),
+        Row("POST", "/api/schedules", "401 201 201 201 201 401 401", PLAN),
+    ],
+    "api/schedules/<str:schedule_id>": [
+        Row("GET", "/api/schedules/{schedule}", "401 404 200 404 404 401 401", hides=True),
+        Row("PATCH", "/api/schedules/{schedule}", "401 404 200 404 404 401 401", PLAN, hides=True),
+        Row("DELETE", "/api/schedules/{schedule}", "401 404 204 404 404 401 401", hides=True),
+    ],
+    "api/schedules/<str:schedule_id>/pause": [
+        Row("POST", "/api/schedules/{schedule}/pause", "401 404 200 404 404 401 401", hides=True),
+    ],
+    "api/schedules/<str:schedule_id>/resume": [
+        Row("POST", "/api/schedules/{schedule}/resume", "401 404 200 404 404 401 401", hides=True),
+    ],
+    "api/schedules/<str:schedule_id>/occurrences": [
+        Row(
+            "GET",
+            "/api/schedules/{schedule}/occurrences",
+            "401 404 200 404 404 401 401",
             hides=True,
         ),
     ],
@@ -308,6 +354,7 @@ ACTIONS: dict[str, dict[str, bool]] = {
     "core.Delivery": {"retry": False, "dismiss": False},
     "core.StoredFile": {"take_back": False},
     "core.Job": {"cancel": False},
+    "core.Schedule": {"pause": False, "resume": False, "end": False},
     "core.Skill": {"switch_on": False, "switch_off": False},
     "core.ChannelAccount": {"test_connection": False, "delete_selected": False},
     "core.User": {"delete_selected": False},

@@ -30,7 +30,7 @@ from core.models import ChannelAccount
 from tests.channels_app.telegram.people import message
 from tests.redteam import gateway_data, matrix
 from tests.redteam.gateway_data import GatewayData
-from tests.redteam.matrix import ACCEPT, CHAT, RENAME, RPC, THUMB, UI
+from tests.redteam.matrix import ACCEPT, CHAT, PLAN, RENAME, RPC, THUMB, UI
 
 EXAMPLES = 40
 CHEAP = bounded(
@@ -69,6 +69,9 @@ ENDPOINTS: dict[str, tuple[str, dict[str, Any]]] = {
     "mcp": ("/mcp", RPC),
     "agents": ("/api/agent-sessions", {"channel": "web", "title": "x"}),
     "source": ("/api/runs/{run}/sources/s1/feedback", {"verdict": "up", "comment": "x"}),
+    "schedule": ("/api/schedules", {**PLAN, "kind": "text", "if_missed": "once"}),
+    "in minutes": ("/api/schedules", {"text": "x", "in_minutes": 5.5, "time_zone": "UTC"}),
+    "reschedule": ("/api/schedules/{schedule}", {**PLAN, "kind": "prompt", "if_missed": "skip"}),
     "retitle": ("/api/sessions/{session}", {"title": "y"}),
     "code": ("/chat/link-code", {"x": [1]}),
     "upload": ("/files?name=x", {"any": "bytes"}),
@@ -125,7 +128,7 @@ def credentials(endpoint: str, body: bytes) -> tuple[str, str, dict[str, str]]:
         return "own", "POST", {"accept": "application/json"}
     if endpoint == "mcp":
         return "own", "POST", dict(ACCEPT)
-    method = "PATCH" if endpoint == "retitle" else "POST"
+    method = "PATCH" if endpoint in {"retitle", "reschedule"} else "POST"
     return "owner" if endpoint == "decision" else "own", method, headers
 
 

@@ -8,6 +8,7 @@ import gzip
 import json
 import sqlite3
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 
 import psycopg
@@ -49,7 +50,7 @@ def test_a_database_of_an_earlier_version_is_upgraded_and_goes_on(
     commit: str, tmp_path: Path, postgres: Postgres | None
 ) -> None:
     """Its keys are valid, its conversation continues with its history, its pending messages are
-    answered, its secrets are decrypted, and it records the current version."""
+    answered, its secrets are decrypted, a reminder comes, and it records the current version."""
     known = json.loads((HERE / f"{commit}.json").read_text())[settings.TEST_DATABASE]
     extra = {name: value.format(commit) for name, value in KEYS.items()}
     url = loaded(commit, folder=tmp_path, postgres=postgres)
@@ -65,6 +66,7 @@ def test_a_database_of_an_earlier_version_is_upgraded_and_goes_on(
         assert (answer.status, answer.body["session_id"]) == (200, known["session"])
         page = ada.get(f"/api/sessions/{known['session']}/messages").raw.decode()
         assert page.index("And now?") < page.index("three years") < page.index("Minka")
+        is_reminded(ada)
         bridge = Client(gateway, known["bridge"])
         again = bridge.post("/inbound", {"user_id": "stranger-1", "text": "me again"})
         assert again.status == 401
@@ -78,3 +80,16 @@ def test_a_database_of_an_earlier_version_is_upgraded_and_goes_on(
         assert query(gateway, "SELECT version FROM core_installation") == [(VERSION,)]
     finally:
         gateway.stop()
+
+
+def is_reminded(person: Client) -> None:
+    """Check that a schedule, whose tables are new, is carried out and delivered."""
+    now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S}"
+    wish = {"text": "Stretch.", "at": now, "time_zone": "UTC"}
+    made = person.post("/api/schedules", wish)
+    assert made.status == 201, made.raw
+    rows = f"/api/schedules/{made.body['id']}/occurrences"
+    wait_until(lambda: person.get(rows).body["results"][0]["state"] == "done", what="a reminder")
+    (done,) = person.get(rows).body["results"]
+    assert done["executed_at"]
+    assert done["delivered_at"]

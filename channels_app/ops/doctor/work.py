@@ -1,14 +1,17 @@
 """Check the database's contents: open lists, failing channels, failed deliveries."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
+from django.utils import timezone
 
 from allowlist.permissions import open_kinds
 from channels_app.ops import health
 from channels_app.ops.doctor.findings import Finding, error, warning
 from core.conversations import runs
+from core.conversations.schedules import reports
 from core.database import schema_version, text_search
 from core.files.storage import misplaced
 from core.jobs_worker import skills
@@ -26,6 +29,8 @@ from core.models import (
 from core.providers import circuits
 from core.providers import health as model_health
 from core.providers.failures import KINDS, OWN
+
+OVERDUE = timedelta(minutes=1)
 
 
 def people() -> Iterator[Finding]:
@@ -125,6 +130,19 @@ def deliveries() -> Iterator[Finding]:
             "quarantined",
             f"{unread} incoming messages could not be read.",
             "Admin, Inbound messages: retry them after an update, or leave them.",
+        )
+
+
+def schedules() -> Iterator[Finding]:
+    """Check that reminders and tasks are carried out at their time."""
+    late = reports.lateness(now=timezone.now(), after=OVERDUE)
+    if late.waiting:
+        yield error(
+            "schedules",
+            f"{late.waiting} reminders or tasks wait although they were due, the first one for "
+            f"{late.oldest_seconds / 60:.0f} minutes: no worker fires them.",
+            "Start a runs worker (`manage.py up`, docs/deploy.md); if one runs, its log says why "
+            "it fires nothing.",
         )
 
 

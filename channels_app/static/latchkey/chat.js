@@ -13,6 +13,7 @@ import { Picker } from "./picker.js";
 import { Settings } from "./settings.js";
 import { listenForShortcuts } from "./shortcuts.js";
 import { Sidebar, sidebarToggle } from "./sidebar.js";
+import { sendTimeZone } from "./time-zone.js";
 import { Turn } from "./turn.js";
 
 const SOON = 300;
@@ -25,6 +26,8 @@ class Chat {
   #unpainted = new Map();
   #opening = 0;
   #reload = null;
+  #filled = false;
+  #isBehind = false;
 
   constructor() {
     this.session = document.body.dataset.session || null;
@@ -95,6 +98,7 @@ class Chat {
     this.key = id ?? key;
     this.#runs.clear();
     this.#turns = [];
+    this.#filled = false;
     this.log.clear({ loading: id !== null });
     if (push) history.pushState(null, "", id ? `/c/${id}` : "/");
     this.sidebar.select(id);
@@ -131,6 +135,7 @@ class Chat {
     for (const stored of turns) this.#addStored(stored);
     this.log.offerEarlier(earlier ? () => this.#loadEarlier(earlier) : null);
     this.log.toEnd();
+    this.#filled = true;
     this.#updateBusy();
   }
 
@@ -212,6 +217,44 @@ class Chat {
     for (const run of this.#openRuns()) this.#resume(run);
     this.sidebar.refresh();
     this.picker.refresh();
+    this.#catchUpSoon();
+    if (document.body.dataset.wantsTimeZone) {
+      sendTimeZone(call);
+      delete document.body.dataset.wantsTimeZone;
+    }
+  }
+
+  /** Look soon for turns of this chat that came while nobody listened, or from elsewhere. */
+  #catchUpSoon() {
+    this.#reload ??= setTimeout(() => {
+      this.#reload = null;
+      this.#catchUp();
+    }, SOON);
+  }
+
+  /** Add the turns that came since the page was filled; what is read, and written, stays. */
+  async #catchUp() {
+    const [id, opening] = [this.session, this.#opening];
+    if (id === null || !this.#filled) return;
+    // What is on its way may be among the new turns: `accepted` says which.
+    if (this.outbox.entries.some((entry) => entry.session_id === id)) {
+      this.#isBehind = true;
+      return;
+    }
+    const found = await call(`/chat/sessions/${id}/messages`).catch(() => null);
+    if (found === null || opening !== this.#opening) return;
+    const known = ({ run_id: runId }) => runId === null || this.#runs.has(runId);
+    const news = found.turns.filter((stored) => !known(stored));
+    if (news.length > 0 && news.length === found.turns.length && this.#runs.size > 0) {
+      this.open(id, { push: false });
+      return;
+    }
+    this.log.keepAtEnd(() => {
+      for (const stored of news) this.#addStored(stored);
+    });
+    const answered = news.filter((stored) => stored.answer);
+    if (answered.length) this.log.announce(this.#turns.at(-1).spoken());
+    this.#updateBusy();
   }
 
   #resume(run) {
@@ -262,9 +305,8 @@ class Chat {
     this.#missed.add(frame.run_id);
     if (frame.session_id !== this.session) {
       this.sidebar.activity(frame.session_id, { busy });
-    } else if (!this.outbox.entries.some((entry) => entry.session_id === this.session)) {
-      clearTimeout(this.#reload);
-      this.#reload = setTimeout(() => this.open(this.session, { push: false }), SOON);
+    } else {
+      this.#catchUpSoon();
     }
   }
 
@@ -278,6 +320,8 @@ class Chat {
     else if (turn) this.#start(turn, frame.run_id);
     this.#flush();
     this.#updateBusy();
+    if (this.#isBehind) this.#catchUpSoon();
+    this.#isBehind = false;
   }
 
   #start(turn, runId) {
@@ -296,6 +340,7 @@ class Chat {
 
   #adopt(id, choice) {
     this.session = id;
+    this.#filled = true;
     history.replaceState(null, "", `/c/${id}`);
     this.picker.adopt(id, choice);
     this.composer.rename(id);

@@ -4,6 +4,7 @@ import { textOf } from "./conversation.js";
 import { el, icon, iconButton } from "./dom.js";
 import { copyButton } from "./live.js";
 import { errorBlock, imageSource, viewOf } from "./messages.js";
+import { reminderButtons } from "./reminder.js";
 import { timeNode } from "./time.js";
 
 const LONG_MESSAGE = 900;
@@ -97,6 +98,7 @@ export class Turn {
     this.#showImages(final);
     this.#showFiles(final);
     this.#showEnd(final);
+    if (final.reminder) this.#parts.append(reminderButtons(final.reminder, this.run.id));
     this.#fillFoot(final);
     this.#heading.textContent = "The assistant answered";
   }
@@ -171,11 +173,16 @@ export class Turn {
 
 function bubble(said, edit) {
   const text = said.text ? el("p.plain", {}, said.text) : null;
-  const heading = el("h2.visually-hidden", {}, "You said");
-  const children = [heading, ...attachments(said.media), ...(text ? [text] : [])];
+  const heading = el("h2.visually-hidden", {}, said.is_scheduled ? "Your schedule asked" : "You said");
+  const children = [heading, said.is_scheduled ? scheduledLine() : null, ...attachments(said.media), text];
   if (said.text.length > LONG_MESSAGE) children.push(foldButton(text));
   const foot = el("div.said-foot", {}, timeNode(said.at), ...(text ? saidButtons(said, edit) : []));
   return el("article.said", {}, el("div.bubble", {}, ...children), foot);
+}
+
+/** Not the person has asked this, but a schedule of theirs. */
+function scheduledLine() {
+  return el("p.scheduled", {}, "⏰ ", el("a", { href: "/reminders" }, "Scheduled"));
 }
 
 function saidButtons(said, edit) {

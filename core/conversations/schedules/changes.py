@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo
 
 from django.conf import settings
 from django.db.models import OuterRef, QuerySet, Subquery
+from django.db.models.functions import Now
 
 from core.conversations.schedules import occurrences, rules
 from core.conversations.schedules.rules import Rule, RuleError
@@ -90,7 +91,7 @@ def create(
         made_by=made_by,
     )
     check_interval(row.kind, rule)
-    with atomic_write(joins=True):
+    with atomic_write():
         # Locks the person: two calls at once must not pass the limit.
         User.objects.select_for_update(no_key=True).get(pk=user.pk)
         number = Schedule.objects.filter(user=user, state__in=OPEN).count()
@@ -105,21 +106,25 @@ def create(
 
 
 def change(*, schedule: Schedule, wish: Wish, now: datetime) -> Schedule:
-    """Change a schedule that has not ended; its next occurrence is planned anew. Raises RuleError.
+    """Change a schedule that has not ended. Raises RuleError. A paused one stays paused.
 
-    A paused one stays paused.
+    With another time its next occurrence is planned anew; else what is due, and a snooze, stays.
     """
-    rule = rule_of(wish, now=now, before=schedule)
-    kind = wish.kind or schedule.kind
-    check_interval(kind, rule)
-    text = schedule.text if wish.text is None else text_of(wish.text)
-    with atomic_write(joins=True):
+    # A savepoint: a refusal undoes nothing else of the caller's transaction.
+    with atomic_write():
         row = locked(schedule.pk)
+        rule = rule_of(wish, now=now, before=row)
+        kind = wish.kind or row.kind
+        check_interval(kind, rule)
+        text = row.text if wish.text is None else text_of(wish.text)
+        before = (row.rule, row.start, row.time_zone)
         row.text, row.kind, row.rule = text, kind, rule.text
         row.start, row.time_zone = rule.start.isoformat(), rule.zone.key
         row.missed, row.failures = wish.missed or row.missed, 0
         row.save()
-        occurrences.withdraw_waiting([row.pk])
+        if before == (row.rule, row.start, row.time_zone):
+            return row
+        occurrences.withdraw_waiting([row.pk], also_snoozed=False)
         if row.state == Schedule.State.ACTIVE:
             occurrences.plan(row, rule=rule, after=before_first(wish, now))
     return row
@@ -127,21 +132,24 @@ def change(*, schedule: Schedule, wish: Wish, now: datetime) -> Schedule:
 
 def pause(*, schedule_ids: Iterable[int], why: str) -> int:
     """Pause those of these schedules that are active; return how many. ``why``: a Schedule.Why."""
-    with atomic_write(joins=True):
+    with atomic_write():
         ids = lock_active(Schedule.objects.filter(pk__in=list(schedule_ids)))
-        changed = Schedule.objects.filter(pk__in=ids).update(state=Schedule.State.PAUSED, why=why)
+        rows = Schedule.objects.filter(pk__in=ids)
+        changed = rows.update(state=Schedule.State.PAUSED, why=why, changed_at=Now())
         occurrences.withdraw_waiting(ids)
     return changed
 
 
-def resume(*, schedule: Schedule, now: datetime) -> Schedule:
+def resume(*, schedule: Schedule, now: datetime, by_owner: bool = False) -> Schedule:
     """Make a paused schedule active again from its next time on. Raises RuleError where nothing is
-    left.
+    left, and where the owner paused it, unless it is ``by_owner``.
     """
-    with atomic_write(joins=True):
+    with atomic_write():
         row = locked(schedule.pk)
         if row.state == Schedule.State.ACTIVE:
             return row
+        if row.why == Schedule.Why.OWNER and not by_owner:
+            raise RuleError("The owner of this gateway paused this. Ask the owner to resume it.")
         row.state, row.why, row.failures = Schedule.State.ACTIVE, "", 0
         row.save(update_fields=["state", "why", "failures", "changed_at"])
         if occurrences.plan(row, after=now) is None:
@@ -151,9 +159,9 @@ def resume(*, schedule: Schedule, now: datetime) -> Schedule:
 
 def end(*, schedule: Schedule, why: str = Schedule.Why.PERSON) -> bool:
     """Delete a schedule for its person: it stays in the admin. False if it had ended already."""
-    with atomic_write(joins=True):
+    with atomic_write():
         rows = Schedule.objects.filter(pk=schedule.pk, state__in=OPEN)
-        if not rows.update(state=Schedule.State.ENDED, why=why):
+        if not rows.update(state=Schedule.State.ENDED, why=why, changed_at=Now()):
             return False
         occurrences.withdraw_waiting([schedule.pk])
     return True
@@ -253,7 +261,7 @@ def check_interval(kind: str, rule: Rule) -> None:
     prompt = kind == Schedule.Kind.PROMPT
     minutes = settings.SCHEDULE_PROMPT_MINUTES if prompt else settings.SCHEDULE_TEXT_MINUTES
     if shortest is not None and shortest < timedelta(minutes=minutes):
-        what = "Prompts" if prompt else "Texts"
+        what = "Tasks for the assistant" if prompt else "Texts"
         raise RuleError(f"{what} may come every {minutes} minutes at most, not more often.")
 
 

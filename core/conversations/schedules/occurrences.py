@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from django.db.models import DateTimeField
+from django.db.models import DateTimeField, F
 from django.db.models.functions import Now
 
 from core.conversations.schedules.rules import Rule
@@ -29,14 +29,16 @@ AHEAD_OF_CLOCK = timedelta(seconds=5)
 DUE = Values(
     lambda: (
         Occurrence.objects.filter(look_at__lte=Param("now", DateTimeField()), look_at__isnull=False)
-        .order_by("look_at")
+        .order_by("look_at", "id")
         .values_list("id")[:DUE_AT_ONCE]
     )
 )
 
 
 def due(*, now: datetime) -> list[int]:
-    """Return the occurrences to look at now, the one that is due longest first."""
+    """Return the occurrences to look at now, the one that is due longest first; of those of one
+    second the one that was planned first.
+    """
     return [row[0] for row in DUE(now=now)]
 
 
@@ -83,13 +85,15 @@ def end_if_over(schedule: Schedule) -> None:
     waiting = Occurrence.objects.filter(schedule=schedule, state=Occurrence.State.WAITING)
     if not waiting.exists():
         Schedule.objects.filter(pk=schedule.pk, state=Schedule.State.ACTIVE).update(
-            state=Schedule.State.ENDED, why=Schedule.Why.OVER
+            state=Schedule.State.ENDED, why=Schedule.Why.OVER, changed_at=Now()
         )
 
 
-def withdraw_waiting(schedule_ids: Sequence[int]) -> int:
+def withdraw_waiting(schedule_ids: Sequence[int], *, also_snoozed: bool = True) -> int:
     """Withdraw the waiting occurrences of schedules; return how many. Inside a transaction."""
     waiting = Occurrence.objects.filter(schedule__in=schedule_ids, state=Occurrence.State.WAITING)
+    if not also_snoozed:
+        waiting = waiting.filter(snoozed=False)
     return waiting.update(state=Occurrence.State.WITHDRAWN, look_at=None)
 
 
@@ -105,9 +109,7 @@ def snooze(occurrence: Occurrence, *, until: datetime) -> Occurrence | None:
         waiting = Occurrence.objects.filter(schedule=schedule, state=Occurrence.State.WAITING)
         waiting.filter(snoozed=True).update(state=Occurrence.State.WITHDRAWN, look_at=None)
         row = wait_for(schedule, until.replace(microsecond=0), snoozed=True)
-        if schedule.state == Schedule.State.ENDED:
-            schedule.state, schedule.why = Schedule.State.ACTIVE, ""
-            schedule.save(update_fields=["state", "why", "changed_at"])
+        begin_if_waiting(schedule)
         acknowledge(occurrence)
     return row
 
@@ -154,7 +156,8 @@ def plan_again(*, now: datetime) -> int:
     """Plan the next occurrence after ``now`` of schedules of which one was fired in the future:
     the clock was set back, and what was passed over meanwhile is still to come. Return how many.
 
-    Fired occurrences keep their rows, so that none happens twice.
+    Fired occurrences keep their rows, so that none happens twice. Those that were left out wait
+    again, and a schedule that ended because nothing was left is active again.
     """
     ahead = Occurrence.objects.filter(fired_at__gt=now + AHEAD_OF_CLOCK, fired_at__isnull=False)
     ids = sorted(set(ahead.values_list("schedule_id", flat=True)))
@@ -162,10 +165,30 @@ def plan_again(*, now: datetime) -> int:
     for schedule_id in ids:
         with atomic_write():
             rows = Schedule.objects.select_for_update(no_key=True).filter(pk=schedule_id)
-            schedule = rows.filter(state=Schedule.State.ACTIVE).first()
-            if schedule is not None:
-                number += plan(schedule, after=now) is not None
+            schedule = rows.first()
+            if schedule is None or not may_snooze(schedule):
+                continue
+            wait_again(schedule, now=now)
+            if plan(schedule, after=now) is not None:
+                number += 1
+            begin_if_waiting(schedule)
     return number
+
+
+def wait_again(schedule: Schedule, *, now: datetime) -> None:
+    """Let the occurrences that were left out before their time by the clock as it is wait again."""
+    rows = Occurrence.objects.filter(schedule=schedule, state=Occurrence.State.SKIPPED)
+    rows.filter(fired_at__gt=now + AHEAD_OF_CLOCK, nominal_at__gt=now).update(
+        state=Occurrence.State.WAITING, look_at=F("nominal_at"), fired_at=None, was_missed=False
+    )
+
+
+def begin_if_waiting(schedule: Schedule) -> None:
+    """Make an ended schedule active of which something waits."""
+    waiting = Occurrence.objects.filter(schedule=schedule, state=Occurrence.State.WAITING)
+    if schedule.state == Schedule.State.ENDED and waiting.exists():
+        schedule.state, schedule.why = Schedule.State.ACTIVE, ""
+        schedule.save(update_fields=["state", "why", "changed_at"])
 
 
 def bring_near() -> None:

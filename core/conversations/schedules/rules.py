@@ -16,9 +16,18 @@ from zoneinfo import ZoneInfo
 from dateutil.rrule import DAILY, MONTHLY, WEEKLY, YEARLY, rrule, weekday
 
 from core.conversations.schedules.rule_text import ELAPSED, Parts, RuleError, read, written
-from core.conversations.schedules.zones import find_zones, zone_named
+from core.conversations.schedules.zones import find_zones, stored_zone, zone_named
 
-__all__ = ["Rule", "RuleError", "find_zones", "parse", "to_utc", "zone_named"]
+__all__ = [
+    "Rule",
+    "RuleError",
+    "find_zones",
+    "local_time",
+    "parse",
+    "stored_zone",
+    "to_utc",
+    "zone_named",
+]
 
 FREQUENCIES: dict[str, Literal[0, 1, 2, 3]] = {
     "DAILY": DAILY,
@@ -36,6 +45,10 @@ END = datetime(2399, 12, 31, 23, 59, 59)  # noqa: DTZ001 (local; of the search)
 WEEK = timedelta(days=7)
 COMPARED = 20_000  # occurrences, of which the nearest two are the shortest interval
 SECOND = timedelta(seconds=1)
+TWICE = (
+    "At that time the clock is set back: as a local time it means an hour earlier. Use "
+    "in_minutes, or the time zone UTC."
+)
 
 
 @dataclass(frozen=True)
@@ -173,6 +186,22 @@ def to_utc(local: datetime, zone: ZoneInfo) -> datetime:
         else:
             late = middle
     return late
+
+
+def local_time(moment: datetime, zone: ZoneInfo) -> datetime:
+    """Return a time as the clock of a zone shows it; one without an offset is local already.
+
+    Raises RuleError for the second of two equal local times, which would mean the first.
+    """
+    if moment.tzinfo is None:
+        return moment.replace(fold=0)
+    try:
+        local = moment.astimezone(zone).replace(tzinfo=None, fold=0)
+    except OverflowError as error:
+        raise RuleError("This time is outside of the calendar.") from error
+    if to_utc(local, zone) != moment:
+        raise RuleError(TWICE)
+    return local
 
 
 def offset(moment: datetime) -> timedelta:

@@ -9,6 +9,7 @@ from core.conversations.schedules.rule_text import RuleError
 
 # In the folder of the system's zones, but no zones of IANA that mean a place or UTC.
 NO_NAMES = {"localtime", "posixrules", "Factory"}
+SHORTEST = 5  # of names that are searched for by similarity: CEST is like West
 LONGEST = 64  # of names in the database of zones: about 30
 MOST = 10
 
@@ -26,11 +27,16 @@ def zone_named(name: str) -> ZoneInfo:
     raise RuleError(f'"{name[:LONGEST]}" is not the IANA name of a time zone. {hint}')
 
 
+def stored_zone(name: str) -> ZoneInfo:
+    """Return the zone of a stored name, to show times; UTC if this machine knows it no more."""
+    return ZoneInfo(name) if name in available_timezones() else ZoneInfo("UTC")
+
+
 def close_to(name: str) -> list[str]:
     """Return at most three IANA names that are like a name of which there is no zone."""
     if found := find_zones(name)[:3]:
         return found
-    wanted = folded(name) if len(name) <= LONGEST else ""
+    wanted = folded(name) if SHORTEST <= len(name) <= LONGEST else ""
     # Of places: EST is a zone without daylight saving, which hardly anybody means.
     places = [each for each in sorted(names()) if "/" in each]
     cities = {each.rpartition("/")[2]: each for each in places}

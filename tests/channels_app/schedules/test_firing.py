@@ -19,6 +19,7 @@ from core.models import (
     Message,
     Occurrence,
     Run,
+    Schedule,
     User,
 )
 from tests.channels_app.running import memory_account, until
@@ -101,6 +102,8 @@ def test_h10_an_occurrence_that_always_breaks_fails_alone(
         fire(NOON + minutes(minute))
     assert texts()[0] == "⏰ good"
     assert states(bad) == ["failed", "waiting"]
+    bad.refresh_from_db()
+    assert bad.failures == 1
 
 
 def test_h11_a_prompt_becomes_a_run_of_the_conversation(chat: ChatSession) -> None:
@@ -296,3 +299,53 @@ def test_h11_a_schedule_is_carried_out_by_the_worker_and_arrives(
     assert one.delivered_at is not None
     say(account=account, sender="556", chat="c", text="thanks", message_id="9", now=now)
     until(lambda: len(PLATFORM.texts("c")) == 3)
+
+
+@pytest.mark.parametrize("rule", ["", DAILY])
+def test_h10_another_text_loses_nothing_that_is_due(chat: ChatSession, rule: str) -> None:
+    """Found by a review: a change withdrew what no worker had fired yet."""
+    schedule = made(chat, at=datetime(2026, 11, 25, 12, 10), rule=rule)
+    late = NOON + minutes(10.2)
+    changes.change(schedule=schedule, wish=Wish(text="new", time_zone="UTC"), now=late)
+    fire(late)
+    assert texts() == ["⏰ new"]
+
+
+def test_h23_another_text_or_time_keeps_a_snooze(chat: ChatSession) -> None:
+    schedule = made(chat)
+    fire(NOON + minutes(10))
+    one = Occurrence.objects.get(schedule=schedule)
+    for _ in range(2):
+        assert occurrences.snooze(one, until=NOON + minutes(20)) is not None
+    schedule.refresh_from_db()
+    changes.change(schedule=schedule, wish=Wish(text="new"), now=NOON + minutes(11))
+    at = datetime(2026, 11, 26, 8, 0)
+    changes.change(schedule=schedule, wish=Wish(at=at), now=NOON + minutes(12))
+    fire(NOON + minutes(20))
+    assert texts()[1:] == ["⏰ new"]
+    assert waiting(schedule) == datetime(2026, 11, 26, 8, 0, tzinfo=NOON.tzinfo)
+
+
+def test_h12_an_error_that_always_comes_pauses_its_schedule_and_stops_no_other(
+    chat: ChatSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A schedule whose next time cannot be found, as in a time zone that a machine lacks."""
+    bad = made(chat, rule=DAILY, at=datetime(2026, 11, 25, 13, 0), text="bad")
+    Schedule.objects.filter(pk=bad.pk).update(time_zone="Nowhere/Town")
+    made(chat, at=datetime(2026, 11, 25, 13, 30), text="good")
+    for minute in range(60, 110, 2):
+        fire(NOON + minutes(minute))
+    assert texts() == ["⏰ good"]
+    bad.refresh_from_db()
+    assert (bad.state, bad.why) == ("paused", "failures")
+    assert "is tried again" in caplog.text
+
+
+def test_h12_a_text_that_was_sent_is_done_when_its_conversation_is_deleted(
+    chat: ChatSession,
+) -> None:
+    schedule = made(chat)
+    fire(NOON + minutes(10))
+    chat.delete()
+    fire(NOON + minutes(11))
+    assert states(schedule) == ["done"]

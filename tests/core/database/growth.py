@@ -19,8 +19,10 @@ from core.models import (
     Job,
     Message,
     ModelCall,
+    Occurrence,
     Run,
     RunEvent,
+    Schedule,
     StoredFile,
     User,
 )
@@ -145,6 +147,38 @@ def said(account: ChannelAccount, number: int, *, named: str, **of_whom: str) ->
     )
 
 
+def planned(account: ChannelAccount, number: int, *, named: str, **of_whom: str) -> None:
+    """Insert a schedule for each of ``number`` people, with one occurrence that is over and one
+    that waits.
+    """
+    row = Schedule(
+        kind="text",
+        text="words",
+        rule="FREQ=DAILY",
+        start="2026-01-01T08:00:00",
+        time_zone="UTC",
+        account=account,
+    )
+    schedule = copies(
+        row,
+        number,
+        public_id=public_id(named),
+        created_at="{at}",
+        **of_whom,
+    )
+    ids = {"schedule_id": f"n + {schedule - 1}"}
+    now = timezone.now()
+    copies(Occurrence(state="done", nominal_at=now), number, fired_at="{at}", **ids)
+    later = now + timedelta(days=1)
+    copies(Occurrence(state="waiting", nominal_at=later, look_at=later), number, **ids)
+
+
+def happened(schedule: Schedule, number: int) -> None:
+    """Insert ``number`` occurrences of a schedule that are over."""
+    row = Occurrence(schedule=schedule, state="done", nominal_at=timezone.now())
+    copies(row, number, nominal_at="{at}", fired_at="{at}")
+
+
 def others(account: ChannelAccount, number: int) -> None:
     """Insert ``number`` people, each with a chat of one turn, a file, a key and a listed sender."""
     now = timezone.now()
@@ -163,6 +197,7 @@ def others(account: ChannelAccount, number: int) -> None:
     file = StoredFile(name="a", content_type="text/plain", size=1, sha256="x", path="x")
     named = {"public_id": public_id("file"), "session_id": f"n + {session - 1}"}
     copies(file, number, created_at="{at}", **named, **theirs)
+    planned(account, number, named="plan", **theirs)
     key = ApiKey(name="k", digest="", scopes=["chat"])
     copies(key, number, prefix="'k' || n", **theirs)
     copies(ChannelIdentity(kind="im"), number, value="'i' || n", **theirs)
@@ -188,6 +223,9 @@ def grown(account: ChannelAccount, user: User, session: ChatSession, *, number: 
     """Fill the database with ``number`` rows of others, and a tenth of that in ``session``."""
     others(account, number)
     said(account, number // 10, named="own", user_id=str(user.pk), session_id=str(session.pk))
+    own = str(user.pk)
+    planned(account, 1, named="mine", user_id=own)
+    happened(Schedule.objects.get(user=user), number // 10)
     text_search.catch_up(batches=number)
     if connection.vendor == "postgresql":  # it does so by itself in time; SQLite does not
         analyse()

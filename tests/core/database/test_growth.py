@@ -17,9 +17,10 @@ from channels_app.agent_sessions import sessions
 from channels_app.owner import budget_notices, notices, outages
 from channels_app.replies import outbound
 from core.conversations import jobs, left_calls, usage_reports
+from core.conversations.schedules import reports, retention
 from core.database import text_search
 from core.files import cleanup
-from core.models import ChannelAccount, ChannelIdentity, ChatSession, Message, Run, User
+from core.models import ChannelAccount, ChannelIdentity, ChatSession, Message, Run, Schedule, User
 from tests.core.database import growth
 from tests.one_turn import SENDER, one_turn
 from tests.plans import Asked, listening
@@ -52,6 +53,9 @@ def addresses(client: Client, session: ChatSession, run: Run) -> Iterator[str]:
     api = f"/api/sessions/{session.public_id}"
     yield from ("/api/sessions", "/api/agent-sessions", api, f"{api}/messages", f"{api}/files")
     yield from ("/api/runs", "/api/runs?state=failed", f"/api/runs?session_id={session.public_id}")
+    plan = Schedule.objects.get(user=session.user).public_id
+    yield from ("/api/schedules", f"/api/schedules/{plan}", f"/api/schedules/{plan}/occurrences")
+    yield from ("/api/schedules?state=ended", f"/api/schedules/{plan}/occurrences?offset=1000")
     yield from (f"/api/runs/{run.public_id}", "/api/files", "/api/requests", "/admin/")
     for model, page in admin.site._registry.items():
         name = f"admin:{model._meta.app_label}_{model._meta.model_name}"
@@ -86,6 +90,8 @@ def chores() -> None:
     text_search.catch_up()
     cleanup.purge(now=now)
     sweep_ignored(now=now)
+    retention.purge(now=now)
+    reports.lateness(now=now)
 
 
 def test_no_page_and_no_turn_reads_a_growing_table_as_a_whole(

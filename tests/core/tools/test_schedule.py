@@ -152,13 +152,15 @@ def test_h20_the_next_three_dates_are_shown_in_the_persons_language(
         ({"at": "2026-11-26T08:00", "rule": "FREQ=DAILY", "kind": "prompt"}, "2026-11-26T07:00"),
     ],
 )
-def test_h20_times_mean_what_they_say(ada: User, arguments: dict[str, Any], due: str) -> None:
+def test_h20_times_are_those_that_are_written(
+    ada: User, arguments: dict[str, Any], due: str
+) -> None:
     call(ada, action="create", text="x", **arguments)
     assert Occurrence.objects.get().look_at == datetime.fromisoformat(due).replace(tzinfo=UTC)
     assert User.objects.get().time_zone == "Europe/Berlin"
 
 
-ODD_MINUTES: tuple[Any, ...] = (
+NO_MINUTES: tuple[Any, ...] = (
     0,
     -5,
     "soon",
@@ -172,7 +174,7 @@ ODD_MINUTES: tuple[Any, ...] = (
     1e300,
     "1" * 5000,
 )
-ODD_IDS: tuple[Any, ...] = ("x", "\x00", 1, [], {"a": 1}, "x" * 5000)
+NO_IDS: tuple[Any, ...] = ("x", "\x00", 1, [], {"a": 1}, "x" * 5000)
 GARBAGE: list[dict[str, Any]] = [
     {},
     {"action": "explode"},
@@ -185,7 +187,7 @@ GARBAGE: list[dict[str, Any]] = [
     {"action": "create", "text": "x" * 5000, "in_minutes": 5},
     {"action": "create", "text": "x", "kind": "song", "in_minutes": 5},
     {"action": "create", "text": "x", "if_missed": "maybe", "in_minutes": 5},
-    *({"action": "create", "text": "x", "in_minutes": each} for each in ODD_MINUTES),
+    *({"action": "create", "text": "x", "in_minutes": each} for each in NO_MINUTES),
     *(
         {"action": "create", "text": "x", "at": each}
         for each in (
@@ -220,7 +222,7 @@ GARBAGE: list[dict[str, Any]] = [
         for each in ("Berln", "x" * 5000, "../etc/passwd", "\x00", "localtime")
     ),
     *({"action": each} for each in ("change", "pause", "resume", "delete")),
-    *({"action": "delete", "id": each} for each in ODD_IDS),
+    *({"action": "delete", "id": each} for each in NO_IDS),
 ]
 
 

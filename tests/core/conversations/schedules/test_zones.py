@@ -1,5 +1,9 @@
 """Time zones by IANA names, and by cities."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -57,3 +61,21 @@ def test_zones_are_found_by_the_name_of_a_city(words: str, names: list[str]) -> 
 def test_any_words_are_searched_for(words: str) -> None:
     for each in zones.find_zones(words):
         assert zones.zone_named(each).key == each
+
+
+def test_a_machine_without_time_zones_has_those_of_the_package() -> None:
+    """As in a small container."""
+    code = (
+        "from zoneinfo import *; print(ZoneInfo('Europe/Berlin').key, len(available_timezones()))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONTZPATH": ""},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    name, number = done.stdout.split()
+    assert name == "Europe/Berlin"
+    assert int(number) > 400

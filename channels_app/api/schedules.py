@@ -1,0 +1,141 @@
+"""Your schedules over REST."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from django.db.models import QuerySet
+from django.http import Http404
+from django.utils import timezone
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
+from rest_framework import generics, viewsets
+from rest_framework.decorators import action
+from rest_framework.exceptions import APIException, ValidationError
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from allowlist import schedule_grants
+from allowlist.models import ApiKey
+from channels_app.api.permissions import MayChat
+from channels_app.api.schedule_serializers import OccurrenceSerializer, ScheduleSerializer
+from channels_app.api.views import OwnRows, person
+from channels_app.schedules import places
+from core.conversations.schedules import changes
+from core.conversations.schedules.changes import OPEN, Grant, RuleError
+from core.database.queries import only
+from core.database.transactions import atomic_write
+from core.lib.ids import is_public_id
+from core.models import Occurrence, Schedule
+
+NO_ZONE = "is missing: your time zone is not known. Give one such as Europe/Berlin."
+NO_GRANT = "The grant by which this schedule was made has ended. Make a new one."
+STATES = [OpenApiParameter("state", enum=Schedule.State.values)]
+
+
+class Refused(APIException):
+    """A rule or a change that cannot be; the reason is a sentence."""
+
+    status_code = 400
+
+
+@contextmanager
+def refusing() -> Iterator[None]:
+    """Answer 400 for a RuleError in the block; its transaction is rolled back."""
+    try:
+        with atomic_write():
+            yield
+    except RuleError as error:
+        raise Refused(str(error)) from error
+
+
+@extend_schema_view(list=extend_schema(parameters=STATES))
+class Schedules(OwnRows[Schedule], viewsets.ModelViewSet[Schedule]):
+    """Your schedules, newest first; those that have ended with ``state=ended``."""
+
+    serializer_class = ScheduleSerializer
+    queryset = Schedule.objects.select_related("user", "account").order_by("-id")
+    lookup_url_kwarg = "schedule_id"
+    http_method_names = ("get", "post", "patch", "delete", "head", "options")
+
+    def get_queryset(self) -> QuerySet[Schedule]:
+        """Limit a list to the states that are asked for, without any to those that are open."""
+        mine = super().get_queryset()
+        if self.action != "list":
+            return mine
+        asked = self.request.query_params.getlist("state")
+        for state in asked:
+            if state not in Schedule.State.values:
+                words = f"must be one of {', '.join(Schedule.State.values)}."
+                raise ValidationError({"state": [words]})
+            mine = mine.filter(state=state)
+        return mine if asked else mine.filter(state__in=OPEN)
+
+    def perform_create(self, serializer: Any) -> None:
+        """Store it for the web chat, with the key as its grant; 400 for what cannot be."""
+        user = person(self.request)
+        if not (user.time_zone or "time_zone" in serializer.validated_data):
+            raise ValidationError({"time_zone": [NO_ZONE]})
+        with refusing():
+            serializer.instance = changes.create(
+                user=user,
+                session=places.web_chat(user),
+                wish=serializer.wish(zone=user.time_zone),
+                grant=Grant(via_key=key_of(self.request)),
+                now=timezone.now(),
+            )
+
+    def perform_update(self, serializer: Any) -> None:
+        """Change what is given. A text that comes with a key ends with that key."""
+        row, key = serializer.instance, key_of(self.request)
+        if not serializer.validated_data:
+            return
+        with refusing():
+            wish = serializer.wish(zone=row.time_zone)
+            changed = changes.change(schedule=row, wish=wish, now=timezone.now())
+            if key and changed.via_key != key and "text" in serializer.validated_data:
+                Schedule.objects.filter(pk=row.pk).update(via_key=key)
+        serializer.instance = changed
+
+    def perform_destroy(self, instance: Schedule) -> None:
+        """End it; its occurrences can still be read."""
+        changes.end(schedule=instance)
+
+    @extend_schema(request=None, responses=ScheduleSerializer)
+    @action(detail=True, methods=["post"])
+    def pause(self, request: Request, schedule_id: str) -> Response:
+        """Pause it; return it. One that is not active stays as it is."""
+        row = self.get_object()
+        changes.pause(schedule_ids=[row.pk], why=Schedule.Why.PERSON)
+        return Response(self.get_serializer(self.get_object()).data)
+
+    @extend_schema(request=None, responses=ScheduleSerializer)
+    @action(detail=True, methods=["post"])
+    def resume(self, request: Request, schedule_id: str) -> Response:
+        """Resume it from its next time on; return it."""
+        row, now = self.get_object(), timezone.now()
+        with refusing():
+            if not schedule_grants.is_still_valid(row, now=now):
+                raise RuleError(NO_GRANT)
+            found = changes.resume(schedule=row, now=now)
+        return Response(self.get_serializer(found).data)
+
+
+class Occurrences(generics.ListAPIView[Occurrence]):
+    """The occurrences of a schedule, newest first."""
+
+    permission_classes = (MayChat,)
+    serializer_class = OccurrenceSerializer
+    queryset = Occurrence.objects.select_related("run").order_by("schedule_id", "-nominal_at")
+
+    def get_queryset(self) -> QuerySet[Occurrence]:
+        name = self.kwargs["schedule_id"]
+        mine = Schedule.objects.filter(user=person(self.request))
+        row = mine.filter(public_id=name).first() if is_public_id(name) else None
+        if row is None:
+            raise Http404
+        return super().get_queryset().filter(only("schedule_id", row.pk))
+
+
+def key_of(request: Request) -> int:
+    """Return the id of the caller's key; 0 for a signed-in person."""
+    return request.auth.pk if isinstance(request.auth, ApiKey) else 0

@@ -1,0 +1,229 @@
+"""The page of a person's reminders: list, form, actions; the buttons under one; their time zone."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Concatenate, ParamSpec
+
+from django.conf import settings
+from django.contrib.auth.views import redirect_to_login
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from allowlist import account_audit
+from channels_app.schedules import buttons, lists, places
+from channels_app.webchat import reminder_form, reminder_rows, views
+from channels_app.webchat.reminder_form import FieldError, Fields
+from core.conversations.schedules import changes, rules
+from core.conversations.schedules.changes import Grant, RuleError
+from core.database.transactions import atomic_write
+from core.models import Message, Occurrence, Schedule, User
+
+P = ParamSpec("P")
+
+GONE = "This reminder does not exist any more."
+SAID = {**lists.SAID, "zone": "Your time zone was changed. Reminders that exist keep theirs."}
+# Where no field is at fault, the sentence stands above the form.
+WHOLE = "__all__"
+
+
+def for_people(
+    view: Callable[Concatenate[HttpRequest, P], HttpResponse],
+) -> Callable[Concatenate[HttpRequest, P], HttpResponse]:
+    """Wrap a view of a page: without a session it leads to sign-in and back."""
+
+    @wraps(view)
+    def wrapped(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
+        if not request.user.is_authenticated:
+            back = request.get_full_path() if request.method == "GET" else reverse("reminders")
+            return redirect_to_login(back, settings.LOGIN_URL)
+        return view(request, *args, **kwargs)
+
+    return never_cache(wrapped)
+
+
+def own(request: HttpRequest, name: str) -> Schedule:
+    """Return the person's own schedule. Raises Http404, also for another person's."""
+    found = changes.own(views.person(request), name)
+    if found is None:
+        raise Http404
+    return found
+
+
+@require_GET
+@for_people
+def page(request: HttpRequest) -> HttpResponse:
+    """Show the person's reminders, and what became of the latest ones."""
+    return list_page(request)
+
+
+def list_page(
+    request: HttpRequest, *, problem: str = "", beside: str = "", zone: str | None = None
+) -> HttpResponse:
+    """Return the page; with a ``problem`` beside the reminder of that name, or beside the time
+    zone ``zone`` that was typed.
+    """
+    user = views.person(request)
+    told, told_beside = ("", "") if problem else news(request)
+    context = {
+        "current": reminder_rows.current(user),
+        "over": reminder_rows.over(user),
+        "zone": user.time_zone if zone is None else zone,
+        "wants_time_zone": not user.time_zone,
+        "zone_here": reminder_rows.zone_of(user).key,
+        "zones": reminder_rows.names_of_zones(),
+        "told": told,
+        "problem": problem if zone is None else "",
+        "beside": beside or told_beside,
+        "zone_problem": problem if zone is not None else "",
+    }
+    return render(request, "webchat/reminders.html", context, status=422 if problem else 200)
+
+
+def news(request: HttpRequest) -> tuple[str, str]:
+    """Return what the last action did, in words, and the reminder beside which that is shown."""
+    action, name = request.GET.get("said", ""), request.GET.get("of", "")
+    if action != "saved":
+        return SAID.get(action, ""), name
+    user = views.person(request)
+    schedule = changes.own(user, name)
+    if schedule is None:
+        return "", ""
+    zone = reminder_rows.zone_of(user)
+    return reminder_rows.saved(schedule, zone, now=timezone.now()), name
+
+
+def back(said: str, name: str = "") -> HttpResponse:
+    """Redirect to the list, at a reminder, where the words for ``said`` are shown."""
+    beside = f"&of={name}#r-{name}" if name else ""
+    return redirect(f"{reverse('reminders')}?said={said}{beside}")
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@for_people
+def new(request: HttpRequest) -> HttpResponse:
+    """Show the form of a new reminder, or store it: for the person's latest web chat."""
+    user, now = views.person(request), timezone.now()
+    before = reminder_form.of_new(zone=reminder_rows.zone_of(user).key, now=now)
+    if request.method != "POST":
+        return form_page(request, before)
+    fields = reminder_form.posted(request.POST, before=before)
+    try:
+        wish = reminder_form.wish_of(fields)
+        with atomic_write():
+            session = places.web_chat(user)
+            made = changes.create(user=user, session=session, wish=wish, grant=Grant(), now=now)
+    except (FieldError, RuleError) as error:
+        return form_page(request, fields, error=error)
+    return back("saved", made.public_id)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@for_people
+def edit(request: HttpRequest, name: str) -> HttpResponse:
+    """Show the form of a reminder, or change it."""
+    schedule, now = own(request, name), timezone.now()
+    before = reminder_form.of_schedule(schedule, now=now)
+    if request.method != "POST":
+        return form_page(request, before, name=name)
+    fields = reminder_form.posted(request.POST, before=before)
+    try:
+        wish = reminder_form.wish_of(fields, before=before)
+        changes.change(schedule=schedule, wish=wish, now=now)
+    except (FieldError, RuleError) as error:
+        return form_page(request, fields, name=name, error=error)
+    return back("saved", name)
+
+
+def form_page(
+    request: HttpRequest,
+    fields: Fields,
+    *,
+    name: str = "",
+    error: FieldError | RuleError | None = None,
+) -> HttpResponse:
+    """Return the page of a form; ``error`` stands beside its field, or above all."""
+    field = error.field if isinstance(error, FieldError) else WHOLE
+    context = {
+        "fields": fields,
+        # Of the first showing of the form: a changed time stays one after an error.
+        "at_before": request.POST.get("at_before", fields.at),
+        "name": name,
+        "errors": {field: str(error)} if error else {},
+        "whole": str(error) if error and field == WHOLE else "",
+        "zones": reminder_rows.names_of_zones(),
+        "most_characters": changes.TEXT_CHARACTERS,
+        "most_minutes": reminder_form.MOST_MINUTES,
+    }
+    return render(request, "webchat/reminder_form.html", context, status=422 if error else 200)
+
+
+@require_POST
+@for_people
+def act(request: HttpRequest, name: str, action: str) -> HttpResponse:
+    """Pause, resume or delete a reminder."""
+    schedule = own(request, name)
+    if action not in lists.CHANGES:
+        raise Http404
+    try:
+        lists.CHANGES[action](schedule, timezone.now())
+    except RuleError as error:
+        return list_page(request, problem=str(error), beside=name)
+    return back(action, "" if action == "delete" else name)
+
+
+@require_POST
+@for_people
+def change_zone(request: HttpRequest) -> HttpResponse:
+    """Set the person's time zone: a name of IANA, or a city."""
+    user, typed = views.person(request), request.POST.get("zone", "").strip()[:64]
+    try:
+        zone = reminder_form.zone_of(typed)
+    except RuleError as error:
+        return list_page(request, problem=str(error), zone=typed)
+    with atomic_write():
+        before = User.objects.values_list("time_zone", flat=True).get(pk=user.pk)
+        if before != zone:
+            User.objects.filter(pk=user.pk).update(time_zone=zone)
+            account_audit.setting_changed(user=user, name="time_zone", change=(before, zone))
+    return back("zone")
+
+
+@require_POST
+@views.for_signed_in
+def browser_zone(request: HttpRequest) -> views.Json:
+    """Handle ``{"time_zone"}`` of the browser: it becomes the person's while they have none."""
+    given = views.body(request).get("time_zone")
+    if not isinstance(given, str):
+        raise views.BadRequestError("time_zone must be a string.")
+    try:
+        zone = rules.zone_named(given).key
+    except RuleError as error:
+        raise views.BadRequestError(str(error)) from error
+    user = views.person(request)
+    with atomic_write():
+        stored = User.objects.filter(pk=user.pk, time_zone="").update(time_zone=zone)
+        if stored:
+            account_audit.setting_changed(user=user, name="time_zone", change=("", zone))
+    return {"ok": True, "stored": bool(stored)}
+
+
+@require_POST
+@views.for_signed_in
+def press(request: HttpRequest, run_id: str) -> views.Json | HttpResponse:
+    """Handle ``{"choice": "done" | "later" | "tomorrow"}`` under a reminder that a run showed."""
+    choice = views.body(request).get("choice")
+    if choice not in buttons.LABELS:
+        raise views.BadRequestError(f"choice is one of {', '.join(buttons.LABELS)}.")
+    user = views.person(request)
+    if not Occurrence.objects.filter(run__public_id=run_id, schedule__user=user).exists():
+        return views.refusal(404, GONE)
+    said = buttons.press(user=user, choice=str(choice), run_id=run_id, now=timezone.now())
+    with atomic_write():
+        for row in Message.objects.filter(run__public_id=run_id, data__has_key="reminder"):
+            row.data = {**row.data, "pressed": said}
+            row.save(update_fields=["data"])
+    return {"ok": True, "said": said}
