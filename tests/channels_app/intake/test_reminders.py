@@ -142,7 +142,7 @@ def test_h22_one_whose_time_has_passed_is_not_resumed(
     assert row.state == "paused"
 
 
-def test_h22_what_the_owner_paused_is_not_resumed_by_its_person(
+def test_h22_one_that_the_owner_paused_is_not_resumed_by_its_person(
     typed: Type, account: ChannelAccount
 ) -> None:
     row = for_person(account, ADA)

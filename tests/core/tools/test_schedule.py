@@ -306,7 +306,7 @@ def test_h20_a_changed_one_keeps_its_time_zone(ada: User) -> None:
     assert (row.start, row.time_zone) == ("2026-11-26T09:00:00", "Asia/Tokyo")
 
 
-def test_h21_nobody_sees_or_changes_those_of_another_person(ada: User) -> None:
+def test_h21_no_person_sees_or_changes_those_of_another(ada: User) -> None:
     bob = make_person("bob", "3")
     User.objects.filter(pk=bob.pk).update(time_zone="UTC")
     call(ada, action="create", text="secret", in_minutes=5)
