@@ -162,6 +162,13 @@ SENTENCES: dict[str, tuple[str, str, str, str, str]] = {
         "Son heure est passée. Changez plutôt l'heure.",
         "時刻を過ぎています。代わりに時刻を変更してください。",
     ),
+    "The owner of this gateway paused this. Ask the owner to resume it.": (
+        "此网关的所有者暂停了它。请让所有者恢复。",
+        "El propietario de esta pasarela lo puso en pausa. Pídale que lo reanude.",
+        "Der Eigentümer dieses Gateways hat das pausiert. Bitten Sie ihn, es fortzusetzen.",
+        "Le propriétaire de cette passerelle l'a mis en pause. Demandez-lui de le reprendre.",
+        "このゲートウェイの所有者が一時停止しました。再開は所有者に頼んでください。",
+    ),
     "Your time zone is {0}.": (
         "您的时区是 {0}。",
         "Su zona horaria es {0}.",

@@ -142,6 +142,20 @@ def test_h22_one_whose_time_has_passed_is_not_resumed(
     assert row.state == "paused"
 
 
+def test_h22_one_that_the_owner_paused_is_not_resumed_by_its_person(
+    typed: Type, account: ChannelAccount
+) -> None:
+    row = for_person(account, ADA)
+    changes.pause(schedule_ids=[row.pk], why=Schedule.Why.OWNER)
+    assert "⏸ paused by the owner" in typed(ADA, "/reminders")
+    assert typed(ADA, "/reminders resume 1").startswith("The owner of this gateway paused this.")
+    User.objects.update(language="de")
+    assert typed(ADA, "/reminders resume 1").startswith("Der Eigentümer dieses Gateways")
+    row.refresh_from_db()
+    assert row.state == "paused"
+    assert typed(ADA, "/reminders delete 1").startswith("Gelöscht: take the pills")
+
+
 def test_h22_in_a_group_those_of_this_chat_and_this_person(
     typed: Type, account: ChannelAccount
 ) -> None:
