@@ -1,6 +1,6 @@
 """docs/schedules.md: "remind me" and "every weekday" on Telegram.
 
-In three languages: what the gateway says is in the language of the request.
+In three languages: the gateway answers in the language of the request.
 """
 
 import re
@@ -33,7 +33,7 @@ def understands(running: Installation, request: str, **arguments: Any) -> None:
 
 
 def fired(running: Installation, chat: int, text: str) -> list[Shown]:
-    """Return the messages of a reminder: those with buttons, or what became of them."""
+    """Return the messages of a reminder: those with buttons, or with their outcome."""
     return [
         each
         for each in running.shown(chat)
