@@ -174,8 +174,9 @@ def send(place: Place, text: str, *, schedule: Schedule, with_buttons: bool = Tr
     """Put a text of the gateway into a conversation; return its finished run. In a transaction."""
     run = results.settled_run(session=place.session, text=text, origin=ORIGIN)
     results.touch(place.session)
-    untitled = ChatSession.objects.filter(pk=place.session.pk, title="")
-    untitled.update(title=one_line(schedule.text, 60))
+    if not place.session.title:
+        untitled = ChatSession.objects.filter(pk=place.session.pk, title="")
+        untitled.update(title=one_line(schedule.text, 60))
     if with_buttons:
         Message.objects.filter(run=run, role="assistant").update(
             data={"reminder": run.public_id, "schedule": schedule.public_id}

@@ -1,4 +1,4 @@
-"""docs/schedules.md: "remind me" and "every weekday" on Telegram.
+"""docs/schedules.md: "remind me", "every weekday" and "my grant ended", as people do it.
 
 In three languages: the gateway answers in the language of the request.
 """
@@ -7,10 +7,11 @@ import re
 from typing import Any
 
 import pytest
+from playwright.sync_api import Page, expect
 
 from tests.channels_app.telegram.fake_api import Shown
 from tests.channels_app.telegram.people import number
-from tests.journeys.conftest import OWNER_ON_TELEGRAM, Installation
+from tests.journeys.conftest import OWNER_ON_TELEGRAM, Installation, ask
 from tests.journeys.model import Rule
 from tests.journeys.test_people import press
 from tests.servers import wait_until
@@ -72,3 +73,52 @@ def test_every_weekday_shows_three_dates(telegram: Installation) -> None:
     assert line.count(" · ") == 2
     assert line.count("7:30") >= 3
     assert not re.search("Saturday|Sunday", line)
+
+
+@pytest.mark.parametrize("language", ["en", "de"])
+def test_remind_me_in_the_web_chat(page: Page, running: Installation, language: str) -> None:
+    """The receipt and the reminder are in the open page; a press leaves its line there."""
+    request, words, done = LANGUAGES[language]
+    request, words = f"{request} {number()}", f"{words} {number()}"
+    understands(running, request, text=words, in_minutes=0.05)
+    page.goto(running.url)
+    ask(page, request)
+    receipt = page.locator(".answer .prose", has_text=f"⏰ {words}").first
+    expect(receipt).to_contain_text("(Europe/Berlin)")
+    button = page.get_by_role("button", name=done, exact=True).last
+    expect(button).to_be_visible(timeout=60_000)
+    button.click()
+    expect(page.get_by_role("button", name=done, exact=True)).to_have_count(0)
+    page.goto(f"{running.url}/reminders")
+    expect(page.locator("body")).to_contain_text(words)
+
+
+MAKE = """
+from core.models import ChannelIdentity, User
+user = User.objects.create(username="fay{0}", display_name="Fay{0}")
+ChannelIdentity.objects.create(user=user, kind="im", value="{0}")
+"""
+STATE = """
+from core.models import Schedule
+print(Schedule.objects.get(user__username="fay{0}").why)
+"""
+
+
+def test_my_grant_ended(page: Page, telegram: Installation, sender: int) -> None:
+    """Switched off in the admin, a person's reminders stop the same moment; others come."""
+    telegram.up.manage("shell", "-v", "0", "-c", MAKE.format(sender))
+    theirs, mine = (f"{who} {number()}, please remind" for who in ("Fay", "Owner"))
+    understands(telegram, theirs, text=theirs, in_minutes=0.3)
+    understands(telegram, mine, text=mine, in_minutes=0.35)
+    telegram.writes(sender, theirs)
+    telegram.hears(sender, "(Europe/Berlin)")
+    telegram.writes(OWNER_ON_TELEGRAM, mine)
+    page.goto(f"{telegram.url}/admin/core/user/?q=fay{sender}")
+    page.get_by_role("link", name=f"Fay{sender}").first.click()
+    page.locator("[name=is_active]").uncheck()
+    page.locator("[name=_save]").first.click()
+    page.wait_for_url(re.compile("/admin/core/user/(?!.*change)"))
+    why = telegram.up.manage("shell", "-v", "0", "-c", STATE.format(sender))
+    assert why.strip() == "grant"
+    wait_until(lambda: fired(telegram, OWNER_ON_TELEGRAM, mine), seconds=60, what="the owner's")
+    assert fired(telegram, sender, theirs) == []

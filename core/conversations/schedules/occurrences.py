@@ -19,6 +19,7 @@ from core.conversations.schedules.rules import Rule
 from core.database import transactions
 from core.database.queries import Param, Values
 from core.database.transactions import atomic_write
+from core.database.writes import insert_or_find
 from core.models import Occurrence, Schedule
 
 DUE_AT_ONCE = 200
@@ -69,11 +70,9 @@ def wait_for(schedule: Schedule, moment: datetime, *, snoozed: bool = False) -> 
     """Return the occurrence of a schedule at ``moment``, stored if there is none, waiting again if
     it was withdrawn. Inside a transaction that has locked the schedule.
     """
-    row, is_new = Occurrence.objects.get_or_create(
-        schedule=schedule,
-        nominal_at=moment,
-        defaults={"look_at": moment, "snoozed": snoozed},
-    )
+    known = Occurrence.objects.filter(schedule=schedule, nominal_at=moment)
+    new = Occurrence(schedule=schedule, nominal_at=moment, look_at=moment, snoozed=snoozed)
+    row, is_new = insert_or_find(new, known.first)
     if not is_new and row.state == Occurrence.State.WITHDRAWN:
         row.state, row.look_at = Occurrence.State.WAITING, moment
         row.save(update_fields=["state", "look_at"])
