@@ -6,6 +6,7 @@ from channels_app.base import Block
 from core.conversations import outbox
 from core.conversations.schedules import dates, occurrences, rules
 from core.database.transactions import atomic_write
+from core.lib.ids import is_public_id
 from core.models import Delivery, Occurrence, Run, Schedule, User
 from core.tools import languages, phrases
 
@@ -44,7 +45,7 @@ def press(*, user: User, choice: str, run_id: str, now: datetime) -> str:
     the buttons. A second press changes nothing, and so does one by anybody else.
     """
     rows = Occurrence.objects.filter(run__public_id=run_id).select_related("schedule", "run")
-    occurrence = rows.first()
+    occurrence = rows.first() if is_public_id(run_id) else None
     language = user.language.partition("-")[0]
     if occurrence is None or choice not in LABELS:
         return phrases.in_language(OVER, language)

@@ -20,6 +20,7 @@ from channels_app.webchat.reminder_form import FieldError, Fields
 from core.conversations.schedules import changes, rules
 from core.conversations.schedules.changes import Grant, RuleError
 from core.database.transactions import atomic_write
+from core.lib.ids import is_public_id
 from core.models import Message, Occurrence, Schedule, User
 
 P = ParamSpec("P")
@@ -219,6 +220,8 @@ def press(request: HttpRequest, run_id: str) -> views.Json | HttpResponse:
     if choice not in buttons.LABELS:
         raise views.BadRequestError(f"choice is one of {', '.join(buttons.LABELS)}.")
     user = views.person(request)
+    if not is_public_id(run_id):
+        return views.refusal(404, GONE)
     if not Occurrence.objects.filter(run__public_id=run_id, schedule__user=user).exists():
         return views.refusal(404, GONE)
     said = buttons.press(user=user, choice=str(choice), run_id=run_id, now=timezone.now())

@@ -6,6 +6,7 @@ from django.db import models
 from django.db.models import Q
 
 from core.lib.ids import public_id
+from core.lib.text import visible_line
 from core.models.conversations import ChatSession, Run
 from core.models.people import ChannelAccount, User
 
@@ -92,7 +93,7 @@ class Schedule(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.kind}: {self.text[:60]}"
+        return f"{self.kind}: {visible_line(self.text, 60)}"
 
 
 class Occurrence(models.Model):

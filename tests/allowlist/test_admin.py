@@ -37,8 +37,10 @@ from core.models import (
     Message,
     ModelCall,
     ModelProvider,
+    Occurrence,
     Run,
     RunEvent,
+    Schedule,
     Skill,
     StoredFile,
     User,
@@ -114,6 +116,11 @@ def conversation(telegram: ChannelAccount, make_user: MakeUser) -> Run:
     RunEvent.objects.create(run=run, seq=1, data='{"type": "text", "props": {"content": "hey"}}')
     RunEvent.objects.create(run=run, seq=2, data="not json")
     Job.objects.create(run=run, tool_call_id="1", tool="summarize", message=EVIL, state="running")
+    schedule = Schedule.objects.create(
+        user=ann, kind="text", text=EVIL, start="2026-11-25T08:00:00", time_zone="UTC"
+    )
+    due = {"nominal_at": timezone.now(), "look_at": timezone.now()}
+    Occurrence.objects.create(schedule=schedule, note=EVIL, **due)
     for role in ("user", "assistant"):
         Message.objects.create(session=session, run=run, role=role, text=f"{role} says {EVIL}")
     for index, state in enumerate(("dead", "uncertain", "sent")):

@@ -24,6 +24,7 @@ from channels_app.worker import account_watcher
 from channels_app.worker import runner as running_code
 from channels_app.worker.runner import Runner
 from core.conversations import inbox, jobs, outbox, runs
+from core.conversations.schedules import occurrences
 from core.models import (
     ChannelAccount,
     ChannelIdentity,
@@ -34,7 +35,9 @@ from core.models import (
     LanguageModel,
     ModelCircuit,
     ModelProvider,
+    Occurrence,
     Run,
+    Schedule,
     User,
     WorkerHeartbeat,
 )
@@ -100,6 +103,13 @@ RECORDS = {
     "core.ModelProvider.checked_at",
     "core.ModelProvider.created_at",
     "core.ModelTrouble.since",
+    "core.Occurrence.nominal_at",
+    "core.Occurrence.fired_at",
+    "core.Occurrence.executed_at",
+    "core.Occurrence.delivered_at",
+    "core.Occurrence.acknowledged_at",
+    "core.Schedule.created_at",
+    "core.Schedule.changed_at",
     "core.ModelTrouble.last_at",
     "core.ModelTrouble.told_at",
     "allowlist.UnknownRequest.first_seen_at",
@@ -288,6 +298,22 @@ def a_model_whose_circuit_is_open(jump: Jump) -> Callable[[], object]:
         return row.probe_at <= timezone.now() + longest
 
     return is_tried_again_within_the_longest_pause
+
+
+@waits("core.Occurrence.look_at")
+def a_fired_occurrence(jump: Jump) -> Callable[[], object]:
+    """One that waits is due at its time, by the clock as it is: tests/schedules_chaos."""
+    place = {"user": jump.user, "kind": "text", "text": "x", "time_zone": "UTC"}
+    schedule = Schedule.objects.create(start="2026-11-25T12:00:00", **place)
+    run = jump.run("look")
+    times = {"nominal_at": jump.at(0), "fired_at": jump.at(0), "look_at": jump.at(2)}
+    row = Occurrence.objects.create(schedule=schedule, run=run, state="fired", **times)
+
+    def is_looked_at_within_the_longest_pause() -> bool:
+        row.refresh_from_db()
+        return row.look_at is None or row.look_at <= timezone.now() + occurrences.LONGEST_LOOK
+
+    return is_looked_at_within_the_longest_pause
 
 
 def test_every_column_that_holds_a_time_is_known() -> None:

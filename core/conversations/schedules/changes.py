@@ -12,6 +12,7 @@ from django.db.models.functions import Now
 from core.conversations.schedules import occurrences, rules
 from core.conversations.schedules.rules import Rule, RuleError
 from core.database.transactions import atomic_write
+from core.lib.ids import is_public_id
 from core.lib.text import clean, one_line
 from core.models import ChatSession, Occurrence, Schedule, User
 
@@ -189,6 +190,8 @@ def listed(user: User, *, session: ChatSession | None = None) -> list[Schedule]:
 
 def own(user: User, name: str) -> Schedule | None:
     """Return a person's schedule by its public id, if it has not ended."""
+    if not is_public_id(name):
+        return None
     rows = Schedule.objects.filter(public_id=name, user=user, state__in=OPEN)
     return rows.select_related("session", "account").first()
 

@@ -17,7 +17,7 @@ MOST_ACTIVE = 100_000
 # Values writes constants into the SQL, so that SQLite finds the partial index of waiting ones.
 NEXT = Values(
     lambda: Occurrence.objects.filter(
-        Among("schedule_id", "schedules"), state=Occurrence.State.WAITING
+        Among("schedule_id", "schedules"), state=Occurrence.State.WAITING, look_at__isnull=False
     ).values_list("schedule_id", "look_at")
 )
 OVERDUE = Values(
