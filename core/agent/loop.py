@@ -64,6 +64,7 @@ logger = logging.getLogger(__name__)
 
 TOOL_TEXT_CHARACTERS = 50_000
 MOST_NAME = 256
+TOOLS_SHARE = 0.65  # of a window, for the descriptions of tools
 CALL_BYTES = 64  # overhead of a piece of a tool call, in bytes
 CUT_HERE = "The answer was cut here: it is longer than this gateway allows."
 
@@ -123,12 +124,26 @@ class Turn:
         self._before = len(prompt.messages)
         self.prompt = prompt
 
-    def fitted(self, request: ModelRequest, model: ModelInfo) -> list[ChatMessage]:
-        """Return the messages of a request that fit the window of a model. Raises ProviderError."""
+    def fitted(self, request: ModelRequest, model: ModelInfo) -> ModelRequest:
+        """Return a request with the tools and the messages that fit the window of a model. Raises
+        ProviderError.
+        """
         if self.prompt is None:
-            return request.messages
+            return request
+        tools = self._fitting_tools(request.tools, model)
         added = request.messages[self._before :]
-        return self.prompt.fitted(model, tools_tokens(request.tools), added=added)
+        messages = self.prompt.fitted(model, tools_tokens(tools), added=added)
+        return replace(request, messages=messages, tools=tools)
+
+    def _fitting_tools(self, tools: list[dict[str, Any]], model: ModelInfo) -> list[dict[str, Any]]:
+        """Return the tools that leave a part of a small window to the conversation: of the
+        gateway's the last ones are left out, a client's stay.
+        """
+        own = tools[: len(tools) - len(self.client_tools)]
+        while own and tools_tokens(tools) > model.context_tokens * TOOLS_SHARE:
+            own = own[:-1]
+            tools = [*own, *self.client_tools]
+        return tools
 
     def made_calls(self) -> list[dict[str, str]]:
         """Return the calls of this turn, as they are stored with the answer."""

@@ -22,7 +22,6 @@ from core.lib.tokens import estimate
 from core.providers import circuits, sight
 from core.providers.base import (
     LIMITS,
-    ChatMessage,
     Delay,
     Delta,
     ModelRequest,
@@ -111,14 +110,14 @@ class Spent:
 class Chain:
     """``models`` in the order of preference; ``provider_of`` returns the provider of each.
 
-    ``fitted`` returns a request's messages cut to a model's window. ``answered_by`` is the model
-    that answered last.
+    ``fitted`` returns a request cut to a model's window: its messages, and its tools.
+    ``answered_by`` is the model that answered last.
     """
 
     models: Sequence[ModelInfo]
     provider_of: Callable[[ProviderInfo], Provider]
     meter: Meter = field(default_factory=Unmetered)
-    fitted: Callable[[ModelRequest, ModelInfo], list[ChatMessage]] | None = None
+    fitted: Callable[[ModelRequest, ModelInfo], ModelRequest] | None = None
     answered_by: ModelInfo | None = None
 
     async def close(self) -> None:
@@ -230,7 +229,9 @@ class Chain:
 
     def _fitted(self, request: ModelRequest, model: ModelInfo) -> ModelRequest:
         """Return the request as the model can take it."""
-        messages = request.messages if self.fitted is None else self.fitted(request, model)
+        if self.fitted is not None:
+            request = self.fitted(request, model)
+        messages = request.messages
         if sight.has_pictures(messages) and not sight.can_see(model):
             messages = sight.without_pictures(messages)
         tools = request.tools if model.can_call_tools or model.is_embedded else []

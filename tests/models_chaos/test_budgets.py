@@ -118,8 +118,9 @@ def test_50_requests_of_4_people_spend_a_budget_to_the_token_and_not_more(
     fleet: Callable[..., Fleet],
 ) -> None:
     [price, reservation] = cost_of_one(fleet(limit=10**12))
-    # Enough for the reservations of two at once, and for about a dozen answers in all.
-    limit = 12 * price + 2 * reservation
+    # Enough for the reservations of two at once, and, as most of one is given back, for two dozen
+    # answers in all: within the time that a call waits for others.
+    limit = 3 * price + 2 * reservation
     it = fleet(limit=limit)
     with ThreadPoolExecutor(REQUESTS) as pool:
         who = [it.clients[number % len(it.clients)] for number in range(REQUESTS)]

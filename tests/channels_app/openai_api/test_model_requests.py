@@ -164,7 +164,9 @@ def test_a_clients_tool_with_the_name_of_ours_is_the_clients(
     call = {"index": 0, "id": "c1", "function": {"name": "current_time", "arguments": "{}"}}
     model.deltas, model.finish = [{"tool_calls": [call]}], "tool_calls"
     choice = ask([{"role": "user", "content": "Hi"}], tools=[mine])
-    assert [tool for tool in model.asked[0]["tools"] if "current_time" in str(tool)] == [mine]
+    assert [
+        tool for tool in model.asked[0]["tools"] if tool["function"]["name"] == "current_time"
+    ] == [mine]
     assert choice["message"]["tool_calls"][0]["function"]["name"] == "current_time"
 
 

@@ -1,6 +1,6 @@
 """The messages of a turn: the instructions of its assistant, and a history that fits the model."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pytest_django import Settings
 
 from core.agent import prompt
+from core.agent.loop import Turn
 from core.agent.prompt import Capacity, Prompt, tokens_of
 from core.conversations import runs
 from core.database.statements import Said
@@ -25,9 +26,10 @@ from core.models import (
     Run,
 )
 from core.providers import catalogue
-from core.providers.base import ChatMessage, ProviderError
+from core.providers.base import ChatMessage, Delta, ModelRequest, ProviderError
 from core.providers.catalogue import ModelInfo
 from core.tools import phrases, registry
+from core.tools.base import ToolContext
 from tests.core.conftest import Say
 from tests.plans import listening
 
@@ -418,3 +420,34 @@ def test_an_answer_that_came_after_a_new_start_is_no_shortening(
 def test_the_tokens_of_tools_are_those_of_their_schemas() -> None:
     assert prompt.tools_tokens([]) == 0
     assert prompt.tools_tokens(registry.schemas()) > 500
+
+
+@pytest.mark.parametrize("window", [2048, 3072, 4096, 8192])
+def test_a_small_window_is_not_filled_by_the_descriptions_of_tools(window: int) -> None:
+    """The gateway's last tools are left out, a client's stay; each has place for a message."""
+    mine = {"type": "function", "function": {"name": "mine", "parameters": {}}}
+    turn = Turn(
+        messages=[],
+        provider=Nothing(),
+        emit=lambda _: None,
+        context=ToolContext(1, 1, 1, "", "", lambda _: None),
+        client_tools=[mine],
+        prompt=prompt_of([]),
+    )
+    tools = [*registry.schemas(), mine]
+    sent = turn.fitted(ModelRequest([], tools), model_of(context_tokens=window))
+    names = [each["function"]["name"] for each in sent.tools]
+    assert names[-1] == "mine"
+    assert names[:-1] == [*registry.TOOLS][: len(names) - 1]
+    assert names[0] == "current_time"
+    assert (len(names) == len(tools)) == (window == 8192)
+    assert [each["content"] for each in sent.messages] == ["rules", "new"]
+
+
+class Nothing:
+    """A provider that is not asked."""
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
+        raise NotImplementedError
+
+    async def close(self) -> None: ...
