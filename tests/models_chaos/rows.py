@@ -23,6 +23,7 @@ with atomic_write():
         for name, more in names.items():
             models[name] = LanguageModel.objects.create(provider=provider, name=name, **more)
     default = Assistant.objects.get(is_default=True)
+    Assistant.objects.filter(pk=default.pk).update(tools=data["tools"])
     default.chain.all().delete()
     for position, name in enumerate(data["chain"], 1):
         AssistantModel.objects.create(assistant=default, model=models[name], position=position)
@@ -54,11 +55,16 @@ def provider(
 
 
 def make(
-    gateway: Gateway, *providers: Row, chain: Sequence[str], budgets: Sequence[Row] = ()
+    gateway: Gateway,
+    *providers: Row,
+    chain: Sequence[str],
+    budgets: Sequence[Row] = (),
+    tools: Sequence[str] | None = None,
 ) -> dict[str, int]:
-    """Create the rows; the default assistant gets the chain. Return the ids of the models by name,
-    and of the budgets as ``budget-0`` and so on."""
-    data = {"providers": list(providers), "chain": list(chain), "budgets": list(budgets)}
+    """Create the rows; the default assistant gets the chain, and these tools (None: all). Return
+    the ids of the models by name, and of the budgets as ``budget-0`` and so on."""
+    data: dict[str, Any] = {"providers": list(providers), "chain": list(chain)}
+    data |= {"budgets": list(budgets), "tools": tools if tools is None else list(tools)}
     output = gateway.manage("shell", "-v0", "--no-imports", "-c", MAKE, stdin=json.dumps(data))
     line = next(line for line in output.splitlines() if line.startswith("MADE"))
     made = json.loads(line.removeprefix("MADE"))
