@@ -10,6 +10,7 @@ from core.conversations import outbox
 from core.conversations.schedules import changes, dates, rules
 from core.conversations.schedules.changes import RuleError
 from core.database.transactions import atomic_write
+from core.lib.ids import is_public_id
 from core.models import ChatSession, Delivery, InboundMessage, Schedule, User
 from core.tools import phrases
 
@@ -162,7 +163,7 @@ def press(*, user: User, data: str, now: datetime) -> str:
     letter, _, rest = data.partition(":")
     name, _, message_id = rest.partition(":")
     action = next((each for each in CHANGES if each[0] == letter), "")
-    schedule = Schedule.objects.filter(public_id=name).first()
+    schedule = Schedule.objects.filter(public_id=name).first() if is_public_id(name) else None
     language = language_of(user)
     if schedule is not None and schedule.user_id != user.pk:
         return phrases.in_language(NOT_YOURS, language)

@@ -218,7 +218,15 @@ def test_h23_a_deleted_one_is_not_snoozed(
 
 
 @pytest.mark.parametrize(
-    "data", ["remind:", "remind:done:", "remind:explode:x", "remind:done:" + "x" * 52, "sched:"]
+    "data",
+    [
+        "remind:",
+        "remind:done:",
+        "remind:explode:x",
+        "remind:done:" + "x" * 52,
+        "sched:",
+        "sched:p:\0:1",
+    ],
 )
 def test_h23_data_of_no_button_is_answered_and_changes_nothing(
     runner: Runner, local: Local, zones: None, guest: User, data: str
