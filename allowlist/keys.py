@@ -103,11 +103,7 @@ def authenticate(
 
 def usable(key: ApiKey, now: datetime) -> bool:
     """Return whether ``key`` is still valid: checked again by long-lived connections ([A9])."""
-    if key.revoked_at is not None or (key.expires_at is not None and key.expires_at <= now):
-        return False
-    if key.user is not None:
-        return key.user.is_active
-    return key.account is not None and key.account.enabled
+    return key.is_usable(now)
 
 
 def revoke(*, key: ApiKey, actor: str, now: datetime) -> bool:

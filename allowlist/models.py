@@ -1,5 +1,7 @@
 """Unknown requests and patterns, API keys, one-time links and codes, and the audit trail."""
 
+from datetime import datetime
+
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
@@ -133,6 +135,14 @@ class ApiKey(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} (lk_{self.prefix}…)"
+
+    def is_usable(self, now: datetime) -> bool:
+        """Return whether it is neither revoked nor expired, and its person or account is active."""
+        if self.revoked_at is not None or (self.expires_at is not None and self.expires_at <= now):
+            return False
+        if self.user is not None:
+            return self.user.is_active
+        return self.account is not None and self.account.enabled
 
 
 class SignInLink(models.Model):

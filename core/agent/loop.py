@@ -130,20 +130,23 @@ class Turn:
         """
         if self.prompt is None:
             return request
-        tools = self._fitting_tools(request.tools, model)
+        tools, tokens = self._fitting_tools(request.tools, model)
         added = request.messages[self._before :]
-        messages = self.prompt.fitted(model, tools_tokens(tools), added=added)
+        messages = self.prompt.fitted(model, tokens, added=added)
         return replace(request, messages=messages, tools=tools)
 
-    def _fitting_tools(self, tools: list[dict[str, Any]], model: ModelInfo) -> list[dict[str, Any]]:
-        """Return the tools that leave a part of a small window to the conversation: of the
-        gateway's the last ones are left out, a client's stay.
+    def _fitting_tools(
+        self, tools: list[dict[str, Any]], model: ModelInfo
+    ) -> tuple[list[dict[str, Any]], int]:
+        """Return the tools that leave a part of a small window to the conversation, and their
+        tokens: of the gateway's the last ones are left out, a client's stay.
         """
-        own = tools[: len(tools) - len(self.client_tools)]
-        while own and tools_tokens(tools) > model.context_tokens * TOOLS_SHARE:
+        own, tokens = tools[: len(tools) - len(self.client_tools)], tools_tokens(tools)
+        while own and tokens > model.context_tokens * TOOLS_SHARE:
             own = own[:-1]
             tools = [*own, *self.client_tools]
-        return tools
+            tokens = tools_tokens(tools)
+        return tools, tokens
 
     def made_calls(self) -> list[dict[str, str]]:
         """Return the calls of this turn, as they are stored with the answer."""

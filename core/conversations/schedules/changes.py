@@ -1,7 +1,7 @@
 """Make, change, pause and delete schedules. Callers check who may (``channels_app.schedules``)."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -168,11 +168,6 @@ def end(*, schedule: Schedule, why: str = Schedule.Why.PERSON) -> bool:
     return True
 
 
-def stop_all(rows: QuerySet[Schedule], *, why: str) -> int:
-    """Pause all active schedules among ``rows``; return how many. Inside a transaction or not."""
-    return pause(schedule_ids=list(rows.values_list("pk", flat=True)), why=why)
-
-
 def listed(user: User, *, session: ChatSession | None = None) -> list[Schedule]:
     """Return a person's schedules that have not ended, the next one first, with ``next_at`` (None
     while paused). ``session``: only those of this chat (for a group, which others read).
@@ -286,8 +281,3 @@ def lock_active(rows: QuerySet[Schedule]) -> list[int]:
 def title_of(schedule: Schedule) -> str:
     """Return the text of a schedule on one line, for lists."""
     return one_line(schedule.text, 80)
-
-
-def with_time_zone(wish: Wish, name: str) -> Wish:
-    """Return the wish with the person's time zone, unless it names one."""
-    return wish if wish.time_zone else replace(wish, time_zone=name)

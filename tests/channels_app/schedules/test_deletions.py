@@ -5,7 +5,6 @@ from datetime import datetime
 import pytest
 
 from core.models import ChatSession, Delivery, Message, Occurrence, Run, Schedule, User
-from tests.channels_app.running import memory_account
 from tests.channels_app.schedules.making import (
     DAILY,
     NOON,
@@ -20,12 +19,6 @@ from tests.channels_app.schedules.making import (
 
 pytestmark = pytest.mark.django_db
 ONE = datetime(2026, 11, 25, 13, 0)
-
-
-@pytest.fixture
-def chat(guest: User) -> ChatSession:
-    """Return a chat of the guest."""
-    return chat_of(guest, memory_account())
 
 
 def test_the_schedules_of_a_deleted_person_are_gone(chat: ChatSession, guest: User) -> None:

@@ -40,12 +40,6 @@ from tests.channels_app.schedules.making import (
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
-def chat(guest: User) -> ChatSession:
-    """Return a chat of the guest."""
-    return chat_of(guest, memory_account())
-
-
 def test_h10_a_text_is_sent_once_at_its_time_and_not_before(chat: ChatSession) -> None:
     schedule = made(chat)
     fire(NOON + minutes(9.99))

@@ -8,17 +8,10 @@ from django.utils import timezone
 from channels_app.ops import health
 from channels_app.ops.doctor import work
 from core.conversations.schedules import changes
-from core.models import ChatSession, Occurrence, User
-from tests.channels_app.running import memory_account
-from tests.channels_app.schedules.making import chat_of, made
+from core.models import ChatSession, Occurrence
+from tests.channels_app.schedules.making import made
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def chat(guest: User) -> ChatSession:
-    """Return a chat of the guest."""
-    return chat_of(guest, memory_account())
 
 
 def gauges() -> dict[str, float]:
