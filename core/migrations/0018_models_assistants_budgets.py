@@ -237,7 +237,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='languagemodel',
             name='provider',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='models', to='core.modelprovider'),
+            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='language_models', to='core.modelprovider'),
         ),
         migrations.CreateModel(
             name='UsageDay',

@@ -67,7 +67,9 @@ class LanguageModel(models.Model):
     ``context_tokens``, ``can_see_images``: None is not known. ``offered``: people may choose it.
     """
 
-    provider = models.ForeignKey(ModelProvider, on_delete=models.CASCADE, related_name="models")
+    provider = models.ForeignKey(
+        ModelProvider, on_delete=models.CASCADE, related_name="language_models"
+    )
     name = models.CharField(max_length=200)
     label = models.CharField(max_length=100, blank=True, help_text="The name that people see.")
     context_tokens = models.PositiveIntegerField("context window", null=True, blank=True)

@@ -408,7 +408,7 @@ def write_environment() -> None:
         if is_environment_written():
             return
         row, _ = ModelProvider.objects.update_or_create(from_environment=True, defaults=provider)
-        only = row.models.order_by("id").first() or LanguageModel(provider=row)
+        only = row.language_models.order_by("id").first() or LanguageModel(provider=row)
         for name, value in model.items():
             setattr(only, name, value)
         only.save()

@@ -15,8 +15,8 @@ from channels_app.owner import setup_steps
 from core.database.transactions import atomic_write
 from core.lib.encryption import DecryptError, decrypt, encrypt
 from core.models import Assistant, AssistantModel, LanguageModel, ModelProvider, User
-from core.providers import catalogue, vendors
-from core.providers.examine import Examination, examine
+from core.providers import catalogue, examine, vendors
+from core.providers.examine import Examination
 from core.providers.listing import FoundOllama, find_ollama
 
 Kind = ModelProvider.Kind
@@ -189,7 +189,7 @@ def listed(form: ModelStepForm) -> list[str]:
     """Return the names of the provider's models; empty with the errors in ``form``."""
     if not form.is_valid():
         return []
-    examination = asyncio.run(examine(vendors.info_of(form.provider)))
+    examination = asyncio.run(examine.examine(vendors.info_of(form.provider)))
     add_errors(form, examination)
     return [each.name for each in examination.models] if examination.ok else []
 
@@ -213,7 +213,7 @@ def saved(form: ModelStepForm, *, owner: User, now: datetime) -> bool:
     if not name:
         form.add_error("model", NO_MODEL)
         return False
-    examination = asyncio.run(examine(vendors.info_of(form.provider), name))
+    examination = asyncio.run(examine.examine(vendors.info_of(form.provider), name))
     add_errors(form, examination)
     if not examination.ok:
         return False

@@ -69,7 +69,7 @@ class ModelProviderAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[ModelProvider]
         return "set" if known else "none"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ModelProvider]:
-        return super().get_queryset(request).annotate(number=Count("models"))
+        return super().get_queryset(request).annotate(number=Count("language_models"))
 
     def get_readonly_fields(
         self, request: HttpRequest, obj: ModelProvider | None = None
@@ -190,7 +190,7 @@ class ModelProviderAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[ModelProvider]
     def page_context(self, request: HttpRequest, pk: int) -> dict[str, Any]:
         """Return the models that are set up, and those that the provider offers besides."""
         row = ModelProvider.objects.filter(pk=pk).first()
-        models = list(row.models.order_by("name")) if row is not None else []
+        models = list(row.language_models.order_by("name")) if row is not None else []
         taken = {each.name for each in models}
         listed = row.offered_models if row is not None else []
         offered = [each for each in listed if each not in taken and each.isprintable()]
@@ -279,7 +279,7 @@ def show_test(
     page: ModelProviderAdmin, request: HttpRequest, row: ModelProvider, model_name: str
 ) -> None:
     """Test a provider by calls of a model; show what was found, and fill in what it can do."""
-    rows = row.models.order_by("id")
+    rows = row.language_models.order_by("id")
     model = rows.filter(name=model_name).first() or rows.filter(enabled=True).first()
     name = model_name or (model.name if model is not None else next(iter(row.offered_models), ""))
     try:

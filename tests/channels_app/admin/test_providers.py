@@ -270,7 +270,7 @@ def test_a_name_that_no_model_has_is_refused(
     address = reverse("admin:core_modelprovider_add_model", args=[provider.pk])
     answer = browser.post(address, {"name": name}, follow=True)
     assert "Enter the name of a model" in messages_of(answer)
-    assert not provider.models.exists()
+    assert not provider.language_models.exists()
 
 
 def test_a_provider_that_does_not_list_its_models_is_stored_all_the_same(
@@ -337,10 +337,10 @@ def test_the_environment_is_tested_too_and_nothing_of_its_row_changes(
 ) -> None:
     row = ModelProvider.objects.get(from_environment=True)
     asked.finding = Examination(answers=True, context_tokens=200_000)
-    was = row.models.get().context_tokens
+    was = row.language_models.get().context_tokens
     answer = browser.post(reverse("admin:core_modelprovider_test", args=[row.pk]), follow=True)
     assert "answers." in messages_of(answer)
-    assert row.models.get().context_tokens == was
+    assert row.language_models.get().context_tokens == was
 
 
 def test_a_provider_is_kept_while_an_assistant_would_have_no_model(

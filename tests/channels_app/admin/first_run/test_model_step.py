@@ -59,7 +59,7 @@ def test_a_working_model_replaces_the_embedded_one(page: Client, server: Model) 
     assert provider.open_secrets() == {"key": KEY}
     assert KEY not in provider.secrets
     assert provider.offered_models == ["large", "small"]
-    model = provider.models.get()
+    model = provider.language_models.get()
     assert (model.name, model.can_call_tools, model.can_see_images) == ("small", True, None)
     known = catalogue.current()
     assert [each.name for each in known.chain_of(known.default)] == ["small"]
