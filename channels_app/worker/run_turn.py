@@ -30,7 +30,7 @@ from core.providers.base import LIMITS, ProviderError
 from core.providers.catalogue import AssistantInfo, window_of
 from core.providers.chain import Chain
 from core.tools import languages, phrases, registry
-from core.tools.base import ToolContext
+from core.tools.base import Tool, ToolContext
 
 logger = logging.getLogger(__name__)
 
@@ -120,7 +120,7 @@ def turn_of(begun: Begun, chain: Chain, emit: Callable[[Message], None]) -> Turn
         ),
         resumed=begun.resumed,
         can_call=chain.can_call_tools,
-        allowed_tools=tools_of(assistant, run),
+        tools=tools_of(assistant, run),
         client_tools=run.options.get("tools") or [],
         options=options_of(assistant, run),
     )
@@ -128,12 +128,14 @@ def turn_of(begun: Begun, chain: Chain, emit: Callable[[Message], None]) -> Turn
     return turn
 
 
-def tools_of(assistant: AssistantInfo, run: Run) -> frozenset[str] | None:
-    """Return the tools that a turn may use; None for all. A scheduled one makes no schedules."""
-    if not run.options.get("schedule"):
-        return assistant.tools
-    every = frozenset(registry.TOOLS) if assistant.tools is None else assistant.tools
-    return every - {"schedule"}
+def tools_of(assistant: AssistantInfo, run: Run) -> dict[str, Tool]:
+    """Return the tools that a turn may use, by name. A scheduled one makes no schedules."""
+    found = {tool.name: tool for tool in registry.every()}
+    if run.options.get("schedule"):
+        del found["schedule"]
+    if assistant.tools is None:
+        return found
+    return {name: tool for name, tool in found.items() if name in assistant.tools}
 
 
 def options_of(assistant: AssistantInfo, run: Run) -> dict[str, Any]:

@@ -288,7 +288,7 @@ class Runner:
     async def _load(self) -> None:
         """Load what every turn needs before the first one: loading blocks the event loop."""
         try:
-            await asyncio.to_thread(tools.schemas)
+            await asyncio.to_thread(tools.every)
         except Exception:
             logger.exception("the tools could not be loaded; the next turn tries again")
 

@@ -13,7 +13,7 @@ A turn keeps its output: a cancelled one is answered with the part that exists.
 
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -85,7 +85,8 @@ class Turn:
 
     ``messages`` are sent to the model, the turn's own calls and results last. ``prompt`` cuts
     those before them to the window of the model that is asked. ``is_first_cut``: whether the person
-    is to be told that the history was cut, which is once in a conversation.
+    is to be told that the history was cut, which is once in a conversation. ``tools``: the
+    gateway's that may be used, by name; None for all that come with it.
     """
 
     messages: list[ChatMessage]
@@ -99,7 +100,7 @@ class Turn:
     can_call: bool = True
     prompt: Prompt | None = None
     is_first_cut: Callable[[], Awaitable[bool]] | None = None
-    allowed_tools: frozenset[str] | None = None
+    tools: Mapping[str, Tool] | None = None
     texts: list[str] = field(default_factory=list)
     files: list[dict[str, str]] = field(default_factory=list)
     usage: dict[str, int] = field(
@@ -214,8 +215,8 @@ class Turn:
         return self._named(wanted)
 
     def _own_tools(self) -> list[Tool]:
-        """Return the gateway's tools that the assistant may use."""
-        return [tool for tool in registry.every() if self._may_use(tool.name)]
+        """Return the gateway's tools that the turn may use."""
+        return registry.every() if self.tools is None else [*self.tools.values()]
 
     def _may_infer(self) -> bool:
         """Return whether calls may be inferred: not for a client with tools of its own."""
@@ -364,12 +365,12 @@ class Turn:
         if "tool_choice" in self.options:
             return self.client_tools
         theirs = {tool["function"]["name"] for tool in self.client_tools}
-        own = registry.schemas(without=theirs)
-        return [each for each in own if self._may_use(each["function"]["name"])] + self.client_tools
+        own = [registry.schema(each) for each in self._own_tools() if each.name not in theirs]
+        return own + self.client_tools
 
-    def _may_use(self, name: str) -> bool:
-        """Return whether the assistant may use a tool of the gateway."""
-        return self.allowed_tools is None or name in self.allowed_tools
+    def _tool(self, name: str) -> Tool | None:
+        """Return the gateway's tool with this name, if the turn may use it."""
+        return registry.get(name) if self.tools is None else self.tools.get(name)
 
     def _pass_on(self, message: Message) -> None:
         """Emit a message that the model's server created."""
@@ -464,8 +465,8 @@ class Turn:
         return result
 
     async def _result(self, call: Call) -> ToolResult:
-        tool = registry.get(call.name)
-        if tool is None or not self._may_use(call.name):
+        tool = self._tool(call.name)
+        if tool is None:
             return ToolResult(f"There is no tool called {call.name}.", ok=False)
         try:
             arguments = orjson.loads(call.arguments or "{}")

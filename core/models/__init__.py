@@ -1,8 +1,8 @@
 """The rows of a conversation, and their state machines.
 
-State changes only in the modules ``inbox``, ``runs``, ``outbox``, ``jobs``, ``budgets`` and
-``schedules`` of ``core.conversations``, and only by conditional UPDATE. The constraints here
-enforce the guarantees of that code.
+State changes only in the modules ``inbox``, ``runs``, ``outbox``, ``jobs``, ``budgets``,
+``schedules`` and ``tool_calls`` of ``core.conversations``, and only by conditional UPDATE. The
+constraints here enforce the guarantees of that code.
 """
 
 from core.models.conversations import (
@@ -27,6 +27,7 @@ from core.models.language_models import (
 )
 from core.models.people import ChannelAccount, ChannelIdentity, User
 from core.models.schedules import Occurrence, Schedule
+from core.models.tools import RunPause, ToolCall, ToolGrant, ToolRule
 from core.models.usage import Budget, BudgetPeriod, ModelCall, UsageDay
 from core.models.work import Delivery, Job, JobStep
 
@@ -55,9 +56,13 @@ __all__ = [
     "Run",
     "RunEvent",
     "RunFailure",
+    "RunPause",
     "Schedule",
     "Skill",
     "StoredFile",
+    "ToolCall",
+    "ToolGrant",
+    "ToolRule",
     "UsageDay",
     "User",
     "WorkerHeartbeat",

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from core.conversations.schedules.changes import Grant
 from core.messages import Message, message_end, message_start
@@ -63,18 +63,33 @@ class ToolError(Exception):
     """The tool failed; the text is for the model."""
 
 
+Ask = Literal["never", "first", "always"]
+
+
 class Tool(Protocol):
     """One tool. ``parameters`` is a JSON schema; ``infer`` is the fallback of [L3].
 
-    Tools derive from it for the defaults of ``progress`` and ``infer``.
+    ``ask``: whether a call waits for a yes: never, until the first yes for this person, or always;
+    ``asks``: whose. ``idempotent``: whether a call may be made again after a kill, when nobody
+    knows whether it happened. ``seconds``: the time limit of a call; 0 for the turn's own.
+
+    Tools derive from it for the defaults.
     """
 
     name: str
     description: str
     parameters: dict[str, Any]
+    ask: Ask = "never"
+    asks: Literal["owner", "person"] = "owner"
+    idempotent: bool = True
+    seconds: float = 0.0
 
     def progress(self, arguments: dict[str, Any]) -> str:
         """Return the line shown while it runs ([D2]); empty for quick tools."""
+        return ""
+
+    def cost(self, arguments: dict[str, Any]) -> str:
+        """Return what a call costs, in words, for who allows it; empty when it costs nothing."""
         return ""
 
     def infer(self, text: str) -> dict[str, Any] | None:

@@ -1,6 +1,5 @@
 """Tools by name: dotted paths, resolved on first use."""
 
-from collections.abc import Container
 from functools import cache
 from typing import Any
 
@@ -25,15 +24,13 @@ def get(name: str) -> Tool | None:
 
 
 def every() -> list[Tool]:
+    """Return the tools that come with the gateway. The first call loads them, in about 100 ms."""
     return [tool for name in TOOLS if (tool := get(name)) is not None]
 
 
-def schemas(*, without: Container[str] = ()) -> list[dict[str, Any]]:
-    """Return all tools in the form of OpenAI's ``tools`` parameter, except those with these names.
-
-    The first call loads them, which takes about 100 ms.
-    """
-    return [schema(tool) for tool in every() if tool.name not in without]
+def schemas() -> list[dict[str, Any]]:
+    """Return all of them in the form of OpenAI's ``tools`` parameter."""
+    return [schema(tool) for tool in every()]
 
 
 def schema(tool: Tool) -> dict[str, Any]:

@@ -229,7 +229,11 @@ async def test_an_answer_that_begins_again_keeps_the_names_of_its_messages(
 
 async def test_an_assistant_may_use_its_own_tools_only(events: Events) -> None:
     model = Model([*call("current_time"), Finish("tool_calls")], DONE)
-    await turn(model, events, allowed_tools=frozenset({"route_to_plugin"})).run()
+    await turn(
+        model,
+        events,
+        tools={each.name: each for each in registry.every() if each.name == "route_to_plugin"},
+    ).run()
     names = [each["function"]["name"] for each in model.requests[0].tools]
     assert names == ["route_to_plugin"]
     assert "no tool called current_time" in model.requests[1].messages[-1]["content"]
