@@ -25,6 +25,7 @@ from core.models.language_models import (
     ModelCircuit,
     ModelProvider,
 )
+from core.models.mcp import McpFinding, McpServer, McpTool
 from core.models.people import ChannelAccount, ChannelIdentity, User
 from core.models.schedules import Occurrence, Schedule
 from core.models.tools import RunPause, ToolCall, ToolGrant, ToolRule
@@ -47,6 +48,9 @@ __all__ = [
     "Job",
     "JobStep",
     "LanguageModel",
+    "McpFinding",
+    "McpServer",
+    "McpTool",
     "Message",
     "ModelCall",
     "ModelCircuit",
