@@ -1,4 +1,6 @@
-"""Encrypt the credentials of channels and the keys of model providers with the newest key."""
+"""Encrypt the credentials of channels, and the keys of model providers and of MCP servers, with the
+newest key.
+"""
 
 from datetime import datetime
 from typing import Any
@@ -6,7 +8,7 @@ from typing import Any
 from allowlist import audit
 from core.database import transactions
 from core.lib import encryption
-from core.models import ChannelAccount, ModelProvider
+from core.models import ChannelAccount, McpServer, ModelProvider
 from core.providers import catalogue
 
 
@@ -18,15 +20,18 @@ def reencrypt_all(*, actor: str, now: datetime) -> int:
     with transactions.atomic_write():
         accounts = reencrypt(ChannelAccount)
         providers = reencrypt(ModelProvider)
-        if providers:
+        servers = reencrypt(McpServer)
+        if providers or servers:
             catalogue.changed()
-        if accounts or providers:
+        if accounts or providers or servers:
             data: dict[str, object] = {"accounts": accounts, "providers": providers}
+            if servers:
+                data["mcp_servers"] = servers
             audit.record(actor=actor, action="secrets.rotated", data=data, now=now)
-    return accounts + providers
+    return accounts + providers + servers
 
 
-def reencrypt(table: type[ChannelAccount] | type[ModelProvider]) -> int:
+def reencrypt(table: type[ChannelAccount | ModelProvider | McpServer]) -> int:
     """Encrypt the secrets of a table's rows with the first key; return how many changed."""
     rows: Any = table._default_manager
     changed = 0

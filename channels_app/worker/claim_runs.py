@@ -26,6 +26,7 @@ from core.messages import MessageDict, reset_delta
 from core.models import Run
 from core.providers import catalogue
 from core.providers.catalogue import Catalogue
+from core.tools.mcp import offered
 
 logger = logging.getLogger(__name__)
 
@@ -155,6 +156,7 @@ def prepare(run: Run, began: float) -> Begun:
     ]
     lease = Lease(seconds=settings.RUN_LEASE_SECONDS * OWN_LEASE, began=began)
     known = catalogue.current()
+    offered.refresh(known.version)
     made = prompt.prepare(run, known=known)
     return Begun(run, log, known, made, logged, resumed, lease)
 

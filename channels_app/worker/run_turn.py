@@ -31,6 +31,7 @@ from core.providers.catalogue import AssistantInfo, window_of
 from core.providers.chain import Chain
 from core.tools import languages, phrases, registry
 from core.tools.base import Tool, ToolContext
+from core.tools.mcp import offered
 
 logger = logging.getLogger(__name__)
 
@@ -131,6 +132,7 @@ def turn_of(begun: Begun, chain: Chain, emit: Callable[[Message], None]) -> Turn
 def tools_of(assistant: AssistantInfo, run: Run) -> dict[str, Tool]:
     """Return the tools that a turn may use, by name. A scheduled one makes no schedules."""
     found = {tool.name: tool for tool in registry.every()}
+    found |= {tool.name: tool for tool in offered.tools_for(run.user_id, assistant.id)}
     if run.options.get("schedule"):
         del found["schedule"]
     if assistant.tools is None:

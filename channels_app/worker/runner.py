@@ -31,7 +31,7 @@ from allowlist import revocation, unknown_requests
 from allowlist.held_messages import sweep_ignored
 from channels_app import registry
 from channels_app.agent_sessions import sessions
-from channels_app.owner import budget_notices, circuit_notices, notices, outages
+from channels_app.owner import budget_notices, circuit_notices, mcp_notices, notices, outages
 from channels_app.replies import outbound, typing_and_reactions
 from channels_app.schedules import firing
 from channels_app.worker import run_turn, take_wakeups
@@ -63,6 +63,7 @@ from core.providers import circuits
 from core.providers import registry as providers
 from core.signals import pubsub, wakeups
 from core.tools import registry as tools
+from core.tools.mcp import refresh as mcp
 
 logger = logging.getLogger(__name__)
 
@@ -181,6 +182,7 @@ class Runner:
             self._keep,
             self._sweep,
             self._fire_schedules,
+            self._refresh_mcp,
             *([self._checkpoint] if connection.vendor == "sqlite" else []),
             self._send_heartbeat,
             self._purge_files,
@@ -304,6 +306,7 @@ class Runner:
         await self._watch_clock()
         await in_thread(notices.model_health, now=timezone.now())
         await in_thread(circuit_notices.look, now=timezone.now())
+        await in_thread(mcp_notices.look, now=timezone.now())
         await in_thread(outbound.recover_lost)  # first: they are work of this sweep, not the next
         await self._look_for_work()
         await in_thread(unknown_requests.purge, now=timezone.now())
@@ -336,6 +339,10 @@ class Runner:
             return SCHEDULES_SECONDS
         has_more = await in_thread(fire_due)
         return 0.0 if has_more else SCHEDULES_SECONDS
+
+    async def _refresh_mcp(self) -> float:
+        """Ask MCP servers for their tools."""
+        return mcp.LOOK_SECONDS if self.outdated else await mcp.refresh_due()
 
     async def _checkpoint(self) -> float:
         await in_thread(checkpoint)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import timedelta
+from typing import Any
 
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
@@ -21,6 +22,7 @@ from core.models import (
     ChannelAccount,
     Delivery,
     InboundMessage,
+    McpServer,
     ModelCircuit,
     ModelProvider,
     ModelTrouble,
@@ -80,20 +82,31 @@ def channels() -> Iterator[Finding]:
 
 def providers() -> Iterator[Finding]:
     """Check for keys of model providers that cannot be decrypted, or are under an old key."""
-    for row in ModelProvider.objects.exclude(secrets="").order_by("id"):
+    yield from keys_of(ModelProvider, "provider")
+
+
+def mcp_servers() -> Iterator[Finding]:
+    """Check for keys of MCP servers that cannot be decrypted, or are under an old key."""
+    yield from keys_of(McpServer, "MCP server")
+
+
+def keys_of(table: type[ModelProvider | McpServer], name: str) -> Iterator[Finding]:
+    """Check the keys of a table's rows."""
+    rows: Any = table._default_manager
+    for row in rows.exclude(secrets="").order_by("id"):
         try:
             row.open_secrets()
         except encryption.DecryptError:
             yield error(
                 "sealed",
-                f"The key of the provider {row} cannot be opened with any key.",
-                "Put the old key back into GATEWAY_ENCRYPTION_KEYS, or enter the provider's again.",
+                f"The key of the {name} {row} cannot be opened with any key.",
+                f"Put the old key back into GATEWAY_ENCRYPTION_KEYS, or enter the {name}'s again.",
             )
             continue
         if not encryption.is_current(row.secrets):
             yield warning(
                 "sealed",
-                f"The key of the provider {row} is encrypted with an old key.",
+                f"The key of the {name} {row} is encrypted with an old key.",
                 "Run `manage.py rotate_secrets`.",
             )
 

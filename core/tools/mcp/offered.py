@@ -1,0 +1,92 @@
+"""The tools of MCP servers that a turn may use: a snapshot, kept by each process.
+
+It has the version of ``core.providers.catalogue``, which every change here raises too: a turn has
+read that one already, so that nothing is asked of the database while nothing changes.
+"""
+
+import threading
+from dataclasses import dataclass
+from typing import cast
+
+from django.db.models import F
+from django.db.models.signals import m2m_changed, post_delete, post_save
+
+from core.models import McpServer, McpTool
+from core.providers import catalogue
+from core.tools.base import Ask, Tool
+from core.tools.mcp.servers import info_of
+from core.tools.mcp.tool import ServerTool
+
+MARGIN_SECONDS = 10  # the client ends a call first, and says why
+
+
+@dataclass(slots=True)
+class Kept:
+    """The tools of this process; ``version``: of the catalogue when they were read."""
+
+    version: int = -2
+    tools: tuple[ServerTool, ...] = ()
+
+
+kept = Kept()
+_lock = threading.Lock()
+
+
+def refresh(version: int) -> None:
+    """Read the tools again unless they are of this version. May block on the database."""
+    if kept.version == version:
+        return
+    with _lock:
+        if kept.version != version:
+            kept.tools = read()
+            kept.version = version
+
+
+def tools_for(user_id: int, assistant_id: int) -> list[Tool]:
+    """Return the tools that a person may use with an assistant, as :func:`refresh` read them."""
+    return [
+        each
+        for each in kept.tools
+        if (not each.server.people or user_id in each.server.people)
+        and (not each.server.assistants or assistant_id in each.server.assistants)
+    ]
+
+
+def read() -> tuple[ServerTool, ...]:
+    """Return the tools that are enabled and as the owner has accepted them."""
+    rows = (
+        McpTool.objects.filter(enabled=True, server__enabled=True, accepted_hash=F("offered_hash"))
+        .exclude(accepted_hash="")
+        .order_by("call_name")
+    )
+    found = list(rows)
+    servers = McpServer.objects.filter(pk__in={each.server_id for each in found})
+    infos = {row.pk: info_of(row) for row in servers.prefetch_related("people", "assistants")}
+    return tuple(
+        ServerTool(
+            name=row.call_name,
+            description=row.description or row.title or row.name,
+            parameters=row.schema,
+            ask=cast("Ask", row.ask),
+            idempotent=row.idempotent,
+            seconds=float(infos[row.server_id].seconds + MARGIN_SECONDS),
+            server=infos[row.server_id],
+            remote_name=row.name,
+            digest=row.accepted_hash,
+        )
+        for row in found
+        if row.server_id in infos
+    )
+
+
+def connect_signals() -> None:
+    """Raise the version after each change of a row by the ORM."""
+
+    def bump(**_: object) -> None:
+        catalogue.changed()
+
+    for row in (McpServer, McpTool):
+        for signal in (post_save, post_delete):
+            signal.connect(bump, sender=row, weak=False, dispatch_uid=f"mcp {row.__name__}")
+    for many in (McpServer.people.through, McpServer.assistants.through):
+        m2m_changed.connect(bump, sender=many, weak=False)

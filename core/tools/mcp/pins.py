@@ -1,0 +1,144 @@
+"""The tools of MCP servers as rows: what a server lists, and what the owner has accepted.
+
+A tool is used while the hash of what its server said last is that of what was accepted.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from core.database.transactions import atomic_write
+from core.lib.text import one_line
+from core.models import McpFinding, McpServer, McpTool, ToolGrant
+from core.providers import catalogue
+from core.tools.mcp import offers
+from core.tools.mcp.errors import McpError, StoppedError
+from core.tools.mcp.offers import Offer
+
+COPIED = ("title", "description", "schema", "read_only", "idempotent")
+MOST_TEXT = 500
+KEPT = timedelta(days=90)
+
+
+def store_listing(server_id: int, found: Iterable[Offer], *, protocol: str, now: datetime) -> None:
+    """Store what a server lists. A tool that was accepted and is another one now is off, and the
+    owners are told; a new one is off until it is accepted.
+    """
+    with atomic_write():
+        server = McpServer.objects.select_for_update().filter(pk=server_id).first()
+        if server is None:
+            return
+        rows = {row.name: row for row in server.tools.all()}
+        changed = [compare(server, rows.pop(each.name, None), each, now=now) for each in found]
+        changed += [leave_out(row) for row in rows.values()]
+        McpServer.objects.filter(pk=server_id).update(listed_at=now, protocol=protocol[:16])
+        if any(changed) or server.protocol != protocol[:16]:
+            catalogue.changed()
+
+
+def compare(server: McpServer, row: McpTool | None, found: Offer, *, now: datetime) -> bool:
+    """Store what the server says about one tool; return whether anything is new."""
+    digest = found.digest()
+    if row is None:
+        McpTool.objects.create(
+            server=server,
+            name=found.name,
+            call_name=offers.call_name(server.slug, found.name),
+            offered=found.stored(),
+            offered_hash=digest,
+            ask=ask_of(read_only=found.read_only),
+        )
+        return True
+    if row.offered_hash == digest:
+        return False
+    row.offered, row.offered_hash = found.stored(), digest
+    row.save(update_fields=["offered", "offered_hash"])
+    if row.enabled and row.state == "changed":
+        words = f"The tool “{one_line(row.name, 60)}” of the MCP server {server} was changed."
+        note(
+            server.pk,
+            key=f"changed:{row.pk}:{row.accepted_hash[:16]}",
+            text=f"{words} It is off until you have looked at the difference and accepted it.",
+            now=now,
+        )
+    return True
+
+
+def leave_out(row: McpTool) -> bool:
+    """Note that a tool is no longer listed; return whether that is new."""
+    if not row.accepted_hash:
+        row.delete()
+        return True
+    if not row.offered_hash:
+        return False
+    row.offered_hash = ""
+    row.save(update_fields=["offered_hash"])
+    return True
+
+
+def ask_of(*, read_only: bool) -> str:
+    """Return when a tool asks, unless the owner says otherwise."""
+    return McpTool.Ask.FIRST if read_only else McpTool.Ask.ALWAYS
+
+
+def accept(tool_id: int, digest: str, *, now: datetime) -> McpTool | None:
+    """Accept a tool as the owner has seen it, which ``digest`` says, and switch it on.
+
+    Returns None when the server says something else by now, or when it cannot be used. Yeses that
+    were given for what it was before end.
+    """
+    with atomic_write():
+        row = McpTool.objects.select_for_update().filter(pk=tool_id).first()
+        if row is None or not digest or row.offered_hash != digest or row.offered.get("problem"):
+            return None
+        was_read_only, before = row.read_only, row.accepted_hash
+        for name in COPIED:
+            setattr(row, name, row.offered[name])
+        if before != digest:
+            ToolGrant.objects.filter(tool=row.call_name).delete()
+            if not before or (was_read_only and not row.read_only):
+                row.ask = ask_of(read_only=row.read_only)
+        row.accepted_hash, row.accepted_at, row.enabled = digest, now, True
+        row.save()
+        return row
+
+
+def note(server_id: int, *, key: str, text: str, now: datetime) -> None:
+    """Store what the owners are to be told about a server, once for each ``key``."""
+    with atomic_write(joins=True):
+        McpFinding.objects.get_or_create(
+            server_id=server_id,
+            key=key[:150],
+            defaults={"text": one_line(text, MOST_TEXT), "created_at": now},
+        )
+
+
+def note_stopped(server_id: int, error: McpError, *, name: str, now: datetime) -> None:
+    """Store that a server was stopped: told once a day for each reason."""
+    if isinstance(error, StoppedError):
+        text = f"The MCP server {name} was stopped: {error}"
+        note(server_id, key=f"stopped:{error.code}:{now:%Y-%m-%d}", text=text, now=now)
+
+
+def store_failure(server_id: int, *, now: datetime) -> None:
+    """Note that a server was asked for its tools in vain; they stay as they are."""
+    with atomic_write():
+        McpServer.objects.filter(pk=server_id).update(listed_at=now)
+
+
+def to_report() -> list[McpFinding]:
+    """Return the findings that nobody was told of; to be called in the transaction that queues the
+    notices, which :func:`reported` ends.
+    """
+    rows = McpFinding.objects.select_for_update(of=("self",)).select_related("server")
+    return list(rows.filter(reported_at__isnull=True).order_by("id")[:20])
+
+
+def has_unreported() -> bool:
+    """Return whether the owners are to be told anything."""
+    return McpFinding.objects.filter(reported_at__isnull=True).exists()
+
+
+def reported(found: Iterable[McpFinding], *, now: datetime) -> None:
+    """Note that the owners were told; findings of long ago go."""
+    McpFinding.objects.filter(pk__in=[each.pk for each in found]).update(reported_at=now)
+    McpFinding.objects.filter(reported_at__lt=now - KEPT).delete()

@@ -1,0 +1,37 @@
+"""A server's row as the client needs it, without the database."""
+
+from dataclasses import dataclass
+
+from core.models import McpServer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerInfo:
+    """A row of ``McpServer``; ``secrets`` are encrypted. Empty sets of ids: no limit to any."""
+
+    id: int
+    name: str
+    url: str
+    secrets: str
+    key_header: str
+    allow_private: bool
+    seconds: int
+    protocol: str
+    people: frozenset[int] = frozenset()
+    assistants: frozenset[int] = frozenset()
+
+
+def info_of(row: McpServer) -> ServerInfo:
+    """Return a row. Reads who may use it."""
+    return ServerInfo(
+        id=row.pk,
+        name=str(row),
+        url=row.url,
+        secrets=row.secrets,
+        key_header=row.key_header,
+        allow_private=row.allow_private,
+        seconds=row.seconds,
+        protocol=row.protocol,
+        people=frozenset(each.pk for each in row.people.all()),
+        assistants=frozenset(each.pk for each in row.assistants.all()),
+    )

@@ -1,0 +1,91 @@
+"""A tool of an MCP server, as the agent's loop knows tools."""
+
+import asyncio
+import importlib
+import time
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Literal
+
+from django.utils import timezone
+
+from core.database.transactions import in_thread
+from core.lib.ttl_cache import TtlCache
+from core.tools.base import Ask, Tool, ToolContext, ToolError, ToolResult
+from core.tools.mcp import pins, results
+from core.tools.mcp.errors import McpError
+from core.tools.mcp.servers import ServerInfo
+
+if TYPE_CHECKING:
+    from core.tools.mcp.client import Called
+    from core.tools.mcp.offers import Offer
+
+LISTED_SECONDS = 60.0  # a list of tools that is younger is not asked for again before a call
+OTHER_TOOL = (
+    "The server has changed this tool. It is off until the owner has looked at the difference."
+)
+_listed = TtlCache[int, float](LISTED_SECONDS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerTool(Tool):
+    """``remote_name``: its name on the server; ``digest``: of what the owner has accepted."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    ask: Ask
+    asks: Literal["owner", "person"] = "owner"
+    idempotent: bool
+    seconds: float = 0.0
+    server: ServerInfo
+    remote_name: str
+    digest: str = field(repr=False)
+
+    def progress(self, arguments: dict[str, Any]) -> str:
+        return f"Asking {self.server.name}…"
+
+    async def run(self, context: ToolContext, arguments: dict[str, Any]) -> ToolResult:
+        """Call the tool on its server, unless it is another one by now. Raises ToolError."""
+        del context
+        fresh = _listed.get(self.server.id) is not None
+        client = await loaded()
+        try:
+            called = await client.call(
+                self.server, None if fresh else self.is_same, self.remote_name, arguments
+            )
+        except McpError as error:
+            now = timezone.now()
+            await in_thread(
+                pins.note_stopped, self.server.id, error, name=self.server.name, now=now
+            )
+            raise ToolError(f"{self.server.name}: {error}") from error
+        await self._store(called)
+        if called.result is None:
+            raise ToolError(OTHER_TOOL)
+        return results.result_of(called.result, tool=self.remote_name, server=self.server.name)
+
+    def is_same(self, offers: "list[Offer]") -> bool:
+        """Return whether the server says of the tool what the owner has accepted."""
+        return any(
+            each.name == self.remote_name and each.digest() == self.digest for each in offers
+        )
+
+    async def _store(self, called: "Called") -> None:
+        """Store the list of tools that came with a call."""
+        listing = called.listing
+        if listing is None:
+            return
+        _listed.put(self.server.id, time.monotonic())
+        await in_thread(
+            pins.store_listing,
+            self.server.id,
+            listing.offers,
+            protocol=listing.protocol,
+            now=timezone.now(),
+        )
+
+
+async def loaded() -> ModuleType:
+    """Return the client, without blocking the event loop while the SDK is loaded."""
+    return await asyncio.to_thread(importlib.import_module, "core.tools.mcp.client")

@@ -1,0 +1,141 @@
+"""HTTP to an MCP server: allowed addresses only, no redirect to another server, bounded bodies.
+
+The SDK turns most failures into errors of its own; :attr:`Guard.stopped` keeps the reason.
+"""
+
+from collections.abc import AsyncIterator
+from urllib.parse import urljoin, urlsplit
+
+import aiohttp
+import httpx2
+from yarl import URL
+
+from core.lib.safe_fetch import AGENT, REDIRECTS, RefusedAddressError
+from core.lib.text import one_line
+from core.providers import addresses
+from core.tools.mcp.errors import McpError, StoppedError
+
+MOST_BYTES = 4 * 1024 * 1024  # of one response
+MOST_ALL_BYTES = 16 * 1024 * 1024  # of all that belong to one call
+MOST_REQUESTS = 60  # of one call: a server may ask for a stream to be opened again and again
+OURS = {
+    "host",
+    "content-length",
+    "accept-encoding",
+    "transfer-encoding",
+    "connection",
+    "user-agent",
+}
+UNPACKED = {b"content-encoding", b"content-length", b"transfer-encoding"}
+
+
+class Guard(httpx2.AsyncBaseTransport):
+    """Sends the requests of one connection.
+
+    ``stopped``: why it was ended; ``refused``: the last status that was an error; ``is_open``:
+    whether the body of a response is being read.
+    """
+
+    def __init__(self, allowed: addresses.Allowed) -> None:
+        """Connect lazily."""
+        self._session = addresses.session(allowed)
+        self._requests = 0
+        self._left = MOST_ALL_BYTES
+        self.stopped: McpError | None = None
+        self.refused: tuple[int, str] | None = None
+        self.is_open = False
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Return a response whose body is still to be read. Raises httpx2.TransportError."""
+        self._requests += 1
+        if self._requests > MOST_REQUESTS:
+            raise self.stop("endless", f"It wanted more than {MOST_REQUESTS} requests for a call.")
+        headers = [(k, v) for k, v in request.headers.items() if k.lower() not in OURS]
+        try:
+            answer = await self._session.request(
+                request.method,
+                URL(str(request.url), encoded=True),
+                data=await request.aread(),
+                headers=[*headers, ("Accept-Encoding", "identity"), ("User-Agent", AGENT)],
+                allow_redirects=False,
+            )
+        except RefusedAddressError as error:
+            words = "Its address is inside the network, and its settings do not allow that."
+            raise self.stop("address", words) from error
+        except TimeoutError as error:
+            raise httpx2.ConnectTimeout("no connection") from error
+        except aiohttp.ClientConnectorError as error:
+            raise httpx2.ConnectError(type(error).__name__) from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise httpx2.ReadError(type(error).__name__) from error
+        return self._response(request, answer)
+
+    def _response(self, request: httpx2.Request, answer: aiohttp.ClientResponse) -> httpx2.Response:
+        """Return the response. Raises httpx2.TransportError for one that leads elsewhere."""
+        if answer.status in REDIRECTS:
+            there = urljoin(str(request.url), answer.headers.get("Location", ""))
+            if not is_same_server(str(request.url), there):
+                answer.close()
+                host = one_line(urlsplit(there).netloc.rpartition("@")[2], 80)
+                words = f"It sent the gateway on to another server ({host}), which was not asked."
+                raise self.stop("redirect", words)
+        if answer.status >= 400 and request.method == "POST":
+            self.refused = answer.status, answer.headers.get("WWW-Authenticate", "")
+        headers = [each for each in answer.raw_headers if each[0].lower() not in UNPACKED]
+        return httpx2.Response(answer.status, headers=headers, stream=Body(self, answer))
+
+    def count(self, size: int, read: int) -> None:
+        """Count bytes of a response, of which ``read`` were read. Raises httpx2.TransportError."""
+        self._left -= size
+        if read > MOST_BYTES or self._left < 0:
+            most = MOST_BYTES if read > MOST_BYTES else MOST_ALL_BYTES
+            words = f"It sent more than {most // 1024 // 1024} MB, and the rest was not read."
+            raise self.stop("too_big", words)
+
+    def stop(self, code: str, words: str) -> httpx2.TransportError:
+        """Note why the connection ends, and return the exception to raise."""
+        self.stopped = self.stopped or StoppedError(code, words)
+        return httpx2.RemoteProtocolError(code)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._session.close()
+
+
+class Body(httpx2.AsyncByteStream):
+    """The body of a response, counted."""
+
+    def __init__(self, guard: Guard, answer: aiohttp.ClientResponse) -> None:
+        self._guard = guard
+        self._answer = answer
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        read = 0
+        self._guard.is_open = True
+        try:
+            async for piece in self._answer.content.iter_any():
+                read += len(piece)
+                self._guard.count(len(piece), read)
+                yield piece
+        except (aiohttp.ClientError, OSError) as error:
+            raise httpx2.ReadError(type(error).__name__) from error
+        self._guard.is_open = False
+
+    async def aclose(self) -> None:
+        """Give the connection back, or close it when the body was not read to its end."""
+        if self._answer.content.at_eof():
+            self._answer.release()
+        else:
+            self._answer.close()
+
+
+def is_same_server(here: str, there: str) -> bool:
+    """Return whether a redirect stays with the server: its scheme, name and port."""
+    try:
+        old, new = urlsplit(here), urlsplit(there)
+        if new.username is not None or new.password is not None:
+            return False
+        same = (old.hostname, addresses.port_of(old)) == (new.hostname, addresses.port_of(new))
+        return same and old.scheme == new.scheme
+    except ValueError:
+        return False
