@@ -39,6 +39,7 @@ TEXTS: dict[str, str] = {
     "gone": "Nobody waits for this any more.",
     "changed": "The call has changed since: look at it again.",
     "not_yours": "Only the owner can decide.",
+    "edit": "The page for it is in the chat.",
     "invalid": "The arguments must be a JSON object.",
 }
 LONGEST_ARGUMENTS = 50_000
