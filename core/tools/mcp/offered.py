@@ -13,7 +13,7 @@ from django.db.models.signals import m2m_changed, post_delete, post_save
 
 from core.models import McpServer, McpTool
 from core.providers import catalogue
-from core.tools.base import Ask, Tool
+from core.tools.base import Ask
 from core.tools.mcp.servers import info_of
 from core.tools.mcp.tool import ServerTool
 
@@ -42,14 +42,18 @@ def refresh(version: int) -> None:
             kept.version = version
 
 
-def tools_for(user_id: int, assistant_id: int) -> list[Tool]:
-    """Return the tools that a person may use with an assistant, as :func:`refresh` read them."""
-    return [
-        each
+def tools_for(
+    user_id: int, assistant_id: int, *, is_limited: bool = False
+) -> dict[str, ServerTool]:
+    """Return the tools that a person may use with an assistant, by name, as :func:`refresh` read
+    them. ``is_limited``: the assistant has chosen tools only; then a server has to name it.
+    """
+    return {
+        each.name: each
         for each in kept.tools
         if (not each.server.people or user_id in each.server.people)
-        and (not each.server.assistants or assistant_id in each.server.assistants)
-    ]
+        and (assistant_id in each.server.assistants if each.server.assistants else not is_limited)
+    }
 
 
 def read() -> tuple[ServerTool, ...]:

@@ -40,7 +40,7 @@ def accepted(server: McpServer, *found: Offer) -> dict[str, McpTool]:
 def usable() -> set[str]:
     """Return the names of the tools that turns may use now."""
     offered.refresh(catalogue.current().version)
-    return {each.name for each in offered.tools_for(1, 1)}
+    return set(offered.tools_for(1, 1))
 
 
 def test_v41_a_new_tool_is_off_until_it_is_accepted(server: McpServer) -> None:
@@ -134,15 +134,17 @@ def test_v43_tools_are_offered_to_the_people_and_assistants_who_may(server: McpS
 
     def names(user: User, assistant: int) -> list[str]:
         offered.refresh(catalogue.current().version)
-        return [each.name for each in offered.tools_for(user.pk, assistant)]
+        return [*offered.tools_for(user.pk, assistant)]
 
     assert names(eve, known.default) == ["mcp_shed_send"]
+    assert not offered.tools_for(eve.pk, known.default, is_limited=True)
     server.people.add(ada)
     assert names(eve, known.default) == []
     assert names(ada, known.default) == ["mcp_shed_send"]
     server.assistants.add(known.default)
     assert names(ada, known.default) == ["mcp_shed_send"]
     assert names(ada, known.default + 1) == []
+    assert offered.tools_for(ada.pk, known.default, is_limited=True)
     server.tools.update(enabled=False)
     server.save()
     assert names(ada, known.default) == []
