@@ -86,6 +86,11 @@ class ServerTool(Tool):
         )
 
 
+def forget_listings() -> None:
+    """Ask every server for its tools before the next call."""
+    _listed.clear()
+
+
 async def loaded() -> ModuleType:
     """Return the client, without blocking the event loop while the SDK is loaded."""
     return await asyncio.to_thread(importlib.import_module, "core.tools.mcp.client")
