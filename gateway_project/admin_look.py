@@ -137,6 +137,7 @@ UNFOLD: Item = {
                     page("Providers", "cloud", "core_modelprovider"),
                     page("Models", "neurology", "core_languagemodel"),
                     page("Assistants", "robot_2", "core_assistant"),
+                    page("MCP servers", "build", "core_mcpserver"),
                     page("Budgets", "savings", "core_budget"),
                     page(
                         "Usage",

@@ -1,0 +1,144 @@
+"""The form of an MCP server: its address, and its key, which is written and never shown."""
+
+import re
+from typing import Any
+
+from django import forms
+from django.core.exceptions import ValidationError
+from unfold.widgets import (
+    UnfoldAdminPasswordWidget,
+    UnfoldAdminTextInputWidget,
+    UnfoldBooleanSwitchWidget,
+)
+
+from core.admin.base import ModelForm
+from core.lib import encryption
+from core.models import McpServer
+from core.providers import addresses
+
+HEADER = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
+# Headers that belong to the connection or to the protocol.
+RESERVED = ("accept", "connection", "content-", "cookie", "host", "mcp-", "transfer-encoding")
+MOST_SECONDS = 600
+
+
+class McpServerForm(ModelForm[McpServer]):
+    """Edit a server. ``resolved``: the addresses of the posted host."""
+
+    resolved: list[str] = []
+    url = forms.CharField(
+        label="Address",
+        max_length=500,
+        widget=UnfoldAdminTextInputWidget(),
+        help_text="Of its Streamable HTTP endpoint, as in https://mcp.example.com/mcp",
+    )
+    key = forms.CharField(
+        required=False,
+        max_length=4000,
+        strip=False,
+        widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "new-password"}),
+    )
+    remove_key = forms.BooleanField(
+        label="Remove the key", required=False, widget=UnfoldBooleanSwitchWidget()
+    )
+
+    class Meta:
+        model = McpServer
+        fields = (
+            "name",
+            "slug",
+            "url",
+            "allow_private",
+            "key_header",
+            "seconds",
+            "enabled",
+            "assistants",
+            "people",
+        )
+        help_texts = {
+            "slug": "A part of the names of its tools, as in mcp_shed_read. It stays.",
+            "allow_private": (
+                "Tick this for a server of your own, as in http://192.168.1.20. Without it the "
+                "gateway connects to public addresses only."
+            ),
+            "key_header": "Leave empty to send the key as “Authorization: Bearer …”.",
+            "seconds": "A call that takes longer is given up.",
+            "assistants": "Which assistants may use its tools. Nothing chosen: those that use all.",
+            "people": "Who may use its tools. Nothing chosen: all people on the allowlist.",
+        }
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Say whether a key is set."""
+        super().__init__(*args, **kwargs)
+        self.known, can_open = opened(self.instance)
+        if "key" not in self.fields:  # only shown
+            return
+        self.fields["key"].help_text = key_help(known=bool(self.known), can_open=can_open)
+        if not self.instance.secrets:
+            self.fields.pop("remove_key", None)
+
+    def clean_key(self) -> str:
+        """Refuse what no header can hold; spaces around a key are left out."""
+        key = str(self.cleaned_data.get("key") or "").strip(" \t")
+        if not key.isascii() or (key and not key.isprintable()) or " " in key:
+            raise ValidationError("A key has no spaces, no line breaks and no special characters.")
+        return key
+
+    def clean_key_header(self) -> str:
+        """Refuse headers that are not for keys."""
+        name = str(self.cleaned_data.get("key_header") or "").strip()
+        if name and not HEADER.fullmatch(name):
+            raise ValidationError("The name of a header has letters, digits and hyphens only.")
+        if name.lower().startswith(RESERVED):
+            raise ValidationError("This header belongs to the connection.")
+        return name
+
+    def clean_seconds(self) -> int:
+        """Refuse what no person waits for."""
+        seconds = int(self.cleaned_data["seconds"])
+        if not 1 <= seconds <= MOST_SECONDS:
+            raise ValidationError(f"Enter a number from 1 to {MOST_SECONDS}.")
+        return seconds
+
+    def clean(self) -> dict[str, Any]:
+        """Add what is wrong with the address beside it."""
+        data = super().clean() or {}
+        if data.get("key") and data.get("remove_key"):
+            self.add_error("remove_key", "Either enter a new key or remove it.")
+        if data.get("url"):
+            private = bool(data.get("allow_private"))
+            words = addresses.problem(
+                data["url"], private=private, resolve=lambda _host, _port: self.resolved
+            )
+            if words:
+                self.add_error("url", words)
+        return data
+
+    def sealed(self) -> tuple[str, str]:
+        """Return the encrypted secrets to store, and what happened: "", "key_set", "key_removed".
+
+        A key that is already set is kept when the field is empty.
+        """
+        key = self.cleaned_data.get("key")
+        if key:
+            return encryption.encrypt({**self.known, "key": key}), "key_set"
+        if self.cleaned_data.get("remove_key"):
+            return "", "key_removed"
+        return self.instance.secrets, ""
+
+
+def opened(row: McpServer) -> tuple[dict[str, str], bool]:
+    """Return the stored secrets and whether they could be decrypted (the key may have changed)."""
+    try:
+        return row.open_secrets(), True
+    except encryption.DecryptError:
+        return {}, False
+
+
+def key_help(*, known: bool, can_open: bool) -> str:
+    """Describe the effect of leaving the key's input empty."""
+    if not can_open:
+        return "The stored key cannot be opened: the gateway's own key was changed. Enter it again."
+    if known:
+        return "Already set; leave empty to keep it."
+    return "Only if the server asks for one. Stored encrypted and never shown again."

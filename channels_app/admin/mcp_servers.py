@@ -1,0 +1,253 @@
+"""MCP servers in the admin: add, test, accept their tools and switch them on one by one."""
+
+import asyncio
+from typing import Any
+
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.db.models import Count, F, Q, QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+from django.utils import timezone
+from django.utils.decorators import method_decorator
+from django.utils.safestring import SafeString
+from django.views.decorators.http import require_POST
+
+from allowlist.admin.audited import AuditedAdmin, OnlyDeciders, decides
+from channels_app.admin import mcp_differences
+from channels_app.admin.language_models import addresses
+from channels_app.admin.mcp_server_form import McpServerForm, opened
+from core.admin.base import ExtraContext, badge, visible_line
+from core.database.transactions import atomic_write
+from core.lib.text import one_line
+from core.models import McpServer, McpTool
+from core.tools.mcp import pins, refresh
+from core.tools.mcp.errors import McpError
+from core.tools.mcp.servers import info_of
+
+COLOURS = {"accepted": "success", "changed": "danger", "new": "info", "gone": ""}
+USED = Q(
+    tools__enabled=True, tools__accepted_hash=F("tools__offered_hash"), tools__accepted_hash__gt=""
+)
+
+
+@admin.register(McpServer)
+class McpServerAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[McpServer]):
+    """MCP servers, for owners only: their tools act, and see what they are given."""
+
+    form = McpServerForm
+    list_display = ("shown_name", "slug", "state", "tool_count", "shown_check", "checked_at")
+    list_filter = ("enabled",)
+    search_fields = ("name", "slug", "url")
+    ordering = ("name",)
+    filter_horizontal = ("assistants", "people")
+    change_form_outer_before_template = "mcp/server_above.html"
+    change_form_outer_after_template = "mcp/server_tools.html"
+
+    @admin.display(description="name", ordering="name")
+    def shown_name(self, row: McpServer) -> str:
+        return str(row)
+
+    @admin.display(description="state", ordering="enabled")
+    def state(self, row: McpServer) -> SafeString:
+        return badge("enabled", "success") if row.enabled else badge("disabled")
+
+    @admin.display(description="tools in use")
+    def tool_count(self, row: McpServer) -> int:
+        count: int = getattr(row, "number", 0)
+        return count
+
+    @admin.display(description="last test")
+    def shown_check(self, row: McpServer) -> str:
+        return visible_line(row.check_result, 160) or "–"
+
+    @admin.display(description="key")
+    def key_state(self, row: McpServer) -> str:
+        """Say whether a key is set, without any of it."""
+        known, can_open = opened(row)
+        if not can_open:
+            return "cannot be opened: the gateway's own key was changed"
+        return "set" if known else "none"
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[McpServer]:
+        return super().get_queryset(request).annotate(number=Count("tools", filter=USED))
+
+    def get_readonly_fields(
+        self, request: HttpRequest, obj: McpServer | None = None
+    ) -> tuple[str, ...]:
+        """Fix the short name: rules and yeses name tools by it."""
+        return ("slug", "key_state") if obj is not None else ()
+
+    def get_fieldsets(self, request: HttpRequest, obj: McpServer | None = None) -> Any:
+        """Show, in place of the key, whether it is set, to readers."""
+        may_edit = (
+            self.has_change_permission(request, obj)
+            if obj is not None
+            else self.has_add_permission(request)
+        )
+        key: tuple[str, ...] = ("key_state",)
+        if may_edit:
+            key = ("key", "remove_key") if obj is not None and obj.secrets else ("key",)
+        top = (("name", "slug"), "url", "allow_private", *key, "key_header", "seconds", "enabled")
+        return ((None, {"fields": top}), ("Who may use it", {"fields": ("assistants", "people")}))
+
+    def get_form(
+        self, request: HttpRequest, obj: McpServer | None = None, *args: Any, **kwargs: Any
+    ) -> Any:
+        values = {"resolved": vars(request).get("resolved", [])}
+        kwargs["form"] = type("McpServerForm", (McpServerForm,), values)
+        return super().get_form(request, obj, *args, **kwargs)
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        """Resolve the posted address before the write lock is taken, and ask the saved server for
+        its tools after it was given back: no writer waits for another server.
+        """
+        if request.method == "POST" and decides(request):
+            host = addresses.host_of(str(request.POST.get("url", "")).strip())
+            vars(request)["resolved"] = addresses.look_up(host)
+        response = super().changeform_view(request, object_id, form_url, extra_context)
+        saved = vars(request).get("saved_server")
+        if saved is not None and saved.enabled:
+            show_test(request, saved)
+        return response
+
+    def save_model(self, request: HttpRequest, obj: McpServer, form: Any, change: Any) -> None:
+        """Encrypt a given key; an empty field keeps the one that is set."""
+        obj.secrets, happened = form.sealed()
+        if "url" in form.changed_data:
+            obj.protocol = ""
+        super().save_model(request, obj, form, change)
+        if happened:
+            self.record(request, happened, obj, {})
+        if happened or {"url", "enabled", "key_header"} & set(form.changed_data):
+            vars(request)["saved_server"] = obj
+
+    def response_add(
+        self, request: HttpRequest, obj: McpServer, post_url_continue: str | None = None
+    ) -> HttpResponse:
+        """Stay on the server: its tools are accepted next."""
+        super().response_add(request, obj, post_url_continue)
+        return HttpResponseRedirect(page_of(obj))
+
+    def page_context(self, request: HttpRequest, pk: int) -> dict[str, Any]:
+        """Return the tools of a server, and what the page may do."""
+        row = McpServer.objects.filter(pk=pk).first()
+        tools = list(row.tools.order_by("name")) if row is not None else []
+        return {
+            "row": row,
+            "tools": tools,
+            "colours": COLOURS,
+            "asks": McpTool.Ask.choices,
+            "waiting": sum(each.state in {"new", "changed"} for each in tools),
+            "may_decide": self.may_decide(request),
+        }
+
+    def may_decide(self, request: HttpRequest) -> bool:
+        """Return whether the user tests servers and accepts tools."""
+        return decides(request) and request.user.has_perm("core.change_mcpserver")
+
+    def get_urls(self) -> list[URLPattern]:
+        wrap, name = self.admin_site.admin_view, "core_mcpserver"
+        return [
+            path("<int:pk>/test/", wrap(self.test_view), name=f"{name}_test"),
+            path("<int:pk>/tools/", wrap(self.tools_view), name=f"{name}_tools"),
+            path("<int:pk>/changes/", wrap(self.changes_view), name=f"{name}_changes"),
+            path("<int:pk>/accept/", wrap(self.accept_view), name=f"{name}_accept"),
+            *super().get_urls(),
+        ]
+
+    @method_decorator(require_POST)
+    def test_view(self, request: HttpRequest, pk: int) -> HttpResponse:
+        """Ask the server for its tools with the saved settings, and show what was found."""
+        row = self.row_of(request, pk)
+        show_test(request, row)
+        return HttpResponseRedirect(page_of(row))
+
+    @method_decorator(require_POST)
+    def tools_view(self, request: HttpRequest, pk: int) -> HttpResponse:
+        """Switch accepted tools on and off, and set when each asks."""
+        row = self.row_of(request, pk)
+        number = 0
+        for tool in row.tools.exclude(accepted_hash=""):
+            ask = str(request.POST.get(f"ask-{tool.pk}", tool.ask))
+            enabled = f"on-{tool.pk}" in request.POST
+            if ask not in McpTool.Ask.values or (ask, enabled) == (tool.ask, tool.enabled):
+                continue
+            with atomic_write():
+                changed = {"ask": [tool.ask, ask], "enabled": [tool.enabled, enabled]}
+                tool.ask, tool.enabled = ask, enabled
+                tool.save(update_fields=["ask", "enabled"])
+                self.record(request, "changed", tool, {"name": tool.name, **changed})
+            number += 1
+        messages.success(request, f"{number} tools were changed." if number else "Nothing changed.")
+        return HttpResponseRedirect(page_of(row))
+
+    def changes_view(self, request: HttpRequest, pk: int) -> HttpResponse:
+        """Show what is new or different, whole, before it is accepted."""
+        row = self.row_of(request, pk)
+        tools = [each for each in row.tools.order_by("name") if each.state in {"new", "changed"}]
+        context = self.admin_site.each_context(request) | {
+            "title": f"New and changed tools of {row}",
+            "opts": self.model._meta,
+            "row": row,
+            "differences": [mcp_differences.of(each) for each in tools],
+        }
+        return TemplateResponse(request, "mcp/changes.html", context)
+
+    @method_decorator(require_POST)
+    def accept_view(self, request: HttpRequest, pk: int) -> HttpResponse:
+        """Accept the chosen tools, each as it was shown."""
+        row = self.row_of(request, pk)
+        ids = {str(each.pk): each for each in row.tools.all()}
+        for choice in request.POST.getlist("accept"):
+            number, _, digest = choice.partition(":")
+            tool = ids.get(number)
+            if tool is None:
+                continue
+            with atomic_write():
+                accepted = pins.accept(tool.pk, digest, now=timezone.now())
+                if accepted is not None:
+                    data: dict[str, object] = {"name": tool.name, "hash": digest}
+                    self.record(request, "accepted", accepted, data)
+            if accepted is None:
+                words = "is another one by now: look at it again."
+                messages.warning(request, f"{visible_line(tool.name)} {words}")
+            else:
+                messages.success(request, f"{visible_line(tool.name)} is on.")
+        return HttpResponseRedirect(page_of(row))
+
+    def row_of(self, request: HttpRequest, pk: int) -> McpServer:
+        """Return a server. Raises PermissionDenied for those who do not decide."""
+        if not self.may_decide(request):
+            raise PermissionDenied
+        return get_object_or_404(McpServer, pk=pk)
+
+
+def page_of(row: McpServer) -> str:
+    return reverse("admin:core_mcpserver_change", args=[row.pk])
+
+
+def show_test(request: HttpRequest, row: McpServer) -> None:
+    """Ask a server for its tools; show and store what was found."""
+    try:
+        number = asyncio.run(refresh.refresh(info_of(row)))
+    except McpError as error:
+        words = f"{error}"
+        messages.error(request, visible_line(f"{row}: {words}", 600))
+    else:
+        row.refresh_from_db()
+        words = f"It answers (protocol {row.protocol}) and offers {number} tools."
+        waiting = sum(each.state in {"new", "changed"} for each in row.tools.all())
+        more = f" {waiting} wait to be accepted." if waiting else ""
+        messages.success(request, f"{row}: {visible_line(words)}{more}")
+    values = {"check_result": one_line(words, 500), "checked_at": timezone.now()}
+    with atomic_write():
+        McpServer.objects.filter(pk=row.pk).update(**values)
