@@ -9,6 +9,7 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
 
+import orjson
 from django.conf import settings
 
 from allowlist.models import ApiKey
@@ -28,6 +29,7 @@ class Mcp(Endpoint):
     methods = ("POST",)
     key_scope = ApiKey.Scope.SEND_RESULT
     user: User
+    message_id: Any = None
 
     async def check_head(self) -> None:
         """Check the Origin, then the key. Raises RefusedError 401, 403 or 429."""
@@ -37,7 +39,8 @@ class Mcp(Endpoint):
 
     async def handle(self, body: bytes) -> None:
         """Pass valid JSON-RPC messages to the SDK."""
-        flaw = flaw_of(body, self.user)
+        value, flaw = read(body, self.user)
+        self.message_id = value.get("id") if isinstance(value, dict) else None
         if flaw is not None:
             await self.answer(400, flaw)
             return
@@ -48,7 +51,7 @@ class Mcp(Endpoint):
             await transport.serve(
                 self.request.scope,
                 replayed(body, self.incoming.receive),
-                guarded(self.send),
+                guarded(self.send, self.message_id),
                 principal=caller,
                 host=self.request.header("host"),
                 origins=allowed_origins(),
@@ -57,7 +60,8 @@ class Mcp(Endpoint):
     async def refuse(self, error: RefusedError) -> None:
         """Answer a refused request, or an unexpected failure, as JSON-RPC."""
         is_failure = error.status >= HTTPStatus.INTERNAL_SERVER_ERROR
-        body = rpc_error(FAILED if is_failure else REFUSED, str(error))
+        code = FAILED if is_failure else REFUSED
+        body = rpc_error(code, str(error), self.message_id)
         await self.answer(error.status, body, error.headers)
 
 
@@ -74,15 +78,19 @@ def allowed_origins() -> list[str]:
     return [f"{own.scheme}://{own.netloc}", *settings.MCP_ALLOWED_ORIGINS]
 
 
-def flaw_of(raw: bytes, user: User) -> dict[str, Any] | None:
-    """Return the JSON-RPC error for invalid JSON (-32700) or an invalid message (-32600), with the
-    message's id where it has one; None for a valid message. Raises RefusedError 429 for too
-    large a batch.
+def read(raw: bytes, user: User) -> tuple[Any, dict[str, Any] | None]:
+    """Return a message, and the JSON-RPC error for invalid JSON (-32700) or an invalid message
+    (-32600); None for a valid one. Raises RefusedError 429 for too large a batch.
     """
     try:
         value = strict_json.parse(raw, max_depth=settings.MAX_JSON_DEPTH, storable=False)
     except strict_json.BadJSONError as error:
-        return rpc_error(PARSE_ERROR, error.sentence)
+        return None, rpc_error(PARSE_ERROR, error.sentence)
+    return value, flaw_of(value, user)
+
+
+def flaw_of(value: Any, user: User) -> dict[str, Any] | None:
+    """Return the JSON-RPC error for an invalid message. Raises RefusedError 429."""
     if isinstance(value, list):
         for _ in value:
             throttling.people.here(subject=f"user:{user.id}", limit=settings.RATE_PER_MINUTE_USER)
@@ -116,9 +124,16 @@ def is_id(value: Any) -> bool:
 
 
 def rpc_error(code: int, message: str, name: Any = None) -> dict[str, Any]:
-    """Build a JSON-RPC error; ``name`` is the id of the message that it answers."""
-    found = name if is_id(name) and (isinstance(name, str) or abs(name) < 2**63) else None
-    return {"jsonrpc": "2.0", "id": found, "error": {"code": code, "message": message}}
+    """Build a JSON-RPC error; ``name`` is the id of the message that it answers. It has none where
+    that is not known: clients of the protocol refuse an id that is null.
+    """
+    error = {"jsonrpc": "2.0", "error": {"code": code, "message": message}}
+    return {**error, "id": name} if is_usable(name) else error
+
+
+def is_usable(name: Any) -> bool:
+    """Return whether ``name`` is an id that an answer can carry."""
+    return is_id(name) and (isinstance(name, str) or abs(name) < 2**63)
 
 
 def replayed(raw: bytes, receive: Receive) -> Receive:
@@ -131,14 +146,43 @@ def replayed(raw: bytes, receive: Receive) -> Receive:
     return again
 
 
-def guarded(send: Send) -> Send:
-    """Add the gateway's standard headers to every response."""
+def guarded(send: Send, name: Any) -> Send:
+    """Add the gateway's standard headers to every response; a refusal of the SDK's, whose id is
+    null, gets the id of the message that it answers.
+    """
+    held: list[Any] = []
 
     async def add(message: Any) -> None:
         if message["type"] == "http.response.start":
             present = {name.lower() for name, _ in message["headers"]}
             added = [pair for pair in http.encoded({}) if pair[0] not in present]
             message = {**message, "headers": [*message["headers"], *added]}
+            if message["status"] >= HTTPStatus.BAD_REQUEST:
+                held.append(message)
+                return
+        elif held:
+            held.append(message)
+            if message.get("more_body"):
+                return
+            for each in with_id(held[0], b"".join(piece["body"] for piece in held[1:]), name):
+                await send(each)
+            held.clear()
+            return
         await send(message)
 
     return add
+
+
+def with_id(start: Any, body: bytes, name: Any) -> list[Any]:
+    """Return a refusal with the id ``name``, as ASGI messages; without one where it is unknown."""
+    try:
+        error = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        error = None
+    if isinstance(error, dict) and error.get("id") is None:
+        error.pop("id", None)
+        body = orjson.dumps({**error, "id": name} if is_usable(name) else error)
+        length = (b"content-length", str(len(body)).encode())
+        kept = [pair for pair in start["headers"] if pair[0].lower() != b"content-length"]
+        start = {**start, "headers": [*kept, length]}
+    return [start, {"type": "http.response.body", "body": body}]

@@ -2,12 +2,16 @@
 
 import http.client
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 from allowlist import keys
 from channels_app.agent_sessions import sessions
+from channels_app.asgi.http import RefusedError
+from channels_app.mcp import endpoints
 from core.models import ChannelAccount, ChatSession, User
 from tests.channels_app.mcp.conftest import MakeAgent
 from tests.channels_app.mcp.served import Served
@@ -164,7 +168,41 @@ def test_d7_invalid_messages_get_a_json_rpc_error_in_one_sentence(
     """[D7] With the message's id where it has one; with and without the slash."""
     status, found, _ = ask(served, body, key=key, path=path)
     assert status == 400
-    assert (found["error"]["code"], found["id"]) == (code, name)
+    assert (found["error"]["code"], found.get("id")) == (code, name)
+    assert ("id" in found) == (name is not None)
     assert found["error"]["message"].count(".") <= 2
     assert "\n" not in found["error"]["message"]
     assert ask(served, key=key, path=path)[0] == 200
+
+
+def test_v39_refusals_carry_the_requests_id_and_never_null(
+    served: Served, key: str, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[V39] Ours and the SDK's; one that is decided before the body is read has no id at all."""
+    call = {**LIST, "id": "seven"}
+    wrong: list[tuple[int, dict[str, str]]] = [
+        (406, {"Accept": "text/plain"}),
+        (400, {"MCP_Protocol_Version": "1999-01-01"}),
+    ]
+    for expected, headers in wrong:
+        status, found, answered = ask(served, call, key=key, **headers)
+        assert status == expected, (headers, found)
+        assert found["id"] == "seven"
+        assert "no-" in answered["cache-control"]
+
+    @contextmanager
+    def full(_: object) -> Iterator[None]:
+        raise RefusedError(429, "Too many at once.")
+        yield
+
+    monkeypatch.setattr(endpoints, "slot", full)
+    status, found, _ = ask(served, call, key=key)
+    assert (status, found["id"]) == (429, "seven")
+    for status, found, _ in (
+        ask(served, call),
+        ask(served, call, key=key, Origin="http://evil.example"),
+        ask(served, b"no json", key=key),
+    ):
+        assert status in {400, 401, 403}
+        assert found["error"]["message"]
+        assert "id" not in found
