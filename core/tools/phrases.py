@@ -8,6 +8,8 @@ part, ``{1}`` and ``{2}`` for numbers.
 import re
 from functools import cache
 
+from core.tools import phrases_of_calls
+
 # English: Chinese, Spanish, German, French, Japanese.
 ORDER = ("zh", "es", "de", "fr", "ja")
 SUMMARIZING = (
@@ -487,6 +489,7 @@ SENTENCES: dict[str, tuple[str, str, str, str, str]] = {
         "{0} en cours…",
         "{0} を実行しています…",
     ),
+    **phrases_of_calls.SENTENCES,
 }
 VARIES = {r"\{0\}": "(.+)", r"\{1\}": r"(\d+)", r"\{2\}": r"(\d+)(?: slides?)?"}
 
