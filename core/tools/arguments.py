@@ -67,12 +67,13 @@ def all_coerced(value: Any, schema: Mapping[str, Any]) -> Any:
     value = coerced(value, schema)
     if isinstance(value, list) and isinstance(schema.get("items"), Mapping):
         return [all_coerced(each, schema["items"]) for each in value]
-    known = schema.get("properties")
-    if not isinstance(value, dict) or not isinstance(known, Mapping):
+    if not isinstance(value, dict):
         return value
-    needed = schema.get("required", ())
+    known, needed = schema.get("properties", {}), schema.get("required", ())
+    others = schema.get("additionalProperties")
+    other = others if isinstance(others, Mapping) else {}
     return {
-        name: all_coerced(each, known.get(name, {}))
+        name: all_coerced(each, known.get(name, other))
         for name, each in value.items()
         if name not in known or name in needed or not is_left_out(each, known[name])
     }

@@ -13,7 +13,8 @@ SENTENCES: dict[str, tuple[str, str, str, str, str]] = {
         "geht es weiter; /stop nimmt die Frage zurück.",
         "J'ai demandé au propriétaire si je peux utiliser {0}. Je continue dès qu'il y a une "
         "réponse ; /stop retire la question.",
-        "{0} を使ってよいか所有者に確認しています。返答があり次第続けます。/stop で確認を取り消せます。",
+        "{0} を使ってよいか所有者に確認しています。返答があり次第続けます。"
+        "/stop で確認を取り消せます。",
     ),
     "May I use {0}?": (
         "我可以使用 {0} 吗？",

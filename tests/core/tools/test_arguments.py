@@ -1,4 +1,4 @@
-"""What models hand to tools: numbers as texts and null for nothing are read, the rest is refused."""
+"""Numbers as texts and null for nothing are read; what is wrong is refused in a sentence."""
 
 from typing import Any
 
