@@ -12,7 +12,7 @@ from core.plugins.slides import asked
 from core.plugins.slides.language import detect, named
 from core.tools import intents, waiting
 from core.tools.arguments import coerced, sentence
-from core.tools.base import ToolContext, ToolError, ToolResult
+from core.tools.base import Tool, ToolContext, ToolError, ToolResult
 
 GENERATING = "Generating your presentation…"
 PRESENTATIONS = frozenset({"ppt-generation", "html-slides"})
@@ -26,12 +26,12 @@ ALIASES = {
 }
 
 
-class RouteToPlugin:
+class RouteToPlugin(Tool):
     """One tool for all plugins; the model sees each capability's own schema."""
 
     name = "route_to_plugin"
 
-    @property
+    @property  # type: ignore[override]
     def description(self) -> str:
         """Describe each plugin for the model."""
         lines = [
@@ -48,7 +48,7 @@ class RouteToPlugin:
             '{"source": "Renewable energy in Norway", "slides": 8}}\n' + "\n".join(lines)
         )
 
-    @property
+    @property  # type: ignore[override]
     def parameters(self) -> dict[str, Any]:
         """Return the schema; ids are an enumeration, so that a grammar can enforce them.
 

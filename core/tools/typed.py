@@ -74,9 +74,9 @@ class TypedTool(Tool):
     """A tool whose ``call`` has one parameter for each argument, after the context.
 
     ``name`` is the class's name in snake_case, ``description`` its docstring, unless they are set.
-    ``line`` is shown to the person while it runs; ``translations`` has each sentence that the tool
-    shows in the languages of ``core.tools.phrases.ORDER``. A parameter whose name is a word of
-    Python ends with an underscore, which the model does not see.
+    ``line`` is shown to the person while it runs. A parameter whose name is a word of Python ends
+    with an underscore, which the model does not see. ``translations`` has, of a tool in a package
+    of its own, the sentences that a person sees: ``{"Done.": {"de": "Erledigt."}}``.
 
     Making the class raises TypeError for a type that a model cannot be told.
     """
@@ -85,7 +85,7 @@ class TypedTool(Tool):
     description = ""
     parameters: dict[str, Any] = {}
     line: ClassVar[str] = ""
-    translations: ClassVar[Mapping[str, tuple[str, str, str, str, str]]] = {}
+    translations: ClassVar[Mapping[str, Mapping[str, str]]] = {}
     _validator: ClassVar[jsonschema.protocols.Validator]
     if TYPE_CHECKING:
         # Any parameters: those of a tool are its own.
