@@ -66,7 +66,8 @@ def installed() -> Installed:
             phrases.add(getattr(tool, "translations", {}))
         except Exception as error:
             logger.exception("the tool %s cannot be loaded", point.name)
-            found.broken[point.name] = one_line(f"{type(error).__name__}: {error}", LONGEST_ERROR)
+            kind = "" if isinstance(error, BrokenToolError) else f"{type(error).__name__}: "
+            found.broken[point.name] = one_line(f"{kind}{error}", LONGEST_ERROR)
         else:
             found.tools[tool.name] = tool
     return found
