@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import pytest
 
 from core.messages import progress
+from core.tools import registry
 from core.tools.base import Tool, ToolContext, ToolError, ToolResult
 from core.tools.testing import (
     assert_translated,
