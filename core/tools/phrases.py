@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 
-from core.tools import phrases_of_calls
+from core.tools import phrases_of_calls, phrases_of_jobs
 
 # English: Chinese, Spanish, German, French, Japanese.
 ORDER = ("zh", "es", "de", "fr", "ja")
@@ -491,9 +491,14 @@ SENTENCES: dict[str, tuple[str, str, str, str, str]] = {
         "{0} を実行しています…",
     ),
     **phrases_of_calls.SENTENCES,
+    **phrases_of_jobs.SENTENCES,
 }
 SLOT = re.compile(r"\{[012]\}")
-VARIES = {r"\{0\}": "(.+)", r"\{1\}": r"(\d+)", r"\{2\}": r"(\d+)(?: slides?)?"}
+VARIES = {
+    r"\{0\}": "(?P<v0>.+)",
+    r"\{1\}": r"(?P<v1>\d+)",
+    r"\{2\}": r"(?P<v2>\d+)(?: slides?)?",
+}
 
 
 Translations = tuple[str, str, str, str, str]
@@ -546,7 +551,8 @@ def in_language(text: str, language: str) -> str:
     for pattern, sentences in patterns():
         found = pattern.fullmatch(text)
         if found is not None:
-            return sentences[ORDER.index(language)].format(*found.groups())
+            parts = found.groupdict()
+            return sentences[ORDER.index(language)].format(*map(parts.get, ("v0", "v1", "v2")))
     return text
 
 
