@@ -77,6 +77,7 @@ class GatewayAdminSite(_Site):
             context["pending_requests"] = pending_count.count()
         if request.user.has_perm("core.view_toolcall"):
             context["waiting_calls"] = waiting_calls.count_on_page(request)
+        context["is_live"] = "pending_requests" in context or "waiting_calls" in context
         context["open_accounts"] = [
             {
                 "name": str(user),

@@ -22,10 +22,10 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
 from allowlist import audit
-from channels_app.owner import call_arguments, tool_decisions, waiting_calls
-from channels_app.owner.call_arguments import ArgumentsError
+from channels_app.admin import call_arguments
+from channels_app.admin.call_arguments import ArgumentsError
+from channels_app.tool_requests import asking, deciding
 from core.admin.base import ExtraContext, ReadOnlyAdmin, shown, state_badge, visible_line
-from core.lib.ids import is_public_id
 from core.lib.text import one_line
 from core.models import ToolCall, User
 from core.tools import registry
@@ -35,12 +35,8 @@ SHOWN = 20_000
 SHOWN_RESULT = 2000
 SHOWN_DESCRIPTION = 1500
 EDITED = "edited"
-CHOICES = {
-    "once": "Allow",
-    "hour": "Allow here for 1 h",
-    "always": "Always for this person and tool",
-    "deny": "Deny",
-}
+MOST_ID = 2**63 - 1
+CHOICES = (asking.ONCE, asking.HOUR, asking.ALWAYS, asking.DENY)
 COLOURS = {
     ToolCall.State.WAITING: "pending",
     ToolCall.State.ALLOWED: "approved",
@@ -122,8 +118,8 @@ class ToolCallAdmin(ExtraContext, ReadOnlyAdmin[ToolCall]):
     def get_urls(self) -> list[URLPattern]:
         wrap, name = self.admin_site.admin_view, "core_toolcall"
         return [
-            path("<str:public_id>/decide/", wrap(self.decide_view), name=f"{name}_decide"),
-            path("<str:public_id>/arguments/", wrap(self.text_view), name=f"{name}_arguments"),
+            path("<int:pk>/decide/", wrap(self.decide_view), name=f"{name}_decide"),
+            path("<int:pk>/arguments/", wrap(self.text_view), name=f"{name}_arguments"),
             *super().get_urls(),
         ]
 
@@ -132,20 +128,20 @@ class ToolCallAdmin(ExtraContext, ReadOnlyAdmin[ToolCall]):
         call = rows().filter(pk=pk).first()
         return context_of(call, request) if call is not None else {}
 
-    def call_of(self, request: HttpRequest, public_id: str) -> ToolCall:
+    def call_of(self, request: HttpRequest, pk: int) -> ToolCall:
         """Return a call for owners and for those who may see calls. Raises Http404."""
         if not (self.has_decide_permission(request) or self.has_view_permission(request)):
             raise PermissionDenied
-        found = rows().filter(public_id=public_id).first() if is_public_id(public_id) else None
+        found = rows().filter(pk=pk).first() if pk <= MOST_ID else None
         if found is None:
             raise Http404("There is no such call.")
         return found
 
     @method_decorator(never_cache)
     @method_decorator(require_http_methods(["GET", "HEAD", "POST"]))
-    def decide_view(self, request: HttpRequest, public_id: str) -> HttpResponse:
+    def decide_view(self, request: HttpRequest, pk: int) -> HttpResponse:
         """GET shows a call with the buttons, POST ``choice`` and ``digest`` decides it, once."""
-        call, typed, problem = self.call_of(request, public_id), None, ""
+        call, typed, problem = self.call_of(request, pk), None, ""
         if request.method == "POST":
             choice = request.POST.get("choice", "")
             if choice not in {*CHOICES, EDITED}:
@@ -154,11 +150,9 @@ class ToolCallAdmin(ExtraContext, ReadOnlyAdmin[ToolCall]):
                 self.decide(request, call, choice)
             except ArgumentsError as error:
                 problem = str(error)
-                typed = request.POST.get("arguments", "")[: call_arguments.MOST_EDITED]
+                typed = request.POST.get("arguments", "")[: deciding.LONGEST_ARGUMENTS]
             else:
-                return HttpResponseRedirect(
-                    reverse("admin:core_toolcall_decide", args=[call.public_id])
-                )
+                return HttpResponseRedirect(reverse("admin:core_toolcall_decide", args=[call.pk]))
         context = self.admin_site.each_context(request) | {
             "title": "Call of a tool",
             "opts": self.model._meta,
@@ -168,9 +162,9 @@ class ToolCallAdmin(ExtraContext, ReadOnlyAdmin[ToolCall]):
         return TemplateResponse(request, page, context, status=400 if problem else 200)
 
     @method_decorator(require_safe)
-    def text_view(self, request: HttpRequest, public_id: str) -> HttpResponse:
+    def text_view(self, request: HttpRequest, pk: int) -> HttpResponse:
         """Return the whole arguments of a call as plain text."""
-        call = self.call_of(request, public_id)
+        call = self.call_of(request, pk)
         text, _ = call_arguments.readable(call.arguments, len(call.arguments) * 8 + 100)
         return HttpResponse(text, content_type="text/plain; charset=utf-8")
 
@@ -178,25 +172,24 @@ class ToolCallAdmin(ExtraContext, ReadOnlyAdmin[ToolCall]):
         """Decide a call, with a message on the next page. Raises ArgumentsError."""
         if not isinstance(request.user, User):
             raise PermissionDenied
-        data: dict[str, object] = {"via": "admin", "choice": choice}
         if not self.has_decide_permission(request):
-            record(request.user, "refused", call, data)
+            record_refused(request.user, call)
             raise PermissionDenied
         arguments = None
         if choice == EDITED:
-            arguments, choice = call_arguments.edited(request.POST.get("arguments", "")), "once"
-        outcome = tool_decisions.decide(
+            arguments = call_arguments.edited(request.POST.get("arguments", ""))
+            choice = asking.ONCE
+        decision = deciding.decide(
             call_id=call.public_id,
             digest=request.POST.get("digest", "")[:64],
             by=request.user,
             choice=choice,  # type: ignore[arg-type]  # one of CHOICES
+            via="admin",
             arguments=arguments,
             now=timezone.now(),
         )
-        if outcome.outcome in SETTLED:
-            record(request.user, outcome.outcome, call, data)
-        level = messages.SUCCESS if outcome.outcome in SETTLED else messages.WARNING
-        messages.add_message(request, level, visible_line(outcome.text, 300))
+        level = messages.SUCCESS if decision.outcome in SETTLED else messages.WARNING
+        messages.add_message(request, level, decision.text)
 
 
 def rows() -> Any:
@@ -206,22 +199,21 @@ def rows() -> Any:
     )
 
 
-def record(user: User, action: str, call: ToolCall, data: dict[str, object]) -> None:
-    """Write a decision to the audit, without the arguments: its readers need not see them."""
+def record_refused(user: User, call: ToolCall) -> None:
+    """Write to the audit that somebody tried to decide who may not."""
     audit.record(
         actor=audit.actor_of(user),
-        action=f"toolcall.{action}",
-        subject=f"toolcall:{call.public_id} {one_line(call.tool, 60)} of {call.run.user}",
-        data=data,
+        action="tool.refused",
+        subject=one_line(call.tool, 100),
+        data={"via": "admin", "call": call.public_id, "why": "not an owner"},
         now=timezone.now(),
     )
 
 
 def context_of(call: ToolCall, request: HttpRequest) -> dict[str, Any]:
     """Return what the page of a call shows: texts, and the buttons of who can decide it."""
-    user = request.user
-    choices = waiting_calls.choices_for(call, user) if isinstance(user, User) else ()
-    is_owner = isinstance(user, User) and user.is_owner
+    user, is_over = request.user, deciding.is_over(call, timezone.now())
+    may = isinstance(user, User) and user.is_owner and deciding.may_decide(call, user)
     text, is_whole = call_arguments.readable(call.arguments, SHOWN)
     result = call.result if isinstance(call.result, dict) else {}
     return {
@@ -230,10 +222,8 @@ def context_of(call: ToolCall, request: HttpRequest) -> dict[str, Any]:
         "description": visible_line(description_of(call.tool), SHOWN_DESCRIPTION),
         "arguments": text,
         "is_whole": is_whole,
-        "buttons": [(each, CHOICES[each]) for each in choices if each in CHOICES and is_owner],
-        "may_edit": is_owner and waiting_calls.EDIT in choices and is_whole,
-        "is_over": waiting_calls.is_over(call),
-        "of_person": not waiting_calls.is_asked_of_owners(call),
+        "buttons": [(each, asking.LABELS[each]) for each in CHOICES] if may and not is_over else [],
+        "is_over": is_over,
         "result": str(result.get("text", ""))[:SHOWN_RESULT],
     }
 

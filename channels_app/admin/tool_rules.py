@@ -77,7 +77,7 @@ class ToolGrantAdmin(OnlyDeciders, AuditedAdmin[ToolGrant]):
 
 
 class ToolRuleForm(ModelForm[ToolRule]):
-    """A rule for one tool and one target at most."""
+    """A rule for one tool, for all that it names together."""
 
     tool = forms.ChoiceField(widget=UnfoldAdminSelectWidget(), label="Tool")
 
@@ -103,12 +103,8 @@ class ToolRuleForm(ModelForm[ToolRule]):
             fields["chat"].help_text = "The group's id on this account; empty for all of its chats."
 
     def clean(self) -> dict[str, Any]:
-        """Accept one target at most; a group needs its account; one rule for each target."""
+        """Accept a group with its account only, and one rule for each target."""
         data = super().clean() or {}
-        given = [name for name in TARGETS if data.get(name)]
-        for name in given[1:]:
-            words = "A rule has one target at most. Add another rule for this."
-            self.add_error(name, words)
         if data.get("chat") and not data.get("account"):
             self.add_error("account", "Choose the account of this group.")
         if not self.errors and self.same(data).exists():
@@ -171,11 +167,10 @@ class ToolRuleAdmin(OnlyDeciders, AuditedAdmin[ToolRule]):
 
 def target_of(row: ToolRule) -> str:
     """Return whom a rule is about, in words."""
-    if row.user is not None:
-        return f"person {row.user}"
-    if row.account is not None:
-        group = f"group {row.chat} on " if row.chat else ""
-        return f"{group}account {row.account}"
-    if row.assistant is not None:
-        return f"assistant {row.assistant}"
-    return "everyone"
+    account = f"account {row.account}" if row.account is not None else ""
+    parts = [
+        f"person {row.user}" if row.user is not None else "",
+        f"group {row.chat} on {account}" if row.chat else account,
+        f"assistant {row.assistant}" if row.assistant is not None else "",
+    ]
+    return ", ".join(each for each in parts if each) or "everyone"

@@ -3,9 +3,9 @@ the admin.
 
 Frames to the page: ``{"type": "waiting", "count"?, "calls"?}`` whenever a number changes (without
 ``count`` for who may not see requests, without ``calls`` for none), ``{"type": "knock", "request",
-"text", "quote", "address"}`` for each new unknown sender ([A5]) and the same of type ``tool_call``
-for each new question of a tool. Pubsub frames carry ids only; content is read from the database. A
-lost frame costs a few seconds: the numbers are also polled.
+"text", "quote", "address"}`` for each new unknown sender ([A5]) and ``{"type": "tool_call",
+"request", "text", "address"}`` for each new call that waits. Pubsub frames carry ids only; content
+is read from the database. A lost frame costs a few seconds: the numbers are also polled.
 """
 
 import asyncio
@@ -19,6 +19,7 @@ from channels_app.asgi import throttling
 from channels_app.asgi.http import RefusedError
 from channels_app.asgi.principal import Principal
 from channels_app.owner import notices, waiting_calls
+from channels_app.tool_requests import asking
 from channels_app.webchat import access, frames
 from channels_app.webchat.calls import note_shown
 from channels_app.webchat.consumers import SIGNED_OUT, CloseError, WebChatConsumer
@@ -42,14 +43,18 @@ def seen_by(principal: Principal | None) -> frozenset[str]:
     return frozenset(each for each in (REQUESTS, CALLS) if user.has_perm(each))
 
 
-def counts(seen: frozenset[str]) -> dict[str, Any]:
-    """Return the frame with the number of pending requests and of waiting calls."""
+def counts(seen: frozenset[str]) -> tuple[dict[str, Any], int]:
+    """Return the frame with the number of pending requests and of waiting calls, and the newest
+    call (0 for none).
+    """
     found: dict[str, Any] = {"type": "waiting"}
+    newest = 0
     if REQUESTS in seen:
         found["count"] = pending_count.count()
-    if CALLS in seen and (calls := waiting_calls.count()):
-        found["calls"] = calls
-    return found
+    if CALLS in seen:
+        number, newest = waiting_calls.number_and_newest()
+        found |= {"calls": number} if number else {}
+    return found, newest
 
 
 def request_frames(public_ids: list[str]) -> list[dict[str, Any]]:
@@ -69,18 +74,19 @@ def request_frames(public_ids: list[str]) -> list[dict[str, Any]]:
     ][::-1]
 
 
-def call_frames(public_ids: list[str]) -> list[dict[str, Any]]:
-    """Return the frames of these calls, if they still wait; the latest few."""
-    rows = tool_calls.waiting().filter(public_id__in=public_ids)
+def call_frames(after: int) -> list[dict[str, Any]]:
+    """Return the frames of waiting calls that are newer than the one with this key; the latest
+    few.
+    """
+    rows = tool_calls.waiting().filter(pk__gt=after).order_by("-pk")[:SHOWN_AT_ONCE]
     return [
         {
             "type": "tool_call",
             "request": row.public_id,
-            "text": waiting_calls.headline(row),
-            "quote": waiting_calls.brief(row),
-            "address": waiting_calls.page_of(row),
+            "text": asking.text_of(row, ""),
+            "address": asking.page_of(row),
         }
-        for row in rows.order_by("-pk")[:SHOWN_AT_ONCE]
+        for row in rows
     ][::-1]
 
 
@@ -123,38 +129,42 @@ class AdminNotificationsConsumer(WebChatConsumer):
     async def listen(self, principal: Principal) -> None:
         """Send the numbers, each new request and each new call while the socket is open."""
         shown: dict[str, Any] = {}
+        last = -1
         if REQUESTS in self.seen:
             await in_thread(note_listed, principal)
         checked = asyncio.get_running_loop().time()
         with pubsub.local().listen([*principal.keys, pending_count.OPEN_ADMIN_PAGES]) as listener:
             await pubsub.local().confirmed(listener)
             while not self.closing:
-                found = await in_thread(counts, self.seen)
+                found, newest = await in_thread(counts, self.seen)
                 if found != shown:
                     shown = found
                     await self.tell(found)
+                if newest > last >= 0:
+                    await self.show_calls(after=last)
+                last = max(last, newest)
                 got = await listener.wait(seconds=POLL_SECONDS)
                 now = asyncio.get_running_loop().time()
                 revoked = any(frame["kind"] == "revoked" for frame in got)
                 if revoked or listener.take_lag() or now - checked > RECHECK_SECONDS:
                     checked = now
                     await self.check_credential(principal)
-                await self.show(principal, got)
+                new = [frame["request"] for frame in got if frame["kind"] == "knock"]
+                if REQUESTS in self.seen:
+                    await self.show(principal, new)
                 if got:
                     await asyncio.sleep(PACE_SECONDS)
 
-    async def show(self, principal: Principal, got: list[pubsub.Frame]) -> None:
-        """Send what pubsub frames name, of what the user may see."""
-        requests = [frame["request"] for frame in got if frame["kind"] == "knock"]
-        if requests and REQUESTS in self.seen:
-            found = await in_thread(request_frames, requests)
+    async def show_calls(self, *, after: int) -> None:
+        for call in await in_thread(call_frames, after):
+            await self.tell(call)
+
+    async def show(self, principal: Principal, public_ids: list[str]) -> None:
+        if public_ids:
+            found = await in_thread(request_frames, public_ids)
             for request in found:
                 await self.tell(request)
             await in_thread(note_shown, principal, [each["request"] for each in found])
-        calls = [frame["request"] for frame in got if frame["kind"] == "tool_call"]
-        if calls and CALLS in self.seen:
-            for call in await in_thread(call_frames, calls):
-                await self.tell(call)
 
     async def check_credential(self, principal: Principal) -> None:
         """Raise CloseError 4401 when the user has lost all permissions ([A9])."""

@@ -9,7 +9,7 @@ from django.conf import settings
 from channels_app.asgi import strict_json
 from channels_app.asgi.fields import check_data_url, text, uploaded
 from channels_app.asgi.http import RefusedError
-from channels_app.owner.call_arguments import MOST_EDITED
+from channels_app.tool_requests import deciding
 from core.lib.ids import is_public_id
 
 CLIENT_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -18,8 +18,7 @@ MAX_ROW_ID = 2**63 - 1
 KINDS = ("image", "audio", "video")
 Verdict = Literal["approve", "approve_24h", "deny", "block"]
 VERDICTS: tuple[Verdict, ...] = ("approve", "approve_24h", "deny", "block")
-CallChoice = Literal["once", "hour", "always", "deny"]
-CALL_CHOICES: tuple[CallChoice, ...] = ("once", "hour", "always", "deny")
+CALL_CHOICES: tuple[deciding.Choice, ...] = ("once", "hour", "always", "deny")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +65,12 @@ class Decide:
 class DecideCall:
     """``decide`` with ``tool_call``: a decision about a call of a tool.
 
-    ``digest``: of the call that was shown. ``arguments``: edited ones, JSON; None for those shown.
+    ``digest``: of the call that was shown.
     """
 
     tool_call: str
     digest: str
-    choice: CallChoice
-    arguments: str | None = None
+    choice: deciding.Choice
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,13 +179,8 @@ def decide_call(value: dict[str, Any]) -> DecideCall:
     choice = text(value, "choice", 32, required=True)
     if choice not in CALL_CHOICES:
         raise RefusedError(400, f"choice is one of {', '.join(CALL_CHOICES)}.", field="choice")
-    arguments = None
-    if value.get("arguments") is not None:
-        if choice != "once":
-            raise RefusedError(400, "arguments are for the choice once.", field="arguments")
-        arguments = text(value, "arguments", MOST_EDITED)
     name = text(value, "tool_call", 64, required=True)
-    return DecideCall(name, text(value, "digest", 64, required=True), choice, arguments)
+    return DecideCall(name, text(value, "digest", 64, required=True), choice)
 
 
 def number(value: dict[str, Any], name: str) -> int:

@@ -1,6 +1,4 @@
-"""Calls of tools in the web chat: the cards of those that wait, and the decision of their person or
-an owner.
-"""
+"""Calls of tools in the web chat: cards of those that wait, and the decision of who is asked."""
 
 from typing import Any
 
@@ -8,66 +6,58 @@ from django.utils import timezone
 
 from channels_app.asgi.http import RefusedError
 from channels_app.asgi.principal import Principal
-from channels_app.owner import call_arguments, tool_decisions, waiting_calls
+from channels_app.tool_requests import asking, deciding
 from channels_app.webchat import frames
-from core.lib.ids import is_public_id
-from core.models import ToolCall, User
+from core.conversations import tool_calls
+from core.models import Delivery, ToolCall, User
 
 SHOWN_CALLS = 10
-MISSING = "This request does not exist."
+VIA = "web chat"
 
 
 def waiting_cards(principal: Principal) -> list[dict[str, Any]]:
-    """Return the cards of the newest calls that the user of a browser can decide."""
-    if principal.user is None or not principal.session_key:
-        return []
+    """Return the cards of the newest calls that the user of a browser was asked about, and in no
+    other channel: each is asked in one place.
+    """
     user = principal.user
-    rows = waiting_calls.of_user(user)[-SHOWN_CALLS:]
-    return [{"type": "notice", **waiting_calls.card(call, user)} for call in rows]
+    if user is None or not principal.session_key:
+        return []
+    rows = tool_calls.waiting().filter(asked_of=user.pk, expires_at__gt=timezone.now())
+    newest = list(rows.order_by("-pk")[:SHOWN_CALLS])[::-1]
+    elsewhere = Delivery.objects.filter(dedupe_key__in=[asking.key_of(row, user) for row in newest])
+    keys = set(elsewhere.exclude(state=Delivery.State.DEAD).values_list("dedupe_key", flat=True))
+    return [card(row, user) for row in newest if asking.key_of(row, user) not in keys]
 
 
 def decide(frame: frames.DecideCall, *, principal: Principal) -> dict[str, Any]:
     """Carry out a decision; return the card's new state. Raises RefusedError 404.
 
-    A card keeps its buttons after a mistake, with ``problem``.
+    The card of a call that has changed comes with its new state and the buttons again.
     """
     user = principal.user
     if user is None or not principal.session_key:
-        raise RefusedError(404, MISSING, field="tool_call")
+        raise RefusedError(404, "This request does not exist.", field="tool_call")
     user.refresh_from_db(fields=["is_owner", "is_active"])
-    call = call_of(frame.tool_call)
-    try:
-        arguments = None if frame.arguments is None else call_arguments.edited(frame.arguments)
-    except call_arguments.ArgumentsError as error:
-        return again(call, user, str(error))
-    outcome = tool_decisions.decide(
-        call_id=call.public_id,
+    decision = deciding.decide(
+        call_id=frame.tool_call,
         digest=frame.digest,
         by=user,
         choice=frame.choice,
-        arguments=arguments,
+        via=VIA,
         now=timezone.now(),
     )
-    if outcome.outcome == "not_yours":
-        raise RefusedError(404, MISSING, field="tool_call")
-    if outcome.outcome == "changed":
-        return again(call_of(frame.tool_call), user, outcome.text)
-    return {"type": "notice", **waiting_calls.settled(call, outcome.text)}
+    row = decision.call
+    if row is None or decision.outcome == "not_yours":
+        raise RefusedError(404, "This request does not exist.", field="tool_call")
+    if decision.outcome == "changed":
+        return card(row, user) | {"problem": decision.text}
+    text = f"{asking.text_of(row, asking.language_of(user))}\n\n{decision.text}"
+    return {"type": "notice", "tool_call": row.public_id, "text": text, "decided": True}
 
 
-def call_of(public_id: str) -> ToolCall:
-    """Return a call. Raises RefusedError 404."""
-    rows = ToolCall.objects.select_related("run__user", "run__session__account", "asked_of")
-    found = rows.filter(public_id=public_id).first() if is_public_id(public_id) else None
-    if found is None:
-        raise RefusedError(404, MISSING, field="tool_call")
-    return found
-
-
-def again(call: ToolCall, user: User, problem: str) -> dict[str, Any]:
-    """Return the card of a call as it is now, with what is wrong. Raises RefusedError 404 for one
-    that the user cannot decide.
-    """
-    if not waiting_calls.choices_for(call, user):
-        raise RefusedError(404, MISSING, field="tool_call")
-    return {"type": "notice", **waiting_calls.card(call, user), "problem": problem}
+def card(row: ToolCall, user: User) -> dict[str, Any]:
+    """Return the frame of a waiting call's card."""
+    return {
+        "type": "notice",
+        **asking.card(row, user, asking.text_of(row, asking.language_of(user))),
+    }

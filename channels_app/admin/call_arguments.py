@@ -6,9 +6,8 @@ import unicodedata
 from django.conf import settings
 
 from channels_app.asgi import strict_json
+from channels_app.tool_requests.deciding import LONGEST_ARGUMENTS
 from core.lib.text import UNSEEN, visible
-
-MOST_EDITED = 100_000
 
 
 class ArgumentsError(ValueError):
@@ -39,8 +38,8 @@ def escaped(text: str) -> str:
 
 def edited(text: str) -> str:
     """Return the JSON object that a person wrote, as compact JSON. Raises ArgumentsError."""
-    if len(text) > MOST_EDITED:
-        raise ArgumentsError(f"The arguments are longer than {MOST_EDITED:,} characters.")
+    if len(text) > LONGEST_ARGUMENTS:
+        raise ArgumentsError(f"The arguments are longer than {LONGEST_ARGUMENTS:,} characters.")
     try:
         value = strict_json.parse(
             text.encode(errors="surrogatepass"), max_depth=settings.MAX_JSON_DEPTH
