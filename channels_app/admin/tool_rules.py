@@ -11,7 +11,7 @@ from django.utils.safestring import SafeString
 from unfold.widgets import UnfoldAdminSelectWidget
 
 from allowlist.admin.audited import AuditedAdmin, OnlyDeciders
-from core.admin.base import ModelForm, badge, shown, visible_line
+from core.admin.base import ModelForm, badge, shown, visible, visible_line
 from core.models import ChannelAccount, ToolCall, ToolGrant, ToolRule
 from core.tools import registry
 
@@ -126,7 +126,8 @@ def known_tools() -> dict[str, str]:
     found = {tool.name: str(tool.ask) for tool in registry.every()}
     newest = ToolCall.objects.order_by("-pk").values_list("tool", flat=True)[:LOOKED_AT]
     for name in {*newest, *ToolRule.objects.values_list("tool", flat=True)}:
-        found.setdefault(name, "")
+        if visible(name) == name:  # a model may call what is no tool
+            found.setdefault(name, "")
     return found
 
 

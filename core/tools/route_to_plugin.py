@@ -11,7 +11,7 @@ from core.plugins.base import Capability, Plugin
 from core.plugins.slides import asked
 from core.plugins.slides.language import detect, named
 from core.tools import intents, waiting
-from core.tools.base import ToolContext, ToolError, ToolResult
+from core.tools.base import Tool, ToolContext, ToolError, ToolResult
 
 GENERATING = "Generating your presentation…"
 PRESENTATIONS = frozenset({"ppt-generation", "html-slides"})
@@ -25,7 +25,7 @@ ALIASES = {
 }
 
 
-class RouteToPlugin:
+class RouteToPlugin(Tool):
     """One tool for all plugins; the model sees each capability's own schema."""
 
     name = "route_to_plugin"
