@@ -5,12 +5,14 @@ from typing import Any
 from django import forms
 from django.contrib import admin, messages
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.urls import URLPattern, path
 from django.utils import timezone
 from django.utils.safestring import SafeString
 from unfold.widgets import UnfoldAdminSelectWidget
 
 from allowlist.admin.audited import AuditedAdmin, OnlyDeciders
+from channels_app.admin import tool_rule_why
 from core.admin.base import ModelForm, badge, shown, visible, visible_line
 from core.models import ChannelAccount, ToolCall, ToolGrant, ToolRule
 from core.tools import registry
@@ -18,11 +20,6 @@ from core.tools import registry
 # Calls, the newest, whose tools are offered in the form: those that come from elsewhere, too.
 LOOKED_AT = 1000
 TARGETS = ("user", "account", "assistant")
-ASK_COLOURS = {
-    ToolRule.Ask.NEVER: "success",
-    ToolRule.Ask.FIRST: "info",
-    ToolRule.Ask.ALWAYS: "warning",
-}
 
 
 @admin.register(ToolGrant)
@@ -155,10 +152,19 @@ class ToolRuleAdmin(OnlyDeciders, AuditedAdmin[ToolRule]):
     search_fields = ("tool", "chat", "user__username", "user__display_name", "assistant__name")
     ordering = ("tool", "id")
     autocomplete_fields = ("user",)
+    list_before_template = "dashboard/tool_rules_above.html"
+
+    def get_urls(self) -> list[URLPattern]:
+        wrap, name = self.admin_site.admin_view, "core_toolrule_why"
+        return [path("why/", wrap(self.why_view), name=name), *super().get_urls()]
+
+    def why_view(self, request: HttpRequest) -> HttpResponse:
+        """Say which rule holds for a person at a place."""
+        return tool_rule_why.view(self, request, tool_choices())
 
     @admin.display(description="asks", ordering="ask")
     def asks(self, row: ToolRule) -> SafeString:
-        colour = ASK_COLOURS.get(ToolRule.Ask(row.ask), "danger")
+        colour = tool_rule_why.COLOURS.get(ToolRule.Ask(row.ask), "danger")
         return badge(row.get_ask_display(), colour)
 
     @admin.display(description="for")
