@@ -80,8 +80,9 @@ class ToolCallAdmin(ExtraContext, ReadOnlyAdmin[ToolCall]):
     change_form_template = "dashboard/tool_call.html"
     fields = (
         ("shown_tool", "status"),
-        ("run", "carried_out_in", "attempt"),
-        ("asked_of", "created_at", "expires_at"),
+        ("run", "carried_out_in"),
+        ("asked_of", "attempt"),
+        ("created_at", "expires_at"),
         ("decided_by", "decided_at"),
         ("scope", "edited"),
         ("started_at", "finished_at"),
