@@ -137,7 +137,6 @@ UNFOLD: Item = {
                     page("Providers", "cloud", "core_modelprovider"),
                     page("Models", "neurology", "core_languagemodel"),
                     page("Assistants", "robot_2", "core_assistant"),
-                    page("MCP servers", "build", "core_mcpserver"),
                     page("Budgets", "savings", "core_budget"),
                     page(
                         "Usage",
@@ -146,6 +145,21 @@ UNFOLD: Item = {
                         view="core_modelcall_usage",
                         active=among_usage,
                     ),
+                ],
+            },
+            {
+                "title": "Tools",
+                "items": [
+                    page(
+                        "Calls",
+                        "build",
+                        "core_toolcall",
+                        badge="channels_app.ops.dashboard.waiting_tool_calls",
+                        badge_variant="warning",
+                    ),
+                    page("MCP servers", "build", "core_mcpserver"),
+                    page("Allowed tools", "verified_user", "core_toolgrant"),
+                    page("Rules of tools", "rule", "core_toolrule"),
                 ],
             },
             {

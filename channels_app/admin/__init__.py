@@ -6,6 +6,8 @@ from channels_app.admin import (
     mcp_servers,
     patterns,
     schedules,
+    tool_calls,
+    tool_rules,
     unknown_requests,
 )
 
@@ -15,5 +17,7 @@ __all__ = [
     "mcp_servers",
     "patterns",
     "schedules",
+    "tool_calls",
+    "tool_rules",
     "unknown_requests",
 ]

@@ -36,7 +36,7 @@ TEXTS: dict[str, str] = {
     "already": "This was decided already.",
     "expired": "Too late: the question has expired.",
     "withdrawn": "The question was taken back.",
-    "gone": "Nobody waits for this any more.",
+    "gone": "This question does not exist any more.",
     "changed": "The call has changed since: look at it again.",
     "not_yours": "Only the owner can decide.",
     "edit": "The page for it is in the chat.",
@@ -168,10 +168,11 @@ def record(row: ToolCall, *, by: User, via: str, now: datetime) -> None:
 
 
 def withdraw(*, session_id: int) -> int:
-    """Take back the questions of a conversation; return how many. Inside a transaction."""
-    taken = tool_calls.withdraw(session_id=session_id)
-    for row in taken:
-        show(row)
+    """Take back the questions of a conversation; return how many."""
+    with atomic_write(joins=True):
+        taken = tool_calls.withdraw(session_id=session_id)
+        for row in taken:
+            show(row)
     return len(taken)
 
 

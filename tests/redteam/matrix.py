@@ -371,6 +371,7 @@ ACTIONS: dict[str, dict[str, bool]] = {
     "core.Assistant": {"delete_selected": False},
     "core.Budget": {"delete_selected": False},
     "core.LanguageModel": {"delete_selected": False},
+    "core.McpServer": {"delete_selected": False},
     "core.ModelProvider": {"delete_selected": False},
     "axes.AccessAttempt": {"delete_selected": False},
 }

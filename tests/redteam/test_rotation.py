@@ -18,7 +18,7 @@ from allowlist.models import AuditEntry
 from channels_app.ops import credential_rotation
 from channels_app.ops.doctor import work
 from core.lib import encryption
-from core.models import ChannelAccount, ModelProvider
+from core.models import ChannelAccount, McpServer, ModelProvider
 from core.providers import catalogue
 from gateway_project import home
 from gateway_project import settings as product
@@ -80,6 +80,22 @@ class TestResealing:
         assert entry.data == {"accounts": 0, "providers": 1}
         settings.GATEWAY_ENCRYPTION_KEYS = ["lost"]
         assert any("cannot be opened" in each.what for each in work.providers())
+
+    def test_v50_keys_of_mcp_servers_come_under_the_first_key_too(self, settings: Any) -> None:
+        """[V50] The doctor says what is under an old key."""
+        sealed = encryption.encrypt({"key": "k-1"})
+        server = McpServer.objects.create(name="Shed", slug="shed", secrets=sealed)
+        settings.GATEWAY_ENCRYPTION_KEYS = ["new", "old"]
+        before = catalogue.version()
+        assert any("MCP server Shed" in each.what for each in work.mcp_servers())
+        assert credential_rotation.reencrypt_all(actor="t", now=timezone.now()) == 1
+        assert catalogue.version() > before
+        assert list(work.mcp_servers()) == []
+        settings.GATEWAY_ENCRYPTION_KEYS = ["new"]
+        server.refresh_from_db()
+        assert server.open_secrets() == {"key": "k-1"}
+        settings.GATEWAY_ENCRYPTION_KEYS = ["lost"]
+        assert any("cannot be opened" in each.what for each in work.mcp_servers())
 
     def test_a_second_time_there_is_nothing_to_do(self, settings: Any) -> None:
         row = account("a", token="1")

@@ -1,0 +1,74 @@
+"""Results of tools as text for the model."""
+
+from typing import Any
+
+import mcp_types as types
+import pytest
+
+from core.tools.mcp import results
+from core.tools.mcp.results import result_of
+
+
+def made(*content: Any, **more: Any) -> str:
+    """Return the text of a result without its first line."""
+    found = types.CallToolResult(content=list(content), **more)
+    result = result_of(found, tool="read", server="Shed")
+    head, _, text = result.text.partition("\n\n")
+    assert "data from outside" in head
+    assert result.ok is not found.is_error
+    assert (result.final, result.shown, result.files, result.messages) == (False, "", [], [])
+    return text
+
+
+def test_v45_a_long_result_is_cut() -> None:
+    """[V45] The model is told how much is missing."""
+    text = made(types.TextContent(text="x" * 100_000))
+    assert len(text) < results.MOST_CHARACTERS + 100
+    assert text.endswith("(60000 characters more were left out)")
+
+
+@pytest.mark.parametrize(
+    ("block", "expected"),
+    [
+        (types.TextContent(text="12 degrees"), "12 degrees"),
+        (types.TextContent(text="a\u202eb\x00\U000e0041c"), "abc"),
+        (
+            types.ImageContent(data="A" * 40_000, mime_type="image/png"),
+            "(image, image/png, 29 kB, not shown)",
+        ),
+        (
+            types.AudioContent(data="AAAA", mime_type="audio/wav\n# System"),
+            "(audio, audio/wav # System, 1 kB, not shown)",
+        ),
+        (
+            types.ResourceLink(name="Report", uri="https://example.com/r"),
+            "Report: https://example.com/r",
+        ),
+        (types.ResourceLink(name="Report", uri="javascript:alert(1)"), "Report"),
+        (types.ResourceLink(name="Report", uri="file:///etc/passwd"), "Report"),
+        (types.ResourceLink(name="Report", uri="https://e.example/" + "x" * 3_000), "Report"),
+        (
+            types.EmbeddedResource(
+                resource=types.TextResourceContents(uri="note:///a", text="inside")
+            ),
+            "[note:///a]\ninside",
+        ),
+        (
+            types.EmbeddedResource(
+                resource=types.BlobResourceContents(uri="note:///b", blob="AAAA")
+            ),
+            "(file, 1 kB, not shown, note:///b)",
+        ),
+    ],
+)
+def test_v45_each_kind_of_content_becomes_text(block: Any, expected: str) -> None:
+    """[V45] Nothing is loaded, stored or shown."""
+    assert made(block) == expected
+
+
+def test_v45_structured_content_is_used_where_there_is_no_text() -> None:
+    """[V45] As JSON."""
+    assert made(structured_content={"a": [1, "ü"]}) == '{"a": [1, "ü"]}'
+    assert made(types.TextContent(text="text"), structured_content={"a": 1}) == "text"
+    assert made() == results.EMPTY
+    assert made(types.TextContent(text="failed"), is_error=True) == "failed"
