@@ -157,7 +157,7 @@ UNFOLD: Item = {
                         badge="channels_app.ops.dashboard.waiting_tool_calls",
                         badge_variant="warning",
                     ),
-                    page("MCP servers", "build", "core_mcpserver"),
+                    page("MCP servers", "dns", "core_mcpserver"),
                     page("Allowed tools", "verified_user", "core_toolgrant"),
                     page("Rules of tools", "rule", "core_toolrule"),
                 ],

@@ -29,6 +29,7 @@ from core.admin.base import ExtraContext, ReadOnlyAdmin, shown, state_badge, vis
 from core.lib.text import one_line
 from core.models import ToolCall, User
 from core.tools import registry
+from core.tools.mcp import offered
 
 # Characters that a page shows of arguments and of a result; the whole arguments are a page too.
 SHOWN = 20_000
@@ -231,7 +232,7 @@ def context_of(call: ToolCall, request: HttpRequest) -> dict[str, Any]:
 
 def description_of(name: str) -> str:
     """Return what a tool says that it does; empty for one that is not there any more."""
-    tool = registry.get(name)
+    tool = registry.get(name) or offered.named(name)
     return tool.description if tool is not None else ""
 
 

@@ -13,6 +13,7 @@ from core.admin.base import ThemedAdmin, badge
 from core.models import Assistant, ChannelAccount, ToolGrant, ToolRule, User
 from core.providers import catalogue
 from core.tools import registry, rules
+from core.tools.mcp import offered
 from core.tools.rules import Where
 
 INPUT = {"class": "dashboard-input"}
@@ -107,7 +108,7 @@ def explained(data: dict[str, Any]) -> dict[str, Any]:
         chat=data["group"],
         assistant_id=assistant.pk if assistant is not None else known.default,
     )
-    tool = registry.get(data["tool"])
+    tool = registry.get(data["tool"]) or offered.named(data["tool"])
     found = rules.rule_of(known, place, data["tool"])
     if found is not None:
         ask, why = found.ask, rules.WHY[rules.kind_of(found)]

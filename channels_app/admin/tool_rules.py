@@ -16,6 +16,7 @@ from channels_app.admin import tool_rule_why
 from core.admin.base import ModelForm, badge, shown, visible, visible_line
 from core.models import ChannelAccount, ToolCall, ToolGrant, ToolRule
 from core.tools import registry
+from core.tools.mcp import offered
 
 # Calls, the newest, whose tools are offered in the form: those that come from elsewhere, too.
 LOOKED_AT = 1000
@@ -120,7 +121,7 @@ def known_tools() -> dict[str, str]:
     """Return the names of the tools that can have a rule, each with when it asks by itself; empty
     where only calls name it.
     """
-    found = {tool.name: str(tool.ask) for tool in registry.every()}
+    found = {tool.name: str(tool.ask) for tool in (*registry.every(), *offered.read())}
     newest = ToolCall.objects.order_by("-pk").values_list("tool", flat=True)[:LOOKED_AT]
     for name in {*newest, *ToolRule.objects.values_list("tool", flat=True)}:
         if visible(name) == name:  # a model may call what is no tool

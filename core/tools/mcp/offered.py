@@ -56,6 +56,11 @@ def tools_for(
     }
 
 
+def named(name: str) -> ServerTool | None:
+    """Return the tool with this name for models as the database has it, if it is in use."""
+    return next((each for each in read() if each.name == name), None)
+
+
 def read() -> tuple[ServerTool, ...]:
     """Return the tools that are enabled and as the owner has accepted them."""
     rows = (

@@ -12,6 +12,7 @@ from django.test import Client
 from django.urls import reverse
 
 from allowlist.models import AuditEntry
+from channels_app.admin import tool_calls, tool_rules
 from core.models import McpServer, McpTool, User
 from tests.channels_app.admin.conftest import KEY, errors_of, messages_of, page
 from tests.core.tools.mcp.malicious_mcp import MaliciousMcp, running, tool
@@ -232,3 +233,13 @@ def test_v54_only_who_decides_tests_and_accepts(
     client.logout()
     assert client.post(action(name, row)).status_code in {302, 404}
     assert not server.methods
+
+
+def test_v53_the_owners_rules_name_tools_of_servers_too(browser: Client, row: McpServer) -> None:
+    """[V53] Those that are in use; a question shows what the tool says that it does."""
+    name = "mcp_shed_send"
+    assert name not in dict(tool_rules.tool_choices())
+    post(browser, "test", row)
+    post(browser, "accept", row, accept=choices(browser, row))
+    assert dict(tool_rules.tool_choices())[name] == f"{name} (always)"
+    assert tool_calls.description_of(name) == "Does it."
