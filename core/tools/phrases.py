@@ -36,6 +36,13 @@ SENTENCES: dict[str, tuple[str, str, str, str, str]] = {
         "Lecture du document…",
         "文書を読んでいます…",
     ),
+    "Asking {0}…": (
+        "正在询问 {0}…",
+        "Consultando {0}…",
+        "{0} wird gefragt…",
+        "{0} est interrogé…",
+        "{0} に問い合わせています…",
+    ),
     "The answer was cut here: it is longer than this gateway allows.": (
         "回答在此处被截断：它超过了本网关允许的长度。",
         "La respuesta se cortó aquí: es más larga de lo que permite esta pasarela.",
