@@ -345,5 +345,9 @@ LOGGING = {
     "formatters": {"json": {"()": "gateway_project.logs.JsonFormatter"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "json"}},
     "root": {"handlers": ["stderr"], "level": LOG_LEVEL},
-    "loggers": {name: {"level": "WARNING"} for name in QUIET},
+    "loggers": {
+        **{name: {"level": "WARNING"} for name in QUIET},
+        # It logs pieces of what servers send: words of people, and keys that a server repeats.
+        "mcp.client": {"level": "CRITICAL"},
+    },
 }

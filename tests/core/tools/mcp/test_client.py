@@ -92,7 +92,16 @@ def test_v35_the_key_is_sent_as_the_server_wants_it_and_named_nowhere(
         server.on["tools/list"] = repeats
         with pytest.raises(McpError) as caught:
             asyncio.run(client.list_tools(info(server, secrets=sealed)))
-    assert "[key]" in str(caught.value)
+        assert "[key]" in str(caught.value)
+
+        async def broken(request: web.Request, message: dict[str, Any]) -> web.Response:
+            del message
+            text = f'{{"{request.headers["Authorization"]}'
+            return web.Response(text=text, content_type="application/json")
+
+        server.on["tools/list"] = broken
+        with pytest.raises(McpError) as caught:
+            asyncio.run(client.list_tools(info(server, secrets=sealed)))
     assert KEY not in str(caught.value)
     assert KEY not in caplog.text
 
