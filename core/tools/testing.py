@@ -50,8 +50,9 @@ class Played:
     def emit(self, message: Message) -> None:
         """Keep a message of the tool, and the line of one that reports progress."""
         self.messages.append(message)
-        if line := to_dict(message).get("props", {}).get("message"):
-            self.lines.append(str(line))
+        props = to_dict(message)["props"]
+        if message.type == "loading" or props.get("event") == "progress":
+            self.lines.append(str(props["message"]))
 
 
 def context_for(played: Played, **changes: Any) -> ToolContext:
