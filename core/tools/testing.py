@@ -37,7 +37,7 @@ VALUES: tuple[Any, ...] = (
 
 @dataclass(slots=True)
 class Played:
-    """What came of a call: its result, and what the person was shown, in the order of showing.
+    """The result of a call, and all that the person was shown, in the order of showing.
 
     ``lines`` has the progress lines and the texts, in the person's language; ``messages`` has all
     that was sent besides, as in the run's log.

@@ -57,7 +57,7 @@ TYPES = "str, int, float, bool, Literal, list[…], dict[str, …], a TypedDict,
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """What the model is told of a parameter: a description, and limits as pydantic names them.
+    """The description of a parameter for the model, and limits as pydantic names them.
 
     ``ge`` and ``le`` limit a number; ``min_length`` and ``max_length`` a text or a list.
     """

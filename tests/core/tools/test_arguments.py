@@ -1,4 +1,4 @@
-"""Numbers as texts and null for nothing are read; what is wrong is refused in a sentence."""
+"""Numbers as texts and null for nothing are read; a wrong value is refused in a sentence."""
 
 from typing import Any
 

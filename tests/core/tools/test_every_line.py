@@ -1,6 +1,7 @@
 """[V23] Each line of a tool or of its long task that people see has a translation.
 
-The sources are read: what is given to the calls in SHOWN, and what the functions in LINES return.
+The sources are read: the arguments of the calls in SHOWN, and the results of the functions in
+LINES.
 """
 
 import ast
@@ -13,6 +14,8 @@ from types import ModuleType
 import pytest
 from django.conf import settings
 
+from channels_app.tool_requests import asking, deciding
+from core.agent import approvals, loop
 from core.conversations.jobs import View
 from core.lib import safe_fetch
 from core.providers.failures import KINDS
@@ -175,6 +178,14 @@ def test_v23_every_line_that_people_see_is_translated() -> None:
     for name in ("route_to_plugin", "run_skill", "document_read", "save_result_page", "schedule"):
         assert f"core/tools/{name}.py" in modules
     assert len(registry.TOOLS) == 6  # current_time shows nothing
+
+
+QUESTIONS = [*deciding.TEXTS.values(), *asking.LABELS.values(), *approvals.FOR_PERSON.values()]
+
+
+@pytest.mark.parametrize("line", [*QUESTIONS, loop.WAITS_FOR_OWNER, loop.WAITS_FOR_PERSON])
+def test_v23_questions_about_tools_and_their_outcomes_are_translated(line: str) -> None:
+    assert phrases.is_translated(line.format("“weather”"))
 
 
 @pytest.mark.parametrize("code", KINDS)
