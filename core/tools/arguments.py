@@ -64,6 +64,8 @@ def all_coerced(value: Any, schema: Mapping[str, Any]) -> Any:
     """Return ``value`` with its parts coerced, too. Parts that may be left out and are null, or
     empty where the empty text is no value, are left out: so models fill in forms.
     """
+    if not schema:
+        return value
     value = coerced(value, schema)
     if isinstance(value, list) and isinstance(schema.get("items"), Mapping):
         return [all_coerced(each, schema["items"]) for each in value]
@@ -86,18 +88,20 @@ def is_left_out(value: Any, schema: Mapping[str, Any]) -> bool:
     return value == "" and (schema.get("type") != "string" or "enum" in schema)
 
 
-def problem(validator: jsonschema.protocols.Validator, value: Any) -> str:
-    """Return what is wrong with a value, in a sentence; empty when nothing is."""
-    errors = validator.iter_errors(value)
-    first = next(iter(sorted(errors, key=lambda error: list(map(str, error.path)))), None)
-    return "" if first is None else sentence(first)
+def problem(validator: jsonschema.protocols.Validator, value: Any, *within: str) -> str:
+    """Return what is wrong with a value, in a sentence for the model; empty when nothing is.
+
+    ``within``: the names of the objects in which the value was.
+    """
+    try:
+        errors = sorted(validator.iter_errors(value), key=lambda error: [*map(str, error.path)])
+        return sentence(errors[0], *within) if errors else ""
+    except RecursionError:
+        return f"{'.'.join(within) or 'The value'} must not be nested so deeply."
 
 
 def sentence(error: jsonschema.ValidationError, *within: str) -> str:
-    """Describe the error of a parameter, for the model, on one line.
-
-    ``within``: the names of the objects in which the value was, before those of the error.
-    """
+    """Describe the error of a parameter, for the model, on one line."""
     return one_line(described(error, [*within, *map(str, error.absolute_path)]), LONGEST)
 
 

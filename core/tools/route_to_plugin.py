@@ -11,7 +11,7 @@ from core.plugins.base import Capability, Plugin
 from core.plugins.slides import asked
 from core.plugins.slides.language import detect, named
 from core.tools import intents, waiting
-from core.tools.arguments import coerced, sentence
+from core.tools.arguments import coerced, problem
 from core.tools.base import Tool, ToolContext, ToolError, ToolResult
 
 GENERATING = "Generating your presentation…"
@@ -177,10 +177,9 @@ def known(found: dict[str, Any], capability: Capability, plugin_id: str) -> dict
         )
     values = {name: coerced(kept[name], schema["properties"][name]) for name in kept if name in own}
     needed = [name for name in schema.get("required", ()) if name not in SOURCES]
-    errors = jsonschema.Draft202012Validator({**schema, "required": needed}).iter_errors(values)
-    first = next(iter(sorted(errors, key=lambda error: list(map(str, error.path)))), None)
-    if first is not None:
-        raise ToolError(sentence(first, "parameters"))
+    validator = jsonschema.Draft202012Validator({**schema, "required": needed})
+    if wrong := problem(validator, values, "parameters"):
+        raise ToolError(wrong)
     return {**kept, **values}
 
 

@@ -79,7 +79,7 @@ async def played(
     tool: Tool, arguments: Mapping[str, Any], *, request: str = "", **context: Any
 ) -> Played:
     """Do as :func:`play`, in a running event loop."""
-    found, given = Played(), json.loads(json.dumps(arguments))
+    found, given = Played(), dict(arguments)
     language = languages.of_request(request)
     if line := tool.progress(given):
         found.lines.append(phrases.in_language(line, language))
