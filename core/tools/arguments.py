@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -12,6 +12,7 @@ from core.lib.text import one_line
 
 LONGEST = 300  # characters of a sentence
 LONGEST_VALUE = 80
+MOST_DEPTH = 50  # of lists and objects within each other
 WHOLE = re.compile(r"\s*-?\d{1,300}\s*", re.ASCII)
 NUMBER = re.compile(r"\s*-?\d{1,300}(\.\d{1,300})?\s*", re.ASCII)
 TRUTH = {"true": True, "false": False}
@@ -88,16 +89,38 @@ def is_left_out(value: Any, schema: Mapping[str, Any]) -> bool:
     return value == "" and (schema.get("type") != "string" or "enum" in schema)
 
 
+def text_of(value: object) -> str:
+    """Return an argument that should be a text; empty for a list, an object or nothing."""
+    return str(value) if isinstance(value, str | int | float) else ""
+
+
+def is_too_deep(value: object) -> bool:
+    """Return whether lists and objects are within each other more than MOST_DEPTH levels deep:
+    what is stored and shown of them is not made for that.
+    """
+    level = [value]
+    for _ in range(MOST_DEPTH):
+        level = [inner for each in level for inner in parts_of(each)]
+        if not level:
+            return False
+    return True
+
+
+def parts_of(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
 def problem(validator: jsonschema.protocols.Validator, value: Any, *within: str) -> str:
     """Return what is wrong with a value, in a sentence for the model; empty when nothing is.
 
     ``within``: the names of the objects in which the value was.
     """
-    try:
-        errors = sorted(validator.iter_errors(value), key=lambda error: [*map(str, error.path)])
-        return sentence(errors[0], *within) if errors else ""
-    except RecursionError:
+    if is_too_deep(value):
         return f"{'.'.join(within) or 'The value'} must not be nested so deeply."
+    errors = sorted(validator.iter_errors(value), key=lambda error: [*map(str, error.path)])
+    return sentence(errors[0], *within) if errors else ""
 
 
 def sentence(error: jsonschema.ValidationError, *within: str) -> str:
