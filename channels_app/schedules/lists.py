@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from datetime import datetime
 
-from allowlist import schedule_grants
 from channels_app.base import Block
 from channels_app.schedules import rights
 from core.conversations import outbox
@@ -26,7 +25,6 @@ PAUSED = {
     Schedule.Why.FAILURES: "paused after three failures",
     Schedule.Why.GRANT: "stopped: this address was off the list",
 }
-NO_GRANT = "The address from which you made this is not on the list any more. Make it anew."
 NOT_YOURS = "These reminders belong to somebody else."
 MORE = "… {0} more"
 MOST_ROWS = 20  # of buttons; a longer list is changed by its numbers
@@ -39,10 +37,8 @@ def pause(schedule: Schedule, now: datetime) -> None:
 
 
 def resume(schedule: Schedule, now: datetime) -> None:
-    """Resume a schedule. Raises RuleError, also when the grant by which it was made has ended."""
-    if not schedule_grants.is_still_valid(schedule, now=now):
-        raise RuleError(NO_GRANT)
-    changes.resume(schedule=schedule, now=now)
+    """Resume a schedule. Raises RuleError."""
+    rights.resume(schedule, now=now)
 
 
 def delete(schedule: Schedule, now: datetime) -> None:

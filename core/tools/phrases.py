@@ -169,6 +169,14 @@ SENTENCES: dict[str, tuple[str, str, str, str, str]] = {
         "Le propriétaire de cette passerelle l'a mis en pause. Demandez-lui de le reprendre.",
         "このゲートウェイの所有者が一時停止しました。再開は所有者に頼んでください。",
     ),
+    "The address or key with which you made this is not valid any more. Make it anew.": (
+        "您创建它时使用的地址或密钥已失效。请重新创建。",
+        "La dirección o la clave con la que lo creó ya no es válida. Créelo de nuevo.",
+        "Die Adresse oder der Schlüssel, mit dem Sie dies angelegt haben, gilt nicht mehr. "
+        "Legen Sie es neu an.",
+        "L'adresse ou la clé avec laquelle vous l'avez créé n'est plus valable. Recréez-le.",
+        "これを作成したときのアドレスまたはキーは無効になりました。作り直してください。",
+    ),
     "Your time zone is {0}.": (
         "您的时区是 {0}。",
         "Su zona horaria es {0}.",
