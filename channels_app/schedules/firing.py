@@ -19,7 +19,8 @@ from django.db import DatabaseError
 from allowlist import schedule_grants
 from channels_app.agent_sessions import results
 from channels_app.base import Block, Capability
-from channels_app.schedules import buttons, places
+from channels_app.rendering.links import escaped
+from channels_app.schedules import buttons, places, rights
 from channels_app.schedules.places import Place
 from core.conversations import assistants, outbox
 from core.conversations.schedules import changes, occurrences, rules
@@ -163,11 +164,15 @@ def is_text(schedule: Schedule) -> bool:
 
 
 def say(occurrence: Occurrence, place: Place, lines: Sequence[str]) -> Run:
-    """Send the text of a schedule as a finished run; return it. Inside a transaction."""
+    """Send the text of a schedule as a finished run; return it. Inside a transaction.
+
+    A group is told whose it is.
+    """
     schedule = occurrence.schedule
     language = language_of(schedule)
     notes = "".join(f"\n\n_{phrases.in_language(line, language)}_" for line in lines)
-    return send(place, f"⏰ {schedule.text}{notes}", schedule=schedule)
+    whose = f"{escaped(str(schedule.user))}: " if rights.is_group(place.session) else ""
+    return send(place, f"⏰ {whose}{schedule.text}{notes}", schedule=schedule)
 
 
 def send(place: Place, text: str, *, schedule: Schedule, with_buttons: bool = True) -> Run:
