@@ -90,6 +90,13 @@ SENTENCES: dict[str, tuple[str, str, str, str, str]] = {
         "« {0} » a échoué trois fois de suite et est en pause. /reminders le reprend.",
         "「{0}」は3回続けて失敗したため一時停止しました。/reminders で再開できます。",
     ),
+    "“{0}” could not be carried out and is paused. /reminders resumes it.": (
+        "“{0}”无法执行，已暂停。用 /reminders 恢复。",
+        "«{0}» no se pudo realizar y está en pausa. /reminders lo reanuda.",
+        "„{0}“ konnte nicht ausgeführt werden und pausiert. /reminders setzt es fort.",
+        "« {0} » n'a pas pu être exécuté et est en pause. /reminders le reprend.",
+        "「{0}」を実行できなかったため、一時停止しました。/reminders で再開できます。",
+    ),
     "Paused: {0}": (
         "已暂停：{0}",
         "En pausa: {0}",

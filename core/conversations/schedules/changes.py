@@ -102,7 +102,7 @@ def create(
                 "one first."
             )
         row.save()
-        occurrences.plan(row, rule=rule, after=before_first(wish, now))
+        occurrences.plan(row, rule=rule, after=before_first(wish, now), not_before=now)
     return row
 
 
@@ -127,7 +127,7 @@ def change(*, schedule: Schedule, wish: Wish, now: datetime) -> Schedule:
             return row
         occurrences.withdraw_waiting([row.pk], also_snoozed=False)
         if row.state == Schedule.State.ACTIVE:
-            occurrences.plan(row, rule=rule, after=before_first(wish, now))
+            occurrences.plan(row, rule=rule, after=before_first(wish, now), not_before=now)
     return row
 
 
