@@ -136,6 +136,17 @@ def snooze(occurrence: Occurrence, *, until: datetime) -> Occurrence | None:
     return row
 
 
+def snooze_again(schedule: Schedule, *, now: datetime) -> bool:
+    """Let the latest snooze of a schedule wait again that a pause withdrew; return whether there is
+    one that is still to come. Inside a transaction that has locked the schedule.
+    """
+    row = Occurrence.objects.filter(schedule=schedule, snoozed=True).order_by("-pk").first()
+    if row is None or row.state != Occurrence.State.WITHDRAWN or row.nominal_at <= now:
+        return False
+    wait_for(schedule, row.nominal_at, snoozed=True)
+    return True
+
+
 def may_snooze(schedule: Schedule) -> bool:
     """Return whether a schedule is active, or has ended because nothing was left."""
     is_over = schedule.state == Schedule.State.ENDED and schedule.why == Schedule.Why.OVER

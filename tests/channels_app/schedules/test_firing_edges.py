@@ -176,6 +176,31 @@ def test_h23_a_snooze_that_meets_the_rule_stays_when_another_replaces_it(chat: C
     assert len(texts()) == 3
 
 
+@pytest.mark.parametrize("rule", ["", DAILY])
+def test_h23_a_snooze_outlives_a_pause(chat: ChatSession, rule: str) -> None:
+    schedule = made(chat, rule=rule, at=ONE)
+    fire(NOON + minutes(60))
+    one = Occurrence.objects.get(schedule=schedule, state="fired")
+    occurrences.snooze(one, until=NOON + minutes(90))
+    occurrences.snooze(one, until=NOON + minutes(70))
+    changes.pause(schedule_ids=[schedule.pk], why="person")
+    changes.resume(schedule=schedule, now=NOON + minutes(65))
+    fire(NOON + minutes(70))
+    fire(NOON + minutes(90))
+    assert len(texts()) == 2
+    changes.end(schedule=schedule)
+
+
+def test_h23_a_snooze_whose_time_passed_during_a_pause_does_not_come(chat: ChatSession) -> None:
+    schedule = made(chat, rule="", at=ONE)
+    fire(NOON + minutes(60))
+    one = Occurrence.objects.get(schedule=schedule, state="fired")
+    occurrences.snooze(one, until=NOON + minutes(70))
+    changes.pause(schedule_ids=[schedule.pk], why="person")
+    with pytest.raises(changes.RuleError, match="Its time has passed"):
+        changes.resume(schedule=schedule, now=NOON + minutes(75))
+
+
 def test_h14_a_task_that_waits_for_its_turn_ends_with_its_grant(
     chat: ChatSession, guest: User
 ) -> None:
