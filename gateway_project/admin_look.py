@@ -148,6 +148,20 @@ UNFOLD: Item = {
                 ],
             },
             {
+                "title": "Tools",
+                "items": [
+                    page(
+                        "Calls",
+                        "build",
+                        "core_toolcall",
+                        badge="channels_app.ops.dashboard.waiting_tool_calls",
+                        badge_variant="warning",
+                    ),
+                    page("Allowed tools", "verified_user", "core_toolgrant"),
+                    page("Rules of tools", "rule", "core_toolrule"),
+                ],
+            },
+            {
                 "title": "Channels",
                 "items": [page("Accounts", "hub", "core_channelaccount")],
             },

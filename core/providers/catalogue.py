@@ -1,4 +1,4 @@
-"""A snapshot of providers, models, assistants and budgets, kept by each process.
+"""A snapshot of providers, models, assistants, budgets and rules of tools, kept by each process.
 
 Every change raises ``Installation.models_version`` in its transaction; :func:`current` compares it
 and reads the rows again after a change, so that it holds from the next turn on in every process.
@@ -31,6 +31,7 @@ from core.models import (
     LanguageModel,
     ModelCircuit,
     ModelProvider,
+    ToolRule,
 )
 
 ENVIRONMENT = "Environment"
@@ -38,7 +39,15 @@ EMBEDDED = "Embedded model"
 DEFAULT_ASSISTANT = "Assistant"
 DEFAULT_SLUG = "assistant"
 # Rows that change the snapshot. Circuits change it by `changed` alone: not every failure does.
-ROWS = (ModelProvider, LanguageModel, Assistant, AssistantModel, AssistantBinding, Budget)
+ROWS = (
+    ModelProvider,
+    LanguageModel,
+    Assistant,
+    AssistantModel,
+    AssistantBinding,
+    Budget,
+    ToolRule,
+)
 
 MOST_READS = 5  # until no change comes in between
 
@@ -134,6 +143,18 @@ class BudgetInfo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ToolRuleInfo:
+    """A row of ``ToolRule``; 0 and "": for all."""
+
+    tool: str
+    ask: str
+    user_id: int
+    account_id: int
+    chat: str
+    assistant_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Catalogue:
     """Everything at one version. ``default``: the id of the default assistant.
 
@@ -149,6 +170,7 @@ class Catalogue:
     of_person: Mapping[int, int] = field(default_factory=dict)
     of_account: Mapping[int, int] = field(default_factory=dict)
     budgets: tuple[BudgetInfo, ...] = ()
+    tool_rules: tuple[ToolRuleInfo, ...] = ()
 
     def of_run(self, assistant_id: int) -> AssistantInfo:
         """Return the assistant of a run; the default one where it is gone, or was never chosen."""
@@ -275,6 +297,7 @@ def read(number: int) -> Catalogue:
             row.account_id: row.assistant_id for row in bindings if row.account_id and not row.chat
         },
         budgets=tuple(budget_info(row) for row in Budget.objects.filter(enabled=True)),
+        tool_rules=tuple(tool_rule_info(row) for row in ToolRule.objects.order_by("id")),
     )
 
 
@@ -350,6 +373,18 @@ def budget_info(row: Budget) -> BudgetInfo:
         user_id=row.user_id or 0,
         key_id=row.key_id,
         account_id=row.account_id or 0,
+        assistant_id=row.assistant_id or 0,
+    )
+
+
+def tool_rule_info(row: ToolRule) -> ToolRuleInfo:
+    """Return a rule's row."""
+    return ToolRuleInfo(
+        tool=row.tool,
+        ask=row.ask,
+        user_id=row.user_id or 0,
+        account_id=row.account_id or 0,
+        chat=row.chat,
         assistant_id=row.assistant_id or 0,
     )
 
