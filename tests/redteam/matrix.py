@@ -368,6 +368,8 @@ ACTIONS: dict[str, dict[str, bool]] = {
         "block": False,
     },
     "allowlist.BlockPattern": {"delete_selected": False},
+    "core.ToolGrant": {"revoke": False},
+    "core.ToolRule": {"delete_selected": False},
     "core.Assistant": {"delete_selected": False},
     "core.Budget": {"delete_selected": False},
     "core.LanguageModel": {"delete_selected": False},
