@@ -135,6 +135,10 @@ PAGES: dict[str, list[Row]] = {
         Row("GET", "/decide/guessed", "403 403 403 403 403 403 403"),
         Row("POST", "/decide/guessed", "403 403 403 403 403 403 403", {"verdict": "approve"}),
     ],
+    "tool-calls/<str:public_id>": [
+        Row("GET", "/tool-calls/{call}", "302 404 404 404 200 302 302"),
+        Row("POST", "/tool-calls/{call}", "302 404 404 404 400 302 302"),
+    ],
     "sign-out": [Row("POST", "/sign-out", "302 302 302 302 302 302 302")],
     "trace/<str:run_id>/view": [
         Row("GET", "/trace/{run}/view", "302 404 200 404 200 302 302", hides=True),
@@ -318,6 +322,12 @@ FRAMES: dict[str, list[tuple[dict[str, Any], list[str]]]] = {
     "Decide": [
         (
             {"type": "decide", "request": "{request}", "verdict": "deny"},
+            [CLOSED, "error 404", "error 404", "notice", CLOSED, "error 404"],
+        )
+    ],
+    "DecideCall": [
+        (
+            {"type": "decide", "tool_call": "{call}", "digest": "{digest}", "choice": "deny"},
             [CLOSED, "error 404", "error 404", "notice", CLOSED, "error 404"],
         )
     ],
