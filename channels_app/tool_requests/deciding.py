@@ -168,10 +168,11 @@ def record(row: ToolCall, *, by: User, via: str, now: datetime) -> None:
 
 
 def withdraw(*, session_id: int) -> int:
-    """Take back the questions of a conversation; return how many. Inside a transaction."""
-    taken = tool_calls.withdraw(session_id=session_id)
-    for row in taken:
-        show(row)
+    """Take back the questions of a conversation; return how many."""
+    with atomic_write(joins=True):
+        taken = tool_calls.withdraw(session_id=session_id)
+        for row in taken:
+            show(row)
     return len(taken)
 
 

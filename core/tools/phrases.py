@@ -93,6 +93,13 @@ SENTENCES: dict[str, tuple[str, str, str, str, str]] = {
         "« {0} » a échoué trois fois de suite et est en pause. /reminders le reprend.",
         "「{0}」は3回続けて失敗したため一時停止しました。/reminders で再開できます。",
     ),
+    "“{0}” could not be carried out and is paused. /reminders resumes it.": (
+        "“{0}”无法执行，已暂停。用 /reminders 恢复。",
+        "«{0}» no se pudo realizar y está en pausa. /reminders lo reanuda.",
+        "„{0}“ konnte nicht ausgeführt werden und pausiert. /reminders setzt es fort.",
+        "« {0} » n'a pas pu être exécuté et est en pause. /reminders le reprend.",
+        "「{0}」を実行できなかったため、一時停止しました。/reminders で再開できます。",
+    ),
     "Paused: {0}": (
         "已暂停：{0}",
         "En pausa: {0}",
@@ -171,6 +178,14 @@ SENTENCES: dict[str, tuple[str, str, str, str, str]] = {
         "Der Eigentümer dieses Gateways hat das pausiert. Bitten Sie ihn, es fortzusetzen.",
         "Le propriétaire de cette passerelle l'a mis en pause. Demandez-lui de le reprendre.",
         "このゲートウェイの所有者が一時停止しました。再開は所有者に頼んでください。",
+    ),
+    "The address or key with which you made this is not valid any more. Make it anew.": (
+        "您创建它时使用的地址或密钥已失效。请重新创建。",
+        "La dirección o la clave con la que lo creó ya no es válida. Créelo de nuevo.",
+        "Die Adresse oder der Schlüssel, mit dem Sie dies angelegt haben, gilt nicht mehr. "
+        "Legen Sie es neu an.",
+        "L'adresse ou la clé avec laquelle vous l'avez créé n'est plus valable. Recréez-le.",
+        "これを作成したときのアドレスまたはキーは無効になりました。作り直してください。",
     ),
     "Your time zone is {0}.": (
         "您的时区是 {0}。",

@@ -460,6 +460,22 @@ def test_every_role_is_walked_and_each_of_its_permissions_exists() -> None:
         assert permission.codename.partition("_")[0] in model._meta.default_permissions
 
 
+def test_the_role_that_reads_conversations_reads_schedules(make_user: MakeUser) -> None:
+    """[H40] Their texts are as those of conversations."""
+    ann = make_user("ann")
+    wish = Wish(text="call the notary", minutes=5, time_zone="UTC")
+    now = timezone.now()
+    schedule = changes.create(user=ann, session=None, wish=wish, grant=Grant(), now=now)
+    _, browser = in_role(make_user, "May read conversations")
+    page = browser.get(reverse("admin:core_schedule_change", args=[schedule.pk]))
+    assert page.status_code == 200
+    assert b"call the notary" in page.content
+    posted = {"action": "pause", "_selected_action": [schedule.pk]}
+    browser.post(reverse("admin:core_schedule_changelist"), posted)
+    schedule.refresh_from_db()
+    assert schedule.state == "active"
+
+
 def test_a_superuser_gives_roles_which_are_recorded_and_others_see_their_names(
     make_user: MakeUser,
 ) -> None:

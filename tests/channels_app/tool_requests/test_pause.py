@@ -1,14 +1,18 @@
 """A run that pauses for a yes, with the real runner: questions, decisions, continuation."""
 
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.utils import timezone
 from pytest_django import Settings
 
+from allowlist.models import ApiKey, AuditEntry
 from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.intake import inbound
 from channels_app.tool_requests import asking, deciding
@@ -268,3 +272,45 @@ def test_v10_a_started_call_is_not_made_again(send: Send, ada: User, owner: User
     assert "unsure whether “send” was carried out" in answer.result["text"]
     call.refresh_from_db()
     assert call.state == "unsure"
+
+
+def test_v2_of_two_owners_at_once_one_decides(send: Send, ada: User, owner: User) -> None:
+    other = User.objects.create(username="other", is_owner=True)
+    call = asked(run := says(ada, "send it"))
+    start = threading.Barrier(2)
+
+    def press(by: User, choice: deciding.Choice) -> str:
+        start.wait(10)
+        try:
+            return decide(call, by, choice)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(2) as pool:
+        futures = [pool.submit(press, owner, "once"), pool.submit(press, other, "deny")]
+        outcomes = sorted(each.result(20) for each in futures)
+    assert outcomes in (["allowed", "already"], ["already", "denied"])
+    continued(run)
+    assert len(send.sent) == ("allowed" in outcomes)
+    assert AuditEntry.objects.filter(action__startswith="tool.").count() == 1
+
+
+def test_v6_stop_takes_the_questions_of_its_conversation_back(
+    send: Send, ada: User, owner: User
+) -> None:
+    run, elsewhere = says(ada, "send it"), says(ada, "send it")
+    assert deciding.withdraw(session_id=run.session_id) == 1
+    assert ToolCall.objects.get(run=run).state == "withdrawn"
+    assert decide(ToolCall.objects.get(run=run), owner) == "withdrawn"
+    assert asked(elsewhere)
+
+
+def test_v6_a_key_that_is_revoked_in_between_gets_nothing_done(
+    send: Send, ada: User, owner: User
+) -> None:
+    run = says(ada, "send it")
+    key = ApiKey.objects.create(user=ada, name="k", prefix="p", digest="d", scopes=["chat"])
+    Run.objects.filter(pk=run.pk).update(via_key=key.pk)
+    ApiKey.objects.filter(pk=key.pk).update(revoked_at=timezone.now())
+    assert decide(asked(run), owner) == "gone"
+    assert send.sent == []
