@@ -221,7 +221,7 @@ def powers() -> dict[str, Any]:
         "links": SignInLink.objects.count(),
         "codes": LinkCode.objects.count(),
         "requests": list(UnknownRequest.objects.order_by("pk").values_list("pk", "state")),
-        # What tools may do without asking.
+        # These decide which tools may be used without asking.
         "calls": list(ToolCall.objects.order_by("pk").values_list("pk", "state", "arguments")),
         "allowed": list(ToolGrant.objects.order_by("pk").values_list("pk", "tool", "user")),
         "rules": list(ToolRule.objects.order_by("pk").values_list("pk", "tool", "ask", "user")),
