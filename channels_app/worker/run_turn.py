@@ -120,7 +120,7 @@ def turn_of(begun: Begun, chain: Chain, emit: Callable[[Message], None]) -> Turn
         ),
         resumed=begun.resumed,
         can_call=chain.can_call_tools,
-        tools=tools_of(assistant, run),
+        tools=registry.usable(tools_of(assistant, run), begun.known),
         client_tools=run.options.get("tools") or [],
         options=options_of(assistant, run),
     )

@@ -14,6 +14,9 @@ from core.models import StoredFile
 from core.plugins.summarize import source_of
 from core.tools.base import Tool, ToolContext, ToolError, ToolResult
 
+# A longer result would be cut by the agent, and with it the hint where to go on.
+MOST_CHARACTERS = 45_000
+
 
 class DocumentRead(Tool):
     """Return the text of a document, with the references that answers should cite."""
@@ -68,11 +71,18 @@ def retrieved(
     return retrieval_message(file.name, [source], message_id=name)
 
 
-def cut(name: str, found: list[tuple[str, str]], *, first: int, most: int) -> tuple[str, int]:
-    """Return the parts from number ``first`` on, as many as ``most`` tokens hold, with a hint for
-    the rest; and their number.
+def cut(
+    name: str,
+    found: list[tuple[str, str]],
+    *,
+    first: int,
+    most: int,
+    tool: str = "document_read",
+) -> tuple[str, int]:
+    """Return the parts from number ``first`` on, as many as ``most`` tokens and MOST_CHARACTERS
+    hold, with a hint for the rest, which ``tool`` reads; and their number.
     """
-    left = most
+    left = min(most, MOST_CHARACTERS // 4)
     lines = [f"{name}: {len(found)} parts."]
     number = first - 1
     for number, (reference, text) in enumerate(found[first - 1 :], first):
@@ -80,7 +90,7 @@ def cut(name: str, found: list[tuple[str, str]], *, first: int, most: int) -> tu
         lines.append(f"[{reference or f'part {number}'}]\n{shown}")
         left -= estimate(shown)
         if left <= 0 and number < len(found):
-            lines.append(f"(More follows: call document_read again with from_part {number + 1}.)")
+            lines.append(f"(More follows: call {tool} again with from_part {number + 1}.)")
             break
     return "\n\n".join(lines), number - first + 1
 
