@@ -148,6 +148,10 @@ UNFOLD: Item = {
                 ],
             },
             {
+                "title": "Tools",
+                "items": [page("Web search", "travel_explore", "core_searchprovider")],
+            },
+            {
                 "title": "Channels",
                 "items": [page("Accounts", "hub", "core_channelaccount")],
             },

@@ -1,5 +1,19 @@
 """Pages of the admin for channels."""
 
-from channels_app.admin import accounts, language_models, patterns, schedules, unknown_requests
+from channels_app.admin import (
+    accounts,
+    language_models,
+    patterns,
+    schedules,
+    unknown_requests,
+    web_search,
+)
 
-__all__ = ["accounts", "language_models", "patterns", "schedules", "unknown_requests"]
+__all__ = [
+    "accounts",
+    "language_models",
+    "patterns",
+    "schedules",
+    "unknown_requests",
+    "web_search",
+]
