@@ -86,6 +86,9 @@ def cut(
     lines = [f"{name}: {len(found)} parts."]
     number = first - 1
     for number, (reference, text) in enumerate(found[first - 1 :], first):
+        if number > first and len(text) > left * 4:  # whole in the next call
+            lines.append(f"(More follows: call {tool} again with from_part {number}.)")
+            return "\n\n".join(lines), number - first
         shown = text[: left * 4]
         lines.append(f"[{reference or f'part {number}'}]\n{shown}")
         left -= estimate(shown)

@@ -90,7 +90,7 @@ def query_of(arguments: dict[str, Any]) -> Query:
     if not words:
         raise ToolError("query is missing: a few words to search for.")
     most, since = arguments.get("results"), arguments.get("since") or ""
-    if since and since not in FRESH:
+    if since and (not isinstance(since, str) or since not in FRESH):
         raise ToolError(f"since is one of {', '.join(FRESH)}.")
     usual = most if isinstance(most, int) and not isinstance(most, bool) else USUAL_RESULTS
     return Query(words, min(max(1, usual), MOST_RESULTS), since)

@@ -8,6 +8,7 @@ docs.tavily.com/documentation/api-reference/endpoint/search.
 
 import asyncio
 import base64
+import json
 import re
 from dataclasses import dataclass, field
 from html import unescape
@@ -251,8 +252,9 @@ def hits_of(info: SearchInfo, reply: Reply, most: int) -> Hits:
     if reply.is_packed:
         raise SearchError("The response is compressed, though that was not asked for.")
     try:
-        found = orjson.loads(reply.body)
-    except orjson.JSONDecodeError:
+        # Not orjson: it refuses halves of surrogates, which cut texts of web pages end in.
+        found = json.loads(reply.body)
+    except (ValueError, RecursionError):
         found = None
     body = found if isinstance(found, dict) else {}
     listed = listed_of(info.kind, body)
