@@ -265,6 +265,8 @@ SCHEDULE_TEXT_MINUTES: int = env.number("SCHEDULE_TEXT_MINUTES", 1, minimum=1)
 SCHEDULE_PROMPT_MINUTES: int = env.number("SCHEDULE_PROMPT_MINUTES", 15, minimum=1)
 SCHEDULES_IN_GROUPS: bool = env.switch("SCHEDULES_IN_GROUPS", default=True)
 SCHEDULE_MISSED_SECONDS: int = env.number("SCHEDULE_MISSED_SECONDS", 60, minimum=10)
+TOOL_QUESTION_HOURS: int = env.number("TOOL_QUESTION_HOURS", 24, minimum=1)
+TOOL_CALLS_AT_ONCE: int = env.number("TOOL_CALLS_AT_ONCE", 4, minimum=1)
 OCCURRENCE_DAYS: int = env.number("OCCURRENCE_DAYS", 90, minimum=1)
 
 # Limits of the endpoints.

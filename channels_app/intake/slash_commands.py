@@ -21,6 +21,7 @@ from channels_app.delivery import secret_blocks
 from channels_app.intake import choosing, reminders
 from channels_app.replies.outbound import own_words
 from channels_app.schedules import lists
+from channels_app.tool_requests import deciding
 from core.conversations import assistants, inbox, outbox, runs, usage_reports
 from core.lib.text import one_line
 from core.models import ChannelIdentity, ChatSession, InboundMessage, Message, Run, User
@@ -186,6 +187,8 @@ def stop(asked: Asked) -> str:
     for run in going:
         runs.request_cancel(run=run)
     waiting = inbox.drop_waiting(session=asked.session, note="stopped")
+    if deciding.withdraw(session_id=asked.session.pk) and not going:
+        return "The question was taken back."
     return "Stopping…" if going or waiting > 1 else "There is nothing to stop."
 
 

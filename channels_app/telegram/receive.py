@@ -19,17 +19,25 @@ from channels_app.owner import notices, outages
 from channels_app.schedules import buttons, lists
 from channels_app.telegram import bot_api, updates
 from channels_app.telegram.addressing import Addressed, Bot, understand, with_quote
+from channels_app.tool_requests import asking, deciding
 from core.conversations import inbox, outbox
 from core.conversations.inbox import Draft
 from core.database.transactions import atomic_write, in_thread
 from core.lib.text import one_line
 from core.lib.ttl_cache import TtlCache
 from core.models import ChannelAccount, Delivery, InboundMessage, User
+from core.tools import phrases
 
 logger = logging.getLogger(__name__)
 
 BOT_SECONDS = 3600.0
 GONE = {"kicked", "left"}
+CHOICES: dict[str, deciding.Choice] = {
+    asking.ONCE: "once",
+    asking.HOUR: "hour",
+    asking.ALWAYS: "always",
+    asking.DENY: "deny",
+}
 NOT_LISTED = "Only listed people have reminders."
 
 
@@ -184,7 +192,7 @@ def take_edit(*, row: ChannelAccount, bot: Bot, message: updates.TelegramMessage
 def take_press(*, row: ChannelAccount, press: updates.Pressed) -> str:
     """Process an owner's press of a notice's button. Other presses change nothing ([A6])."""
     verdict, _, request = press.data.partition(":")
-    if verdict in (buttons.PREFIX, lists.PREFIX):
+    if verdict in (buttons.PREFIX, lists.PREFIX, asking.PREFIX):
         return take_press_of_person(row=row, press=press)
     if verdict not in STATES and verdict != outages.SEND_AGAIN:
         return ignore(row=row, update_id=press.update_id, kind="callback_query of no button")
@@ -225,8 +233,9 @@ def answer_key(row: ChannelAccount, press: updates.Pressed) -> str:
 
 
 def take_press_of_person(*, row: ChannelAccount, press: updates.Pressed) -> str:
-    """Carry out a press under a reminder or a list of reminders, and answer it, once: the same
-    update again changes nothing. Only for the person of whom a listed identity pressed.
+    """Carry out a press under a reminder, a list of reminders or a question about a tool, and
+    answer it, once: the same update again changes nothing. Only for the person of whom a listed
+    identity pressed.
     """
     person, now = person_of(row, press), timezone.now()
     prefix, _, rest = press.data.partition(":")
@@ -235,12 +244,47 @@ def take_press_of_person(*, row: ChannelAccount, press: updates.Pressed) -> str:
         if Delivery.objects.filter(dedupe_key=answer_key(row, press)).exists():
             return "pressed"
         if person is None:
-            text = NOT_LISTED
+            text = NOT_LISTED if prefix != asking.PREFIX else deciding.TEXTS["not_yours"]
+        elif prefix == asking.PREFIX:
+            text = answer_question(row, press, person, rest)
         elif prefix == lists.PREFIX:
             text = lists.press(user=person, data=rest, now=now)
         else:
             text = buttons.press(user=person, choice=choice, run_id=run_id, now=now)
         return answer_press(row=row, press=press, text=text)
+
+
+def answer_question(row: ChannelAccount, press: updates.Pressed, person: User, data: str) -> str:
+    """Decide the question about a tool of which a button was pressed; return the outcome.
+
+    *Edit* sends the address of the page for it instead.
+    """
+    choice, _, rest = data.partition(":")
+    call_id, _, digest = rest.partition(":")
+    if choice == asking.EDIT:
+        link = deciding.page_link(call_id) if person.is_owner else ""
+        if link:
+            outbox.enqueue_in_chat(
+                key=f"{answer_key(row, press)}:link"[:200],
+                account_id=row.pk,
+                chat=str(press.chat),
+                thread="",
+                payload={"text": link},
+            )
+        return phrases.in_language(
+            deciding.TEXTS["edit" if link else "gone"], asking.language_of(person)
+        )
+    if choice not in CHOICES:
+        return deciding.TEXTS["gone"]
+    decision = deciding.decide(
+        call_id=call_id,
+        digest=digest,
+        by=person,
+        choice=CHOICES[choice],
+        via=row.channel,
+        now=timezone.now(),
+    )
+    return phrases.in_language(decision.text, asking.language_of(person))
 
 
 def send_again(account_id: str) -> str:

@@ -16,9 +16,10 @@ from channels_app.worker.finish_run import end_queued, opening_of
 from core.agent import prompt
 from core.agent.loop import Call, message_name
 from core.agent.prompt import Prompt
-from core.conversations import events, jobs, left_calls, runs
+from core.conversations import events, jobs, left_calls, runs, tool_calls
 from core.conversations.events import Log
 from core.conversations.shares import Served
+from core.conversations.tool_calls import Kept
 from core.database.batching import Batcher, attempt
 from core.database.transactions import atomic_write
 from core.lib.leases import OWN_LEASE, Lease, elapsed
@@ -35,7 +36,7 @@ class Begun:
     """A claimed run with everything that its turn needs; ``events`` is its log so far.
 
     ``known``: the models and assistants at its beginning. ``resumed``: the long tasks of an earlier
-    attempt. ``lease``: as it is measured here.
+    attempt. ``kept``: what it goes on with. ``lease``: as it is measured here.
     """
 
     run: Run
@@ -44,6 +45,7 @@ class Begun:
     prompt: Prompt
     events: list[MessageDict]
     resumed: list[Call]
+    kept: Kept
     lease: Lease
 
 
@@ -149,14 +151,17 @@ def prepare(run: Run, began: float) -> Begun:
         left_calls.take_over(run=run, logged=logged)
         again = [reset_delta(kind, message_id=name) for name, kind in shown(logged).items()]
         logged += [log.append(message) for message in again]
+    kept = tool_calls.kept_for(run)
+    known_calls = {each.call_id for each in (*kept.asked, *kept.made)}
     resumed = [
         Call(id=job.tool_call_id, name=job.tool, arguments=orjson.dumps(job.parameters).decode())
         for job in (jobs.begun(run_id=run.id) if run.attempt > 1 else [])
+        if job.tool_call_id not in known_calls
     ]
     lease = Lease(seconds=settings.RUN_LEASE_SECONDS * OWN_LEASE, began=began)
     known = catalogue.current()
     made = prompt.prepare(run, known=known)
-    return Begun(run, log, known, made, logged, resumed, lease)
+    return Begun(run, log, known, made, logged, resumed, kept, lease)
 
 
 def shown(logged: list[MessageDict]) -> dict[str, str]:

@@ -13,6 +13,7 @@ from channels_app.rendering.answer import answer_of, reply
 from channels_app.rendering.links import Links
 from channels_app.rendering.translations import ENGLISH
 from channels_app.replies import outbound
+from channels_app.tool_requests import asking
 from core.agent.loop import Turn
 from core.conversations import events, runs, usage
 from core.conversations.events import Log, LostLeaseError
@@ -114,7 +115,8 @@ def outcome_of(
         usage=turn.usage if turn else {},
         finish_reason=turn.finish_reason if turn else "stop",
         answered_by=turn.answered_by if turn else "",
-        calls=turn.made_calls() if turn else [],
+        # Those of a paused turn are kept with the answer of the run that goes on.
+        calls=turn.made_calls() if turn and not turn.questions else [],
     )
 
 
@@ -134,9 +136,10 @@ async def settle(
     outcome: runs.Outcome,
     ending: Ending,
     meter: usage.RunMeter | None = None,
+    turn: Turn | None = None,
 ) -> None:
     """Commit the end of a run in one transaction: last event, row, transcript, deliveries, calls of
-    models.
+    models, and the questions with which its turn ended.
     """
 
     def finish(last_seq: int) -> None:
@@ -148,6 +151,8 @@ async def settle(
             also=outbound.enqueue_answer,
             with_it=calls,
         )
+        if turn is not None and turn.questions and ending.state == Run.State.SUCCEEDED:
+            asking.ask(run=run, messages=turn.added(), questions=turn.questions)
         if ending.failure is not None:
             health.failed(run=run, error=ending.failure)
         elif ending.answered:

@@ -8,7 +8,9 @@ from functools import partial
 from typing import Any
 
 from django.conf import settings
+from django.utils import timezone
 
+from allowlist import tool_rights
 from channels_app.asgi.builtin_accounts import BUILTIN_CHANNELS
 from channels_app.intake import media
 from channels_app.replies.streaming_edits import live_of
@@ -16,7 +18,8 @@ from channels_app.schedules import rights
 from channels_app.worker.claim_runs import Begun
 from channels_app.worker.finish_run import STOPPED, Ending, priced_outcome, settle
 from core.agent import prompt
-from core.agent.loop import Turn
+from core.agent.gate import Gate
+from core.agent.loop import Call, Turn
 from core.conversations import usage
 from core.conversations.events import LostLeaseError
 from core.database.transactions import in_thread
@@ -24,12 +27,13 @@ from core.lib.leases import Lease
 from core.media.describe import Describer
 from core.messages import Message, Transcript
 from core.models import Message as Line
-from core.models import ModelCall, Run
+from core.models import ModelCall, Run, ToolCall
 from core.providers import registry as providers
 from core.providers.base import LIMITS, ProviderError
-from core.providers.catalogue import AssistantInfo, window_of
+from core.providers.catalogue import AssistantInfo, Catalogue, window_of
 from core.providers.chain import Chain
 from core.tools import languages, phrases, registry
+from core.tools import rules as tool_rules
 from core.tools.base import Tool, ToolContext
 
 logger = logging.getLogger(__name__)
@@ -94,7 +98,7 @@ async def take(begun: Begun, held: Held) -> None:
     held.closing = True
     log.hold()
     outcome = await in_thread(priced_outcome, run, transcript, ending, turn, meter)
-    await settle(run, log, outcome, ending, meter)
+    await settle(run, log, outcome, ending, meter, turn)
 
 
 def turn_of(begun: Begun, chain: Chain, emit: Callable[[Message], None]) -> Turn:
@@ -118,9 +122,12 @@ def turn_of(begun: Begun, chain: Chain, emit: Callable[[Message], None]) -> Turn
             was_said={str(event.get("message_id")) for event in begun.events}.__contains__,
             schedule_grant=partial(rights.grant_of, run),
         ),
-        resumed=begun.resumed,
+        kept=begun.kept.messages,
+        allowed=[call_of(each) for each in begun.kept.asked],
+        resumed=[*begun.resumed, *map(call_of, begun.kept.made)],
+        gate=Gate(run, partial(tool_rules.when_asked, begun.known, run)),
         can_call=chain.can_call_tools,
-        tools=registry.usable(tools_of(assistant, run), begun.known),
+        tools=tools_of(assistant, run, begun.known),
         client_tools=run.options.get("tools") or [],
         options=options_of(assistant, run),
     )
@@ -128,14 +135,25 @@ def turn_of(begun: Begun, chain: Chain, emit: Callable[[Message], None]) -> Turn
     return turn
 
 
-def tools_of(assistant: AssistantInfo, run: Run) -> dict[str, Tool]:
+def tools_of(assistant: AssistantInfo, run: Run, known: Catalogue) -> dict[str, Tool]:
     """Return the tools that a turn may use, by name. A scheduled one makes no schedules."""
-    found = {tool.name: tool for tool in registry.every()}
+    found = {
+        tool.name: tool
+        for tool in registry.every()
+        if assistant.tools is None or tool.name in assistant.tools
+    }
     if run.options.get("schedule"):
-        del found["schedule"]
-    if assistant.tools is None:
-        return found
-    return {name: tool for name, tool in found.items() if name in assistant.tools}
+        found.pop("schedule", None)
+    return {
+        name: tool
+        for name, tool in found.items()
+        if tool.is_usable(known) and tool_rules.is_offered(known, run, tool.name)
+    }
+
+
+def call_of(row: ToolCall) -> Call:
+    """Return a stored call, for a turn that goes on with it."""
+    return Call(id=row.call_id, name=row.tool, arguments=row.arguments)
 
 
 def options_of(assistant: AssistantInfo, run: Run) -> dict[str, Any]:
@@ -156,6 +174,8 @@ async def ended(run: Run, turn: Turn, held: Held, describer: Describer) -> Endin
     if run.cancel_requested_at is not None:
         return Ending(Run.State.CANCELLED, error=STOPPED)
     try:
+        if run.options.get("continues") and not await in_thread(may_go_on, run):
+            return Ending(Run.State.CANCELLED, error=STOPPED)
         if run.attempt > settings.RUN_MAX_ATTEMPTS:
             raise ProviderError("This could not be finished; please ask again.", code="attempts")
         async with asyncio.timeout(settings.AGENT_RUN_SECONDS) as limit:
@@ -178,6 +198,12 @@ async def ended(run: Run, turn: Turn, held: Held, describer: Describer) -> Endin
         logger.exception("the agent failed")
         return failed(turn, ProviderError("Something went wrong in the gateway.", code="internal"))
     return Ending(Run.State.SUCCEEDED, answered=turn.answered)
+
+
+def may_go_on(run: Run) -> bool:
+    """Return whether who asked for a run that goes on after a pause is still let in."""
+    is_group = rights.is_group(run.session)
+    return tool_rights.may_go_on(run, is_group=is_group, now=timezone.now())
 
 
 def failed(turn: Turn, error: ProviderError) -> Ending:

@@ -34,13 +34,23 @@ from channels_app.agent_sessions import sessions
 from channels_app.owner import budget_notices, circuit_notices, notices, outages
 from channels_app.replies import outbound, typing_and_reactions
 from channels_app.schedules import firing
+from channels_app.tool_requests import deciding
 from channels_app.worker import run_turn, take_wakeups
 from channels_app.worker.account_watcher import LOOK_SECONDS, Gateways
 from channels_app.worker.claim_runs import Begun, Claims, begin_next
 from channels_app.worker.finish_run import end_queued
 from channels_app.worker.places import Places
 from channels_app.worker.run_turn import Held
-from core.conversations import events, inbox, jobs, left_calls, outbox, runs, usage_reports
+from core.conversations import (
+    events,
+    inbox,
+    jobs,
+    left_calls,
+    outbox,
+    runs,
+    tool_calls,
+    usage_reports,
+)
 from core.conversations.schedules import occurrences, retention
 from core.conversations.shares import Served
 from core.database import schema_version, text_search, transactions
@@ -313,6 +323,7 @@ class Runner:
         await in_thread(cleanup.discard_unfinished)
         await in_thread(outages.look, now=timezone.now())
         await in_thread(left_calls.close_left)
+        await in_thread(deciding.look, now=timezone.now())
         await in_thread(budget_notices.look, now=timezone.now())
         await in_thread(usage_reports.roll_up, now=timezone.now())
         await in_thread(text_search.catch_up)
@@ -548,7 +559,18 @@ def names_of(tasks: Iterable[asyncio.Task[Any]]) -> str:
 
 def bring_near() -> None:
     """Shorten waits that end in the far future because the clock was set back."""
-    for noun in (runs, jobs, outbox, inbox, sessions, unknown_requests, circuits, occurrences):
+    nouns = (
+        runs,
+        jobs,
+        outbox,
+        inbox,
+        sessions,
+        unknown_requests,
+        circuits,
+        occurrences,
+        tool_calls,
+    )
+    for noun in nouns:
         noun.bring_near()
 
 

@@ -6,16 +6,19 @@
 
 A tool's result may be the final answer: then the model is not asked again. Calls that an earlier
 attempt began come first (``resumed``), so that their results are reused. When the model fails to
-call a tool, ``fallback`` supplies the call ([L3]).
+call a tool, ``fallback`` supplies the call ([L3]). Calls that need a yes end the turn with
+``questions``; another run goes on with what is ``kept`` of it (decision 194).
 
 A turn keeps its output: a cancelled one is answered with the part that exists.
 """
 
+import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import orjson
@@ -23,7 +26,9 @@ from django.conf import settings
 
 from core.agent import fallback
 from core.agent.calls import calls_of
+from core.agent.gate import Gate, result_of
 from core.agent.prompt import Prompt, shortened_line, tools_tokens
+from core.conversations.tool_calls import Asked
 from core.lib.text import clean
 from core.messages import (
     Message,
@@ -38,6 +43,7 @@ from core.messages import (
     tool_call_message,
     tool_end,
 )
+from core.models import ToolCall
 from core.providers.base import (
     LIMITS,
     ChatMessage,
@@ -66,6 +72,11 @@ TOOL_TEXT_CHARACTERS = 50_000
 MOST_NAME = 256
 TOOLS_SHARE = 0.65  # of a window, for the descriptions of tools
 CALL_BYTES = 64  # overhead of a piece of a tool call, in bytes
+WAITS_FOR_OWNER = (
+    "I have asked the owner whether I may use {0}. "
+    "I go on when there is an answer; /stop takes the question back."
+)
+WAITS_FOR_PERSON = "May I use {0}?"
 CUT_HERE = "The answer was cut here: it is longer than this gateway allows."
 
 
@@ -86,7 +97,8 @@ class Turn:
     ``messages`` are sent to the model, the turn's own calls and results last. ``prompt`` cuts
     those before them to the window of the model that is asked. ``is_first_cut``: whether the person
     is to be told that the history was cut, which is once in a conversation. ``tools``: the
-    gateway's that may be used, by name; None for all that come with it.
+    gateway's that may be used, by name; None for all that come with it. ``kept``: the messages that
+    a paused run had added, whose ``allowed`` calls come first. ``gate``: without one, no call asks.
     """
 
     messages: list[ChatMessage]
@@ -101,6 +113,10 @@ class Turn:
     prompt: Prompt | None = None
     is_first_cut: Callable[[], Awaitable[bool]] | None = None
     tools: Mapping[str, Tool] | None = None
+    gate: Gate | None = None
+    kept: list[ChatMessage] = field(default_factory=list)
+    allowed: list[Call] = field(default_factory=list)
+    questions: list[Asked] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
     files: list[dict[str, str]] = field(default_factory=list)
     usage: dict[str, int] = field(
@@ -118,6 +134,9 @@ class Turn:
 
     def __post_init__(self) -> None:
         self._before = len(self.messages)
+        self.messages += self.kept
+        for message in self.kept:
+            self._call_ids |= {each["id"] for each in message.get("tool_calls") or ()}
 
     def begin_with(self, prompt: Prompt) -> None:
         """Replace the messages before those that the turn adds: its pictures are known now."""
@@ -153,6 +172,10 @@ class Turn:
         """Return the calls of this turn, as they are stored with the answer."""
         return calls_of(self.messages, self._before, answer="\n".join(self.texts))
 
+    def added(self) -> list[ChatMessage]:
+        """Return the messages that the turn has added, those of the paused run included."""
+        return self.messages[self._before :]
+
     def note(self, text: str) -> None:
         """Emit a text of the gateway itself, before the model's."""
         self._say("text", text)
@@ -160,7 +183,9 @@ class Turn:
 
     async def run(self) -> None:
         """Run the loop until the answer is complete. Raises ProviderError."""
-        first = self.resumed or self._without_asking()
+        if self.allowed and await self._go_on():
+            return
+        first = self.resumed or ([] if self.allowed else self._without_asking())
         if first and await self._carry_out(first, []):
             return
         for _ in range(settings.AGENT_MAX_STEPS):
@@ -176,13 +201,49 @@ class Turn:
                 return
         raise ProviderError("The assistant needed too many steps.", code="steps")
 
+    async def _go_on(self) -> bool:
+        """Make the calls of the paused run that were decided; return whether the turn is over."""
+        results = await self._act_on(self.allowed)
+        in_order = [each["id"] for each in last_calls(self.kept)]
+        made = self.messages[-len(results) :]
+        del self.messages[-len(results) :]
+        while self.messages[-1]["role"] == "tool":
+            made.append(self.messages.pop())
+        self.messages += sorted(made, key=lambda each: in_order.index(each["tool_call_id"]))
+        return all(result.final for result in results)
+
     async def _carry_out(self, calls: list[Call], texts: list[str]) -> bool:
-        """Run the requested tools; return whether a result is the final answer."""
+        """Run the requested tools; return whether the turn is over: a result is the final answer,
+        or a call waits for a yes.
+        """
         for call in calls:
             self._call_ids.add(call.id)
         self._remember(calls, texts)
-        results = [await self._act(call) for call in calls]
+        asked = {call.id: await self._question(call) for call in calls}
+        self.questions = [each for each in asked.values() if each is not None]
+        results = await self._act_on([call for call in calls if asked[call.id] is None])
+        if self.questions:
+            self._say_that_it_waits()
+            return True
         return all(result.final for result in results)
+
+    async def _question(self, call: Call) -> Asked | None:
+        """Return the question that a call has to wait for."""
+        tool, arguments = self._tool(call.name), arguments_of(call)
+        if self.gate is None or tool is None or isinstance(arguments, str):
+            return None
+        return await self.gate.question(tool, call.id, call.arguments or "{}", tool.cost(arguments))
+
+    def _say_that_it_waits(self) -> None:
+        """Tell the person which questions were asked."""
+        names = ", ".join(dict.fromkeys(each.tool for each in self.questions))
+        of_owner = any(not each.of_person for each in self.questions)
+        line = (WAITS_FOR_OWNER if of_owner else WAITS_FOR_PERSON).format(f"“{names}”")
+        self.note(self._in_their_language(line))
+
+    def _in_their_language(self, line: str) -> str:
+        """Return a sentence of the gateway in the language of the request."""
+        return phrases.in_language(line, languages.of_request(self.context.request))
 
     def _leave_links(self) -> None:
         """Append links to created files that the model left out."""
@@ -441,6 +502,13 @@ class Turn:
             }
         )
 
+    async def _act_on(self, calls: list[Call]) -> list[ToolResult]:
+        """Make calls side by side; show and keep their results in the order of the calls."""
+        results = await side_by_side([partial(self._act, call) for call in calls])
+        for call, result in zip(calls, results, strict=True):
+            self._keep(call, result)
+        return results
+
     async def _act(self, call: Call) -> ToolResult:
         self._whole(
             tool_call_message(
@@ -449,6 +517,10 @@ class Turn:
         )
         result = await self._result(call)
         self.emit(tool_end(call_id=call.id, name=call.name, ok=result.ok))
+        return result
+
+    def _keep(self, call: Call, result: ToolResult) -> None:
+        """Add a result to the messages for the model, and show the person what is theirs."""
         self.files += result.files
         self.messages.append(
             {"role": "tool", "tool_call_id": call.id, "content": result.text[:TOOL_TEXT_CHARACTERS]}
@@ -462,31 +534,40 @@ class Turn:
             self._was_shown = True
         for message in result.messages:
             self.context.send(message)
-        return result
 
     async def _result(self, call: Call) -> ToolResult:
         tool = self._tool(call.name)
         if tool is None:
             return ToolResult(f"There is no tool called {call.name}.", ok=False)
-        try:
-            arguments = orjson.loads(call.arguments or "{}")
-        except orjson.JSONDecodeError:
-            return ToolResult("The arguments are not valid JSON.", ok=False)
-        if not isinstance(arguments, dict):
-            return ToolResult("The arguments must be a JSON object.", ok=False)
-        return await self._run_tool(tool, call, arguments)
+        arguments = arguments_of(call)
+        if isinstance(arguments, str):
+            return ToolResult(arguments, ok=False)
+        is_recorded = not tool.idempotent or any(each.id == call.id for each in self.allowed)
+        if self.gate is None or not is_recorded:
+            return await self._run_tool(tool, call, arguments)
+        row = await self.gate.begin(tool, call.id, call.arguments or "{}")
+        if row.state != ToolCall.State.STARTED:
+            result, line = result_of(row)
+            return replace(result, shown=self._in_their_language(line.format(f"“{tool.name}”")))
+        result = await self._run_tool(tool, call, arguments)
+        await self.gate.end(row, result)
+        return result
 
     async def _run_tool(self, tool: Tool, call: Call, arguments: dict[str, Any]) -> ToolResult:
         line = tool.progress(arguments)
         if line:
-            language = languages.of_request(self.context.request)
-            self.emit(progress(phrases.in_language(line, language), tool=tool.name))
+            self.emit(progress(self._in_their_language(line), tool=tool.name))
         context = replace(self.context, tool_call_id=call.id)
         started = time.monotonic()
         try:
-            return await tool.run(context, arguments)
+            async with asyncio.timeout(tool.seconds or None) as limit:
+                return await tool.run(context, arguments)
         except ToolError as error:
             return ToolResult(f"Error: {error}", ok=False)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            return ToolResult(f"Error: no result within {tool.seconds:g} s.", ok=False)
         finally:
             logger.info("tool %s took %.2f s", tool.name, time.monotonic() - started)
 
@@ -498,6 +579,44 @@ class Turn:
     def interrupt(self) -> None:
         """End the message that was being streamed when the turn was cancelled."""
         self._end_message()
+
+
+def arguments_of(call: Call) -> dict[str, Any] | str:
+    """Return the arguments of a call, or what is wrong with them, for the model."""
+    try:
+        arguments = orjson.loads(call.arguments or "{}")
+    except orjson.JSONDecodeError:
+        return "The arguments are not valid JSON."
+    return arguments if isinstance(arguments, dict) else "The arguments must be a JSON object."
+
+
+def last_calls(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
+    """Return the calls of the model's last answer in ``messages``."""
+    return next((each["tool_calls"] for each in reversed(messages) if each.get("tool_calls")), [])
+
+
+async def side_by_side(
+    works: Sequence[Callable[[], Coroutine[Any, Any, ToolResult]]],
+) -> list[ToolResult]:
+    """Return the results of all, in their order, at most TOOL_CALLS_AT_ONCE of them at a time.
+
+    An exception of one ends the others and is raised.
+    """
+    if len(works) == 1:
+        return [await works[0]()]
+    places = asyncio.Semaphore(settings.TOOL_CALLS_AT_ONCE)
+
+    async def placed(work: Callable[[], Coroutine[Any, Any, ToolResult]]) -> ToolResult:
+        async with places:
+            return await work()
+
+    tasks = [asyncio.ensure_future(placed(each)) for each in works]
+    try:
+        return list(await asyncio.gather(*tasks))
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def message_name(kind: str, number: int) -> str:

@@ -36,6 +36,7 @@ class Migration(migrations.Migration):
                 ('edited', models.BooleanField(default=False)),
                 ('cost', models.CharField(blank=True, max_length=200)),
                 ('state', models.CharField(choices=[('waiting', 'Waiting'), ('allowed', 'Allowed'), ('denied', 'Denied'), ('expired', 'Expired'), ('withdrawn', 'Withdrawn'), ('started', 'Started'), ('done', 'Done'), ('unsure', 'unsure whether it happened')], max_length=16)),
+                ('of_person', models.BooleanField(default=False)),
                 ('expires_at', models.DateTimeField(blank=True, null=True)),
                 ('decided_at', models.DateTimeField(blank=True, null=True)),
                 ('scope', models.CharField(blank=True, choices=[('once', 'this call'), ('hour', 'in this conversation for an hour'), ('always', 'always for this person and tool')], max_length=8)),

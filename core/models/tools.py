@@ -67,7 +67,8 @@ class ToolCall(models.Model):
     edited = models.BooleanField(default=False)
     cost = models.CharField(max_length=200, blank=True)
     state = models.CharField(max_length=16, choices=State.choices)
-    # Who decides; none for a call that needs no yes.
+    # Who is asked; none for a call that needs no yes. Any owner may answer for an owner.
+    of_person = models.BooleanField(default=False)
     asked_of = models.ForeignKey(
         User, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
     )

@@ -1,4 +1,4 @@
-"""A snapshot of providers, models, assistants, budgets and search, kept by each process.
+"""A snapshot of models, assistants, budgets, rules of tools and search, kept by each process.
 
 Every change raises ``Installation.models_version`` in its transaction; :func:`current` compares it
 and reads the rows again after a change, so that it holds from the next turn on in every process.
@@ -32,6 +32,7 @@ from core.models import (
     ModelCircuit,
     ModelProvider,
     SearchProvider,
+    ToolRule,
 )
 
 ENVIRONMENT = "Environment"
@@ -47,6 +48,7 @@ ROWS = (
     AssistantBinding,
     Budget,
     SearchProvider,
+    ToolRule,
 )
 
 MOST_READS = 5  # until no change comes in between
@@ -156,6 +158,18 @@ class SearchInfo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ToolRuleInfo:
+    """A row of ``ToolRule``; 0 and "": for all."""
+
+    tool: str
+    ask: str
+    user_id: int
+    account_id: int
+    chat: str
+    assistant_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Catalogue:
     """Everything at one version. ``default``: the id of the default assistant.
 
@@ -173,6 +187,7 @@ class Catalogue:
     of_account: Mapping[int, int] = field(default_factory=dict)
     budgets: tuple[BudgetInfo, ...] = ()
     search: tuple[SearchInfo, ...] = ()
+    tool_rules: tuple[ToolRuleInfo, ...] = ()
 
     def of_run(self, assistant_id: int) -> AssistantInfo:
         """Return the assistant of a run; the default one where it is gone, or was never chosen."""
@@ -300,6 +315,7 @@ def read(number: int) -> Catalogue:
         },
         budgets=tuple(budget_info(row) for row in Budget.objects.filter(enabled=True)),
         search=tuple(search_info(row) for row in SearchProvider.objects.filter(enabled=True)),
+        tool_rules=tuple(tool_rule_info(row) for row in ToolRule.objects.order_by("id")),
     )
 
 
@@ -389,6 +405,18 @@ def search_info(row: SearchProvider) -> SearchInfo:
         secrets=row.secrets,
         language=row.language,
         safe_search=row.safe_search,
+    )
+
+
+def tool_rule_info(row: ToolRule) -> ToolRuleInfo:
+    """Return a rule's row."""
+    return ToolRuleInfo(
+        tool=row.tool,
+        ask=row.ask,
+        user_id=row.user_id or 0,
+        account_id=row.account_id or 0,
+        chat=row.chat,
+        assistant_id=row.assistant_id or 0,
     )
 
 

@@ -1,12 +1,10 @@
 """Tools by name: dotted paths, resolved on first use."""
 
-from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
 from django.utils.module_loading import import_string
 
-from core.providers.catalogue import Catalogue
 from core.tools.base import Tool
 
 TOOLS = {
@@ -30,11 +28,6 @@ def get(name: str) -> Tool | None:
 def every() -> list[Tool]:
     """Return the tools that come with the gateway. The first call loads them, in about 100 ms."""
     return [tool for name in TOOLS if (tool := get(name)) is not None]
-
-
-def usable(tools: Mapping[str, Tool], known: Catalogue) -> dict[str, Tool]:
-    """Return the tools of ``tools`` for which the gateway is set up."""
-    return {name: tool for name, tool in tools.items() if tool.is_usable(known)}
 
 
 def schemas() -> list[dict[str, Any]]:

@@ -30,8 +30,8 @@ class RouteToPlugin(Tool):
 
     name = "route_to_plugin"
 
-    @property  # type: ignore[override]
-    def description(self) -> str:
+    @property
+    def description(self) -> str:  # type: ignore[override]
         """Describe each plugin for the model."""
         lines = [
             f"- plugin_id {plugin.id}, capability_id {name}: {capability.description}"
@@ -47,8 +47,8 @@ class RouteToPlugin(Tool):
             '{"source": "Renewable energy in Norway", "slides": 8}}\n' + "\n".join(lines)
         )
 
-    @property  # type: ignore[override]
-    def parameters(self) -> dict[str, Any]:
+    @property
+    def parameters(self) -> dict[str, Any]:  # type: ignore[override]
         """Return the schema; ids are an enumeration, so that a grammar can enforce them.
 
         ``anyOf`` inside, never at the top: the form that all providers accept.

@@ -38,7 +38,7 @@ from core.providers.base import Delta, ModelRequest
 from core.providers.scripted import Scripted
 from core.signals import pubsub
 from core.tools import registry
-from core.tools.base import ToolContext, ToolResult
+from core.tools.base import Tool, ToolContext, ToolResult
 from tests.channels_app.running import make_person, memory_account, runner
 from tests.core.lib.test_small_functions import PIXEL
 from tests.servers import wait_until
@@ -289,7 +289,7 @@ def test_t7_a_picture_of_ours_is_part_of_the_answer(
     """Reading it needs the database, which an event loop must not call."""
     picture = storage.keep(user=ada, name="a.png", content=PIXEL)
 
-    class Draws:
+    class Draws(Tool):
         """A tool that shows a picture."""
 
         name = "current_time"
@@ -306,7 +306,7 @@ def test_t7_a_picture_of_ours_is_part_of_the_answer(
             context.emit(image_message(f"/files/{picture.public_id}", message_id="image"))
             return ToolResult("done")
 
-    monkeypatch.setattr(registry, "get", lambda name: Draws())
+    monkeypatch.setattr(registry, "every", lambda: [Draws()])
     run = ended(say("draw"))
     assert run.state == "succeeded"
     [image] = run.result["images"]

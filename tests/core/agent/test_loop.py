@@ -29,7 +29,7 @@ from core.providers.base import (
 from core.providers.chain import PROVIDER_TRIES
 from core.providers.failures import KINDS
 from core.tools import registry
-from core.tools.base import ToolContext, ToolResult
+from core.tools.base import Tool, ToolContext, ToolResult
 from tests.core.agent.sent import sent
 from tests.core.conftest import Say
 from tests.core.providers.chains import alone
@@ -426,7 +426,7 @@ async def test_a_provider_that_is_not_set_up_says_so(events: Events) -> None:
 async def test_files_of_tools_are_kept_and_progress_is_shown(
     events: Events, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Slow:
+    class Slow(Tool):
         """A tool with progress and a file."""
 
         name = "slow"

@@ -1,0 +1,36 @@
+"""Whether the person of a paused run is still let in when it goes on."""
+
+from datetime import datetime
+
+from allowlist.models import ApiKey
+from allowlist.permissions import Sender, decide
+from core.models import Run
+
+
+def may_go_on(run: Run, *, is_group: bool, now: datetime) -> bool:
+    """Return whether who asked for a run is still let in as its person: by the key and the sender
+    of the run that all of its pauses began with. ``is_group``: its chat has several members.
+    """
+    if not run.user.is_active:
+        return False
+    first = first_of(run)
+    if first.via_key:
+        key = ApiKey.objects.select_related("user", "account").filter(pk=first.via_key).first()
+        if key is None or not key.is_usable(now):
+            return False
+    message = first.inbound.select_related("account").order_by("-id").first()
+    if message is None or not message.sender:
+        return True
+    group = message.chat if is_group else ""
+    decision = decide(sender=Sender(message.account, message.kind, message.sender, group), now=now)
+    return decision.user is not None and decision.user.pk == run.user_id
+
+
+def first_of(run: Run) -> Run:
+    """Return the run that a run goes on with, over all pauses; itself when it is the first."""
+    while before := run.options.get("continues"):
+        found = Run.objects.filter(pk=before).first()
+        if found is None:
+            return run
+        run = found
+    return run

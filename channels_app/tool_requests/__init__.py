@@ -1,0 +1,1 @@
+"""Questions to the owner, or to a person, whether a tool may be used (decision 194)."""

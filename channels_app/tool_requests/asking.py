@@ -1,0 +1,174 @@
+"""Ask for a yes: in one place, the last channel of who decides that can be written to.
+
+Where there is none, in the open web chats. The admin has all questions besides.
+"""
+
+from collections.abc import Sequence
+
+import orjson
+from django.conf import settings
+
+from channels_app import registry
+from channels_app.owner import notice_targets, notices
+from channels_app.owner.notice_targets import Target
+from core.conversations import outbox, tool_calls
+from core.conversations.tool_calls import Asked
+from core.lib.text import one_line
+from core.models import Delivery, Run, ToolCall, User
+from core.providers.base import ChatMessage
+from core.tools import phrases
+
+PREFIX = "tool"
+ONCE, HOUR, ALWAYS, EDIT, DENY = "once", "hour", "always", "edit", "deny"
+LABELS = {
+    ONCE: "Allow",
+    HOUR: "Allow here for 1 h",
+    ALWAYS: "Always for this person and tool",
+    EDIT: "Edit",
+    DENY: "Deny",
+}
+OF_OWNER = ((ONCE, HOUR), (ALWAYS,), (EDIT, DENY))
+OF_PERSON = ((ONCE, DENY), (ALWAYS,))
+QUESTION = "May I use {0}?"
+# Of the hash of a call, in the data of a button (64 bytes in all).
+DIGEST_CHARACTERS = 16
+ARGUMENT_CHARACTERS, MOST_ARGUMENTS = 200, 12
+
+
+def ask(*, run: Run, messages: Sequence[ChatMessage], questions: Sequence[Asked]) -> None:
+    """Store and ask the questions with which a run ends. In the transaction that ends it."""
+    asked = [(each, who_decides(run, each)) for each in questions]
+    rows = tool_calls.pause(
+        run=run,
+        messages=messages,
+        asked=[(each, user.pk if user is not None else None) for each, user in asked],
+    )
+    for row, (_, user) in zip(rows, asked, strict=True):
+        if user is not None:
+            put(row, user)
+
+
+def who_decides(run: Run, question: Asked) -> User | None:
+    """Return who is asked: the person, or an owner, before others one who can be written to."""
+    if question.of_person or run.user.is_owner:
+        return run.user
+    owners = notices.owners()
+    return next((each for each in owners if notice_targets.of(each)), owners[0] if owners else None)
+
+
+def put(row: ToolCall, user: User) -> None:
+    """Ask a question in the one place of who decides."""
+    target = place_of(row, user)
+    text = text_of(row, language_of(user))
+    if target is None:
+        notices.show_in_web_chats(user, card(row, user, text))
+        return
+    block = notices.block_of(target.channel, text, buttons(row, user), page_of(row))
+    notices.put(target, key=key_of(row, user), payload=block)
+
+
+def place_of(row: ToolCall, user: User) -> Target | None:
+    """Return the chat of a question; None where nobody can write to the person first.
+
+    A person's own question is asked where the request was made, unless others read that chat.
+    """
+    session = row.run.session
+    if row.run.user_id == user.pk and session.account_id == (user.last_account_id or 0):
+        here = notice_targets.target(user, session.account, session.chat, session.thread)
+        if here is not None:
+            return here
+    return next(iter(notice_targets.of(user)), None)
+
+
+def key_of(row: ToolCall, user: User) -> str:
+    """Return the dedupe key of a question: it is asked once."""
+    return f"{PREFIX}:{row.public_id}:{user.pk}"
+
+
+def buttons(row: ToolCall, user: User) -> notices.Buttons:
+    """Return the buttons under a question; their data is bound to the call's hash."""
+    rows = OF_PERSON if row.of_person else OF_OWNER
+    end = f"{row.public_id}:{row.digest[:DIGEST_CHARACTERS]}"
+    language = language_of(user)
+    return [
+        [
+            {
+                "text": phrases.in_language(LABELS[each], language),
+                "data": f"{PREFIX}:{each}:{end}",
+            }
+            for each in line
+        ]
+        for line in rows
+    ]
+
+
+def page_of(row: ToolCall) -> str:
+    """Return the path of the page where a call is decided or edited."""
+    return f"/admin/core/toolcall/{row.pk}/decide/"
+
+
+def text_of(row: ToolCall, language: str) -> str:
+    """Return the question: the tool, who asks and where, the arguments and the cost. Foreign text
+    is cut, and each value on one line.
+    """
+    lines = [f"🔐 {phrases.in_language(QUESTION.format(f'“{row.tool}”'), language)}", where(row)]
+    lines += [f"• {name}: {value}" for name, value in arguments_of(row)]
+    if row.cost:
+        lines.append(one_line(row.cost, ARGUMENT_CHARACTERS))
+    return "\n".join(line for line in lines if line)
+
+
+def where(row: ToolCall) -> str:
+    """Return who asks, and in which kind of chat."""
+    session = row.run.session
+    channel = registry.get(session.account.channel)
+    name = channel.name if channel is not None else session.account.channel
+    is_group = channel is not None and channel.is_group(session.chat)
+    group = f", {one_line(session.chat, 40)}" if is_group else ""
+    return f"{one_line(str(row.run.user), 64)} · {name}{group}"
+
+
+def arguments_of(row: ToolCall) -> list[tuple[str, str]]:
+    """Return the names and values of a call's arguments, shortened, for people."""
+    try:
+        given = orjson.loads(row.arguments)
+    except orjson.JSONDecodeError:
+        return [("", one_line(row.arguments, ARGUMENT_CHARACTERS))]
+    found = []
+    for name, value in list(given.items())[:MOST_ARGUMENTS]:
+        text = value if isinstance(value, str) else orjson.dumps(value).decode()
+        found.append((one_line(name, 40), one_line(text, ARGUMENT_CHARACTERS)))
+    if len(given) > MOST_ARGUMENTS:
+        found.append(("…", f"+{len(given) - MOST_ARGUMENTS}"))
+    return found
+
+
+def card(row: ToolCall, user: User, text: str) -> dict[str, object]:
+    """Return a question as the web chat shows it."""
+    rows = OF_PERSON if row.of_person else OF_OWNER
+    return {
+        "tool_call": row.public_id,
+        "digest": row.digest,
+        "text": text,
+        "arguments": [list(each) for each in arguments_of(row)],
+        "choices": [[each, LABELS[each]] for line in rows for each in line],
+        "page": f"{settings.GATEWAY_URL}{page_of(row)}",
+    }
+
+
+def settle(row: ToolCall, text: str) -> None:
+    """Show the outcome in the place of the question, without buttons."""
+    payload = {"text": text}
+    prefix = f"{PREFIX}:{row.public_id}:"
+    for notice in Delivery.objects.filter(dedupe_key__startswith=prefix).order_by("id"):
+        if notice.payload != payload:
+            outbox.change(delivery=notice, payload=payload)
+    told = [row.asked_of, *notices.owners()]
+    for user in {each.pk: each for each in told if each is not None}.values():
+        shown = {"tool_call": row.public_id, "text": text, "decided": True}
+        notices.show_in_web_chats(user, shown)
+
+
+def language_of(user: User) -> str:
+    """Return the language of questions to a person."""
+    return user.language.partition("-")[0]

@@ -1,0 +1,189 @@
+"""Decide whether a tool may be used: once, by who was asked, about the very arguments shown."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+import orjson
+from django.conf import settings
+
+from allowlist import audit, tool_rights
+from channels_app.schedules.rights import is_group
+from channels_app.tool_requests import asking
+from core.conversations import tool_calls
+from core.database.transactions import atomic_write
+from core.lib.ids import is_public_id
+from core.lib.text import one_line
+from core.models import ToolCall, User
+from core.tools import phrases
+
+State = ToolCall.State
+Choice = Literal["once", "hour", "always", "deny"]
+Outcome = Literal[
+    "allowed",
+    "denied",
+    "already",
+    "expired",
+    "withdrawn",
+    "gone",
+    "changed",
+    "not_yours",
+    "invalid",
+]
+TEXTS: dict[str, str] = {
+    "allowed": "Allowed.",
+    "denied": "Denied.",
+    "already": "This was decided already.",
+    "expired": "Too late: the question has expired.",
+    "withdrawn": "The question was taken back.",
+    "gone": "Nobody waits for this any more.",
+    "changed": "The call has changed since: look at it again.",
+    "not_yours": "Only the owner can decide.",
+    "edit": "The page for it is in the chat.",
+    "invalid": "The arguments must be a JSON object.",
+}
+LONGEST_ARGUMENTS = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The outcome of a decision; ``text`` is the sentence to show, in English."""
+
+    outcome: Outcome
+    call: ToolCall | None = None
+
+    @property
+    def text(self) -> str:
+        """Return the sentence to show."""
+        return TEXTS[self.outcome]
+
+
+def decide(
+    *,
+    call_id: str,
+    digest: str,
+    by: User,
+    choice: Choice,
+    via: str,
+    now: datetime,
+    arguments: str | None = None,
+) -> Decision:
+    """Decide a question; ``call_id`` is its public id, ``digest`` (16 characters or more) of the
+    call as it was shown, ``arguments`` a JSON object that replaces the call's.
+
+    The first decision counts. With the last one of a run the run goes on. ``via``: for the record.
+    """
+    found = ToolCall.objects.filter(public_id=call_id).first() if is_public_id(call_id) else None
+    if found is None:
+        return Decision("gone")
+    with atomic_write():
+        row = tool_calls.locked(found)
+        outcome = judged(row, digest=digest, by=by, now=now)
+        if outcome is None and arguments is not None and not is_object(arguments):
+            outcome = "invalid"
+        if outcome is None and not tool_rights.may_go_on(
+            row.run, is_group=is_group(row.run.session), now=now
+        ):
+            for each in tool_calls.withdraw(session_id=row.run.session_id):
+                show(each)
+            outcome = "gone"
+        if outcome is not None:
+            return Decision(outcome, row)
+        if choice == "deny":
+            tool_calls.deny(call=row, by=by.pk)
+        else:
+            tool_calls.allow(call=row, by=by.pk, scope=choice, arguments=arguments)
+        show(row)
+        record(row, by=by, via=via, now=now)
+    return Decision("denied" if choice == "deny" else "allowed", row)
+
+
+def judged(row: ToolCall, *, digest: str, by: User, now: datetime) -> Outcome | None:
+    """Return why somebody may not decide a call; None if they may."""
+    if not may_decide(row, by):
+        return "not_yours"
+    if row.state == State.WITHDRAWN:
+        return "withdrawn"
+    if row.state == State.EXPIRED or (row.state == State.WAITING and is_over(row, now)):
+        return "expired"
+    if row.state != State.WAITING:
+        return "already"
+    is_same = len(digest) >= asking.DIGEST_CHARACTERS and row.digest.startswith(digest)
+    return None if is_same else "changed"
+
+
+def may_decide(row: ToolCall, user: User) -> bool:
+    """Return whether a person may answer a question: an owner, or, for their own yes, the one who
+    was asked.
+    """
+    if not user.is_active:
+        return False
+    return row.asked_of_id == user.pk if row.of_person else user.is_owner
+
+
+def is_over(row: ToolCall, now: datetime) -> bool:
+    return row.expires_at is not None and row.expires_at <= now
+
+
+def is_object(arguments: str) -> bool:
+    """Return whether edited arguments are a JSON object of a bearable length."""
+    if len(arguments) > LONGEST_ARGUMENTS:
+        return False
+    try:
+        return isinstance(orjson.loads(arguments), dict)
+    except orjson.JSONDecodeError:
+        return False
+
+
+def show(row: ToolCall) -> None:
+    """Show what became of a question in its place. Inside a transaction."""
+    user = row.asked_of
+    language = asking.language_of(user) if user is not None else ""
+    outcome = {
+        State.ALLOWED: "✓ Allowed.",
+        State.DENIED: "✗ Denied.",
+        State.EXPIRED: TEXTS["expired"],
+        State.WITHDRAWN: TEXTS["withdrawn"],
+    }.get(State(row.state), TEXTS["already"])
+    line = phrases.in_language(outcome, language)
+    asking.settle(row, f"{asking.text_of(row, language)}\n\n{line}")
+
+
+def record(row: ToolCall, *, by: User, via: str, now: datetime) -> None:
+    """Write a decision into the audit log: without the arguments, which may be private."""
+    audit.record(
+        actor=by.username,
+        action=f"tool.{row.state}",
+        subject=one_line(row.tool, 100),
+        data={
+            "via": via,
+            "call": row.public_id,
+            "person": row.run.user.username,
+            "scope": row.scope,
+            "edited": row.edited,
+            "hash": row.digest,
+        },
+        now=now,
+    )
+
+
+def withdraw(*, session_id: int) -> int:
+    """Take back the questions of a conversation; return how many. Inside a transaction."""
+    taken = tool_calls.withdraw(session_id=session_id)
+    for row in taken:
+        show(row)
+    return len(taken)
+
+
+def look(*, now: datetime) -> None:
+    """End the questions that expired, and calls that were left without a result. A chore."""
+    for row in tool_calls.expire(now=now):
+        with atomic_write():
+            show(row)
+    tool_calls.close_left()
+
+
+def page_link(call_id: str) -> str:
+    """Return the address of the page where a call is edited; empty when it is gone."""
+    row = ToolCall.objects.filter(public_id=call_id).first() if is_public_id(call_id) else None
+    return f"{settings.GATEWAY_URL}{asking.page_of(row)}" if row is not None else ""

@@ -1,0 +1,74 @@
+"""What stands between the model and a tool: whether a call waits for a yes, and the record that
+keeps a call from being made twice (:mod:`core.conversations.tool_calls`).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from core.conversations import tool_calls
+from core.conversations.tool_calls import Asked, Stored
+from core.database.transactions import in_thread
+from core.models import Run, ToolCall
+from core.tools.base import Ask, Tool, ToolResult
+
+State = ToolCall.State
+DENIED = "The owner did not allow {0}."
+EXPIRED = "Nobody answered in time whether I may use {0}, so I did not use it."
+UNSURE = (
+    "It is unsure whether {0} was carried out: the gateway was interrupted. It was not repeated."
+)
+FOR_MODEL = {
+    State.DENIED: "The call was not made: permission was refused. Do not try it again.",
+    State.EXPIRED: "The call was not made: nobody answered whether it is allowed.",
+    State.UNSURE: (
+        "It is unsure whether this call happened: the gateway was interrupted while it was under "
+        "way. It was not repeated; do not repeat it. This was sent: {0}"
+    ),
+}
+FOR_PERSON = {State.DENIED: DENIED, State.EXPIRED: EXPIRED, State.UNSURE: UNSURE}
+
+
+@dataclass(slots=True)
+class Gate:
+    """The gate of one run's turn. ``rule``: when a tool asks in it."""
+
+    run: Run
+    rule: Callable[[Tool], Ask]
+
+    async def question(self, tool: Tool, call_id: str, arguments: str, cost: str) -> Asked | None:
+        """Return the question that a call has to wait for; None when it needs no yes."""
+        ask = self.rule(tool)
+        if ask == "never":
+            return None
+        # A yes for longer holds where each call asks, too: it was given for that.
+        if await in_thread(tool_calls.is_granted, tool=tool.name, run=self.run):
+            return None
+        return Asked(call_id, tool.name, arguments, cost, of_person=tool.asks == "person")
+
+    async def begin(self, tool: Tool, call_id: str, arguments: str) -> ToolCall:
+        """Store that a call leaves now; see :func:`core.conversations.tool_calls.start`."""
+        return await in_thread(
+            tool_calls.start,
+            run=self.run,
+            call_id=call_id,
+            tool=tool.name,
+            arguments=arguments,
+            idempotent=tool.idempotent,
+        )
+
+    async def end(self, row: ToolCall, result: ToolResult) -> None:
+        """Store the result of a call that was made."""
+        stored = Stored(result.text, result.ok, result.shown, result.files)
+        await in_thread(tool_calls.finish, call=row, result=stored)
+
+
+def result_of(row: ToolCall) -> tuple[ToolResult, str]:
+    """Return the result of a call that is not made (again), and the sentence for the person, with a
+    place for the tool's name; empty for none.
+    """
+    if row.state == State.DONE:
+        known = row.result or {}
+        text, ok, files = known.get("text", ""), known.get("ok", True), known.get("files", [])
+        return ToolResult(text, ok=ok, files=files), ""
+    text = FOR_MODEL.get(State(row.state), FOR_MODEL[State.DENIED]).format(row.arguments[:2000])
+    return ToolResult(text, ok=False), FOR_PERSON.get(State(row.state), DENIED)

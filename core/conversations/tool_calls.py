@@ -1,0 +1,369 @@
+"""Calls of tools that wait for a yes, or that must not be made twice.
+
+    turn ends with questions ─► run ended, RunPause + ToolCall rows, in one transaction
+    decision (or expiry) ─► the call's row; with the last one a run that goes on is queued, too
+    that run: allowed ─► started (committed) ─► the call ─► done (committed), or unsure after a kill
+
+The lock of a pause is that of its calls. Decision 194.
+"""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+
+import orjson
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models.functions import Now
+
+from core.conversations import assistants
+from core.conversations.events import LostLeaseError
+from core.database import transactions
+from core.database.transactions import atomic_write
+from core.models import Run, RunPause, ToolCall, ToolGrant
+from core.providers import catalogue
+from core.providers.base import ChatMessage
+from core.signals import wakeups
+
+State = ToolCall.State
+HOUR = timedelta(hours=1)
+AT_ONCE = 100
+RESULT_CHARACTERS = 50_000
+GRANTING = {ToolCall.Scope.HOUR, ToolCall.Scope.ALWAYS}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A call that waits for a yes: ``arguments`` are JSON; ``cost`` is in words; ``of_person``:
+    the person's own yes is needed, not the owner's.
+    """
+
+    call_id: str
+    tool: str
+    arguments: str
+    cost: str = ""
+    of_person: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The stored result of a call: the texts for the model and for the person."""
+
+    text: str
+    ok: bool = True
+    shown: str = ""
+    files: list[dict[str, str]] = field(default_factory=list)
+
+
+def digest_of(tool: str, arguments: str) -> str:
+    """Return the hash of a call: of the tool and its arguments (JSON text), in any order of keys
+    and with any spaces.
+    """
+    try:
+        plain = orjson.dumps(orjson.loads(arguments or "{}"), option=orjson.OPT_SORT_KEYS)
+    except orjson.JSONDecodeError:
+        plain = arguments.encode(errors="surrogatepass")
+    return hashlib.sha256(tool.encode() + b"\0" + plain).hexdigest()
+
+
+def is_granted(*, tool: str, run: Run) -> bool:
+    """Return whether an earlier yes holds for calls of a tool in a run. May block."""
+    rows = ToolGrant.objects.filter(tool=tool, user_id=run.user_id)
+    rows = rows.filter(Q(session=None) | Q(session=run.session_id))
+    return rows.filter(Q(until=None) | Q(until__gt=Now())).exists()
+
+
+def pause(
+    *, run: Run, messages: Sequence[ChatMessage], asked: Sequence[tuple[Asked, int | None]]
+) -> list[ToolCall]:
+    """Store the questions of a run that ends with them, each with the id of the user who decides.
+
+    In the transaction that ends the run. Returns the rows.
+    """
+    RunPause.objects.create(run=run, messages=list(messages))
+    expires_at = transactions.now() + timedelta(hours=settings.TOOL_QUESTION_HOURS)
+    rows = [
+        ToolCall(
+            run=run,
+            call_id=each.call_id,
+            tool=each.tool,
+            arguments=each.arguments,
+            digest=digest_of(each.tool, each.arguments),
+            cost=each.cost[:200],
+            state=State.WAITING,
+            of_person=each.of_person,
+            asked_of_id=user_id,
+            expires_at=expires_at,
+        )
+        for each, user_id in asked
+    ]
+    return ToolCall.objects.bulk_create(rows)
+
+
+def waiting() -> QuerySet[ToolCall]:
+    """Return the calls that wait for a yes, the oldest first."""
+    rows = ToolCall.objects.filter(state=State.WAITING).order_by("expires_at", "id")
+    return rows.select_related("run__user", "run__session__account", "asked_of")
+
+
+def locked(call: ToolCall) -> ToolCall:
+    """Return a call anew, with its pause locked until the end of the transaction."""
+    list(RunPause.objects.select_for_update(no_key=True).filter(run_id=call.run_id))
+    rows = ToolCall.objects.select_related("run__user", "run__session__account", "asked_of")
+    return rows.get(pk=call.pk)
+
+
+def allow(*, call: ToolCall, by: int, scope: str, arguments: str | None = None) -> None:
+    """Allow a waiting call, with other ``arguments`` where they were edited, and store what the yes
+    holds for besides. Inside a transaction that has it :func:`locked`.
+    """
+    call.state, call.decided_by_id, call.scope = State.ALLOWED, by, scope
+    call.decided_at = transactions.now()
+    if arguments is not None and digest_of(call.tool, arguments) != call.digest:
+        call.arguments, call.edited = arguments, True
+        call.digest = digest_of(call.tool, arguments)
+    call.save()
+    if scope in GRANTING:
+        grant(call, by=by, scope=scope)
+    go_on([call.run_id])
+
+
+def grant(call: ToolCall, *, by: int, scope: str) -> None:
+    """Store that later calls of the tool by the person need no yes."""
+    is_hour = scope == ToolCall.Scope.HOUR
+    until = transactions.now() + HOUR if is_hour else None
+    ToolGrant.objects.update_or_create(
+        user_id=call.run.user_id,
+        tool=call.tool,
+        session_id=call.run.session_id if is_hour else None,
+        defaults={"until": until, "created_by_id": by},
+    )
+
+
+def deny(*, call: ToolCall, by: int) -> None:
+    """Deny a waiting call. Inside a transaction that has it :func:`locked`."""
+    call.state, call.decided_by_id, call.decided_at = State.DENIED, by, transactions.now()
+    call.save(update_fields=["state", "decided_by", "decided_at"])
+    go_on([call.run_id])
+
+
+def expire(*, now: datetime) -> list[ToolCall]:
+    """End the questions that nobody has answered in time; return them. A chore."""
+    found = list(waiting().filter(expires_at__lte=now)[:AT_ONCE])
+    ended = []
+    for call in found:
+        with atomic_write():
+            row = locked(call)
+            if row.state != State.WAITING:
+                continue
+            row.state, row.decided_at = State.EXPIRED, now
+            row.save(update_fields=["state", "decided_at"])
+            go_on([row.run_id])
+            ended.append(row)
+    return ended
+
+
+def withdraw(*, session_id: int | None = None, user_id: int | None = None) -> list[ToolCall]:
+    """Take back the questions of a conversation or of a person: their runs are not continued.
+
+    Inside a transaction. Returns the calls.
+    """
+    rows = waiting()
+    if session_id is not None:
+        rows = rows.filter(run__session=session_id)
+    if user_id is not None:
+        rows = rows.filter(run__user=user_id)
+    taken = []
+    for call in rows:
+        row = locked(call)
+        if row.state == State.WAITING:
+            row.state, row.decided_at = State.WITHDRAWN, transactions.now()
+            row.save(update_fields=["state", "decided_at"])
+            taken.append(row)
+    return taken
+
+
+def go_on(run_ids: Iterable[int]) -> None:
+    """Queue the runs that go on with paused ones, of which no question is open any more.
+
+    Inside a transaction that has the pauses locked. One with a withdrawn question is not continued.
+    """
+    rows = RunPause.objects.filter(run_id__in=run_ids, continued_by=None)
+    ends = ToolCall.objects.filter(run=OuterRef("run"), state__in=(State.WAITING, State.WITHDRAWN))
+    for each in rows.exclude(Exists(ends)).select_related("run__session__user"):
+        run = following(each.run)
+        run.save()
+        each.continued_by = run
+        each.save(update_fields=["continued_by"])
+        transaction.on_commit(partial(wakeups.run, run.pk), robust=True)
+
+
+def following(run: Run) -> Run:
+    """Return the run that goes on with a paused one, which is not stored yet."""
+    known = catalogue.current()
+    chosen = assistants.choose(
+        known,
+        assistants.place_of(run.session, key_id=run.via_key),
+        assistant_id=run.assistant_id,
+        model_id=run.model_id,
+    )
+    is_same = chosen.assistant.id == run.assistant_id
+    return Run(
+        session=run.session,
+        user_id=run.user_id,
+        origin=run.origin,
+        route=run.route,
+        options={**run.options, "continues": run.pk},
+        via_key=run.via_key,
+        assistant_id=chosen.assistant.id,
+        assistant_version=run.assistant_version if is_same else chosen.assistant.version,
+        model_id=chosen.model_id,
+        text=run.text,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What an earlier run or attempt left for a turn.
+
+    ``messages``: those that the paused run had added, ``asked``: its calls that waited for a yes.
+    ``made``: calls of earlier attempts of this run.
+    """
+
+    messages: list[ChatMessage] = field(default_factory=list)
+    asked: list[ToolCall] = field(default_factory=list)
+    made: list[ToolCall] = field(default_factory=list)
+
+
+def kept_for(run: Run) -> Kept:
+    """Return what a claimed run goes on with. May block on the database.
+
+    The messages name the arguments with which the calls were allowed.
+    """
+    own = ToolCall.objects.filter(run=run).exclude(state=State.WAITING).order_by("id")
+    made = list(own) if run.attempt > 1 else []
+    paused = run.options.get("continues")
+    before = RunPause.objects.filter(run_id=paused).first() if paused else None
+    if before is None:
+        return Kept(made=made)
+    asked = list(ToolCall.objects.filter(run_id=paused, expires_at__isnull=False).order_by("id"))
+    edited = {each.call_id: each.arguments for each in asked if each.edited}
+    return Kept([with_arguments(each, edited) for each in before.messages], asked, made)
+
+
+def with_arguments(message: ChatMessage, edited: dict[str, str]) -> ChatMessage:
+    """Return a message with the arguments that were edited (by the id of the call)."""
+    if not edited or not message.get("tool_calls"):
+        return message
+    calls = [
+        {**each, "function": {**each["function"], "arguments": edited[each["id"]]}}
+        if each["id"] in edited
+        else each
+        for each in message["tool_calls"]
+    ]
+    return {**message, "tool_calls": calls}
+
+
+def start(*, run: Run, call_id: str, tool: str, arguments: str, idempotent: bool) -> ToolCall:
+    """Store that a call leaves now; return its row: ``started`` if this attempt may make it.
+
+    Else it was denied, is over, or nobody knows whether it happened (``unsure``). Raises
+    LostLeaseError when the run belongs to another worker.
+    """
+    with atomic_write():
+        check_fence(run)
+        row = row_of(run, call_id)
+        if row is None:
+            row = unsure_twin(run, tool, arguments)
+        if row is None:
+            row = ToolCall(
+                run=run,
+                call_id=call_id,
+                tool=tool,
+                arguments=arguments,
+                digest=digest_of(tool, arguments),
+                state=State.ALLOWED,
+            )
+        if row.state == State.STARTED and (row.carried_out_in_id, row.attempt) != (
+            run.pk,
+            run.attempt,
+        ):
+            row.state = State.ALLOWED if idempotent else State.UNSURE
+            row.finished_at = None if idempotent else transactions.now()
+        elif row.state == State.STARTED:
+            row.state = State.UNSURE  # the same attempt makes a call once
+        if row.state == State.ALLOWED:
+            row.state, row.started_at = State.STARTED, transactions.now()
+            row.carried_out_in, row.attempt = run, run.attempt
+        row.save()
+    return row
+
+
+def row_of(run: Run, call_id: str) -> ToolCall | None:
+    """Return the row of a call of a run, or of the one that it goes on with."""
+    runs = [run.pk, run.options.get("continues") or 0]
+    return ToolCall.objects.filter(run__in=runs, call_id=call_id).order_by("run_id").first()
+
+
+def unsure_twin(run: Run, tool: str, arguments: str) -> ToolCall | None:
+    """Return a call of a run with the same arguments of which nobody knows whether it happened."""
+    runs = [run.pk, run.options.get("continues") or 0]
+    rows = ToolCall.objects.filter(run__in=runs, digest=digest_of(tool, arguments))
+    return rows.filter(state=State.UNSURE).first()
+
+
+def check_fence(run: Run) -> None:
+    """Raise LostLeaseError unless this attempt of a run is the one that runs."""
+    rows = Run.objects.select_for_update(no_key=True).filter(
+        pk=run.pk, attempt=run.attempt, state=Run.State.RUNNING
+    )
+    if not list(rows.values_list("pk", flat=True)):
+        raise LostLeaseError(run.pk)
+
+
+def finish(*, call: ToolCall, result: Stored) -> None:
+    """Store the result of a call that this attempt has started."""
+    data: dict[str, Any] = {
+        "text": result.text[:RESULT_CHARACTERS],
+        "ok": result.ok,
+        "shown": result.shown,
+        "files": result.files,
+    }
+    with atomic_write():
+        rows = ToolCall.objects.filter(
+            pk=call.pk,
+            state=State.STARTED,
+            attempt=call.attempt,
+            carried_out_in=call.carried_out_in_id,
+        )
+        rows.update(state=State.DONE, result=data, finished_at=Now())
+
+
+def close_left() -> int:
+    """Mark the calls whose attempt ended without their result as unsure; return how many. A chore.
+
+    Those of a run that goes on are settled by its next attempt.
+    """
+    going_on = Run.objects.filter(
+        id=OuterRef("carried_out_in"), state__in=(Run.State.QUEUED, Run.State.RUNNING)
+    )
+    rows = ToolCall.objects.filter(state=State.STARTED).exclude(Exists(going_on))
+    ids = list(rows.values_list("pk", flat=True)[:AT_ONCE])
+    if not ids:
+        return 0
+    with atomic_write():
+        left = ToolCall.objects.filter(pk__in=ids, state=State.STARTED)
+        return left.update(state=State.UNSURE, finished_at=Now())
+
+
+def bring_near() -> None:
+    """Shorten questions that a clock which was set back left open far into the future."""
+    transactions.bring_near(
+        ToolCall.objects.filter(state=State.WAITING),
+        "expires_at",
+        most=timedelta(hours=settings.TOOL_QUESTION_HOURS),
+    )
