@@ -32,7 +32,7 @@ from core.tools.web.services import Query, SearchError
 
 Kind = SearchProvider.Kind
 TEST_WORDS = "weather"
-LANGUAGE = r"[A-Za-z]{2,3}(-[A-Za-z]{2,4})?"
+LANGUAGE = r"^[A-Za-z]{2,3}(-[A-Za-z]{2,4})?\Z"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,11 +101,9 @@ class SearchProviderForm(KeyForm[SearchProvider]):
         self.describe_key(page=text.key_page)
         fields["position"].help_text = "The first that answers is used."
         if text.kind == Kind.TAVILY:
-            fields.pop("language")
-            fields.pop("safe_search")
+            fields.pop("language", None)
         if not text.own:
-            fields.pop("base_url")
-            fields.pop("allow_private")
+            fields.pop("base_url", None)
             return
         fields["base_url"].help_text = "Where SearXNG listens, as in http://192.168.1.20:8080"
         fields["allow_private"].help_text = (
