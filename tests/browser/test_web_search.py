@@ -1,7 +1,6 @@
 """A question about the web in a real browser and on Telegram: search, read, answer with sources."""
 
 import json
-import os
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -181,8 +180,7 @@ def cards(page: Page, web: Web, picture: Path) -> None:
     expect(searched.locator(".facts", has_text="SearXNG")).to_be_visible()
     expect(read.locator(".source-text")).to_contain_text("kostet 12 Franken")
     expect(read.get_by_role("button", name="Useful: Preise der Mühle", exact=True)).to_be_visible()
-    page.screenshot(path=os.environ.get("PICTURES", "") + picture.name if "PICTURES" in os.environ
-                    else picture, full_page=True)  # fmt: skip
+    page.screenshot(path=picture)
 
 
 def on_telegram(bots: Bots, web: Web) -> None:

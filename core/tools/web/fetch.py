@@ -13,6 +13,7 @@ from core.documents import read as documents
 from core.jobs_worker.sources import name_of
 from core.lib.safe_fetch import Fetched, Fetcher, FetchError
 from core.lib.text import clean, one_line
+from core.markdown import markdown_to_plain
 from core.messages import RetrievalMessage, retrieval_message
 from core.tools.base import Tool, ToolContext, ToolError, ToolResult
 from core.tools.document_read import cut
@@ -151,7 +152,7 @@ def retrieved(url: str, title: str, text: str, context: ToolContext) -> Retrieva
                 "type": "web",
                 "title": title,
                 "url": url,
-                "content": one_line(text[: 4 * EXCERPT], EXCERPT),
+                "content": one_line(markdown_to_plain(text[: 4 * EXCERPT]), EXCERPT),
             }
         ],
         message_id=f"retrieval-{context.tool_call_id}",

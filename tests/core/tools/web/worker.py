@@ -26,7 +26,7 @@ def is_here(address: Address) -> bool:
 
 def look_here(**_: object) -> None:
     """Let the tool read what is on this machine."""
-    from core.tools.web import fetch  # noqa: PLC0415 - needs Django
+    from core.tools.web import fetch
 
     fetch.FETCHER = Fetcher(resolve=resolve, allowed=is_here, ports=None)
 
