@@ -17,7 +17,8 @@ from allowlist import schedule_grants
 from allowlist.identities import InvalidIdentity, normalise
 from allowlist.models import ApiKey
 from allowlist.permissions import Sender, decide
-from core.conversations import runs
+from core.conversations import runs, tool_calls
+from core.database.transactions import atomic_write
 from core.models import ChannelIdentity, InboundMessage, Run
 from core.signals import pubsub
 
@@ -30,6 +31,8 @@ def end_user(*, user_id: int) -> None:
     """Close the connections of a removed or deactivated user, and end the user's runs."""
     _publish_revoked(f"user:{user_id}")
     runs.cancel_all_of(user_id=user_id)
+    with atomic_write(joins=True):
+        tool_calls.withdraw(user_id=user_id)
     schedule_grants.stop_of_user(user_id, now=timezone.now())
 
 
@@ -47,7 +50,8 @@ def end_identity(*, user_id: int, kind: str, value: str, now: datetime | None = 
 def end_key(*, key: ApiKey) -> None:
     """Close connections opened with ``key`` and end the runs that it started, no others."""
     _publish_revoked(f"key:{key.pk}", *([f"user:{key.user_id}"] if key.user_id else []))
-    _cancel(Run.objects.filter(inbound__via_key=key.pk))
+    # One that goes on after a pause has no messages of its own.
+    _cancel(Run.objects.filter(Q(inbound__via_key=key.pk) | Q(continues__run__via_key=key.pk)))
     schedule_grants.stop_of_key(key.pk, now=timezone.now())
 
 

@@ -149,7 +149,18 @@ UNFOLD: Item = {
             },
             {
                 "title": "Tools",
-                "items": [page("Web search", "travel_explore", "core_searchprovider")],
+                "items": [
+                    page(
+                        "Calls",
+                        "build",
+                        "core_toolcall",
+                        badge="channels_app.ops.dashboard.waiting_tool_calls",
+                        badge_variant="warning",
+                    ),
+                    page("Allowed tools", "verified_user", "core_toolgrant"),
+                    page("Rules of tools", "rule", "core_toolrule"),
+                    page("Web search", "travel_explore", "core_searchprovider"),
+                ],
             },
             {
                 "title": "Channels",

@@ -15,6 +15,7 @@ from django.urls import reverse
 
 from allowlist import pending_count
 from allowlist.permissions import open_kinds
+from channels_app.owner import waiting_calls
 from core import VERSION
 
 if TYPE_CHECKING:
@@ -67,11 +68,16 @@ class GatewayAdminSite(_Site):
         return HttpResponseRedirect(settings.LOGIN_URL)
 
     def each_context(self, request: HttpRequest) -> dict[str, Any]:
-        """Add open accounts for the banner ([A1]), and the number of pending requests ([A5])."""
+        """Add open accounts for the banner ([A1]), the number of pending requests ([A5]) and of
+        waiting calls.
+        """
         context: dict[str, Any] = super().each_context(request)
         context["latchkey_version"] = VERSION if self.has_permission(request) else ""
         if request.user.has_perm("allowlist.view_unknownrequest"):
             context["pending_requests"] = pending_count.count()
+        if request.user.has_perm("core.view_toolcall"):
+            context["waiting_calls"] = waiting_calls.count_on_page(request)
+        context["is_live"] = "pending_requests" in context or "waiting_calls" in context
         context["open_accounts"] = [
             {
                 "name": str(user),

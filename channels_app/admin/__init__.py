@@ -5,6 +5,8 @@ from channels_app.admin import (
     language_models,
     patterns,
     schedules,
+    tool_calls,
+    tool_rules,
     unknown_requests,
     web_search,
 )
@@ -14,6 +16,8 @@ __all__ = [
     "language_models",
     "patterns",
     "schedules",
+    "tool_calls",
+    "tool_rules",
     "unknown_requests",
     "web_search",
 ]

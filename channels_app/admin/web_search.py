@@ -148,6 +148,8 @@ class SearchProviderAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[SearchProvide
 
     form = SearchProviderForm
     list_display = ("shown_name", "kind", "position", "state", "shown_check", "checked_at")
+    list_filter = ("kind", "enabled")
+    search_fields = ("name", "base_url")
     ordering = ("position", "id")
     change_form_outer_before_template = "web_search/provider_above.html"
 

@@ -14,7 +14,7 @@ from allowlist import pending_count
 from allowlist.models import UnknownRequest
 from channels_app.ops import health
 from channels_app.ops.doctor import examination
-from channels_app.owner import setup_steps
+from channels_app.owner import setup_steps, waiting_calls
 from core.conversations import outbox
 from core.models import Delivery, Job, Message, Run, User
 
@@ -67,6 +67,11 @@ def first_steps(user: User) -> list[setup_steps.Step]:
 def waiting(_: HttpRequest) -> str:
     """Return the sidebar's badge: the number of pending unknown requests."""
     return str(pending_count.count())
+
+
+def waiting_tool_calls(request: HttpRequest) -> str:
+    """Return the sidebar's badge: the number of calls of tools that wait for a yes."""
+    return str(waiting_calls.count_on_page(request))
 
 
 def dead_letters(_: HttpRequest) -> str:

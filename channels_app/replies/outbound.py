@@ -69,7 +69,7 @@ def enqueue_answer(run: Run, outcome: Outcome) -> None:
     channel = registry.get(run.session.account.channel)
     if channel is None:
         return
-    if isinstance(channel.outbound, AnswersWhole) and not is_scheduled(run):
+    if isinstance(channel.outbound, AnswersWhole) and not answers_no_request(run):
         block = channel.outbound.render_answer(whole(run, outcome))
         if block is not None:
             put_block(run=run, index=0, payload=block)
@@ -88,9 +88,11 @@ def enqueue_answer(run: Run, outcome: Outcome) -> None:
     outbox.retract(run_id=run.id, from_index=len(payloads))
 
 
-def is_scheduled(run: Run) -> bool:
-    """Return whether a run carries out a schedule: its answer answers no request."""
-    return bool(run.options.get("schedule"))
+def answers_no_request(run: Run) -> bool:
+    """Return whether a run answers no request: it carries out a schedule, or goes on after a pause
+    whose request has its answer.
+    """
+    return bool(run.options.get("schedule") or run.options.get("continues"))
 
 
 def whole(run: Run, outcome: Outcome) -> WholeAnswer:

@@ -37,7 +37,7 @@ ARGUMENT_CHARACTERS, MOST_ARGUMENTS = 200, 12
 
 def ask(*, run: Run, messages: Sequence[ChatMessage], questions: Sequence[Asked]) -> None:
     """Store and ask the questions with which a run ends. In the transaction that ends it."""
-    asked = [(each, who_decides(run, each)) for each in questions]
+    asked = [(each, decider_of(run, each)) for each in questions]
     rows = tool_calls.pause(
         run=run,
         messages=messages,
@@ -48,7 +48,7 @@ def ask(*, run: Run, messages: Sequence[ChatMessage], questions: Sequence[Asked]
             put(row, user)
 
 
-def who_decides(run: Run, question: Asked) -> User | None:
+def decider_of(run: Run, question: Asked) -> User | None:
     """Return who is asked: the person, or an owner, before others one who can be written to."""
     if question.of_person or run.user.is_owner:
         return run.user
@@ -68,7 +68,7 @@ def put(row: ToolCall, user: User) -> None:
 
 
 def place_of(row: ToolCall, user: User) -> Target | None:
-    """Return the chat of a question; None where nobody can write to the person first.
+    """Return the chat of a question; None for a person who cannot be written to first.
 
     A person's own question is asked where the request was made, unless others read that chat.
     """

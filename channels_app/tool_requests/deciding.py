@@ -36,7 +36,7 @@ TEXTS: dict[str, str] = {
     "already": "This was decided already.",
     "expired": "Too late: the question has expired.",
     "withdrawn": "The question was taken back.",
-    "gone": "Nobody waits for this any more.",
+    "gone": "This question does not exist any more.",
     "changed": "The call has changed since: look at it again.",
     "not_yours": "Only the owner can decide.",
     "edit": "The page for it is in the chat.",

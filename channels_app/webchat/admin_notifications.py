@@ -1,9 +1,11 @@
-"""``WS /ws/desk``: pending unknown requests, live, for open pages of the admin.
+"""``WS /ws/desk``: pending unknown requests and waiting calls of tools, live, for open pages of
+the admin.
 
-Frames to the page: ``{"type": "waiting", "count"}`` whenever the number changes, and ``{"type":
-"knock", "request", "text", "quote", "address"}`` for each new unknown sender ([A5]). Pubsub frames
-carry ids only; content is read from the database. A lost frame costs a few seconds: the number is
-also polled.
+Frames to the page: ``{"type": "waiting", "count"?, "calls"?}`` whenever a number changes (without
+``count`` for who may not see requests, without ``calls`` for none), ``{"type": "knock", "request",
+"text", "quote", "address"}`` for each new unknown sender ([A5]) and ``{"type": "tool_call",
+"request", "text", "address"}`` for each new call that waits. Pubsub frames carry ids only; content
+is read from the database. A lost frame costs a few seconds: the numbers are also polled.
 """
 
 import asyncio
@@ -16,11 +18,13 @@ from allowlist.models import UnknownRequest
 from channels_app.asgi import throttling
 from channels_app.asgi.http import RefusedError
 from channels_app.asgi.principal import Principal
-from channels_app.owner import notices
+from channels_app.owner import notices, waiting_calls
+from channels_app.tool_requests import asking
 from channels_app.webchat import access, frames
 from channels_app.webchat.calls import note_shown
 from channels_app.webchat.consumers import SIGNED_OUT, CloseError, WebChatConsumer
 from channels_app.webchat.periodic_checks import POLL_SECONDS, RECHECK_SECONDS
+from core.conversations import tool_calls
 from core.database.transactions import in_thread
 from core.signals import pubsub
 
@@ -28,12 +32,29 @@ from core.signals import pubsub
 PACE_SECONDS = 0.25
 SHOWN_AT_ONCE = 3
 NOTED = 100
+REQUESTS, CALLS = "allowlist.view_unknownrequest", "core.view_toolcall"
 
 
-def may_look(principal: Principal | None) -> bool:
-    """Return whether the user may see unknown requests in the admin."""
+def seen_by(principal: Principal | None) -> frozenset[str]:
+    """Return which of REQUESTS and CALLS the user may see in the admin."""
     user = principal.user if principal is not None else None
-    return user is not None and user.is_staff and user.has_perm("allowlist.view_unknownrequest")
+    if user is None or not user.is_staff:
+        return frozenset()
+    return frozenset(each for each in (REQUESTS, CALLS) if user.has_perm(each))
+
+
+def counts(seen: frozenset[str]) -> tuple[dict[str, Any], int]:
+    """Return the frame with the number of pending requests and of waiting calls, and the newest
+    call (0 for none).
+    """
+    found: dict[str, Any] = {"type": "waiting"}
+    newest = 0
+    if REQUESTS in seen:
+        found["count"] = pending_count.count()
+    if CALLS in seen:
+        number, newest = waiting_calls.number_and_newest()
+        found |= {"calls": number} if number else {}
+    return found, newest
 
 
 def request_frames(public_ids: list[str]) -> list[dict[str, Any]]:
@@ -53,6 +74,22 @@ def request_frames(public_ids: list[str]) -> list[dict[str, Any]]:
     ][::-1]
 
 
+def call_frames(after: int) -> list[dict[str, Any]]:
+    """Return the frames of waiting calls that are newer than the one with this key; the latest
+    few.
+    """
+    rows = tool_calls.waiting().filter(pk__gt=after).order_by("-pk")[:SHOWN_AT_ONCE]
+    return [
+        {
+            "type": "tool_call",
+            "request": row.public_id,
+            "text": asking.text_of(row, ""),
+            "address": asking.page_of(row),
+        }
+        for row in rows
+    ][::-1]
+
+
 def note_listed(principal: Principal) -> None:
     """Record that an owner has seen the pending requests, which every page of the admin shows."""
     rows = UnknownRequest.objects.filter(state=UnknownRequest.State.PENDING, notified_at=None)
@@ -62,16 +99,22 @@ def note_listed(principal: Principal) -> None:
 
 
 class AdminNotificationsConsumer(WebChatConsumer):
-    """One open page of the admin. It only receives; authenticated by a session cookie only."""
+    """One open page of the admin. It only receives; authenticated by a session cookie only.
+
+    ``seen``: what its user may see, of REQUESTS and CALLS.
+    """
+
+    seen: frozenset[str] = frozenset()
 
     async def wait_for_key(self) -> None:
         """Refuse keys."""
         raise CloseError(SIGNED_OUT)
 
     def user_of_cookie(self, cookie: str) -> Principal | None:
-        """Return staff who may see unknown requests."""
+        """Return staff who may see unknown requests or calls of tools."""
         principal = access.by_session(cookie)
-        return principal if may_look(principal) else None
+        self.seen = seen_by(principal)
+        return principal if self.seen else None
 
     def counter(self) -> throttling.Streams:
         """Use a separate limit: open pages of the admin must not block the chat."""
@@ -84,17 +127,22 @@ class AdminNotificationsConsumer(WebChatConsumer):
         await self.tell({"type": "pong"})
 
     async def listen(self, principal: Principal) -> None:
-        """Send the number of pending requests and each new request while the socket is open."""
-        shown = -1
-        await in_thread(note_listed, principal)
+        """Send the numbers, each new request and each new call while the socket is open."""
+        shown: dict[str, Any] = {}
+        last = -1
+        if REQUESTS in self.seen:
+            await in_thread(note_listed, principal)
         checked = asyncio.get_running_loop().time()
         with pubsub.local().listen([*principal.keys, pending_count.OPEN_ADMIN_PAGES]) as listener:
             await pubsub.local().confirmed(listener)
             while not self.closing:
-                count = await in_thread(pending_count.count)
-                if count != shown:
-                    shown = count
-                    await self.tell({"type": "waiting", "count": count})
+                found, newest = await in_thread(counts, self.seen)
+                if found != shown:
+                    shown = found
+                    await self.tell(found)
+                if newest > last >= 0:
+                    await self.show_calls(after=last)
+                last = max(last, newest)
                 got = await listener.wait(seconds=POLL_SECONDS)
                 now = asyncio.get_running_loop().time()
                 revoked = any(frame["kind"] == "revoked" for frame in got)
@@ -102,9 +150,14 @@ class AdminNotificationsConsumer(WebChatConsumer):
                     checked = now
                     await self.check_credential(principal)
                 new = [frame["request"] for frame in got if frame["kind"] == "knock"]
-                await self.show(principal, new)
+                if REQUESTS in self.seen:
+                    await self.show(principal, new)
                 if got:
                     await asyncio.sleep(PACE_SECONDS)
+
+    async def show_calls(self, *, after: int) -> None:
+        for call in await in_thread(call_frames, after):
+            await self.tell(call)
 
     async def show(self, principal: Principal, public_ids: list[str]) -> None:
         if public_ids:
@@ -114,6 +167,6 @@ class AdminNotificationsConsumer(WebChatConsumer):
             await in_thread(note_shown, principal, [each["request"] for each in found])
 
     async def check_credential(self, principal: Principal) -> None:
-        """Raise CloseError 4401 when the user has lost the permission ([A9])."""
+        """Raise CloseError 4401 when the user has lost all permissions ([A9])."""
         if await in_thread(self.user_of_cookie, principal.session_key) is None:
             raise CloseError(SIGNED_OUT)

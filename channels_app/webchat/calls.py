@@ -17,7 +17,7 @@ from channels_app.asgi.http import RefusedError
 from channels_app.asgi.principal import DeniedError, Principal
 from channels_app.intake import decisions, inbound, slash_commands
 from channels_app.owner import notices
-from channels_app.webchat import choices, frames
+from channels_app.webchat import choices, frames, tool_decisions
 from channels_app.webchat.choices import Picked
 from core.conversations import assistants, inbox, runs
 from core.conversations.inbox import Draft, RepeatKey, body_digest
@@ -189,8 +189,10 @@ def is_chat(*, user_id: int, session_id: str) -> bool:
     ).exists()
 
 
-def decide(frame: frames.Decide, *, principal: Principal) -> dict[str, Any]:
-    """Carry out an owner's verdict; return the notice's new state. Raises RefusedError 404."""
+def decide(frame: frames.Decide | frames.DecideCall, *, principal: Principal) -> dict[str, Any]:
+    """Carry out a decision; return the notice's new state. Raises RefusedError 404."""
+    if isinstance(frame, frames.DecideCall):
+        return tool_decisions.decide(frame, principal=principal)
     owner = principal.user
     if owner is None or not principal.session_key:
         raise RefusedError(404, "This request does not exist.", field="request")
@@ -212,6 +214,11 @@ def decide(frame: frames.Decide, *, principal: Principal) -> dict[str, Any]:
 
 
 def pending_notices(principal: Principal) -> list[dict[str, Any]]:
+    """Return the cards of what waits for a decision of this user."""
+    return [*tool_decisions.waiting_cards(principal), *pending_requests(principal)]
+
+
+def pending_requests(principal: Principal) -> list[dict[str, Any]]:
     """Return the latest pending unknown requests for an owner; none for other users."""
     if principal.user is None or not principal.session_key or not principal.user.is_owner:
         return []

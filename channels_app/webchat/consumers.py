@@ -302,7 +302,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
                 await self.resume(frame, self.person())
             case frames.Stop():
                 await in_thread(calls.stop, user_id=self.person(), run_id=frame.run_id)
-            case frames.Decide():
+            case frames.Decide() | frames.DecideCall():
                 await self.tell(await in_thread(calls.decide, frame, principal=self.principal))
             case frames.Auth():
                 raise RefusedError(400, "The socket is already authenticated.", field="type")

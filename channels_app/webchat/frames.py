@@ -9,6 +9,7 @@ from django.conf import settings
 from channels_app.asgi import strict_json
 from channels_app.asgi.fields import check_data_url, text, uploaded
 from channels_app.asgi.http import RefusedError
+from channels_app.tool_requests import deciding
 from core.lib.ids import is_public_id
 
 CLIENT_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -17,6 +18,7 @@ MAX_ROW_ID = 2**63 - 1
 KINDS = ("image", "audio", "video")
 Verdict = Literal["approve", "approve_24h", "deny", "block"]
 VERDICTS: tuple[Verdict, ...] = ("approve", "approve_24h", "deny", "block")
+CALL_CHOICES: tuple[deciding.Choice, ...] = ("once", "hour", "always", "deny")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,18 @@ class Decide:
 
 
 @dataclass(frozen=True, slots=True)
+class DecideCall:
+    """``decide`` with ``tool_call``: a decision about a call of a tool.
+
+    ``digest``: of the call that was shown.
+    """
+
+    tool_call: str
+    digest: str
+    choice: deciding.Choice
+
+
+@dataclass(frozen=True, slots=True)
 class Auth:
     """``auth``: the key of a client without a cookie, as its first frame."""
 
@@ -71,7 +85,7 @@ class Ping:
     """``ping``."""
 
 
-Frame = Say | Stop | Resume | Decide | Auth | Ping
+Frame = Say | Stop | Resume | Decide | DecideCall | Auth | Ping
 
 
 def parse(data: str) -> dict[str, Any]:
@@ -110,6 +124,8 @@ def read(value: dict[str, Any]) -> Frame:
             return Stop(text(value, "run_id", 64, required=True))
         case "resume":
             return Resume(text(value, "run_id", 64, required=True), number(value, "after"))
+        case "decide" if "tool_call" in value:
+            return decide_call(value)
         case "decide":
             return decide(value)
         case "auth":
@@ -156,6 +172,15 @@ def decide(value: dict[str, Any]) -> Decide:
     if verdict not in VERDICTS:
         raise RefusedError(400, f"verdict is one of {', '.join(VERDICTS)}.", field="verdict")
     return Decide(text(value, "request", 64, required=True), verdict)
+
+
+def decide_call(value: dict[str, Any]) -> DecideCall:
+    """Parse a decision about a call of a tool. Raises RefusedError."""
+    choice = text(value, "choice", 32, required=True)
+    if choice not in CALL_CHOICES:
+        raise RefusedError(400, f"choice is one of {', '.join(CALL_CHOICES)}.", field="choice")
+    name = text(value, "tool_call", 64, required=True)
+    return DecideCall(name, text(value, "digest", 64, required=True), choice)
 
 
 def number(value: dict[str, Any], name: str) -> int:

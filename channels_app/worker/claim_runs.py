@@ -36,7 +36,7 @@ class Begun:
     """A claimed run with everything that its turn needs; ``events`` is its log so far.
 
     ``known``: the models and assistants at its beginning. ``resumed``: the long tasks of an earlier
-    attempt. ``kept``: what it goes on with. ``lease``: as it is measured here.
+    attempt. ``kept``: of the turn that it goes on with. ``lease``: as it is measured here.
     """
 
     run: Run

@@ -13,7 +13,7 @@ from channels_app.rendering.answer import answer_of, reply
 from channels_app.rendering.links import Links
 from channels_app.rendering.translations import ENGLISH
 from channels_app.replies import outbound
-from channels_app.tool_requests import asking
+from channels_app.tool_requests import answers, asking
 from core.agent.loop import Turn
 from core.conversations import events, runs, usage
 from core.conversations.events import Log, LostLeaseError
@@ -153,6 +153,7 @@ async def settle(
         )
         if turn is not None and turn.questions and ending.state == Run.State.SUCCEEDED:
             asking.ask(run=run, messages=turn.added(), questions=turn.questions)
+        answers.put_elsewhere(run, outcome)
         if ending.failure is not None:
             health.failed(run=run, error=ending.failure)
         elif ending.answered:

@@ -25,8 +25,8 @@ import orjson
 from django.conf import settings
 
 from core.agent import fallback
+from core.agent.approvals import Approvals, result_of
 from core.agent.calls import calls_of
-from core.agent.gate import Gate, result_of
 from core.agent.prompt import Prompt, shortened_line, tools_tokens
 from core.conversations.tool_calls import Asked
 from core.lib.text import clean
@@ -98,7 +98,7 @@ class Turn:
     those before them to the window of the model that is asked. ``is_first_cut``: whether the person
     is to be told that the history was cut, which is once in a conversation. ``tools``: the
     gateway's that may be used, by name; None for all that come with it. ``kept``: the messages that
-    a paused run had added, whose ``allowed`` calls come first. ``gate``: without one, no call asks.
+    a paused run had added, whose ``allowed`` calls come first. Without ``approvals`` none asks.
     """
 
     messages: list[ChatMessage]
@@ -113,7 +113,7 @@ class Turn:
     prompt: Prompt | None = None
     is_first_cut: Callable[[], Awaitable[bool]] | None = None
     tools: Mapping[str, Tool] | None = None
-    gate: Gate | None = None
+    approvals: Approvals | None = None
     kept: list[ChatMessage] = field(default_factory=list)
     allowed: list[Call] = field(default_factory=list)
     questions: list[Asked] = field(default_factory=list)
@@ -230,9 +230,11 @@ class Turn:
     async def _question(self, call: Call) -> Asked | None:
         """Return the question that a call has to wait for."""
         tool, arguments = self._tool(call.name), arguments_of(call)
-        if self.gate is None or tool is None or isinstance(arguments, str):
+        if self.approvals is None or tool is None or isinstance(arguments, str):
             return None
-        return await self.gate.question(tool, call.id, call.arguments or "{}", tool.cost(arguments))
+        return await self.approvals.question(
+            tool, call.id, call.arguments or "{}", tool.cost(arguments)
+        )
 
     def _say_that_it_waits(self) -> None:
         """Tell the person which questions were asked."""
@@ -543,14 +545,14 @@ class Turn:
         if isinstance(arguments, str):
             return ToolResult(arguments, ok=False)
         is_recorded = not tool.idempotent or any(each.id == call.id for each in self.allowed)
-        if self.gate is None or not is_recorded:
+        if self.approvals is None or not is_recorded:
             return await self._run_tool(tool, call, arguments)
-        row = await self.gate.begin(tool, call.id, call.arguments or "{}")
+        row = await self.approvals.begin(tool, call.id, call.arguments or "{}")
         if row.state != ToolCall.State.STARTED:
             result, line = result_of(row)
             return replace(result, shown=self._in_their_language(line.format(f"“{tool.name}”")))
         result = await self._run_tool(tool, call, arguments)
-        await self.gate.end(row, result)
+        await self.approvals.end(row, result)
         return result
 
     async def _run_tool(self, tool: Tool, call: Call, arguments: dict[str, Any]) -> ToolResult:

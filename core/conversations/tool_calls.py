@@ -152,7 +152,7 @@ def deny(*, call: ToolCall, by: int) -> None:
 
 
 def expire(*, now: datetime) -> list[ToolCall]:
-    """End the questions that nobody has answered in time; return them. A chore."""
+    """End the questions without an answer in time; return them. A chore."""
     found = list(waiting().filter(expires_at__lte=now)[:AT_ONCE])
     ended = []
     for call in found:
@@ -228,7 +228,7 @@ def following(run: Run) -> Run:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What an earlier run or attempt left for a turn.
+    """The part of a turn that an earlier run or attempt left.
 
     ``messages``: those that the paused run had added, ``asked``: its calls that waited for a yes.
     ``made``: calls of earlier attempts of this run.
@@ -271,7 +271,7 @@ def with_arguments(message: ChatMessage, edited: dict[str, str]) -> ChatMessage:
 def start(*, run: Run, call_id: str, tool: str, arguments: str, idempotent: bool) -> ToolCall:
     """Store that a call leaves now; return its row: ``started`` if this attempt may make it.
 
-    Else it was denied, is over, or nobody knows whether it happened (``unsure``). Raises
+    Else it was denied, is over, or may have happened (``unsure``). Raises
     LostLeaseError when the run belongs to another worker.
     """
     with atomic_write():
@@ -310,7 +310,7 @@ def row_of(run: Run, call_id: str) -> ToolCall | None:
 
 
 def unsure_twin(run: Run, tool: str, arguments: str) -> ToolCall | None:
-    """Return a call of a run with the same arguments of which nobody knows whether it happened."""
+    """Return a call of a run with the same arguments that may have happened."""
     runs = [run.pk, run.options.get("continues") or 0]
     rows = ToolCall.objects.filter(run__in=runs, digest=digest_of(tool, arguments))
     return rows.filter(state=State.UNSURE).first()

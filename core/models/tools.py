@@ -5,6 +5,7 @@ from django.db.models import F, Q
 from django.db.models.functions import Coalesce
 
 from core.lib.ids import public_id
+from core.lib.text import visible_line
 from core.models.conversations import ChatSession, Run
 from core.models.language_models import Assistant
 from core.models.people import ChannelAccount, User
@@ -67,7 +68,7 @@ class ToolCall(models.Model):
     edited = models.BooleanField(default=False)
     cost = models.CharField(max_length=200, blank=True)
     state = models.CharField(max_length=16, choices=State.choices)
-    # Who is asked; none for a call that needs no yes. Any owner may answer for an owner.
+    # The person who is asked; none for a call that needs no yes. Any owner answers for an owner.
     of_person = models.BooleanField(default=False)
     asked_of = models.ForeignKey(
         User, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
@@ -96,7 +97,7 @@ class ToolCall(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.tool} ({self.state})"
+        return f"{visible_line(self.tool, 60)} ({self.state})"
 
 
 class ToolGrant(models.Model):
@@ -124,7 +125,7 @@ class ToolGrant(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.tool} for {self.user_id}"
+        return f"{visible_line(self.tool, 60)} for {visible_line(str(self.user), 60)}"
 
 
 class ToolRule(models.Model):
@@ -174,4 +175,4 @@ class ToolRule(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.tool}: {self.get_ask_display()}"
+        return f"{visible_line(self.tool, 60)}: {self.get_ask_display()}"

@@ -103,12 +103,12 @@ def last_tool(messages: list[ChatMessage]) -> str:
     """Return the name of the tool whose result is the last message; empty for any other message."""
     if messages[-1]["role"] != "tool":
         return ""
-    names = {
+    names: dict[str, str] = {
         call["id"]: call["function"]["name"]
         for message in messages
         for call in message.get("tool_calls") or ()
     }
-    return names.get(messages[-1].get("tool_call_id"), "?")
+    return names.get(messages[-1].get("tool_call_id", ""), "?")
 
 
 def last_text(messages: list[ChatMessage]) -> str:

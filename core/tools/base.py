@@ -73,8 +73,8 @@ class Tool(Protocol):
     """One tool. ``parameters`` is a JSON schema; ``infer`` is the fallback of [L3].
 
     ``ask``: whether a call waits for a yes: never, until the first yes for this person, or always;
-    ``asks``: whose. ``idempotent``: whether a call may be made again after a kill, when nobody
-    knows whether it happened. ``seconds``: the time limit of a call; 0 for the turn's own.
+    ``asks``: whose. ``idempotent``: whether a call may be made again after a kill, when it
+    may have happened. ``seconds``: the time limit of a call; 0 for the turn's own.
 
     Tools derive from it for the defaults.
     """

@@ -1,6 +1,6 @@
 """Read a document that the user sent: all of a short one, some pages of a long one."""
 
-from typing import Any
+from typing import Annotated
 
 from django.conf import settings
 
@@ -12,53 +12,47 @@ from core.lib.tokens import estimate
 from core.messages import RetrievalMessage, retrieval_message
 from core.models import StoredFile
 from core.plugins.summarize import source_of
-from core.tools.base import Tool, ToolContext, ToolError, ToolResult
+from core.tools.base import ToolContext, ToolError
+from core.tools.typed import Field, TypedTool
 
 # A longer result would be cut by the agent, and with it the hint where to go on.
 MOST_CHARACTERS = 45_000
 
 
-class DocumentRead(Tool):
-    """Return the text of a document, with the references that answers should cite."""
+class DocumentRead(TypedTool):
+    """Reads a document that the user sent (PDF, Word, PowerPoint, Excel, HTML, CSV, text). Give its
+    handle (/files/…). A long document comes in parts: ask for the next with from_part. To summarize
+    a long one, use route_to_plugin instead.
+    """
 
-    name = "document_read"
-    description = (
-        "Reads a document that the user sent (PDF, Word, PowerPoint, Excel, HTML, CSV, text). Give "
-        "its handle (/files/…). A long document comes in parts: ask for the next with from_part. "
-        "To summarize a long one, use route_to_plugin instead."
-    )
-    parameters: dict[str, Any] = {
-        "type": "object",
-        "properties": {
-            "file": {"type": "string", "description": "The handle, /files/…, or the file's name."},
-            "from_part": {"type": "integer", "minimum": 1, "description": "Default 1."},
-        },
-        "required": ["file"],
-        "additionalProperties": False,
-    }
+    line = "Reading the document…"
 
-    def progress(self, arguments: dict[str, Any]) -> str:
-        return "Reading the document…"
-
-    async def run(self, context: ToolContext, arguments: dict[str, Any]) -> ToolResult:
-        """Return the parts that fit a third of the model's window. Raises ToolError."""
-        name, user_id, session_id = arguments.get("file", ""), context.user_id, context.session_id
-        file = await in_thread(file_named, str(name), user_id=user_id, session_id=session_id)
-        if file is None:
+    async def call(
+        self,
+        context: ToolContext,
+        file: Annotated[str, Field("The handle, /files/…, or the file's name.")],
+        from_part: Annotated[int, Field("Default 1.", ge=1)] = 1,
+    ) -> str:
+        """Return the parts that fit a third of the model's window, with the references that answers
+        should cite. Raises ToolError.
+        """
+        row = await in_thread(
+            file_named, file, user_id=context.user_id, session_id=context.session_id
+        )
+        if row is None:
             raise ToolError("This document does not exist. The handle looks like /files/….")
-        first = arguments.get("from_part", 1)
         try:
             found = await documents.parts(
-                storage.path_of(file), name=file.name, most_megabytes=settings.DOCUMENT_MEGABYTES
+                storage.path_of(row), name=row.name, most_megabytes=settings.DOCUMENT_MEGABYTES
             )
         except documents.DocumentError as error:
             raise ToolError(str(error)) from error
         except OSError as error:
             raise ToolError("The document no longer exists.") from error
-        first = max(1, first if isinstance(first, int) else 1)
-        text, shown = cut(file.name, found, first=first, most=context.context_tokens // 3)
-        context.send(retrieved(file, found[first - 1 : first - 1 + shown], context))
-        return ToolResult(text)
+        most = context.context_tokens // 3
+        text, shown = cut(row.name, found, first=from_part, most=most)
+        context.send(retrieved(row, found[from_part - 1 : from_part - 1 + shown], context))
+        return text
 
 
 def retrieved(
@@ -71,29 +65,19 @@ def retrieved(
     return retrieval_message(file.name, [source], message_id=name)
 
 
-def cut(
-    name: str,
-    found: list[tuple[str, str]],
-    *,
-    first: int,
-    most: int,
-    tool: str = "document_read",
-) -> tuple[str, int]:
-    """Return the parts from number ``first`` on, as many as ``most`` tokens and MOST_CHARACTERS
-    hold, with a hint for the rest, which ``tool`` reads; and their number.
+def cut(name: str, found: list[tuple[str, str]], *, first: int, most: int) -> tuple[str, int]:
+    """Return the parts from number ``first`` on, as many as ``most`` tokens and
+    MOST_CHARACTERS hold, with a hint for the rest; and their number.
     """
     left = min(most, MOST_CHARACTERS // 4)
     lines = [f"{name}: {len(found)} parts."]
     number = first - 1
     for number, (reference, text) in enumerate(found[first - 1 :], first):
-        if number > first and len(text) > left * 4:  # whole in the next call
-            lines.append(f"(More follows: call {tool} again with from_part {number}.)")
-            return "\n\n".join(lines), number - first
         shown = text[: left * 4]
         lines.append(f"[{reference or f'part {number}'}]\n{shown}")
         left -= estimate(shown)
         if left <= 0 and number < len(found):
-            lines.append(f"(More follows: call {tool} again with from_part {number + 1}.)")
+            lines.append(f"(More follows: call document_read again with from_part {number + 1}.)")
             break
     return "\n\n".join(lines), number - first + 1
 

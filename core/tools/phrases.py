@@ -6,7 +6,10 @@ part, ``{1}`` and ``{2}`` for numbers.
 """
 
 import re
+from collections.abc import Iterable, Mapping
 from functools import cache
+
+from core.tools import phrases_of_calls, phrases_of_jobs
 
 # English: Chinese, Spanish, German, French, Japanese.
 ORDER = ("zh", "es", "de", "fr", "ja")
@@ -501,8 +504,58 @@ SENTENCES: dict[str, tuple[str, str, str, str, str]] = {
         "{0} en cours…",
         "{0} を実行しています…",
     ),
+    **phrases_of_calls.SENTENCES,
+    **phrases_of_jobs.SENTENCES,
 }
-VARIES = {r"\{0\}": "(.+)", r"\{1\}": r"(\d+)", r"\{2\}": r"(\d+)(?: slides?)?"}
+SLOT = re.compile(r"\{[012]\}")
+VARIES = {
+    r"\{0\}": "(?P<v0>.+)",
+    r"\{1\}": r"(?P<v1>\d+)",
+    r"\{2\}": r"(?P<v2>\d+)(?: slides?)?",
+}
+
+
+Translations = tuple[str, str, str, str, str]
+_added: dict[str, Translations] = {}
+
+
+def add(sentences: Mapping[str, Mapping[str, str]]) -> None:
+    """Add the sentences of an installed tool, by language; those of the gateway win.
+
+    A language that is left out gets the English. Raises ValueError for an unknown language, and for
+    other variable parts than the English has.
+    """
+    for english, others in sentences.items():
+        if unknown := sorted(set(others) - set(ORDER)):
+            raise ValueError(
+                f"The languages of a sentence are {', '.join(ORDER)}, not {unknown[0]}."
+            )
+        for sentence in (english, *others.values()):
+            rest = SLOT.sub("", sentence)
+            if slots(sentence) != slots(english) or "{" in rest or "}" in rest:
+                raise ValueError(
+                    f"“{sentence[:80]}” has other variable parts than “{english[:80]}”."
+                )
+    for english, others in sentences.items():
+        zh, es, de, fr, ja = (others.get(language, english) for language in ORDER)
+        _added[english] = (zh, es, de, fr, ja)
+    patterns.cache_clear()
+
+
+def forget_added() -> None:
+    """Remove the sentences of installed tools."""
+    _added.clear()
+    patterns.cache_clear()
+
+
+def slots(sentence: str) -> list[str]:
+    """Return the variable parts of a sentence, in order of their numbers."""
+    return sorted(SLOT.findall(sentence))
+
+
+def is_translated(text: str, languages: Iterable[str] = ORDER) -> bool:
+    """Return whether a text is a sentence that is listed, and is another one in each language."""
+    return all(in_language(text, language) != text for language in languages)
 
 
 def in_language(text: str, language: str) -> str:
@@ -512,15 +565,16 @@ def in_language(text: str, language: str) -> str:
     for pattern, sentences in patterns():
         found = pattern.fullmatch(text)
         if found is not None:
-            return sentences[ORDER.index(language)].format(*found.groups())
+            parts = found.groupdict()
+            return sentences[ORDER.index(language)].format(*map(parts.get, ("v0", "v1", "v2")))
     return text
 
 
 @cache
-def patterns() -> list[tuple[re.Pattern[str], tuple[str, str, str, str, str]]]:
+def patterns() -> list[tuple[re.Pattern[str], Translations]]:
     """Return the English sentences as patterns; variable parts are on one line."""
     made = []
-    for english, others in SENTENCES.items():
+    for english, others in {**_added, **SENTENCES}.items():
         pattern = re.escape(english)
         for name, varying in VARIES.items():
             pattern = pattern.replace(name, varying)

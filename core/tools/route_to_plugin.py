@@ -11,6 +11,7 @@ from core.plugins.base import Capability, Plugin
 from core.plugins.slides import asked
 from core.plugins.slides.language import detect, named
 from core.tools import intents, waiting
+from core.tools.arguments import coerced, sentence
 from core.tools.base import Tool, ToolContext, ToolError, ToolResult
 
 GENERATING = "Generating your presentation…"
@@ -179,7 +180,7 @@ def known(found: dict[str, Any], capability: Capability, plugin_id: str) -> dict
     errors = jsonschema.Draft202012Validator({**schema, "required": needed}).iter_errors(values)
     first = next(iter(sorted(errors, key=lambda error: list(map(str, error.path)))), None)
     if first is not None:
-        raise ToolError(sentence(first))
+        raise ToolError(sentence(first, "parameters"))
     return {**kept, **values}
 
 
@@ -193,40 +194,6 @@ def renamed(found: Mapping[str, Any], own: Sequence[str]) -> dict[str, Any]:
         if other not in own
     }
     return {names.get(name, name): value for name, value in found.items()}
-
-
-def coerced(value: Any, schema: Mapping[str, Any]) -> Any:
-    """Return ``value`` as the type of its schema, where that is lossless ("7" as 7)."""
-    wanted = schema.get("type")
-    if wanted == "integer" and isinstance(value, str) and value.strip().isdecimal():
-        return int(value)
-    if wanted == "integer" and isinstance(value, float) and value.is_integer():
-        return int(value)
-    if wanted == "string" and isinstance(value, int | float) and not isinstance(value, bool):
-        return str(value)
-    if wanted == "array" and isinstance(value, str):
-        return [value]
-    return value
-
-
-def sentence(error: jsonschema.ValidationError) -> str:
-    """Describe the error of a parameter, for the model."""
-    field = ".".join(["parameters", *map(str, error.absolute_path)])
-    if error.validator == "required":
-        missing = next((name for name in error.validator_value if name not in error.instance), "")
-        return f"{field}.{missing} is missing."
-    was = orjson.dumps(error.instance, default=str).decode()[:80]
-    schema: Any = error.schema
-    wanted = schema.get("enum")
-    if wanted:
-        return f"{field} must be one of {', '.join(map(str, wanted))}; it was {was}."
-    low, high = schema.get("minimum"), schema.get("maximum")
-    span = f" from {low} to {high}" if low is not None and high is not None else ""
-    kinds = {"integer": "a whole number", "array": "a list", "boolean": "true or false"}
-    kind = kinds.get(str(schema.get("type")), f"a {schema.get('type')}")
-    if error.validator in {"type", "minimum", "maximum"}:
-        return f"{field} must be {kind}{span}; it was {was}."
-    return f"{field}: {error.message}"[:300]
 
 
 def language_of(parameters: Mapping[str, Any], request: str) -> str:

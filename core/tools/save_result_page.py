@@ -3,7 +3,7 @@
 import html
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Literal
 
 import nh3
 from django.conf import settings
@@ -16,7 +16,9 @@ from core.files import storage
 from core.lib.text import one_line
 from core.messages import action_message
 from core.models import Run, StoredFile, User
-from core.tools.base import Tool, ToolContext, ToolError, ToolResult
+from core.tools import languages, phrases
+from core.tools.base import ToolContext, ToolError, ToolResult
+from core.tools.typed import Field, TypedTool
 from core.tools.waiting import shown
 
 MOST_CHARACTERS = 500_000
@@ -40,40 +42,28 @@ class Page:
     is_html: bool = False
 
 
-class SaveResultPage(Tool):
-    name = "save_result_page"
-    description = (
-        "Saves a longer result (a report, a table, a plan) as a clean web page that the user can "
-        "open, share and print. Give its title and its content as Markdown or HTML. Scripts are "
-        "removed."
-    )
-    parameters: dict[str, Any] = {
-        "type": "object",
-        "properties": {
-            "title": {"type": "string"},
-            "content": {"type": "string", "description": "Markdown or HTML."},
-            "format": {
-                "type": "string",
-                "enum": ["markdown", "html"],
-                "description": "Markdown by default.",
-            },
-        },
-        "required": ["title", "content"],
-        "additionalProperties": False,
-    }
+class SaveResultPage(TypedTool):
+    """Saves a longer result (a report, a table, a plan) as a clean web page that the user can open,
+    share and print. Give its title and its content as Markdown or HTML. Scripts are removed.
+    """
 
-    def progress(self, arguments: dict[str, Any]) -> str:
-        return "Saving the result…"
+    line = "Saving the result…"
 
-    async def run(self, context: ToolContext, arguments: dict[str, Any]) -> ToolResult:
+    async def call(
+        self,
+        context: ToolContext,
+        title: str,
+        content: Annotated[str, Field("Markdown or HTML.")],
+        format_: Annotated[Literal["markdown", "html"], Field("Markdown by default.")] = "markdown",
+    ) -> ToolResult:
         """Return the page's link. Raises ToolError."""
-        content = arguments.get("content")
-        if not isinstance(content, str) or not content.strip():
+        if not content.strip():
             raise ToolError("content must not be empty.")
         if len(content) > MOST_CHARACTERS:
             raise ToolError(f"content is longer than {MOST_CHARACTERS} characters.")
-        title = one_line(str(arguments.get("title") or ""), 120) or "Result"
-        page = Page(title, content, is_html=arguments.get("format") == "html")
+        language = languages.of_request(context.request)
+        title = one_line(title, 120) or phrases.in_language("Result", language)
+        page = Page(title, content, is_html=format_ == "html")
         file = await in_thread(store, context, page)
         made = shown(file)
         opened = {"panel_id": "result", "title": title, "url": made["url"]}

@@ -1,5 +1,6 @@
 """The admin: access, and the content and actions of each page ([RQ17] [RQ18] [RQ19])."""
 
+import json
 import re
 import time
 from collections.abc import Iterator
@@ -20,7 +21,8 @@ from django.utils import timezone
 from allowlist import audit, keys, unknown_requests
 from allowlist.models import ApiKey, AuditEntry, BlockPattern, SignInLink, UnknownRequest
 from channels_app.models import SourceFeedback
-from core.conversations import outbox
+from core.conversations import outbox, tool_calls
+from core.conversations.tool_calls import Asked
 from core.lib import encryption
 from core.models import (
     Assistant,
@@ -43,6 +45,8 @@ from core.models import (
     Schedule,
     Skill,
     StoredFile,
+    ToolGrant,
+    ToolRule,
     User,
 )
 from core.providers import catalogue
@@ -143,6 +147,7 @@ def conversation(telegram: ChannelAccount, make_user: MakeUser) -> Run:
         run=run,
         received_at=timezone.now(),
     )
+    tools_of(run)
     Skill.objects.create(name="count-words")
     StoredFile.objects.create(
         user=ann, name=EVIL, content_type="text/html", size=3, sha256="0" * 64, path="ab/cd"
@@ -165,6 +170,14 @@ def conversation(telegram: ChannelAccount, make_user: MakeUser) -> Run:
     Budget.objects.create(limit=10**9, assistant=assistant)
     ModelCall.objects.create(user=ann, run=run, model_name=EVIL, day=timezone.localdate())
     return run
+
+
+def tools_of(run: Run) -> None:
+    """Create a waiting call, an allowed tool and a rule, of a tool from elsewhere."""
+    asked = [(Asked("1", EVIL, json.dumps({"<b>Eve": EVIL}), cost=EVIL), None)]
+    tool_calls.pause(run=run, messages=[], asked=asked)
+    ToolGrant.objects.create(tool=EVIL, user=run.user)
+    ToolRule.objects.create(tool=EVIL.partition("\u202e")[0], ask="always", user=run.user)
 
 
 def page(browser: Client, address: str) -> str:

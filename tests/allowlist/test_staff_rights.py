@@ -27,9 +27,11 @@ from channels_app.delivery.secret_blocks import as_sent
 from channels_app.intake import slash_commands
 from channels_app.intake.inbound import receive_sender
 from channels_app.owner import notices
+from core.conversations import tool_calls
 from core.conversations.inbox import Draft
 from core.conversations.schedules import changes
 from core.conversations.schedules.changes import Grant, Wish
+from core.conversations.tool_calls import Asked
 from core.lib import encryption
 from core.models import (
     Assistant,
@@ -48,6 +50,9 @@ from core.models import (
     Run,
     Skill,
     StoredFile,
+    ToolCall,
+    ToolGrant,
+    ToolRule,
     User,
 )
 from core.providers import catalogue
@@ -57,6 +62,7 @@ pytestmark = pytest.mark.django_db
 
 BOT, HOOK = "123456:THE-TOKEN-OF-THE-BOT", "the-secret-of-the-webhook"
 MODEL_KEY = "sk-the-key-of-the-provider"
+CHOICES = ("once", "always", "edited", "deny")
 ROWS = 3  # the first people are the owner and a member with a password
 NEW = "correct-horse-battery-staple"
 PAGES = {model._meta.label_lower: model for model in admin.site._registry}
@@ -115,7 +121,8 @@ def walked(telegram: ChannelAccount, owner: User, make_user: MakeUser) -> Walked
         )
         found.secrets[f"decision {request.pk}"] = str(as_sent(payload)["text"]).split("/decide/")[1]
     session = ChatSession.objects.get(user=ann)
-    Run.objects.create(session=session, user=ann, origin="telegram", state="queued")
+    run = Run.objects.create(session=session, user=ann, origin="telegram", state="queued")
+    tools_of(run, owner)
     StoredFile.objects.create(
         user=ann, name="a", content_type="text/plain", size=3, sha256="0" * 64, path="ab/cd"
     )
@@ -131,6 +138,15 @@ def walked(telegram: ChannelAccount, owner: User, make_user: MakeUser) -> Walked
     AccessAttempt.objects.create(username="x", ip_address="192.0.2.1", failures_since_start=3)
     BlockPattern.objects.create(kind="email", pattern="*@spam.example")
     return found
+
+
+def tools_of(run: Run, owner: User) -> None:
+    """Create a call that waits for the owner, a tool that is allowed, and a rule."""
+    asked = [(Asked("1", "web_fetch", '{"url": "https://example.org"}'), owner.pk)]
+    with transaction.atomic():
+        tool_calls.pause(run=run, messages=[], asked=asked)
+    ToolGrant.objects.create(tool="web_fetch", user=run.user)
+    ToolRule.objects.create(tool="web_fetch", ask="always")
 
 
 def models_of(person: User) -> dict[str, str]:
@@ -205,6 +221,10 @@ def powers() -> dict[str, Any]:
         "links": SignInLink.objects.count(),
         "codes": LinkCode.objects.count(),
         "requests": list(UnknownRequest.objects.order_by("pk").values_list("pk", "state")),
+        # What tools may do without asking.
+        "calls": list(ToolCall.objects.order_by("pk").values_list("pk", "state", "arguments")),
+        "allowed": list(ToolGrant.objects.order_by("pk").values_list("pk", "tool", "user")),
+        "rules": list(ToolRule.objects.order_by("pk").values_list("pk", "tool", "ask", "user")),
     }
 
 
@@ -222,7 +242,7 @@ def keeps(before: dict[str, Any], sam: User, where: str) -> None:
             assert person["in"] == (True, True), where
         else:
             assert person == was, (where, person, was)
-    for name in ("identities", "accounts", "requests"):
+    for name in ("identities", "accounts", "requests", "calls", "allowed", "rules"):
         assert [row for row in now[name] if row not in before[name]] == [], (where, name)
     assert now["models"] == before["models"], where
     assert now["links"] <= before["links"], where
@@ -324,6 +344,8 @@ def walk(walked: Walked, browser: Client, sam: User, model: type[Model]) -> None
         wanted += [{**fields, each: NEW} for each in fields if fields[each] != "True"]
         wanted += [without(fields, each) for each in fields if fields[each] == "True"]
         wanted += [{"verdict": verdict} for verdict in ("approve", "block")]
+        digest = ToolCall.objects.values_list("digest", flat=True)[0]
+        wanted += [{"choice": each, "digest": digest, "arguments": "{}"} for each in CHOICES]
         for form in wanted:
             with undone():
                 walked.posts += 1

@@ -30,6 +30,7 @@ from core.models import (
 from core.providers import circuits
 from core.providers import health as model_health
 from core.providers.failures import KINDS, OWN
+from core.tools import registry
 
 OVERDUE = timedelta(minutes=1)
 
@@ -112,6 +113,16 @@ def skills_that_fail() -> Iterator[Finding]:
             "skill",
             f"The skill {visible_line(name, 80)} cannot be used. {problem}",
             "Fix its SKILL.md (docs/plugins.md has a complete example), or remove the folder.",
+        )
+
+
+def tools_that_fail() -> Iterator[Finding]:
+    """Check for tools of installed packages that cannot be loaded."""
+    for name, problem in registry.installed().broken.items():
+        yield warning(
+            "tool",
+            f"The installed tool {visible_line(name, 80)} cannot be used. {visible_line(problem)}",
+            "Fix or remove its package, and restart the gateway (docs/tools.md, “Writing a tool”).",
         )
 
 

@@ -399,10 +399,14 @@ class Chat {
   }
 
   notice(frame) {
-    const decide = (request, verdict) => {
-      const sent = this.connection.send({ type: "decide", request, verdict });
+    const send = (fields) => {
+      const sent = this.connection.send({ type: "decide", ...fields });
       if (!sent) toast("No connection. Try again in a moment.");
       return sent;
+    };
+    const decide = {
+      request: (request, verdict) => send({ request, verdict }),
+      call: (call, digest, choice) => send({ tool_call: call, digest, choice }),
     };
     this.log.keepAtEnd(() => showNotice(frame, decide));
   }

@@ -1,5 +1,6 @@
-// The header of the admin, live: the number of pending requests, a toast for each new one, and the
-// browser's notification if the owner allowed it. Texts of unknown senders are text nodes only.
+// The header of the admin, live: the numbers of pending requests and of waiting calls of tools, a
+// toast for each new one, and the browser's notification if the owner allowed it. Foreign texts are
+// text nodes only.
 
 import { Connection } from "./connection.js";
 import { el } from "./dom.js";
@@ -8,34 +9,60 @@ const TOAST = 20_000;
 const MOST_TOASTS = 3;
 const TITLE = document.title;
 
-const bell = document.querySelector("[data-dashboard-bell]");
+const live = document.querySelector("[data-dashboard-live]");
 const allow = document.querySelector("[data-dashboard-allow]");
 const toasts = document.querySelector("[data-dashboard-toasts]");
+// What waits: its bell, its list in the sidebar, and its words.
+const KINDS = {
+  request: {
+    bell: document.querySelector("[data-dashboard-bell]"),
+    list: "/allowlist/unknownrequest/",
+    says: requests,
+    title: "New unknown request",
+    label: "Unknown request",
+  },
+  call: {
+    bell: document.querySelector("[data-dashboard-calls]"),
+    list: "/core/toolcall/",
+    says: (count) => `Waiting calls of tools: ${count}`,
+    title: "A tool needs a yes",
+    label: "Call of a tool",
+  },
+};
 
-function show(count) {
-  const people = count === 1 ? "1 unknown request pending" : `${count} unknown requests pending`;
-  bell.querySelector("[data-dashboard-count]").textContent = String(count);
+function requests(count) {
+  if (!count) return "No pending requests";
+  return count === 1 ? "1 unknown request pending" : `${count} unknown requests pending`;
+}
+
+function show(kind, count) {
+  const { bell, list } = kind;
+  if (!bell) return;
+  bell.querySelector(".dashboard-count").textContent = String(count);
   bell.classList.toggle("dashboard-bell-busy", count > 0);
-  bell.setAttribute("aria-label", count ? people : "No pending requests");
-  bell.title = bell.getAttribute("aria-label");
-  document.title = count ? `(${count}) ${TITLE}` : TITLE;
-  const inSidebar = sidebarBadge();
+  if (kind === KINDS.call) bell.hidden = count === 0;
+  bell.title = kind.says(count);
+  bell.setAttribute("aria-label", bell.title);
+  const inSidebar = sidebarBadge(list);
   if (inSidebar) inSidebar.textContent = String(count);
+  kind.count = count;
+  const all = Object.values(KINDS).reduce((sum, each) => sum + (each.count ?? 0), 0);
+  document.title = all ? `(${all}) ${TITLE}` : TITLE;
 }
 
 // The admin's own badge beside the list's name: the only part of that link that is a number.
-function sidebarBadge() {
-  const links = document.querySelectorAll('a[href$="/allowlist/unknownrequest/"] span');
+function sidebarBadge(list) {
+  const links = document.querySelectorAll(`a[href$="${list}"] span`);
   return [...links].find((each) => /^\s*\d+\s*$/.test(each.textContent));
 }
 
-function toast(frame) {
+function toast(frame, kind) {
   const close = () => node.remove();
   const quote = frame.quote ? el("blockquote.dashboard-toast-quote", {}, frame.quote) : null;
   const node = el(
     "section.dashboard-toast",
-    { "data-request": frame.request, "aria-label": "Unknown request" },
-    el("p", {}, frame.text),
+    { "data-request": frame.request, "aria-label": kind.label },
+    el("p.dashboard-toast-text", {}, frame.text),
     quote,
     el(
       "p.dashboard-buttons",
@@ -49,10 +76,10 @@ function toast(frame) {
   setTimeout(close, TOAST);
 }
 
-function notify(frame) {
+function notify(frame, kind) {
   if (!("Notification" in globalThis) || Notification.permission !== "granted") return;
   const body = [frame.text, frame.quote].filter(Boolean).join("\n");
-  const notice = new Notification("New unknown request", { body, tag: frame.request });
+  const notice = new Notification(kind.title, { body, tag: frame.request });
   notice.onclick = () => {
     globalThis.focus();
     location.assign(frame.address);
@@ -65,10 +92,14 @@ function offerNotifications() {
 }
 
 function receive(frame) {
-  if (frame.type === "waiting") show(Number(frame.count));
-  if (frame.type === "knock") {
-    toast(frame);
-    notify(frame);
+  if (frame.type === "waiting") {
+    show(KINDS.request, Number(frame.count ?? 0));
+    show(KINDS.call, Number(frame.calls ?? 0));
+  }
+  const kind = { knock: KINDS.request, tool_call: KINDS.call }[frame.type];
+  if (kind) {
+    toast(frame, kind);
+    notify(frame, kind);
   }
 }
 
@@ -79,8 +110,8 @@ function start() {
     on: {
       open: () => {},
       frame: receive,
-      state: (state) => bell.classList.toggle("dashboard-bell-away", state === "waiting"),
-      signedOut: () => bell.classList.add("dashboard-bell-away"),
+      state: (state) => live.classList.toggle("dashboard-bell-away", state === "waiting"),
+      signedOut: () => live.classList.add("dashboard-bell-away"),
       refused: () => {},
     },
   });
@@ -88,7 +119,7 @@ function start() {
   globalThis.addEventListener("online", () => connection.restart());
 }
 
-if (bell) {
+if (live) {
   offerNotifications();
   allow.addEventListener("click", async () => {
     await Notification.requestPermission();

@@ -1,5 +1,6 @@
-// Messages of the gateway itself: short toasts, and cards with decisions for the owner.
+// Messages of the gateway itself: short toasts, and cards with decisions.
 
+import { callBody } from "./call-card.js";
 import { textOf } from "./conversation.js";
 import { el, icon, iconButton } from "./dom.js";
 
@@ -19,13 +20,15 @@ export function toast(message) {
   setTimeout(() => node.remove(), TOAST);
 }
 
-/** Show an owner's notice; `decide(request, verdict)` sends the decision. */
+/** Show a notice; `decide` sends the decision about an unknown request (`request(id, verdict)`) or
+ * a call of a tool (`call(id, digest, choice)`). */
 export function showNotice(frame, decide) {
   const place = document.querySelector("#notices");
-  const id = textOf(frame.request);
+  const call = textOf(frame.tool_call);
+  const id = call || textOf(frame.request);
   const old = id ? place.querySelector(`[data-request="${CSS.escape(id)}"]`) : null;
   if (frame.decided && !old) return; // decided elsewhere, and never shown here
-  const node = card(frame, id, decide);
+  const node = call ? callCard(frame, id, decide.call) : card(frame, id, decide.request);
   if (old) old.replaceWith(node);
   else place.prepend(node);
   arrange(place);
@@ -56,6 +59,13 @@ function dismiss(node) {
   const place = node.parentElement;
   node.remove();
   arrange(place);
+}
+
+function callCard(frame, id, decide) {
+  const attributes = { "data-request": id, "aria-label": "Call of a tool" };
+  const node = el("section.notice", attributes, icon("tool"), callBody(frame, decide));
+  node.append(iconButton("close", "Dismiss the notice", () => dismiss(node)));
+  return node;
 }
 
 function card(frame, id, decide) {

@@ -23,7 +23,7 @@ from tests.servers import wait_until
 __all__ = ["runner"]
 pytestmark = pytest.mark.django_db(transaction=True)
 SCRIPT: list[dict[str, Any]] = [
-    {"match": "", "after_tool": True, "steps": [{"text": "Done: {result}"}]},
+    {"match": "", "after_tool": True, "steps": [{"text": "It is done."}]},
     {
         "match": "^both",
         "steps": [
@@ -53,7 +53,7 @@ class Send(Tool):
 
 
 class Look(Tool):
-    """A tool that asks nobody."""
+    """A tool that does not ask."""
 
     name = "look"
     description = "Looks."
@@ -135,7 +135,7 @@ def test_v1_a_call_waits_for_a_yes_and_the_run_goes_on(send: Send, ada: User, ow
     assert decide(call, owner) == "allowed"
     answer = continued(run)
     assert send.sent == [{"to": "bob"}]
-    assert "sent to bob" in answer.result["text"]
+    assert "It is done." in answer.result["text"]
     call.refresh_from_db()
     assert (call.state, call.carried_out_in) == ("done", answer)
     said = Message.objects.filter(session=run.session).order_by("id")
@@ -187,7 +187,7 @@ def test_v4_an_expired_question_is_said(send: Send, ada: User, owner: User) -> N
     ToolCall.objects.filter(pk=call.pk).update(expires_at=past)
     assert decide(call, owner) == "expired"
     wait_until(lambda: ToolCall.objects.get(pk=call.pk).state == "expired", seconds=20)
-    assert "Nobody answered in time" in continued(run).result["text"]
+    assert "There was no answer in time" in continued(run).result["text"]
     assert send.sent == []
 
 
@@ -197,11 +197,11 @@ def test_v5_a_yes_for_longer_holds_for_its_person_and_place(
     run = says(ada, "send it")
     decide(asked(run), owner, "hour")
     continued(run)
-    assert "sent to bob" in says(ada, "send it", run.session.public_id).result["text"]
+    assert "It is done." in says(ada, "send it", run.session.public_id).result["text"]
     elsewhere = says(ada, "send it")
     decide(asked(elsewhere), owner, "always")
     continued(elsewhere)
-    assert "sent to bob" in says(ada, "send it").result["text"]
+    assert "It is done." in says(ada, "send it").result["text"]
     other = User.objects.create(username="eve")
     assert asked(says(other, "send it"))
     ToolGrant.objects.all().delete()
@@ -225,23 +225,46 @@ def test_v7_other_calls_of_the_same_answer_are_carried_out(
     messages = RunPause.objects.get(run=run).messages
     assert [each["content"] for each in messages if each["role"] == "tool"] == ["seen"]
     decide(asked(run), owner)
-    assert send.sent == [] or send.sent == [{"to": "bob"}]
-    assert "sent to bob" in continued(run).result["text"]
+    assert "It is done." in continued(run).result["text"]
 
 
 def test_v8_rules_of_the_owner_count_before_the_tools_own(
     send: Send, ada: User, owner: User
 ) -> None:
     ToolRule.objects.create(tool="send", ask="never")
-    assert "sent to bob" in says(ada, "send it").result["text"]
+    assert "It is done." in says(ada, "send it").result["text"]
     ToolRule.objects.create(tool="send", ask="always", user=ada)
     assert asked(says(ada, "send it"))
     ToolRule.objects.filter(user=ada).update(ask="off")
     ToolRule.objects.get(user=ada).save()
-    assert "no tool called send" in says(ada, "send it").result["text"]
+    assert (
+        "It is done." in says(ada, "send it").result["text"]
+    )  # the model was told that it is gone
+    assert len(send.sent) == 1
 
 
 def test_v9_the_question_is_asked_in_one_place(send: Send, ada: User, owner: User) -> None:
     call = asked(says(ada, "send it"))
     asked_at = Delivery.objects.filter(dedupe_key__startswith=f"{asking.PREFIX}:{call.public_id}")
-    assert asked_at.count() <= 1
+    assert asked_at.count() == 0  # this owner has no chat that can be written to
+
+
+def test_v10_a_started_call_is_not_made_again(send: Send, ada: User, owner: User) -> None:
+    """As a kill leaves it: the start is stored, the end is not, and the lease runs out."""
+    run = says(ada, "send it")
+    call = asked(run)
+    ToolCall.objects.filter(pk=call.pk).update(state="allowed")
+    again = tool_calls.following(run)
+    again.state, again.attempt = Run.State.RUNNING, 1
+    again.save()
+    RunPause.objects.filter(run=run).update(continued_by=again)
+    row = tool_calls.start(
+        run=again, call_id=call.call_id, tool="send", arguments=call.arguments, idempotent=False
+    )
+    assert row.state == "started"
+    Run.objects.filter(pk=again.pk).update(lease_until=timezone.now() - timedelta(seconds=1))
+    answer = ended(again)
+    assert send.sent == []
+    assert "unsure whether “send” was carried out" in answer.result["text"]
+    call.refresh_from_db()
+    assert call.state == "unsure"

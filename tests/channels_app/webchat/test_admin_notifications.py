@@ -4,13 +4,17 @@ from functools import partial
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import Permission
 from django.utils import timezone
 
 from allowlist.models import UnknownRequest
 from channels_app.intake import decisions, inbound
+from channels_app.tool_requests import asking
+from channels_app.webchat import admin_notifications
 from core.conversations.inbox import Draft
-from core.database.transactions import in_thread
-from core.models import ChannelAccount, User
+from core.conversations.tool_calls import Asked
+from core.database.transactions import atomic_write, in_thread
+from core.models import ChannelAccount, ChatSession, Run, ToolCall, User
 from core.signals import pubsub
 from tests.channels_app.webchat.conftest import Socket, eventually, key_of, opened, refused, sign_in
 
@@ -110,3 +114,58 @@ async def test_a9_removed_staff_lose_the_admin_socket(staff: User) -> None:
         await in_thread(lambda: User.objects.filter(pk=staff.pk).update(is_staff=False))
         pubsub.publish([{"keys": [f"user:{staff.pk}"], "kind": "revoked"}])
         assert await socket.closed() == 4401
+
+
+def pause(person: User) -> ToolCall:
+    """Return a call that waits for a yes."""
+    account, _ = ChannelAccount.objects.get_or_create(channel="memory", name="mem")
+    session, _ = ChatSession.objects.get_or_create(user=person, account=account, chat="42")
+    run = Run.objects.create(session=session, user=person, origin="memory", state="succeeded")
+    with atomic_write():
+        asking.ask(run=run, messages=[], questions=[Asked("1", "send_mail", "{}")])
+    return ToolCall.objects.get(run=run)
+
+
+async def test_v69_an_open_admin_page_gets_waiting_calls_and_their_number(
+    staff: User, bob: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A number and a toast for a new one, which leads to its page; none for those before."""
+    monkeypatch.setattr(admin_notifications, "POLL_SECONDS", 0.05)
+    await in_thread(pause, bob)
+    cookie = await in_thread(sign_in, staff)
+    async with opened(path=DESK, cookie=cookie) as socket:
+        assert await socket.hear() == {"type": "waiting", "count": 0, "calls": 1}
+        call = await in_thread(pause, bob)
+        told = await hear(socket, "waiting", "tool_call")
+        assert told["waiting"]["calls"] == 2
+        assert told["tool_call"]["request"] == call.public_id
+        assert told["tool_call"]["address"] == f"/admin/core/toolcall/{call.pk}/decide/"
+        assert "send_mail" in told["tool_call"]["text"]
+        await in_thread(lambda: ToolCall.objects.update(state="denied"))
+        assert await socket.hear() == {"type": "waiting", "count": 0}
+
+
+async def test_v69_staff_get_what_they_may_see_only(
+    staff: User, bob: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Requests without calls, and calls without requests."""
+    monkeypatch.setattr(admin_notifications, "POLL_SECONDS", 0.05)
+    for codename, first in (
+        ("view_unknownrequest", {"type": "waiting", "count": 0}),
+        ("view_toolcall", {"type": "waiting", "calls": 1}),
+    ):
+
+        def allow(codename: str = codename) -> str:
+            ToolCall.objects.all().delete()
+            User.objects.filter(pk=staff.pk).update(is_superuser=False, is_owner=False)
+            staff.user_permissions.set(Permission.objects.filter(codename=codename))
+            pause(bob)
+            return sign_in(staff)
+
+        async with opened(path=DESK, cookie=await in_thread(allow)) as socket:
+            assert await socket.hear() == first
+            await in_thread(record_request, f"{codename}@example.org")
+            await in_thread(pause, bob)
+            assert {(await socket.hear())["type"] for _ in range(2)} == (
+                {"waiting", "tool_call"} if "calls" in first else {"waiting", "knock"}
+            )

@@ -1,5 +1,5 @@
-"""What stands between the model and a tool: whether a call waits for a yes, and the record that
-keeps a call from being made twice (:mod:`core.conversations.tool_calls`).
+"""Approvals of tool calls: whether a call waits for a yes, and the record that keeps it from being
+made twice (:mod:`core.conversations.tool_calls`).
 """
 
 from collections.abc import Callable
@@ -13,13 +13,13 @@ from core.tools.base import Ask, Tool, ToolResult
 
 State = ToolCall.State
 DENIED = "The owner did not allow {0}."
-EXPIRED = "Nobody answered in time whether I may use {0}, so I did not use it."
+EXPIRED = "There was no answer in time whether I may use {0}, so I did not use it."
 UNSURE = (
     "It is unsure whether {0} was carried out: the gateway was interrupted. It was not repeated."
 )
 FOR_MODEL = {
     State.DENIED: "The call was not made: permission was refused. Do not try it again.",
-    State.EXPIRED: "The call was not made: nobody answered whether it is allowed.",
+    State.EXPIRED: "The call was not made: there was no answer whether it is allowed.",
     State.UNSURE: (
         "It is unsure whether this call happened: the gateway was interrupted while it was under "
         "way. It was not repeated; do not repeat it. This was sent: {0}"
@@ -29,8 +29,8 @@ FOR_PERSON = {State.DENIED: DENIED, State.EXPIRED: EXPIRED, State.UNSURE: UNSURE
 
 
 @dataclass(slots=True)
-class Gate:
-    """The gate of one run's turn. ``rule``: when a tool asks in it."""
+class Approvals:
+    """The questions and the recorded calls of one run's turn. ``rule``: when a tool asks in it."""
 
     run: Run
     rule: Callable[[Tool], Ask]

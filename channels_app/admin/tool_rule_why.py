@@ -1,0 +1,146 @@
+"""“Which rule holds?”: the function that decides says it, for a tool, a person and a place."""
+
+from typing import Any
+
+from django import forms
+from django.core.exceptions import PermissionDenied
+from django.db.models import Q
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.utils import timezone
+
+from core.admin.base import ThemedAdmin, badge
+from core.models import Assistant, ChannelAccount, ToolGrant, ToolRule, User
+from core.providers import catalogue
+from core.tools import registry, rules
+from core.tools.rules import Where
+
+INPUT = {"class": "dashboard-input"}
+MOST_PEOPLE = 200
+COLOURS = {
+    ToolRule.Ask.NEVER: "success",
+    ToolRule.Ask.FIRST: "info",
+    ToolRule.Ask.ALWAYS: "warning",
+}
+UNKNOWN = "no rule is set, and the tool is not here: what it declares is not known"
+
+
+class WhyForm(forms.Form):
+    """A call to explain: only the tool is needed."""
+
+    tool = forms.ChoiceField(widget=forms.Select(attrs=INPUT))
+    person = forms.CharField(
+        required=False,
+        max_length=150,
+        widget=forms.TextInput(
+            attrs={**INPUT, "list": "why-people", "autocomplete": "off", "placeholder": "username"}
+        ),
+    )
+    account = forms.ModelChoiceField(
+        ChannelAccount.objects.order_by("channel", "name"),
+        required=False,
+        empty_label="–",
+        widget=forms.Select(attrs=INPUT),
+    )
+    group = forms.CharField(
+        required=False,
+        max_length=128,
+        label="Group's id, in a group",
+        widget=forms.TextInput(attrs=INPUT),
+    )
+    assistant = forms.ModelChoiceField(
+        Assistant.objects.order_by("name"),
+        required=False,
+        empty_label="–",
+        widget=forms.Select(attrs=INPUT),
+    )
+
+    def __init__(self, *args: Any, tools: list[tuple[str, str]], **kwargs: Any) -> None:
+        """Offer ``tools``."""
+        super().__init__(*args, **kwargs)
+        field = self.fields["tool"]
+        assert isinstance(field, forms.ChoiceField)  # noqa: S101 - declared above
+        field.choices = tools
+
+    def clean_person(self) -> User | None:
+        """Return the person of a username."""
+        name = str(self.cleaned_data.get("person") or "").strip()
+        person = User.objects.filter(username=name).first() if name else None
+        if name and person is None:
+            raise forms.ValidationError("There is no user with this username.")
+        return person
+
+    def clean(self) -> dict[str, Any]:
+        """Accept a group with its account only."""
+        data = super().clean() or {}
+        if data.get("group") and not data.get("account"):
+            self.add_error("account", "Choose the account of this group.")
+        return data
+
+
+def view(
+    page: ThemedAdmin[ToolRule], request: HttpRequest, tools: list[tuple[str, str]]
+) -> HttpResponse:
+    """Show the form, and what holds."""
+    if not page.has_view_permission(request):
+        raise PermissionDenied
+    form = WhyForm(request.GET or None, tools=tools)
+    context = page.admin_site.each_context(request) | {
+        "title": "Which rule holds?",
+        "opts": page.model._meta,
+        "form": form,
+        "people": User.objects.filter(is_active=True).order_by("username")[:MOST_PEOPLE],
+    }
+    if request.GET and form.is_valid():
+        data = form.cleaned_data
+        context |= {"tool": data["tool"], "answer": explained(data)}
+    return TemplateResponse(request, "dashboard/tool_rule_why.html", context)
+
+
+def explained(data: dict[str, Any]) -> dict[str, Any]:
+    """Return when a tool asks at a place, why, and the rule that says it."""
+    known, person = catalogue.current(), data["person"]
+    assistant = data["assistant"]
+    place = Where(
+        user_id=person.pk if person is not None else 0,
+        account_id=data["account"].pk if data["account"] is not None else 0,
+        chat=data["group"],
+        assistant_id=assistant.pk if assistant is not None else known.default,
+    )
+    tool = registry.get(data["tool"])
+    found = rules.rule_of(known, place, data["tool"])
+    if found is not None:
+        ask, why = found.ask, rules.WHY[rules.kind_of(found)]
+    elif tool is not None:
+        ask, why = tool.ask, rules.WHY["declared"]
+    else:
+        return {"badge": badge("not known"), "why": UNKNOWN, "more": []}
+    return {
+        "badge": badge(ToolRule.Ask(ask).label, COLOURS.get(ToolRule.Ask(ask), "danger")),
+        "why": why,
+        "rule": row_of(found) if found is not None else None,
+        "more": granted(data["tool"], person),
+    }
+
+
+def row_of(found: catalogue.ToolRuleInfo) -> ToolRule | None:
+    """Return the row of a rule."""
+    return ToolRule.objects.filter(
+        tool=found.tool,
+        user=found.user_id or None,
+        account=found.account_id or None,
+        chat=found.chat,
+        assistant=found.assistant_id or None,
+    ).first()
+
+
+def granted(tool: str, person: User | None) -> list[str]:
+    """Return what is known of yeses that a person has for a tool."""
+    if person is None:
+        return []
+    holds = Q(until=None) | Q(until__gt=timezone.now())
+    rows = ToolGrant.objects.filter(holds, tool=tool, user=person)
+    if rows.filter(session=None).exists():
+        return [f"{person} has it always allowed: calls do not ask."]
+    count = rows.count()
+    return [f"{person} has it allowed in {count} conversation(s) for now."] if count else []

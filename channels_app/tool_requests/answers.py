@@ -1,0 +1,25 @@
+"""The answer of a run that went on after a pause, where its request was answered long ago."""
+
+from channels_app import registry
+from channels_app.owner import notice_targets, notices
+from channels_app.replies.outbound import spoken
+from channels_app.schedules.places import WEB, note_of
+from core.conversations.runs import Outcome
+from core.models import Run
+from core.tools import languages, phrases
+
+
+def put_elsewhere(run: Run, outcome: Outcome) -> None:
+    """Send the answer to the person's own chat as well, if the request came from a program: that
+    has its response already. In the transaction that ends the run.
+
+    The conversation has the answer besides, for programs that read it.
+    """
+    account = run.session.account
+    if not run.options.get("continues") or account.channel == WEB or registry.get(account.channel):
+        return
+    for target in notice_targets.of(run.user)[:1]:
+        note = phrases.in_language(note_of(account), languages.of_request(run.text))
+        blocks = target.channel.outbound.render(f"_{note}_\n\n{spoken(run, outcome)}")
+        for index, block in enumerate(blocks):
+            notices.put(target, key=f"run:{run.id}:elsewhere:{index}", payload=block)

@@ -1,0 +1,63 @@
+"""Calls of tools in the web chat: cards of those that wait, and the decision of who is asked."""
+
+from typing import Any
+
+from django.utils import timezone
+
+from channels_app.asgi.http import RefusedError
+from channels_app.asgi.principal import Principal
+from channels_app.tool_requests import asking, deciding
+from channels_app.webchat import frames
+from core.conversations import tool_calls
+from core.models import Delivery, ToolCall, User
+
+SHOWN_CALLS = 10
+VIA = "web chat"
+
+
+def waiting_cards(principal: Principal) -> list[dict[str, Any]]:
+    """Return the cards of the newest calls that the user of a browser was asked about, and in no
+    other channel: each is asked in one place.
+    """
+    user = principal.user
+    if user is None or not principal.session_key:
+        return []
+    rows = tool_calls.waiting().filter(asked_of=user.pk, expires_at__gt=timezone.now())
+    newest = list(rows.order_by("-pk")[:SHOWN_CALLS])[::-1]
+    elsewhere = Delivery.objects.filter(dedupe_key__in=[asking.key_of(row, user) for row in newest])
+    keys = set(elsewhere.exclude(state=Delivery.State.DEAD).values_list("dedupe_key", flat=True))
+    return [card(row, user) for row in newest if asking.key_of(row, user) not in keys]
+
+
+def decide(frame: frames.DecideCall, *, principal: Principal) -> dict[str, Any]:
+    """Carry out a decision; return the card's new state. Raises RefusedError 404.
+
+    The card of a call that has changed comes with its new state and the buttons again.
+    """
+    user = principal.user
+    if user is None or not principal.session_key:
+        raise RefusedError(404, "This request does not exist.", field="tool_call")
+    user.refresh_from_db(fields=["is_owner", "is_active"])
+    decision = deciding.decide(
+        call_id=frame.tool_call,
+        digest=frame.digest,
+        by=user,
+        choice=frame.choice,
+        via=VIA,
+        now=timezone.now(),
+    )
+    row = decision.call
+    if row is None or decision.outcome == "not_yours":
+        raise RefusedError(404, "This request does not exist.", field="tool_call")
+    if decision.outcome == "changed":
+        return card(row, user) | {"problem": decision.text}
+    text = f"{asking.text_of(row, asking.language_of(user))}\n\n{decision.text}"
+    return {"type": "notice", "tool_call": row.public_id, "text": text, "decided": True}
+
+
+def card(row: ToolCall, user: User) -> dict[str, Any]:
+    """Return the frame of a waiting call's card."""
+    return {
+        "type": "notice",
+        **asking.card(row, user, asking.text_of(row, asking.language_of(user))),
+    }

@@ -1,0 +1,141 @@
+"""Check what a model hands to a tool against a JSON schema, and say what is wrong. Pure."""
+
+import json
+import re
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import jsonschema
+
+from core.lib.text import one_line
+
+LONGEST = 300  # characters of a sentence
+LONGEST_VALUE = 80
+WHOLE = re.compile(r"\s*-?\d{1,300}\s*", re.ASCII)
+NUMBER = re.compile(r"\s*-?\d{1,300}(\.\d{1,300})?\s*", re.ASCII)
+TRUTH = {"true": True, "false": False}
+KINDS = {
+    "integer": "a whole number",
+    "array": "a list",
+    "boolean": "true or false",
+    "object": "an object",
+}
+SIZES = {
+    "minLength": ("at least", "character"),
+    "maxLength": ("at most", "character"),
+    "minItems": ("at least", "entry"),
+    "maxItems": ("at most", "entry"),
+}
+as_json = partial(json.dumps, ensure_ascii=False, separators=(",", ":"), default=str)
+
+
+def coerced(value: Any, schema: Mapping[str, Any]) -> Any:
+    """Return ``value`` as the type of its schema, where that is lossless ("7" as 7)."""
+    wanted = schema.get("type")
+    if wanted == "string" and isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    if wanted == "array" and isinstance(value, str):
+        return [value]
+    if wanted == "integer" and isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, str):
+        return read(value, wanted)
+    return value
+
+
+def read(text: str, wanted: str | None) -> Any:
+    """Return the number, truth value or object that a text writes; other texts as they are."""
+    if wanted == "integer" and WHOLE.fullmatch(text):
+        return int(text)
+    if wanted == "number" and NUMBER.fullmatch(text):
+        return float(text) if "." in text else int(text)
+    if wanted == "boolean":
+        return TRUTH.get(text.strip().lower(), text)
+    if wanted == "object":
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            return text
+    return text
+
+
+def all_coerced(value: Any, schema: Mapping[str, Any]) -> Any:
+    """Return ``value`` with its parts coerced, too. Parts that may be left out and are null, or
+    empty where the empty text is no value, are left out: so models fill in forms.
+    """
+    value = coerced(value, schema)
+    if isinstance(value, list) and isinstance(schema.get("items"), Mapping):
+        return [all_coerced(each, schema["items"]) for each in value]
+    if not isinstance(value, dict):
+        return value
+    known, needed = schema.get("properties", {}), schema.get("required", ())
+    others = schema.get("additionalProperties")
+    other = others if isinstance(others, Mapping) else {}
+    return {
+        name: all_coerced(each, known.get(name, other))
+        for name, each in value.items()
+        if name not in known or name in needed or not is_left_out(each, known[name])
+    }
+
+
+def is_left_out(value: Any, schema: Mapping[str, Any]) -> bool:
+    """Return whether a value stands for none."""
+    if value is None:
+        return True
+    return value == "" and (schema.get("type") != "string" or "enum" in schema)
+
+
+def problem(validator: jsonschema.protocols.Validator, value: Any) -> str:
+    """Return what is wrong with a value, in a sentence; empty when nothing is."""
+    errors = validator.iter_errors(value)
+    first = next(iter(sorted(errors, key=lambda error: list(map(str, error.path)))), None)
+    return "" if first is None else sentence(first)
+
+
+def sentence(error: jsonschema.ValidationError, *within: str) -> str:
+    """Describe the error of a parameter, for the model, on one line.
+
+    ``within``: the names of the objects in which the value was, before those of the error.
+    """
+    return one_line(described(error, [*within, *map(str, error.absolute_path)]), LONGEST)
+
+
+def described(error: jsonschema.ValidationError, path: list[str]) -> str:
+    """Return what is wrong with the value at ``path``."""
+    schema: Any = error.schema
+    if error.validator == "required":
+        missing = next((name for name in error.validator_value if name not in error.instance), "")
+        return f"{'.'.join([*path, missing])} is missing."
+    if error.validator == "additionalProperties" and error.validator_value is False:
+        known = schema.get("properties", {})
+        unknown = next((name for name in error.instance if name not in known), "")
+        names = f"known are: {', '.join(known)}" if known else "nothing is taken here"
+        return f"{'.'.join([*path, one_line(unknown, LONGEST_VALUE)])} is not known; {names}."
+    field = ".".join(path) or "The value"
+    was = as_json(error.instance)[:LONGEST_VALUE]
+    if schema.get("enum"):
+        return f"{field} must be one of {', '.join(map(str, schema['enum']))}; it was {was}."
+    if error.validator in {"type", "minimum", "maximum"}:
+        return f"{field} must be {kind_of(schema)}; it was {was}."
+    if error.validator in SIZES:
+        bound, unit = SIZES[error.validator]
+        return f"{field} must have {bound} {counted(error.validator_value, unit)}."
+    return f"{field}: {error.message}"
+
+
+def kind_of(schema: Mapping[str, Any]) -> str:
+    """Return which values a schema of a simple type takes, in words."""
+    low, high = schema.get("minimum"), schema.get("maximum")
+    span = ""
+    if low is not None and high is not None:
+        span = f" from {low} to {high}"
+    elif low is not None or high is not None:
+        span = f" of {low} or more" if low is not None else f" of {high} or less"
+    kind = str(schema.get("type"))
+    return f"{KINDS.get(kind, f'a {kind}')}{span}"
+
+
+def counted(number: int, unit: str) -> str:
+    many = {"character": "characters", "entry": "entries"}
+    return f"{number} {unit if number == 1 else many[unit]}"

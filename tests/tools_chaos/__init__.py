@@ -1,0 +1,1 @@
+"""Calls of tools that ask first, while processes are killed."""
