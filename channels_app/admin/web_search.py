@@ -58,8 +58,7 @@ KINDS = {
     for each in (
         KindText(
             kind=Kind.SEARXNG,
-            description="A search server of your own, which asks other engines. Free of charge; no "
-            "company learns who searches.",
+            description="A search server of your own, which asks other engines. Free of charge.",
             own=True,
         ),
         KindText(kind=Kind.BRAVE, description="An independent index of the web, by a key."),
@@ -144,7 +143,7 @@ OWN: dict[str, Any] = {"base_url": "", "allow_private": False}
 
 @admin.register(SearchProvider)
 class SearchProviderAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[SearchProvider]):
-    """Services that search, for owners only: what people look for is sent to them."""
+    """Services that search, for owners only; the words of a search are sent to them."""
 
     form = SearchProviderForm
     list_display = ("shown_name", "kind", "position", "state", "shown_check", "checked_at")

@@ -12,7 +12,7 @@ NAMES = (
     "iso8859-9 iso8859-10 iso8859-11 iso8859-13 iso8859-14 iso8859-15 iso8859-16",
 )
 WEB = frozenset(" ".join(NAMES).split())
-# What browsers take for the narrower ones, since pages use the wider.
+# Browsers read the narrower ones as the wider, which pages use.
 WIDER = {
     "ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874",
     "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "euc_kr": "cp949",
@@ -35,7 +35,7 @@ def text_of(body: bytes, charset: str) -> str:
     """Return the text of a page. ``charset`` is the server's word, which may be wrong.
 
     The first encoding that fits is taken: the one of the byte order mark, the server's, the
-    page's own, UTF-8. When none fits, what does not decode is replaced.
+    page's own, UTF-8. When none fits, bytes that do not decode are replaced.
     """
     for mark, name in MARKS:
         if body.startswith(mark):

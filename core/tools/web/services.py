@@ -55,7 +55,7 @@ class SearchError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What is searched for: at most ``most`` results, of the last ``since`` (day, week, month,
+    """The words of a search: at most ``most`` results, of the last ``since`` (day, week, month,
     year; empty for any time).
     """
 

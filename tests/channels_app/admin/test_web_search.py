@@ -144,7 +144,7 @@ def test_v27_an_optional_key_can_be_removed(browser: Client) -> None:
     assert row.secrets == ""
 
 
-def test_v25_what_the_page_stores_is_in_the_next_turn(
+def test_v25_a_stored_provider_is_in_the_next_turn(
     browser: Client, hosts: dict[str, list[str]]
 ) -> None:
     hosts["searx.home"] = ["192.168.1.20"]
@@ -167,7 +167,7 @@ OUTCOMES: list[tuple[Hits | SearchError, str, str]] = [
 
 
 @pytest.mark.parametrize(("answer", "level", "words"), OUTCOMES)
-def test_v28_the_test_says_in_plain_words_what_it_found(
+def test_v28_the_test_says_its_outcome_in_plain_words(
     browser: Client, searched: Searched, answer: Hits | SearchError, level: str, words: str
 ) -> None:
     row = SearchProvider.objects.create(name="Mine", base_url="https://api.example.com")
@@ -185,7 +185,7 @@ def test_v28_the_test_says_in_plain_words_what_it_found(
     assert catalogue.current() is before, "a test changes no turn"
 
 
-def test_v28_only_who_decides_tests_and_changes(
+def test_v28_only_deciders_test_and_change(
     browser: Client, client: Client, searched: Searched
 ) -> None:
     row = SearchProvider.objects.create(

@@ -45,6 +45,6 @@ def entry(number: int = 1, **changed: Any) -> dict[str, Any]:
     return {
         "url": f"https://pages.example/{number}",
         "title": f"Page {number}",
-        "content": f"What stands on page {number}.",
+        "content": f"The words of page {number}.",
         **changed,
     }

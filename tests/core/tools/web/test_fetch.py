@@ -230,7 +230,7 @@ async def test_v29_a_redirect_into_the_private_network_is_refused(reads: Reads) 
     ["http://127.0.0.1/", "localhost:8000", "http://10.0.0.1/", "file:///etc/passwd", "[::1]",
      "https://[::1", "http://a@8.8.8.8/", "gopher://8.8.8.8/", "8.8.8.8:22", "http://", "", "7"],
 )  # fmt: skip
-async def test_v29_what_is_no_public_address_is_refused(url: str) -> None:
+async def test_v29_other_than_public_addresses_are_refused(url: str) -> None:
     with pytest.raises(ToolError, match="could not be read"):
         await TOOL.run(context([]), {"url": url})
 

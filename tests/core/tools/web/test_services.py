@@ -45,9 +45,7 @@ async def test_v27_searxng_is_asked_for_json_with_the_filters_of_its_row() -> No
         "safesearch": "2",
     }  # fmt: skip
     assert "Authorization" not in request.headers
-    assert hits == [
-        Hit("Page 1", "https://pages.example/1", "What stands on page 1.", "2026-11-01")
-    ]
+    assert hits == [Hit("Page 1", "https://pages.example/1", "The words of page 1.", "2026-11-01")]
 
 
 @pytest.mark.parametrize(
