@@ -24,6 +24,8 @@ TOOLS = {
     "document_read": "core.tools.document_read.TOOL",
     "schedule": "core.tools.schedule.TOOL",
     "save_result_page": "core.tools.save_result_page.TOOL",
+    "web_search": "core.tools.web.search.TOOL",
+    "web_fetch": "core.tools.web.fetch.TOOL",
 }
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # as vendors take it
 LONGEST_ERROR = 300

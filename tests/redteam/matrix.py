@@ -384,5 +384,6 @@ ACTIONS: dict[str, dict[str, bool]] = {
     "core.Budget": {"delete_selected": False},
     "core.LanguageModel": {"delete_selected": False},
     "core.ModelProvider": {"delete_selected": False},
+    "core.SearchProvider": {"delete_selected": False},
     "axes.AccessAttempt": {"delete_selected": False},
 }

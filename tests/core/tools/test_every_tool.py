@@ -23,6 +23,8 @@ GOOD: dict[str, dict[str, Any]] = {
     "run_skill": {"skill": "count", "input": {"text": "a b"}},
     "save_result_page": {"title": "Plan", "content": "# Plan", "format": "html"},
     "schedule": {"action": "create", "text": "Pills", "at": "2027-01-01T08:00"},
+    "web_search": {"query": "mill prices", "results": 3, "since": "week"},
+    "web_fetch": {"url": "https://example.org/page", "from_part": 2},
 }
 
 
