@@ -22,6 +22,7 @@ def no_grant(*, of: Schedule | None = None) -> Grant:
     del of
     return Grant()
 
+
 if TYPE_CHECKING:
     from core.providers.catalogue import Catalogue
 
