@@ -45,6 +45,7 @@ def end_identity(*, user_id: int, kind: str, value: str, now: datetime | None = 
     spoken = Run.objects.filter(user_id=user_id, inbound__kind=kind)
     _cancel(spoken, unless=lambda run: _may_still_speak(run, kind, value, moment))
     schedule_grants.stop_of_user(user_id, now=moment)
+    schedule_grants.stop_of_group(value, now=moment)
 
 
 def end_key(*, key: ApiKey) -> None:

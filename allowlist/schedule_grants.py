@@ -6,9 +6,12 @@ from django.db.models import Q, QuerySet
 
 from allowlist.models import ApiKey
 from allowlist.permissions import Sender, decide
+from core.conversations import runs
 from core.conversations.schedules import changes
 from core.conversations.schedules.changes import Grant
-from core.models import ChannelAccount, Run, Schedule, User
+from core.models import ChannelAccount, Occurrence, Run, Schedule, User
+
+OPEN = (Run.State.QUEUED, Run.State.RUNNING)
 
 
 def of_run(run: Run, *, is_group: bool) -> Grant:
@@ -55,10 +58,27 @@ def grant_of(schedule: Schedule) -> Grant:
 
 
 def stop_without_grant(rows: QuerySet[Schedule], *, now: datetime) -> int:
-    """Pause those active schedules of ``rows`` whose grant has ended; return how many."""
+    """Pause those active schedules of ``rows`` whose grant has ended, and end the runs that carry
+    out one of ``rows`` without a grant; return how many were paused.
+    """
+    end_runs(rows, now=now)
     active = rows.filter(state=Schedule.State.ACTIVE).select_related("user", "account")
     ended = [row.pk for row in active if not is_still_valid(row, now=now)]
     return changes.pause(schedule_ids=ended, why=Schedule.Why.GRANT) if ended else 0
+
+
+def end_runs(rows: QuerySet[Schedule], *, now: datetime) -> None:
+    """End the open runs of those schedules of ``rows`` whose grant has ended."""
+    fired = Occurrence.objects.filter(schedule__in=rows, state=Occurrence.State.FIRED)
+    open_runs = fired.filter(run__state__in=OPEN, run__cancel_requested_at__isnull=True)
+    for row in open_runs.select_related("run", "schedule__user", "schedule__account"):
+        if row.run is not None and not is_still_valid(row.schedule, now=now):
+            runs.request_cancel(run=row.run)
+
+
+def stop_of_group(group: str, *, now: datetime) -> int:
+    """Pause the schedules that were made in a group which is no longer listed; return how many."""
+    return stop_without_grant(Schedule.objects.filter(group=group), now=now)
 
 
 def stop_of_user(user_id: int, *, now: datetime) -> int:

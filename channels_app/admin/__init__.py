@@ -9,6 +9,7 @@ from channels_app.admin import (
     tool_calls,
     tool_rules,
     unknown_requests,
+    web_search,
 )
 
 __all__ = [
@@ -20,4 +21,5 @@ __all__ = [
     "tool_calls",
     "tool_rules",
     "unknown_requests",
+    "web_search",
 ]

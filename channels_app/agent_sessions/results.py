@@ -206,14 +206,19 @@ def settled_run(
     file: StoredFile | None = None,
     asked: str = "",
     origin: str = ORIGIN,
+    route: dict[str, Any] | None = None,
 ) -> Run:
-    """Create a finished run with the given text and file as its log. Inside a transaction."""
+    """Create a finished run with the given text and file as its log. Inside a transaction.
+
+    ``route``: where its blocks go; without one its clients read the log.
+    """
+    nowhere = {"chat": "", "thread": "", "reply_to": "", "acks": []}
     run = Run.objects.create(
         session=session,
         user=session.user,
         origin=origin,
         text=asked,
-        route={"account": session.account_id, "chat": "", "thread": "", "reply_to": "", "acks": []},
+        route=route or {"account": session.account_id, **nowhere},
     )
     if asked:
         Message.objects.create(

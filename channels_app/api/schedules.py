@@ -14,12 +14,11 @@ from rest_framework.exceptions import APIException, ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from allowlist import schedule_grants
 from allowlist.models import ApiKey
 from channels_app.api.permissions import MayChat
 from channels_app.api.schedule_serializers import OccurrenceSerializer, ScheduleSerializer
 from channels_app.api.views import OwnRows, person
-from channels_app.schedules import places
+from channels_app.schedules import places, rights
 from core.conversations.schedules import changes
 from core.conversations.schedules.changes import OPEN, Grant, RuleError
 from core.database.queries import only
@@ -28,7 +27,6 @@ from core.lib.ids import is_public_id
 from core.models import Occurrence, Schedule
 
 NO_ZONE = "is missing: your time zone is not known. Give one such as Europe/Berlin."
-NO_GRANT = "The grant by which this schedule was made has ended. Make a new one."
 STATES = [OpenApiParameter("state", enum=Schedule.State.values)]
 
 
@@ -114,9 +112,7 @@ class Schedules(OwnRows[Schedule], viewsets.ModelViewSet[Schedule]):
         """Resume it from its next time on; return it."""
         row, now = self.get_object(), timezone.now()
         with refusing():
-            if not schedule_grants.is_still_valid(row, now=now):
-                raise RuleError(NO_GRANT)
-            found = changes.resume(schedule=row, now=now)
+            found = rights.resume(row, now=now)
         return Response(self.get_serializer(found).data)
 
 

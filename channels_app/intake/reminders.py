@@ -1,10 +1,10 @@
-"""``/reminders`` and ``/timezone``: for listed people, about their own schedules."""
+"""``/timezone``, and who may use ``/reminders``: listed people, for their own schedules."""
 
 from datetime import datetime
 
 from channels_app.schedules import lists
 from core.conversations.schedules import rules, zones
-from core.models import ChatSession, Schedule, User
+from core.models import Schedule, User
 from core.tools import phrases
 
 NOT_LISTED = "Reminders are for listed people: ask the owner to add this address."
@@ -15,11 +15,6 @@ KEPT = "Reminders that exist keep their time zone."
 WHICH = "Which one? {0}"
 LIKE = "I do not know this time zone. Did you mean {0}?"
 UNKNOWN = "I do not know this time zone."
-
-
-def reminders(user: User, session: ChatSession, argument: str, *, now: datetime) -> str:
-    """Return the list, or carry out an argument such as ``pause 2``."""
-    return lists.obey(user, session, argument, now=now)
 
 
 def time_zone(user: User, wanted: str, *, now: datetime) -> str:

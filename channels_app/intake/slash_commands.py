@@ -6,7 +6,7 @@ A command is answered at once through the outbox, without debounce and queue. Th
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from django.conf import settings
@@ -24,7 +24,7 @@ from channels_app.schedules import lists
 from channels_app.tool_requests import deciding
 from core.conversations import assistants, inbox, outbox, runs, usage_reports
 from core.lib.text import one_line
-from core.models import ChannelIdentity, ChatSession, InboundMessage, Message, Run, User
+from core.models import ChannelIdentity, ChatSession, InboundMessage, Message, Run, Schedule, User
 
 COMMAND = re.compile(r"/([a-z0-9_]{1,32})(?:\s+(.*))?$", re.DOTALL | re.IGNORECASE)
 OPEN = (Run.State.QUEUED, Run.State.RUNNING)
@@ -79,7 +79,8 @@ class Asked:
 
     ``listed``: the sender is an identity of ``user``; false for one that an open list lets in.
     ``may_decide``: the credential decides unknown requests, if ``user`` is an owner; false for an
-    API key without the scope ``admin:requests`` ([A10]).
+    API key without the scope ``admin:requests`` ([A10]). ``schedules``: those that the answer
+    lists.
     """
 
     command: Command
@@ -90,6 +91,7 @@ class Asked:
     decide: Decide
     listed: bool
     may_decide: bool
+    schedules: list[Schedule] = field(default_factory=list)
 
     @property
     def of_owner(self) -> bool:
@@ -131,8 +133,8 @@ def carry_out(asked: Asked) -> str:
         return text
     message = asked.message
     words = own_words(message, text)
-    if asked.command.name == "reminders" and asked.listed and has_buttons(asked):
-        rows = lists.buttons_for(asked.user, asked.session, message_id=message.pk)
+    if asked.schedules and has_buttons(asked):
+        rows = lists.buttons_for(asked.schedules, asked.user, message_id=message.pk)
         words |= {"buttons": rows} if rows else {}
     outbox.enqueue(
         key=f"command:{message.id}",
@@ -284,7 +286,9 @@ def list_reminders(asked: Asked) -> str:
     """
     if not asked.listed:
         return reminders.NOT_LISTED
-    return reminders.reminders(asked.user, asked.session, asked.command.argument, now=asked.now)
+    said, rows = lists.obey(asked.user, asked.session, asked.command.argument, now=asked.now)
+    asked.schedules.extend(rows)
+    return said
 
 
 def time_zone(asked: Asked) -> str:

@@ -1,5 +1,5 @@
-"""Encrypt the credentials of channels, and the keys of model providers and of MCP servers, with the
-newest key.
+"""Encrypt the credentials of channels, and the keys of providers and MCP servers, with the newest
+key.
 """
 
 from datetime import datetime
@@ -8,7 +8,7 @@ from typing import Any
 from allowlist import audit
 from core.database import transactions
 from core.lib import encryption
-from core.models import ChannelAccount, McpServer, ModelProvider
+from core.models import ChannelAccount, McpServer, ModelProvider, SearchProvider
 from core.providers import catalogue
 
 
@@ -19,7 +19,7 @@ def reencrypt_all(*, actor: str, now: datetime) -> int:
     """
     with transactions.atomic_write():
         accounts = reencrypt(ChannelAccount)
-        providers = reencrypt(ModelProvider)
+        providers = reencrypt(ModelProvider) + reencrypt(SearchProvider)
         servers = reencrypt(McpServer)
         if providers or servers:
             catalogue.changed()
@@ -31,7 +31,9 @@ def reencrypt_all(*, actor: str, now: datetime) -> int:
     return accounts + providers + servers
 
 
-def reencrypt(table: type[ChannelAccount | ModelProvider | McpServer]) -> int:
+def reencrypt(
+    table: type[ChannelAccount | ModelProvider | SearchProvider | McpServer],
+) -> int:
     """Encrypt the secrets of a table's rows with the first key; return how many changed."""
     rows: Any = table._default_manager
     changed = 0

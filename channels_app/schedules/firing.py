@@ -10,24 +10,28 @@ An occurrence that cannot be fired is tried again alone, later each time, and th
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.conf import settings
 from django.db import DatabaseError
+from django.db.models import QuerySet
 
 from allowlist import schedule_grants
 from channels_app.agent_sessions import results
-from channels_app.base import Block, Capability
-from channels_app.schedules import buttons, places
+from channels_app.base import Capability
+from channels_app.rendering.links import escaped
+from channels_app.replies.outbound import put_block
+from channels_app.schedules import buttons, outcomes, places, rights
+from channels_app.schedules.outcomes import Outcome
 from channels_app.schedules.places import Place
-from core.conversations import assistants, outbox
+from core.conversations import assistants
 from core.conversations.schedules import changes, occurrences, rules
 from core.database.transactions import atomic_write
 from core.database.writes import Insert, Set, write_all
 from core.lib.text import one_line
 from core.lib.tokens import estimate
-from core.models import ChatSession, Delivery, Message, Occurrence, Run, Schedule
+from core.models import ChatSession, Message, Occurrence, Run, Schedule
 from core.providers import catalogue
 from core.signals import wakeups
 from core.tools import languages, phrases
@@ -41,22 +45,8 @@ MOST_TRIES, MOST_FAILURES = 5, 3
 FIRST_RETRY, LONGEST_RETRY = timedelta(seconds=5), timedelta(minutes=5)
 MISSED = "This was due at {0}, and I was off."
 MISSED_ON = "This was due on {0}, and I was off."
+BROKEN = "“{0}” could not be carried out and is paused. /reminders resumes it."
 FAILED = "“{0}” failed three times in a row and is paused. /reminders resumes it."
-OPEN_RUN = (Run.State.QUEUED, Run.State.RUNNING)
-OPEN_DELIVERY = (Delivery.State.PENDING, Delivery.State.SENDING)
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """The outcome of a fired occurrence: whether it was carried out, and whether it arrived.
-
-    ``failure``: why it was not, in a sentence; ``is_over``: nothing more will happen.
-    """
-
-    executed_at: datetime | None = None
-    delivered_at: datetime | None = None
-    failure: str = ""
-    is_over: bool = False
 
 
 def look(*, now: datetime) -> bool:
@@ -71,8 +61,7 @@ def take_batch(ids: Sequence[int], *, now: datetime) -> None:
     """Take care of occurrences in one transaction; of each alone where that fails."""
     try:
         with atomic_write():
-            for occurrence in locked(ids, now=now):
-                take(occurrence, now=now)
+            take_all(locked(ids, now=now), now=now)
     except Exception as error:
         if not isinstance(error, DatabaseError):
             logger.exception("occurrences could not be fired in one transaction; now one by one")
@@ -84,8 +73,7 @@ def take_alone(occurrence_id: int, *, now: datetime) -> None:
     """Take care of one occurrence; put it off where that fails."""
     try:
         with atomic_write():
-            for occurrence in locked([occurrence_id], now=now):
-                take(occurrence, now=now)
+            take_all(locked([occurrence_id], now=now), now=now)
     except Exception:
         logger.exception("an occurrence could not be fired; it is tried again")
         put_off(occurrence_id, now=now)
@@ -100,16 +88,32 @@ def locked(ids: Sequence[int], *, now: datetime) -> list[Occurrence]:
     rows = Schedule.objects.filter(occurrences__in=ids).order_by("pk").values_list("pk", flat=True)
     free = Schedule.objects.filter(pk__in=list(rows)).order_by("pk")
     mine = list(free.select_for_update(skip_locked=True, no_key=True).values_list("pk", flat=True))
-    found = Occurrence.objects.filter(pk__in=ids, schedule__in=mine, look_at__lte=now)
-    return list(
-        found.select_related(
-            "run",
-            "schedule__user__last_account",
-            "schedule__account",
-            "schedule__session__account",
-            "schedule__session__user",
-        ).order_by("schedule__session", "look_at", "pk")
+    found = with_all().filter(pk__in=ids, schedule__in=mine, look_at__lte=now)
+    return list(found.order_by("schedule__session", "look_at", "pk"))
+
+
+def with_all() -> QuerySet[Occurrence]:
+    """Return the occurrences with the rows that firing reads."""
+    return Occurrence.objects.select_related(
+        "run",
+        "schedule__user__last_account",
+        "schedule__account",
+        "schedule__session__account",
+        "schedule__session__user",
     )
+
+
+def take_all(rows: Sequence[Occurrence], *, now: datetime) -> None:
+    """Take care of locked occurrences. Those of one schedule may change each other: a third failure
+    withdraws what waits.
+    """
+    taken: set[int] = set()
+    for row in rows:
+        again = with_all().filter(pk=row.pk, look_at__lte=now)
+        found = again.first() if row.schedule_id in taken else row
+        if found is not None:
+            take(found, now=now)
+        taken.add(row.schedule_id)
 
 
 def take(occurrence: Occurrence, *, now: datetime) -> None:
@@ -129,9 +133,9 @@ def fire(occurrence: Occurrence, *, now: datetime) -> None:
     if not schedule_grants.is_still_valid(schedule, now=now):
         changes.pause(schedule_ids=[schedule.pk], why=Schedule.Why.GRANT)
         return
-    was_missed = now - occurrence.nominal_at > timedelta(seconds=settings.SCHEDULE_MISSED_SECONDS)
+    was_missed = is_late(occurrence, now=now)
     after = now if was_missed else occurrence.nominal_at
-    if was_missed and schedule.missed == Schedule.Missed.SKIP:
+    if was_missed and (schedule.missed == Schedule.Missed.SKIP or is_overtaken(occurrence, now)):
         leave_out(occurrence, now=now)
         return
     place = places.place_of(schedule)
@@ -151,6 +155,25 @@ def fire(occurrence: Occurrence, *, now: datetime) -> None:
     occurrences.plan(schedule, after=after)
 
 
+def is_late(occurrence: Occurrence, *, now: datetime) -> bool:
+    """Return whether a waiting occurrence was missed."""
+    # It may have been planned within its minute; after an error ``look_at`` is the next try.
+    planned = None if occurrence.tries else occurrence.look_at
+    late = now - max(occurrence.nominal_at, planned or occurrence.nominal_at)
+    return late > timedelta(seconds=settings.SCHEDULE_MISSED_SECONDS)
+
+
+def is_overtaken(occurrence: Occurrence, now: datetime) -> bool:
+    """Return whether a later occurrence of its schedule is due as well: a snooze, or one that a
+    clock that was set back left. Of those that were missed one comes.
+    """
+    others = Occurrence.objects.filter(
+        schedule=occurrence.schedule_id, state=Occurrence.State.WAITING
+    )
+    later = others.filter(nominal_at__gt=occurrence.nominal_at, nominal_at__lte=now)
+    return later.exists()
+
+
 def leave_out(occurrence: Occurrence, *, now: datetime) -> None:
     """Skip a missed occurrence, and plan the next one."""
     rows = Occurrence.objects.filter(pk=occurrence.pk, state=Occurrence.State.WAITING)
@@ -163,16 +186,22 @@ def is_text(schedule: Schedule) -> bool:
 
 
 def say(occurrence: Occurrence, place: Place, lines: Sequence[str]) -> Run:
-    """Send the text of a schedule as a finished run; return it. Inside a transaction."""
+    """Send the text of a schedule as a finished run; return it. Inside a transaction.
+
+    A group is told whose it is.
+    """
     schedule = occurrence.schedule
     language = language_of(schedule)
     notes = "".join(f"\n\n_{phrases.in_language(line, language)}_" for line in lines)
-    return send(place, f"⏰ {schedule.text}{notes}", schedule=schedule)
+    whose = f"{escaped(str(schedule.user))}: " if rights.is_group(place.session) else ""
+    return send(place, f"⏰ {whose}{schedule.text}{notes}", schedule=schedule)
 
 
 def send(place: Place, text: str, *, schedule: Schedule, with_buttons: bool = True) -> Run:
     """Put a text of the gateway into a conversation; return its finished run. In a transaction."""
-    run = results.settled_run(session=place.session, text=text, origin=ORIGIN)
+    run = results.settled_run(
+        session=place.session, text=text, origin=ORIGIN, route=route_to(place.session)
+    )
     results.touch(place.session)
     if not place.session.title:
         untitled = ChatSession.objects.filter(pk=place.session.pk, title="")
@@ -187,23 +216,20 @@ def send(place: Place, text: str, *, schedule: Schedule, with_buttons: bool = Tr
     if with_buttons and blocks and Capability.BUTTONS in place.channel.capabilities:
         blocks[-1] = buttons.under(blocks[-1], run, language_of(schedule))
     for index, block in enumerate(blocks):
-        put(run, place, index, block)
+        put_block(run=run, index=index, payload=block)
     return run
 
 
-def put(run: Run, place: Place, index: int, block: Block) -> None:
-    """Queue one message of a finished run."""
-    session = place.session
-    outbox.enqueue_in_chat(
-        key=f"run:{run.id}:{index}",
-        account_id=session.account_id,
-        chat=session.chat,
-        thread=session.thread,
-        payload=block,
-        session_id=session.id,
-        run_id=run.id,
-        block_index=index,
-    )
+def route_to(session: ChatSession) -> dict[str, Any]:
+    """Return where the messages of a run go that answers none."""
+    return {
+        "account": session.account_id,
+        "chat": session.chat,
+        "thread": session.thread,
+        "reply_to": "",
+        "acks": [],
+        "media": [],
+    }
 
 
 def carry_out(schedule: Schedule, place: Place, lines: Sequence[str]) -> Run:
@@ -226,14 +252,7 @@ def carry_out(schedule: Schedule, place: Place, lines: Sequence[str]) -> Run:
                 "lines": [phrases.in_language(line, language) for line in lines],
             }
         },
-        route={
-            "account": session.account_id,
-            "chat": session.chat,
-            "thread": session.thread,
-            "reply_to": "",
-            "acks": [],
-            "media": [],
-        },
+        route=route_to(session),
     )
     said = Message(
         session=session,
@@ -276,7 +295,7 @@ def language_of(schedule: Schedule) -> str:
 
 def follow(occurrence: Occurrence, *, now: datetime) -> None:
     """Record what has become of a fired occurrence, or look again later. In a transaction."""
-    found = outcome_of(occurrence, now=now)
+    found = outcomes.outcome_of(occurrence, now=now)
     if not found.is_over:
         rows = Occurrence.objects.filter(pk=occurrence.pk, state=Occurrence.State.FIRED)
         look_at = occurrences.next_look(occurrence, now=now)
@@ -291,47 +310,13 @@ def follow(occurrence: Occurrence, *, now: datetime) -> None:
         note=found.failure,
     )
     if settled:
-        count(occurrence.schedule, found.failure)
+        count(occurrence, found)
 
 
-def outcome_of(occurrence: Occurrence, *, now: datetime) -> Outcome:
-    """Return what has become of the run of an occurrence, and of its deliveries."""
-    run = occurrence.run
-    if run is None and is_text(occurrence.schedule):
-        return Outcome(occurrence.fired_at, is_over=True)  # its conversation was deleted since
-    if run is None:
-        return Outcome(
-            occurrence.executed_at, failure="Its conversation was deleted.", is_over=True
-        )
-    if run.state in OPEN_RUN:
-        return Outcome()
-    executed = run.finished_at or now
-    if run.state == Run.State.FAILED:
-        reason = run.error or "The assistant could not answer."
-        return Outcome(failure=reason, delivered_at=arrived(run), is_over=True)
-    return delivery_of(run, executed)
-
-
-def delivery_of(run: Run, executed: datetime) -> Outcome:
-    """Return the outcome of a run that was carried out, by its deliveries."""
-    rows = list(Delivery.objects.filter(run=run).values_list("state", "sent_at", "error"))
-    if any(row[0] in OPEN_DELIVERY for row in rows):
-        return Outcome(executed)
-    lost = [row for row in rows if row[0] != Delivery.State.SENT]
-    if lost:
-        return Outcome(executed, failure=f"It was not delivered: {lost[0][2]}", is_over=True)
-    sent = [row[1] for row in rows if row[1] is not None]
-    return Outcome(executed, max(sent, default=executed), is_over=True)
-
-
-def arrived(run: Run) -> datetime | None:
-    """Return when the last message of a run arrived; None when one is still on its way."""
-    return delivery_of(run, run.finished_at or run.created_at).delivered_at
-
-
-def count(schedule: Schedule, failure: str) -> None:
+def count(occurrence: Occurrence, outcome: Outcome) -> None:
     """Count the failures in a row; the third pauses the schedule, and the person is told."""
-    if not failure:
+    schedule, run = occurrence.schedule, occurrence.run
+    if not outcome.failure:
         Schedule.objects.filter(pk=schedule.pk, failures__gt=0).update(failures=0)
         return
     schedule.failures += 1
@@ -339,9 +324,16 @@ def count(schedule: Schedule, failure: str) -> None:
     if schedule.failures < MOST_FAILURES or schedule.state != Schedule.State.ACTIVE:
         return
     changes.pause(schedule_ids=[schedule.pk], why=Schedule.Why.FAILURES)
-    words = phrases.in_language(FAILED.format(one_line(schedule.text, 60)), language_of(schedule))
-    text = f"⏸ {words}\n\n{one_line(failure, 200)}"
-    send(places.place_of(schedule), text, schedule=schedule, with_buttons=False)
+    was_not_delivered = outcome.executed_at is not None and run is not None
+    place = places.besides(run.session) if run and was_not_delivered else places.place_of(schedule)
+    tell(schedule, FAILED, outcome.failure, place)
+
+
+def tell(schedule: Schedule, sentence: str, reason: str, place: Place) -> None:
+    """Tell the person that a schedule is paused, and why."""
+    words = phrases.in_language(sentence.format(one_line(schedule.text, 60)), language_of(schedule))
+    text = f"⏸ {words}\n\n{one_line(reason, 200)}"
+    send(place, text, schedule=schedule, with_buttons=False)
 
 
 def put_off(occurrence_id: int, *, now: datetime) -> None:
@@ -372,5 +364,15 @@ def give_up(occurrence: Occurrence, *, now: datetime) -> None:
     except Exception:
         logger.exception("the next time of a schedule could not be found; it is paused")
         changes.pause(schedule_ids=[schedule.pk], why=Schedule.Why.FAILURES)
+        tell_at_last(schedule, reason)
         return
-    count(schedule, reason)
+    count(occurrence, Outcome(failure=reason))
+
+
+def tell_at_last(schedule: Schedule, reason: str) -> None:
+    """Tell the person that a schedule cannot go on, if at least that succeeds."""
+    try:
+        with atomic_write():
+            tell(schedule, BROKEN, reason, places.place_of(schedule))
+    except Exception:
+        logger.exception("a person could not be told that a schedule is paused")

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from datetime import datetime
 
-from allowlist import schedule_grants
 from channels_app.base import Block
 from channels_app.schedules import rights
 from core.conversations import outbox
@@ -26,7 +25,6 @@ PAUSED = {
     Schedule.Why.FAILURES: "paused after three failures",
     Schedule.Why.GRANT: "stopped: this address was off the list",
 }
-NO_GRANT = "The address from which you made this is not on the list any more. Make it anew."
 NOT_YOURS = "These reminders belong to somebody else."
 MORE = "… {0} more"
 MOST_ROWS = 20  # of buttons; a longer list is changed by its numbers
@@ -39,10 +37,8 @@ def pause(schedule: Schedule, now: datetime) -> None:
 
 
 def resume(schedule: Schedule, now: datetime) -> None:
-    """Resume a schedule. Raises RuleError, also when the grant by which it was made has ended."""
-    if not schedule_grants.is_still_valid(schedule, now=now):
-        raise RuleError(NO_GRANT)
-    changes.resume(schedule=schedule, now=now)
+    """Resume a schedule. Raises RuleError."""
+    rights.resume(schedule, now=now)
 
 
 def delete(schedule: Schedule, now: datetime) -> None:
@@ -70,9 +66,9 @@ def language_of(user: User) -> str:
     return user.language.partition("-")[0] or "en"
 
 
-def text_of(user: User, session: ChatSession) -> str:
+def text_of(rows: list[Schedule], user: User) -> str:
     """Return the list as text."""
-    rows, language = listed(user, session), language_of(user)
+    language = language_of(user)
     if not rows:
         return phrases.in_language(NONE, language)
     lines = fitting(rows, user)
@@ -99,6 +95,7 @@ def line_of(number: int, schedule: Schedule, user: User) -> str:
     language = language_of(user)
     if schedule.next_at is not None:
         when = dates.in_words(schedule.next_at, rules.stored_zone(schedule.time_zone), language)
+        when = f"↻ {when}" if schedule.is_put_off else when
     else:
         why = PAUSED.get(Schedule.Why(schedule.why), "paused") if schedule.why else "paused"
         when = f"⏸ {phrases.in_language(why, language)}"
@@ -110,33 +107,37 @@ def line_of(number: int, schedule: Schedule, user: User) -> str:
     return f"{number}. {mark}{changes.title_of(schedule)} — {when}{about}"
 
 
-def obey(user: User, session: ChatSession, argument: str, *, now: datetime) -> str:
-    """Carry out `/reminders`, with an argument such as “pause 2”; return the answer."""
+def obey(
+    user: User, session: ChatSession, argument: str, *, now: datetime
+) -> tuple[str, list[Schedule]]:
+    """Carry out `/reminders`, with an argument such as “pause 2”; return the answer, and the
+    schedules in the order of their numbers.
+    """
+    rows, language = listed(user, session), language_of(user)
     if not argument:
-        return text_of(user, session)
+        return text_of(rows, user), rows
     name, _, number = argument.lower().partition(" ")
-    number, language = number.strip(), language_of(user)
+    number = number.strip()
     is_number = number.isascii() and number.isdigit() and len(number) < 10
     if name not in CHANGES or not is_number:
-        return phrases.in_language(HOW, language)
-    rows = listed(user, session)
+        return phrases.in_language(HOW, language), rows
     if not 1 <= int(number) <= len(rows):
-        return phrases.in_language(NO_SUCH, language)
+        return phrases.in_language(NO_SUCH, language), rows
     chosen = rows[int(number) - 1]
     try:
         CHANGES[name](chosen, now)
     except RuleError as error:
-        return phrases.in_language(str(error), language)
+        return phrases.in_language(str(error), language), rows
     # The numbers may have changed since the person saw them: which one it was is said.
     said = phrases.in_language(NAMED[name].format(changes.title_of(chosen)), language)
-    return f"{said}\n\n{text_of(user, session)}"
+    rows = listed(user, session)
+    return f"{said}\n\n{text_of(rows, user)}", rows
 
 
-def buttons_for(user: User, session: ChatSession, *, message_id: int) -> list[list[dict[str, str]]]:
+def buttons_for(rows: list[Schedule], user: User, *, message_id: int) -> list[list[dict[str, str]]]:
     """Return a row of buttons for each schedule; their data (at most 64 bytes) name the message
     whose answer the list is.
     """
-    rows = listed(user, session)
     if len(rows) > MOST_ROWS:
         return []
     shown = rows[: len(fitting(rows, user))]
@@ -203,6 +204,7 @@ def show_again(user: User, message_id: int) -> None:
 
 def block_of(user: User, session: ChatSession, *, message_id: int) -> Block:
     """Return the list as a message with buttons."""
-    rows = buttons_for(user, session, message_id=message_id)
-    text = text_of(user, session)
-    return {"text": text, "buttons": rows} if rows else {"text": text}
+    rows = listed(user, session)
+    buttons = buttons_for(rows, user, message_id=message_id)
+    text = text_of(rows, user)
+    return {"text": text, "buttons": buttons} if buttons else {"text": text}

@@ -37,13 +37,20 @@ def place_of(schedule: Schedule) -> Place:
     own = own_place(schedule)
     if own is not None:
         return own
-    note = note_of(schedule.account)
-    for target in notice_targets.of(schedule.user):
-        session = inbox.open_session(
-            user=schedule.user, account=target.account, chat=target.chat, thread=target.thread
-        )
+    return private_place(schedule.user, note=note_of(schedule.account))
+
+
+def besides(session: ChatSession) -> Place:
+    """Return another place for its person than a chat that takes no messages."""
+    return private_place(session.user, left_out=(session.account_id, session.chat))
+
+
+def private_place(user: User, *, note: str = "", left_out: tuple[int, str] | None = None) -> Place:
+    """Return a private chat of a person that can be written to, at last one in the web chat."""
+    for target in notice_targets.of(user, besides=left_out):
+        session = conversation(user, target.account, target.chat, target.thread)
         return Place(session, target.channel, note)
-    return Place(web_chat(schedule.user), None, note)
+    return Place(web_chat(user), None, note)
 
 
 def note_of(account: ChannelAccount | None) -> str:

@@ -7,20 +7,39 @@ from django.utils import timezone
 
 from allowlist import schedule_grants
 from channels_app import registry
+from core.conversations.schedules import changes
 from core.conversations.schedules.changes import Grant, RuleError
-from core.models import ChatSession, Run
+from core.models import ChatSession, Run, Schedule
 
 NOT_LISTED = (
     "Only people on the owner's list may make schedules: ask the owner to add this address."
 )
 NOT_IN_GROUPS = "The owner allows no schedules in groups. Ask in a private chat."
+NO_GRANT = "The address or key with which you made this is not valid any more. Make it anew."
 
 
-def grant_of(run: Run) -> Grant:
-    """Return the grant by which the person of a run may make schedules. Raises RuleError."""
+def grant_of(run: Run, *, of: Schedule | None = None) -> Grant:
+    """Return the grant by which the person of a run may make schedules. Raises RuleError, also
+    where the grant by which ``of`` was made has ended.
+    """
+    now = timezone.now()
     grant = schedule_grants.of_run(run, is_group=is_group(run.session))
-    check(session=run.session, grant=grant, now=timezone.now())
+    check(session=run.session, grant=grant, now=now)
+    if of is not None:
+        check_own(of, now=now)
     return grant
+
+
+def check_own(schedule: Schedule, *, now: datetime) -> None:
+    """Raise RuleError where the grant by which a schedule was made has ended."""
+    if not schedule_grants.is_still_valid(schedule, now=now):
+        raise RuleError(NO_GRANT)
+
+
+def resume(schedule: Schedule, *, now: datetime) -> Schedule:
+    """Resume a paused schedule for its person. Raises RuleError, also where its grant has ended."""
+    check_own(schedule, now=now)
+    return changes.resume(schedule=schedule, now=now)
 
 
 def check(*, session: ChatSession, grant: Grant, now: datetime) -> None:

@@ -31,6 +31,7 @@ CHOICES = {
     MINUTES: "Every few minutes",
 }
 MOST_MINUTES = 1000
+NO_ZONE = "Give your time zone: a name such as Europe/Berlin, or a city."
 NO_TIME = "Give a date and a time."
 NO_MINUTES = f"Give a number of minutes, 1 to {MOST_MINUTES}."
 
@@ -67,7 +68,11 @@ class FieldError(Exception):
 
 
 def of_new(*, zone: str, now: datetime) -> Fields:
-    """Return the fields of a new reminder: in an hour, on the quarter."""
+    """Return the fields of a new reminder: in an hour, on the quarter; without a time and a zone
+    where that of the person is not known.
+    """
+    if not zone:
+        return Fields()
     local = (now + timedelta(minutes=75)).astimezone(rules.zone_named(zone))
     at = local.replace(tzinfo=None, minute=local.minute // 15 * 15)
     return Fields(zone=zone, at=written_time(at))
@@ -150,6 +155,8 @@ def wish_of(fields: Fields, *, before: Fields | None = None) -> Wish:
         text = changes.text_of(fields.text)
     except RuleError as error:
         raise FieldError("text", str(error)) from error
+    if not fields.zone:
+        raise FieldError("zone", NO_ZONE)
     try:
         zone = zone_of(fields.zone)
     except RuleError as error:

@@ -49,7 +49,8 @@ class Past:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A schedule on the page. ``when``: its next time; empty without one. ``elsewhere``: its time
+    """A schedule on the page. ``when``: its next time; empty without one; ``is_put_off``: which is
+    not one of the rule. ``elsewhere``: its time
     zone, where that is not the person's. ``state``: empty while it is active.
     """
 
@@ -59,6 +60,7 @@ class Shown:
     is_active: bool
     may_resume: bool
     when: str
+    is_put_off: bool
     repeats: str
     state: str
     elsewhere: str
@@ -105,6 +107,7 @@ def row_of(schedule: Schedule, zone: ZoneInfo) -> Shown:
         is_active=schedule.state == Schedule.State.ACTIVE,
         may_resume=may_resume(schedule),
         when=in_words(schedule.next_at, zone) if schedule.next_at else "",
+        is_put_off=schedule.is_put_off,
         repeats=dates.repeats(schedule.rule, LANGUAGE),
         state=state_of(schedule),
         elsewhere=schedule.time_zone if schedule.time_zone != zone.key else "",

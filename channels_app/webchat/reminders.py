@@ -27,6 +27,8 @@ P = ParamSpec("P")
 
 GONE = "This reminder does not exist any more."
 SAID = {**lists.SAID, "zone": "Your time zone was changed. Reminders that exist keep theirs."}
+# What browsers say that hide their time zone: Firefox and those that are made of it.
+HIDDEN = {"UTC", "Etc/UTC", "GMT", "Etc/GMT", "Atlantic/Reykjavik"}
 # Where no field is at fault, the sentence stands above the form.
 WHOLE = "__all__"
 
@@ -108,7 +110,7 @@ def back(said: str, name: str = "") -> HttpResponse:
 def new(request: HttpRequest) -> HttpResponse:
     """Show the form of a new reminder, or store it: for the person's latest web chat."""
     user, now = views.person(request), timezone.now()
-    before = reminder_form.of_new(zone=reminder_rows.zone_of(user).key, now=now)
+    before = reminder_form.of_new(zone=user.time_zone, now=now)
     if request.method != "POST":
         return form_page(request, before)
     fields = reminder_form.posted(request.POST, before=before)
@@ -117,6 +119,7 @@ def new(request: HttpRequest) -> HttpResponse:
         with atomic_write():
             session = places.web_chat(user)
             made = changes.create(user=user, session=session, wish=wish, grant=Grant(), now=now)
+            store_first_zone(user, made.time_zone)
     except (FieldError, RuleError) as error:
         return form_page(request, fields, error=error)
     return back("saved", made.public_id)
@@ -196,7 +199,9 @@ def change_zone(request: HttpRequest) -> HttpResponse:
 @require_POST
 @views.for_signed_in
 def browser_zone(request: HttpRequest) -> views.Json:
-    """Handle ``{"time_zone"}`` of the browser: it becomes the person's while they have none."""
+    """Handle ``{"time_zone"}`` of the browser: it becomes the person's while they have none, unless
+    browsers say it that hide theirs.
+    """
     given = views.body(request).get("time_zone")
     if not isinstance(given, str):
         raise views.BadRequestError("time_zone must be a string.")
@@ -204,12 +209,19 @@ def browser_zone(request: HttpRequest) -> views.Json:
         zone = rules.zone_named(given).key
     except RuleError as error:
         raise views.BadRequestError(str(error)) from error
-    user = views.person(request)
+    if zone in HIDDEN:
+        return {"ok": True, "stored": False}
     with atomic_write():
-        stored = User.objects.filter(pk=user.pk, time_zone="").update(time_zone=zone)
-        if stored:
-            account_audit.setting_changed(user=user, name="time_zone", change=("", zone))
-    return {"ok": True, "stored": bool(stored)}
+        stored = store_first_zone(views.person(request), zone)
+    return {"ok": True, "stored": stored}
+
+
+def store_first_zone(user: User, zone: str) -> bool:
+    """Make a time zone the person's if they have none; return whether it was stored."""
+    if not User.objects.filter(pk=user.pk, time_zone="").update(time_zone=zone):
+        return False
+    account_audit.setting_changed(user=user, name="time_zone", change=("", zone))
+    return True
 
 
 @require_POST
@@ -224,9 +236,10 @@ def press(request: HttpRequest, run_id: str) -> views.Json | HttpResponse:
         return views.refusal(404, GONE)
     if not Occurrence.objects.filter(run__public_id=run_id, schedule__user=user).exists():
         return views.refusal(404, GONE)
-    said = buttons.press(user=user, choice=str(choice), run_id=run_id, now=timezone.now())
     with atomic_write():
+        said = buttons.press(user=user, choice=str(choice), run_id=run_id, now=timezone.now())
         for row in Message.objects.filter(run__public_id=run_id, data__has_key="reminder"):
-            row.data = {**row.data, "pressed": said}
-            row.save(update_fields=["data"])
+            if "pressed" not in row.data:
+                row.data = {**row.data, "pressed": said}
+                row.save(update_fields=["data"])
     return {"ok": True, "said": said}

@@ -9,7 +9,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('core', '0021_tools'),
+        ('core', '0022_web_search'),
     ]
 
     operations = [

@@ -81,8 +81,9 @@ class Schedule(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     changed_at = models.DateTimeField(auto_now=True)
 
-    # When it is due next, where a list has looked for it.
+    # When it is due next, where a list has looked for it, and whether that is a snooze.
     next_at: datetime | None = None
+    is_put_off: bool = False
 
     class Meta:
         indexes = [

@@ -2,10 +2,29 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from core.conversations.schedules.changes import Grant
 from core.messages import Message, message_end, message_start
+from core.models import Schedule
+
+
+class GrantOf(Protocol):
+    """Returns the grant by which the person of a turn may make schedules. Raises RuleError, also
+    where the grant by which the schedule ``of`` was made has ended.
+    """
+
+    def __call__(self, *, of: Schedule | None = None) -> Grant: ...
+
+
+def no_grant(*, of: Schedule | None = None) -> Grant:
+    """Return the grant of a turn that needs none: the person's own sign-in."""
+    del of
+    return Grant()
+
+
+if TYPE_CHECKING:
+    from core.providers.catalogue import Catalogue
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,8 +33,7 @@ class ToolContext:
 
     ``request`` is the user's text, ``context_tokens`` the window of the models that may answer.
     ``more_time`` extends the turn's time limit by seconds, for long work. ``was_said``: whether an
-    earlier attempt of the run emitted this message already. ``schedule_grant`` returns by what the
-    person may make schedules; it may block, and raises RuleError for who may not.
+    earlier attempt of the run emitted this message already. ``schedule_grant`` may block.
     """
 
     run_id: int
@@ -28,7 +46,7 @@ class ToolContext:
     context_tokens: int = 8192
     more_time: Callable[[float], None] = lambda _seconds: None
     was_said: Callable[[str], bool] = lambda _message_id: False
-    schedule_grant: Callable[[], Grant] = Grant
+    schedule_grant: GrantOf = no_grant
 
     def send(self, message: Message) -> None:
         """Add a whole message, which has an id, to the run's log, between its start and its end
@@ -83,6 +101,10 @@ class Tool(Protocol):
     asks: Literal["owner", "person"] = "owner"
     idempotent: bool = True
     seconds: float = 0.0
+
+    def is_usable(self, known: "Catalogue") -> bool:
+        """Return whether the gateway is set up for it; a tool that is not is not offered."""
+        return True
 
     def progress(self, arguments: dict[str, Any]) -> str:
         """Return the line shown while it runs ([D2]); empty for quick tools."""

@@ -43,6 +43,20 @@ SENTENCES: dict[str, tuple[str, str, str, str, str]] = {
         "{0} est interrogé…",
         "{0} に問い合わせています…",
     ),
+    "Searching the web for {0}…": (
+        "正在网上搜索 {0}…",
+        "Buscando en la web {0}…",
+        "Im Web wird nach {0} gesucht…",
+        "Recherche de {0} sur le Web…",
+        "ウェブで {0} を検索しています…",
+    ),
+    "Reading the page {0}…": (
+        "正在阅读网页 {0}…",
+        "Leyendo la página {0}…",
+        "Die Seite {0} wird gelesen…",
+        "Lecture de la page {0}…",
+        "ページ {0} を読んでいます…",
+    ),
     "The answer was cut here: it is longer than this gateway allows.": (
         "回答在此处被截断：它超过了本网关允许的长度。",
         "La respuesta se cortó aquí: es más larga de lo que permite esta pasarela.",
@@ -99,6 +113,13 @@ SENTENCES: dict[str, tuple[str, str, str, str, str]] = {
         "„{0}“ ist dreimal hintereinander gescheitert und pausiert. /reminders setzt es fort.",
         "« {0} » a échoué trois fois de suite et est en pause. /reminders le reprend.",
         "「{0}」は3回続けて失敗したため一時停止しました。/reminders で再開できます。",
+    ),
+    "“{0}” could not be carried out and is paused. /reminders resumes it.": (
+        "“{0}”无法执行，已暂停。用 /reminders 恢复。",
+        "«{0}» no se pudo realizar y está en pausa. /reminders lo reanuda.",
+        "„{0}“ konnte nicht ausgeführt werden und pausiert. /reminders setzt es fort.",
+        "« {0} » n'a pas pu être exécuté et est en pause. /reminders le reprend.",
+        "「{0}」を実行できなかったため、一時停止しました。/reminders で再開できます。",
     ),
     "Paused: {0}": (
         "已暂停：{0}",
@@ -178,6 +199,14 @@ SENTENCES: dict[str, tuple[str, str, str, str, str]] = {
         "Der Eigentümer dieses Gateways hat das pausiert. Bitten Sie ihn, es fortzusetzen.",
         "Le propriétaire de cette passerelle l'a mis en pause. Demandez-lui de le reprendre.",
         "このゲートウェイの所有者が一時停止しました。再開は所有者に頼んでください。",
+    ),
+    "The address or key with which you made this is not valid any more. Make it anew.": (
+        "您创建它时使用的地址或密钥已失效。请重新创建。",
+        "La dirección o la clave con la que lo creó ya no es válida. Créelo de nuevo.",
+        "Die Adresse oder der Schlüssel, mit dem Sie dies angelegt haben, gilt nicht mehr. "
+        "Legen Sie es neu an.",
+        "L'adresse ou la clé avec laquelle vous l'avez créé n'est plus valable. Recréez-le.",
+        "これを作成したときのアドレスまたはキーは無効になりました。作り直してください。",
     ),
     "Your time zone is {0}.": (
         "您的时区是 {0}。",

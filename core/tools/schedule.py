@@ -18,7 +18,8 @@ from core.database.transactions import atomic_write, in_thread
 from core.lib.text import one_line
 from core.models import ChatSession, Run, Schedule, User
 from core.tools import languages, phrases
-from core.tools.base import Tool, ToolContext, ToolError, ToolResult
+from core.tools.arguments import text_of
+from core.tools.base import GrantOf, Tool, ToolContext, ToolError, ToolResult
 
 ASK_ZONE = (
     "The person's time zone is not known. Ask in which city or time zone they are, then call again "
@@ -42,6 +43,7 @@ class Call:
     language: str
     made_by: str
     now: datetime
+    grant_of: GrantOf
 
     def text(self, name: str) -> str:
         """Return an argument as text; empty for none."""
@@ -104,7 +106,7 @@ class ScheduleTool(Tool):
         """Return the outcome for the model, and the line that the person is shown. Raises
         ToolError.
         """
-        action = ACTIONS.get(str(arguments.get("action", "")))
+        action = ACTIONS.get(text_of(arguments.get("action")))
         if action is None:
             raise ToolError(f"action is one of {', '.join(ACTIONS)}.")
         return await in_thread(carry_out, action, context, arguments)
@@ -126,6 +128,7 @@ def carry_out(action: Action, context: ToolContext, arguments: dict[str, Any]) -
             language=languages.of_request(context.request),
             made_by=f"{run.pk}:{sha256(context.tool_call_id.encode()).hexdigest()}",
             now=timezone.now(),
+            grant_of=context.schedule_grant,
         )
         return action(call)
     except RuleError as error:
@@ -268,8 +271,10 @@ def pause(call: Call) -> ToolResult:
 
 
 def resume(call: Call) -> ToolResult:
-    """Resume a schedule; the receipt shows its next dates."""
-    return receipt(call, changes.resume(schedule=wanted(call), now=call.now))
+    """Resume a schedule whose own grant is valid; the receipt shows its next dates."""
+    schedule = wanted(call)
+    call.grant_of(of=schedule)
+    return receipt(call, changes.resume(schedule=schedule, now=call.now))
 
 
 def delete(call: Call) -> ToolResult:

@@ -48,6 +48,7 @@ from core.models import (
     ModelCall,
     ModelProvider,
     Run,
+    SearchProvider,
     Skill,
     StoredFile,
     ToolCall,
@@ -167,6 +168,7 @@ def models_of(person: User) -> dict[str, str]:
     ModelCall.objects.create(
         user=person, model_name="large", key_id=key.pk, day=timezone.localdate(), cost=1
     )
+    SearchProvider.objects.create(name="Web", kind="brave", secrets=sealed)
     return {"key of the provider": MODEL_KEY, "sealed key": sealed}
 
 
@@ -210,6 +212,7 @@ def powers() -> dict[str, Any]:
             list(rows.order_by("pk").values_list())
             for rows in (
                 ModelProvider.objects.all(),
+                SearchProvider.objects.all(),
                 LanguageModel.objects.all(),
                 Assistant.objects.all(),
                 AssistantModel.objects.all(),
@@ -221,7 +224,7 @@ def powers() -> dict[str, Any]:
         "links": SignInLink.objects.count(),
         "codes": LinkCode.objects.count(),
         "requests": list(UnknownRequest.objects.order_by("pk").values_list("pk", "state")),
-        # What tools may do without asking.
+        # These decide which tools may be used without asking.
         "calls": list(ToolCall.objects.order_by("pk").values_list("pk", "state", "arguments")),
         "allowed": list(ToolGrant.objects.order_by("pk").values_list("pk", "tool", "user")),
         "rules": list(ToolRule.objects.order_by("pk").values_list("pk", "tool", "ask", "user")),
@@ -458,6 +461,22 @@ def test_every_role_is_walked_and_each_of_its_permissions_exists() -> None:
         model = permission.content_type.model_class()
         assert model is not None
         assert permission.codename.partition("_")[0] in model._meta.default_permissions
+
+
+def test_the_role_that_reads_conversations_reads_schedules(make_user: MakeUser) -> None:
+    """[H40] Their texts are as those of conversations."""
+    ann = make_user("ann")
+    wish = Wish(text="call the notary", minutes=5, time_zone="UTC")
+    now = timezone.now()
+    schedule = changes.create(user=ann, session=None, wish=wish, grant=Grant(), now=now)
+    _, browser = in_role(make_user, "May read conversations")
+    page = browser.get(reverse("admin:core_schedule_change", args=[schedule.pk]))
+    assert page.status_code == 200
+    assert b"call the notary" in page.content
+    posted = {"action": "pause", "_selected_action": [schedule.pk]}
+    browser.post(reverse("admin:core_schedule_changelist"), posted)
+    schedule.refresh_from_db()
+    assert schedule.state == "active"
 
 
 def test_a_superuser_gives_roles_which_are_recorded_and_others_see_their_names(

@@ -176,7 +176,7 @@ def test_h32_a_scheduled_prompt_shows_that_the_schedule_asked(
 def test_h31_the_form_names_the_mistake_and_then_the_next_times(
     open_page: OpenPage, gateway: Gateway, size: dict[str, Any]
 ) -> None:
-    page, seen = open_page(gateway, **size)
+    page, seen = open_page(gateway, **size, timezone_id="Europe/Berlin")
     if size is PHONE:
         page.get_by_role("button", name="Show the list of chats").click()
     page.get_by_role("link", name="Reminders").click()

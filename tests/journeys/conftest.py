@@ -131,7 +131,8 @@ def running(
 ) -> Iterator[Installation]:
     """Yield the installation: a fresh GATEWAY_HOME, started as ``make run`` does after
     installing."""
-    up = Up(tmp_path_factory.mktemp("journeys"), extra=environment(model))
+    extra = {**environment(model), "SCHEDULE_MISSED_SECONDS": "10"}  # the shortest there is
+    up = Up(tmp_path_factory.mktemp("journeys"), extra=extra)
     if postgres:
         postgres.execute("CREATE DATABASE journeys")
         up.extra["DATABASE_URL"] = postgres.url("journeys")

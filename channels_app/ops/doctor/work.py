@@ -26,6 +26,7 @@ from core.models import (
     ModelCircuit,
     ModelProvider,
     ModelTrouble,
+    SearchProvider,
     User,
 )
 from core.providers import circuits
@@ -82,8 +83,11 @@ def channels() -> Iterator[Finding]:
 
 
 def providers() -> Iterator[Finding]:
-    """Check for keys of model providers that cannot be decrypted, or are under an old key."""
+    """Check for keys of providers of models and of search that cannot be decrypted, or are under an
+    old key.
+    """
     yield from keys_of(ModelProvider, "provider")
+    yield from keys_of(SearchProvider, "provider")
 
 
 def mcp_servers() -> Iterator[Finding]:
@@ -91,7 +95,9 @@ def mcp_servers() -> Iterator[Finding]:
     yield from keys_of(McpServer, "MCP server")
 
 
-def keys_of(table: type[ModelProvider | McpServer], name: str) -> Iterator[Finding]:
+def keys_of(
+    table: type[ModelProvider | SearchProvider | McpServer], name: str
+) -> Iterator[Finding]:
     """Check the keys of a table's rows."""
     rows: Any = table._default_manager
     for row in rows.exclude(secrets="").order_by("id"):

@@ -102,7 +102,7 @@ def create(
                 "one first."
             )
         row.save()
-        occurrences.plan(row, rule=rule, after=before_first(wish, now))
+        occurrences.plan(row, rule=rule, after=before_first(wish, now), not_before=now)
     return row
 
 
@@ -127,7 +127,7 @@ def change(*, schedule: Schedule, wish: Wish, now: datetime) -> Schedule:
             return row
         occurrences.withdraw_waiting([row.pk], also_snoozed=False)
         if row.state == Schedule.State.ACTIVE:
-            occurrences.plan(row, rule=rule, after=before_first(wish, now))
+            occurrences.plan(row, rule=rule, after=before_first(wish, now), not_before=now)
     return row
 
 
@@ -153,7 +153,8 @@ def resume(*, schedule: Schedule, now: datetime, by_owner: bool = False) -> Sche
             raise RuleError("The owner of this gateway paused this. Ask the owner to resume it.")
         row.state, row.why, row.failures = Schedule.State.ACTIVE, "", 0
         row.save(update_fields=["state", "why", "failures", "changed_at"])
-        if occurrences.plan(row, after=now) is None:
+        is_put_off = occurrences.snooze_again(row, now=now)
+        if occurrences.plan(row, after=now) is None and not is_put_off:
             raise RuleError("Its time has passed. Change the time instead.")
     return row
 
@@ -170,16 +171,21 @@ def end(*, schedule: Schedule, why: str = Schedule.Why.PERSON) -> bool:
 
 def listed(user: User, *, session: ChatSession | None = None) -> list[Schedule]:
     """Return a person's schedules that have not ended, the next one first, with ``next_at`` (None
-    while paused). ``session``: only those of this chat (for a group, which others read).
+    while paused) and ``is_put_off``. ``session``: only those of this chat (for a group, which
+    others read).
     """
     waiting = Occurrence.objects.filter(schedule=OuterRef("pk"), state=Occurrence.State.WAITING)
     rows = Schedule.objects.filter(user=user, state__in=OPEN).select_related("session", "account")
     if session is not None:
         rows = rows.filter(account=session.account_id, chat=session.chat)
-    due = Subquery(waiting.order_by("look_at").values("look_at")[:1])
-    found = list(rows.annotate(due_at=due).order_by("pk"))
+    due = waiting.order_by("look_at")
+    found = list(
+        rows.annotate(
+            due_at=Subquery(due.values("look_at")[:1]), snoozed=Subquery(due.values("snoozed")[:1])
+        ).order_by("pk")
+    )
     for row in found:
-        row.next_at = row.due_at
+        row.next_at, row.is_put_off = row.due_at, bool(row.snoozed)
     return sorted(found, key=lambda row: (row.next_at is None, row.next_at or row.created_at))
 
 

@@ -49,16 +49,23 @@ def rule_of(schedule: Schedule) -> Rule:
     return Rule(text=schedule.rule, start=start, zone=ZoneInfo(schedule.time_zone))
 
 
-def plan(schedule: Schedule, *, after: datetime, rule: Rule | None = None) -> Occurrence | None:
+def plan(
+    schedule: Schedule,
+    *,
+    after: datetime,
+    rule: Rule | None = None,
+    not_before: datetime | None = None,
+) -> Occurrence | None:
     """Store the next occurrence after a moment; end the schedule where there is none.
 
     Times that have an occurrence already are passed over: those that happened before a clock was
-    set back. Inside a transaction that has locked the schedule.
+    set back. ``not_before``: when one is due whose time has passed a moment ago. Inside a
+    transaction that has locked the schedule.
     """
     rule = rule or rule_of(schedule)
     moment = after
     while times := rule.after(moment):
-        row = wait_for(schedule, times[0])
+        row = wait_for(schedule, times[0], not_before=not_before)
         if row.state == Occurrence.State.WAITING:
             return row
         moment = times[0]
@@ -66,16 +73,30 @@ def plan(schedule: Schedule, *, after: datetime, rule: Rule | None = None) -> Oc
     return None
 
 
-def wait_for(schedule: Schedule, moment: datetime, *, snoozed: bool = False) -> Occurrence:
+def wait_for(
+    schedule: Schedule,
+    moment: datetime,
+    *,
+    snoozed: bool = False,
+    not_before: datetime | None = None,
+) -> Occurrence:
     """Return the occurrence of a schedule at ``moment``, stored if there is none, waiting again if
     it was withdrawn. Inside a transaction that has locked the schedule.
+
+    One that is both a snooze and a time of the rule is that of the rule.
     """
     known = Occurrence.objects.filter(schedule=schedule, nominal_at=moment)
-    new = Occurrence(schedule=schedule, nominal_at=moment, look_at=moment, snoozed=snoozed)
+    due = max(moment, not_before or moment)
+    new = Occurrence(schedule=schedule, nominal_at=moment, look_at=due, snoozed=snoozed)
     row, is_new = insert_or_find(new, known.first)
-    if not is_new and row.state == Occurrence.State.WITHDRAWN:
-        row.state, row.look_at = Occurrence.State.WAITING, moment
-        row.save(update_fields=["state", "look_at"])
+    if is_new:
+        return row
+    if row.state == Occurrence.State.WITHDRAWN:
+        row.state, row.look_at, row.snoozed = Occurrence.State.WAITING, due, snoozed
+        row.save(update_fields=["state", "look_at", "snoozed"])
+    elif row.snoozed and not snoozed:
+        row.snoozed = False
+        row.save(update_fields=["snoozed"])
     return row
 
 
@@ -107,10 +128,23 @@ def snooze(occurrence: Occurrence, *, until: datetime) -> Occurrence | None:
             return None
         waiting = Occurrence.objects.filter(schedule=schedule, state=Occurrence.State.WAITING)
         waiting.filter(snoozed=True).update(state=Occurrence.State.WITHDRAWN, look_at=None)
-        row = wait_for(schedule, until.replace(microsecond=0), snoozed=True)
+        moment = until.replace(microsecond=0)
+        while (row := wait_for(schedule, moment, snoozed=True)).state != Occurrence.State.WAITING:
+            moment += timedelta(seconds=1)  # happened before a clock was set back
         begin_if_waiting(schedule)
         acknowledge(occurrence)
     return row
+
+
+def snooze_again(schedule: Schedule, *, now: datetime) -> bool:
+    """Let the latest snooze of a schedule wait again that a pause withdrew; return whether there is
+    one that is still to come. Inside a transaction that has locked the schedule.
+    """
+    row = Occurrence.objects.filter(schedule=schedule, snoozed=True).order_by("-pk").first()
+    if row is None or row.state != Occurrence.State.WITHDRAWN or row.nominal_at <= now:
+        return False
+    wait_for(schedule, row.nominal_at, snoozed=True)
+    return True
 
 
 def may_snooze(schedule: Schedule) -> bool:

@@ -11,8 +11,8 @@ from channels_app.intake import reminders, slash_commands
 from channels_app.intake.inbound import receive_sender
 from channels_app.schedules import lists
 from core.conversations.inbox import Draft
-from core.conversations.schedules import changes
-from core.models import ChannelAccount, ChannelIdentity, Delivery, Schedule, User
+from core.conversations.schedules import changes, occurrences
+from core.models import ChannelAccount, ChannelIdentity, Delivery, Occurrence, Schedule, User
 from tests.channels_app.running import make_person, memory_account
 from tests.channels_app.schedules.making import chat_of, made
 
@@ -89,6 +89,17 @@ def test_h22_the_list_is_numbered_the_next_one_first(typed: Type, account: Chann
     ]
     assert "secret" in typed(BOB, "/reminders")
     assert typed(OWNER, "/reminders") == lists.NONE
+
+
+def test_h22_a_time_to_which_one_was_put_off_is_marked(
+    typed: Type, account: ChannelAccount
+) -> None:
+    row = for_person(account, ADA, text="tea", rule="FREQ=DAILY", minutes=1)
+    one = Occurrence.objects.get(schedule=row)
+    occurrences.snooze(one, until=NOON + timedelta(minutes=1, seconds=30))
+    assert typed(ADA, "/reminders").startswith("1. tea — Wednesday, 25 November 2026 at 12:01")
+    Occurrence.objects.filter(pk=one.pk).update(state="done", look_at=None)
+    assert typed(ADA, "/reminders").startswith("1. tea — ↻ Wednesday, 25 November 2026 at 12:01")
 
 
 def test_h22_pause_resume_and_delete_by_number(typed: Type, account: ChannelAccount) -> None:

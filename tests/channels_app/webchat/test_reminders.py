@@ -8,7 +8,7 @@ from django.test import Client
 from django.utils import timezone
 
 from channels_app.agent_sessions import results
-from channels_app.schedules import firing, places
+from channels_app.schedules import buttons, firing, places
 from channels_app.webchat import transcript
 from core.conversations.schedules import changes
 from core.conversations.schedules.changes import Grant, Wish
@@ -160,6 +160,15 @@ def test_h30_a_time_that_has_passed_is_not_resumed_and_the_page_says_so(ada: Use
     answer = browser(ada).post(f"/reminders/{schedule.public_id}/resume")
     assert answer.status_code == 422
     assert "Its time has passed" in answer.content.decode()
+
+
+def test_h30_a_next_time_to_which_it_was_put_off_is_marked(ada: User) -> None:
+    schedule, run = fired(ada, rule="FREQ=DAILY")
+    assert "put off" not in shown(ada)
+    buttons.press(user=ada, choice="later", run_id=run.public_id, now=timezone.now())
+    assert "put off" in shown(ada)
+    changes.pause(schedule_ids=[schedule.pk], why="person")
+    assert "put off" not in shown(ada)
 
 
 # The form
@@ -379,6 +388,22 @@ def test_h33_the_browsers_time_zone_becomes_the_persons_while_there_is_none(ada:
     assert send("Asia/Tokyo") == 200
     assert ada.time_zone == "Europe/Berlin"
     assert b"data-wants-time-zone" not in client.get("/").content
+
+
+@pytest.mark.parametrize("hidden", ["UTC", "Etc/GMT", "Atlantic/Reykjavik"])
+def test_h33_a_browser_that_hides_its_time_zone_stores_none_and_the_form_asks(
+    ada: User, hidden: str
+) -> None:
+    User.objects.filter(pk=ada.pk).update(time_zone="")
+    client = browser(ada)
+    answer = client.post("/chat/time-zone", {"time_zone": hidden}, "application/json")
+    assert answer.json() == {"ok": True, "stored": False}
+    assert 'name="zone" list="zones" value=""' in client.get("/reminders/new").content.decode()
+    refused = client.post("/reminders/new", {**FORM, "zone": " "})
+    assert "Give your time zone" in refused.content.decode()
+    client.post("/reminders/new", {**FORM, "zone": "Tokyo"})
+    ada.refresh_from_db()
+    assert (ada.time_zone, Schedule.objects.get().time_zone) == ("Asia/Tokyo", "Asia/Tokyo")
 
 
 @pytest.mark.parametrize(

@@ -298,6 +298,19 @@ def test_h20_list_change_pause_resume_and_delete(ada: User) -> None:
         call(ada, action="resume", id=name)
 
 
+def test_h14_one_whose_own_grant_has_ended_is_not_resumed(ada: User) -> None:
+    """The person is let in by another address now; the one that made it is off the list."""
+    call(ada, action="create", text="tea", in_minutes=5)
+    schedule = Schedule.objects.get()
+    schedule_id = schedule.public_id
+    call(ada, action="pause", id=schedule_id)
+    Schedule.objects.update(sender="9")
+    with pytest.raises(ToolError, match="not valid any more"):
+        call(ada, action="resume", id=schedule_id)
+    schedule.refresh_from_db()
+    assert (schedule.state, schedule.why) == ("paused", "person")
+
+
 def test_h20_a_changed_one_keeps_its_time_zone(ada: User) -> None:
     call(ada, action="create", text="x", at="2026-11-26T08:00", time_zone="Asia/Tokyo")
     row = Schedule.objects.get()

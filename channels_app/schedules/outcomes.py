@@ -1,0 +1,57 @@
+"""What became of a fired occurrence: read from its run and its deliveries."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from core.models import Delivery, Occurrence, Run, Schedule
+
+OPEN_RUN = (Run.State.QUEUED, Run.State.RUNNING)
+OPEN_DELIVERY = (Delivery.State.PENDING, Delivery.State.SENDING)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The outcome of a fired occurrence: whether it was carried out, and whether it arrived.
+
+    ``failure``: why it was not, in a sentence; ``is_over``: nothing more will happen.
+    """
+
+    executed_at: datetime | None = None
+    delivered_at: datetime | None = None
+    failure: str = ""
+    is_over: bool = False
+
+
+def outcome_of(occurrence: Occurrence, *, now: datetime) -> Outcome:
+    """Return what has become of the run of an occurrence, and of its deliveries."""
+    run = occurrence.run
+    if run is None and occurrence.schedule.kind == Schedule.Kind.TEXT:
+        return Outcome(occurrence.fired_at, is_over=True)  # its conversation was deleted since
+    if run is None:
+        return Outcome(
+            occurrence.executed_at, failure="Its conversation was deleted.", is_over=True
+        )
+    if run.state in OPEN_RUN:
+        return Outcome()
+    executed = run.finished_at or now
+    if run.state == Run.State.FAILED:
+        reason = run.error or "The assistant could not answer."
+        return Outcome(failure=reason, delivered_at=arrived(run), is_over=True)
+    return delivery_of(run, executed)
+
+
+def delivery_of(run: Run, executed: datetime) -> Outcome:
+    """Return the outcome of a run that was carried out, by its deliveries."""
+    rows = list(Delivery.objects.filter(run=run).values_list("state", "sent_at", "error"))
+    if any(row[0] in OPEN_DELIVERY for row in rows):
+        return Outcome(executed)
+    lost = [row for row in rows if row[0] != Delivery.State.SENT]
+    if lost:
+        return Outcome(executed, failure=f"It was not delivered: {lost[0][2]}", is_over=True)
+    sent = [row[1] for row in rows if row[1] is not None]
+    return Outcome(executed, max(sent, default=executed), is_over=True)
+
+
+def arrived(run: Run) -> datetime | None:
+    """Return when the last message of a run arrived; None when one is still on its way."""
+    return delivery_of(run, run.finished_at or run.created_at).delivered_at

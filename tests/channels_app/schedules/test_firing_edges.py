@@ -1,0 +1,238 @@
+"""Occurrences that meet: in one sweep, missed together, after a clock that jumped; their grants."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from allowlist import revocation
+from channels_app.schedules import places
+from core.conversations.schedules import changes, occurrences
+from core.conversations.schedules.changes import Wish
+from core.models import (
+    ChannelIdentity,
+    ChatSession,
+    Delivery,
+    Message,
+    Occurrence,
+    Run,
+    Schedule,
+    User,
+)
+from tests.channels_app.running import memory_account
+from tests.channels_app.schedules.making import (
+    DAILY,
+    NOON,
+    answer,
+    arrive,
+    chat_of,
+    fire,
+    made,
+    minutes,
+    states,
+    texts,
+    waiting,
+)
+
+pytestmark = pytest.mark.django_db
+ONE = datetime(2026, 11, 25, 13, 0)
+DAY = timedelta(days=1)
+
+
+def test_h12_what_is_due_in_the_sweep_of_the_third_failure_does_not_come(chat: ChatSession) -> None:
+    """The pause and the next occurrence meet in one transaction."""
+    schedule = made(chat, kind="prompt", rule="FREQ=MINUTELY;INTERVAL=15", at=ONE)
+    due = NOON + minutes(60)
+    for number in range(3):
+        fire(due + minutes(15 * number))
+        answer("no model", Run.State.FAILED)
+        if number < 2:
+            fire(due + minutes(15 * number + 5))
+    fire(due + minutes(45))
+    assert Run.objects.filter(text="take the pills").count() == 3
+    assert len(texts()) == 1
+    schedule.refresh_from_db()
+    assert (schedule.state, schedule.failures) == ("paused", 3)
+    assert not Occurrence.objects.filter(schedule=schedule, state="waiting").exists()
+
+
+def test_h12_failures_that_are_found_in_one_sweep_are_counted_each(chat: ChatSession) -> None:
+    schedule = made(chat, kind="prompt", rule="FREQ=MINUTELY;INTERVAL=15", at=ONE)
+    for number in range(2):
+        fire(NOON + minutes(60 + 15 * number))
+    answer("no model", Run.State.FAILED)
+    fire(NOON + minutes(80))
+    schedule.refresh_from_db()
+    assert schedule.failures == 2
+
+
+def test_h12_a_pause_after_failed_deliveries_is_told_elsewhere(chat: ChatSession) -> None:
+    """The chat that took none of three takes the reason neither."""
+    schedule = made(chat, rule=DAILY, at=ONE)
+    for day in range(3):
+        fire(NOON + minutes(60) + day * DAY)
+        Delivery.objects.filter(state="pending").update(state="failed", error="blocked")
+        fire(NOON + minutes(65) + day * DAY)
+    schedule.refresh_from_db()
+    assert (schedule.state, schedule.why) == ("paused", "failures")
+    told = Message.objects.get(text__startswith="⏸")
+    assert told.session.account.channel == "web"
+    assert told.text.endswith("\n\nIt was not delivered: blocked")
+
+
+def test_h12_a_pause_because_no_next_time_is_found_is_told(chat: ChatSession) -> None:
+    bad = made(chat, rule=DAILY, at=ONE, text="bad")
+    Schedule.objects.filter(pk=bad.pk).update(time_zone="Nowhere/Town")
+    for minute in range(60, 110, 2):
+        fire(NOON + minutes(minute))
+    [told] = texts()
+    assert told.startswith("⏸ “bad” ")
+
+
+def test_h51_a_snooze_and_a_time_of_the_rule_that_were_missed_together_come_once(
+    chat: ChatSession,
+) -> None:
+    schedule = made(chat, rule=DAILY, at=ONE)
+    fire(NOON + minutes(60))
+    one = Occurrence.objects.get(schedule=schedule, state="fired")
+    assert occurrences.snooze(one, until=NOON + minutes(70)) is not None
+    fire(NOON + DAY + minutes(90))
+    assert len(texts()) == 2
+    assert "2026" not in texts()[1]  # the later one is told: due today
+    assert states(schedule) == ["fired", "skipped", "fired", "waiting"]
+
+
+@pytest.mark.parametrize("missed", Schedule.Missed.values)
+def test_h51_an_outage_after_a_clock_was_set_back_gives_one(chat: ChatSession, missed: str) -> None:
+    """Times before and after the jump wait; both are missed."""
+    schedule = made(chat, rule=DAILY, at=ONE, missed=missed)
+    fire(NOON + 5 * DAY + minutes(65))  # set forward by five days
+    arrive()
+    fired = len(texts())
+    occurrences.plan_again(now=NOON)  # and back
+    fire(NOON + 9 * DAY)
+    assert len(texts()) == fired * 2
+    assert waiting(schedule) == NOON + 9 * DAY + minutes(60)
+
+
+def test_h50_after_a_clock_was_set_back_each_time_comes_with_one_row_waiting(
+    chat: ChatSession,
+) -> None:
+    schedule = made(chat, rule=DAILY, at=ONE)
+    fire(NOON + 2 * DAY + minutes(65))
+    occurrences.plan_again(now=NOON)
+    for hour in range(24 * 5):
+        fire(NOON + timedelta(hours=hour))
+    assert len(texts()) == 5  # of the days 0 to 4, one of them early as a missed one
+    assert waiting(schedule) == NOON + 5 * DAY + minutes(60)
+
+
+def test_h13_one_for_this_very_minute_was_not_missed(chat: ChatSession, settings: Any) -> None:
+    """Asked for at 13:00:50, while the minute of 13:00 runs: nobody was off."""
+    settings.SCHEDULE_MISSED_SECONDS = 10
+    now = NOON + minutes(60) + timedelta(seconds=50)
+    made(chat, at=ONE, now=now, missed="skip")
+    moved = made(chat, at=datetime(2026, 11, 26, 8, 0), text="moved", missed="skip")
+    changes.change(schedule=moved, wish=Wish(at=ONE), now=now)
+    fire(now + timedelta(seconds=1))
+    assert texts() == ["⏰ take the pills", "⏰ moved"]
+
+
+def test_h23_a_snooze_until_a_time_that_has_happened_comes_all_the_same(chat: ChatSession) -> None:
+    """A clock that was set back leaves times that have happened ahead."""
+    schedule = made(chat, rule=DAILY, at=ONE)
+    fire(NOON + DAY + minutes(60))
+    one = Occurrence.objects.filter(schedule=schedule, state="fired").latest("nominal_at")
+    row = occurrences.snooze(one, until=one.nominal_at)
+    assert row is not None
+    assert row.state == "waiting"
+
+
+def test_h23_a_snooze_to_a_time_that_the_rule_had_before_is_a_snooze(chat: ChatSession) -> None:
+    """It is replaced by the next one, and a change of the time leaves it."""
+    schedule = made(chat, rule=DAILY, at=ONE)
+    fire(NOON + minutes(60))
+    one = Occurrence.objects.get(schedule=schedule, state="fired")
+    wish = Wish(at=datetime(2026, 11, 26, 9, 0))
+    changes.change(schedule=schedule, wish=wish, now=NOON + minutes(61))
+    occurrences.snooze(one, until=NOON + DAY + minutes(60))
+    assert Occurrence.objects.get(nominal_at=NOON + DAY + minutes(60)).snoozed
+    occurrences.snooze(one, until=NOON + minutes(70))
+    fire(NOON + minutes(70))
+    fire(NOON + DAY + minutes(60))
+    assert len(texts()) == 3  # at 13:00, 13:10 and 9:00
+
+
+def test_h23_a_snooze_that_meets_the_rule_stays_when_another_replaces_it(chat: ChatSession) -> None:
+    schedule = made(chat, rule=DAILY, at=ONE)
+    fire(NOON + minutes(60))
+    one = Occurrence.objects.get(schedule=schedule, state="fired")
+    occurrences.snooze(one, until=NOON + minutes(120))
+    wish = Wish(at=datetime(2026, 11, 25, 14, 0))
+    changes.change(schedule=schedule, wish=wish, now=NOON + minutes(61))
+    occurrences.snooze(one, until=NOON + minutes(130))
+    fire(NOON + minutes(120))
+    fire(NOON + minutes(130))
+    assert len(texts()) == 3
+
+
+@pytest.mark.parametrize("rule", ["", DAILY])
+def test_h23_a_snooze_outlives_a_pause(chat: ChatSession, rule: str) -> None:
+    schedule = made(chat, rule=rule, at=ONE)
+    fire(NOON + minutes(60))
+    one = Occurrence.objects.get(schedule=schedule, state="fired")
+    occurrences.snooze(one, until=NOON + minutes(90))
+    occurrences.snooze(one, until=NOON + minutes(70))
+    changes.pause(schedule_ids=[schedule.pk], why="person")
+    changes.resume(schedule=schedule, now=NOON + minutes(65))
+    fire(NOON + minutes(70))
+    fire(NOON + minutes(90))
+    assert len(texts()) == 2
+    changes.end(schedule=schedule)
+
+
+def test_h23_a_snooze_whose_time_passed_during_a_pause_does_not_come(chat: ChatSession) -> None:
+    schedule = made(chat, rule="", at=ONE)
+    fire(NOON + minutes(60))
+    one = Occurrence.objects.get(schedule=schedule, state="fired")
+    occurrences.snooze(one, until=NOON + minutes(70))
+    changes.pause(schedule_ids=[schedule.pk], why="person")
+    with pytest.raises(changes.RuleError, match="Its time has passed"):
+        changes.resume(schedule=schedule, now=NOON + minutes(75))
+
+
+def test_h14_a_task_that_waits_for_its_turn_ends_with_its_grant(
+    chat: ChatSession, guest: User
+) -> None:
+    made(chat, kind="prompt")
+    fire(NOON + minutes(10))
+    identity = guest.identities.get()
+    identity.delete()
+    revocation.end_identity(user_id=guest.pk, kind="im", value=identity.value)
+    run = Run.objects.get()
+    assert run.state == "cancelled" or run.cancel_requested_at is not None
+
+
+def test_h14_a_group_that_is_taken_off_the_list_stops_the_schedules_of_its_members(
+    guest: User,
+) -> None:
+    owner = User.objects.create(username="boss", is_owner=True)
+    group = ChannelIdentity.objects.create(user=owner, kind="im", value="-7")
+    session = chat_of(guest, memory_account(), "-7")
+    sender = guest.identities.get().value
+    schedule = made(session, grant=changes.Grant(sender, "im", "-7"))
+    group.delete()
+    revocation.end_identity(user_id=owner.pk, kind="im", value="-7")
+    schedule.refresh_from_db()
+    assert (schedule.state, schedule.why) == ("paused", "grant")
+
+
+def test_h24_a_group_is_told_whose_reminder_it_is(guest: User) -> None:
+    User.objects.filter(pk=guest.pk).update(display_name="Ada *Lovelace*")
+    guest.refresh_from_db()
+    made(chat_of(guest, memory_account(), "-7"))
+    made(places.web_chat(guest), text="mine alone")
+    ChannelIdentity.objects.create(user=guest, kind="im", value="-7")
+    fire(NOON + minutes(10))
+    assert [each.partition("⏰ ")[2] for each in texts()] == [r"Ada \*Lovelace\*: take the pills"]
+    assert Message.objects.filter(text="⏰ mine alone").exists()
