@@ -9,6 +9,9 @@ import pytest
 
 from gateway_project.home import BASE_DIR
 from tests.clients.conftest import HERE
+from tests.clients.key_proxy import with_key
+from tests.clients.test_mcp import MAKE
+from tests.gateways import Gateway
 from tests.npm import installed
 
 pytestmark = pytest.mark.slow
@@ -17,31 +20,41 @@ SUITE = HERE / "conformance"
 SCENARIO_SECONDS, SECONDS = 240, 900
 # How many scenarios may fail, by the files of the suite: these numbers only fall. It fails itself
 # for an entry that passes.
-EXPECTED = {"2025-11-25": 15, "2026-07-28": 26}
+EXPECTED = {"2025-11-25": (15, 26), "2026-07-28": (26, 37)}  # as a client, as a server
 
 
-@pytest.mark.parametrize("version", EXPECTED)
-def test_v35_the_client_passes_the_conformance_suite(
-    version: str, pytestconfig: pytest.Config, tmp_path: Path
-) -> None:
-    """[V35] All scored scenarios of a version besides those that the file names."""
-    expected = SUITE / f"{version}.yml"
-    failing = [each for each in expected.read_text().splitlines() if each.startswith("  - ")]
-    assert len(failing) == EXPECTED[version]
-    packages = installed(pytestconfig, SUITE)
+@pytest.fixture(scope="module")
+def key(scripted: Gateway) -> str:
+    """Return the key of an agent."""
+    return scripted.manage("shell", "-v", "0", "-c", MAKE).strip()
+
+
+def named(version: str, role: str) -> list[str]:
+    """Return the scenarios that may fail in a role."""
+    found: dict[str, list[str]] = {}
+    for line in (SUITE / f"{version}.yml").read_text().splitlines():
+        if line.endswith(":") and not line.startswith((" ", "#")):
+            found[line[:-1]] = last = []
+        elif line.startswith("  - "):
+            last.append(line[4:])
+    return found.get(role, [])
+
+
+def run(config: pytest.Config, folder: Path, version: str, *arguments: str) -> None:
+    """Run the scored scenarios of a version."""
+    packages = installed(config, SUITE)
     program = packages.folder / "node_modules/@modelcontextprotocol/conformance/dist/index.js"
     done = subprocess.run(
         [
-            *(packages.node, str(program), "client", "--requirements", version),
-            *("--command", f"{sys.executable} {SUITE / 'client.py'}"),
-            *("--expected-failures", str(expected)),
-            *("--timeout", str(SCENARIO_SECONDS * 1000), "--output-dir", str(tmp_path)),
+            *(packages.node, str(program), *arguments, "--requirements", version),
+            *("--expected-failures", str(SUITE / f"{version}.yml")),
+            *("--output-dir", str(folder)),
         ],
-        cwd=tmp_path,
+        cwd=folder,
         env={
             **os.environ,
             "DJANGO_SETTINGS_MODULE": "gateway_project.settings",
-            "GATEWAY_HOME": str(tmp_path / "home"),
+            "GATEWAY_HOME": str(folder / "home"),
             "PYTHONPATH": str(BASE_DIR),
             "NO_PROXY": "localhost,127.0.0.1",
         },
@@ -51,3 +64,24 @@ def test_v35_the_client_passes_the_conformance_suite(
         check=False,
     )
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+
+
+@pytest.mark.parametrize("version", EXPECTED)
+def test_v35_the_client_passes_the_conformance_suite(
+    version: str, pytestconfig: pytest.Config, tmp_path: Path
+) -> None:
+    """[V35] All scored scenarios of a version besides those that the file names."""
+    assert len(named(version, "client")) == EXPECTED[version][0]
+    command = f"{sys.executable} {SUITE / 'client.py'}"
+    limit = str(SCENARIO_SECONDS * 1000)
+    run(pytestconfig, tmp_path, version, "client", "--command", command, "--timeout", limit)
+
+
+@pytest.mark.parametrize("version", EXPECTED)
+def test_d7_the_server_passes_the_conformance_suite(
+    version: str, pytestconfig: pytest.Config, tmp_path: Path, scripted: Gateway, key: str
+) -> None:
+    """[D7] All scored scenarios besides those that need what the server does not have."""
+    assert len(named(version, "server")) == EXPECTED[version][1]
+    with with_key(scripted.base_url, key) as base:
+        run(pytestconfig, tmp_path, version, "server", "--url", f"{base}/mcp")
