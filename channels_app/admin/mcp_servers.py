@@ -42,7 +42,7 @@ class McpServerAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[McpServer]):
     list_filter = ("enabled",)
     search_fields = ("name", "slug", "url")
     ordering = ("name",)
-    filter_horizontal = ("assistants", "people")
+    autocomplete_fields = ("assistants", "people")
     change_form_outer_before_template = "mcp/server_above.html"
     change_form_outer_after_template = "mcp/server_tools.html"
 
@@ -130,6 +130,14 @@ class McpServerAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[McpServer]):
         if happened or {"url", "enabled", "key_header"} & set(form.changed_data):
             vars(request)["saved_server"] = obj
 
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: Any) -> None:
+        """Record who may use the tools."""
+        super().save_related(request, form, formsets, change)
+        for name in ("assistants", "people"):
+            if name in form.changed_data:
+                chosen = sorted(str(each) for each in form.cleaned_data[name])
+                self.record(request, f"{name}_set", form.instance, {name: chosen})
+
     def response_add(
         self, request: HttpRequest, obj: McpServer, post_url_continue: str | None = None
     ) -> HttpResponse:
@@ -187,7 +195,8 @@ class McpServerAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[McpServer]):
                 tool.save(update_fields=["ask", "enabled"])
                 self.record(request, "changed", tool, {"name": tool.name, **changed})
             number += 1
-        messages.success(request, f"{number} tools were changed." if number else "Nothing changed.")
+        words = "1 tool was changed." if number == 1 else f"{number} tools were changed."
+        messages.success(request, words if number else "Nothing changed.")
         return HttpResponseRedirect(page_of(row))
 
     def changes_view(self, request: HttpRequest, pk: int) -> HttpResponse:

@@ -243,3 +243,15 @@ def test_v53_the_owners_rules_name_tools_of_servers_too(browser: Client, row: Mc
     post(browser, "accept", row, accept=choices(browser, row))
     assert dict(tool_rules.tool_choices())[name] == f"{name} (always)"
     assert tool_calls.description_of(name) == "Does it."
+
+
+def test_v54_who_may_use_a_server_is_chosen_and_audited(browser: Client, owner: User) -> None:
+    """[V54] By name."""
+    browser.post(page(McpServer), {**GOOD, "people": [owner.pk]})
+    row = McpServer.objects.get()
+    assert [*row.people.all()] == [owner]
+    assert AuditEntry.objects.get(action="mcpserver.people_set").data == {"people": [str(owner)]}
+    fields = {name: value for name, value in GOOD.items() if name not in {"key", "slug"}}
+    browser.post(page(McpServer, row.pk), fields)
+    assert not row.people.exists()
+    assert AuditEntry.objects.filter(action="mcpserver.people_set").count() == 2

@@ -236,8 +236,10 @@ def test_v36_lists_are_bounded(account: ChannelAccount, malicious: MaliciousMcp)
     malicious.tools = [tool(f"t{number}") for number in range(client.MOST_TOOLS + 1)]
     McpServer.objects.update(listed_at=None)
     asyncio.run(refresh.refresh_due())
+    until(McpFinding.objects.exists)  # the worker may have been first
+    asked = malicious.methods.count("tools/list")
     asyncio.run(refresh.refresh_due())  # not again before its time
-    assert malicious.methods.count("tools/list") == 2
+    assert malicious.methods.count("tools/list") == asked
     assert told("lists more than 200 tools") == 1
     assert McpTool.objects.count() == 2
     assert account
