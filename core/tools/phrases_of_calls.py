@@ -179,4 +179,25 @@ SENTENCES: dict[str, tuple[str, str, str, str, str]] = {
         "Les arguments doivent être un objet JSON.",
         "引数は JSON オブジェクトでなければなりません。",
     ),
+    "This is no page with text, but {0}.": (
+        "这不是文本页面，而是 {0}。",
+        "Esto no es una página con texto, sino {0}.",
+        "Das ist keine Seite mit Text, sondern {0}.",
+        "Ce n'est pas une page avec du texte, mais {0}.",
+        "これはテキストのページではなく、{0} です。",
+    ),
+    "The page is too long to read.": (
+        "该页面太长，无法读取。",
+        "La página es demasiado larga para leerla.",
+        "Die Seite ist zu lang, um sie zu lesen.",
+        "La page est trop longue pour être lue.",
+        "ページが長すぎて読めません。",
+    ),
+    "There is no text in the page. It may be made by scripts, which are not run.": (
+        "该页面没有可读的文字。",
+        "La página no tiene texto legible.",
+        "Die Seite hat keinen lesbaren Text.",
+        "La page n'a pas de texte lisible.",
+        "ページに読める文章がありません。",
+    ),
 }
