@@ -194,10 +194,10 @@ SENTENCES: dict[str, tuple[str, str, str, str, str]] = {
         "ページが長すぎて読めません。",
     ),
     "There is no text in the page. It may be made by scripts, which are not run.": (
-        "该页面没有可读的文字。",
-        "La página no tiene texto legible.",
-        "Die Seite hat keinen lesbaren Text.",
-        "La page n'a pas de texte lisible.",
-        "ページに読める文章がありません。",
+        "该页面没有文字，可能由未运行的脚本生成。",
+        "La página no tiene texto; quizá lo crean scripts, que no se ejecutan.",
+        "Die Seite hat keinen Text; vielleicht entsteht er durch Skripte, die hier nicht laufen.",
+        "La page n'a pas de texte ; des scripts, non exécutés ici, le créent peut-être.",
+        "ページに文章がありません。実行されないスクリプトが作るものかもしれません。",
     ),
 }
