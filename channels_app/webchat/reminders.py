@@ -27,7 +27,7 @@ P = ParamSpec("P")
 
 GONE = "This reminder does not exist any more."
 SAID = {**lists.SAID, "zone": "Your time zone was changed. Reminders that exist keep theirs."}
-# What browsers say that hide their time zone: Firefox and those that are made of it.
+# The zones of browsers that hide theirs: Firefox and those that are made of it.
 HIDDEN = {"UTC", "Etc/UTC", "GMT", "Etc/GMT", "Atlantic/Reykjavik"}
 # Where no field is at fault, the sentence stands above the form.
 WHOLE = "__all__"

@@ -1,4 +1,4 @@
-"""Occurrences that meet: in one sweep, missed together, after a clock that jumped; their grants."""
+"""Occurrences that meet: in one sweep, in one outage, after a clock that jumped; their grants."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -39,7 +39,7 @@ ONE = datetime(2026, 11, 25, 13, 0)
 DAY = timedelta(days=1)
 
 
-def test_h12_what_is_due_in_the_sweep_of_the_third_failure_does_not_come(chat: ChatSession) -> None:
+def test_h12_one_due_in_the_sweep_of_the_third_failure_does_not_come(chat: ChatSession) -> None:
     """The pause and the next occurrence meet in one transaction."""
     schedule = made(chat, kind="prompt", rule="FREQ=MINUTELY;INTERVAL=15", at=ONE)
     due = NOON + minutes(60)
@@ -89,7 +89,7 @@ def test_h12_a_pause_because_no_next_time_is_found_is_told(chat: ChatSession) ->
     assert told.startswith("⏸ “bad” ")
 
 
-def test_h51_a_snooze_and_a_time_of_the_rule_that_were_missed_together_come_once(
+def test_h51_a_snooze_and_a_time_of_the_rule_that_were_both_missed_come_once(
     chat: ChatSession,
 ) -> None:
     schedule = made(chat, rule=DAILY, at=ONE)
@@ -128,7 +128,7 @@ def test_h50_after_a_clock_was_set_back_each_time_comes_with_one_row_waiting(
 
 
 def test_h13_one_for_this_very_minute_was_not_missed(chat: ChatSession, settings: Any) -> None:
-    """Asked for at 13:00:50, while the minute of 13:00 runs: nobody was off."""
+    """Asked for at 13:00:50, while the minute of 13:00 runs: the gateway was not off."""
     settings.SCHEDULE_MISSED_SECONDS = 10
     now = NOON + minutes(60) + timedelta(seconds=50)
     made(chat, at=ONE, now=now, missed="skip")
