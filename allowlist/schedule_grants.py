@@ -1,5 +1,6 @@
 """Whether a person may still have a schedule: the grant by which it was made is checked again."""
 
+from dataclasses import replace
 from datetime import datetime
 
 from django.db.models import Q, QuerySet
@@ -48,8 +49,17 @@ def _is_listed(user: User, kind: str, now: datetime) -> bool:
 
 
 def is_still_valid(schedule: Schedule, *, now: datetime) -> bool:
-    """Return whether the grant of a schedule is still valid."""
-    return is_valid(user=schedule.user, account=schedule.account, grant=grant_of(schedule), now=now)
+    """Return whether the grant of a schedule is still valid.
+
+    A group that has got a new id on its platform is listed by either.
+    """
+    user, account, grant = schedule.user, schedule.account, grant_of(schedule)
+    if is_valid(user=user, account=account, grant=grant, now=now):
+        return True
+    if not grant.group or schedule.chat in ("", grant.group):
+        return False
+    moved = replace(grant, group=schedule.chat)
+    return is_valid(user=user, account=account, grant=moved, now=now)
 
 
 def grant_of(schedule: Schedule) -> Grant:

@@ -7,6 +7,7 @@ import pytest
 
 from allowlist import revocation
 from channels_app.schedules import places
+from core.conversations import outbox
 from core.conversations.schedules import changes, occurrences
 from core.conversations.schedules.changes import Wish
 from core.models import (
@@ -225,6 +226,24 @@ def test_h14_a_group_that_is_taken_off_the_list_stops_the_schedules_of_its_membe
     revocation.end_identity(user_id=owner.pk, kind="im", value="-7")
     schedule.refresh_from_db()
     assert (schedule.state, schedule.why) == ("paused", "grant")
+
+
+def test_h24_a_group_that_gets_a_new_id_keeps_its_schedules(guest: User) -> None:
+    """The owner lists the new id, and takes the old one off the list."""
+    listed = ChannelIdentity.objects.create(user=guest, kind="im", value="-7")
+    session = chat_of(guest, memory_account(), "-7")
+    sender = guest.identities.exclude(value="-7").get().value
+    schedule = made(session, rule=DAILY, at=ONE, grant=changes.Grant(sender, "im", "-7"))
+    outbox.moved(account_id=session.account_id, chat="-7", new_chat="-1007")
+    fire(NOON + minutes(60))
+    assert Delivery.objects.get().target["chat"] == "-1007"
+    ChannelIdentity.objects.create(user=guest, kind="im", value="-1007")
+    listed.delete()
+    revocation.end_identity(user_id=guest.pk, kind="im", value="-7")
+    fire(NOON + DAY + minutes(60))
+    assert len(texts()) == 2
+    session.refresh_from_db()
+    assert [row.pk for row in changes.listed(guest, session=session)] == [schedule.pk]
 
 
 def test_h24_a_group_is_told_whose_reminder_it_is(guest: User) -> None:
