@@ -5,6 +5,7 @@ from datetime import datetime
 
 from django.db.models import Q, QuerySet
 
+from allowlist.first_runs import first_of
 from allowlist.models import ApiKey
 from allowlist.permissions import Sender, decide
 from core.conversations import runs
@@ -16,8 +17,10 @@ OPEN = (Run.State.QUEUED, Run.State.RUNNING)
 
 
 def of_run(run: Run, *, is_group: bool) -> Grant:
-    """Return the grant of the newest message of a run."""
-    message = run.inbound.order_by("-id").first()
+    """Return the grant of the newest message of a run; of one that goes on after a yes, of the run
+    that it goes on with.
+    """
+    message = first_of(run).inbound.order_by("-id").first()
     if message is None:
         return Grant(via_key=run.via_key)
     group = message.chat if is_group else ""

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from allowlist import revocation
+from allowlist import revocation, tool_rights
 from channels_app.schedules import places
 from core.conversations import outbox
 from core.conversations.schedules import changes, occurrences
@@ -212,6 +212,20 @@ def test_h14_a_task_that_waits_for_its_turn_ends_with_its_grant(
     revocation.end_identity(user_id=guest.pk, kind="im", value=identity.value)
     run = Run.objects.get()
     assert run.state == "cancelled" or run.cancel_requested_at is not None
+
+
+def test_h14_a_task_that_waits_for_a_yes_does_not_go_on_without_its_grant(
+    chat: ChatSession, guest: User
+) -> None:
+    made(chat, kind="prompt")
+    fire(NOON + minutes(10))
+    run = Run.objects.get()
+    later = Run.objects.create(
+        session=chat, user=guest, options={**run.options, "continues": run.pk}
+    )
+    assert tool_rights.may_go_on(later, is_group=False, now=NOON)
+    guest.identities.all().delete()
+    assert not tool_rights.may_go_on(later, is_group=False, now=NOON)
 
 
 def test_h14_a_group_that_is_taken_off_the_list_stops_the_schedules_of_its_members(
