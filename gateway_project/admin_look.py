@@ -159,6 +159,7 @@ UNFOLD: Item = {
                     ),
                     page("Allowed tools", "verified_user", "core_toolgrant"),
                     page("Rules of tools", "rule", "core_toolrule"),
+                    page("Web search", "travel_explore", "core_searchprovider"),
                 ],
             },
             {

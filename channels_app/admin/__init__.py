@@ -8,6 +8,7 @@ from channels_app.admin import (
     tool_calls,
     tool_rules,
     unknown_requests,
+    web_search,
 )
 
 __all__ = [
@@ -18,4 +19,5 @@ __all__ = [
     "tool_calls",
     "tool_rules",
     "unknown_requests",
+    "web_search",
 ]

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
-from django.db.models import F
+from django.db.models import F, QuerySet
 from django.http import (
     Http404,
     HttpRequest,
@@ -193,7 +193,7 @@ class ToolCallAdmin(ExtraContext, ReadOnlyAdmin[ToolCall]):
         messages.add_message(request, level, decision.text)
 
 
-def rows() -> Any:
+def rows() -> QuerySet[ToolCall]:
     """Return the calls with what their page shows."""
     return ToolCall.objects.select_related(
         "run__user", "run__session__account", "asked_of", "decided_by"

@@ -22,7 +22,7 @@ COLOURS = {
     ToolRule.Ask.FIRST: "info",
     ToolRule.Ask.ALWAYS: "warning",
 }
-UNKNOWN = "no rule is set, and the tool is not here: what it declares is not known"
+UNKNOWN = "no rule is set, and the tool is not here to say it itself"
 
 
 class WhyForm(forms.Form):

@@ -1,4 +1,4 @@
-"""What owners allow ahead: tools that were allowed to people, and rules when a tool asks."""
+"""Tools that were allowed to people for longer, and the owners' rules when a tool asks."""
 
 from typing import Any
 
@@ -74,7 +74,7 @@ class ToolGrantAdmin(OnlyDeciders, AuditedAdmin[ToolGrant]):
 
 
 class ToolRuleForm(ModelForm[ToolRule]):
-    """A rule for one tool, for all that it names together."""
+    """A rule for one tool. It holds where all that it names is as in the conversation."""
 
     tool = forms.ChoiceField(widget=UnfoldAdminSelectWidget(), label="Tool")
 

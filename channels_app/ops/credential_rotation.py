@@ -1,4 +1,4 @@
-"""Encrypt the credentials of channels and the keys of model providers with the newest key."""
+"""Encrypt the credentials of channels and the keys of providers with the newest key."""
 
 from datetime import datetime
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from allowlist import audit
 from core.database import transactions
 from core.lib import encryption
-from core.models import ChannelAccount, ModelProvider
+from core.models import ChannelAccount, ModelProvider, SearchProvider
 from core.providers import catalogue
 
 
@@ -17,7 +17,7 @@ def reencrypt_all(*, actor: str, now: datetime) -> int:
     """
     with transactions.atomic_write():
         accounts = reencrypt(ChannelAccount)
-        providers = reencrypt(ModelProvider)
+        providers = reencrypt(ModelProvider) + reencrypt(SearchProvider)
         if providers:
             catalogue.changed()
         if accounts or providers:
@@ -26,7 +26,7 @@ def reencrypt_all(*, actor: str, now: datetime) -> int:
     return accounts + providers
 
 
-def reencrypt(table: type[ChannelAccount] | type[ModelProvider]) -> int:
+def reencrypt(table: type[ChannelAccount | ModelProvider | SearchProvider]) -> int:
     """Encrypt the secrets of a table's rows with the first key; return how many changed."""
     rows: Any = table._default_manager
     changed = 0

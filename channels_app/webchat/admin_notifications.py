@@ -101,7 +101,7 @@ def note_listed(principal: Principal) -> None:
 class AdminNotificationsConsumer(WebChatConsumer):
     """One open page of the admin. It only receives; authenticated by a session cookie only.
 
-    ``seen``: what its user may see, of REQUESTS and CALLS.
+    ``seen``: those of REQUESTS and CALLS that its user has.
     """
 
     seen: frozenset[str] = frozenset()

@@ -176,11 +176,16 @@ def decide(value: dict[str, Any]) -> Decide:
 
 def decide_call(value: dict[str, Any]) -> DecideCall:
     """Parse a decision about a call of a tool. Raises RefusedError."""
-    choice = text(value, "choice", 32, required=True)
-    if choice not in CALL_CHOICES:
+    choice = known_choice(text(value, "choice", 32, required=True))
+    if choice is None:
         raise RefusedError(400, f"choice is one of {', '.join(CALL_CHOICES)}.", field="choice")
     name = text(value, "tool_call", 64, required=True)
     return DecideCall(name, text(value, "digest", 64, required=True), choice)
+
+
+def known_choice(word: str) -> deciding.Choice | None:
+    """Return a word as a decision about a call; None for any other word."""
+    return next((each for each in CALL_CHOICES if each == word), None)
 
 
 def number(value: dict[str, Any], name: str) -> int:

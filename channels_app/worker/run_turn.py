@@ -145,7 +145,9 @@ def tools_of(assistant: AssistantInfo, run: Run, known: Catalogue) -> dict[str, 
     if run.options.get("schedule"):
         found.pop("schedule", None)
     return {
-        name: tool for name, tool in found.items() if tool_rules.is_offered(known, run, tool.name)
+        name: tool
+        for name, tool in found.items()
+        if tool.is_usable(known) and tool_rules.is_offered(known, run, tool.name)
     }
 
 

@@ -12,6 +12,7 @@ import sys
 import time
 import zipfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,8 @@ MOST_CHARACTERS = 20_000_000
 MOST_ROWS = 100_000
 ROWS_A_PART = 50
 SECTION_CHARACTERS = 4_000
+TITLE_CHARACTERS = 200
+SHORTEST_ARTICLE = 200  # characters
 
 Pair = tuple[str, str]
 ENCRYPTED = "The document is protected with a password. Send it without one."
@@ -191,7 +194,11 @@ def sections_of_html(path: Path) -> Iterator[Pair]:
     from lxml import html  # noqa: PLC0415
 
     parser = html.HTMLParser(encoding="utf-8", no_network=True, huge_tree=False)
-    root = html.document_fromstring(path.read_bytes(), parser=parser)
+    yield from sections_of_tree(html.document_fromstring(path.read_bytes(), parser=parser))
+
+
+def sections_of_tree(root: Any) -> Iterator[Pair]:
+    """Yield the text of an HTML document under each heading."""
     heading = ""
     lines: list[str] = []
     for element in root.iter():
@@ -210,11 +217,44 @@ def sections_of_html(path: Path) -> Iterator[Pair]:
     yield section(heading, lines)
 
 
+def sections_of_page(path: Path) -> Iterator[Pair]:
+    """Yield the title of a web page, then its readable text: without menus and the like.
+
+    The first line of the file is the page's address, the rest is HTML in UTF-8. A page in which
+    there is no article is read whole.
+    """
+    import trafilatura  # noqa: PLC0415 - 0.2 s
+    from lxml import html  # noqa: PLC0415
+
+    address, _, content = path.read_bytes().partition(b"\n")
+    parser = html.HTMLParser(encoding="utf-8", no_network=True, huge_tree=False)
+    root = html.document_fromstring(content, parser=parser, base_url=address.decode())
+    yield "title", " ".join((root.findtext(".//title") or "").split())[:TITLE_CHARACTERS]
+    with suppress(ValueError):  # an address in the page that is none
+        root.make_links_absolute(handle_failures="ignore")
+    article = trafilatura.extract(
+        root,
+        output_format="markdown",
+        include_comments=False,
+        include_links=True,
+        favor_recall=True,
+    )
+    if article and len(article) >= SHORTEST_ARTICLE:
+        yield from sections_of(article.splitlines())
+    else:
+        yield from sections_of_tree(html.document_fromstring(content, parser=parser))
+
+
 def sections_of_text(path: Path) -> Iterator[Pair]:
     """Yield the text, split at its headings (Markdown) and at a readable size."""
+    yield from sections_of(decoded(path.read_bytes()).splitlines())
+
+
+def sections_of(text: list[str]) -> Iterator[Pair]:
+    """Yield lines of text, split as above."""
     heading, size = "", 0
     lines: list[str] = []
-    for line in decoded(path.read_bytes()).splitlines():
+    for line in text:
         is_heading = line.startswith("#") and line.lstrip("#").startswith(" ")
         if lines and (is_heading or size > SECTION_CHARACTERS):
             yield section(heading, lines)
@@ -244,6 +284,7 @@ READERS: dict[str, Callable[[Path], Iterator[Pair]]] = {
     "pptx": slides_of_pptx,
     "xlsx": rows_of_xlsx,
     "html": sections_of_html,
+    "page": sections_of_page,
     "csv": rows_of_csv,
     "text": sections_of_text,
 }

@@ -20,7 +20,7 @@ from core.documents import read as documents
 from core.files import storage
 from core.jobs_worker.host import Host
 from core.lib.ids import is_public_id
-from core.lib.safe_fetch import FETCHER, FetchError
+from core.lib.safe_fetch import FETCHER, Fetched, FetchError
 from core.lib.text import one_line
 from core.models import Job, Message, StoredFile
 from core.plugins.base import PluginError, Source
@@ -127,10 +127,7 @@ async def of_address(address: str, host: Host) -> Source:
         found = await FETCHER.get(address)
     except FetchError as error:
         raise PluginError(f"The address could not be read: {error}.") from error
-    parts = urlsplit(found.url)
-    last = PurePosixPath(unquote(parts.path)).name or parts.hostname or "page"
-    extension = guess_extension(found.content_type) or ""
-    name = last if PurePosixPath(last).suffix or not extension else f"{last}{extension}"
+    name = name_of(found)
     path = host.folder / "source"
     path.write_bytes(found.body)
     try:
@@ -140,6 +137,16 @@ async def of_address(address: str, host: Host) -> Source:
     finally:
         path.unlink(missing_ok=True)
     return Source(one_line(name, TITLE_CHARACTERS), read, kind="document", documents=[address])
+
+
+def name_of(found: Fetched) -> str:
+    """Return the file name of a fetched document: the end of its address, with an extension of its
+    type if it has none.
+    """
+    parts = urlsplit(found.url)
+    last = PurePosixPath(unquote(parts.path)).name or parts.hostname or "page"
+    extension = guess_extension(found.content_type) or ""
+    return last if PurePosixPath(last).suffix or not extension else f"{last}{extension}"
 
 
 async def of_files(chosen: Chosen, host: Host) -> Source:

@@ -107,11 +107,14 @@ class Posted:
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """The content of a URL; ``content_type`` without parameters, lower case."""
+    """The content of a URL; ``content_type`` without parameters, lower case. ``charset`` as the
+    server names it; empty for none.
+    """
 
     url: str
     content_type: str
     body: bytes
+    charset: str = ""
 
 
 def is_public(address: Address) -> bool:
@@ -253,7 +256,8 @@ class Fetcher:
             if response.headers.get("Content-Encoding", "identity") != "identity":
                 raise FetchError("it is compressed")
             kind = response.headers.get("Content-Type", "").split(";", 1)[0].strip().lower()
-            return Fetched(url=url, content_type=kind, body=await self._body(response))
+            body = await self._body(response)
+            return Fetched(url, content_type=kind, body=body, charset=response.charset or "")
 
     def _parts(self, url: str) -> SplitResult:
         """Return the parts of an acceptable URL. Raises FetchError."""

@@ -29,6 +29,7 @@ from core.models.people import ChannelAccount, ChannelIdentity, User
 from core.models.schedules import Occurrence, Schedule
 from core.models.tools import RunPause, ToolCall, ToolGrant, ToolRule
 from core.models.usage import Budget, BudgetPeriod, ModelCall, UsageDay
+from core.models.web import SearchProvider
 from core.models.work import Delivery, Job, JobStep
 
 __all__ = [
@@ -58,6 +59,7 @@ __all__ = [
     "RunFailure",
     "RunPause",
     "Schedule",
+    "SearchProvider",
     "Skill",
     "StoredFile",
     "ToolCall",

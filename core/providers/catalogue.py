@@ -1,4 +1,4 @@
-"""A snapshot of providers, models, assistants, budgets and rules of tools, kept by each process.
+"""A snapshot of models, assistants, budgets, rules of tools and search, kept by each process.
 
 Every change raises ``Installation.models_version`` in its transaction; :func:`current` compares it
 and reads the rows again after a change, so that it holds from the next turn on in every process.
@@ -31,6 +31,7 @@ from core.models import (
     LanguageModel,
     ModelCircuit,
     ModelProvider,
+    SearchProvider,
     ToolRule,
 )
 
@@ -46,6 +47,7 @@ ROWS = (
     AssistantModel,
     AssistantBinding,
     Budget,
+    SearchProvider,
     ToolRule,
 )
 
@@ -143,6 +145,19 @@ class BudgetInfo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SearchInfo:
+    """A row of ``SearchProvider``. ``secrets`` are encrypted."""
+
+    kind: str
+    name: str
+    base_url: str
+    allow_private: bool
+    secrets: str
+    language: str
+    safe_search: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRuleInfo:
     """A row of ``ToolRule``; 0 and "": for all."""
 
@@ -158,7 +173,8 @@ class ToolRuleInfo:
 class Catalogue:
     """Everything at one version. ``default``: the id of the default assistant.
 
-    Bindings: assistant ids by API key, (account, chat), person and account.
+    Bindings: assistant ids by API key, (account, chat), person and account. ``search``: the enabled
+    services that search the web, in order.
     """
 
     version: int
@@ -170,6 +186,7 @@ class Catalogue:
     of_person: Mapping[int, int] = field(default_factory=dict)
     of_account: Mapping[int, int] = field(default_factory=dict)
     budgets: tuple[BudgetInfo, ...] = ()
+    search: tuple[SearchInfo, ...] = ()
     tool_rules: tuple[ToolRuleInfo, ...] = ()
 
     def of_run(self, assistant_id: int) -> AssistantInfo:
@@ -297,6 +314,7 @@ def read(number: int) -> Catalogue:
             row.account_id: row.assistant_id for row in bindings if row.account_id and not row.chat
         },
         budgets=tuple(budget_info(row) for row in Budget.objects.filter(enabled=True)),
+        search=tuple(search_info(row) for row in SearchProvider.objects.filter(enabled=True)),
         tool_rules=tuple(tool_rule_info(row) for row in ToolRule.objects.order_by("id")),
     )
 
@@ -374,6 +392,19 @@ def budget_info(row: Budget) -> BudgetInfo:
         key_id=row.key_id,
         account_id=row.account_id or 0,
         assistant_id=row.assistant_id or 0,
+    )
+
+
+def search_info(row: SearchProvider) -> SearchInfo:
+    """Return the values of a search provider's row, which may not be stored yet."""
+    return SearchInfo(
+        kind=row.kind,
+        name=row.name,
+        base_url=row.base_url,
+        allow_private=row.allow_private,
+        secrets=row.secrets,
+        language=row.language,
+        safe_search=row.safe_search,
     )
 
 

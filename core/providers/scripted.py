@@ -2,7 +2,8 @@
 
 The script is a JSON file (``LLM_SCRIPT``): a list of rules ``{"match": regex, "steps": [...]}``.
 The first whose ``match`` is found in the last user message is played; a rule with ``"after_tool":
-true`` only when the last message is a tool's result. Steps: ``{"text": "…", "tokens_per_second":
+true`` only when the last message is a tool's result, with the name of a tool in place of ``true``
+only when it is that tool's. Steps: ``{"text": "…", "tokens_per_second":
 n?}``, ``{"thinking": "…"}``, ``{"sleep": seconds}``, ``{"tool": "name", "arguments": {…}}``,
 ``{"native": {"type": …, "props": …}}`` (a message of the protocol, unchanged), ``{"error": code,
 "message": "…"?, "retry_after": s?, "reason": "…"?}``, ``{"hang": true}``. ``{input}`` in a text is
@@ -77,9 +78,10 @@ class Scripted:
     async def close(self) -> None: ...
 
     def _steps(self, messages: list[ChatMessage], said: str) -> list[dict[str, Any]]:
-        after_tool = messages[-1]["role"] == "tool"
+        last = last_tool(messages)
         for rule in self._rules:
-            if bool(rule.get("after_tool")) != after_tool and rule is not ECHO:
+            after = rule.get("after_tool")
+            if rule is not ECHO and (bool(after) != bool(last) or after not in {None, True, last}):
                 continue
             if re.search(rule["match"], said):
                 return list(rule["steps"])
@@ -95,6 +97,18 @@ def is_rule(rule: object) -> bool:
     except (KeyError, TypeError, re.error):
         return False
     return True
+
+
+def last_tool(messages: list[ChatMessage]) -> str:
+    """Return the name of the tool whose result is the last message; empty for any other message."""
+    if messages[-1]["role"] != "tool":
+        return ""
+    names: dict[str, str] = {
+        call["id"]: call["function"]["name"]
+        for message in messages
+        for call in message.get("tool_calls") or ()
+    }
+    return names.get(messages[-1].get("tool_call_id", ""), "?")
 
 
 def last_text(messages: list[ChatMessage]) -> str:

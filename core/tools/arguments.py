@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -12,6 +12,7 @@ from core.lib.text import one_line
 
 LONGEST = 300  # characters of a sentence
 LONGEST_VALUE = 80
+MOST_DEPTH = 50  # of lists and objects within each other
 WHOLE = re.compile(r"\s*-?\d{1,300}\s*", re.ASCII)
 NUMBER = re.compile(r"\s*-?\d{1,300}(\.\d{1,300})?\s*", re.ASCII)
 TRUTH = {"true": True, "false": False}
@@ -64,6 +65,8 @@ def all_coerced(value: Any, schema: Mapping[str, Any]) -> Any:
     """Return ``value`` with its parts coerced, too. Parts that may be left out and are null, or
     empty where the empty text is no value, are left out: so models fill in forms.
     """
+    if not schema:
+        return value
     value = coerced(value, schema)
     if isinstance(value, list) and isinstance(schema.get("items"), Mapping):
         return [all_coerced(each, schema["items"]) for each in value]
@@ -86,18 +89,42 @@ def is_left_out(value: Any, schema: Mapping[str, Any]) -> bool:
     return value == "" and (schema.get("type") != "string" or "enum" in schema)
 
 
-def problem(validator: jsonschema.protocols.Validator, value: Any) -> str:
-    """Return what is wrong with a value, in a sentence; empty when nothing is."""
-    errors = validator.iter_errors(value)
-    first = next(iter(sorted(errors, key=lambda error: list(map(str, error.path)))), None)
-    return "" if first is None else sentence(first)
+def text_of(value: object) -> str:
+    """Return an argument that should be a text; empty for a list, an object or nothing."""
+    return str(value) if isinstance(value, str | int | float) else ""
+
+
+def is_too_deep(value: object) -> bool:
+    """Return whether lists and objects are within each other more than MOST_DEPTH levels deep,
+    which neither JSON columns nor error messages are made for.
+    """
+    level = [value]
+    for _ in range(MOST_DEPTH):
+        level = [inner for each in level for inner in parts_of(each)]
+        if not level:
+            return False
+    return True
+
+
+def parts_of(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
+def problem(validator: jsonschema.protocols.Validator, value: Any, *within: str) -> str:
+    """Return what is wrong with a value, in a sentence for the model; empty when nothing is.
+
+    ``within``: the names of the objects in which the value was.
+    """
+    if is_too_deep(value):
+        return f"{'.'.join(within) or 'The value'} must not be nested so deeply."
+    errors = sorted(validator.iter_errors(value), key=lambda error: [*map(str, error.path)])
+    return sentence(errors[0], *within) if errors else ""
 
 
 def sentence(error: jsonschema.ValidationError, *within: str) -> str:
-    """Describe the error of a parameter, for the model, on one line.
-
-    ``within``: the names of the objects in which the value was, before those of the error.
-    """
+    """Describe the error of a parameter, for the model, on one line."""
     return one_line(described(error, [*within, *map(str, error.absolute_path)]), LONGEST)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from core.conversations.schedules.changes import Grant
 from core.messages import Message, message_end, message_start
@@ -21,6 +21,10 @@ def no_grant(*, of: Schedule | None = None) -> Grant:
     """Return the grant of a turn that needs none: the person's own sign-in."""
     del of
     return Grant()
+
+
+if TYPE_CHECKING:
+    from core.providers.catalogue import Catalogue
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +101,10 @@ class Tool(Protocol):
     asks: Literal["owner", "person"] = "owner"
     idempotent: bool = True
     seconds: float = 0.0
+
+    def is_usable(self, known: "Catalogue") -> bool:
+        """Return whether the gateway is set up for it; a tool that is not is not offered."""
+        return True
 
     def progress(self, arguments: dict[str, Any]) -> str:
         """Return the line shown while it runs ([D2]); empty for quick tools."""

@@ -15,6 +15,9 @@ from core.plugins.summarize import source_of
 from core.tools.base import ToolContext, ToolError
 from core.tools.typed import Field, TypedTool
 
+# A longer result would be cut by the agent, and with it the hint where to go on.
+MOST_CHARACTERS = 45_000
+
 
 class DocumentRead(TypedTool):
     """Reads a document that the user sent (PDF, Word, PowerPoint, Excel, HTML, CSV, text). Give its
@@ -63,10 +66,10 @@ def retrieved(
 
 
 def cut(name: str, found: list[tuple[str, str]], *, first: int, most: int) -> tuple[str, int]:
-    """Return the parts from number ``first`` on, as many as ``most`` tokens hold, with a hint for
-    the rest; and their number.
+    """Return the parts from number ``first`` on, as many as ``most`` tokens and
+    MOST_CHARACTERS hold, with a hint for the rest; and their number.
     """
-    left = most
+    left = min(most, MOST_CHARACTERS // 4)
     lines = [f"{name}: {len(found)} parts."]
     number = first - 1
     for number, (reference, text) in enumerate(found[first - 1 :], first):

@@ -36,6 +36,20 @@ SENTENCES: dict[str, tuple[str, str, str, str, str]] = {
         "Lecture du document…",
         "文書を読んでいます…",
     ),
+    "Searching the web for {0}…": (
+        "正在网上搜索 {0}…",
+        "Buscando en la web {0}…",
+        "Im Web wird nach {0} gesucht…",
+        "Recherche de {0} sur le Web…",
+        "ウェブで {0} を検索しています…",
+    ),
+    "Reading the page {0}…": (
+        "正在阅读网页 {0}…",
+        "Leyendo la página {0}…",
+        "Die Seite {0} wird gelesen…",
+        "Lecture de la page {0}…",
+        "ページ {0} を読んでいます…",
+    ),
     "The answer was cut here: it is longer than this gateway allows.": (
         "回答在此处被截断：它超过了本网关允许的长度。",
         "La respuesta se cortó aquí: es más larga de lo que permite esta pasarela.",

@@ -37,12 +37,11 @@ SENTENCES: dict[str, tuple[str, str, str, str, str]] = {
         "Le propriétaire n'a pas autorisé {0}.",
         "所有者は {0} の使用を許可しませんでした。",
     ),
-    "Nobody answered in time whether I may use {0}, so I did not use it.": (
-        "没有人及时答复我是否可以使用 {0}，所以我没有使用。",
-        "Nadie respondió a tiempo si puedo usar {0}, así que no lo usé.",
-        "Niemand hat rechtzeitig geantwortet, ob ich {0} verwenden darf; ich habe es nicht "
-        "verwendet.",
-        "Personne n'a répondu à temps si je peux utiliser {0} ; je ne l'ai donc pas utilisé.",
+    "There was no answer in time whether I may use {0}, so I did not use it.": (
+        "未及时得到我是否可以使用 {0} 的答复，所以我没有使用。",
+        "No hubo respuesta a tiempo sobre si puedo usar {0}, así que no lo usé.",
+        "Es gab rechtzeitig keine Antwort, ob ich {0} verwenden darf; ich habe es nicht verwendet.",
+        "Il n'y a pas eu de réponse à temps pour {0} ; je ne l'ai donc pas utilisé.",
         "{0} を使ってよいか期限までに返答がなかったため、使いませんでした。",
     ),
     "It is unsure whether {0} was carried out: the gateway was interrupted. It was not repeated.": (
@@ -145,12 +144,19 @@ SENTENCES: dict[str, tuple[str, str, str, str, str]] = {
         "Trop tard : la question a expiré.",
         "遅すぎました。確認の期限が切れています。",
     ),
-    "Nobody waits for this any more.": (
-        "已没有人在等待此事。",
-        "Ya nadie espera esto.",
-        "Darauf wartet niemand mehr.",
-        "Plus personne n'attend cela.",
-        "これを待っている人はもういません。",
+    "This question does not exist any more.": (
+        "此询问已不存在。",
+        "Esta pregunta ya no existe.",
+        "Diese Frage gibt es nicht mehr.",
+        "Cette question n'existe plus.",
+        "この確認はもうありません。",
+    ),
+    "The page for it is in the chat.": (
+        "相关页面的链接在聊天中。",
+        "La página está en el chat.",
+        "Die Seite dafür steht im Chat.",
+        "La page se trouve dans la discussion.",
+        "ページへのリンクはチャットにあります。",
     ),
     "The call has changed since: look at it again.": (
         "调用已更改：请再看一遍。",
@@ -172,5 +178,26 @@ SENTENCES: dict[str, tuple[str, str, str, str, str]] = {
         "Die Argumente müssen ein JSON-Objekt sein.",
         "Les arguments doivent être un objet JSON.",
         "引数は JSON オブジェクトでなければなりません。",
+    ),
+    "This is no page with text, but {0}.": (
+        "这不是文本页面，而是 {0}。",
+        "Esto no es una página con texto, sino {0}.",
+        "Das ist keine Seite mit Text, sondern {0}.",
+        "Ce n'est pas une page avec du texte, mais {0}.",
+        "これはテキストのページではなく、{0} です。",
+    ),
+    "The page is too long to read.": (
+        "该页面太长，无法读取。",
+        "La página es demasiado larga para leerla.",
+        "Die Seite ist zu lang, um sie zu lesen.",
+        "La page est trop longue pour être lue.",
+        "ページが長すぎて読めません。",
+    ),
+    "There is no text in the page. It may be made by scripts, which are not run.": (
+        "该页面没有可读的文字。",
+        "La página no tiene texto legible.",
+        "Die Seite hat keinen lesbaren Text.",
+        "La page n'a pas de texte lisible.",
+        "ページに読める文章がありません。",
     ),
 }

@@ -312,8 +312,8 @@ SENTENCES: dict[str, tuple[str, str, str, str, str]] = {
         "Excel, HTML, CSV, Markdown und Text.",
         "Ce type de fichier ne peut pas être lu. On peut lire PDF, Word, PowerPoint, Excel, "
         "HTML, CSV, Markdown et texte.",
-        "この種類のファイルは読めません。読めるのは PDF、Word、PowerPoint、Excel、HTML、CSV、Mar"
-        "kdown、テキストです。",
+        "この種類のファイルは読めません。読めるのは PDF、Word、PowerPoint、Excel、HTML、CSV、"
+        "Markdown、テキストです。",
     ),
     "There is no text in the document. Scanned pages need OCR first.": (
         "文档中没有文字。扫描页需要先进行 OCR。",
@@ -360,6 +360,6 @@ SENTENCES: dict[str, tuple[str, str, str, str, str]] = {
             NOT_READ[3].format(fr),
             NOT_READ[4].format(ja),
         )
-        for reason, (zh, es, de, fr, ja) in REASONS.items()
+        for reason, (zh, es, de, fr, ja) in {**REASONS, "{0}": ("{0}",) * 5}.items()
     },
 }

@@ -24,8 +24,10 @@ TOOLS = {
     "document_read": "core.tools.document_read.TOOL",
     "schedule": "core.tools.schedule.TOOL",
     "save_result_page": "core.tools.save_result_page.TOOL",
+    "web_search": "core.tools.web.search.TOOL",
+    "web_fetch": "core.tools.web.fetch.TOOL",
 }
-NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what vendors take
+NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # as vendors take it
 LONGEST_ERROR = 300
 
 
@@ -54,8 +56,8 @@ def own(name: str) -> Tool:
 
 @cache
 def installed() -> Installed:
-    """Return the tools of other packages. Those that cannot be loaded stop nobody: the error is
-    logged, and shown to the owner by the doctor.
+    """Return the tools of other packages. The others work without one that cannot be loaded: its
+    error is logged, and shown to the owner by the doctor.
     """
     found = Installed()
     for point in sorted(entry_points(group=GROUP), key=lambda each: (each.name, each.value)):
@@ -74,7 +76,7 @@ def installed() -> Installed:
 
 
 def loaded(point: EntryPoint) -> Tool:
-    """Return the tool of another package. Raises BrokenToolError, or what its module raises."""
+    """Return the tool of another package. Raises BrokenToolError, and any error of its module."""
     tool: Tool = point.load()
     if isinstance(tool, type) or Tool not in type(tool).__mro__:
         raise BrokenToolError(f"{point.value} is no object of a class that derives from Tool.")

@@ -11,7 +11,7 @@ from core.plugins.base import Capability, Plugin
 from core.plugins.slides import asked
 from core.plugins.slides.language import detect, named
 from core.tools import intents, waiting
-from core.tools.arguments import coerced, sentence
+from core.tools.arguments import coerced, is_too_deep, problem, text_of
 from core.tools.base import Tool, ToolContext, ToolError, ToolResult
 
 GENERATING = "Generating your presentation…"
@@ -71,7 +71,7 @@ class RouteToPlugin(Tool):
 
     def progress(self, arguments: dict[str, Any]) -> str:
         """Return the line of [D2]: a presentation is generated, or the plugin's name."""
-        name = str(arguments.get("plugin_id", ""))
+        name = text_of(arguments.get("plugin_id"))
         plugin = registry.get(name)
         if plugin is None:
             return ""
@@ -124,12 +124,12 @@ def chosen(arguments: Mapping[str, Any]) -> tuple[Plugin, str]:
     """Return the plugin and the id of its capability; the only one may be left out. Raises
     ToolError.
     """
-    wanted = str(arguments.get("plugin_id") or "")
+    wanted = text_of(arguments.get("plugin_id"))
     plugin = registry.get(wanted)
     if plugin is None:
         what = f"There is no plugin “{wanted[:60]}”" if wanted else "plugin_id is missing"
         raise ToolError(f"{what}. plugin_id is one of: {', '.join(registry.every())}.")
-    name = str(arguments.get("capability_id") or "")
+    name = text_of(arguments.get("capability_id"))
     if name not in plugin.capabilities:
         if name and len(plugin.capabilities) > 1:
             can = ", ".join(plugin.capabilities)
@@ -153,6 +153,8 @@ def given(arguments: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(inner, dict):
         raise ToolError("parameters must be an object.")
     beside = {name: value for name, value in arguments.items() if name not in OWN}
+    if is_too_deep({**beside, **inner}):
+        raise ToolError("parameters must not be nested so deeply.")
     return {**beside, **inner}
 
 
@@ -177,10 +179,9 @@ def known(found: dict[str, Any], capability: Capability, plugin_id: str) -> dict
         )
     values = {name: coerced(kept[name], schema["properties"][name]) for name in kept if name in own}
     needed = [name for name in schema.get("required", ()) if name not in SOURCES]
-    errors = jsonschema.Draft202012Validator({**schema, "required": needed}).iter_errors(values)
-    first = next(iter(sorted(errors, key=lambda error: list(map(str, error.path)))), None)
-    if first is not None:
-        raise ToolError(sentence(first, "parameters"))
+    validator = jsonschema.Draft202012Validator({**schema, "required": needed})
+    if wrong := problem(validator, values, "parameters"):
+        raise ToolError(wrong)
     return {**kept, **values}
 
 

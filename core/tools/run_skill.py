@@ -5,6 +5,7 @@ from typing import Annotated, Any
 from core.database.transactions import in_thread
 from core.jobs_worker import skills
 from core.tools import waiting
+from core.tools.arguments import text_of
 from core.tools.base import ToolContext, ToolError, ToolResult
 from core.tools.typed import Field, TypedTool
 
@@ -15,7 +16,7 @@ class RunSkill(TypedTool):
     """
 
     def progress(self, arguments: dict[str, Any]) -> str:
-        name = str(arguments.get("skill", ""))
+        name = text_of(arguments.get("skill"))
         return running(name) if name != "list" else ""
 
     async def call(

@@ -18,6 +18,7 @@ from core.database.transactions import atomic_write, in_thread
 from core.lib.text import one_line
 from core.models import ChatSession, Run, Schedule, User
 from core.tools import languages, phrases
+from core.tools.arguments import text_of
 from core.tools.base import GrantOf, Tool, ToolContext, ToolError, ToolResult
 
 ASK_ZONE = (
@@ -105,7 +106,7 @@ class ScheduleTool(Tool):
         """Return the outcome for the model, and the line that the person is shown. Raises
         ToolError.
         """
-        action = ACTIONS.get(str(arguments.get("action", "")))
+        action = ACTIONS.get(text_of(arguments.get("action")))
         if action is None:
             raise ToolError(f"action is one of {', '.join(ACTIONS)}.")
         return await in_thread(carry_out, action, context, arguments)

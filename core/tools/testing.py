@@ -37,7 +37,7 @@ VALUES: tuple[Any, ...] = (
 
 @dataclass(slots=True)
 class Played:
-    """What came of a call: its result, and what the person was shown, in the order of showing.
+    """The result of a call, and all that the person was shown, in the order of showing.
 
     ``lines`` has the progress lines and the texts, in the person's language; ``messages`` has all
     that was sent besides, as in the run's log.
@@ -50,8 +50,9 @@ class Played:
     def emit(self, message: Message) -> None:
         """Keep a message of the tool, and the line of one that reports progress."""
         self.messages.append(message)
-        if line := to_dict(message).get("props", {}).get("message"):
-            self.lines.append(str(line))
+        props = to_dict(message)["props"]
+        if message.type == "loading" or props.get("event") == "progress":
+            self.lines.append(str(props["message"]))
 
 
 def context_for(played: Played, **changes: Any) -> ToolContext:
@@ -78,7 +79,7 @@ async def played(
     tool: Tool, arguments: Mapping[str, Any], *, request: str = "", **context: Any
 ) -> Played:
     """Do as :func:`play`, in a running event loop."""
-    found, given = Played(), json.loads(json.dumps(arguments))
+    found, given = Played(), dict(arguments)
     language = languages.of_request(request)
     if line := tool.progress(given):
         found.lines.append(phrases.in_language(line, language))

@@ -57,7 +57,7 @@ TYPES = "str, int, float, bool, Literal, list[…], dict[str, …], a TypedDict,
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """What the model is told of a parameter: a description, and limits as pydantic names them.
+    """The description of a parameter for the model, and limits as pydantic names them.
 
     ``ge`` and ``le`` limit a number; ``min_length`` and ``max_length`` a text or a list.
     """
@@ -87,6 +87,7 @@ class TypedTool(Tool):
     line: ClassVar[str] = ""
     translations: ClassVar[Mapping[str, Mapping[str, str]]] = {}
     _validator: ClassVar[jsonschema.protocols.Validator]
+    _names: ClassVar[dict[str, str]] = {}  # of an argument -> of its parameter
     if TYPE_CHECKING:
         # Any parameters: those of a tool are its own.
         call: Callable[..., Awaitable[ToolResult | str]]
@@ -101,6 +102,8 @@ class TypedTool(Tool):
         if not cls.description:
             raise TypeError(f"{cls.__name__} needs a docstring: the description for the model.")
         cls.parameters = schema_of_call(cls)
+        names = [*inspect.signature(vars(cls)["call"]).parameters][2:]
+        cls._names = {name.removesuffix("_"): name for name in names}
         cls._validator = jsonschema.Draft202012Validator(cls.parameters)
 
     def progress(self, arguments: dict[str, Any]) -> str:
@@ -112,14 +115,13 @@ class TypedTool(Tool):
         """
         values = all_coerced(arguments, self.parameters)
         if wrong := problem(self._validator, values):
-            raise ToolError(wrong.replace("The value must", "The arguments must"))
+            raise ToolError(wrong.replace("The value must", "The arguments must", 1))
         return dict(values)
 
     async def run(self, context: ToolContext, arguments: dict[str, Any]) -> ToolResult:
         """Return the result of ``call``; a text alone is for the model. Raises ToolError."""
         values = self.checked(arguments)
-        names = inspect.signature(self.call).parameters
-        given = {name: values[key] for name in names if (key := name.removesuffix("_")) in values}
+        given = {self._names[name]: value for name, value in values.items()}
         result = await self.call(context, **given)
         return ToolResult(result) if isinstance(result, str) else result
 
@@ -152,6 +154,8 @@ def schema_of_call(cls: type[TypedTool]) -> dict[str, Any]:
         if each.name not in hints:
             raise TypeError(f"{where} has no type.")
         name = each.name.removesuffix("_")
+        if name in properties:
+            raise TypeError(f"{where} has the name of another parameter.")
         properties[name] = schema_of(hints[each.name], where=where)
         if each.default is each.empty:
             required.append(name)

@@ -1,5 +1,6 @@
 """Wait for a tool's job: progress goes to the run's log, at regular intervals."""
 
+import re
 import time
 from contextlib import aclosing
 from typing import Any
@@ -22,6 +23,7 @@ PROGRESS_SECONDS = 3.0
 QUEUED_SECONDS = 10.0
 WAITING = "Waiting for a free worker…"
 STOPPED = "The task was stopped."
+REASON = re.compile(r"” \(([^()”]+)\)")  # as core.jobs_worker.sources writes it
 
 
 class Teller:
@@ -100,9 +102,7 @@ def told(view: View | None, language: str = "en") -> ToolResult:
     media = {row.public_id: message for row in rows if (message := medium_of(row)) is not None}
     made = [shown(row) for row in rows]
     text = phrases.in_language(view.result.get("text", ""), language)
-    notes = [
-        phrases.in_language(note, language) for note in view.result.get("note", "").splitlines()
-    ]
+    notes = [noted(note, language) for note in view.result.get("note", "").splitlines()]
     links = [each["url"] for each in made if each["id"] not in media]
     lines = [text, *links, *(f"\n{note}" for note in notes)]
     return ToolResult(
@@ -111,6 +111,15 @@ def told(view: View | None, language: str = "en") -> ToolResult:
         messages=list(media.values()),
         final=True,
     )
+
+
+def noted(note: str, language: str) -> str:
+    """Return a note in a language, with the reasons that stand after the names of documents."""
+
+    def reason(found: re.Match[str]) -> str:
+        return f"” ({phrases.in_language(f'{found[1]}.', language).rstrip('.。')})"
+
+    return phrases.in_language(REASON.sub(reason, note), language)
 
 
 def is_picture(made: dict[str, str]) -> bool:

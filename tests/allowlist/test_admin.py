@@ -43,6 +43,7 @@ from core.models import (
     Run,
     RunEvent,
     Schedule,
+    SearchProvider,
     Skill,
     StoredFile,
     ToolGrant,
@@ -167,6 +168,7 @@ def conversation(telegram: ChannelAccount, make_user: MakeUser) -> Run:
     assistant = Assistant.objects.create(name=markup, slug="evil", instructions=markup)
     AssistantVersion.objects.create(assistant=assistant, number=1, instructions=EVIL)
     AssistantModel.objects.create(assistant=assistant, model=model)
+    SearchProvider.objects.create(name=markup, base_url=markup, check_result=EVIL)
     Budget.objects.create(limit=10**9, assistant=assistant)
     ModelCall.objects.create(user=ann, run=run, model_name=EVIL, day=timezone.localdate())
     return run

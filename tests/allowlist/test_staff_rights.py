@@ -48,6 +48,7 @@ from core.models import (
     ModelCall,
     ModelProvider,
     Run,
+    SearchProvider,
     Skill,
     StoredFile,
     ToolCall,
@@ -167,6 +168,7 @@ def models_of(person: User) -> dict[str, str]:
     ModelCall.objects.create(
         user=person, model_name="large", key_id=key.pk, day=timezone.localdate(), cost=1
     )
+    SearchProvider.objects.create(name="Web", kind="brave", secrets=sealed)
     return {"key of the provider": MODEL_KEY, "sealed key": sealed}
 
 
@@ -210,6 +212,7 @@ def powers() -> dict[str, Any]:
             list(rows.order_by("pk").values_list())
             for rows in (
                 ModelProvider.objects.all(),
+                SearchProvider.objects.all(),
                 LanguageModel.objects.all(),
                 Assistant.objects.all(),
                 AssistantModel.objects.all(),
@@ -221,7 +224,7 @@ def powers() -> dict[str, Any]:
         "links": SignInLink.objects.count(),
         "codes": LinkCode.objects.count(),
         "requests": list(UnknownRequest.objects.order_by("pk").values_list("pk", "state")),
-        # What tools may do without asking.
+        # These decide which tools may be used without asking.
         "calls": list(ToolCall.objects.order_by("pk").values_list("pk", "state", "arguments")),
         "allowed": list(ToolGrant.objects.order_by("pk").values_list("pk", "tool", "user")),
         "rules": list(ToolRule.objects.order_by("pk").values_list("pk", "tool", "ask", "user")),

@@ -13,7 +13,7 @@ from tests.gateways import Gateway
 pytestmark = pytest.mark.slow
 OpenPage = Callable[..., tuple[Page, Seen]]
 PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
-# A paused run of Ben's; nobody can be written to, so the question comes to open web chats.
+# A paused run of Ben's; the owner has no channel, so the question comes to open web chats.
 ASK = """
 from channels_app.tool_requests import asking
 from core.conversations.tool_calls import Asked
@@ -47,7 +47,6 @@ def photograph(page: Page, name: str) -> None:
     """Keep what the window shows, light and dark, when the folder of the pictures is named."""
     folder = os.environ.get("TEST_PICTURES")
     for theme in ("light", "dark") if folder else ():
-        page.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
         page.evaluate(
             "theme => { document.documentElement.dataset.theme = theme;"
             "document.documentElement.classList.toggle('dark', theme === 'dark') }",
@@ -64,8 +63,8 @@ def fits(page: Page) -> None:
 
 
 def test_v67_a_call_is_decided_on_a_phone(open_page: OpenPage, stage: Gateway) -> None:
-    """A card comes to the open chat, in it Edit leads to the page; what is decided there shows in
-    the chat.
+    """A card comes to the open chat, in it Edit leads to the page; the decision there shows in the
+    chat.
     """
     page, seen = open_page(stage, **PHONE)
     expect(page.get_by_label("Message", exact=True)).to_be_visible()

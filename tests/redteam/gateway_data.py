@@ -18,9 +18,11 @@ from channels_app.agent_sessions.sessions import open_session
 from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.asgi.http import Scope
 from channels_app.intake.inbound import receive_personal, receive_sender
+from core.conversations import tool_calls
 from core.conversations.inbox import Draft
 from core.conversations.schedules import changes
 from core.conversations.schedules.changes import Grant, Wish
+from core.conversations.tool_calls import Asked
 from core.database import transactions
 from core.files import storage
 from core.lib import encryption
@@ -211,7 +213,12 @@ def furnish(gateway: GatewayData, bridge: ChannelAccount) -> None:
     receive_sender(draft=unknown, now=timezone.now())
     agents = open_session(user=own, account=builtin_account("web"), title="for an agent")
     schedule, reminded = furnish_reminder(receipt.session)
+    with transactions.atomic_write():
+        asked = [(Asked("1", "send_mail", '{"to": "a secret address"}'), None)]
+        [call] = tool_calls.pause(run=reminded, messages=[], asked=asked)
     gateway.names = {
+        "call": call.public_id,
+        "digest": call.digest,
         "schedule": schedule.public_id,
         "reminder": reminded.public_id,
         "agent": agents.public_id,

@@ -135,6 +135,10 @@ PAGES: dict[str, list[Row]] = {
         Row("GET", "/decide/guessed", "403 403 403 403 403 403 403"),
         Row("POST", "/decide/guessed", "403 403 403 403 403 403 403", {"verdict": "approve"}),
     ],
+    "tool-calls/<str:public_id>": [
+        Row("GET", "/tool-calls/{call}", "302 404 404 404 200 302 302"),
+        Row("POST", "/tool-calls/{call}", "302 404 404 404 400 302 302"),
+    ],
     "sign-out": [Row("POST", "/sign-out", "302 302 302 302 302 302 302")],
     "trace/<str:run_id>/view": [
         Row("GET", "/trace/{run}/view", "302 404 200 404 200 302 302", hides=True),
@@ -321,6 +325,12 @@ FRAMES: dict[str, list[tuple[dict[str, Any], list[str]]]] = {
             [CLOSED, "error 404", "error 404", "notice", CLOSED, "error 404"],
         )
     ],
+    "DecideCall": [
+        (
+            {"type": "decide", "tool_call": "{call}", "digest": "{digest}", "choice": "deny"},
+            [CLOSED, "error 404", "error 404", "notice", CLOSED, "error 404"],
+        )
+    ],
     "Auth": [
         (
             {"type": "auth", "key": "lk_000000000000_" + "x" * 43},
@@ -368,9 +378,12 @@ ACTIONS: dict[str, dict[str, bool]] = {
         "block": False,
     },
     "allowlist.BlockPattern": {"delete_selected": False},
+    "core.ToolGrant": {"revoke": False},
+    "core.ToolRule": {"delete_selected": False},
     "core.Assistant": {"delete_selected": False},
     "core.Budget": {"delete_selected": False},
     "core.LanguageModel": {"delete_selected": False},
     "core.ModelProvider": {"delete_selected": False},
+    "core.SearchProvider": {"delete_selected": False},
     "axes.AccessAttempt": {"delete_selected": False},
 }

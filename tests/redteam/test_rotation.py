@@ -18,7 +18,7 @@ from allowlist.models import AuditEntry
 from channels_app.ops import credential_rotation
 from channels_app.ops.doctor import work
 from core.lib import encryption
-from core.models import ChannelAccount, ModelProvider
+from core.models import ChannelAccount, ModelProvider, SearchProvider
 from core.providers import catalogue
 from gateway_project import home
 from gateway_project import settings as product
@@ -67,17 +67,21 @@ class TestResealing:
         sealed = encryption.encrypt({"key": "sk-1"})
         provider = ModelProvider.objects.create(name="Cloud", kind="openai", secrets=sealed)
         ModelProvider.objects.create(name="none", base_url="https://api.example.com/v1")
+        search = SearchProvider.objects.create(name="Web", kind="brave", secrets=sealed)
         settings.GATEWAY_ENCRYPTION_KEYS = ["new", "old"]
         before = catalogue.version()
-        assert any("Cloud" in each.what for each in work.providers())
-        assert credential_rotation.reencrypt_all(actor="t", now=timezone.now()) == 1
+        for name in ("Cloud", "Web"):
+            assert any(name in each.what for each in work.providers())
+        assert credential_rotation.reencrypt_all(actor="t", now=timezone.now()) == 2
         assert catalogue.version() > before
         assert list(work.providers()) == []
         settings.GATEWAY_ENCRYPTION_KEYS = ["new"]
+        search.refresh_from_db()
+        assert search.open_secrets() == {"key": "sk-1"}
         provider.refresh_from_db()
         assert provider.open_secrets() == {"key": "sk-1"}
         entry = AuditEntry.objects.get(action="secrets.rotated")
-        assert entry.data == {"accounts": 0, "providers": 1}
+        assert entry.data == {"accounts": 0, "providers": 2}
         settings.GATEWAY_ENCRYPTION_KEYS = ["lost"]
         assert any("cannot be opened" in each.what for each in work.providers())
 

@@ -31,7 +31,7 @@ OWNER = 8000
 GUESTS = range(8001, 8005)
 # Questions that may be open at a time in each chat, so that kills meet each step.
 OPEN_AT_ONCE = 2
-SCRIPT = [
+SCRIPT: list[dict[str, Any]] = [
     {"match": "", "after_tool": True, "steps": [{"text": "After the tool: {input}"}]},
     {"match": "^do ", "steps": [{"tool": "effect"}]},
     {"match": ".", "steps": [{"text": "Hello."}]},

@@ -5,16 +5,11 @@ from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError
-from unfold.widgets import (
-    UnfoldAdminPasswordWidget,
-    UnfoldAdminTextInputWidget,
-    UnfoldBooleanSwitchWidget,
-)
+from unfold.widgets import UnfoldAdminTextInputWidget
 
 from channels_app.admin.language_models import addresses
 from channels_app.admin.language_models.kinds import KindText, text_of
-from core.admin.base import ModelForm
-from core.lib import encryption
+from channels_app.admin.secret_key import KeyForm
 from core.models import ModelProvider
 from core.providers import catalogue, vendors
 
@@ -23,22 +18,13 @@ MOST_CALLS = 1000
 SETTINGS = ("base_url", "allow_private", "first_token_seconds", "idle_seconds")
 
 
-class ProviderForm(ModelForm[ModelProvider]):
+class ProviderForm(KeyForm[ModelProvider]):
     """Edit a provider. ``text``: about its kind. ``resolved``: the addresses of the posted host."""
 
     text: KindText | None = None
     resolved: list[str] = []
     base_url = forms.CharField(
         label="Address", max_length=500, required=False, widget=UnfoldAdminTextInputWidget()
-    )
-    key = forms.CharField(
-        required=False,
-        max_length=4000,
-        strip=False,
-        widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "new-password"}),
-    )
-    remove_key = forms.BooleanField(
-        label="Remove the key", required=False, widget=UnfoldBooleanSwitchWidget()
     )
 
     class Meta:
@@ -57,13 +43,10 @@ class ProviderForm(ModelForm[ModelProvider]):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Show the fields of the kind."""
         super().__init__(*args, **kwargs)
-        self.known, self.can_open = opened(self.instance)
         text, fields = self.text, self.fields
         if text is None:  # only shown
             return
-        fields["key"].help_text = key_help(text, known=bool(self.known), can_open=self.can_open)
-        if text.needs_key or not self.known:
-            fields.pop("remove_key", None)
+        self.describe_key(page=text.key_page)
         if text.address is None:
             fields.pop("base_url", None)
             fields.pop("allow_private", None)
@@ -91,13 +74,6 @@ class ProviderForm(ModelForm[ModelProvider]):
             raise ValidationError(words)
         return address
 
-    def clean_key(self) -> str:
-        """Refuse a line break, which no header can hold; spaces around a key are left out."""
-        key = str(self.cleaned_data.get("key") or "")
-        if "\n" in key or "\r" in key:
-            raise ValidationError("The key contains a line break. Copy it again, without one.")
-        return key.strip(" \t")
-
     def clean_concurrency(self) -> int:
         """Refuse what no worker has."""
         calls = int(self.cleaned_data["concurrency"])
@@ -107,9 +83,7 @@ class ProviderForm(ModelForm[ModelProvider]):
 
     def clean(self) -> dict[str, Any]:
         """Add what the provider could not work with beside each field."""
-        data = super().clean() or {}
-        if data.get("key") and data.get("remove_key"):
-            self.add_error("remove_key", "Either enter a new key or remove it.")
+        data = super().clean()
         for name, words in self.problems(data).items():
             if name in self.fields and name not in self.errors:
                 self.add_error(name, words)
@@ -120,42 +94,11 @@ class ProviderForm(ModelForm[ModelProvider]):
         kind = self.text.kind if self.text is not None else self.instance.kind
         values = {name: data[name] for name in SETTINGS if data.get(name) is not None}
         info = replace(vendors.info_of(self.instance), kind=kind, **values)
-        key = data.get("key") or ("" if data.get("remove_key") else self.known.get("key", ""))
+        key = self.key_after(data)
         found = vendors.problems(info, key, resolve=lambda _host, _port: self.resolved)
         if "key" in found and not key and self.text is not None:
             found["key"] = f"Enter a key. It is made at {self.text.key_page}."
         return found
-
-    def sealed(self) -> tuple[str, str]:
-        """Return the encrypted secrets to store, and what happened: "", "key_set", "key_removed".
-
-        A key that is already set is kept when the field is empty.
-        """
-        key = self.cleaned_data.get("key")
-        if key:
-            return encryption.encrypt({**self.known, "key": key}), "key_set"
-        if self.cleaned_data.get("remove_key"):
-            return "", "key_removed"
-        return self.instance.secrets, ""
-
-
-def opened(row: ModelProvider) -> tuple[dict[str, str], bool]:
-    """Return the stored secrets and whether they could be decrypted (the key may have changed)."""
-    try:
-        return row.open_secrets(), True
-    except encryption.DecryptError:
-        return {}, False
-
-
-def key_help(text: KindText, *, known: bool, can_open: bool) -> str:
-    """Describe the effect of leaving the key's input empty."""
-    if not can_open:
-        return "The stored key cannot be opened: the gateway's own key was changed. Enter it again."
-    if known:
-        return "Already set; leave empty to keep it."
-    if text.needs_key:
-        return f"It is made at {text.key_page}. Stored encrypted and never shown again."
-    return "Only if the server asks for one. Stored encrypted and never shown again."
 
 
 def form_for(kind: str, *, resolved: list[str]) -> type[ProviderForm]:

@@ -17,7 +17,8 @@ from django.views.decorators.http import require_POST
 from allowlist.admin.audited import AuditedAdmin, OnlyDeciders, decides
 from channels_app.admin.language_models import addresses, chains, checks
 from channels_app.admin.language_models.kinds import KINDS, text_of
-from channels_app.admin.language_models.provider_form import ProviderForm, form_for, opened
+from channels_app.admin.language_models.provider_form import ProviderForm, form_for
+from channels_app.admin.secret_key import key_state, opened
 from core.admin.base import ExtraContext, badge, visible_line
 from core.database import transactions
 from core.models import LanguageModel, ModelProvider
@@ -63,10 +64,7 @@ class ModelProviderAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[ModelProvider]
         """Say whether a key is set, without any of it."""
         if row.from_environment:
             return "read from the environment"
-        known, can_open = opened(row)
-        if not can_open:
-            return "cannot be opened: the gateway's own key was changed"
-        return "set" if known else "none"
+        return key_state(row)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ModelProvider]:
         return super().get_queryset(request).annotate(number=Count("language_models"))

@@ -24,6 +24,7 @@ from core.models import (
     ModelCircuit,
     ModelProvider,
     ModelTrouble,
+    SearchProvider,
     User,
 )
 from core.providers import circuits
@@ -80,8 +81,14 @@ def channels() -> Iterator[Finding]:
 
 
 def providers() -> Iterator[Finding]:
-    """Check for keys of model providers that cannot be decrypted, or are under an old key."""
-    for row in ModelProvider.objects.exclude(secrets="").order_by("id"):
+    """Check for keys of providers of models and of search that cannot be decrypted, or are under an
+    old key.
+    """
+    rows: list[ModelProvider | SearchProvider] = [
+        *ModelProvider.objects.exclude(secrets="").order_by("id"),
+        *SearchProvider.objects.exclude(secrets="").order_by("id"),
+    ]
+    for row in rows:
         try:
             row.open_secrets()
         except encryption.DecryptError:

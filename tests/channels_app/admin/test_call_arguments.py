@@ -18,7 +18,7 @@ def test_v64_readable_arguments_are_the_same_json(value: object) -> None:
     assert not set(text) & set("\u202e\u200b\ufeff\U000e0041\ud83d")
 
 
-def test_v64_what_is_no_json_is_shown_as_it_is_with_codes() -> None:
+def test_v64_a_text_that_is_no_json_is_shown_as_it_is_with_codes() -> None:
     assert readable("{\u202e", 10) == ("{⟨U+202E⟩", True)
     assert readable("", 10) == ("{}", True)
     assert readable("[" * 100_000, 50) == ("[" * 50, False)

@@ -69,9 +69,7 @@ def state(call: ToolCall) -> tuple[str, str]:
     return call.state, call.scope
 
 
-def test_v60_the_page_shows_who_asks_for_what_and_five_ways_to_decide(
-    browser: Client, ask: Ask
-) -> None:
+def test_v60_the_page_shows_the_call_and_five_ways_to_decide(browser: Client, ask: Ask) -> None:
     """Person, chat, tool with its description, readable arguments, cost; as the notice links it."""
     call = ask(tool="current_time", cost="about 2 cents")
     assert page_of(call) == f"{LIST}{call.pk}/decide/"
@@ -128,7 +126,7 @@ def test_v60_edited_arguments_are_allowed_instead(browser: Client, ask: Ask) -> 
 
 
 def test_v60_the_same_arguments_in_the_area_are_no_edit(browser: Client, ask: Ask) -> None:
-    """What the page shows in the text area is the same JSON, also with hidden characters."""
+    """The text area has the same JSON, also with hidden characters."""
     call = ask({"text": EVIL, "n": 1.5, "list": ["é", None]})
     html = browser.get(page_of(call))
     shown = html.context["dashboard"]["arguments"]
@@ -156,7 +154,7 @@ def test_v60_the_same_arguments_in_the_area_are_no_edit(browser: Client, ask: As
         (json.dumps({"a": "x" * 1_000_000}), "longer than"),
     ],
 )
-def test_v61_arguments_that_are_no_json_object_are_refused_with_what_was_typed(
+def test_v61_arguments_that_are_no_json_object_are_refused_and_the_text_is_kept(
     browser: Client, ask: Ask, typed: str, words: str
 ) -> None:
     """The call waits on; the text area keeps the text."""
@@ -189,7 +187,7 @@ def test_v61_a_replayed_or_forged_post_decides_nothing(browser: Client, ask: Ask
     assert state(call) == ("waiting", "")
 
 
-def test_v61_a_page_that_is_old_does_not_allow_what_has_changed(browser: Client, ask: Ask) -> None:
+def test_v61_an_old_page_does_not_allow_a_changed_call(browser: Client, ask: Ask) -> None:
     call = ask()
     shown = call.digest
     changed = json.dumps({"url": "https://evil.example"})
@@ -201,7 +199,7 @@ def test_v61_a_page_that_is_old_does_not_allow_what_has_changed(browser: Client,
 
 
 @pytest.mark.parametrize("permission", ["view_toolcall", "change_toolcall", "delete_toolcall"])
-def test_v62_staff_who_are_no_owners_decide_nothing(
+def test_v62_staff_without_the_owner_role_decide_nothing(
     client: Client, ask: Ask, permission: str
 ) -> None:
     """By no permission; the attempt is recorded where the call may be seen."""
@@ -223,7 +221,7 @@ def test_v62_staff_who_are_no_owners_decide_nothing(
     assert client.get(f"{LIST}add/").status_code == 403
 
 
-def test_v62_a_superuser_who_is_no_owner_decides_nothing(client: Client, ask: Ask) -> None:
+def test_v62_a_superuser_without_the_owner_role_decides_nothing(client: Client, ask: Ask) -> None:
     boss = User.objects.create(username="boss", is_staff=True, is_superuser=True)
     client.force_login(boss)
     call = ask()
@@ -241,7 +239,7 @@ def test_v62_a_guest_has_no_page(client: Client, ann: User, ask: Ask) -> None:
     assert state(call) == ("waiting", "")
 
 
-def test_v62_another_owner_decides_for_the_one_who_was_asked(client: Client, ask: Ask) -> None:
+def test_v62_another_owner_than_the_one_asked_decides_too(client: Client, ask: Ask) -> None:
     """An owner needs no permission on the table besides."""
     call = ask()
     eva = User.objects.create(username="eva", is_staff=True, is_owner=True)

@@ -66,7 +66,7 @@ def test_v65_allowed_tools_are_neither_made_nor_changed_by_hand(browser: Client,
     assert AuditEntry.objects.filter(action="toolgrant.deleted").exists()
 
 
-def test_v65_staff_who_are_no_owners_neither_revoke_nor_rule(client: Client, ann: User) -> None:
+def test_v65_staff_without_the_owner_role_change_nothing(client: Client, ann: User) -> None:
     """With every permission on both tables."""
     row = ToolGrant.objects.create(tool="web_fetch", user=ann)
     rule = ToolRule.objects.create(tool="current_time", ask="always")
@@ -145,7 +145,7 @@ def test_v66_the_page_says_which_rule_holds(
 
     assert browser.get(why).status_code == 200
     assert said() == rules.WHY["declared"]
-    place = {"person": "ann", "account": telegram.pk, "group": "-100"}
+    place: dict[str, Any] = {"person": "ann", "account": telegram.pk, "group": "-100"}
     for given, reason in (
         ({}, "tool"),
         ({"assistant": default}, "assistant"),
@@ -165,6 +165,6 @@ def test_v66_the_page_says_which_rule_holds(
         assert "answer" not in browser.get(why, {"tool": "current_time", **wrong}).context
 
 
-def test_v66_who_may_not_see_rules_gets_no_explanation(client: Client) -> None:
+def test_v66_staff_that_may_not_see_rules_get_no_explanation(client: Client) -> None:
     staff = in_role(client, "view_toolcall")
     assert staff.get(reverse("admin:core_toolrule_why")).status_code == 403

@@ -145,7 +145,7 @@ async def test_v69_an_open_admin_page_gets_waiting_calls_and_their_number(
         assert await socket.hear() == {"type": "waiting", "count": 0}
 
 
-async def test_v69_staff_get_what_they_may_see_only(
+async def test_v69_staff_get_only_the_kind_that_they_may_see(
     staff: User, bob: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Requests without calls, and calls without requests."""

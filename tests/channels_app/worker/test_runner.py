@@ -131,11 +131,11 @@ def started(run: Run) -> bool:
 
 def test_the_needs_of_a_turn_are_loaded_before_the_first_one(transactional_db: None) -> None:
     """It took half a second of the first person's time, in which no other was answered."""
-    registry.get.cache_clear()
+    registry.own.cache_clear()
     runner = Runner()
     runner.start()
     try:
-        wait_until(lambda: registry.get.cache_info().currsize == len(registry.TOOLS), seconds=60)
+        wait_until(lambda: registry.own.cache_info().currsize == len(registry.TOOLS), seconds=60)
     finally:
         runner.stop()
         transactions.close_pool()

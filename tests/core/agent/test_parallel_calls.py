@@ -7,7 +7,7 @@ import pytest
 from pytest_django import Settings
 
 from core.tools.base import Tool, ToolContext, ToolError, ToolResult
-from tests.core.agent.test_loop import DONE, Events, Model, call, turn
+from tests.core.agent.test_loop import DONE, Events, Model, Step, call, turn
 
 pytestmark = pytest.mark.asyncio
 
@@ -40,7 +40,7 @@ class Waiting(Tool):
 
 def asking(*names: str) -> Model:
     """Return a model that makes a call for each name in one answer."""
-    calls = [
+    calls: Step = [
         delta
         for index, name in enumerate(names)
         for delta in call("wait", f'{{"name": "{name}"}}', index=index, id=name)

@@ -23,6 +23,8 @@ GOOD: dict[str, dict[str, Any]] = {
     "run_skill": {"skill": "count", "input": {"text": "a b"}},
     "save_result_page": {"title": "Plan", "content": "# Plan", "format": "html"},
     "schedule": {"action": "create", "text": "Pills", "at": "2027-01-01T08:00"},
+    "web_search": {"query": "mill prices", "results": 3, "since": "week"},
+    "web_fetch": {"url": "https://example.org/page", "from_part": 2},
 }
 
 
@@ -46,7 +48,7 @@ def test_v24_wrong_arguments_of_typed_tools_are_refused_before_anything_is_read(
 @pytest.mark.parametrize(
     "zone", ["Europe", "a" * 300, "a/" * 5000, "..", "/", "a\x00b", "Mars/Olympus"]
 )
-def test_v21_what_is_no_time_zone_is_refused_whatever_it_is(zone: str) -> None:
+def test_v21_a_text_that_is_no_time_zone_is_refused_in_words(zone: str) -> None:
     """A folder of zones, or a long name, was an error of the gateway and the turn's end."""
     tool = registry.get("current_time")
     assert tool is not None

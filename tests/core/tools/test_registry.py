@@ -1,4 +1,4 @@
-"""[V22] Tools of other packages, found by their entry point; a broken one stops nobody."""
+"""[V22] Tools of other packages, found by entry point; the others work without a broken one."""
 
 from pathlib import Path
 

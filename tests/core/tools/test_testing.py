@@ -37,7 +37,7 @@ class Echo(TypedTool):
         return ToolResult("Repeated.", shown=" ".join([word] * times), final=word == "end")
 
 
-def test_v24_a_played_call_shows_what_the_person_sees() -> None:
+def test_v24_a_played_call_shows_all_that_the_person_sees() -> None:
     played = play(Echo(), {"word": "end", "times": 2}, request="Erstelle bitte das für mich")
     assert played.result.shown == "end end"
     assert played.lines == ["Das Dokument wird gelesen…", "Halfway", "Repeated.", "end end"]

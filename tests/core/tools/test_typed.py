@@ -1,4 +1,4 @@
-"""A tool that is written as one class with types: its schema, and what wrong arguments give."""
+"""A tool that is one class with types: its schema, and its refusals of wrong arguments."""
 
 import asyncio
 import json
@@ -114,7 +114,7 @@ def test_v20_the_schema_is_made_from_the_types() -> None:
 
 
 @pytest.mark.parametrize("before", SCHEMAS, ids=lambda each: str(each["name"]))
-def test_v20_models_see_of_the_gateways_tools_what_they_saw_when_schemas_were_written_by_hand(
+def test_v20_models_see_the_same_schemas_as_when_they_were_written_by_hand(
     before: dict[str, Any],
 ) -> None:
     tool = registry.get(before["name"])
@@ -175,7 +175,7 @@ WRONG: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("said", WRONG)
-def test_v21_wrong_arguments_are_refused_in_a_line_that_says_what_is_wrong(said: str) -> None:
+def test_v21_wrong_arguments_are_refused_in_a_line_that_names_the_fault(said: str) -> None:
     assert refused(WRONG[said]).startswith(said)
 
 
@@ -276,6 +276,12 @@ def test_v20_other_mistakes_of_an_author_are_named_too() -> None:
     async def starred(_self: Any, context: ToolContext, *cities: str) -> str:
         return f"{context}{cities}"
 
+    async def twice(_self: Any, context: ToolContext, from_: str, **more: str) -> str:
+        return f"{context}{from_}{more}"
+
+    async def same(_self: Any, context: ToolContext, day: str, day_: str) -> str:
+        return f"{context}{day}{day_}"
+
     def blocking(_self: Any, context: ToolContext) -> str:
         return str(context)
 
@@ -283,6 +289,8 @@ def test_v20_other_mistakes_of_an_author_are_named_too() -> None:
         (bare, "city has no type"),
         (without, "first parameter of Odd.call is context"),
         (starred, "cities has to be a named parameter"),
+        (twice, "more has to be a named parameter"),
+        (same, "day_ has the name of another parameter"),
         (blocking, "has to be an async method"),
     ):
         with pytest.raises(TypeError, match=said):

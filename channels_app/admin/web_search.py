@@ -1,0 +1,312 @@
+"""Search providers in the admin: add, test, and put in order."""
+
+import asyncio
+from dataclasses import dataclass, replace
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404
+from django.template.loader import render_to_string
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+from django.utils import timezone
+from django.utils.decorators import method_decorator
+from django.utils.safestring import SafeString
+from django.views.decorators.http import require_POST
+from unfold.widgets import UnfoldAdminTextInputWidget
+
+from allowlist.admin.audited import AuditedAdmin, OnlyDeciders, decides
+from channels_app.admin.language_models import addresses
+from channels_app.admin.secret_key import KeyForm, key_state, opened
+from core.admin.base import ExtraContext, badge, visible_line
+from core.database.transactions import atomic_write
+from core.lib.text import one_line
+from core.models import SearchProvider
+from core.providers import catalogue
+from core.providers.addresses import problem
+from core.tools.web import services
+from core.tools.web.services import Query, SearchError
+
+Kind = SearchProvider.Kind
+TEST_WORDS = "weather"
+LANGUAGE = r"^[A-Za-z]{2,3}(-[A-Za-z]{2,4})?\Z"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KindText:
+    """The texts about a kind of service. ``own``: it is a server of the owner, with an address."""
+
+    kind: Kind
+    description: str
+    own: bool = False
+
+    @property
+    def label(self) -> str:
+        return str(self.kind.label)
+
+    @property
+    def key_page(self) -> str:
+        """Return where keys are made; empty where none is needed."""
+        return services.KEY_PAGES.get(self.kind, "")
+
+
+KINDS = {
+    each.kind: each
+    for each in (
+        KindText(
+            kind=Kind.SEARXNG,
+            description="A search server of your own, which asks other engines. Free of charge.",
+            own=True,
+        ),
+        KindText(kind=Kind.BRAVE, description="An independent index of the web, by a key."),
+        KindText(kind=Kind.TAVILY, description="Search that is made for assistants, by a key."),
+    )
+}
+
+
+class SearchProviderForm(KeyForm[SearchProvider]):
+    """Edit a service. ``text``: about its kind. ``resolved``: the addresses of the posted host."""
+
+    text: KindText | None = None
+    resolved: list[str] = []
+    base_url = forms.CharField(
+        label="Address", max_length=500, required=False, widget=UnfoldAdminTextInputWidget()
+    )
+    language = forms.RegexField(
+        LANGUAGE,
+        required=False,
+        max_length=16,
+        help_text="As in de or pt-BR; empty for the service's choice.",
+        error_messages={"invalid": "Enter the code of a language, as in de or pt-BR."},
+        widget=UnfoldAdminTextInputWidget(),
+    )
+
+    class Meta:
+        model = SearchProvider
+        fields = (
+            "kind", "name", "base_url", "allow_private", "language", "safe_search", "position",
+            "enabled",
+        )  # fmt: skip
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Show the fields of the kind."""
+        super().__init__(*args, **kwargs)
+        text, fields = self.text, self.fields
+        if text is None:  # only shown
+            return
+        self.describe_key(page=text.key_page)
+        fields["position"].help_text = "The first that answers is used."
+        if text.kind == Kind.TAVILY:
+            fields.pop("language", None)
+        if not text.own:
+            fields.pop("base_url", None)
+            return
+        fields["base_url"].help_text = "Where SearXNG listens, as in http://192.168.1.20:8080"
+        fields["allow_private"].help_text = (
+            "Tick this for a server of your own, as in http://192.168.1.20. Without it the gateway "
+            "connects to public addresses only."
+        )
+
+    def clean_base_url(self) -> str:
+        """Leave out the end that belongs to a single search."""
+        given = str(self.cleaned_data.get("base_url") or "").strip().rstrip("/")
+        return given.removesuffix("/search")
+
+    def clean(self) -> dict[str, Any]:
+        """Add what the service could not work with beside each field."""
+        data = super().clean()
+        kind = self.text.kind if self.text is not None else Kind(self.instance.kind)
+        key = self.key_after(data)
+        if "key" not in self.errors and (wrong := services.problem_of_key(kind, key)):
+            page = services.KEY_PAGES.get(kind, "")
+            self.add_error("key", wrong if key else f"Enter a key. It is made at {page}.")
+        if "base_url" in self.fields and "base_url" not in self.errors:
+            self.check_address(data)
+        return data
+
+    def check_address(self, data: dict[str, Any]) -> None:
+        """Add an error for an address that is none, or that is not allowed."""
+        values = {name: data.get(name) or type(default)() for name, default in OWN.items()}
+        info = replace(catalogue.search_info(self.instance), **values)
+        wrong = services.problem_of_address(info) or problem(
+            info.base_url, private=info.allow_private, resolve=lambda _host, _port: self.resolved
+        )
+        if wrong:
+            self.add_error("base_url", ValidationError(wrong))
+
+
+OWN: dict[str, Any] = {"base_url": "", "allow_private": False}
+
+
+@admin.register(SearchProvider)
+class SearchProviderAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[SearchProvider]):
+    """Services that search, for owners only; the words of a search are sent to them."""
+
+    form = SearchProviderForm
+    list_display = ("shown_name", "kind", "position", "state", "shown_check", "checked_at")
+    list_filter = ("kind", "enabled")
+    search_fields = ("name", "base_url")
+    ordering = ("position", "id")
+    change_form_outer_before_template = "web_search/provider_above.html"
+
+    @admin.display(description="name", ordering="name")
+    def shown_name(self, row: SearchProvider) -> str:
+        return str(row)
+
+    @admin.display(description="state", ordering="enabled")
+    def state(self, row: SearchProvider) -> SafeString:
+        return badge("enabled", "success") if row.enabled else badge("disabled")
+
+    @admin.display(description="last test")
+    def shown_check(self, row: SearchProvider) -> SafeString | str:
+        text = visible_line(row.check_result, 160)
+        return render_to_string("language_models/cell.html", {"text": text}) if text else "–"
+
+    @admin.display(description="key")
+    def key_state(self, row: SearchProvider) -> str:
+        """Say whether a key is set, without any of it."""
+        return key_state(row)
+
+    def get_readonly_fields(
+        self, request: HttpRequest, obj: SearchProvider | None = None
+    ) -> tuple[str, ...]:
+        """Fix the kind: the address and the key depend on it."""
+        return ("kind", "key_state", "state", "created_at") if obj is not None else ()
+
+    def get_fieldsets(self, request: HttpRequest, obj: SearchProvider | None = None) -> Any:
+        """Show the fields of the kind; in place of the key, whether it is set, to readers."""
+        text = KINDS.get(kind_of(request, obj))
+        if text is None or not self.may_edit(request, obj):
+            top: tuple[Any, ...] = (("name", "kind"), "state", "base_url", "key_state", "position")
+            return ((None, {"fields": top}),)
+        address = ("base_url", "allow_private") if text.own else ()
+        has_key = obj is not None and bool(opened(obj)[0])
+        key = ("key", "remove_key") if has_key and not text.key_page else ("key",)
+        filters = (("language", "safe_search"),) if text.kind != Kind.TAVILY else ()
+        name = ("kind", "name") if obj is not None else "name"
+        return ((None, {"fields": (name, *address, *key, *filters, "position", "enabled")}),)
+
+    def get_form(
+        self, request: HttpRequest, obj: SearchProvider | None = None, *args: Any, **kwargs: Any
+    ) -> Any:
+        text = KINDS.get(kind_of(request, obj)) if self.may_edit(request, obj) else None
+        own = {"text": text, "resolved": vars(request).get("resolved", [])}
+        kwargs["form"] = type("SearchProviderForm", (SearchProviderForm,), own)
+        return super().get_form(request, obj, *args, **kwargs)
+
+    def may_edit(self, request: HttpRequest, obj: SearchProvider | None) -> bool:
+        if obj is None:
+            return self.has_add_permission(request)
+        return self.has_change_permission(request, obj)
+
+    def add_view(
+        self, request: HttpRequest, form_url: str = "", extra_context: Any = None
+    ) -> HttpResponse:
+        """Ask for the kind first, then show the form."""
+        if not self.has_add_permission(request):
+            raise PermissionDenied
+        text = KINDS.get(kind_of(request, None))
+        if text is not None:
+            extra = {"title": f"Add {text.label}", **(extra_context or {})}
+            return super().add_view(request, form_url, extra)
+        context = self.admin_site.each_context(request) | {
+            "title": "Add a search provider",
+            "opts": self.model._meta,
+            "kinds": KINDS.values(),
+        }
+        return TemplateResponse(request, "web_search/choose_kind.html", context)
+
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        """Prefill the name by kind. One's own SearXNG is usually inside the network."""
+        text = KINDS.get(kind_of(request, None))
+        if text is None:
+            return {}
+        number = SearchProvider.objects.count() + 1
+        is_taken = SearchProvider.objects.filter(name=text.label).exists()
+        name = f"{text.label} {number}" if is_taken else text.label
+        return {"name": name, "allow_private": text.own, "position": number}
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        """Resolve the posted address before the write lock is taken."""
+        if request.method == "POST" and decides(request):
+            host = addresses.host_of(str(request.POST.get("base_url", "")).strip())
+            vars(request)["resolved"] = addresses.look_up(host)
+        return super().changeform_view(request, object_id, form_url, extra_context)
+
+    def save_model(self, request: HttpRequest, obj: SearchProvider, form: Any, change: Any) -> None:
+        """Encrypt a given key; an empty field keeps the one that is set."""
+        if not change:
+            obj.kind = kind_of(request, None)
+        obj.secrets, happened = form.sealed()
+        super().save_model(request, obj, form, change)
+        if happened:
+            self.record(request, happened, obj, {})
+
+    def response_add(
+        self, request: HttpRequest, obj: SearchProvider, post_url_continue: str | None = None
+    ) -> HttpResponse:
+        """Stay on the page, where it is tested next."""
+        super().response_add(request, obj, post_url_continue)
+        return HttpResponseRedirect(page_of(obj))
+
+    def page_context(self, request: HttpRequest, pk: int) -> dict[str, Any]:
+        """Return the row, and whether it may be tested."""
+        row = SearchProvider.objects.filter(pk=pk).first()
+        return {"row": row, "may_decide": self.may_decide(request)}
+
+    def may_decide(self, request: HttpRequest) -> bool:
+        return decides(request) and request.user.has_perm("core.change_searchprovider")
+
+    def get_urls(self) -> list[URLPattern]:
+        test = self.admin_site.admin_view(self.test_view)
+        name = "core_searchprovider_test"
+        return [path("<int:pk>/test/", test, name=name), *super().get_urls()]
+
+    @method_decorator(require_POST)
+    def test_view(self, request: HttpRequest, pk: int) -> HttpResponse:
+        """Search once with the saved settings, and say what came of it."""
+        if not self.may_decide(request):
+            raise PermissionDenied
+        row = get_object_or_404(SearchProvider, pk=pk)
+        is_good, words = test(row)
+        level = messages.SUCCESS if is_good else messages.ERROR
+        messages.add_message(request, level, visible_line(f"{row}: {words}", 600))
+        return HttpResponseRedirect(page_of(row))
+
+
+def kind_of(request: HttpRequest, row: SearchProvider | None) -> Any:
+    """Return the kind of a page; empty when none has been chosen yet."""
+    return row.kind if row is not None else str(request.GET.get("kind") or "")
+
+
+def page_of(row: SearchProvider) -> str:
+    return reverse("admin:core_searchprovider_change", args=[row.pk])
+
+
+def test(row: SearchProvider) -> tuple[bool, str]:
+    """Search once; store and return whether that worked, and a sentence about it."""
+    try:
+        found = asyncio.run(services.search(catalogue.search_info(row), Query(TEST_WORDS)))
+    except SearchError as error:
+        is_good, words = False, str(error)
+    else:
+        is_good = bool(found.hits)
+        number = len(found.hits)
+        words = f"It answers: {number} result{'s'[: number != 1]} for “{TEST_WORDS}”."
+        if not is_good:
+            words = f"It answers, but finds nothing for “{TEST_WORDS}”."
+        if found.silent:
+            words += f" Its engines without an answer: {', '.join(found.silent)}."
+    with atomic_write():  # by update: it changes no turn, so the version of the rows stays
+        values = {"check_result": one_line(words, 500), "checked_at": timezone.now()}
+        SearchProvider.objects.filter(pk=row.pk).update(**values)
+    return is_good, words
