@@ -300,7 +300,8 @@ def test(row: SearchProvider) -> tuple[bool, str]:
         is_good, words = False, str(error)
     else:
         is_good = bool(found.hits)
-        words = f"It answers: {len(found.hits)} results for “{TEST_WORDS}”."
+        number = len(found.hits)
+        words = f"It answers: {number} result{'s'[: number != 1]} for “{TEST_WORDS}”."
         if not is_good:
             words = f"It answers, but finds nothing for “{TEST_WORDS}”."
         if found.silent:

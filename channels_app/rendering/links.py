@@ -7,6 +7,7 @@ address of an unsafe scheme is replaced by the message's own page.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import quote, urlsplit
@@ -128,14 +129,17 @@ def escaped(text: str) -> str:
 
 
 def citations(messages: Iterable[RetrievalMessage]) -> list[Citation]:
-    """Return the sources of all retrievals, each once, in the order they were found."""
+    """Return the sources of all retrievals, each once, in the order they were found: first those
+    that several retrievals have, as a page that was found and then read.
+    """
     found: dict[str, Citation] = {}
+    times: Counter[str] = Counter()
     for message in messages:
-        for source in message.props.get("sources") or []:
-            if source:
-                citation = _citation(source)
-                found.setdefault(citation.url or citation.title, citation)
-    return list(found.values())
+        own = [_citation(source) for source in message.props.get("sources") or [] if source]
+        times.update({citation.url or citation.title for citation in own})
+        for citation in own:
+            found.setdefault(citation.url or citation.title, citation)
+    return [found[name] for name in sorted(found, key=lambda name: times[name] == 1)]
 
 
 def source_line(number: int, citation: Citation) -> str:

@@ -38,6 +38,8 @@ def test_v52_the_owner_adds_a_server_and_accepts_what_it_offers_and_a_change(
     save(page)
     expect(page.locator("body")).to_contain_text("offers 2 tools")
     page.get_by_role("link", name="Look at 2 new or changed").click()
+    for text in page.locator("pre").all():  # nothing that a model reads is out of the owner's sight
+        assert text.evaluate("e => e.scrollWidth <= e.clientWidth")
     photograph(page, "mcp-2-new")
     fits(page)
     for box in page.get_by_role("checkbox", name="Accept, and switch it on").all():

@@ -88,7 +88,7 @@ ChannelIdentity.objects.create(user=owner, kind="im", channel="telegram", value=
 class Killer(threading.Thread):
     """Kills random processes at random moments, KILLS times; each is started again.
 
-    Stays until ``over``: what a thread has started ends with it.
+    Stays until ``over``: processes that a thread has started end with it.
     """
 
     def __init__(self, bots: Bots) -> None:
@@ -166,7 +166,7 @@ class Owner:
 
 
 def effects(bots: Bots) -> Counter[str]:
-    """Return what was carried out, and how often."""
+    """Return the requests that were carried out, and how often."""
     path = bots.gateway.folder / "effects"
     return Counter(path.read_text().splitlines() if path.exists() else [])
 

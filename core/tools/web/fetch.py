@@ -125,9 +125,9 @@ def host_of(arguments: dict[str, Any]) -> str:
 
 
 async def read(found: Fetched) -> tuple[str, Parts]:
-    """Return the title of a fetched document, and its parts. Raises DocumentError."""
+    """Return the title of a fetched document, and its parts. Raises ToolError and DocumentError."""
     if found.content_type.startswith(NO_TEXT):
-        raise documents.DocumentError(f"This is no page with text, but {found.content_type}.")
+        raise ToolError(f"This is no page with text, but {found.content_type}.")
     is_page = found.content_type in PAGES or (
         not found.content_type and PAGE_BEGINS.match(found.body) is not None
     )
@@ -148,17 +148,17 @@ async def page_of(found: Fetched, path: Path) -> tuple[str, Parts]:
     DocumentError.
     """
     if len(found.body) > MOST_PAGE_BYTES:
-        raise documents.DocumentError("The page is too long to read.")
+        raise ToolError("The page is too long to read.")
     text = await asyncio.to_thread(encodings.text_of, found.body, found.charset)
     if not text.strip():
-        raise documents.DocumentError(EMPTY)
+        raise ToolError(EMPTY)
     address = one_line(found.url, LONGEST_ADDRESS)
     await asyncio.to_thread(path.write_text, f"{address}\n{clean(text)}", encoding="utf-8")
     parts = await documents.in_a_process(path, kind="page", seconds=READ_SECONDS)
     title = next((text for reference, text in parts if reference == "title"), "")
     parts = [part for part in parts if part[0] != "title"]
     if not parts:
-        raise documents.DocumentError(EMPTY)
+        raise ToolError(EMPTY)
     return one_line(title or urlsplit(found.url).hostname or "", TITLE), parts
 
 

@@ -159,7 +159,7 @@ def test_v25_a_stored_provider_is_in_the_next_turn(
 
 
 OUTCOMES: list[tuple[Hits | SearchError, str, str]] = [
-    (Hits([Hit("A", "https://a.example/", "a")]), "success", "It answers: 1 results"),
+    (Hits([Hit("A", "https://a.example/", "a")]), "success", "It answers: 1 result for “weather”."),
     (Hits([]), "error", "It answers, but finds nothing for “weather”."),
     (Hits([], ("bing: timeout",)), "error", "Its engines without an answer: bing: timeout."),
     (SearchError("Nothing listens at x:1."), "error", "Nothing listens at x:1."),

@@ -345,6 +345,26 @@ def test_m3_text_channels_show_only_the_first_sources() -> None:
     assert shown.text.endswith("5. T4\n6. … (+3)")
 
 
+def test_v32_a_page_that_was_found_and_then_read_is_listed_first() -> None:
+    def web(*names: str) -> Any:
+        return [
+            {
+                "id": name,
+                "type": "web",
+                "content": "",
+                "title": name,
+                "url": f"https://e.org/{name}",
+            }
+            for name in names
+        ]
+
+    found = say(retrieval_message("q", web(*"abcdefg"), message_id="M1"))
+    read = say(retrieval_message("f", web("f"), message_id="M2"))
+    seen = openai(run(found, read, text_of("Answer.")))
+    cited = [each["url_citation"]["title"] for each in seen["annotations"]]
+    assert cited == ["f", *"abcdeg"]
+
+
 # Links
 
 

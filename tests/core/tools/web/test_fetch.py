@@ -8,7 +8,6 @@ import pytest
 from aiohttp import web
 from docx import Document
 
-from core.documents import read as documents
 from core.lib.safe_fetch import Fetched
 from core.lib.tokens import estimate
 from core.messages import Message, fold, to_dict
@@ -181,7 +180,7 @@ async def test_v30_a_page_of_which_the_reader_never_ends_is_given_up(
 
 async def test_v30_a_page_of_more_than_5_mb_is_not_read() -> None:
     found = Fetched("https://a.example/", "text/html", b"x" * 5_300_000)
-    with pytest.raises(documents.DocumentError, match="too long"):
+    with pytest.raises(ToolError, match="too long"):
         await fetch.read(found)
 
 
