@@ -1,4 +1,4 @@
-"""A tool of an MCP server as a text, and the difference between what was and what is."""
+"""A tool of an MCP server as a text, and its difference from the one that was accepted."""
 
 import json
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What a server says about a tool, beside what was accepted."""
+    """The description of a tool by its server, beside the accepted one."""
 
     tool: McpTool
     lines: list[Line]

@@ -15,9 +15,9 @@ class McpServer(models.Model):
     """A server that speaks the protocol over Streamable HTTP.
 
     ``slug`` is a part of the names of its tools. ``secrets``: encrypted; ``key`` is sent in
-    ``key_header``, where that is empty as a bearer token. ``people``, ``assistants``: who may use
-    its tools; empty for all. ``protocol``: the version that was negotiated last. ``listed_at``:
-    when its list of tools was read, or tried to be, last.
+    ``key_header``, where that is empty as a bearer token. ``people``, ``assistants``: those that
+    may use its tools; empty for all. ``protocol``: the version that was negotiated last.
+    ``listed_at``: when its list of tools was read, or tried to be, last.
     """
 
     name = models.CharField(max_length=64, unique=True)
@@ -54,8 +54,8 @@ class McpTool(models.Model):
     gone (``offered_hash`` empty) <- and back, whatever it was
 
     ``title``, ``description``, ``schema``, ``read_only`` and ``idempotent`` are as the owner has
-    accepted them, ``accepted_hash`` is of these; ``offered`` and ``offered_hash`` are what the
-    server said last. It is offered to models while it is enabled and both hashes are the same.
+    accepted them, ``accepted_hash`` is of these; ``offered`` and ``offered_hash`` are the server's
+    last description. It is offered to models while it is enabled and both hashes are the same.
     ``call_name``: its name for models.
     """
 

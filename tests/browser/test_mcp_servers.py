@@ -21,7 +21,7 @@ def server() -> Iterator[MaliciousMcp]:
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_v52_the_owner_adds_a_server_and_accepts_what_it_offers_and_a_change(
+def test_v52_the_owner_adds_a_server_and_accepts_its_tools_and_a_change(
     open_page: OpenPage, gateway: Gateway, server: MaliciousMcp, size: dict[str, Any]
 ) -> None:
     """[V52] A saved server is asked at once; a changed tool is shown with its difference."""

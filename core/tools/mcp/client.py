@@ -1,7 +1,7 @@
 """The client of MCP servers over the official SDK: list tools, call one. Loading it takes a second.
 
 Streamable HTTP, in the newest protocol and those that begin with ``initialize``. A connection lasts
-for one call. What a server asks of its client (sampling, input, roots) is refused.
+for one call. Requests of a server to its client (sampling, input, roots) are refused.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a server offers, in the protocol that was negotiated."""
+    """The tools of a server, in the protocol that was negotiated."""
 
     protocol: str
     offers: list[Offer]
@@ -60,7 +60,7 @@ class Listing:
 @dataclass(slots=True)
 class Called:
     """The result of a call. ``listing``: the server's tools, where they were asked for on the way;
-    ``result`` is None when the tool is not what was accepted, and was not called.
+    ``result`` is None when the tool is not the accepted one, and was not called.
     """
 
     result: types.CallToolResult | None = None
@@ -169,7 +169,7 @@ async def within(
     *,
     protocol: str,
 ) -> T:
-    """Return what ``work`` returns on a connection, in at most ``seconds``. Raises McpError."""
+    """Return the result of ``work`` on a connection, in at most ``seconds``. Raises McpError."""
     key = key_of(server)
     guard = Guard(addresses.allowed_of(private=server.allow_private))
     done: list[T] = []
@@ -268,7 +268,7 @@ def explained(
 
 
 def words_of(cause: BaseException, key: str) -> str:
-    """Return what an exception of the SDK or of the connection means."""
+    """Return the meaning of an exception of the SDK or of the connection."""
     match cause:
         case MCPError():
             said = one_line(hide(str(cause.error.message), key), MOST_WORDS)
@@ -291,7 +291,7 @@ def first_of(error: BaseException) -> BaseException:
 
 
 def refusal(status: int, challenge: str) -> str:
-    """Return what a status means."""
+    """Return the meaning of a status."""
     if status == 401 and "resource_metadata" in challenge:
         return SIGN_IN
     if status >= 500:

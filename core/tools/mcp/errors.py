@@ -1,4 +1,4 @@
-"""What can go wrong with an MCP server, in words for the owner."""
+"""Failures of MCP servers, in words for the owner."""
 
 
 class McpError(Exception):

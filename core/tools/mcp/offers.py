@@ -1,4 +1,4 @@
-"""What an MCP server says about a tool: bounded, without invisible characters, with its hash."""
+"""A tool as its MCP server describes it: bounded, without invisible characters, with its hash."""
 
 import hashlib
 import unicodedata
@@ -52,7 +52,7 @@ def offer(
     schema: Mapping[str, Any],
     hints: Mapping[str, Any] | None = None,
 ) -> Offer:
-    """Return what a server said, as far as it can be used. ``hints``: its annotations."""
+    """Return a server's description, as far as it can be used. ``hints``: its annotations."""
     given = hints or {}
     read_only = given.get("readOnlyHint") is True
     idempotent = read_only or given.get("idempotentHint") is True
@@ -120,7 +120,7 @@ def readable(value: Any) -> Any:
 
 
 def seen(text: str) -> str:
-    """Return ``text`` without what a reader cannot see: a model is told what the owner has read."""
+    """Return ``text`` without invisible characters: a model reads the same text as the owner."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(
@@ -132,7 +132,7 @@ def seen(text: str) -> str:
 
 def call_name(slug: str, name: str) -> str:
     """Return the name of a server's tool for models: ``mcp_<slug>_<name>``, at most 64 characters
-    of those that all vendors accept; what had to be changed ends with a hash of the name.
+    of those that all vendors accept; a changed name ends with its hash.
     """
     plain = f"mcp_{slug}_" + "".join(each if each in ALLOWED else "_" for each in name)
     if plain == f"mcp_{slug}_{name}" and len(plain) <= MOST_CALL_NAME:

@@ -1,6 +1,6 @@
-"""The tools of MCP servers as rows: what a server lists, and what the owner has accepted.
+"""The tools of MCP servers as rows: as the server lists them, and as the owner has accepted them.
 
-A tool is used while the hash of what its server said last is that of what was accepted.
+A tool is used while both have the same hash.
 """
 
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ KEPT = timedelta(days=90)
 
 
 def store_listing(server_id: int, found: Iterable[Offer], *, protocol: str, now: datetime) -> None:
-    """Store what a server lists. A tool that was accepted and is another one now is off, and the
+    """Store the list of a server. A tool that was accepted and is another one now is off, and the
     owners are told; a new one is off until it is accepted.
     """
     with atomic_write():
@@ -36,7 +36,7 @@ def store_listing(server_id: int, found: Iterable[Offer], *, protocol: str, now:
 
 
 def compare(server: McpServer, row: McpTool | None, found: Offer, *, now: datetime) -> bool:
-    """Store what the server says about one tool; return whether anything is new."""
+    """Store a server's description of one tool; return whether anything is new."""
     digest = found.digest()
     if row is None:
         McpTool.objects.create(
@@ -84,7 +84,7 @@ def accept(tool_id: int, digest: str, *, now: datetime) -> McpTool | None:
     """Accept a tool as the owner has seen it, which ``digest`` says, and switch it on.
 
     Returns None when the server says something else by now, or when it cannot be used. Yeses that
-    were given for what it was before end.
+    were given for the tool before end.
     """
     with atomic_write():
         row = McpTool.objects.select_for_update().filter(pk=tool_id).first()
@@ -103,7 +103,7 @@ def accept(tool_id: int, digest: str, *, now: datetime) -> McpTool | None:
 
 
 def note(server_id: int, *, key: str, text: str, now: datetime) -> None:
-    """Store what the owners are to be told about a server, once for each ``key``."""
+    """Store a finding about a server for the owners, once for each ``key``."""
     with atomic_write(joins=True):
         McpFinding.objects.get_or_create(
             server_id=server_id,
@@ -126,7 +126,7 @@ def store_failure(server_id: int, *, now: datetime) -> None:
 
 
 def to_report() -> list[McpFinding]:
-    """Return the findings that nobody was told of; to be called in the transaction that queues the
+    """Return the findings that were not told yet; to be called in the transaction that queues the
     notices, which :func:`reported` ends.
     """
     rows = McpFinding.objects.select_for_update(of=("self",)).select_related("server")

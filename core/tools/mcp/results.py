@@ -31,7 +31,7 @@ def result_of(found: "types.CallToolResult", *, tool: str, server: str) -> ToolR
 
 
 def text_of(block: Any) -> str:
-    """Return a piece of a result as text. What a link or a picture shows is never loaded."""
+    """Return a piece of a result as text. Links and pictures are never loaded."""
     match block.type:
         case "text":
             return str(block.text)
@@ -46,7 +46,7 @@ def text_of(block: Any) -> str:
 
 
 def resource(given: Any) -> str:
-    """Return an embedded resource: its text, or what it is."""
+    """Return an embedded resource: its text, or its kind and size."""
     where = one_line(str(given.uri), 200)
     text = getattr(given, "text", None)
     if text is not None:

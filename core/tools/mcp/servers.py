@@ -22,7 +22,7 @@ class ServerInfo:
 
 
 def info_of(row: McpServer) -> ServerInfo:
-    """Return a row. Reads who may use it."""
+    """Return a row. Reads its people and assistants."""
     return ServerInfo(
         id=row.pk,
         name=str(row),

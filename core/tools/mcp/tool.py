@@ -29,7 +29,7 @@ _listed = TtlCache[int, float](LISTED_SECONDS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerTool(Tool):
-    """``remote_name``: its name on the server; ``digest``: of what the owner has accepted."""
+    """``remote_name``: its name on the server; ``digest``: of the accepted description."""
 
     name: str
     description: str
@@ -66,7 +66,7 @@ class ServerTool(Tool):
         return results.result_of(called.result, tool=self.remote_name, server=self.server.name)
 
     def is_same(self, offers: "list[Offer]") -> bool:
-        """Return whether the server says of the tool what the owner has accepted."""
+        """Return whether the server describes the tool as the owner has accepted it."""
         return any(
             each.name == self.remote_name and each.digest() == self.digest for each in offers
         )

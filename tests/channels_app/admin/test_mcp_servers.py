@@ -115,7 +115,7 @@ def test_v50_the_key_is_stored_encrypted_kept_replaced_and_removed(browser: Clie
     assert not any(KEY in str(each) for each in AuditEntry.objects.values_list("data", flat=True))
 
 
-def test_v51_the_test_says_in_words_what_was_found(
+def test_v51_the_test_gives_its_findings_in_words(
     browser: Client, row: McpServer, server: MaliciousMcp
 ) -> None:
     """[V51] No tool is called."""
@@ -218,7 +218,7 @@ def test_v54_texts_of_a_server_are_shown_as_text(
 
 
 @pytest.mark.parametrize("name", ["test", "tools", "accept", "changes"])
-def test_v54_only_who_decides_tests_and_accepts(
+def test_v54_only_owners_test_and_accept(
     client: Client, row: McpServer, server: MaliciousMcp, name: str
 ) -> None:
     """[V54] Not staff with all permissions for these rows; a GET changes nothing."""
@@ -245,7 +245,7 @@ def test_v53_the_owners_rules_name_tools_of_servers_too(browser: Client, row: Mc
     assert tool_calls.description_of(name) == "Does it."
 
 
-def test_v54_who_may_use_a_server_is_chosen_and_audited(browser: Client, owner: User) -> None:
+def test_v54_the_people_of_a_server_are_chosen_and_audited(browser: Client, owner: User) -> None:
     """[V54] By name."""
     browser.post(page(McpServer), {**GOOD, "people": [owner.pk]})
     row = McpServer.objects.get()

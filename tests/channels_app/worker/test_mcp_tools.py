@@ -204,7 +204,7 @@ def test_v41_a_change_that_is_announced_in_a_call_holds_from_the_next_turn_on(
     assert len(malicious.calls) == 2
 
 
-def test_v43_who_may_not_is_offered_nothing(
+def test_v43_other_people_are_offered_nothing(
     account: ChannelAccount, malicious: MaliciousMcp, owner: User
 ) -> None:
     """[V43] Also when the model calls the tool all the same."""

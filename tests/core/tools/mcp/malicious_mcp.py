@@ -1,4 +1,4 @@
-"""An MCP server that behaves, until a test tells it what to do to its client."""
+"""An MCP server that behaves, until a test tells it to harm its client."""
 
 import asyncio
 import threading
@@ -30,8 +30,8 @@ def text(words: str, **more: Any) -> dict[str, Any]:
 class MaliciousMcp:
     """Speaks ``version``; offers ``tools``; ``results`` by tool. ``calls``: those it was sent.
 
-    ``on``: by method, what is answered in place of the usual. ``key``: what it wants as a bearer
-    token. ``before_result``: messages that a call's stream brings before the result.
+    ``on``: by method, the answer in place of the usual. ``key``: the bearer token that it wants.
+    ``before_result``: messages that a call's stream brings before the result.
     """
 
     version: str = NEWEST

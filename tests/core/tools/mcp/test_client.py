@@ -213,7 +213,7 @@ def test_v37_a_redirect_within_the_server_is_followed(server: MaliciousMcp) -> N
     assert 1 < server.methods.count("server/discover") < 40
 
 
-def test_v38_what_a_server_asks_of_its_client_is_refused(server: MaliciousMcp) -> None:
+def test_v38_requests_of_a_server_to_its_client_are_refused(server: MaliciousMcp) -> None:
     """[V38] No sampling with the owner's models, no questions to people, no folders."""
     server.version = BEFORE
     wants = {"messages": [], "maxTokens": 5}
@@ -283,7 +283,7 @@ def test_v38_lists_that_change_during_a_call_come_with_its_result(server: Malici
 def test_v35_other_servers_are_named_in_words(
     server: MaliciousMcp, reply: web.Response, words: str
 ) -> None:
-    """[V35] What the page of the admin says."""
+    """[V35] The page of the admin shows these words."""
 
     async def other(request: web.Request, message: dict[str, Any]) -> web.Response:
         del request, message

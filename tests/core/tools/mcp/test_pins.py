@@ -1,4 +1,4 @@
-"""Tools of servers as rows: new, accepted, changed, gone; and what the owners are to be told."""
+"""Tools of servers as rows: new, accepted, changed, gone; and the findings for the owners."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -85,7 +85,7 @@ def test_v41_a_changed_tool_is_off_at_once_and_the_owner_told_once(
     assert "off until you have looked" in found.text
 
 
-def test_v41_an_acceptance_is_of_what_was_shown(server: McpServer) -> None:
+def test_v41_an_acceptance_is_of_the_text_that_was_shown(server: McpServer) -> None:
     """[V41] When the server says something else meanwhile, the old page accepts nothing; yeses for
     the former tool end, and one that no longer only reads asks every time.
     """
@@ -114,7 +114,7 @@ def test_v41_a_tool_with_a_problem_cannot_be_accepted(server: McpServer) -> None
 
 
 def test_v41_tools_that_are_gone_are_off_and_come_back_as_they_were(server: McpServer) -> None:
-    """[V41] Those that nobody accepted leave no row."""
+    """[V41] Those that were never accepted leave no row."""
     accepted(server, SEND)
     listed(server, READ)
     assert usable() == set()
@@ -125,8 +125,8 @@ def test_v41_tools_that_are_gone_are_off_and_come_back_as_they_were(server: McpS
     assert not McpFinding.objects.exists()
 
 
-def test_v43_tools_are_offered_to_the_people_and_assistants_who_may(server: McpServer) -> None:
-    """[V43] Nobody listed is everybody; a change holds from the next turn on."""
+def test_v43_tools_are_offered_to_the_chosen_people_and_assistants(server: McpServer) -> None:
+    """[V43] An empty list is no limit; a change holds from the next turn on."""
     accepted(server, SEND)
     ada = User.objects.create(username="ada")
     eve = User.objects.create(username="eve")
