@@ -63,8 +63,8 @@ class McpServerForm(ModelForm[McpServer]):
             ),
             "key_header": "Leave empty to send the key as “Authorization: Bearer …”.",
             "seconds": "A call that takes longer is given up.",
-            "assistants": "Which assistants may use its tools. Nothing chosen: those that use all.",
-            "people": "Who may use its tools. Nothing chosen: all people on the allowlist.",
+            "assistants": "Those that may use its tools. Nothing chosen: each that may use all tools.",
+            "people": "Those that may use its tools. Nothing chosen: all people on the allowlist.",
         }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

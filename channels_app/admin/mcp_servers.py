@@ -91,7 +91,10 @@ class McpServerAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[McpServer]):
         if may_edit:
             key = ("key", "remove_key") if obj is not None and obj.secrets else ("key",)
         top = (("name", "slug"), "url", "allow_private", *key, "key_header", "seconds", "enabled")
-        return ((None, {"fields": top}), ("Who may use it", {"fields": ("assistants", "people")}))
+        return (
+            (None, {"fields": top}),
+            ("Assistants and people", {"fields": ("assistants", "people")}),
+        )
 
     def get_form(
         self, request: HttpRequest, obj: McpServer | None = None, *args: Any, **kwargs: Any
