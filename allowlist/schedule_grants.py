@@ -1,9 +1,11 @@
 """Whether a person may still have a schedule: the grant by which it was made is checked again."""
 
+from dataclasses import replace
 from datetime import datetime
 
 from django.db.models import Q, QuerySet
 
+from allowlist.first_runs import first_of
 from allowlist.models import ApiKey
 from allowlist.permissions import Sender, decide
 from core.conversations import runs
@@ -15,8 +17,10 @@ OPEN = (Run.State.QUEUED, Run.State.RUNNING)
 
 
 def of_run(run: Run, *, is_group: bool) -> Grant:
-    """Return the grant of the newest message of a run."""
-    message = run.inbound.order_by("-id").first()
+    """Return the grant of the newest message of a run; of one that goes on after a yes, of the run
+    that it goes on with.
+    """
+    message = first_of(run).inbound.order_by("-id").first()
     if message is None:
         return Grant(via_key=run.via_key)
     group = message.chat if is_group else ""
@@ -48,8 +52,17 @@ def _is_listed(user: User, kind: str, now: datetime) -> bool:
 
 
 def is_still_valid(schedule: Schedule, *, now: datetime) -> bool:
-    """Return whether the grant of a schedule is still valid."""
-    return is_valid(user=schedule.user, account=schedule.account, grant=grant_of(schedule), now=now)
+    """Return whether the grant of a schedule is still valid.
+
+    A group that has got a new id on its platform is listed by either.
+    """
+    user, account, grant = schedule.user, schedule.account, grant_of(schedule)
+    if is_valid(user=user, account=account, grant=grant, now=now):
+        return True
+    if not grant.group or schedule.chat in ("", grant.group):
+        return False
+    moved = replace(grant, group=schedule.chat)
+    return is_valid(user=user, account=account, grant=moved, now=now)
 
 
 def grant_of(schedule: Schedule) -> Grant:

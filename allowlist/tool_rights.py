@@ -2,18 +2,23 @@
 
 from datetime import datetime
 
+from allowlist import schedule_grants
+from allowlist.first_runs import first_of
 from allowlist.models import ApiKey
 from allowlist.permissions import Sender, decide
-from core.models import Run
+from core.models import Run, Schedule
 
 
 def may_go_on(run: Run, *, is_group: bool, now: datetime) -> bool:
     """Return whether who asked for a run is still let in as its person: by the key and the sender
-    of the run that all of its pauses began with. ``is_group``: its chat has several members.
+    of the run that all of its pauses began with, or by the grant of its schedule. ``is_group``: its
+    chat has several members.
     """
     if not run.user.is_active:
         return False
     first = first_of(run)
+    if not may_schedule_go_on(first, now=now):
+        return False
     if first.via_key:
         key = ApiKey.objects.select_related("user", "account").filter(pk=first.via_key).first()
         if key is None or not key.is_usable(now):
@@ -26,11 +31,8 @@ def may_go_on(run: Run, *, is_group: bool, now: datetime) -> bool:
     return decision.user is not None and decision.user.pk == run.user_id
 
 
-def first_of(run: Run) -> Run:
-    """Return the run that a run goes on with, over all pauses; itself when it is the first."""
-    while before := run.options.get("continues"):
-        found = Run.objects.filter(pk=before).first()
-        if found is None:
-            return run
-        run = found
-    return run
+def may_schedule_go_on(run: Run, *, now: datetime) -> bool:
+    """Return whether the grant of the schedule that a run carries out, if any, is still valid."""
+    name = (run.options.get("schedule") or {}).get("id", "")
+    schedule = Schedule.objects.filter(public_id=name).first() if name else None
+    return schedule is None or schedule_grants.is_still_valid(schedule, now=now)

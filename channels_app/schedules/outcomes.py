@@ -1,4 +1,4 @@
-"""What became of a fired occurrence: read from its run and its deliveries."""
+"""The outcome of a fired occurrence, as its run and its deliveries show it."""
 
 from dataclasses import dataclass
 from datetime import datetime

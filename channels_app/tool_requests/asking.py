@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import orjson
 from django.conf import settings
 
+from allowlist import pending_count
 from channels_app import registry
 from channels_app.owner import notice_targets, notices
 from channels_app.owner.notice_targets import Target
@@ -32,7 +33,7 @@ OF_PERSON = ((ONCE, DENY), (ALWAYS,))
 QUESTION = "May I use {0}?"
 # Of the hash of a call, in the data of a button (64 bytes in all).
 DIGEST_CHARACTERS = 16
-ARGUMENT_CHARACTERS, MOST_ARGUMENTS = 200, 12
+NAME_CHARACTERS, ARGUMENT_CHARACTERS, MOST_ARGUMENTS = 64, 200, 12
 
 
 def ask(*, run: Run, messages: Sequence[ChatMessage], questions: Sequence[Asked]) -> None:
@@ -46,6 +47,7 @@ def ask(*, run: Run, messages: Sequence[ChatMessage], questions: Sequence[Asked]
     for row, (_, user) in zip(rows, asked, strict=True):
         if user is not None:
             put(row, user)
+    pending_count.changed()
 
 
 def decider_of(run: Run, question: Asked) -> User | None:
@@ -63,7 +65,7 @@ def put(row: ToolCall, user: User) -> None:
     if target is None:
         notices.show_in_web_chats(user, card(row, user, text))
         return
-    block = notices.block_of(target.channel, text, buttons(row, user), page_of(row))
+    block = notices.block_of(target.channel, text, buttons(row, user), own_page_of(row))
     notices.put(target, key=key_of(row, user), payload=block)
 
 
@@ -102,8 +104,13 @@ def buttons(row: ToolCall, user: User) -> notices.Buttons:
     ]
 
 
+def own_page_of(row: ToolCall) -> str:
+    """Return the path of the page where who was asked decides a call, without the admin."""
+    return f"/tool-calls/{row.public_id}"
+
+
 def page_of(row: ToolCall) -> str:
-    """Return the path of the page where a call is decided or edited."""
+    """Return the path of the admin's page where a call is decided or edited."""
     return f"/admin/core/toolcall/{row.pk}/decide/"
 
 
@@ -111,7 +118,9 @@ def text_of(row: ToolCall, language: str) -> str:
     """Return the question: the tool, who asks and where, the arguments and the cost. Foreign text
     is cut, and each value on one line.
     """
-    lines = [f"🔐 {phrases.in_language(QUESTION.format(f'“{row.tool}”'), language)}", where(row)]
+    name = one_line(row.tool, NAME_CHARACTERS)
+    question = phrases.in_language(QUESTION.format(f"“{name}”"), language)
+    lines = [f"🔐 {question}", where(row)]
     lines += [f"• {name}: {value}" for name, value in arguments_of(row)]
     if row.cost:
         lines.append(one_line(row.cost, ARGUMENT_CHARACTERS))

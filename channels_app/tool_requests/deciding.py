@@ -3,11 +3,12 @@
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
+from urllib.parse import urlencode
 
 import orjson
 from django.conf import settings
 
-from allowlist import audit, tool_rights
+from allowlist import audit, pending_count, tool_rights
 from channels_app.schedules.rights import is_group
 from channels_app.tool_requests import asking
 from core.conversations import tool_calls
@@ -147,6 +148,7 @@ def show(row: ToolCall) -> None:
     }.get(State(row.state), TEXTS["already"])
     line = phrases.in_language(outcome, language)
     asking.settle(row, f"{asking.text_of(row, language)}\n\n{line}")
+    pending_count.changed()
 
 
 def record(row: ToolCall, *, by: User, via: str, now: datetime) -> None:
@@ -187,4 +189,6 @@ def look(*, now: datetime) -> None:
 def page_link(call_id: str) -> str:
     """Return the address of the page where a call is edited; empty when it is gone."""
     row = ToolCall.objects.filter(public_id=call_id).first() if is_public_id(call_id) else None
-    return f"{settings.GATEWAY_URL}{asking.page_of(row)}" if row is not None else ""
+    if row is None:
+        return ""
+    return f"{settings.GATEWAY_URL}/sign-in?{urlencode({'next': asking.page_of(row)})}"

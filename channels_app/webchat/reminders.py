@@ -20,14 +20,14 @@ from channels_app.webchat.reminder_form import FieldError, Fields
 from core.conversations.schedules import changes, rules
 from core.conversations.schedules.changes import Grant, RuleError
 from core.database.transactions import atomic_write
-from core.lib.ids import is_public_id
+from core.lib.ids import is_public_id, public_id
 from core.models import Message, Occurrence, Schedule, User
 
 P = ParamSpec("P")
 
 GONE = "This reminder does not exist any more."
 SAID = {**lists.SAID, "zone": "Your time zone was changed. Reminders that exist keep theirs."}
-# What browsers say that hide their time zone: Firefox and those that are made of it.
+# The zones of browsers that hide theirs: Firefox and those that are made of it.
 HIDDEN = {"UTC", "Etc/UTC", "GMT", "Etc/GMT", "Atlantic/Reykjavik"}
 # Where no field is at fault, the sentence stands above the form.
 WHOLE = "__all__"
@@ -118,11 +118,23 @@ def new(request: HttpRequest) -> HttpResponse:
         wish = reminder_form.wish_of(fields)
         with atomic_write():
             session = places.web_chat(user)
-            made = changes.create(user=user, session=session, wish=wish, grant=Grant(), now=now)
+            made = changes.create(
+                user=user,
+                session=session,
+                wish=wish,
+                grant=Grant(),
+                now=now,
+                made_by=made_by(user, request.POST.get("form", "")),
+            )
             store_first_zone(user, made.time_zone)
     except (FieldError, RuleError) as error:
         return form_page(request, fields, error=error)
     return back("saved", made.public_id)
+
+
+def made_by(user: User, form: str) -> str | None:
+    """Return the key of one showing of the form: pressed twice, it makes one reminder."""
+    return f"web:{user.pk}:{form}" if is_public_id(form) else None
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -156,6 +168,7 @@ def form_page(
         # Of the first showing of the form: a changed time stays one after an error.
         "at_before": request.POST.get("at_before", fields.at),
         "name": name,
+        "form": request.POST.get("form") or public_id(),
         "errors": {field: str(error)} if error else {},
         "whole": str(error) if error and field == WHOLE else "",
         "zones": reminder_rows.names_of_zones(),

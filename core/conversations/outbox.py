@@ -21,7 +21,7 @@ from core.database import transactions
 from core.database.queries import Instances, Param, Update, Values
 from core.database.writes import insert_or_find
 from core.lib.leases import OWN_LEASE, Lease, elapsed
-from core.models import ChannelAccount, ChatSession, Delivery
+from core.models import ChannelAccount, ChatSession, Delivery, Schedule
 from core.signals import wakeups
 
 OPEN = (Delivery.State.PENDING, Delivery.State.SENDING)
@@ -330,8 +330,9 @@ def gone(*, delivery: Delivery) -> None:
 
 
 def moved(*, account_id: int, chat: str, new_chat: str) -> None:
-    """Record a chat's new id on its platform, in sessions and open deliveries."""
+    """Record a chat's new id on its platform, in sessions, schedules and open deliveries."""
     with transactions.atomic_write():
+        Schedule.objects.filter(account_id=account_id, chat=chat).update(chat=new_chat)
         taken = ChatSession.objects.filter(
             account_id=account_id, chat=new_chat, closed_at__isnull=True, for_agent=False
         ).values_list("user_id", "thread")

@@ -95,8 +95,8 @@ def text_of(value: object) -> str:
 
 
 def is_too_deep(value: object) -> bool:
-    """Return whether lists and objects are within each other more than MOST_DEPTH levels deep:
-    what is stored and shown of them is not made for that.
+    """Return whether lists and objects are within each other more than MOST_DEPTH levels deep,
+    which neither JSON columns nor error messages are made for.
     """
     level = [value]
     for _ in range(MOST_DEPTH):

@@ -179,4 +179,25 @@ SENTENCES: dict[str, tuple[str, str, str, str, str]] = {
         "Les arguments doivent être un objet JSON.",
         "引数は JSON オブジェクトでなければなりません。",
     ),
+    "This is no page with text, but {0}.": (
+        "这不是文本页面，而是 {0}。",
+        "Esto no es una página con texto, sino {0}.",
+        "Das ist keine Seite mit Text, sondern {0}.",
+        "Ce n'est pas une page avec du texte, mais {0}.",
+        "これはテキストのページではなく、{0} です。",
+    ),
+    "The page is too long to read.": (
+        "该页面太长，无法读取。",
+        "La página es demasiado larga para leerla.",
+        "Die Seite ist zu lang, um sie zu lesen.",
+        "La page est trop longue pour être lue.",
+        "ページが長すぎて読めません。",
+    ),
+    "There is no text in the page. It may be made by scripts, which are not run.": (
+        "该页面没有文字，可能由未运行的脚本生成。",
+        "La página no tiene texto; quizá lo crean scripts, que no se ejecutan.",
+        "Die Seite hat keinen Text; vielleicht entsteht er durch Skripte, die hier nicht laufen.",
+        "La page n'a pas de texte ; des scripts, non exécutés ici, le créent peut-être.",
+        "ページに文章がありません。実行されないスクリプトが作るものかもしれません。",
+    ),
 }

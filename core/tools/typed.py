@@ -154,6 +154,8 @@ def schema_of_call(cls: type[TypedTool]) -> dict[str, Any]:
         if each.name not in hints:
             raise TypeError(f"{where} has no type.")
         name = each.name.removesuffix("_")
+        if name in properties:
+            raise TypeError(f"{where} has the name of another parameter.")
         properties[name] = schema_of(hints[each.name], where=where)
         if each.default is each.empty:
             required.append(name)

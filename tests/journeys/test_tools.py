@@ -105,7 +105,7 @@ def test_v3_the_owner_edits_the_arguments_in_the_admin(
 ) -> None:
     asked = question(asking, guest)
     press(asking, asked, "Edit")
-    link = asking.hears(OWNER_ON_TELEGRAM, "/admin/core/toolcall/").text
+    link = asking.hears(OWNER_ON_TELEGRAM, "/sign-in?next=").text
     page.goto(re.sub(r"^\w+://[^/]+", asking.url, link.strip()))
     page.get_by_text("Edit the arguments").click()
     page.locator("textarea[name=arguments]").fill('{"time_zone": "Asia/Tokyo"}')

@@ -68,8 +68,7 @@ def create(
     ``session``: the conversation to which its occurrences go. ``made_by``: a key under which a
     repeated call finds the schedule. Raises RuleError in words for the model or the person.
     """
-    known = Schedule.objects.filter(made_by=made_by).first() if made_by else None
-    if known is not None:
+    if known := made_before(made_by):
         return known
     rule = rule_of(wish, now=now)
     row = Schedule(
@@ -93,8 +92,10 @@ def create(
     )
     check_interval(row.kind, rule)
     with atomic_write():
-        # Locks the person: two calls at once must not pass the limit.
+        # Locks the person: two calls at once must not pass the limit, nor make one twice.
         User.objects.select_for_update(no_key=True).get(pk=user.pk)
+        if known := made_before(made_by):
+            return known
         number = Schedule.objects.filter(user=user, state__in=OPEN).count()
         if number >= settings.SCHEDULES_PER_PERSON:
             raise RuleError(
@@ -104,6 +105,11 @@ def create(
         row.save()
         occurrences.plan(row, rule=rule, after=before_first(wish, now), not_before=now)
     return row
+
+
+def made_before(made_by: str | None) -> Schedule | None:
+    """Return the schedule that an earlier call with this key has made."""
+    return Schedule.objects.filter(made_by=made_by).first() if made_by else None
 
 
 def change(*, schedule: Schedule, wish: Wish, now: datetime) -> Schedule:

@@ -1,12 +1,13 @@
-"""Occurrences that meet: in one sweep, missed together, after a clock that jumped; their grants."""
+"""Occurrences that meet: in one sweep, in one outage, after a clock that jumped; their grants."""
 
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
-from allowlist import revocation
+from allowlist import revocation, tool_rights
 from channels_app.schedules import places
+from core.conversations import outbox
 from core.conversations.schedules import changes, occurrences
 from core.conversations.schedules.changes import Wish
 from core.models import (
@@ -39,7 +40,7 @@ ONE = datetime(2026, 11, 25, 13, 0)
 DAY = timedelta(days=1)
 
 
-def test_h12_what_is_due_in_the_sweep_of_the_third_failure_does_not_come(chat: ChatSession) -> None:
+def test_h12_one_due_in_the_sweep_of_the_third_failure_does_not_come(chat: ChatSession) -> None:
     """The pause and the next occurrence meet in one transaction."""
     schedule = made(chat, kind="prompt", rule="FREQ=MINUTELY;INTERVAL=15", at=ONE)
     due = NOON + minutes(60)
@@ -89,7 +90,7 @@ def test_h12_a_pause_because_no_next_time_is_found_is_told(chat: ChatSession) ->
     assert told.startswith("⏸ “bad” ")
 
 
-def test_h51_a_snooze_and_a_time_of_the_rule_that_were_missed_together_come_once(
+def test_h51_a_snooze_and_a_time_of_the_rule_that_were_both_missed_come_once(
     chat: ChatSession,
 ) -> None:
     schedule = made(chat, rule=DAILY, at=ONE)
@@ -128,7 +129,7 @@ def test_h50_after_a_clock_was_set_back_each_time_comes_with_one_row_waiting(
 
 
 def test_h13_one_for_this_very_minute_was_not_missed(chat: ChatSession, settings: Any) -> None:
-    """Asked for at 13:00:50, while the minute of 13:00 runs: nobody was off."""
+    """Asked for at 13:00:50, while the minute of 13:00 runs: the gateway was not off."""
     settings.SCHEDULE_MISSED_SECONDS = 10
     now = NOON + minutes(60) + timedelta(seconds=50)
     made(chat, at=ONE, now=now, missed="skip")
@@ -213,6 +214,20 @@ def test_h14_a_task_that_waits_for_its_turn_ends_with_its_grant(
     assert run.state == "cancelled" or run.cancel_requested_at is not None
 
 
+def test_h14_a_task_that_waits_for_a_yes_does_not_go_on_without_its_grant(
+    chat: ChatSession, guest: User
+) -> None:
+    made(chat, kind="prompt")
+    fire(NOON + minutes(10))
+    run = Run.objects.get()
+    later = Run.objects.create(
+        session=chat, user=guest, options={**run.options, "continues": run.pk}
+    )
+    assert tool_rights.may_go_on(later, is_group=False, now=NOON)
+    guest.identities.all().delete()
+    assert not tool_rights.may_go_on(later, is_group=False, now=NOON)
+
+
 def test_h14_a_group_that_is_taken_off_the_list_stops_the_schedules_of_its_members(
     guest: User,
 ) -> None:
@@ -225,6 +240,24 @@ def test_h14_a_group_that_is_taken_off_the_list_stops_the_schedules_of_its_membe
     revocation.end_identity(user_id=owner.pk, kind="im", value="-7")
     schedule.refresh_from_db()
     assert (schedule.state, schedule.why) == ("paused", "grant")
+
+
+def test_h24_a_group_that_gets_a_new_id_keeps_its_schedules(guest: User) -> None:
+    """The owner lists the new id, and takes the old one off the list."""
+    listed = ChannelIdentity.objects.create(user=guest, kind="im", value="-7")
+    session = chat_of(guest, memory_account(), "-7")
+    sender = guest.identities.exclude(value="-7").get().value
+    schedule = made(session, rule=DAILY, at=ONE, grant=changes.Grant(sender, "im", "-7"))
+    outbox.moved(account_id=session.account_id, chat="-7", new_chat="-1007")
+    fire(NOON + minutes(60))
+    assert Delivery.objects.get().target["chat"] == "-1007"
+    ChannelIdentity.objects.create(user=guest, kind="im", value="-1007")
+    listed.delete()
+    revocation.end_identity(user_id=guest.pk, kind="im", value="-7")
+    fire(NOON + DAY + minutes(60))
+    assert len(texts()) == 2
+    session.refresh_from_db()
+    assert [row.pk for row in changes.listed(guest, session=session)] == [schedule.pk]
 
 
 def test_h24_a_group_is_told_whose_reminder_it_is(guest: User) -> None:

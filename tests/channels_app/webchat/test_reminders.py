@@ -371,6 +371,23 @@ def test_h32_a_prompt_is_marked_as_asked_by_the_schedule(ada: User) -> None:
 # The time zone
 
 
+def test_h31_a_form_that_is_sent_twice_makes_one_reminder(ada: User) -> None:
+    client = browser(ada)
+    page = client.get("/reminders/new").content.decode()
+    form = page.partition('name="form" value="')[2].partition('"')[0]
+    assert (
+        f'value="{form}"'
+        in client.post("/reminders/new", {**FORM, "form": form, "text": ""}).content.decode()
+    )
+    for _ in range(2):
+        answer = client.post("/reminders/new", {**FORM, "form": form}, follow=True)
+        assert "Saved." in answer.content.decode()
+    assert Schedule.objects.count() == 1
+    client.post("/reminders/new", FORM)
+    client.post("/reminders/new", {**FORM, "form": "\0" * 300})
+    assert Schedule.objects.count() == 3
+
+
 def test_h33_the_browsers_time_zone_becomes_the_persons_while_there_is_none(ada: User) -> None:
     client = browser(ada)
 

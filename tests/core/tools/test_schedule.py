@@ -311,6 +311,23 @@ def test_h14_one_whose_own_grant_has_ended_is_not_resumed(ada: User) -> None:
     assert (schedule.state, schedule.why) == ("paused", "person")
 
 
+def test_h14_a_turn_that_goes_on_after_a_yes_has_the_grant_of_its_message(ada: User) -> None:
+    """Its second run has no message of its own: without the first one's it had no grant to lose."""
+    first = turn_of(ada, chat_of(ada, ChannelAccount.objects.get()))
+    second = Run.objects.create(
+        session=first.session, user=ada, text="remind me", options={"continues": first.pk}
+    )
+    third = Run.objects.create(
+        session=first.session, user=ada, text="remind me", options={"continues": second.pk}
+    )
+    call(ada, run=third, action="create", text="x", in_minutes=5)
+    row = Schedule.objects.get()
+    assert (row.sender, row.sender_kind) == ("2", "im")
+    ada.identities.all().delete()
+    with pytest.raises(ToolError, match="owner's list"):
+        call(ada, run=third, action="create", text="y", in_minutes=5, call_id="b")
+
+
 def test_h20_a_changed_one_keeps_its_time_zone(ada: User) -> None:
     call(ada, action="create", text="x", at="2026-11-26T08:00", time_zone="Asia/Tokyo")
     row = Schedule.objects.get()

@@ -276,6 +276,12 @@ def test_v20_other_mistakes_of_an_author_are_named_too() -> None:
     async def starred(_self: Any, context: ToolContext, *cities: str) -> str:
         return f"{context}{cities}"
 
+    async def twice(_self: Any, context: ToolContext, from_: str, **more: str) -> str:
+        return f"{context}{from_}{more}"
+
+    async def same(_self: Any, context: ToolContext, day: str, day_: str) -> str:
+        return f"{context}{day}{day_}"
+
     def blocking(_self: Any, context: ToolContext) -> str:
         return str(context)
 
@@ -283,6 +289,8 @@ def test_v20_other_mistakes_of_an_author_are_named_too() -> None:
         (bare, "city has no type"),
         (without, "first parameter of Odd.call is context"),
         (starred, "cities has to be a named parameter"),
+        (twice, "more has to be a named parameter"),
+        (same, "day_ has the name of another parameter"),
         (blocking, "has to be an async method"),
     ):
         with pytest.raises(TypeError, match=said):
