@@ -81,7 +81,8 @@ class Scripted:
         last = last_tool(messages)
         for rule in self._rules:
             after = rule.get("after_tool")
-            if rule is not ECHO and (bool(after) != bool(last) or after not in {None, True, last}):
+            is_other = isinstance(after, str) and after != last
+            if rule is not ECHO and (bool(after) != bool(last) or is_other):
                 continue
             if re.search(rule["match"], said):
                 return list(rule["steps"])

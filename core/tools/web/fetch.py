@@ -11,6 +11,7 @@ from django.conf import settings
 
 from core.documents import read as documents
 from core.jobs_worker.sources import name_of
+from core.lib.per_loop import per_loop
 from core.lib.safe_fetch import Fetched, Fetcher, FetchError
 from core.lib.text import clean, one_line
 from core.lib.tokens import estimate
@@ -26,6 +27,7 @@ MOST_BYTES = 10 * MEGABYTE
 MOST_PAGE_BYTES = 5 * MEGABYTE  # of HTML
 FETCH_SECONDS = 20.0
 READ_SECONDS = 30.0
+READERS = 4  # processes at once
 TITLE, EXCERPT, LONGEST_ADDRESS, SHOWN_HOST = 200, 300, 2000, 80  # characters
 FETCHER = Fetcher(max_bytes=MOST_BYTES, max_seconds=FETCH_SECONDS)
 LONGEST_PIECE, SHORTEST_PIECE = 4000, 200  # characters
@@ -39,6 +41,12 @@ FOREIGN = (
 EMPTY = "There is no text in the page. It may be made by scripts, which are not run."
 
 Parts = list[tuple[str, str]]
+
+
+@per_loop
+def readers() -> asyncio.Semaphore:
+    """Return the places of the processes that read, of all turns of this worker."""
+    return asyncio.Semaphore(READERS)
 
 
 class WebFetch(TypedTool):
@@ -66,7 +74,8 @@ class WebFetch(TypedTool):
         except FetchError as error:
             raise ToolError(f"The page could not be read: {error}.") from error
         try:
-            title, parts = await read(found)
+            async with readers():
+                title, parts = await read(found)
         except documents.DocumentError as error:
             raise ToolError(str(error)) from error
         most = context.context_tokens // 3

@@ -114,6 +114,18 @@ async def test_public_addresses_are_fetched() -> None:
     assert b"identity" in found.body
 
 
+async def test_the_charset_is_that_of_the_server() -> None:
+    async def named(request: web.Request) -> web.Response:
+        kind = "Text/HTML; charset=Shift_JIS" if request.query else "text/html"
+        return web.Response(body=b"x", headers={"Content-Type": kind})
+
+    async with serving(named) as port:
+        given = await fetcher(port).get(f"http://example.org:{port}/0?named")
+        none = await fetcher(port).get(f"http://example.org:{port}/0")
+    assert (given.content_type, given.charset) == ("text/html", "Shift_JIS")
+    assert (none.content_type, none.charset) == ("text/html", "")
+
+
 async def test_a_redirect_to_a_private_address_is_refused() -> None:
     """[RDOC2] The second hop is checked like the first."""
 

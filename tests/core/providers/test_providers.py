@@ -633,6 +633,24 @@ async def test_a_script_is_played(tmp_path: Path) -> None:
             await ask(model, asked("hang"))
 
 
+async def test_a_rule_of_a_script_may_wait_for_one_tool() -> None:
+    model = Scripted([
+        {"match": "", "after_tool": "web_search", "steps": [{"text": "found"}]},
+        {"match": "", "after_tool": True, "steps": [{"text": "done"}]},
+        {"match": "", "after_tool": False, "steps": [{"text": "asked"}]},
+    ])  # fmt: skip
+    user: dict[str, Any] = {"role": "user", "content": "go"}
+    said = []
+    for name in ("", "web_search", "web_fetch"):
+        call = {"id": "1", "function": {"name": name, "arguments": "{}"}}
+        called: dict[str, Any] = {"role": "assistant", "content": "", "tool_calls": [call]}
+        result: dict[str, Any] = {"role": "tool", "tool_call_id": "1", "content": "r"}
+        said.append(
+            text(await ask(model, ModelRequest([user, called, result] if name else [user])))
+        )
+    assert said == ["asked", "found", "done"]
+
+
 @pytest.mark.parametrize(
     "script",
     ["", "{", "{}", "[1]", '[{"match": "("}]', '[{"match": "(", "steps": []}]', '[{"steps": []}]'],

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -182,6 +183,28 @@ async def test_v30_a_page_of_more_than_5_mb_is_not_read() -> None:
     found = Fetched("https://a.example/", "text/html", b"x" * 5_300_000)
     with pytest.raises(ToolError, match="too long"):
         await fetch.read(found)
+
+
+async def test_v30_few_processes_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many turns read: the others wait."""
+    busy, most = 0, 0
+
+    async def page(url: str) -> Fetched:
+        return Fetched(url, "text/html", b"")
+
+    async def read(_found: Fetched) -> tuple[str, list[tuple[str, str]]]:
+        nonlocal busy, most
+        busy += 1
+        most = max(most, busy)
+        await asyncio.sleep(0)
+        busy -= 1
+        return "A", [("", "text")]
+
+    monkeypatch.setattr(fetch, "FETCHER", SimpleNamespace(get=page))
+    monkeypatch.setattr(fetch, "read", read)
+    calls = [TOOL.run(context([]), {"url": f"a.example/{n}"}) for n in range(20)]
+    assert len(await asyncio.gather(*calls)) == 20
+    assert most == fetch.READERS
 
 
 async def test_v29_a_body_of_100_mb_is_cut_at_its_limit(reads: Reads) -> None:
