@@ -63,7 +63,7 @@ class McpServerForm(ModelForm[McpServer]):
             ),
             "key_header": "Leave empty to send the key as “Authorization: Bearer …”.",
             "seconds": "A call that takes longer is given up.",
-            "assistants": "Those that may use its tools. Nothing chosen: each that may use all tools.",
+            "assistants": "Those that may use its tools. Nothing chosen: all that have all tools.",
             "people": "Those that may use its tools. Nothing chosen: all people on the allowlist.",
         }
 
