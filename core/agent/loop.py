@@ -219,7 +219,10 @@ class Turn:
         for call in calls:
             self._call_ids.add(call.id)
         self._remember(calls, texts)
-        asked = {call.id: await self._question(call) for call in calls}
+        # One that an earlier attempt began has its yes, or needed none.
+        asked = {
+            call.id: None if call in self.resumed else await self._question(call) for call in calls
+        }
         self.questions = [each for each in asked.values() if each is not None]
         results = await self._act_on([call for call in calls if asked[call.id] is None])
         if self.questions:

@@ -1,0 +1,61 @@
+"""Pauses at their edges: kills, races, retries, foreign characters, and rules that change."""
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from core.conversations import tool_calls
+from core.conversations.tool_calls import Stored
+from core.models import Run, ToolCall, ToolRule, User
+from tests.channels_app.running import runner
+from tests.channels_app.tool_requests.test_pause import (
+    Send,
+    ada,
+    ended,
+    owner,
+    says,
+    send,
+)
+
+__all__ = ["ada", "owner", "runner", "send"]
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def left_behind(person: User, send: Send) -> tuple[Run, ToolCall]:
+    """Return a run whose worker died after it had made a call that was allowed for an hour, and the
+    call's row, which is ``started``.
+    """
+    ToolRule.objects.create(tool="send", ask="never")
+    before = says(person, "send it")
+    ToolCall.objects.filter(run=before).delete()
+    send.sent.clear()
+    run = tool_calls.following(before)
+    run.options = {}
+    run.state, run.attempt = Run.State.RUNNING, 1
+    run.lease_until = timezone.now() + timedelta(minutes=5)
+    run.save()
+    row = tool_calls.start(
+        run=run, call_id="c1", tool="send", arguments='{"to":"bob"}', idempotent=False
+    )
+    return run, row
+
+
+def die(run: Run) -> Run:
+    """Let the lease of a run end; return the run when another attempt has ended it."""
+    Run.objects.filter(pk=run.pk).update(lease_until=timezone.now() - timedelta(seconds=1))
+    return ended(run)
+
+
+def test_v10_a_call_that_was_made_is_not_asked_about_after_a_kill(
+    send: Send, ada: User, owner: User
+) -> None:
+    """The yes for an hour has ended meanwhile, or the owner's rule has changed."""
+    run, row = left_behind(ada, send)
+    tool_calls.finish(call=row, result=Stored("sent to bob"))
+    ToolRule.objects.all().delete()
+    ToolRule.objects.create(tool="send", ask="always")
+    answer = die(run)
+    assert (answer.state, send.sent) == ("succeeded", [])
+    assert "It is done." in answer.result["text"]
+    assert not ToolCall.objects.filter(state="waiting").exists()
