@@ -58,7 +58,7 @@ class Approvals:
 
     async def end(self, row: ToolCall, result: ToolResult) -> None:
         """Store the result of a call that was made."""
-        stored = Stored(result.text, result.ok, result.shown, result.files)
+        stored = Stored(result.text, result.ok, result.final, result.shown, result.files)
         await in_thread(tool_calls.finish, call=row, result=stored)
 
 
@@ -67,8 +67,7 @@ def result_of(row: ToolCall) -> tuple[ToolResult, str]:
     place for the tool's name; empty for none.
     """
     if row.state == State.DONE:
-        known = row.result or {}
-        text, ok, files = known.get("text", ""), known.get("ok", True), known.get("files", [])
-        return ToolResult(text, ok=ok, files=files), ""
+        # What the earlier attempt had shown was taken back.
+        return ToolResult(**{"text": "", **(row.result or {})}), ""
     text = FOR_MODEL.get(State(row.state), FOR_MODEL[State.DENIED]).format(row.arguments[:2000])
     return ToolResult(text, ok=False), FOR_PERSON.get(State(row.state), DENIED)

@@ -553,6 +553,8 @@ class Turn:
         row = await self.approvals.begin(tool, call.id, call.arguments or "{}")
         if row.state != ToolCall.State.STARTED:
             result, line = result_of(row)
+            if not line:
+                return result
             return replace(result, shown=self._in_their_language(line.format(f"“{tool.name}”")))
         result = await self._run_tool(tool, call, arguments)
         await self.approvals.end(row, result)

@@ -51,10 +51,13 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The stored result of a call: the texts for the model and for the person."""
+    """The stored result of a call: the texts for the model and for the person; ``final``: the first
+    is the answer.
+    """
 
     text: str
     ok: bool = True
+    final: bool = False
     shown: str = ""
     files: list[dict[str, str]] = field(default_factory=list)
 
@@ -330,6 +333,7 @@ def finish(*, call: ToolCall, result: Stored) -> None:
     data: dict[str, Any] = {
         "text": result.text[:RESULT_CHARACTERS],
         "ok": result.ok,
+        "final": result.final,
         "shown": result.shown,
         "files": result.files,
     }

@@ -59,3 +59,15 @@ def test_v10_a_call_that_was_made_is_not_asked_about_after_a_kill(
     assert (answer.state, send.sent) == ("succeeded", [])
     assert "It is done." in answer.result["text"]
     assert not ToolCall.objects.filter(state="waiting").exists()
+
+
+def test_v10_what_a_call_showed_is_shown_after_a_kill(send: Send, ada: User) -> None:
+    run, row = left_behind(ada, send)
+    tool_calls.finish(call=row, result=Stored("sent to bob", shown="Here is the receipt: 17"))
+    assert "Here is the receipt: 17" in die(run).result["text"]
+
+
+def test_v10_a_final_result_stays_the_answer_after_a_kill(send: Send, ada: User) -> None:
+    run, row = left_behind(ada, send)
+    tool_calls.finish(call=row, result=Stored("The parcel is sent.", final=True))
+    assert die(run).result["text"] == "The parcel is sent."
