@@ -548,19 +548,25 @@ class Turn:
         if isinstance(arguments, str):
             return ToolResult(arguments, ok=False)
         is_recorded = not tool.idempotent or any(each.id == call.id for each in self.allowed)
+        late = ToolResult(f"Error: no result within {tool.seconds:g} s.", ok=False)
         if self.approvals is None or not is_recorded:
-            return await self._run_tool(tool, call, arguments)
+            return await self._run_tool(tool, call, arguments) or late
         row = await self.approvals.begin(tool, call.id, call.arguments or "{}")
-        if row.state != ToolCall.State.STARTED:
-            result, line = result_of(row)
-            if not line:
-                return result
-            return replace(result, shown=self._in_their_language(line.format(f"“{tool.name}”")))
-        result = await self._run_tool(tool, call, arguments)
-        await self.approvals.end(row, result)
-        return result
+        if row.state == ToolCall.State.STARTED:
+            result = await self._run_tool(tool, call, arguments)
+            if result is not None or tool.idempotent:
+                await self.approvals.end(row, result or late)
+                return result or late
+            await self.approvals.leave(row)
+        result, line = result_of(row)
+        if not line:
+            return result
+        return replace(result, shown=self._in_their_language(line.format(f"“{tool.name}”")))
 
-    async def _run_tool(self, tool: Tool, call: Call, arguments: dict[str, Any]) -> ToolResult:
+    async def _run_tool(
+        self, tool: Tool, call: Call, arguments: dict[str, Any]
+    ) -> ToolResult | None:
+        """Return the result of a call; None when there was none in time: it may have happened."""
         line = tool.progress(arguments)
         if line:
             self.emit(progress(self._in_their_language(line), tool=tool.name))
@@ -574,7 +580,7 @@ class Turn:
         except TimeoutError:
             if not limit.expired():
                 raise
-            return ToolResult(f"Error: no result within {tool.seconds:g} s.", ok=False)
+            return None
         finally:
             logger.info("tool %s took %.2f s", tool.name, time.monotonic() - started)
 

@@ -9,7 +9,7 @@ The lock of a pause is that of its calls. Decision 194.
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -328,15 +328,14 @@ def check_fence(run: Run) -> None:
         raise LostLeaseError(run.pk)
 
 
-def finish(*, call: ToolCall, result: Stored) -> None:
-    """Store the result of a call that this attempt has started."""
-    data: dict[str, Any] = {
-        "text": result.text[:RESULT_CHARACTERS],
-        "ok": result.ok,
-        "final": result.final,
-        "shown": result.shown,
-        "files": result.files,
-    }
+def finish(*, call: ToolCall, result: Stored | None) -> None:
+    """Store the result of a call that this attempt has started; None: it had none in time, and is
+    ``unsure``.
+    """
+    state = State.UNSURE if result is None else State.DONE
+    data: dict[str, Any] | None = asdict(result) if result is not None else None
+    if data is not None:
+        data["text"] = data["text"][:RESULT_CHARACTERS]
     with atomic_write():
         rows = ToolCall.objects.filter(
             pk=call.pk,
@@ -344,7 +343,7 @@ def finish(*, call: ToolCall, result: Stored) -> None:
             attempt=call.attempt,
             carried_out_in=call.carried_out_in_id,
         )
-        rows.update(state=State.DONE, result=data, finished_at=Now())
+        rows.update(state=state, result=data, finished_at=Now())
 
 
 def close_left() -> int:

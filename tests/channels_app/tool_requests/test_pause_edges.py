@@ -1,6 +1,7 @@
 """Pauses at their edges: kills, races, retries, foreign characters, and rules that change."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.utils import timezone
@@ -8,10 +9,14 @@ from django.utils import timezone
 from core.conversations import tool_calls
 from core.conversations.tool_calls import Stored
 from core.models import Run, ToolCall, ToolRule, User
+from core.tools.base import ToolContext, ToolResult
 from tests.channels_app.running import runner
 from tests.channels_app.tool_requests.test_pause import (
     Send,
     ada,
+    asked,
+    continued,
+    decide,
     ended,
     owner,
     says,
@@ -71,3 +76,24 @@ def test_v10_a_final_result_stays_the_answer_after_a_kill(send: Send, ada: User)
     run, row = left_behind(ada, send)
     tool_calls.finish(call=row, result=Stored("The parcel is sent.", final=True))
     assert die(run).result["text"] == "The parcel is sent."
+
+
+def test_v10_a_call_without_a_result_in_time_is_unsure(
+    send: Send, ada: User, owner: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have happened: neither the model nor the record calls it a failure."""
+    send.seconds = 0.01
+
+    async def hang(context: ToolContext, arguments: dict[str, Any]) -> ToolResult:
+        import asyncio
+
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    monkeypatch.setattr(send, "run", hang)
+    run = says(ada, "send it")
+    call = asked(run)
+    decide(call, owner)
+    assert "unsure whether “send” was carried out" in continued(run).result["text"]
+    call.refresh_from_db()
+    assert call.state == "unsure"
