@@ -9,6 +9,7 @@ from django.utils import timezone
 from core.conversations import tool_calls
 from core.conversations.tool_calls import Stored
 from core.models import Run, ToolCall, ToolRule, User
+from core.tools import registry
 from core.tools.base import ToolContext, ToolResult
 from tests.channels_app.running import runner
 from tests.channels_app.tool_requests.test_pause import (
@@ -97,3 +98,34 @@ def test_v10_a_call_without_a_result_in_time_is_unsure(
     assert "unsure whether “send” was carried out" in continued(run).result["text"]
     call.refresh_from_db()
     assert call.state == "unsure"
+
+
+@pytest.mark.parametrize("is_declared", [True, False])
+def test_v5_the_first_yes_is_enough_where_a_tool_asks_the_first_time(
+    send: Send, ada: User, owner: User, monkeypatch: pytest.MonkeyPatch, is_declared: bool
+) -> None:
+    if is_declared:
+        send.ask = "first"
+        monkeypatch.setattr(registry, "get", {"send": send}.get)
+    else:
+        ToolRule.objects.create(tool="send", ask="first")
+    run = says(ada, "send it")
+    decide(asked(run), owner, "once")
+    continued(run)
+    assert "It is done." in says(ada, "send it").result["text"]
+    assert len(send.sent) == 2
+    other = User.objects.create(username="eve")
+    assert asked(says(other, "send it"))
+
+
+def test_v5_a_first_yes_for_an_hour_or_to_other_arguments_is_not_one_for_ever(
+    send: Send, ada: User, owner: User
+) -> None:
+    ToolRule.objects.create(tool="send", ask="first")
+    run = says(ada, "send it")
+    decide(asked(run), owner, arguments='{"to": "carol"}')
+    continued(run)
+    again = says(ada, "send it")
+    decide(asked(again), owner, "hour")
+    continued(again)
+    assert asked(says(ada, "send it"))
