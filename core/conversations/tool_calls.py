@@ -364,7 +364,10 @@ def close_left() -> int:
 
 
 def bring_near() -> None:
-    """Shorten questions that a clock which was set back left open far into the future."""
+    """Shorten what a clock which was set back left valid far into the future: questions, and each
+    yes for an hour.
+    """
+    transactions.bring_near(ToolGrant.objects.exclude(until=None), "until", most=HOUR)
     transactions.bring_near(
         ToolCall.objects.filter(state=State.WAITING),
         "expires_at",

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from channels_app.worker.runner import bring_near
 from core.conversations import tool_calls
 from core.conversations.tool_calls import Stored
-from core.models import Run, ToolCall, ToolRule, User
+from core.models import Run, ToolCall, ToolGrant, ToolRule, User
 from core.tools import registry
 from core.tools.base import ToolContext, ToolResult
 from tests.channels_app.running import runner
@@ -129,3 +130,16 @@ def test_v5_a_first_yes_for_an_hour_or_to_other_arguments_is_not_one_for_ever(
     decide(asked(again), owner, "hour")
     continued(again)
     assert asked(says(ada, "send it"))
+
+
+def test_v5_a_yes_for_an_hour_does_not_outlive_a_clock_that_was_set_back(
+    send: Send, ada: User, owner: User
+) -> None:
+    run = says(ada, "send it")
+    decide(asked(run), owner, "hour")
+    continued(run)
+    ToolGrant.objects.update(until=timezone.now() + timedelta(days=30))
+    bring_near()
+    until = ToolGrant.objects.get().until
+    assert until is not None
+    assert until <= timezone.now() + timedelta(hours=1, seconds=5)
