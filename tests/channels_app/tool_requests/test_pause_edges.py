@@ -6,10 +6,13 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from channels_app.intake import slash_commands
+from channels_app.intake.slash_commands import Asked, Command
+from channels_app.tool_requests import deciding
 from channels_app.worker.runner import bring_near
 from core.conversations import tool_calls
 from core.conversations.tool_calls import Stored
-from core.models import Run, ToolCall, ToolGrant, ToolRule, User
+from core.models import Run, RunPause, ToolCall, ToolGrant, ToolRule, User
 from core.tools import registry
 from core.tools.base import ToolContext, ToolResult
 from tests.channels_app.running import runner
@@ -143,3 +146,42 @@ def test_v5_a_yes_for_an_hour_does_not_outlive_a_clock_that_was_set_back(
     until = ToolGrant.objects.get().until
     assert until is not None
     assert until <= timezone.now() + timedelta(hours=1, seconds=5)
+
+
+def stop(run: Run) -> str:
+    """Say ``/stop`` in the conversation of a run."""
+    message = run.inbound.get()
+    return slash_commands.stop(
+        Asked(
+            command=Command("stop", ""),
+            message=message,
+            session=run.session,
+            user=run.user,
+            now=timezone.now(),
+            decide=lambda request, choice: "",
+            listed=True,
+            may_decide=False,
+        )
+    )
+
+
+def test_v6_stop_ends_the_run_of_a_decision_in_the_same_moment(
+    send: Send, ada: User, owner: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``/stop`` waits for the lock of a decision that has not been committed yet."""
+    run = says(ada, "send it")
+    call, real = asked(run), deciding.withdraw
+
+    def late(*, session_id: int) -> int:
+        Run.objects.filter(pk=run.pk).update(state="running")  # it holds its conversation
+        decide(call, owner)
+        return real(session_id=session_id)
+
+    monkeypatch.setattr(deciding, "withdraw", late)
+    assert stop(run) == "Stopping…"
+    following = RunPause.objects.get(run=run).continued_by
+    assert following is not None
+    assert following.cancel_requested_at is not None
+    Run.objects.filter(pk=run.pk).update(state="succeeded")
+    assert ended(following).state == "cancelled"
+    assert send.sent == []
