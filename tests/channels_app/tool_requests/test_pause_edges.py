@@ -9,8 +9,9 @@ from django.utils import timezone
 from channels_app.intake import slash_commands
 from channels_app.intake.slash_commands import Asked, Command
 from channels_app.tool_requests import deciding
+from channels_app.worker import finish_run
 from channels_app.worker.runner import bring_near
-from core.conversations import tool_calls
+from core.conversations import runs, tool_calls
 from core.conversations.tool_calls import Stored
 from core.models import Run, RunPause, ToolCall, ToolGrant, ToolRule, User
 from core.tools import registry
@@ -185,3 +186,19 @@ def test_v6_stop_ends_the_run_of_a_decision_in_the_same_moment(
     Run.objects.filter(pk=run.pk).update(state="succeeded")
     assert ended(following).state == "cancelled"
     assert send.sent == []
+
+
+def test_v6_a_run_that_was_stopped_while_it_ended_asks_nobody(
+    send: Send, ada: User, owner: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = finish_run.priced_outcome
+
+    def stopped(run: Run, *more: Any) -> runs.Outcome:
+        outcome = real(run, *more)
+        runs.request_cancel(run=run)
+        return outcome
+
+    monkeypatch.setattr("channels_app.worker.run_turn.priced_outcome", stopped)
+    run = says(ada, "send it")
+    assert ToolCall.objects.get(run=run).state == "withdrawn"
+    assert decide(ToolCall.objects.get(run=run), owner) == "withdrawn"
