@@ -202,3 +202,26 @@ def test_v6_a_run_that_was_stopped_while_it_ended_asks_nobody(
     run = says(ada, "send it")
     assert ToolCall.objects.get(run=run).state == "withdrawn"
     assert decide(ToolCall.objects.get(run=run), owner) == "withdrawn"
+
+
+def test_v6_who_is_taken_off_the_list_does_not_get_a_run_that_goes_on(
+    send: Send, ada: User, owner: User
+) -> None:
+    """The run that goes on has no message of its own."""
+    from allowlist import revocation
+    from core.models import ChannelIdentity, InboundMessage
+
+    ada.only_listed = True
+    ada.save()
+    listed = ChannelIdentity.objects.create(user=ada, kind="im", value="ada")
+    run = says(ada, "send it")
+    InboundMessage.objects.filter(run=run).update(kind="im", sender="ada")
+    following = tool_calls.following(run)
+    following.state, following.attempt = Run.State.RUNNING, 1
+    following.lease_until = timezone.now() + timedelta(minutes=5)
+    following.save()
+    RunPause.objects.filter(run=run).update(continued_by=following)
+    listed.delete()
+    revocation.end_identity(user_id=ada.pk, kind="im", value="ada")
+    following.refresh_from_db()
+    assert following.cancel_requested_at is not None
