@@ -225,3 +225,27 @@ def test_v6_who_is_taken_off_the_list_does_not_get_a_run_that_goes_on(
     revocation.end_identity(user_id=ada.pk, kind="im", value="ada")
     following.refresh_from_db()
     assert following.cancel_requested_at is not None
+
+
+def test_v1_the_lines_of_a_schedule_are_said_once(send: Send, ada: User, owner: User) -> None:
+    run = says(ada, "send it")
+    Run.objects.filter(pk=run.pk).update(
+        options={"schedule": {"id": "", "lines": ["Two were missed."]}}
+    )
+    decide(asked(run), owner)
+    assert "Two were missed." not in continued(run).result["text"]
+
+
+def test_v1_a_refused_file_is_said_once_and_the_request_stays(
+    send: Send, ada: User, owner: User
+) -> None:
+    """A file in a data URL for which there was no room looks as if it still waited."""
+    run = says(ada, "send it")
+    url = "data:text/plain;base64,aGVsbG8="
+    item = {"kind": "file", "url": url, "refused": "Your files are full."}
+    Run.objects.filter(pk=run.pk).update(route={**run.route, "media": [item]})
+    decide(asked(run), owner)
+    answer = continued(run)
+    assert "Your files are full." not in answer.result["text"]
+    assert "It is done." in answer.result["text"]
+    assert answer.text == "send it"
