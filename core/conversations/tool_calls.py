@@ -220,13 +220,25 @@ def following(run: Run) -> Run:
         user_id=run.user_id,
         origin=run.origin,
         route=run.route,
-        options={**run.options, "continues": run.pk},
+        options=options_of(run),
         via_key=run.via_key,
         assistant_id=chosen.assistant.id,
         assistant_version=run.assistant_version if is_same else chosen.assistant.version,
         model_id=chosen.model_id,
         text=run.text,
     )
+
+
+def options_of(run: Run) -> dict[str, Any]:
+    """Return the options of the run that goes on with a paused one: without a client's own tools,
+    whose response has ended: nobody would carry them out, and there would be no answer.
+    """
+    options = {name: value for name, value in run.options.items() if name != "tools"}
+    given = options.get("model_options") or {}
+    if "tool_choice" in given:
+        left = {name: value for name, value in given.items() if name != "tool_choice"}
+        options["model_options"] = left
+    return {**options, "continues": run.pk}
 
 
 @dataclass(frozen=True, slots=True)

@@ -249,3 +249,17 @@ def test_v1_a_refused_file_is_said_once_and_the_request_stays(
     assert "Your files are full." not in answer.result["text"]
     assert "It is done." in answer.result["text"]
     assert answer.text == "send it"
+
+
+def test_v1_a_run_that_goes_on_calls_no_tools_of_a_client_that_has_left(
+    send: Send, ada: User, owner: User
+) -> None:
+    """Nobody would carry the calls out, and there would be no answer."""
+    run = says(ada, "send it")
+    theirs = {"type": "function", "function": {"name": "theirs", "parameters": {}}}
+    given = {"tools": [theirs], "model_options": {"tool_choice": "auto", "temperature": 0.5}}
+    Run.objects.filter(pk=run.pk).update(options=given)
+    decide(asked(run), owner)
+    answer = continued(run)
+    assert answer.options == {"model_options": {"temperature": 0.5}, "continues": run.pk}
+    assert "It is done." in answer.result["text"]
