@@ -236,7 +236,7 @@ class Turn:
         if self.approvals is None or tool is None or isinstance(arguments, str):
             return None
         return await self.approvals.question(
-            tool, call.id, call.arguments or "{}", tool.cost(arguments)
+            tool, call.id, call.arguments or "{}", clean(tool.cost(arguments))
         )
 
     def _say_that_it_waits(self) -> None:
@@ -353,7 +353,8 @@ class Turn:
         self._end_message()
         found = [calls[number] for number in sorted(calls)]
         for call in found:
-            call.arguments, call.pieces = "".join(call.pieces), []
+            call.arguments, call.pieces = clean("".join(call.pieces)), []
+            call.id, call.name = clean(call.id), clean(call.name)
             self._name(call)
         return found
 
@@ -574,9 +575,10 @@ class Turn:
         started = time.monotonic()
         try:
             async with asyncio.timeout(tool.seconds or None) as limit:
-                return await tool.run(context, arguments)
+                result = await tool.run(context, arguments)
+            return replace(result, text=clean(result.text), shown=clean(result.shown))
         except ToolError as error:
-            return ToolResult(f"Error: {error}", ok=False)
+            return ToolResult(clean(f"Error: {error}"), ok=False)
         except TimeoutError:
             if not limit.expired():
                 raise

@@ -1,10 +1,12 @@
 """Pauses at their edges: kills, races, retries, foreign characters, and rules that change."""
 
+import json
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.utils import timezone
+from pytest_django import Settings
 
 from channels_app.intake import slash_commands
 from channels_app.intake.slash_commands import Asked, Command
@@ -13,11 +15,12 @@ from channels_app.worker import finish_run
 from channels_app.worker.runner import bring_near
 from core.conversations import runs, tool_calls
 from core.conversations.tool_calls import Stored
-from core.models import Run, RunPause, ToolCall, ToolGrant, ToolRule, User
+from core.models import Message, Run, RunPause, ToolCall, ToolGrant, ToolRule, User
 from core.tools import registry
-from core.tools.base import ToolContext, ToolResult
+from core.tools.base import Tool, ToolContext, ToolResult
 from tests.channels_app.running import runner
 from tests.channels_app.tool_requests.test_pause import (
+    Look,
     Send,
     ada,
     asked,
@@ -263,3 +266,44 @@ def test_v1_a_run_that_goes_on_calls_no_tools_of_a_client_that_has_left(
     answer = continued(run)
     assert answer.options == {"model_options": {"temperature": 0.5}, "continues": run.pk}
     assert "It is done." in answer.result["text"]
+
+
+class Nul(Tool):
+    """A tool whose results, shown lines and costs have characters that no database stores."""
+
+    name = "nul"
+    description = "Says NUL."
+    parameters: dict[str, Any] = {"type": "object", "properties": {}}
+    idempotent = False
+
+    async def run(self, context: ToolContext, arguments: dict[str, Any]) -> ToolResult:
+        return ToolResult("a\0b\ud800c", shown="d\0e\udfff")
+
+
+def test_v1_nothing_that_a_model_or_a_tool_says_keeps_a_pause_from_being_stored(
+    send: Send, ada: User, owner: User, monkeypatch: pytest.MonkeyPatch, settings: Settings
+) -> None:
+    """PostgreSQL takes no NUL, in texts and in JSON, and no lone surrogate."""
+    script = [
+        {"match": "", "after_tool": True, "steps": [{"text": "It is done."}]},
+        {
+            "match": "^nul",
+            "steps": [
+                {"tool": "nul", "arguments": {}},
+                {"tool": "send", "arguments": {"to": "b\0ob"}},
+            ],
+        },
+    ]
+    with open(settings.LLM_SCRIPT, "w") as file:
+        json.dump(script, file)
+    monkeypatch.setattr(send, "cost", lambda arguments: f"1 € to {arguments['to']}")
+    monkeypatch.setattr(registry, "every", lambda: [send, Look(), Nul()])
+    run = says(ada, "nul and send")
+    assert (run.state, run.attempt) == ("succeeded", 1)
+    call = ToolCall.objects.get(run=run, tool="send")
+    assert call.cost == "1 € to bob"
+    assert ToolCall.objects.get(run=run, tool="nul").state == "done"
+    assert decide(call, owner) == "allowed"
+    answer = continued(run)
+    assert (answer.state, answer.attempt) == ("succeeded", 1)
+    assert Message.objects.filter(run=answer).exists()
