@@ -196,9 +196,7 @@ def withdraw(*, session_id: int) -> int:
 
 def look(*, now: datetime) -> None:
     """End the questions that expired, and calls that were left without a result. A chore."""
-    for row in tool_calls.expire(now=now):
-        with atomic_write():
-            show(row)
+    tool_calls.expire(now=now, show=show)
     tool_calls.close_left()
 
 

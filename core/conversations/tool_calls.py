@@ -8,7 +8,7 @@ The lock of a pause is that of its calls. Decision 194.
 """
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -154,11 +154,11 @@ def deny(*, call: ToolCall, by: int) -> None:
     go_on([call.run_id])
 
 
-def expire(*, now: datetime) -> list[ToolCall]:
-    """End the questions without an answer in time; return them. A chore."""
-    found = list(waiting().filter(expires_at__lte=now)[:AT_ONCE])
-    ended = []
-    for call in found:
+def expire(*, now: datetime, show: Callable[[ToolCall], None]) -> None:
+    """End the questions without an answer in time; ``show`` is called for each, in its transaction.
+    A chore.
+    """
+    for call in list(waiting().filter(expires_at__lte=now)[:AT_ONCE]):
         with atomic_write():
             row = locked(call)
             if row.state != State.WAITING:
@@ -166,8 +166,7 @@ def expire(*, now: datetime) -> list[ToolCall]:
             row.state, row.decided_at = State.EXPIRED, now
             row.save(update_fields=["state", "decided_at"])
             go_on([row.run_id])
-            ended.append(row)
-    return ended
+            show(row)
 
 
 def withdraw(*, session_id: int | None = None, user_id: int | None = None) -> list[ToolCall]:

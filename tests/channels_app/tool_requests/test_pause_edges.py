@@ -10,9 +10,9 @@ from pytest_django import Settings
 
 from channels_app.intake import slash_commands
 from channels_app.intake.slash_commands import Asked, Command
-from channels_app.tool_requests import deciding
+from channels_app.tool_requests import asking, deciding
 from channels_app.worker import finish_run
-from channels_app.worker.runner import bring_near
+from channels_app.worker.runner import Runner, bring_near
 from core.conversations import runs, tool_calls
 from core.conversations.tool_calls import Stored
 from core.models import Message, Run, RunPause, ToolCall, ToolGrant, ToolRule, User
@@ -307,3 +307,20 @@ def test_v1_nothing_that_a_model_or_a_tool_says_keeps_a_pause_from_being_stored(
     answer = continued(run)
     assert (answer.state, answer.attempt) == ("succeeded", 1)
     assert Message.objects.filter(run=answer).exists()
+
+
+def test_v4_the_question_shows_that_it_expired_with_the_expiry(
+    send: Send, ada: User, owner: User, runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kill between the two would leave the buttons there for good."""
+    call = asked(says(ada, "send it"))
+
+    def killed(row: ToolCall, text: str) -> None:
+        raise RuntimeError("killed")
+
+    monkeypatch.setattr(asking, "settle", killed)
+    later = timezone.now() + timedelta(days=2)
+    with pytest.raises(RuntimeError):
+        deciding.look(now=later)
+    call.refresh_from_db()
+    assert call.state == "waiting"
