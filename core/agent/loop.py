@@ -226,6 +226,7 @@ class Turn:
         self.questions = [each for each in asked.values() if each is not None]
         results = await self._act_on([call for call in calls if asked[call.id] is None])
         if self.questions:
+            self._leave_links()
             self._say_that_it_waits()
             return True
         return all(result.final for result in results)

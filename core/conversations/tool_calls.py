@@ -324,8 +324,13 @@ def row_of(run: Run, call_id: str) -> ToolCall | None:
 
 
 def unsure_twin(run: Run, tool: str, arguments: str) -> ToolCall | None:
-    """Return a call of a run with the same arguments that may have happened."""
-    runs = [run.pk, run.options.get("continues") or 0]
+    """Return a call with the same arguments that may have happened, of a run or of those before
+    its pauses.
+    """
+    runs, options = [run.pk], run.options
+    while before := options.get("continues"):
+        runs.append(before)
+        options = Run.objects.filter(pk=before).values_list("options", flat=True).first() or {}
     rows = ToolCall.objects.filter(run__in=runs, digest=digest_of(tool, arguments))
     return rows.filter(state=State.UNSURE).first()
 

@@ -1,13 +1,16 @@
 """Pauses at their edges: kills, races, retries, foreign characters, and rules that change."""
 
+import asyncio
 import json
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.utils import timezone
 from pytest_django import Settings
 
+from allowlist import revocation
 from channels_app.intake import slash_commands
 from channels_app.intake.slash_commands import Asked, Command
 from channels_app.tool_requests import asking, deciding
@@ -15,7 +18,17 @@ from channels_app.worker import finish_run
 from channels_app.worker.runner import Runner, bring_near
 from core.conversations import runs, tool_calls
 from core.conversations.tool_calls import Stored
-from core.models import Message, Run, RunPause, ToolCall, ToolGrant, ToolRule, User
+from core.models import (
+    ChannelIdentity,
+    InboundMessage,
+    Message,
+    Run,
+    RunPause,
+    ToolCall,
+    ToolGrant,
+    ToolRule,
+    User,
+)
 from core.tools import registry
 from core.tools.base import Tool, ToolContext, ToolResult
 from tests.channels_app.running import runner
@@ -94,7 +107,6 @@ def test_v10_a_call_without_a_result_in_time_is_unsure(
     send.seconds = 0.01
 
     async def hang(context: ToolContext, arguments: dict[str, Any]) -> ToolResult:
-        import asyncio
 
         await asyncio.Event().wait()
         raise AssertionError
@@ -211,8 +223,6 @@ def test_v6_who_is_taken_off_the_list_does_not_get_a_run_that_goes_on(
     send: Send, ada: User, owner: User
 ) -> None:
     """The run that goes on has no message of its own."""
-    from allowlist import revocation
-    from core.models import ChannelIdentity, InboundMessage
 
     ada.only_listed = True
     ada.save()
@@ -294,8 +304,7 @@ def test_v1_nothing_that_a_model_or_a_tool_says_keeps_a_pause_from_being_stored(
             ],
         },
     ]
-    with open(settings.LLM_SCRIPT, "w") as file:
-        json.dump(script, file)
+    Path(settings.LLM_SCRIPT).write_text(json.dumps(script))
     monkeypatch.setattr(send, "cost", lambda arguments: f"1 € to {arguments['to']}")
     monkeypatch.setattr(registry, "every", lambda: [send, Look(), Nul()])
     run = says(ada, "nul and send")
@@ -324,3 +333,37 @@ def test_v4_the_question_shows_that_it_expired_with_the_expiry(
         deciding.look(now=later)
     call.refresh_from_db()
     assert call.state == "waiting"
+
+
+def test_v7_a_file_that_was_made_beside_a_question_is_linked(
+    send: Send, ada: User, owner: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look = Look()
+    made = ToolResult("seen", files=[{"id": "f", "name": "a.txt", "url": "https://x.test/files/f"}])
+
+    async def make(context: ToolContext, arguments: dict[str, Any]) -> ToolResult:
+        return made
+
+    monkeypatch.setattr(look, "run", make)
+    monkeypatch.setattr(registry, "every", lambda: [send, look])
+    assert "https://x.test/files/f" in says(ada, "both").result["text"]
+
+
+def test_v10_an_unsure_call_is_not_made_again_after_another_pause(
+    send: Send, ada: User, owner: User
+) -> None:
+    """Three runs: the second one was interrupted in the call, the third one has a yes for all."""
+    first = says(ada, "send it")
+    call = asked(first)
+    second = tool_calls.following(first)
+    second.state, second.attempt = Run.State.RUNNING, 1
+    second.save()
+    ToolCall.objects.filter(pk=call.pk).update(state="unsure", carried_out_in=second)
+    third = tool_calls.following(second)
+    third.state, third.attempt = Run.State.RUNNING, 1
+    Run.objects.filter(pk=second.pk).update(state="succeeded")
+    third.save()
+    row = tool_calls.start(
+        run=third, call_id="new", tool="send", arguments=call.arguments, idempotent=False
+    )
+    assert (row.pk, row.state) == (call.pk, "unsure")
