@@ -32,9 +32,16 @@ def end_user(*, user_id: int) -> None:
     """Close the connections of a removed or deactivated user, and end the user's runs."""
     _publish_revoked(f"user:{user_id}")
     runs.cancel_all_of(user_id=user_id)
+    end_questions(user_id=user_id)
+    schedule_grants.stop_of_user(user_id, now=timezone.now())
+
+
+def end_questions(*, user_id: int) -> None:
+    """Take back the questions of a person. Before rows of the audit in the same transaction: a
+    decision locks the question first, and then the audit.
+    """
     with atomic_write(joins=True):
         tool_calls.withdraw(user_id=user_id)
-    schedule_grants.stop_of_user(user_id, now=timezone.now())
 
 
 def end_identity(*, user_id: int, kind: str, value: str, now: datetime | None = None) -> None:

@@ -4,13 +4,18 @@ import asyncio
 import json
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from django.contrib import admin
+from django.db import transaction
+from django.test import RequestFactory
 from django.utils import timezone
 from pytest_django import Settings
 
-from allowlist import revocation
+from allowlist import audit, revocation
+from allowlist.models import AuditEntry
 from channels_app.intake import slash_commands
 from channels_app.intake.slash_commands import Asked, Command
 from channels_app.tool_requests import asking, deciding
@@ -367,3 +372,27 @@ def test_v10_an_unsure_call_is_not_made_again_after_another_pause(
         run=third, call_id="new", tool="send", arguments=call.arguments, idempotent=False
     )
     assert (row.pk, row.state) == (call.pk, "unsure")
+
+
+def test_v6_questions_are_locked_before_the_audit(
+    send: Send,
+    ada: User,
+    owner: User,
+    monkeypatch: pytest.MonkeyPatch,
+    rf: RequestFactory,
+) -> None:
+    """As decisions lock them: the other way round, PostgreSQL ends one of two with an error."""
+    call, real, states = asked(says(ada, "send it")), audit.record, []
+
+    def record(**values: Any) -> AuditEntry:
+        states.append(ToolCall.objects.get(pk=call.pk).state)
+        return real(**values)
+
+    monkeypatch.setattr(audit, "record", record)
+    request = rf.post("/")
+    request.user = owner
+    ada.is_active = False
+    form = SimpleNamespace(changed_data=["is_active"], cleaned_data={})
+    with transaction.atomic():
+        admin.site.get_model_admin(User).save_model(request, ada, form, change=True)
+    assert states == ["withdrawn"]
