@@ -72,6 +72,10 @@ TOOL_TEXT_CHARACTERS = 50_000
 MOST_NAME = 256
 TOOLS_SHARE = 0.65  # of a window, for the descriptions of tools
 CALL_BYTES = 64  # overhead of a piece of a tool call, in bytes
+MOST_QUESTIONS = 10  # of one answer: each is a message to who decides
+TOO_MANY_QUESTIONS = (
+    "The call was not made: it needs a yes, and too many were asked for at once. Ask for fewer."
+)
 WAITS_FOR_OWNER = (
     "I have asked the owner whether I may use {0}. "
     "I go on when there is an answer; /stop takes the question back."
@@ -223,8 +227,13 @@ class Turn:
         asked = {
             call.id: None if call in self.resumed else await self._question(call) for call in calls
         }
-        self.questions = [each for each in asked.values() if each is not None]
+        questions = [each for each in asked.values() if each is not None]
+        self.questions = questions[:MOST_QUESTIONS]
         results = await self._act_on([call for call in calls if asked[call.id] is None])
+        left_out = {each.call_id for each in questions[MOST_QUESTIONS:]}
+        for call in calls:
+            if call.id in left_out:
+                self._keep(call, ToolResult(TOO_MANY_QUESTIONS, ok=False))
         if self.questions:
             self._leave_links()
             self._say_that_it_waits()

@@ -21,6 +21,7 @@ from channels_app.intake.slash_commands import Asked, Command
 from channels_app.tool_requests import asking, deciding
 from channels_app.worker import finish_run
 from channels_app.worker.runner import Runner, bring_near
+from core.agent.loop import MOST_QUESTIONS
 from core.conversations import runs, tool_calls
 from core.conversations.tool_calls import Stored
 from core.models import (
@@ -130,7 +131,7 @@ def test_v5_the_first_yes_is_enough_where_a_tool_asks_the_first_time(
     send: Send, ada: User, owner: User, monkeypatch: pytest.MonkeyPatch, is_declared: bool
 ) -> None:
     if is_declared:
-        send.ask = "first"
+        monkeypatch.setattr(send, "ask", "first")
         monkeypatch.setattr(registry, "get", {"send": send}.get)
     else:
         ToolRule.objects.create(tool="send", ask="first")
@@ -396,3 +397,22 @@ def test_v6_questions_are_locked_before_the_audit(
     with transaction.atomic():
         admin.site.get_model_admin(User).save_model(request, ada, form, change=True)
     assert states == ["withdrawn"]
+
+
+def test_v1_one_answer_asks_a_bounded_number_of_questions(
+    send: Send, ada: User, owner: User, settings: Settings
+) -> None:
+    """Each is a message to the owner; a guest may let the model make hundreds of calls."""
+    steps = [{"tool": "send", "arguments": {"to": str(each)}} for each in range(25)]
+    script = [
+        {"match": "", "after_tool": True, "steps": [{"text": "It is done."}]},
+        {"match": "^flood", "steps": steps},
+    ]
+    Path(settings.LLM_SCRIPT).write_text(json.dumps(script))
+    run = says(ada, "flood")
+    calls = list(ToolCall.objects.filter(run=run).order_by("id"))
+    assert len(calls) == MOST_QUESTIONS
+    for call in calls:
+        assert decide(call, owner) == "allowed"
+    assert "It is done." in continued(run).result["text"]
+    assert sorted(int(each["to"]) for each in send.sent) == [*range(MOST_QUESTIONS)]
