@@ -28,6 +28,7 @@ from core.agent import fallback
 from core.agent.approvals import Approvals, result_of
 from core.agent.calls import calls_of
 from core.agent.prompt import Prompt, shortened_line, tools_tokens
+from core.conversations.events import LostLeaseError
 from core.conversations.tool_calls import Asked
 from core.lib.text import clean
 from core.messages import (
@@ -559,7 +560,8 @@ class Turn:
         if isinstance(arguments, str):
             return ToolResult(arguments, ok=False)
         is_recorded = not tool.idempotent or any(each.id == call.id for each in self.allowed)
-        late = ToolResult(f"Error: no result within {tool.seconds:g} s.", ok=False)
+        within = f"within {tool.seconds:g} s" if tool.seconds else "in time"
+        late = ToolResult(f"Error: no result {within}.", ok=False)
         if self.approvals is None or not is_recorded:
             return await self._run_tool(tool, call, arguments) or late
         row = await self.approvals.begin(tool, call.id, call.arguments or "{}")
@@ -577,22 +579,26 @@ class Turn:
     async def _run_tool(
         self, tool: Tool, call: Call, arguments: dict[str, Any]
     ) -> ToolResult | None:
-        """Return the result of a call; None when there was none in time: it may have happened."""
+        """Return the result of a call; None when there was none: it may have happened."""
         line = tool.progress(arguments)
         if line:
             self.emit(progress(self._in_their_language(line), tool=tool.name))
         context = replace(self.context, tool_call_id=call.id)
         started = time.monotonic()
         try:
-            async with asyncio.timeout(tool.seconds or None) as limit:
+            async with asyncio.timeout(tool.seconds or None):
                 result = await tool.run(context, arguments)
             return replace(result, text=clean(result.text), shown=clean(result.shown))
         except ToolError as error:
             return ToolResult(clean(f"Error: {error}"), ok=False)
         except TimeoutError:
-            if not limit.expired():
-                raise
             return None
+        except (LostLeaseError, ProviderError):
+            raise
+        except Exception:
+            # A bug of one tool must not take the answer, and the results of other calls, with it.
+            logger.exception("the tool %s failed", tool.name)
+            return ToolResult("Error: the tool failed.", ok=False) if tool.idempotent else None
         finally:
             logger.info("tool %s took %.2f s", tool.name, time.monotonic() - started)
 

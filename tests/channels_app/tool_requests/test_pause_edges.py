@@ -416,3 +416,39 @@ def test_v1_one_answer_asks_a_bounded_number_of_questions(
         assert decide(call, owner) == "allowed"
     assert "It is done." in continued(run).result["text"]
     assert sorted(int(each["to"]) for each in send.sent) == [*range(MOST_QUESTIONS)]
+
+
+@pytest.mark.parametrize("error", [KeyError("to"), TimeoutError()])
+def test_v3_a_tool_that_breaks_on_edited_arguments_does_not_break_the_answer(
+    send: Send, ada: User, owner: User, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """Whether it had its effect before is not known."""
+
+    async def fail(context: ToolContext, arguments: dict[str, Any]) -> ToolResult:
+        raise error
+
+    monkeypatch.setattr(send, "run", fail)
+    run = says(ada, "send it")
+    call = asked(run)
+    decide(call, owner, arguments='{"whom": "carol"}')
+    answer = continued(run)
+    assert answer.state == "succeeded"
+    assert "unsure whether “send” was carried out" in answer.result["text"]
+    assert "It is done." in answer.result["text"]
+    call.refresh_from_db()
+    assert call.state == "unsure"
+
+
+def test_v7_a_tool_that_breaks_does_not_break_the_other_calls_of_its_answer(
+    send: Send, ada: User, owner: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look = Look()
+
+    async def fail(context: ToolContext, arguments: dict[str, Any]) -> ToolResult:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(look, "run", fail)
+    monkeypatch.setattr(registry, "every", lambda: [send, look])
+    ToolRule.objects.create(tool="send", ask="never")
+    assert says(ada, "both").result["text"] == "It is done."
+    assert send.sent == [{"to": "bob"}]
