@@ -14,6 +14,7 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from allowlist import schedule_grants
+from allowlist.first_runs import first_of
 from allowlist.identities import InvalidIdentity, normalise
 from allowlist.models import ApiKey
 from allowlist.permissions import Sender, decide
@@ -31,9 +32,16 @@ def end_user(*, user_id: int) -> None:
     """Close the connections of a removed or deactivated user, and end the user's runs."""
     _publish_revoked(f"user:{user_id}")
     runs.cancel_all_of(user_id=user_id)
+    end_questions(user_id=user_id)
+    schedule_grants.stop_of_user(user_id, now=timezone.now())
+
+
+def end_questions(*, user_id: int) -> None:
+    """Take back the questions of a person. Before rows of the audit in the same transaction: a
+    decision locks the question first, and then the audit.
+    """
     with atomic_write(joins=True):
         tool_calls.withdraw(user_id=user_id)
-    schedule_grants.stop_of_user(user_id, now=timezone.now())
 
 
 def end_identity(*, user_id: int, kind: str, value: str, now: datetime | None = None) -> None:
@@ -44,6 +52,9 @@ def end_identity(*, user_id: int, kind: str, value: str, now: datetime | None = 
     moment = now or timezone.now()
     spoken = Run.objects.filter(user_id=user_id, inbound__kind=kind)
     _cancel(spoken, unless=lambda run: _may_still_speak(run, kind, value, moment))
+    # One that goes on after a pause has no messages of its own.
+    going_on = Run.objects.filter(user_id=user_id, continues__isnull=False)
+    _cancel(going_on, unless=lambda run: _may_still_speak(first_of(run), kind, value, moment))
     schedule_grants.stop_of_user(user_id, now=moment)
     schedule_grants.stop_of_group(value, now=moment)
 

@@ -248,8 +248,11 @@ class UserAdmin(_DjangoUserAdmin, AuditedAdmin[User]):
         """Create users without a password; end a deactivated user's sessions and runs ([A9])."""
         if not change:
             obj.set_unusable_password()
+        is_over = change and "is_active" in form.changed_data and not obj.is_active
+        if is_over:
+            revocation.end_questions(user_id=obj.pk)
         super().save_model(request, obj, form, change)
-        if "is_active" in form.changed_data and not obj.is_active:
+        if is_over:
             revocation.end_user(user_id=obj.pk)
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: Any) -> None:

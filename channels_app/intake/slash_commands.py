@@ -185,11 +185,17 @@ def new(asked: Asked) -> str:
 
 def stop(asked: Asked) -> str:
     """``/stop``: stop the open runs and drop waiting messages ([C9])."""
-    going = list(Run.objects.filter(session=asked.session, state__in=OPEN).order_by("id"))
+    open_runs = Run.objects.filter(session=asked.session, state__in=OPEN).order_by("id")
+    going = list(open_runs)
     for run in going:
         runs.request_cancel(run=run)
     waiting = inbox.drop_waiting(session=asked.session, note="stopped")
-    if deciding.withdraw(session_id=asked.session.pk) and not going:
+    taken = deciding.withdraw(session_id=asked.session.pk)
+    # It waits for a decision in the same moment, whose run goes on.
+    for run in open_runs.exclude(pk__in=[each.pk for each in going]):
+        runs.request_cancel(run=run)
+        going.append(run)
+    if taken and not going:
         return "The question was taken back."
     return "Stopping…" if going or waiting > 1 else "There is nothing to stop."
 

@@ -16,7 +16,9 @@ from core.database.transactions import atomic_write
 from core.lib.ids import is_public_id
 from core.lib.text import one_line
 from core.models import ToolCall, User
-from core.tools import phrases
+from core.providers import catalogue
+from core.tools import phrases, registry
+from core.tools import rules as tool_rules
 
 State = ToolCall.State
 Choice = Literal["once", "hour", "always", "deny"]
@@ -93,10 +95,24 @@ def decide(
         if choice == "deny":
             tool_calls.deny(call=row, by=by.pk)
         else:
-            tool_calls.allow(call=row, by=by.pk, scope=choice, arguments=arguments)
+            is_enough = choice == "once" and arguments is None and asks_only_first(row)
+            scope = "always" if is_enough else choice
+            tool_calls.allow(call=row, by=by.pk, scope=scope, arguments=arguments)
         show(row)
         record(row, by=by, via=via, now=now)
     return Decision("denied" if choice == "deny" else "allowed", row)
+
+
+def asks_only_first(row: ToolCall) -> bool:
+    """Return whether the tool asks until the first yes for a person: then a plain one is for ever.
+
+    One to other arguments than those that were asked about is not.
+    """
+    rule = tool_rules.rule_of(catalogue.current(), tool_rules.where(row.run), row.tool)
+    if rule is not None:
+        return rule.ask == "first"
+    tool = registry.get(row.tool)
+    return tool is not None and tool.ask == "first"
 
 
 def judged(row: ToolCall, *, digest: str, by: User, now: datetime) -> Outcome | None:
@@ -180,9 +196,7 @@ def withdraw(*, session_id: int) -> int:
 
 def look(*, now: datetime) -> None:
     """End the questions that expired, and calls that were left without a result. A chore."""
-    for row in tool_calls.expire(now=now):
-        with atomic_write():
-            show(row)
+    tool_calls.expire(now=now, show=show)
     tool_calls.close_left()
 
 

@@ -13,7 +13,7 @@ from channels_app.rendering.answer import answer_of, reply
 from channels_app.rendering.links import Links
 from channels_app.rendering.translations import ENGLISH
 from channels_app.replies import outbound
-from channels_app.tool_requests import answers, asking
+from channels_app.tool_requests import answers, asking, deciding
 from core.agent.loop import Turn
 from core.conversations import events, runs, usage
 from core.conversations.events import Log, LostLeaseError
@@ -130,6 +130,15 @@ def priced_outcome(
     return outcome_of(run, transcript, ending, turn)
 
 
+def ask(run: Run, turn: Turn) -> None:
+    """Ask the questions with which a turn ended; they are taken back at once if the run was to be
+    stopped while its end was being written. In the transaction that ends it.
+    """
+    asking.ask(run=run, messages=turn.added(), questions=turn.questions)
+    if Run.objects.filter(pk=run.pk, cancel_requested_at__isnull=False).exists():
+        deciding.withdraw(session_id=run.session_id)
+
+
 async def settle(
     run: Run,
     log: Log,
@@ -152,7 +161,7 @@ async def settle(
             with_it=calls,
         )
         if turn is not None and turn.questions and ending.state == Run.State.SUCCEEDED:
-            asking.ask(run=run, messages=turn.added(), questions=turn.questions)
+            ask(run, turn)
         answers.put_elsewhere(run, outcome)
         if ending.failure is not None:
             health.failed(run=run, error=ending.failure)

@@ -224,13 +224,19 @@ def in_words_of(request: str, error: ProviderError) -> ProviderError:
 
 
 async def look_into_media(run: Run, turn: Turn, describer: Describer) -> None:
-    """Turn media into text for the model; the user is told about files that could not be stored."""
-    waited = media.is_waiting(run)
+    """Turn media into text for the model; the user is told about files that could not be stored.
+
+    The run that one goes on with has done so, and said so; it has the messages.
+    """
+    goes_on = bool(run.options.get("continues"))
+    waited = not goes_on and media.is_waiting(run)
     made = await media.prepare(run, describer) if waited else {}
     pictures = await media.pictures(run, made)
     if waited or pictures:
         turn.begin_with(await in_thread(prompt.prepare, run, pictures))
         turn.context = replace(turn.context, request=run.text)
+    if goes_on:
+        return
     scheduled = run.options.get("schedule") or {}
     for line in [*media.refusals(run), *scheduled.get("lines", ())]:
         turn.note(line)

@@ -14,15 +14,13 @@ from core.tools.base import Ask, Tool, ToolResult
 State = ToolCall.State
 DENIED = "The owner did not allow {0}."
 EXPIRED = "There was no answer in time whether I may use {0}, so I did not use it."
-UNSURE = (
-    "It is unsure whether {0} was carried out: the gateway was interrupted. It was not repeated."
-)
+UNSURE = "It is unsure whether {0} was carried out: no result came back. It was not repeated."
 FOR_MODEL = {
     State.DENIED: "The call was not made: permission was refused. Do not try it again.",
     State.EXPIRED: "The call was not made: there was no answer whether it is allowed.",
     State.UNSURE: (
-        "It is unsure whether this call happened: the gateway was interrupted while it was under "
-        "way. It was not repeated; do not repeat it. This was sent: {0}"
+        "It is unsure whether this call happened: no result came back, or the gateway was "
+        "interrupted. It was not repeated; do not repeat it. This was sent: {0}"
     ),
 }
 FOR_PERSON = {State.DENIED: DENIED, State.EXPIRED: EXPIRED, State.UNSURE: UNSURE}
@@ -58,8 +56,13 @@ class Approvals:
 
     async def end(self, row: ToolCall, result: ToolResult) -> None:
         """Store the result of a call that was made."""
-        stored = Stored(result.text, result.ok, result.shown, result.files)
+        stored = Stored(result.text, result.ok, result.final, result.shown, result.files)
         await in_thread(tool_calls.finish, call=row, result=stored)
+
+    async def leave(self, row: ToolCall) -> None:
+        """Store that a call had no result in time: it may have happened."""
+        await in_thread(tool_calls.finish, call=row, result=None)
+        row.state = State.UNSURE
 
 
 def result_of(row: ToolCall) -> tuple[ToolResult, str]:
@@ -67,8 +70,7 @@ def result_of(row: ToolCall) -> tuple[ToolResult, str]:
     place for the tool's name; empty for none.
     """
     if row.state == State.DONE:
-        known = row.result or {}
-        text, ok, files = known.get("text", ""), known.get("ok", True), known.get("files", [])
-        return ToolResult(text, ok=ok, files=files), ""
+        # What the earlier attempt had shown was taken back.
+        return ToolResult(**{"text": "", **(row.result or {})}), ""
     text = FOR_MODEL.get(State(row.state), FOR_MODEL[State.DENIED]).format(row.arguments[:2000])
     return ToolResult(text, ok=False), FOR_PERSON.get(State(row.state), DENIED)

@@ -28,6 +28,7 @@ from core.agent import fallback
 from core.agent.approvals import Approvals, result_of
 from core.agent.calls import calls_of
 from core.agent.prompt import Prompt, shortened_line, tools_tokens
+from core.conversations.events import LostLeaseError
 from core.conversations.tool_calls import Asked
 from core.lib.text import clean
 from core.messages import (
@@ -72,6 +73,10 @@ TOOL_TEXT_CHARACTERS = 50_000
 MOST_NAME = 256
 TOOLS_SHARE = 0.65  # of a window, for the descriptions of tools
 CALL_BYTES = 64  # overhead of a piece of a tool call, in bytes
+MOST_QUESTIONS = 10  # of one answer: each is a message to who decides
+TOO_MANY_QUESTIONS = (
+    "The call was not made: it needs a yes, and too many were asked for at once. Ask for fewer."
+)
 WAITS_FOR_OWNER = (
     "I have asked the owner whether I may use {0}. "
     "I go on when there is an answer; /stop takes the question back."
@@ -219,10 +224,19 @@ class Turn:
         for call in calls:
             self._call_ids.add(call.id)
         self._remember(calls, texts)
-        asked = {call.id: await self._question(call) for call in calls}
-        self.questions = [each for each in asked.values() if each is not None]
+        # One that an earlier attempt began has its yes, or needed none.
+        asked = {
+            call.id: None if call in self.resumed else await self._question(call) for call in calls
+        }
+        questions = [each for each in asked.values() if each is not None]
+        self.questions = questions[:MOST_QUESTIONS]
         results = await self._act_on([call for call in calls if asked[call.id] is None])
+        left_out = {each.call_id for each in questions[MOST_QUESTIONS:]}
+        for call in calls:
+            if call.id in left_out:
+                self._keep(call, ToolResult(TOO_MANY_QUESTIONS, ok=False))
         if self.questions:
+            self._leave_links()
             self._say_that_it_waits()
             return True
         return all(result.final for result in results)
@@ -233,7 +247,7 @@ class Turn:
         if self.approvals is None or tool is None or isinstance(arguments, str):
             return None
         return await self.approvals.question(
-            tool, call.id, call.arguments or "{}", tool.cost(arguments)
+            tool, call.id, call.arguments or "{}", clean(tool.cost(arguments))
         )
 
     def _say_that_it_waits(self) -> None:
@@ -350,7 +364,8 @@ class Turn:
         self._end_message()
         found = [calls[number] for number in sorted(calls)]
         for call in found:
-            call.arguments, call.pieces = "".join(call.pieces), []
+            call.arguments, call.pieces = clean("".join(call.pieces)), []
+            call.id, call.name = clean(call.id), clean(call.name)
             self._name(call)
         return found
 
@@ -545,31 +560,45 @@ class Turn:
         if isinstance(arguments, str):
             return ToolResult(arguments, ok=False)
         is_recorded = not tool.idempotent or any(each.id == call.id for each in self.allowed)
+        within = f"within {tool.seconds:g} s" if tool.seconds else "in time"
+        late = ToolResult(f"Error: no result {within}.", ok=False)
         if self.approvals is None or not is_recorded:
-            return await self._run_tool(tool, call, arguments)
+            return await self._run_tool(tool, call, arguments) or late
         row = await self.approvals.begin(tool, call.id, call.arguments or "{}")
-        if row.state != ToolCall.State.STARTED:
-            result, line = result_of(row)
-            return replace(result, shown=self._in_their_language(line.format(f"“{tool.name}”")))
-        result = await self._run_tool(tool, call, arguments)
-        await self.approvals.end(row, result)
-        return result
+        if row.state == ToolCall.State.STARTED:
+            result = await self._run_tool(tool, call, arguments)
+            if result is not None or tool.idempotent:
+                await self.approvals.end(row, result or late)
+                return result or late
+            await self.approvals.leave(row)
+        result, line = result_of(row)
+        if not line:
+            return result
+        return replace(result, shown=self._in_their_language(line.format(f"“{tool.name}”")))
 
-    async def _run_tool(self, tool: Tool, call: Call, arguments: dict[str, Any]) -> ToolResult:
+    async def _run_tool(
+        self, tool: Tool, call: Call, arguments: dict[str, Any]
+    ) -> ToolResult | None:
+        """Return the result of a call; None when there was none: it may have happened."""
         line = tool.progress(arguments)
         if line:
             self.emit(progress(self._in_their_language(line), tool=tool.name))
         context = replace(self.context, tool_call_id=call.id)
         started = time.monotonic()
         try:
-            async with asyncio.timeout(tool.seconds or None) as limit:
-                return await tool.run(context, arguments)
+            async with asyncio.timeout(tool.seconds or None):
+                result = await tool.run(context, arguments)
+            return replace(result, text=clean(result.text), shown=clean(result.shown))
         except ToolError as error:
-            return ToolResult(f"Error: {error}", ok=False)
+            return ToolResult(clean(f"Error: {error}"), ok=False)
         except TimeoutError:
-            if not limit.expired():
-                raise
-            return ToolResult(f"Error: no result within {tool.seconds:g} s.", ok=False)
+            return None
+        except (LostLeaseError, ProviderError):
+            raise
+        except Exception:
+            # A bug of one tool must not take the answer, and the results of other calls, with it.
+            logger.exception("the tool %s failed", tool.name)
+            return ToolResult("Error: the tool failed.", ok=False) if tool.idempotent else None
         finally:
             logger.info("tool %s took %.2f s", tool.name, time.monotonic() - started)
 

@@ -8,8 +8,8 @@ The lock of a pause is that of its calls. Decision 194.
 """
 
 import hashlib
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -51,10 +51,13 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The stored result of a call: the texts for the model and for the person."""
+    """The stored result of a call: the texts for the model and for the person; ``final``: the first
+    is the answer.
+    """
 
     text: str
     ok: bool = True
+    final: bool = False
     shown: str = ""
     files: list[dict[str, str]] = field(default_factory=list)
 
@@ -151,11 +154,11 @@ def deny(*, call: ToolCall, by: int) -> None:
     go_on([call.run_id])
 
 
-def expire(*, now: datetime) -> list[ToolCall]:
-    """End the questions without an answer in time; return them. A chore."""
-    found = list(waiting().filter(expires_at__lte=now)[:AT_ONCE])
-    ended = []
-    for call in found:
+def expire(*, now: datetime, show: Callable[[ToolCall], None]) -> None:
+    """End the questions without an answer in time; ``show`` is called for each, in its transaction.
+    A chore.
+    """
+    for call in list(waiting().filter(expires_at__lte=now)[:AT_ONCE]):
         with atomic_write():
             row = locked(call)
             if row.state != State.WAITING:
@@ -163,8 +166,7 @@ def expire(*, now: datetime) -> list[ToolCall]:
             row.state, row.decided_at = State.EXPIRED, now
             row.save(update_fields=["state", "decided_at"])
             go_on([row.run_id])
-            ended.append(row)
-    return ended
+            show(row)
 
 
 def withdraw(*, session_id: int | None = None, user_id: int | None = None) -> list[ToolCall]:
@@ -217,13 +219,25 @@ def following(run: Run) -> Run:
         user_id=run.user_id,
         origin=run.origin,
         route=run.route,
-        options={**run.options, "continues": run.pk},
+        options=options_of(run),
         via_key=run.via_key,
         assistant_id=chosen.assistant.id,
         assistant_version=run.assistant_version if is_same else chosen.assistant.version,
         model_id=chosen.model_id,
         text=run.text,
     )
+
+
+def options_of(run: Run) -> dict[str, Any]:
+    """Return the options of the run that goes on with a paused one: without a client's own tools,
+    whose response has ended: nobody would carry them out, and there would be no answer.
+    """
+    options = {name: value for name, value in run.options.items() if name != "tools"}
+    given = options.get("model_options") or {}
+    if "tool_choice" in given:
+        left = {name: value for name, value in given.items() if name != "tool_choice"}
+        options["model_options"] = left
+    return {**options, "continues": run.pk}
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,8 +324,13 @@ def row_of(run: Run, call_id: str) -> ToolCall | None:
 
 
 def unsure_twin(run: Run, tool: str, arguments: str) -> ToolCall | None:
-    """Return a call of a run with the same arguments that may have happened."""
-    runs = [run.pk, run.options.get("continues") or 0]
+    """Return a call with the same arguments that may have happened, of a run or of those before
+    its pauses.
+    """
+    runs, options = [run.pk], run.options
+    while before := options.get("continues"):
+        runs.append(before)
+        options = Run.objects.filter(pk=before).values_list("options", flat=True).first() or {}
     rows = ToolCall.objects.filter(run__in=runs, digest=digest_of(tool, arguments))
     return rows.filter(state=State.UNSURE).first()
 
@@ -325,14 +344,14 @@ def check_fence(run: Run) -> None:
         raise LostLeaseError(run.pk)
 
 
-def finish(*, call: ToolCall, result: Stored) -> None:
-    """Store the result of a call that this attempt has started."""
-    data: dict[str, Any] = {
-        "text": result.text[:RESULT_CHARACTERS],
-        "ok": result.ok,
-        "shown": result.shown,
-        "files": result.files,
-    }
+def finish(*, call: ToolCall, result: Stored | None) -> None:
+    """Store the result of a call that this attempt has started; None: it had none in time, and is
+    ``unsure``.
+    """
+    state = State.UNSURE if result is None else State.DONE
+    data: dict[str, Any] | None = asdict(result) if result is not None else None
+    if data is not None:
+        data["text"] = data["text"][:RESULT_CHARACTERS]
     with atomic_write():
         rows = ToolCall.objects.filter(
             pk=call.pk,
@@ -340,7 +359,7 @@ def finish(*, call: ToolCall, result: Stored) -> None:
             attempt=call.attempt,
             carried_out_in=call.carried_out_in_id,
         )
-        rows.update(state=State.DONE, result=data, finished_at=Now())
+        rows.update(state=state, result=data, finished_at=Now())
 
 
 def close_left() -> int:
@@ -361,7 +380,10 @@ def close_left() -> int:
 
 
 def bring_near() -> None:
-    """Shorten questions that a clock which was set back left open far into the future."""
+    """Shorten what a clock which was set back left valid far into the future: questions, and each
+    yes for an hour.
+    """
+    transactions.bring_near(ToolGrant.objects.exclude(until=None), "until", most=HOUR)
     transactions.bring_near(
         ToolCall.objects.filter(state=State.WAITING),
         "expires_at",

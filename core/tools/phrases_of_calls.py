@@ -44,14 +44,13 @@ SENTENCES: dict[str, tuple[str, str, str, str, str]] = {
         "Il n'y a pas eu de réponse à temps pour {0} ; je ne l'ai donc pas utilisé.",
         "{0} を使ってよいか期限までに返答がなかったため、使いませんでした。",
     ),
-    "It is unsure whether {0} was carried out: the gateway was interrupted. It was not repeated.": (
-        "无法确定 {0} 是否已执行：网关当时中断了。没有重复执行。",
-        "No se sabe si {0} se llevó a cabo: la pasarela se interrumpió. No se repitió.",
-        "Es ist unsicher, ob {0} ausgeführt wurde: Das Gateway wurde unterbrochen. Es wurde nicht "
+    "It is unsure whether {0} was carried out: no result came back. It was not repeated.": (
+        "无法确定 {0} 是否已执行：没有收到结果。没有重复执行。",
+        "No se sabe si {0} se llevó a cabo: no llegó ningún resultado. No se repitió.",
+        "Es ist unsicher, ob {0} ausgeführt wurde: Es kam kein Ergebnis zurück. Es wurde nicht "
         "wiederholt.",
-        "On ne sait pas si {0} a été exécuté : la passerelle a été interrompue. Rien n'a été "
-        "répété.",
-        "{0} が実行されたか不明です。ゲートウェイが中断されたためです。再実行はしていません。",
+        "On ne sait pas si {0} a été exécuté : aucun résultat n'est revenu. Rien n'a été répété.",
+        "{0} が実行されたか不明です。結果が返ってこなかったためです。再実行はしていません。",
     ),
     "The question was taken back.": (
         "询问已撤回。",
