@@ -48,6 +48,7 @@ ONCE = (
 # The same, on the second one: coverage is not measured there, and both take about as long. Single
 # tests are marked ``unmeasured``.
 ONCE_UNMEASURED = (
+    "tests/allowlist/test_staff_rights.py",
     "tests/clients",
     "tests/core/messages/test_merge.py",
     "tests/core/plugins/test_fit.py",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from functools import lru_cache
 from html.entities import html5
 from urllib.parse import quote
@@ -55,9 +56,11 @@ def character(reference: str) -> str:
         return html5.get(reference[1:], reference)
     digits = reference[2:-1]
     code = int(digits[1:], 16) if digits[0] in "xX" else int(digits)
-    if code == 0 or code > 0x10FFFF or 0xD800 <= code < 0xE000:
+    if code > 0x10FFFF or 0xD800 <= code < 0xE000:
         return "\ufffd"
-    return chr(code)
+    found = chr(code)
+    # As markdown-it has it: control characters show nothing, and platforms refuse some.
+    return "\ufffd" if unicodedata.category(found) == "Cc" and found not in "\t\n\f\r" else found
 
 
 def bare_address(src: str, slashes: int) -> tuple[int, int] | None:

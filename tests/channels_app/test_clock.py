@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from django.apps import apps
+from django.conf import settings
 from django.db import models, transaction
 from django.utils import timezone
 from pytest_django import Settings
@@ -37,7 +38,9 @@ from core.models import (
     ModelProvider,
     Occurrence,
     Run,
+    RunPause,
     Schedule,
+    ToolCall,
     User,
     WorkerHeartbeat,
 )
@@ -59,6 +62,7 @@ RIGHTS = {
     "allowlist.SignInLink.expires_at",
     "allowlist.LinkCode.expires_at",
     "allowlist.LinkCode.identity_expires_at",
+    "core.ToolGrant.until",
 }
 # Records of past times: nothing waits for them. `notice_at`, `answered_at` and
 # `LinkAttempt.at` are counted within the last hour; a future one counts as long ago.
@@ -129,6 +133,22 @@ RECORDS = {
     "allowlist.LinkCode.created_at",
     "allowlist.LinkAttempt.at",
     "allowlist.AuditEntry.at",
+    "core.RunPause.created_at",
+    "core.ToolCall.created_at",
+    "core.ToolCall.decided_at",
+    "core.ToolCall.finished_at",
+    "core.ToolCall.started_at",
+    "core.ToolGrant.created_at",
+    "core.ToolRule.created_at",
+    "core.SearchProvider.checked_at",
+    "core.SearchProvider.created_at",
+    "core.McpServer.checked_at",
+    "core.McpServer.created_at",
+    "core.McpServer.listed_at",
+    "core.McpTool.accepted_at",
+    "core.McpTool.created_at",
+    "core.McpFinding.created_at",
+    "core.McpFinding.reported_at",
     "channels_app.SourceFeedback.changed_at",
     "channels_app.SourceFeedback.created_at",
     "channels_app.SeenSignature.at",
@@ -298,6 +318,23 @@ def a_model_whose_circuit_is_open(jump: Jump) -> Callable[[], object]:
         return row.probe_at <= timezone.now() + longest
 
     return is_tried_again_within_the_longest_pause
+
+
+@waits("core.ToolCall.expires_at")
+def a_question(jump: Jump) -> Callable[[], object]:
+    run = jump.run("question", state="succeeded")
+    RunPause.objects.create(run=run)
+    day = timedelta(hours=settings.TOOL_QUESTION_HOURS)
+    row = ToolCall.objects.create(
+        run=run, call_id="1", tool="x", state="waiting", expires_at=jump.at(day.total_seconds())
+    )
+
+    def waits_no_longer_than_ever() -> bool:
+        row.refresh_from_db()
+        assert row.expires_at is not None
+        return row.state == "expired" or row.expires_at <= timezone.now() + day
+
+    return waits_no_longer_than_ever
 
 
 @waits("core.Occurrence.look_at")

@@ -51,7 +51,9 @@ async def quietly(server: ServerInfo) -> None:
 
 def take_due(now: datetime) -> list[ServerInfo]:
     """Return the servers to ask, each for one worker: it has their time of listing now."""
-    old = Q(listed_at__isnull=True) | Q(listed_at__lt=now - EVERY)
+    # A time ahead: the clock was set back.
+    ahead = Q(listed_at__gt=now)
+    old = Q(listed_at__isnull=True) | Q(listed_at__lt=now - EVERY) | ahead
     rows = McpServer.objects.filter(old, enabled=True).prefetch_related("people", "assistants")
     found = list(rows.order_by("id")[:AT_ONCE])
     taken = []
