@@ -70,7 +70,7 @@ def result_of(row: ToolCall) -> tuple[ToolResult, str]:
     place for the tool's name; empty for none.
     """
     if row.state == State.DONE:
-        # What the earlier attempt had shown was taken back.
+        # The texts that the earlier attempt had shown were taken back.
         return ToolResult(**{"text": "", **(row.result or {})}), ""
     text = FOR_MODEL.get(State(row.state), FOR_MODEL[State.DENIED]).format(row.arguments[:2000])
     return ToolResult(text, ok=False), FOR_PERSON.get(State(row.state), DENIED)

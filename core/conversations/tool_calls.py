@@ -230,7 +230,7 @@ def following(run: Run) -> Run:
 
 def options_of(run: Run) -> dict[str, Any]:
     """Return the options of the run that goes on with a paused one: without a client's own tools,
-    whose response has ended: nobody would carry them out, and there would be no answer.
+    whose response has ended: a call of one would leave no answer.
     """
     options = {name: value for name, value in run.options.items() if name != "tools"}
     given = options.get("model_options") or {}

@@ -94,7 +94,7 @@ def test_v10_a_call_that_was_made_is_not_asked_about_after_a_kill(
     assert not ToolCall.objects.filter(state="waiting").exists()
 
 
-def test_v10_what_a_call_showed_is_shown_after_a_kill(send: Send, ada: User) -> None:
+def test_v10_a_text_that_a_call_showed_is_shown_after_a_kill(send: Send, ada: User) -> None:
     run, row = left_behind(ada, send)
     tool_calls.finish(call=row, result=Stored("sent to bob", shown="Here is the receipt: 17"))
     assert "Here is the receipt: 17" in die(run).result["text"]
@@ -209,7 +209,7 @@ def test_v6_stop_ends_the_run_of_a_decision_in_the_same_moment(
     assert send.sent == []
 
 
-def test_v6_a_run_that_was_stopped_while_it_ended_asks_nobody(
+def test_v6_a_run_that_was_stopped_while_it_ended_asks_no_one(
     send: Send, ada: User, owner: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = finish_run.priced_outcome
@@ -225,7 +225,7 @@ def test_v6_a_run_that_was_stopped_while_it_ended_asks_nobody(
     assert decide(ToolCall.objects.get(run=run), owner) == "withdrawn"
 
 
-def test_v6_who_is_taken_off_the_list_does_not_get_a_run_that_goes_on(
+def test_v6_a_person_taken_off_the_list_gets_no_run_that_goes_on(
     send: Send, ada: User, owner: User
 ) -> None:
     """The run that goes on has no message of its own."""
@@ -258,7 +258,7 @@ def test_v1_the_lines_of_a_schedule_are_said_once(send: Send, ada: User, owner: 
 def test_v1_a_refused_file_is_said_once_and_the_request_stays(
     send: Send, ada: User, owner: User
 ) -> None:
-    """A file in a data URL for which there was no room looks as if it still waited."""
+    """A file in a data URL that was refused looks as if it still waited."""
     run = says(ada, "send it")
     url = "data:text/plain;base64,aGVsbG8="
     item = {"kind": "file", "url": url, "refused": "Your files are full."}
@@ -273,7 +273,7 @@ def test_v1_a_refused_file_is_said_once_and_the_request_stays(
 def test_v1_a_run_that_goes_on_calls_no_tools_of_a_client_that_has_left(
     send: Send, ada: User, owner: User
 ) -> None:
-    """Nobody would carry the calls out, and there would be no answer."""
+    """A call of one would leave no answer."""
     run = says(ada, "send it")
     theirs = {"type": "function", "function": {"name": "theirs", "parameters": {}}}
     given = {"tools": [theirs], "model_options": {"tool_choice": "auto", "temperature": 0.5}}
