@@ -249,7 +249,8 @@ def run_all() -> int:
 # Bot API, ten freezes; forty rounds of overload; minutes of fuzzing; five times as many generated
 # texts and interleaved messages; eight processes that spend one budget, fifty calls at once each;
 # 500 turns of a day on which models fail, 200 of it with kills; ten times as many rules of
-# schedules, 60 clocks that jump while they are due, and 1,000 kills.
+# schedules, 60 clocks that jump while they are due, and 1,000 kills; 1,000 kills around calls of
+# tools that ask first.
 SOAK = {
     "BUDGET_CALLS": "50",
     "BUDGET_ORDERS": "1500",
@@ -266,6 +267,7 @@ SOAK = {
     "SCHEDULE_KILLS": "1000",
     "SCHEDULE_RULES": "2000",
     "TELEGRAM_KILLS": "300",
+    "TOOL_KILLS": "1000",
 }
 
 
