@@ -36,6 +36,8 @@ from core.models import (
     InboundMessage,
     Job,
     LanguageModel,
+    McpServer,
+    McpTool,
     Message,
     ModelCall,
     ModelProvider,
@@ -169,6 +171,10 @@ def conversation(telegram: ChannelAccount, make_user: MakeUser) -> Run:
     AssistantVersion.objects.create(assistant=assistant, number=1, instructions=EVIL)
     AssistantModel.objects.create(assistant=assistant, model=model)
     SearchProvider.objects.create(name=markup, base_url=markup, check_result=EVIL)
+    server = McpServer.objects.create(name=markup, slug="evil", url=markup, check_result=EVIL)
+    McpTool.objects.create(
+        server=server, name=EVIL, call_name="mcp_evil_x", offered={"title": EVIL}
+    )
     Budget.objects.create(limit=10**9, assistant=assistant)
     ModelCall.objects.create(user=ann, run=run, model_name=EVIL, day=timezone.localdate())
     return run

@@ -45,6 +45,8 @@ from core.models import (
     ChatSession,
     Delivery,
     LanguageModel,
+    McpServer,
+    McpTool,
     ModelCall,
     ModelProvider,
     Run,
@@ -169,6 +171,10 @@ def models_of(person: User) -> dict[str, str]:
         user=person, model_name="large", key_id=key.pk, day=timezone.localdate(), cost=1
     )
     SearchProvider.objects.create(name="Web", kind="brave", secrets=sealed)
+    server = McpServer.objects.create(
+        name="Mail", slug="mail", url="https://mcp.example.org/", secrets=sealed
+    )
+    McpTool.objects.create(server=server, name="send", call_name="mcp_mail_send", offered_hash="x")
     return {"key of the provider": MODEL_KEY, "sealed key": sealed}
 
 
@@ -213,6 +219,8 @@ def powers() -> dict[str, Any]:
             for rows in (
                 ModelProvider.objects.all(),
                 SearchProvider.objects.all(),
+                McpServer.objects.all(),
+                McpTool.objects.all(),
                 LanguageModel.objects.all(),
                 Assistant.objects.all(),
                 AssistantModel.objects.all(),
