@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from tests.clients.key_proxy import with_key
 from tests.clients.test_mcp import MAKE
 from tests.gateways import Gateway
 from tests.npm import installed
+from tests.servers import Process, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -27,6 +29,27 @@ EXPECTED = {"2025-11-25": (15, 26), "2026-07-28": (26, 37)}  # as a client, as a
 def key(scripted: Gateway) -> str:
     """Return the key of an agent."""
     return scripted.manage("shell", "-v", "0", "-c", MAKE).strip()
+
+
+@pytest.fixture(scope="module")
+def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Yield the socket of the process that forks the clients."""
+    folder = tmp_path_factory.mktemp("clients")
+    process = Process(
+        command=[sys.executable, str(SUITE / "client.py"), str(folder / "s")],
+        log=folder / "log",
+        env={
+            **os.environ,
+            "DJANGO_SETTINGS_MODULE": "gateway_project.settings",
+            "GATEWAY_HOME": str(folder / "home"),
+            "PYTHONPATH": str(BASE_DIR),
+            "NO_PROXY": "localhost,127.0.0.1",
+        },
+    )
+    process.start()
+    wait_until((folder / "s").exists, seconds=60, what="the client's process")
+    yield folder / "s"
+    process.stop()
 
 
 def named(version: str, role: str) -> list[str]:
@@ -51,13 +74,7 @@ def run(config: pytest.Config, folder: Path, version: str, *arguments: str) -> N
             *("--output-dir", str(folder)),
         ],
         cwd=folder,
-        env={
-            **os.environ,
-            "DJANGO_SETTINGS_MODULE": "gateway_project.settings",
-            "GATEWAY_HOME": str(folder / "home"),
-            "PYTHONPATH": str(BASE_DIR),
-            "NO_PROXY": "localhost,127.0.0.1",
-        },
+        env={**os.environ, "NO_PROXY": "localhost,127.0.0.1"},
         capture_output=True,
         text=True,
         timeout=SECONDS,
@@ -68,11 +85,11 @@ def run(config: pytest.Config, folder: Path, version: str, *arguments: str) -> N
 
 @pytest.mark.parametrize("version", EXPECTED)
 def test_v35_the_client_passes_the_conformance_suite(
-    version: str, pytestconfig: pytest.Config, tmp_path: Path
+    version: str, pytestconfig: pytest.Config, tmp_path: Path, clients: Path
 ) -> None:
     """[V35] All scored scenarios of a version besides those that the file names."""
     assert len(named(version, "client")) == EXPECTED[version][0]
-    command = f"{sys.executable} {SUITE / 'client.py'}"
+    command = f"{sys.executable} -I -S {SUITE / 'connect.py'} {clients}"
     limit = str(SCENARIO_SECONDS * 1000)
     run(pytestconfig, tmp_path, version, "client", "--command", command, "--timeout", limit)
 

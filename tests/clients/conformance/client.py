@@ -1,13 +1,18 @@
 """The client of MCP servers as a program for the conformance suite: lists the tools of the server
 at the address that is the last argument, and calls each of them.
 
-``MCP_CONFORMANCE_CONTEXT`` may name calls and their arguments.
+``MCP_CONFORMANCE_CONTEXT`` may name calls and their arguments. The suite starts dozens of clients
+at once: this process loads the gateway once, serves a socket (its only argument), and forks a
+client for each connection. ``connect.py`` is the command that the suite starts.
 """
 
 import asyncio
 import json
 import os
+import signal
+import socket
 import sys
+from pathlib import Path
 from typing import Any
 
 import django
@@ -49,6 +54,35 @@ async def main(url: str) -> None:
         print(name, called.result)
 
 
+def serve(path: str) -> None:
+    """Fork a client for each connection: it gets ``{"context", "url"}`` and says its exit code."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path + ".new")
+        listener.listen(100)
+        Path(path + ".new").rename(path)
+        while True:
+            connection, _ = listener.accept()
+            if os.fork() == 0:
+                answer(connection)
+            connection.close()
+
+
+def answer(connection: socket.socket) -> None:
+    """Run a client in this process, and end it."""
+    code = "1"
+    try:
+        wanted = json.loads(connection.makefile().readline())
+        os.environ["MCP_CONFORMANCE_CONTEXT"] = wanted["context"]
+        asyncio.run(main(wanted["url"]))
+        code = "0"
+    finally:
+        connection.sendall(code.encode())
+        connection.close()
+        os._exit(0)
+
+
 if __name__ == "__main__":
     django.setup()
-    asyncio.run(main(sys.argv[-1]))
+
+    serve(sys.argv[-1])
