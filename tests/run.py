@@ -39,6 +39,7 @@ ONCE = (
     "tests/core/lib/test_safe_fetch_edges.py",
     "tests/core/lib/test_safe_fetch_networks.py",
     "tests/models_chaos/test_aimock.py",
+    "tests/models_chaos/test_canaries.py",
     "tests/core/lib/test_safe_fetch_posts.py",
     "tests/journeys",
     "tests/core/messages/test_protocol.py",
