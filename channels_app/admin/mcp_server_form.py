@@ -5,14 +5,9 @@ from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError
-from unfold.widgets import (
-    UnfoldAdminPasswordWidget,
-    UnfoldAdminTextInputWidget,
-    UnfoldBooleanSwitchWidget,
-)
+from unfold.widgets import UnfoldAdminTextInputWidget
 
-from core.admin.base import ModelForm
-from core.lib import encryption
+from channels_app.admin.secret_key import KeyForm, key_help
 from core.models import McpServer
 from core.providers import addresses
 
@@ -22,7 +17,7 @@ RESERVED = ("accept", "connection", "content-", "cookie", "host", "mcp-", "trans
 MOST_SECONDS = 600
 
 
-class McpServerForm(ModelForm[McpServer]):
+class McpServerForm(KeyForm[McpServer]):
     """Edit a server. ``resolved``: the addresses of the posted host."""
 
     resolved: list[str] = []
@@ -31,15 +26,6 @@ class McpServerForm(ModelForm[McpServer]):
         max_length=500,
         widget=UnfoldAdminTextInputWidget(),
         help_text="Of its Streamable HTTP endpoint, as in https://mcp.example.com/mcp",
-    )
-    key = forms.CharField(
-        required=False,
-        max_length=4000,
-        strip=False,
-        widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "new-password"}),
-    )
-    remove_key = forms.BooleanField(
-        label="Remove the key", required=False, widget=UnfoldBooleanSwitchWidget()
     )
 
     class Meta:
@@ -70,10 +56,9 @@ class McpServerForm(ModelForm[McpServer]):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Say whether a key is set."""
         super().__init__(*args, **kwargs)
-        self.known, can_open = opened(self.instance)
         if "key" not in self.fields:  # only shown
             return
-        self.fields["key"].help_text = key_help(known=bool(self.known), can_open=can_open)
+        self.fields["key"].help_text = key_help("", known=bool(self.known), can_open=self.can_open)
         if not self.instance.secrets:
             self.fields.pop("remove_key", None)
 
@@ -103,8 +88,6 @@ class McpServerForm(ModelForm[McpServer]):
     def clean(self) -> dict[str, Any]:
         """Add what is wrong with the address beside it."""
         data = super().clean() or {}
-        if data.get("key") and data.get("remove_key"):
-            self.add_error("remove_key", "Either enter a new key or remove it.")
         if data.get("url"):
             private = bool(data.get("allow_private"))
             words = addresses.problem(
@@ -113,32 +96,3 @@ class McpServerForm(ModelForm[McpServer]):
             if words:
                 self.add_error("url", words)
         return data
-
-    def sealed(self) -> tuple[str, str]:
-        """Return the encrypted secrets to store, and what happened: "", "key_set", "key_removed".
-
-        A key that is already set is kept when the field is empty.
-        """
-        key = self.cleaned_data.get("key")
-        if key:
-            return encryption.encrypt({**self.known, "key": key}), "key_set"
-        if self.cleaned_data.get("remove_key"):
-            return "", "key_removed"
-        return self.instance.secrets, ""
-
-
-def opened(row: McpServer) -> tuple[dict[str, str], bool]:
-    """Return the stored secrets and whether they could be decrypted (the key may have changed)."""
-    try:
-        return row.open_secrets(), True
-    except encryption.DecryptError:
-        return {}, False
-
-
-def key_help(*, known: bool, can_open: bool) -> str:
-    """Describe the effect of leaving the key's input empty."""
-    if not can_open:
-        return "The stored key cannot be opened: the gateway's own key was changed. Enter it again."
-    if known:
-        return "Already set; leave empty to keep it."
-    return "Only if the server asks for one. Stored encrypted and never shown again."

@@ -18,7 +18,8 @@ from django.views.decorators.http import require_POST
 from allowlist.admin.audited import AuditedAdmin, OnlyDeciders, decides
 from channels_app.admin import mcp_differences
 from channels_app.admin.language_models import addresses
-from channels_app.admin.mcp_server_form import McpServerForm, opened
+from channels_app.admin.mcp_server_form import McpServerForm
+from channels_app.admin.secret_key import key_state
 from core.admin.base import ExtraContext, badge, visible_line
 from core.database.transactions import atomic_write
 from core.lib.text import one_line
@@ -66,10 +67,7 @@ class McpServerAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[McpServer]):
     @admin.display(description="key")
     def key_state(self, row: McpServer) -> str:
         """Say whether a key is set, without any of it."""
-        known, can_open = opened(row)
-        if not can_open:
-            return "cannot be opened: the gateway's own key was changed"
-        return "set" if known else "none"
+        return key_state(row)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[McpServer]:
         return super().get_queryset(request).annotate(number=Count("tools", filter=USED))

@@ -94,6 +94,8 @@ class ToolCall(models.Model):
         ]
         indexes = [
             models.Index(fields=["expires_at"], condition=Q(state="waiting"), name="waiting_calls"),
+            # A chore of each sweep looks for those whose attempt has ended.
+            models.Index(fields=["id"], condition=Q(state="started"), name="started_calls"),
         ]
 
     def __str__(self) -> str:

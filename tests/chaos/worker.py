@@ -8,10 +8,11 @@ away when read) and wraps the named function in the child, which sends itself SI
 
 import json
 import os
+import random
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
@@ -28,6 +29,7 @@ from tests.chaos.worker_points import POINTS
 FOLDER = Path(os.environ["CHAOS_FOLDER"])
 ORDER = FOLDER / "order.json"
 DEATHS = FOLDER / "deaths"
+FORKS = FOLDER / "forks"
 # Imported before the fork: in the workers it would cost 0.3 s a death.
 CELERY = (
     "celery.apps.worker",
@@ -93,6 +95,30 @@ def run_worker() -> None:
         arm(**order)
     registry = import_module("channels_app.registry")
     registry.CHANNELS["recorder"] = "tests.chaos.recorder.CHANNEL"
+    sys.exit(processes.main("runs"))
+
+
+def around(*functions: tuple[str, str]) -> dict[str, tuple[str, str, str]]:
+    """Return the points before and after functions (module, name), as ``POINTS`` has them."""
+    return {
+        f"{when} {name}": (module, name, when)
+        for module, name in functions
+        for when in ("before", "after")
+    }
+
+
+def work_and_die(steps: Mapping[str, tuple[str, str, str]], *, at_most: int) -> None:
+    """Run the normal worker, which in four of five cases kills itself at one of ``steps``, at its
+    first to ``at_most``-th call, until the folder has a file ``over``; called in the child.
+    """
+    child.die_with_parent(parent=os.getppid())
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    with FORKS.open("a") as file:
+        file.write(".")
+    dice = random.Random(f"{os.environ['KILLS_SEED']} {FORKS.stat().st_size}")
+    if dice.random() < 0.8 and not (FOLDER / "over").exists():
+        POINTS.update(steps)
+        arm(point=dice.choice(list(steps)), at=dice.randint(1, at_most))
     sys.exit(processes.main("runs"))
 
 

@@ -4,45 +4,21 @@ tests.schedules_chaos.worker``.
 Four of five kill themselves at a step of firing, until CHAOS_FOLDER has a file ``over``.
 """
 
-import os
-import random
-import signal
-import sys
+from functools import partial
 
-from gateway_project.processes import child
-from gateway_project.processes import workers as processes
-from tests.chaos.worker import FOLDER, arm, keep_forking
-from tests.chaos.worker_points import POINTS
+from tests.chaos.worker import around, keep_forking, work_and_die
 
 FIRING = "channels_app.schedules.firing"
-STEPS = {
-    f"{when} {name}": (module, name, when)
-    for module, name in (
-        (FIRING, "take_batch"),
-        (FIRING, "fire"),
-        (FIRING, "send"),
-        (FIRING, "carry_out"),
-        (FIRING, "follow"),
-        ("core.conversations.schedules.occurrences", "plan"),
-        ("core.conversations.schedules.occurrences", "settle"),
-    )
-    for when in ("before", "after")
-}
-FORKS = FOLDER / "forks"
-
-
-def work() -> None:
-    """Run the normal worker, which may kill itself; called in the child."""
-    child.die_with_parent(parent=os.getppid())
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    with FORKS.open("a") as file:
-        file.write(".")
-    dice = random.Random(f"{os.environ['KILLS_SEED']} {FORKS.stat().st_size}")
-    if dice.random() < 0.8 and not (FOLDER / "over").exists():
-        POINTS.update(STEPS)
-        arm(point=dice.choice(list(STEPS)), at=dice.randint(1, 6))
-    sys.exit(processes.main("runs"))
-
+STEPS = around(
+    (FIRING, "take_batch"),
+    (FIRING, "fire"),
+    (FIRING, "send"),
+    (FIRING, "carry_out"),
+    (FIRING, "follow"),
+    ("core.conversations.schedules.occurrences", "plan"),
+    ("core.conversations.schedules.occurrences", "settle"),
+)
 
 if __name__ == "__main__":
+    work = partial(work_and_die, STEPS, at_most=6)
     keep_forking(work, "celery.concurrency.thread", FIRING, workers=2)
