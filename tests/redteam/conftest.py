@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from channels_app.openai_api import endpoints
+from channels_app.client_api.openai import endpoints
 
 
 @pytest.fixture(autouse=True)

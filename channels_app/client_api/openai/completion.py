@@ -4,16 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from channels_app.openai_api.adapter import Config, OpenAIAdapter, usage_of
-from channels_app.openai_api.wire import Completion, Delta, ErrorFrame, FinalMessage
-from core.messages import (
-    EventMessage,
-    MessageDict,
-    ToolCallMessage,
-    Transcript,
-    event_data,
-    to_dict,
-)
+from channels_app.client_api.openai.adapter import Config, OpenAIAdapter, usage_of
+from channels_app.client_api.openai.wire import Completion, Delta, ErrorFrame, FinalMessage
+from channels_app.client_api.run_adapter import final_log
 
 
 def completion(events: Iterable[Mapping[str, object]], config: Config) -> Completion | ErrorFrame:
@@ -21,7 +14,7 @@ def completion(events: Iterable[Mapping[str, object]], config: Config) -> Comple
 
     Abandoned attempts leave no trace: only the final messages are included.
     """
-    settled, end = _final_log(events)
+    settled, end = final_log(events)
     adapter = OpenAIAdapter(config)
     frames = [frame for event in settled for frame in adapter.feed(event)] + adapter.close()
     message: FinalMessage = {"role": "assistant", "content": None, "refusal": None}
@@ -44,32 +37,6 @@ def completion(events: Iterable[Mapping[str, object]], config: Config) -> Comple
         ],
         "usage": usage_of(end),
     }
-
-
-def _final_log(
-    events: Iterable[Mapping[str, object]],
-) -> tuple[list[MessageDict], Mapping[str, object]]:
-    """Return the log with every message whole and once, and the data of its end."""
-    transcript = Transcript()
-    before: list[MessageDict] = []
-    after: list[MessageDict] = []
-    end: Mapping[str, object] = {}
-    for event in events:
-        for message, _ in transcript.read(event):
-            if not isinstance(message, EventMessage):
-                continue
-            if message.props.get("event") == "stream_end":
-                end = event_data(message)
-                after.append(to_dict(message))
-            else:
-                before.append(to_dict(message))
-    completed = end.get("status") == "completed"
-    whole = [
-        message
-        for message in transcript.messages()
-        if completed or not (isinstance(message, ToolCallMessage) and transcript.is_open(message))
-    ]
-    return [*before, *map(to_dict, whole), *after], end
 
 
 def _add(message: FinalMessage, delta: Delta) -> None:

@@ -12,9 +12,9 @@ from allowlist import keys
 from allowlist.models import ApiKey
 from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.asgi.principal import Principal
+from channels_app.client_api.openai import endpoints, fields, models
+from channels_app.client_api.openai.sessions import ORIGIN, chat_of, free_session
 from channels_app.intake.inbound import Receipt
-from channels_app.openai_api import endpoints, fields, models
-from channels_app.openai_api.sessions import ORIGIN, chat_of, free_session
 from core.conversations import inbox
 from core.database import batching
 from core.models import ChannelAccount, ChatSession, Run, User

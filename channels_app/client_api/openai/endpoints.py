@@ -19,11 +19,11 @@ from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.asgi.consumer import Endpoint
 from channels_app.asgi.http import RefusedError, Request
 from channels_app.asgi.principal import DeniedError, Principal
+from channels_app.client_api.openai import adapter, errors, fields, models, sessions
+from channels_app.client_api.openai.completion import completion
+from channels_app.client_api.openai.wire import DONE, ErrorFrame, Frame
 from channels_app.intake import choosing
 from channels_app.intake.inbound import Receipt, may_speak, receive_personal, receive_sender
-from channels_app.openai_api import adapter, errors, fields, models, sessions
-from channels_app.openai_api.completion import completion
-from channels_app.openai_api.wire import DONE, ErrorFrame, Frame
 from channels_app.rendering import follow_run
 from channels_app.rendering.links import Links
 from core.conversations import runs

@@ -15,10 +15,10 @@ from channels_app.asgi.authentication import slot
 from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.asgi.consumer import Endpoint
 from channels_app.asgi.http import RefusedError
+from channels_app.client_api.ui_stream import adapter, fields
 from channels_app.intake.inbound import Receipt, receive_personal
 from channels_app.rendering import follow_run
 from channels_app.rendering.links import Links
-from channels_app.ui_stream import adapter, fields
 from core.conversations import inbox, runs
 from core.conversations.inbox import Draft
 from core.database.transactions import in_thread

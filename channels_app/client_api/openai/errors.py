@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 
 from channels_app.asgi import http
-from channels_app.openai_api.wire import Completion, Error, ErrorFrame
+from channels_app.client_api.openai.wire import Completion, Error, ErrorFrame
 from core.providers.failures import KINDS
 
 # Status -> (type, code).
