@@ -21,8 +21,8 @@ from PIL import Image
 from channels_app.asgi import chat_messages
 from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.bridge import fields as bridge
+from channels_app.client_api import models
 from channels_app.client_api.openai import fields as openai
-from channels_app.client_api.openai import models
 from channels_app.client_api.ui_stream import fields as ui
 from channels_app.http_api import fields as http
 from channels_app.intake import inbound

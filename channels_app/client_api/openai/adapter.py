@@ -160,13 +160,8 @@ class OpenAIAdapter(RunAdapter[Frame]):
         return [*frames, DONE]
 
     def fail(self, failure: Failure) -> list[Frame]:
-        """Convert an error to the API's wording, where it has some, without the owner's details."""
-        kind = KINDS.get(failure.code)
-        named = (kind.type, kind.name) if kind else (failure.code, failure.code)
-        error: ErrorFrame = {
-            "error": {"message": failure.text, "type": named[0], "code": named[1], "param": None}
-        }
-        return [error, DONE]
+        """Return the error, and the end of the stream."""
+        return [error_of(failure), DONE]
 
     def _sources(self) -> list[Frame]:
         """Convert the sources to a numbered list; the annotations point into it."""
@@ -235,6 +230,13 @@ class OpenAIAdapter(RunAdapter[Frame]):
 def encode(frame: Frame) -> bytes:
     """Encode one frame as a server-sent event."""
     return b"data: " + (frame.encode() if frame == DONE else orjson.dumps(frame)) + b"\n\n"
+
+
+def error_of(failure: Failure) -> ErrorFrame:
+    """Return an error in the API's wording, where it has some, without the owner's details."""
+    kind = KINDS.get(failure.code)
+    named = (kind.type, kind.name) if kind else (failure.code, failure.code)
+    return {"error": {"message": failure.text, "type": named[0], "code": named[1], "param": None}}
 
 
 def content_of(frame: Frame) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from channels_app.client_api.openai.adapter import Config, OpenAIAdapter, usage_of
-from channels_app.client_api.openai.wire import Completion, Delta, ErrorFrame, FinalMessage
-from channels_app.client_api.run_adapter import final_log
+from channels_app.client_api.openai.wire import Completion, Delta, FinalMessage
+from channels_app.client_api.run_adapter import Failure, final_log
 
 
-def completion(events: Iterable[Mapping[str, object]], config: Config) -> Completion | ErrorFrame:
-    """Return the completion of the whole run, or `{"error": …}` when it failed.
+def completion(events: Iterable[Mapping[str, object]], config: Config) -> Completion | Failure:
+    """Return the completion of the whole run, or why it failed.
 
     Abandoned attempts leave no trace: only the final messages are included.
     """
@@ -19,11 +19,13 @@ def completion(events: Iterable[Mapping[str, object]], config: Config) -> Comple
     frames = [frame for event in settled for frame in adapter.feed(event)] + adapter.close()
     message: FinalMessage = {"role": "assistant", "content": None, "refusal": None}
     finish_reason = "stop"
+    if adapter.failure is not None:
+        return adapter.failure
     for frame in frames:
         if frame == "[DONE]":
             break
         if "error" in frame:
-            return frame
+            break
         for choice in frame["choices"]:
             _add(message, choice["delta"])
             finish_reason = choice["finish_reason"] or finish_reason
