@@ -4,7 +4,7 @@ fields of a protocol -> Ask -> prepare -> accept -> Work (the run that the reque
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -132,15 +132,28 @@ async def accepted(
     with an idempotency key. Raises RefusedError (nothing is stored), DeniedError (the message of an
     unknown sender is kept).
     """
-    receipt = await in_shared_transaction(partial(accept, caller, ask, session, repeat))
-    if receipt.run is None or receipt.session is None:
+    work = await in_shared_transaction(partial(work_of, caller, ask, session, repeat, language))
+    if work is None:
         raise DeniedError
+    return replace(work, keep=True) if keep else work
+
+
+def work_of(
+    caller: Principal, ask: Ask, session: str, repeat: RepeatKey | None, language: str
+) -> Work | None:
+    """Accept a request; return the run to wait for, None when its sender is unknown.
+
+    RefusedError rolls everything back; the message of an unknown sender is kept.
+    """
+    receipt = accept(caller, ask, session, repeat)
+    if receipt.run is None or receipt.session is None:
+        return None
     return Work(
         run=receipt.run,
         session=receipt.session.public_id,
         account=receipt.session.account,
         language=receipt.session.user.language or language,
-        keep=keep or repeat is not None,
+        keep=repeat is not None,
     )
 
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from channels_app.client_api.openai.adapter import Config, OpenAIAdapter
+from channels_app.client_api.openai.adapter import Config, OpenAIAdapter, error_of
 from channels_app.client_api.openai.completion import completion
+from channels_app.client_api.run_adapter import Failure
 from channels_app.client_api.ui_stream import adapter as ui_stream
 from channels_app.http_api.adapter import InboundAdapter
 from channels_app.rendering.links import Links
@@ -51,7 +52,8 @@ def openai(log: list[Event]) -> object:
     config = Config(completion_id="c1", model="m", created=1, links=LINKS)
     converter = OpenAIAdapter(config)
     seen = openai_client([f for event in log for f in converter.feed(event)] + converter.close())
-    answer: Any = completion(log, config)
+    found = completion(log, config)
+    answer: Any = error_of(found) if isinstance(found, Failure) else found
     if "error" in seen:
         assert answer["error"] == seen["error"]
         return seen["error"]["code"]
