@@ -11,7 +11,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from allowlist import tool_rights
-from channels_app.asgi.builtin_accounts import BUILTIN_CHANNELS
+from channels_app.asgi.builtin_accounts import BUILTIN_CHANNELS, PROGRAMS
 from channels_app.intake import media
 from channels_app.replies.streaming_edits import live_of
 from channels_app.schedules import rights
@@ -250,7 +250,7 @@ async def name_substitute(run: Run, turn: Turn, chain: Chain) -> None:
     if substitute is None:
         return
     turn.answered_by = substitute.label
-    if run.session.account.channel in BUILTIN_CHANNELS or not turn.answered:
+    if run.session.account.channel in (*BUILTIN_CHANNELS, PROGRAMS) or not turn.answered:
         return
     if await in_thread(was_substituted, run):
         return
