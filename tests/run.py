@@ -7,8 +7,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -148,6 +149,22 @@ def tests_on(database: str, marker: str, command: list[str], again: list[str]) -
         notes / "v" / "cache" / "lastfailed",
         [*again, *options, "--cov-append"] if "--cov" in again else [*again, *options],
     )
+
+
+@contextmanager
+def bytecode() -> Iterator[None]:
+    """Let the processes of this block keep their bytecode, where the environment says otherwise
+    (as many container images do): outside of the tree, until the end.
+
+    Some thousand processes would each compile what they import: two thirds of the CPU time of a
+    start, and half of that of a collection.
+    """
+    if not os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
+        yield
+        return
+    with tempfile.TemporaryDirectory(prefix="latchkey-bytecode-") as folder:
+        os.environ["PYTHONPYCACHEPREFIX"] = folder
+        yield
 
 
 def slug(text: str) -> str:
@@ -299,4 +316,5 @@ def write(text: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(soak() if sys.argv[1:] == ["soak"] else run_all())
+    with bytecode():
+        sys.exit(soak() if sys.argv[1:] == ["soak"] else run_all())
