@@ -84,10 +84,9 @@ class ResponsesAdapter(RunAdapter[Event]):
 
     def without(self, frame: Event, characters: int) -> Event:
         """Return a piece of a text without its first characters."""
-        if (
-            frame["type"] == "response.output_text.delta"
-            or frame["type"] == "response.reasoning_summary_text.delta"
-        ):
+        if frame["type"] == "response.output_text.delta":
+            return {**frame, "delta": frame["delta"][characters:]}
+        if frame["type"] == "response.reasoning_summary_text.delta":
             return {**frame, "delta": frame["delta"][characters:]}
         return frame
 

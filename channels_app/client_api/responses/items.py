@@ -248,7 +248,8 @@ def message_item(role: str, content: Any) -> Json:
     if role == "assistant":
         text = {"type": "output_text", "text": content, "annotations": [], "logprobs": []}
         return {"type": "message", "role": role, "status": "completed", "content": [text]}
-    given = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    given: list[Json] = [{"type": "text", "text": content}]
+    given = given if isinstance(content, str) else content
     shown = [
         {"type": "input_text", "text": each["text"]}
         if each["type"] == "text"

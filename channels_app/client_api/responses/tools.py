@@ -61,18 +61,15 @@ class Kinds:
         named = {"name": kind.get("name", function)}
         if "namespace" in kind:
             named["namespace"] = kind["namespace"]
-        common: Any = {"id": item_id, "status": "completed", "call_id": call_id}
+        found: Any = {"id": item_id, "status": "completed", "call_id": call_id}
         if kind.get("type") == "custom":
-            found: CallItem = {
-                **common,
-                "type": "custom_tool_call",
-                **named,
-                "input": input_of(arguments),
-            }
-            return found
-        if kind.get("type") == SHELL:
-            return {**common, "type": "local_shell_call", "action": action_of(arguments)}
-        return {**common, "type": "function_call", **named, "arguments": arguments}
+            found |= {"type": "custom_tool_call", **named, "input": input_of(arguments)}
+        elif kind.get("type") == SHELL:
+            found |= {"type": "local_shell_call", "action": action_of(arguments)}
+        else:
+            found |= {"type": "function_call", **named, "arguments": arguments}
+        item: CallItem = found
+        return item
 
 
 @dataclass(slots=True)
