@@ -47,6 +47,7 @@ def id_of(run: Run) -> str:
 def kept_of(asked: Asked, language: str) -> Json:
     """Return what is kept with a run besides its messages, tools and options."""
     return {
+        "may_shorten": asked.repeated.get("truncation") == "auto",
         KEPT: {
             "model": asked.model,
             "store": asked.store,
