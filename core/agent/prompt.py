@@ -141,9 +141,7 @@ class Prompt:
         )
         return [self.system, *history, self.current, *added]
 
-    def own_within(
-        self, capacity: Capacity, added: Sequence[ChatMessage]
-    ) -> Sequence[ChatMessage]:
+    def own_within(self, capacity: Capacity, added: Sequence[ChatMessage]) -> Sequence[ChatMessage]:
         """Return a client's own messages; without the oldest that do not fit, where it lets them be
         left out. System messages stay, and the rest begins with a person's message.
         """

@@ -57,7 +57,7 @@ def kept_of(asked: Asked, language: str) -> Json:
             "repeated": asked.repeated,
             "kinds": asked.offered.kinds.of,
             "language": language,
-        }
+        },
     }
 
 
