@@ -76,8 +76,7 @@ def find(caller: Principal, response_id: str, *, sender: str = "", field: str = 
             run = own.filter(session__account=caller.account).first()
     is_stored = run is not None and run.options.get(KEPT, {}).get("store")
     if run is None or not is_stored or (sender and run.session.chat != sender[:128]):
-        shown = response_id[:64].encode("ascii", "backslashreplace").decode()
-        text = f"There is no response {shown!r}."
+        text = "There is no response with this id."
         raise RefusedError(404, text, field=field or "response_id")
     return run
 
