@@ -79,7 +79,7 @@ class Responses(ResponseEndpoint):
         key = acceptance.repeat_key(caller, data, self.session, request.idempotency_key())
         acceptance.needs_sender(caller, asked)
         with slot(caller, sender=asked.user):
-            messages, session = await in_thread(stored.compose, caller, asked)
+            messages, session = await stored.compose(caller, asked)
             asked = replace(
                 asked, messages=messages, more=stored.kept_of(asked, request.language())
             )
@@ -96,7 +96,7 @@ class Responses(ResponseEndpoint):
             if asked.stream:
                 await self.stream_run(work, seen=seen if work.keep else 0)
             elif asked.background:
-                await self.answer(200, await stored.current(work.run), work.headers)
+                await self.answer(200, await stored.current(work), work.headers)
             else:
                 await self.answer_run(work)
 
@@ -111,9 +111,20 @@ class StoredEndpoint(ResponseEndpoint):
         name = self.scope["url_route"]["kwargs"]["response"]
         return await in_thread(stored.find, self.caller, name)
 
+    async def stopped(self) -> Run:
+        """Return the run after it was asked to end; it has, unless that takes too long."""
+        run = await self.own_run()
+        if await in_thread(runs.request_cancel, run=run):
+            with contextlib.suppress(TimeoutError):  # no worker has it: it ends when one does
+                async with asyncio.timeout(CANCEL_SECONDS):
+                    await whole_log(stored.work_of(run))
+            run = await self.own_run()
+        return run
+
     async def answer_current(self, run: Run) -> None:
         """Answer a response as it is now."""
-        await self.answer(200, await stored.current(run), stored.work_of(run).headers)
+        work = stored.work_of(run)
+        await self.answer(200, await stored.current(work), work.headers)
 
 
 class Response(StoredEndpoint):
@@ -123,12 +134,14 @@ class Response(StoredEndpoint):
 
     async def handle(self, body: bytes) -> None:
         """Answer the response, or with ``stream=true`` its events after ``starting_after``."""
-        run = await self.own_run()
         if self.request.method == "DELETE":
+            run = await self.stopped()
             await in_thread(stored.delete, run)
             found = {"id": stored.id_of(run), "object": "response", "deleted": True}
             await self.answer(200, found)
-        elif self.request.query("stream") == "true":
+            return
+        run = await self.own_run()
+        if self.request.query("stream") == "true":
             seen = number_of(self.request.query("starting_after"), "starting_after") or self.seen()
             with slot(self.caller):
                 await self.stream_run(stored.work_of(run), seen=seen)
@@ -143,13 +156,7 @@ class Cancel(StoredEndpoint):
 
     async def handle(self, body: bytes) -> None:
         """Ask the run to end, and wait for it."""
-        run = await self.own_run()
-        if await in_thread(runs.request_cancel, run=run):
-            with contextlib.suppress(TimeoutError):  # no worker has it: it ends when one does
-                async with asyncio.timeout(CANCEL_SECONDS):
-                    await whole_log(stored.work_of(run))
-            run = await self.own_run()
-        await self.answer_current(run)
+        await self.answer_current(await self.stopped())
 
 
 class InputItems(StoredEndpoint):

@@ -7,11 +7,13 @@ conversation before it is kept as the messages of the run, as for chat completio
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from django.conf import settings
+from django.utils import timezone
 
+from allowlist import permissions
 from channels_app.asgi.chat_messages import Json, parts_with_pictures, refused
 from channels_app.asgi.http import RefusedError
 from channels_app.asgi.principal import Principal
@@ -24,9 +26,10 @@ from channels_app.client_api.responses.tools import Kinds
 from channels_app.client_api.responses.wire import Item, Response, Status
 from channels_app.client_api.run_adapter import final_log
 from channels_app.client_api.run_endpoint import whole_log
+from channels_app.intake import media
 from channels_app.rendering.links import Links
 from core.agent import prompt
-from core.conversations import events, runs
+from core.conversations import events
 from core.database.transactions import atomic_write, in_thread
 from core.lib.ids import is_public_id
 from core.messages import MessageDict
@@ -62,29 +65,39 @@ def kept_of(asked: Asked, language: str) -> Json:
 
 
 def find(caller: Principal, response_id: str, *, sender: str = "", field: str = "") -> Run:
-    """Return the run of a stored response of the caller's own. ``sender``: that a bridge names.
+    """Return the run of a stored response of the caller's own. ``sender``: that a bridge names;
+    then the response must be of that sender, and of the person who the sender is now.
 
     Raises RefusedError 404, also for another person's. May block on the database.
     """
     name = response_id.removeprefix(PREFIX)
     run = None
     if response_id.startswith(PREFIX) and is_public_id(name):
-        own = Run.objects.select_related("session", "user").filter(public_id=name)
+        own = Run.objects.select_related("session__account", "user").filter(public_id=name)
         if caller.user is not None:
             run = own.filter(user=caller.user).first()
         else:
             run = own.filter(session__account=caller.account).first()
-    is_stored = run is not None and run.options.get(KEPT, {}).get("store")
-    if run is None or not is_stored or (sender and run.session.chat != sender[:128]):
+            run = run if run is None or not sender or is_of(run, caller, sender) else None
+    if run is None or not run.options.get(KEPT, {}).get("store"):
         text = "There is no response with this id."
         raise RefusedError(404, text, field=field or "response_id")
     return run
 
 
-def work_of(run: Run, *, session: str = "") -> Work:
+def is_of(run: Run, caller: Principal, sender: str) -> bool:
+    """Return whether a run was made for a sender of a bridge, who is still the same person."""
+    account = run.session.account
+    kind = str(account.config.get("kind", "im"))
+    named = permissions.Sender(account, kind, sender)
+    user = permissions.decide(sender=named, now=timezone.now()).user
+    return run.session.chat == sender[:128] and user is not None and user.pk == run.user_id
+
+
+def work_of(run: Run) -> Work:
     """Return a stored response as work; it goes on when the client leaves."""
     language = run.user.language or run.options[KEPT]["language"]
-    return Work(run=run, language=language, session=session or run.session.public_id)
+    return Work(run=run, language=language, session=run.session.public_id)
 
 
 def config_of(work: Work) -> Config:
@@ -147,27 +160,26 @@ def ended(work: Work, log: Iterable[MessageDict]) -> ResponsesAdapter:
     return adapter
 
 
-async def current(run: Run) -> Response:
-    """Return a stored response as it is now."""
-    if run.state not in Run.FINAL:
-        return response_of(run)
-    work = work_of(run)
+async def current(work: Work) -> Response:
+    """Return a response as it is now."""
+    if work.run.state not in Run.FINAL:
+        return response_of(work.run)
     log = await whole_log(work)
     return (await in_thread(ended, work, log)).response
 
 
-def compose(caller: Principal, asked: Asked) -> tuple[list[Json], str]:
+async def compose(caller: Principal, asked: Asked) -> tuple[list[Json], str]:
     """Return the messages of a request with those before it, and the name of its session; empty
-    for none.
-
-    Raises RefusedError 400, 404 and 413. May block on the database.
+    for none. Raises RefusedError 400, 404 and 413.
     """
-    before = None
-    reader = Reader(kinds=asked.offered.kinds, known=known_items(caller, asked))
+    before, reader = None, Reader(kinds=asked.offered.kinds)
+    if references(asked.given):
+        reader.known = await in_thread(known_items, caller, asked)
     if asked.previous:
         field = "previous_response_id"
-        before = find(caller, asked.previous, sender=asked.user, field=field)
-        reader.messages = conversation(before)
+        before = await in_thread(find, caller, asked.previous, sender=asked.user, field=field)
+        pictures = await media.pictures(before, {})
+        reader.messages = await in_thread(conversation, before, pictures)
         reader.called = calls_in(reader.messages)
     known = len(reader.messages)
     reader.read(asked.given)
@@ -201,15 +213,15 @@ def check(messages: list[Json], known: int) -> None:
                 content[number] = {"type": "text", "text": MISSING_PICTURE}
 
 
-def conversation(run: Run) -> list[Json]:
+def conversation(run: Run, pictures: Sequence[str]) -> list[Json]:
     """Return the conversation up to the end of a stored response, without the instructions of its
-    own. Raises RefusedError 400 while it has not ended.
+    own. ``pictures``: of its uploaded files. Raises RefusedError 400 while it has not ended.
     """
     if run.state not in Run.FINAL:
         raise refused("has not ended", "previous_response_id")
     messages: list[Json] = run.options.get("messages") or []
     said = messages[1:] if run.options[KEPT]["instructed"] else messages
-    reader = Reader(messages=list(prompt.with_documents(said, run)), kinds=kinds_of(run))
+    reader = Reader(messages=[*prompt.with_documents(said, run, pictures)], kinds=kinds_of(run))
     reader.read(output_of(run))
     return reader.messages
 
@@ -253,10 +265,9 @@ def given_items(run: Run) -> list[Json]:
 
 
 def delete(run: Run) -> None:
-    """Forget a stored response: it is not found any more, and its input is removed when it has
+    """Forget a stored response: it is not found any more, and its input is removed if it has
     ended. The answer stays in the transcript of its session.
     """
-    runs.request_cancel(run=run)
     with atomic_write():
         row = Run.objects.select_for_update().get(pk=run.pk)
         row.options[KEPT]["store"] = False

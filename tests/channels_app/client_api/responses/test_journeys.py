@@ -1,5 +1,6 @@
 """``/v1/responses`` from the first answer to a killed process, at a gateway with a model server."""
 
+import base64
 import json
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -57,6 +58,9 @@ from allowlist.models import ApiKey
 from django.utils import timezone
 keys.revoke(key=ApiKey.objects.get(name="left"), actor="test", now=timezone.now())
 """
+
+
+PICTURE = base64.b64decode(people.PIXEL.partition(",")[2])
 
 
 @dataclass
@@ -170,16 +174,19 @@ def test_w13_pictures_and_documents_are_seen_and_remembered(
 ) -> None:
     """[W13] As data, and as files that were uploaded; in the next response, too."""
     uploaded = client.post("/files?name=notes.txt", content=b"The code is 4711.").json()["id"]
+    seen = client.post("/files?name=b.png", content=PICTURE).json()["id"]
     parts = [
         {"type": "input_text", "text": "What is in this picture?"},
         {"type": "input_image", "image_url": people.PIXEL},
         {"type": "input_file", "file_id": uploaded, "filename": "notes.txt"},
+        {"type": "input_image", "file_id": seen},
     ]
     first = create(client, input=[{"role": "user", "content": parts}])
     assert said_text(first) == "One pixel."
     create(client, input="And the code?", previous_response_id=first["id"])
     for got in place.model.prompts()[-2:]:
         assert people.PIXEL in got
+        assert got.count("data:image/") == 2
         assert "The code is 4711." in got
 
 

@@ -281,14 +281,39 @@ def test_w16_errors_are_those_that_the_clients_know(
     assert wrong.value.param == "temperature"
 
 
-def test_w17_a_bridge_names_its_sender(client: httpx.Client, tokens: dict[str, str]) -> None:
-    """[W17] As for chat completions: without ``user`` it is 400, an unknown sender is 401."""
+LIST = """
+from core.models import ChannelIdentity, User
+for value, name in {listed}.items():
+    user = User.objects.get(username=name)
+    ChannelIdentity.objects.update_or_create(kind="im", value=value, defaults={{"user": user}})
+"""
+
+
+def test_w17_a_bridge_names_its_sender(
+    client: httpx.Client, scripted: Gateway, tokens: dict[str, str]
+) -> None:
+    """[W17] As for chat completions: without ``user`` it is 400, an unknown sender is 401. A
+    sender's response is followed by that sender only, while it is the same person.
+    """
     headers = {"Authorization": f"Bearer {tokens['bridge']}"}
     body = {"model": "default", "input": "x"}
     refused = client.post("/v1/responses", json=body, headers=headers)
     assert (refused.status_code, refused.json()["error"]["param"]) == (400, "user")
     held = client.post("/v1/responses", json={**body, "user": "ann@example.org"}, headers=headers)
     assert held.status_code == 401
+    listed = {"ann": "owner", "bob": "member"}
+    scripted.manage("shell", "-v", "0", "-c", LIST.format(listed=listed))
+    first = create(client, headers, input="a secret", user="ann")
+    follow = {"input": "And?", "previous_response_id": first["id"]}
+    assert create(client, headers, user="ann", **follow)["status"] == "completed"
+    assert client.get(f"/v1/responses/{first['id']}", headers=headers).status_code == 200
+    assert client.get(f"/v1/responses/{first['id']}").status_code == 200  # of the person
+    for user in ("bob", "stranger"):
+        asked = {"model": "default", **follow, "user": user}
+        assert client.post("/v1/responses", json=asked, headers=headers).status_code == 404
+    scripted.manage("shell", "-v", "0", "-c", LIST.format(listed={"ann": "member"}))
+    asked = {"model": "default", **follow, "user": "ann"}
+    assert client.post("/v1/responses", json=asked, headers=headers).status_code == 404
 
 
 def test_w18_an_idempotency_key_makes_one_response(client: httpx.Client) -> None:
@@ -296,5 +321,13 @@ def test_w18_an_idempotency_key_makes_one_response(client: httpx.Client) -> None
     key = {"Idempotency-Key": "one"}
     first = create(client, headers=key, input="once")
     assert create(client, headers=key, input="once")["id"] == first["id"]
+    late = {"Idempotency-Key": "late"}
+    queued = create(client, headers=late, input="later", background=True)
+    wait_until(
+        lambda: (
+            create(client, headers=late, input="later", background=True)["status"] == "completed"
+        )
+    )
+    assert create(client, headers=late, input="later", background=True)["id"] == queued["id"]
     other = {"model": "default", "input": "twice"}
     assert client.post("/v1/responses", json=other, headers=key).status_code == 422
