@@ -18,6 +18,7 @@ from channels_app.asgi.http import Receive, Scope, Send  # noqa: E402
 from channels_app.asgi.views import ViewHandler  # noqa: E402
 from channels_app.bridge import urls as bridge  # noqa: E402
 from channels_app.client_api.openai import routes as openai_api  # noqa: E402
+from channels_app.client_api.responses import routes as responses  # noqa: E402
 from channels_app.client_api.ui_stream import routes as ui_stream  # noqa: E402
 from channels_app.http_api import routes as http_api  # noqa: E402
 from channels_app.mcp import routes as mcp  # noqa: E402
@@ -28,7 +29,8 @@ from channels_app.webchat import urls as webchat  # noqa: E402
 CONSUMERS = [
     *http_api.ROUTES,
     *mcp.ROUTES,
-    *openai_api.ROUTES,
+    *responses.ROUTES,
+    *openai_api.ROUTES,  # the last of /v1: it answers all that is left
     *ui_stream.ROUTES,
     *webchat.ROUTES,
 ]

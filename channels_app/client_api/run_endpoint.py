@@ -5,7 +5,7 @@ import contextlib
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Awaitable
 from dataclasses import dataclass
-from typing import ClassVar, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from django.conf import settings
 
@@ -41,7 +41,7 @@ class RunEndpoint(Endpoint, Generic[Frame]):
     """
 
     # The head waits for the first text, so that a run that fails earlier has an error status.
-    waits_for_text: ClassVar[bool] = True
+    waits_for_text: bool = True
 
     @abstractmethod
     def adapter_of(self, work: Work) -> RunAdapter[Frame]:

@@ -36,6 +36,8 @@ PLAN = {"text": "x", "at": "2100-01-01T08:00", "rule": "FREQ=DAILY", "time_zone"
 ASK = {"text": "hi", "async": True}
 ASK_HERE = {**ASK, "session_id": "{session}"}
 CHAT = {"model": "default", "stream": True, "messages": [{"role": "user", "content": "hi"}]}
+RESPOND = {"model": "default", "input": "hi", "background": True}
+FOLLOW = {**RESPOND, "previous_response_id": "{response}"}
 UI = {
     "id": "chat-1",
     "messages": [{"id": "m", "role": "user", "parts": [{"type": "text", "text": "x"}]}],
@@ -252,6 +254,22 @@ ENDPOINTS: dict[str, list[Row]] = {
     ],
     "v1/chat/completions": [
         Row("POST", "/v1/chat/completions", "401 200 200 200 200 401 400", CHAT),
+    ],
+    "v1/responses": [
+        Row("POST", "/v1/responses", "401 200 200 200 200 401 400", RESPOND),
+        Row("POST", "/v1/responses", "401 404 200 404 404 401 400", FOLLOW, hides=True),
+    ],
+    "v1/responses/<str:response>": [
+        Row("GET", "/v1/responses/{response}", "401 404 200 404 404 401 404", hides=True),
+        Row("DELETE", "/v1/responses/{response}", "401 404 200 404 404 401 404", hides=True),
+    ],
+    "v1/responses/<str:response>/cancel": [
+        Row("POST", "/v1/responses/{response}/cancel", "401 404 200 404 404 401 404", hides=True),
+    ],
+    "v1/responses/<str:response>/input_items": [
+        Row(
+            "GET", "/v1/responses/{response}/input_items", "401 404 200 404 404 401 404", hides=True
+        ),
     ],
     "v1/models": [Row("GET", "/v1/models", "401 200 200 200 200 401 200")],
     "v1/models/<path:name>": [Row("GET", "/v1/models/default", "401 200 200 200 200 401 200")],

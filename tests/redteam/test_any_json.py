@@ -30,7 +30,7 @@ from core.models import ChannelAccount
 from tests.channels_app.telegram.people import message
 from tests.redteam import gateway_data, matrix
 from tests.redteam.gateway_data import GatewayData
-from tests.redteam.matrix import ACCEPT, CHAT, PLAN, RENAME, RPC, THUMB, UI
+from tests.redteam.matrix import ACCEPT, CHAT, PLAN, RENAME, RESPOND, RPC, THUMB, UI
 
 EXAMPLES = 40
 CHEAP = bounded(
@@ -58,6 +58,7 @@ ENDPOINTS: dict[str, tuple[str, dict[str, Any]]] = {
     "inbound": ("/inbound", SAID),
     "cancel": ("/inbound/cancel", {"run_id": "{run}"}),
     "openai": ("/v1/chat/completions", {**CHAT, "tools": [], "stop": None, "user": "u"}),
+    "responses": ("/v1/responses", {**RESPOND, "tools": [], "text": {}, "user": "u"}),
     "ui": ("/ui/chat", UI),
     "telegram": ("/telegram/bot/webhook", message("hello")),
     "rename": ("/chat/sessions/{session}", RENAME),
@@ -144,6 +145,8 @@ def test_no_value_is_a_failure(
     if isinstance(body, dict) and path in {"/inbound", "/v1/chat/completions"}:
         waits = "async" if path == "/inbound" else "stream"
         body = {**body, waits: body.get(waits) or True}  # no worker runs here to wait for
+    if isinstance(body, dict) and path == "/v1/responses":
+        body = {**body, "background": body.get("background") or True}
     raw = encoded(body)
     who, method, headers = credentials(endpoint, raw)
     answer = gateway.ask(who, method, gateway.fill(path), raw, **headers)
