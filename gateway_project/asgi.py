@@ -17,6 +17,7 @@ from channels_app.asgi.hosts import our_host  # noqa: E402
 from channels_app.asgi.http import Receive, Scope, Send  # noqa: E402
 from channels_app.asgi.views import ViewHandler  # noqa: E402
 from channels_app.bridge import urls as bridge  # noqa: E402
+from channels_app.client_api.anthropic import routes as anthropic  # noqa: E402
 from channels_app.client_api.openai import routes as openai_api  # noqa: E402
 from channels_app.client_api.ui_stream import routes as ui_stream  # noqa: E402
 from channels_app.http_api import routes as http_api  # noqa: E402
@@ -28,6 +29,7 @@ from channels_app.webchat import urls as webchat  # noqa: E402
 CONSUMERS = [
     *http_api.ROUTES,
     *mcp.ROUTES,
+    *anthropic.ROUTES,  # before OpenAI's, which end in all of /v1
     *openai_api.ROUTES,
     *ui_stream.ROUTES,
     *webchat.ROUTES,
