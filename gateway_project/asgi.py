@@ -19,6 +19,7 @@ from channels_app.asgi.views import ViewHandler  # noqa: E402
 from channels_app.bridge import urls as bridge  # noqa: E402
 from channels_app.client_api.anthropic import routes as anthropic  # noqa: E402
 from channels_app.client_api.openai import routes as openai_api  # noqa: E402
+from channels_app.client_api.passthrough import routes as passthrough  # noqa: E402
 from channels_app.client_api.ui_stream import routes as ui_stream  # noqa: E402
 from channels_app.http_api import routes as http_api  # noqa: E402
 from channels_app.mcp import routes as mcp  # noqa: E402
@@ -30,6 +31,7 @@ CONSUMERS = [
     *http_api.ROUTES,
     *mcp.ROUTES,
     *anthropic.ROUTES,  # before OpenAI's, which end in all of /v1
+    *passthrough.ROUTES,
     *openai_api.ROUTES,
     *ui_stream.ROUTES,
     *webchat.ROUTES,

@@ -120,7 +120,9 @@ def test_errors_and_models(client: anthropic.Anthropic, scripted: Gateway) -> No
     with pytest.raises(anthropic.NotFoundError):
         client.messages.create(model="claude-x", max_tokens=10, messages=said("x"))
     with pytest.raises(anthropic.BadRequestError, match="temperature"):
-        client.messages.create(model="default", max_tokens=10, messages=said("x"), temperature=2)
+        client.messages.create(
+            model="default", max_tokens=10, messages=said("x"), extra_body={"temperature": 2}
+        )
     with pytest.raises(anthropic.RateLimitError):
         client.messages.create(model="default", max_tokens=10, messages=said("busy"))
     unknown = client.with_options(api_key="lk_000000000000_" + "x" * 43)

@@ -41,7 +41,7 @@ class AnthropicEndpoint(Endpoint):
         status = errors.OVERLOADED if isinstance(error, BusyError) else error.status
         rates = errors.rates(error.headers) if status == 429 else {}
         name = self.name_request()
-        body = errors.body(status, str(error), request_id=name)
+        body = errors.body(status, str(error), request_id=name, field=error.field)
         await self.answer(status, body, {**rates, **error.headers, "request-id": name})
 
     def name_request(self) -> str:

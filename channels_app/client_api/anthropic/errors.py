@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from channels_app.asgi import http
 from channels_app.client_api import failures
-from channels_app.client_api.anthropic.wire import ErrorFrame
+from channels_app.client_api.anthropic.wire import Error, ErrorFrame
 from channels_app.client_api.run_adapter import Failure
 
 OVERLOADED = 529
@@ -22,6 +22,8 @@ TYPES = {
     504: "timeout_error",
     OVERLOADED: "overloaded_error",
 }
+# Fields without which the official clients send the request again by themselves.
+CAUSES = {"thread": "thread_unsupported_request"}
 
 
 def type_of(status: int) -> str:
@@ -29,11 +31,14 @@ def type_of(status: int) -> str:
     return TYPES.get(status, "invalid_request_error" if status < 500 else "api_error")
 
 
-def body(status: int, message: str, *, request_id: str) -> ErrorFrame:
-    """Return ``{"type": "error", "error": {"type", "message"}, "request_id"}``."""
-    return ErrorFrame(
-        type="error", error={"type": type_of(status), "message": message}, request_id=request_id
-    )
+def body(status: int, message: str, *, request_id: str, field: str = "") -> ErrorFrame:
+    """Return ``{"type": "error", "error": {"type", "message"}, "request_id"}``; ``field`` is the
+    one that is refused.
+    """
+    error: Error = {"type": type_of(status), "message": message}
+    if field in CAUSES:
+        error["details"] = {"error_code": CAUSES[field], "unsupported": []}
+    return {"type": "error", "error": error, "request_id": request_id}
 
 
 def status_of(failure: Failure) -> int:

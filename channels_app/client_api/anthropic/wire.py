@@ -114,9 +114,17 @@ class MessageStop(TypedDict):
     type: Literal["message_stop"]
 
 
+class ErrorDetails(TypedDict):
+    """The cause of an error, for clients that then ask in another way."""
+
+    error_code: str
+    unsupported: list[str]
+
+
 class Error(TypedDict):
     type: str
     message: str
+    details: NotRequired[ErrorDetails]
 
 
 class ErrorFrame(TypedDict):
