@@ -1,6 +1,7 @@
 """``POST /v1/embeddings`` and ``/v1/audio/…``: answered by the provider of the named model."""
 
 import asyncio
+import logging
 from abc import abstractmethod
 from collections.abc import AsyncGenerator
 from typing import ClassVar
@@ -22,6 +23,8 @@ from core.conversations.usage import RunMeter
 from core.database.transactions import in_thread
 from core.providers import catalogue
 from core.providers.base import ProviderError
+
+logger = logging.getLogger(__name__)
 
 
 class PassedOn(OpenAIEndpoint):
@@ -84,7 +87,8 @@ class PassedOn(OpenAIEndpoint):
         return target, meter
 
     async def answer_failure(self, error: ProviderError) -> None:
-        """Answer the failure of the provider, in the words for its class."""
+        """Answer a provider's failure in the words for its class; its reason is logged."""
+        logger.warning("/v1/%s failed: %s %s", self.path, error.code, error.reason)
         data = {} if error.retry_after is None else {"retry_after": error.retry_after}
         failure = Failure(code=error.code, text=str(error), data=data)
         body, headers = adapter.error_of(failure), failures.headers_of(failure)
