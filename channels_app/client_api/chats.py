@@ -17,8 +17,8 @@ from channels_app.asgi.http import RefusedError
 from channels_app.asgi.principal import Principal
 from channels_app.client_api import tool_questions
 from channels_app.client_api.acceptance import Said, Work
-from channels_app.client_api.run_adapter import RunAdapter
-from channels_app.client_api.run_endpoint import RunEndpoint
+from channels_app.client_api.run_adapter import RunAdapter, after
+from channels_app.client_api.run_endpoint import Opening, RunEndpoint
 from channels_app.client_api.tool_questions import Question
 from channels_app.intake.inbound import Receipt, receive_personal
 from channels_app.rendering import follow_run
@@ -55,6 +55,24 @@ class ChatEndpoint(RunEndpoint[Frame]):
     async def learn(self, run: Run) -> None:
         """Look up what the frames of a run depend on besides its log."""
         self.before = await in_thread(tool_questions.before, run)
+
+    async def opened(self, adapter: RunAdapter[Frame], seen: int) -> AsyncGenerator[bytes, None]:
+        """Yield the first frames, before the log begins: a run may wait for its turn."""
+        for number, frame in after(adapter, adapter.opened(), seen):
+            yield self.encode(number, frame)
+
+    async def blocks(
+        self,
+        log: follow_run.Log,
+        adapter: RunAdapter[Frame],
+        opening: Opening[Frame],
+        seen: int,
+    ) -> AsyncGenerator[bytes, None]:
+        """Yield the frames as server-sent events."""
+        async for block in self.opened(adapter, seen):
+            yield block
+        async for block in super().blocks(log, adapter, opening, seen):
+            yield block
 
     async def log_of(
         self, work: Work, adapter: RunAdapter[Frame]

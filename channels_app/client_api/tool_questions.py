@@ -212,6 +212,14 @@ def follower(run_id: int) -> Run | None:
     return pause.continued_by if pause is not None else None
 
 
+def is_followed(run: Run) -> bool:
+    """Return whether a client asked for a run itself: not for one that goes on with a paused run
+    because the question was decided elsewhere.
+    """
+    paused = run.options.get("continues")
+    return not paused or run.options.get(RESUMED) == paused
+
+
 def before(run: Run) -> Before:
     """Return the paused run that a run goes on with. May block on the database."""
     paused = run.options.get("continues")

@@ -179,6 +179,8 @@ def prepare(run: Run, pictures: Sequence[str] = (), *, known: Catalogue | None =
     rules = instructions(run, known)
     if run.options.get("schedule"):
         rules = f"{rules}\n\n{SCHEDULED}"
+    if context := run.options.get("context"):
+        rules = f"{rules}\n\n{context}"
     own: list[ChatMessage] = run.options.get("messages") or []
     if own:
         given = [each["content"] for each in own if each["role"] == "system"]
