@@ -12,12 +12,12 @@ from django.conf import settings
 
 from channels_app.asgi import chat_messages, chat_tools, fields
 from channels_app.asgi.chat_messages import Document, Json, data_url, file_name, refused
+from channels_app.asgi.fields import MAX_RUN_ID
 from channels_app.client_api.ag_ui.adapter import RESULT
 from channels_app.client_api.chats import checked_id
 from core.conversations.assistants import Wanted
 from core.conversations.inbox import body_digest
 
-MAX_RUN_ID = 128
 MAX_CONTEXTS, MAX_STATE = 64, 50_000
 MAX_RESUMES = 32
 ADDRESS = ("http://", "https://")
