@@ -123,7 +123,8 @@ def test_m3_a_cancelled_new_attempt_leaves_the_longer_partial_text() -> None:
     log = run(text_of("One, two"), reset(), text_of("One"), status="cancelled")
     assert openai(log)["content"] == "One, two"
     seen = ui(log)
-    assert (seen["text"], seen["end"]) == ("One, two", {"type": "abort"})
+    stopped = {"type": "abort", "reason": "The answer was stopped."}
+    assert (seen["text"], seen["end"]) == ("One, two", stopped)
 
 
 def test_m3_the_notice_stands_outside_an_open_code_fence() -> None:

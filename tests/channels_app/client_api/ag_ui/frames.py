@@ -2,7 +2,7 @@
 
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import httpx
@@ -36,6 +36,27 @@ def resume(thread: str, *entries: Json, run: str = "", messages: list[Json] | No
     return said("", thread=thread, run=run, messages=messages or [], resume=list(entries))
 
 
+def verify(events: Sequence[Mapping[str, Any]]) -> None:
+    """Check the order of a run's events as the protocol's verifier does, and their types."""
+    open_ones: set[tuple[str, str]] = set()
+    assert events[0]["type"] in ("RUN_STARTED", "RUN_ERROR")
+    for event in events:
+        EVENTS.validate_json(json.dumps(event), strict=True)
+        head, _, step = str(event["type"]).rpartition("_")
+        key = (head, str(event.get("toolCallId") or event.get("messageId") or ""))
+        if head in ("RUN", "MESSAGES", "STATE", "ACTIVITY", "") or step == "RESULT":
+            continue
+        if step == "START":
+            assert key not in open_ones, event
+            open_ones.add(key)
+        else:
+            assert key in open_ones, event
+        if step == "END":
+            open_ones.remove(key)
+    assert events[-1]["type"] in ("RUN_FINISHED", "RUN_ERROR")
+    assert not open_ones
+
+
 def numbered(answer: httpx.Response) -> Iterator[tuple[int, Json]]:
     """Yield the events of a stream, each with its number, as strict types of the protocol."""
     number = 0
@@ -52,7 +73,10 @@ def told(client: httpx.Client, body: Json, **headers: str) -> list[Json]:
     """Return the events of an answer."""
     with client.stream("POST", "/ag-ui", json=body, headers=headers) as answer:
         assert answer.status_code == 200, answer.read()
-        return [event for _, event in numbered(answer)]
+        events = [event for _, event in numbered(answer)]
+    if "Last-Event-ID" not in headers:
+        verify(events)
+    return events
 
 
 def connected(client: httpx.Client, thread: str, query: str = "", **headers: str) -> list[Json]:
