@@ -53,8 +53,9 @@ def resume(caller: Principal, asked: Asked) -> Outcome:
     if not rows or set(ids) - set(rows):
         return Outcome(adapter.error(UNKNOWN, "interrupt_unknown"))
     [paused] = {row.run_id for row in rows.values()}
-    left = {each.id for each in tool_questions.of_paused(paused, caller)} - set(ids)
-    if left:
+    answered = {row.public_id for row in rows.values()}
+    open_ones = tool_questions.of_paused(paused, caller)
+    if any(tool_questions.known_id(each.id) not in answered for each in open_ones):
         return Outcome(adapter.error(LEFT_OPEN, "interrupt_open"))
     answers = answers_of(asked.resume, rows, caller)
     if answers is None:

@@ -271,7 +271,7 @@ def test_m3_nothing_follows_the_end_of_a_run() -> None:
 def test_m3_a_log_that_stops_short_still_ends_as_clients_need() -> None:
     assert openai(run(text_of("x"))[:-1])["finish"] == "stop"
     assert openai(say(error_message("no")))["error"]["code"] == "server_error"
-    assert ui(run(text_of("x"))[:-1])["end"] == {"type": "finish"}
+    assert ui(run(text_of("x"))[:-1])["end"] == {"type": "finish", "finishReason": "stop"}
     assert ui(say(error_message("no")))["end"]["errorText"] == "no"
 
 
