@@ -48,5 +48,5 @@ def test_w53_a_chat_of_the_ai_sdk_answers_questions_of_tools(
         assert chat["last"] == ["I heard: thanks"]
     assert "dynamic-tool" not in found["waiting"]
     assert found["data"] | {"askedOf": "owner", "mayAnswer": False} == found["data"]
-    assert found["metadata"] == ["runId"]
+    assert found["metadata"] == ["runId", "usage"]
     assert (found["stopped"]["status"], found["stopped"]["text"]) == ("ready", ["Begun. "])

@@ -71,6 +71,7 @@ def environment(folder: Path) -> dict[str, str]:
         "LLM_SCRIPT": str(script),
         "RATE_PER_MINUTE_USER": "0",
         "HEARTBEAT_SECONDS": "1",
+        "RUN_LEASE_SECONDS": "5",
     }
 
 

@@ -229,3 +229,22 @@ from core.agent import prompt
 from core.models import Run
 print(prompt.prepare(Run.objects.filter(text="context?").latest("id")).system["content"])
 """
+
+
+def test_w45_a_used_up_budget_ends_the_run_with_its_reason(asking: Gateway) -> None:
+    with client_of(asking, asking.manage("shell", "-v", "0", "-c", POOR).strip()) as poor:
+        events = told(poor, said("hello", thread="w45"))
+        assert (events[-1]["type"], events[-1]["code"]) == ("RUN_ERROR", "budget")
+        part = {"type": "text", "text": "hello"}
+        body = {"id": "poor", "messages": [{"id": "m", "role": "user", "parts": [part]}]}
+        with poor.stream("POST", "/ui/chat", json=body) as answer:
+            assert '"type":"error"' in answer.read().decode()
+
+
+POOR = """
+from allowlist import keys
+from core.models import Budget, User
+user = User.objects.create(username="poor")
+Budget.objects.create(user=user, unit="tokens", period="day", limit=1)
+print(keys.create(name="poor", user=user, scopes=["chat"])[1])
+"""

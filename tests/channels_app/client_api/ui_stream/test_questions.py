@@ -65,7 +65,7 @@ def test_w53_a_persons_answer_goes_on_in_the_same_message(
 def test_w53_anothers_answer_and_one_to_the_owners_question_decide_nothing(
     member: httpx.Client, asking: Gateway, keys: dict[str, str]
 ) -> None:
-    """The owner's question is data; when the owner has allowed it, the run that goes on is there."""
+    """The owner's question is data; after the owner's yes the run that goes on is there."""
     before = effects(asking)
     chunks = told(member, asked("diary", chat="mine"))
     with client_of(asking, keys["owner"]) as stranger:
