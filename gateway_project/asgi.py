@@ -17,6 +17,7 @@ from channels_app.asgi.hosts import our_host  # noqa: E402
 from channels_app.asgi.http import Receive, Scope, Send  # noqa: E402
 from channels_app.asgi.views import ViewHandler  # noqa: E402
 from channels_app.bridge import urls as bridge  # noqa: E402
+from channels_app.client_api.ag_ui import routes as ag_ui  # noqa: E402
 from channels_app.client_api.anthropic import routes as anthropic  # noqa: E402
 from channels_app.client_api.openai import routes as openai_api  # noqa: E402
 from channels_app.client_api.passthrough import routes as passthrough  # noqa: E402
@@ -29,6 +30,7 @@ from channels_app.telegram import urls as telegram  # noqa: E402
 from channels_app.webchat import urls as webchat  # noqa: E402
 
 CONSUMERS = [
+    *ag_ui.ROUTES,
     *http_api.ROUTES,
     *mcp.ROUTES,
     *responses.ROUTES,

@@ -42,6 +42,11 @@ UI = {
     "id": "chat-1",
     "messages": [{"id": "m", "role": "user", "parts": [{"type": "text", "text": "x"}]}],
 }
+AG_UI = {
+    "threadId": "thread-1",
+    "runId": "run-1",
+    "messages": [{"id": "m", "role": "user", "content": "x"}],
+}
 WEBHOOK = (("x-telegram-bot-api-secret-token", "a-webhook-secret"),)
 UPDATE = {"update_id": 1, "poll": {}}
 
@@ -297,6 +302,13 @@ ENDPOINTS: dict[str, list[Row]] = {
     "files/<str:file_id>": [
         Row("GET", "/files/{file}", "401 404 200 404 404 401 403", hides=True),
         Row("DELETE", "/files/{file}", "401 404 200 404 404 401 403", hides=True),
+    ],
+    "ag-ui": [Row("POST", "/ag-ui", "401 200 200 200 200 401 403", AG_UI)],
+    "ag-ui/<str:thread>/stream": [
+        Row("GET", "/ag-ui/{session}/stream", "401 404 200 404 404 401 403", hides=True),
+    ],
+    "ag-ui/<str:thread>/stop": [
+        Row("POST", "/ag-ui/{session}/stop", "401 200 200 200 200 401 403", hides=True),
     ],
     "ui/chat": [Row("POST", "/ui/chat", "401 200 200 200 200 401 403", UI)],
     # The run of ``own``'s session: other users' resume or stop does not find it.

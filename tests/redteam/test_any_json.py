@@ -30,7 +30,7 @@ from core.models import ChannelAccount
 from tests.channels_app.telegram.people import message
 from tests.redteam import gateway_data, matrix
 from tests.redteam.gateway_data import GatewayData
-from tests.redteam.matrix import ACCEPT, CHAT, PLAN, RENAME, RESPOND, RPC, THUMB, UI
+from tests.redteam.matrix import ACCEPT, AG_UI, CHAT, PLAN, RENAME, RESPOND, RPC, THUMB, UI
 
 EXAMPLES = 40
 CHEAP = bounded(
@@ -60,6 +60,7 @@ ENDPOINTS: dict[str, tuple[str, dict[str, Any]]] = {
     "openai": ("/v1/chat/completions", {**CHAT, "tools": [], "stop": None, "user": "u"}),
     "responses": ("/v1/responses", {**RESPOND, "tools": [], "text": {}, "user": "u"}),
     "ui": ("/ui/chat", UI),
+    "ag_ui": ("/ag-ui", AG_UI),
     "telegram": ("/telegram/bot/webhook", message("hello")),
     "rename": ("/chat/sessions/{session}", RENAME),
     "settings": ("/chat/settings", {"show_progress": True}),
@@ -224,6 +225,38 @@ FULL_UI = {
     "tools": [TOOL],
     "trigger": "submit-message",
 }
+FULL_AG_UI = {
+    "threadId": "thread-1",
+    "runId": "run-1",
+    "protocolVersion": "1.0",
+    "messages": [
+        {"id": "m1", "role": "system", "content": "s"},
+        {"id": "m2", "role": "reasoning", "content": "s"},
+        {
+            "id": "m3",
+            "role": "user",
+            "content": [
+                {"type": "text", "text": "x"},
+                {"type": "image", "source": {"type": "data", "value": PIXEL, "mimeType": "i"}},
+                {"type": "document", "source": {"type": "data", "value": PAPER, "mimeType": "t"}},
+                {"type": "binary", "mimeType": "image/png", "data": PIXEL, "filename": "f"},
+            ],
+        },
+        {
+            "id": "m4",
+            "role": "assistant",
+            "content": "y",
+            "toolCalls": [
+                {"id": "c1", "type": "function", "function": {"name": "w", "arguments": "{}"}}
+            ],
+        },
+        {"id": "m5", "role": "tool", "toolCallId": "c1", "content": "warm"},
+    ],
+    "tools": [{"name": "w", "description": "d", "parameters": {"type": "object"}}],
+    "context": [{"description": "d", "value": "v"}],
+    "state": {"a": [1, 2.5]},
+    "forwardedProps": {"assistant": None, "model": None},
+}
 FULL_SAID = {
     "text": "hi",
     "async": True,
@@ -256,6 +289,7 @@ FULL: dict[str, Any] = {
     "inbound": FULL_SAID,
     "openai": FULL_CHAT,
     "ui": FULL_UI,
+    "ag_ui": FULL_AG_UI,
     "process": FULL_PROCESS,
     "thumb": THUMB_OF,
     "agents": AGENT,
