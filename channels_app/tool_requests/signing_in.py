@@ -20,9 +20,11 @@ from core.lib import encryption
 from core.models import McpConnection, McpServer, McpSignIn, ToolCall, User
 from core.tools.mcp import pins
 from core.tools.mcp.errors import GrantEndedError, McpError
-from core.tools.mcp.oauth import connections, sign_ins
-from core.tools.mcp.oauth.secret_values import Tokens
-from core.tools.mcp.servers import info_of
+from core.tools.mcp.oauth import connections, sign_ins, signed_in
+from core.tools.mcp.oauth.secret_values import Client as OAuthClient
+from core.tools.mcp.oauth.secret_values import Started, Tokens
+from core.tools.mcp.servers import ServerInfo, info_of
+from core.tools.mcp.tool import loaded
 
 Outcome = Literal["done", "declined", "used", "unknown", "failed"]
 TEXTS: dict[str, str] = {
@@ -47,17 +49,23 @@ def begin(row: McpSignIn, *, browser: str) -> str:
 
     ``browser``: a random value that only their browser has.
     """
-    flow = asyncio.run(connections.loaded())
-    client = sign_ins.client_of(row.server)
-    started = waited_for(
-        flow.begin(
-            info_of(row.server), client, scope=row.scope, resource_metadata=row.resource_metadata
-        ),
-        row.server,
-    )
+    client, info = sign_ins.client_of(row.server), info_of(row.server)
+    started = waited_for(started_of(row, client, info), row.server)
     if not sign_ins.store_started(row, started, browser=browser):
         raise McpError(TEXTS["used"])
     return str(started.address)
+
+
+async def started_of(row: McpSignIn, client: OAuthClient, server: ServerInfo) -> Started:
+    """Find where the person of a sign-in signs in. Raises McpError."""
+    flow = await connections.loaded()
+    scope, metadata = row.scope, row.resource_metadata
+    if not scope and not metadata:  # no call was refused: this one says what the server demands
+        challenge = await (await loaded()).challenge_of(server)
+        scope = signed_in.field_of(challenge, "scope")
+        metadata = signed_in.field_of(challenge, "resource_metadata")
+    started: Started = await flow.begin(server, client, scope=scope, resource_metadata=metadata)
+    return started
 
 
 def finish(

@@ -140,7 +140,8 @@ def take_lease(row: McpConnection, now: datetime) -> bool:
     """Return whether this worker refreshes the tokens of a row: no other does, and they are the
     ones that were read.
     """
-    ahead = Q(refreshing_until__gt=now + LEASE)  # the clock was set back
+    # The clock was set back; another worker's may be a little ahead.
+    ahead = Q(refreshing_until__gt=now + 2 * LEASE)
     free = Q(refreshing_until=None) | Q(refreshing_until__lte=now) | ahead
     rows = McpConnection.objects.filter(free, pk=row.pk, version=row.version)
     row.refreshing_until = now + LEASE
@@ -209,19 +210,18 @@ def prove(token: Token) -> None:
         rows.update(proven_at=timezone.now(), widened=0)
 
 
-def end(connection_id: int, *, version: int, refused: bool = False) -> None:
-    """End a connection whose tokens are not accepted any more, unless it has others by now.
-
-    ``refused``: they never were.
-    """
+def end(connection_id: int, *, version: int) -> None:
+    """End a connection whose tokens are not accepted any more, unless it has others by now."""
     rows = McpConnection.objects.filter(pk=connection_id, version=version)
     with atomic_write():
-        rows.update(
-            secrets="",
-            version=version + 1,
-            refreshing_until=None,
-            refused_at=timezone.now() if refused else None,
-        )
+        rows.update(secrets="", version=version + 1, refreshing_until=None)
+
+
+def note_refused(connection_id: int) -> None:
+    """Note that the tokens of an ended connection were never accepted."""
+    rows = McpConnection.objects.filter(pk=connection_id, secrets="")
+    with atomic_write():
+        rows.update(refused_at=timezone.now())
 
 
 def was_refused(server_id: int, user_id: int | None, *, now: datetime) -> bool:

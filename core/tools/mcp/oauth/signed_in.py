@@ -62,10 +62,11 @@ async def call(
 
 async def ended(server: ServerInfo, token: Token, error: UnauthorizedError) -> Exception:
     """End a connection whose token was refused; return what to raise: asked is once."""
-    await in_thread(
-        connections.end, token.connection_id, version=token.version, refused=not token.proven
-    )
-    return wanted_by(server, error.challenge) if token.proven else McpError(NOT_ACCEPTED)
+    await in_thread(connections.end, token.connection_id, version=token.version)
+    if token.proven:
+        return wanted_by(server, error.challenge)
+    await in_thread(connections.note_refused, token.connection_id)
+    return McpError(NOT_ACCEPTED)
 
 
 def widened(server: ServerInfo, token: Token, error: UnauthorizedError) -> Exception:
