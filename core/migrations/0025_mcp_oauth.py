@@ -84,7 +84,7 @@ class Migration(migrations.Migration):
                 ('refreshing_until', models.DateTimeField(blank=True, null=True)),
                 ('proven_at', models.DateTimeField(blank=True, null=True)),
                 ('refused_at', models.DateTimeField(blank=True, null=True)),
-                ('widened', models.PositiveSmallIntegerField(default=0)),
+                ('repeated', models.PositiveSmallIntegerField(default=0)),
                 ('connected_at', models.DateTimeField()),
                 ('server', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='connections', to='core.mcpserver')),
                 ('user', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='mcp_connections', to=settings.AUTH_USER_MODEL)),

@@ -150,8 +150,8 @@ class McpConnection(models.Model):
 
     ``secrets``: encrypted; the tokens, and what refreshing them needs. ``scope``: what was asked
     for. ``refreshing_until``: the lease of who refreshes. ``proven_at``: when a call was accepted
-    with it; ``widened``: sign-ins for more rights without one. ``refused_at``: when the server did
-    not accept a new sign-in.
+    with it; ``repeated``: further sign-ins without one. ``refused_at``: when the server did not
+    accept a new sign-in.
     """
 
     server = models.ForeignKey(McpServer, on_delete=models.CASCADE, related_name="connections")
@@ -165,7 +165,7 @@ class McpConnection(models.Model):
     refreshing_until = models.DateTimeField(null=True, blank=True)
     proven_at = models.DateTimeField(null=True, blank=True)
     refused_at = models.DateTimeField(null=True, blank=True)
-    widened = models.PositiveSmallIntegerField(default=0)
+    repeated = models.PositiveSmallIntegerField(default=0)
     connected_at = models.DateTimeField()
 
     class Meta:

@@ -439,7 +439,7 @@ def test_v75_a_token_is_refreshed_once_by_many(
 def test_v75_a_grant_that_ended_is_asked_for_again_once(
     account: ChannelAccount, notes: SigningMcp, server: McpServer, guest: User
 ) -> None:
-    """[V75] A new sign-in that the server does not accept either is said, and not asked for."""
+    """[V75] When the server does not accept that either, the person is told, and not asked."""
     connect(server, guest, notes, "guest@notes")
     write(account, "read it")
     answered("It was read.")
@@ -447,8 +447,6 @@ def test_v75_a_grant_that_ended_is_asked_for_again_once(
     notes.refresh_tokens.clear()
     write(account, "read it now")
     assert McpConnection.objects.get(user=guest).secrets == ""
-    browser = Client()
-    back = go_there(browser, link_to(), notes, "guest@notes")
     notes.give_token, give = lambda *_: lost(give(*_)), notes.give_token  # type: ignore[method-assign]
 
     def lost(response: web.Response) -> web.Response:
@@ -456,12 +454,14 @@ def test_v75_a_grant_that_ended_is_asked_for_again_once(
         notes.refresh_tokens.clear()
         return response
 
-    assert "You are signed in" in come_back(browser, back)
+    assert "You are signed in" in sign_in(notes, "guest@notes")
+    until(lambda: ToolCall.objects.filter(kind="sign_in").count() == 2)
+    assert "You are signed in" in sign_in(notes, "guest@notes")
     answered("It was read.", times=2)
     run = Run.objects.latest("id")
     line = Message.objects.filter(run=run, role="assistant").get()
     assert "does not accept the account" in json.dumps(line.calls)
-    assert ToolCall.objects.filter(kind="sign_in").count() == 1
+    assert ToolCall.objects.filter(kind="sign_in").count() == 2
     again = write(account, "read it once more")
     assert "Please sign in" not in again.result["text"]
 

@@ -35,7 +35,7 @@ NOT_STORED = "Its sign-in cannot be opened: the gateway's own key was changed. S
 @dataclass(frozen=True, slots=True)
 class Token:
     """An access token. ``version``: of its row; ``proven``: a call was accepted with the sign-in;
-    ``widened``: sign-ins for more rights since then.
+    ``repeated``: further sign-ins without an accepted call.
     """
 
     value: str = field(repr=False)
@@ -43,7 +43,7 @@ class Token:
     version: int
     scope: str
     proven: bool
-    widened: int
+    repeated: int
 
 
 @dataclass(slots=True)
@@ -62,7 +62,7 @@ class Seen:
             row.version,
             row.scope,
             row.proven_at is not None,
-            row.widened,
+            row.repeated,
         )
 
 
@@ -185,8 +185,8 @@ def store_signed_in(
         row = McpConnection(server_id=server_id, user_id=user_id)
     elif row.secrets:
         queue_revocation(row.secrets, allow_private=row.server.allow_private, now=now)
-    is_wider = row.pk is not None and row.proven_at is None and row.scope != scope
-    row.widened = row.widened + 1 if is_wider else 0
+    is_again = row.pk is not None and row.proven_at is None
+    row.repeated = row.repeated + 1 if is_again else 0
     wanted = {name: kept[name] for name in ("metadata", "client", "resource")}
     row.secrets = encryption.encrypt(
         {**wanted, "access_token": tokens.access_token, "refresh_token": tokens.refresh_token}
@@ -207,7 +207,7 @@ def prove(token: Token) -> None:
     """Note that a call was accepted with a sign-in, once."""
     rows = McpConnection.objects.filter(pk=token.connection_id, proven_at=None)
     with atomic_write():
-        rows.update(proven_at=timezone.now(), widened=0)
+        rows.update(proven_at=timezone.now(), repeated=0)
 
 
 def end(connection_id: int, *, version: int) -> None:

@@ -19,7 +19,8 @@ from core.tools.mcp.oauth.connections import Token
 from core.tools.mcp.servers import ServerInfo
 
 MOST_FIELD = 2_000
-MOST_WIDENED = 2  # sign-ins for more rights without an accepted call
+# Further sign-ins without an accepted call: for a refused token, and for more rights.
+MOST_REPEATED, MOST_WIDENED = 1, 2
 NOT_ACCEPTED = "It does not accept the account that has just signed in."
 NOT_ALLOWED = "The account that is signed in may not do that."
 OWNER_FIRST = "Sign in with “Connect” first: its tools are listed with your account."
@@ -61,9 +62,11 @@ async def call(
 
 
 async def ended(server: ServerInfo, token: Token, error: UnauthorizedError) -> Exception:
-    """End a connection whose token was refused; return what to raise: asked is once."""
+    """End a connection whose token was refused; return what to raise: a person is asked once more,
+    and told when the server refuses that, too.
+    """
     await in_thread(connections.end, token.connection_id, version=token.version)
-    if token.proven:
+    if token.proven or token.repeated < MOST_REPEATED:
         return wanted_by(server, error.challenge)
     await in_thread(connections.note_refused, token.connection_id)
     return McpError(NOT_ACCEPTED)
@@ -76,7 +79,7 @@ def widened(server: ServerInfo, token: Token, error: UnauthorizedError) -> Excep
     more = field_of(error.challenge, "scope").split()
     held = token.scope.split()
     is_new = bool(set(more) - set(held))
-    if not is_new or token.widened >= MOST_WIDENED:
+    if not is_new or token.repeated >= MOST_WIDENED:
         return McpError(NOT_ALLOWED)
     return wanted_by(server, error.challenge, scope=" ".join(dict.fromkeys([*held, *more])))
 
