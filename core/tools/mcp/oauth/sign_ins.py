@@ -4,9 +4,9 @@ import hashlib
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db import models
-from django.utils import timezone
+from django.conf import settings
 
+from core.database import transactions
 from core.database.transactions import atomic_write
 from core.lib import encryption
 from core.models import McpServer, McpSignIn, User
@@ -142,10 +142,7 @@ def purge(*, now: datetime) -> None:
             old.delete()
 
 
-def bring_near(most: timedelta) -> None:
+def bring_near() -> None:
     """Shorten what a clock which was set back left open far into the future."""
-    now = timezone.now()
-    far = models.Q(expires_at__gt=now + most)
-    if McpSignIn.objects.filter(far).exists():
-        with atomic_write():
-            McpSignIn.objects.filter(far).update(expires_at=now + most)
+    most = timedelta(hours=settings.TOOL_QUESTION_HOURS)
+    transactions.bring_near(McpSignIn.objects.exclude(state=State.DONE), "expires_at", most=most)
