@@ -90,8 +90,9 @@ class McpServerForm(KeyForm[McpServer]):
             return
         has_key = bool(self.known.get("key"))
         self.fields["key"].help_text = key_help("", known=has_key, can_open=self.can_open)
-        about = self.fields["client_id"]
-        about.help_text = str(about.help_text).format(pages.callback())
+        if "client_id" in self.fields:
+            about = self.fields["client_id"]
+            about.help_text = str(about.help_text).format(pages.callback())
         if not has_key and self.can_open:
             self.fields.pop("remove_key", None)
 

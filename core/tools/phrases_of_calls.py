@@ -52,6 +52,13 @@ SENTENCES: dict[str, tuple[str, str, str, str, str]] = {
         "Connectez-vous à {0} pour que je puisse continuer.",
         "続けるために {0} にログインしてください。",
     ),
+    "This waits for a sign-in: open its link.": (
+        "此操作等待登录：请打开其链接。",
+        "Esto espera un inicio de sesión: abre su enlace.",
+        "Dies wartet auf eine Anmeldung: Öffnen Sie den Link dazu.",
+        "Ceci attend une connexion : ouvrez son lien.",
+        "ログイン待ちです。リンクを開いてください。",
+    ),
     "Sign in": ("登录", "Iniciar sesión", "Anmelden", "Se connecter", "ログイン"),
     "Not now": ("暂不", "Ahora no", "Jetzt nicht", "Pas maintenant", "今はしない"),
     "✓ Signed in.": (
