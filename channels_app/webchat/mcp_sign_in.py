@@ -95,7 +95,7 @@ def start(request: HttpRequest, row: McpSignIn) -> HttpResponse:
 
 
 @never_cache
-@require_safe
+@require_http_methods(["GET"])  # a HEAD would use up the code
 def callback(request: HttpRequest) -> HttpResponse:
     """End a sign-in: the authorization server has sent the browser back with a code."""
     given = {

@@ -561,6 +561,35 @@ def test_v77_a_revocation_that_fails_is_tried_three_times(
         assert McpRevocation.objects.count() == left
 
 
+def test_v77_a_person_lists_connects_and_removes_their_accounts(
+    account: ChannelAccount, notes: SigningMcp, server: McpServer, guest: User
+) -> None:
+    """[V77] /connections; not where they have none to have, and not those of others."""
+
+    def command(words: str) -> str:
+        before = len(PLATFORM.texts("c"))
+        number = f"{words} {before}"
+        place: dict[str, Any] = {"sender": "556", "chat": "c", "message_id": number}
+        say(account=account, text=words, now=timezone.now(), **place)
+        until(lambda: len(PLATFORM.texts("c")) > before)
+        return PLATFORM.texts("c")[-1]
+
+    assert "Notes: not signed in" in command("/connections")
+    assert "/connections" in command("/help")
+    link = command("/connections connect notes").split()[-1]
+    browser = Client()
+    browser.force_login(guest)
+    back = go_there(browser, urlsplit(link).path, notes, "guest@notes")
+    assert "You are signed in" in come_back(browser, back)
+    assert "Notes: signed in since" in command("/connections")
+    assert "no server “x”" in command("/connections remove x")
+    assert "was removed" in command("/connections remove Notes")
+    assert [each.user.username for each in McpConnection.objects.all() if each.user] == ["owner"]
+    server.people.add(User.objects.get(username="other"))
+    assert "no server" in command("/connections")
+    assert "/connections" not in command("/help")
+
+
 def test_v78_no_token_and_no_code_stands_anywhere(
     account: ChannelAccount,
     notes: SigningMcp,
