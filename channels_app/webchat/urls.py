@@ -4,7 +4,15 @@ from channels.routing import URLRouter
 from django.urls import URLPattern, path, re_path
 
 from channels_app.asgi.hosts import our_host
-from channels_app.webchat import answering, decision, files, reminders, tool_call_page, views
+from channels_app.webchat import (
+    answering,
+    decision,
+    files,
+    mcp_sign_in,
+    reminders,
+    tool_call_page,
+    views,
+)
 from channels_app.webchat.admin_notifications import AdminNotificationsConsumer
 from channels_app.webchat.consumers import WebChatConsumer
 
@@ -40,6 +48,9 @@ urlpatterns: list[URLPattern] = [
     path("sign-in/<str:token>", views.sign_in_by_link, name="sign-in-link"),
     path("decide/<str:token>", decision.decision, name="decision"),
     path("tool-calls/<str:public_id>", tool_call_page.tool_call, name="tool-call"),
+    path("mcp/oauth/sign-in/<str:value>", mcp_sign_in.page, name="mcp-sign-in"),
+    path("mcp/oauth/callback", mcp_sign_in.callback, name="mcp-callback"),
+    path("mcp/oauth/client.json", mcp_sign_in.client_document, name="mcp-client"),
     path("sign-out", views.sign_out, name="sign-out"),
 ]
 

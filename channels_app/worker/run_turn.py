@@ -122,6 +122,7 @@ def turn_of(begun: Begun, chain: Chain, emit: Callable[[Message], None]) -> Turn
             context_tokens=window_of(chain.models),
             was_said={str(event.get("message_id")) for event in begun.events}.__contains__,
             schedule_grant=partial(rights.grant_of, run),
+            is_listed=partial(is_listed, run),
         ),
         kept=begun.kept.messages,
         allowed=[call_of(each) for each in begun.kept.asked],
@@ -134,6 +135,12 @@ def turn_of(begun: Begun, chain: Chain, emit: Callable[[Message], None]) -> Turn
     )
     chain.fitted = turn.fitted
     return turn
+
+
+def is_listed(run: Run) -> bool:
+    """Return whether who asked for a run is its person by a listed identity or a valid key."""
+    is_group = rights.is_group(run.session)
+    return tool_rights.is_listed(run, is_group=is_group, now=timezone.now())
 
 
 def tools_of(assistant: AssistantInfo, run: Run, known: Catalogue) -> dict[str, Tool]:

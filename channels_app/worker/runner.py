@@ -74,6 +74,7 @@ from core.providers import registry as providers
 from core.signals import pubsub, wakeups
 from core.tools import registry as tools
 from core.tools.mcp import refresh as mcp
+from core.tools.mcp.oauth import revocations, sign_ins
 
 logger = logging.getLogger(__name__)
 
@@ -352,7 +353,9 @@ class Runner:
         return 0.0 if has_more else SCHEDULES_SECONDS
 
     async def _refresh_mcp(self) -> float:
-        """Ask MCP servers for their tools."""
+        """Ask MCP servers for their tools, and revoke tokens that are not used any more."""
+        if not self.outdated:
+            await revocations.revoke_due()
         return mcp.LOOK_SECONDS if self.outdated else await mcp.refresh_due()
 
     async def _checkpoint(self) -> float:
@@ -576,6 +579,7 @@ def bring_near() -> None:
         circuits,
         occurrences,
         tool_calls,
+        sign_ins,
     )
     for noun in nouns:
         noun.bring_near()

@@ -146,6 +146,17 @@ PAGES: dict[str, list[Row]] = {
         Row("GET", "/tool-calls/{call}", "302 404 404 404 200 302 302"),
         Row("POST", "/tool-calls/{call}", "302 404 404 404 400 302 302"),
     ],
+    "mcp/oauth/sign-in/<str:value>": [
+        Row("GET", "/mcp/oauth/sign-in/guessed", "404 404 404 404 404 404 404"),
+        Row("GET", "/mcp/oauth/sign-in/{sign_in}", "302 404 200 404 404 302 302", hides=True),
+        Row("POST", "/mcp/oauth/sign-in/{sign_in}", "302 404 200 404 404 302 302"),
+    ],
+    "mcp/oauth/callback": [
+        Row("GET", "/mcp/oauth/callback?state=x&code=y", "400 400 400 400 400 400 400"),
+    ],
+    "mcp/oauth/client.json": [
+        Row("GET", "/mcp/oauth/client.json", "200 200 200 200 200 200 200"),
+    ],
     "sign-out": [Row("POST", "/sign-out", "302 302 302 302 302 302 302")],
     "trace/<str:run_id>/view": [
         Row("GET", "/trace/{run}/view", "302 404 200 404 200 302 302", hides=True),
