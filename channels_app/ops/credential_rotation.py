@@ -1,5 +1,5 @@
-"""Encrypt the credentials of channels, and the keys of providers and MCP servers, with the newest
-key.
+"""Encrypt the credentials of channels, the keys of providers and MCP servers, and that of Web Push
+with the newest key.
 """
 
 from datetime import datetime
@@ -8,7 +8,7 @@ from typing import Any
 from allowlist import audit
 from core.database import transactions
 from core.lib import encryption
-from core.models import ChannelAccount, McpServer, ModelProvider, SearchProvider
+from core.models import ChannelAccount, Installation, McpServer, ModelProvider, SearchProvider
 from core.providers import catalogue
 
 
@@ -21,18 +21,21 @@ def reencrypt_all(*, actor: str, now: datetime) -> int:
         accounts = reencrypt(ChannelAccount)
         providers = reencrypt(ModelProvider) + reencrypt(SearchProvider)
         servers = reencrypt(McpServer)
+        push = reencrypt(Installation)
         if providers or servers:
             catalogue.changed()
-        if accounts or providers or servers:
+        if accounts or providers or servers or push:
             data: dict[str, object] = {"accounts": accounts, "providers": providers}
             if servers:
                 data["mcp_servers"] = servers
+            if push:
+                data["push_keys"] = push
             audit.record(actor=actor, action="secrets.rotated", data=data, now=now)
-    return accounts + providers + servers
+    return accounts + providers + servers + push
 
 
 def reencrypt(
-    table: type[ChannelAccount | ModelProvider | SearchProvider | McpServer],
+    table: type[ChannelAccount | ModelProvider | SearchProvider | McpServer | Installation],
 ) -> int:
     """Encrypt the secrets of a table's rows with the first key; return how many changed."""
     rows: Any = table._default_manager

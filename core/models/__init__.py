@@ -27,6 +27,7 @@ from core.models.language_models import (
 )
 from core.models.mcp import McpFinding, McpServer, McpTool
 from core.models.people import ChannelAccount, ChannelIdentity, User
+from core.models.push import PushMessage, PushSubscription
 from core.models.schedules import Occurrence, Schedule
 from core.models.tools import RunPause, ToolCall, ToolGrant, ToolRule
 from core.models.usage import Budget, BudgetPeriod, ModelCall, UsageDay
@@ -58,6 +59,8 @@ __all__ = [
     "ModelProvider",
     "ModelTrouble",
     "Occurrence",
+    "PushMessage",
+    "PushSubscription",
     "Run",
     "RunEvent",
     "RunFailure",

@@ -55,6 +55,15 @@ export class Composer {
     return true;
   }
 
+  /** Add text and files (of the system) to what is in the box. */
+  add(text, files = []) {
+    const before = this.#text.value.trimEnd();
+    this.#text.value = before && text ? `${before}\n${text}` : before || text;
+    this.#changed();
+    this.attachments.add(files);
+    this.focus();
+  }
+
   /** Unless that would push a phone's keyboard up unasked. */
   focus() {
     if (!matchMedia("(pointer: fine)").matches) return;
