@@ -19,9 +19,9 @@ FOLDER = STATIC / "icons"
 ICONS: tuple[tuple[str, int, float | None], ...] = (
     ("app", 192, None),
     ("app", 512, None),
-    ("maskable", 192, 0.78),
-    ("maskable", 512, 0.78),
-    ("apple-touch", 180, 0.86),
+    ("maskable", 192, 1.0),
+    ("maskable", 512, 1.0),
+    ("apple-touch", 180, 1.1),
 )
 BADGE = ("badge", 96)
 
@@ -33,9 +33,9 @@ def drawing(name: str, part: float | None) -> str:
         return re.sub(r"<rect[^>]*/>", "", mark).replace("#e0b269", "#ffffff")
     if part is None:
         return mark
-    ground, inner = re.fullmatch(
-        r".*?<rect[^>]*fill=\"(#\w+)\"/>(<g.*</g>)</svg>\s*", mark
-    ).groups()  # type: ignore[union-attr]  # the mark is ours
+    found = re.search(r'<rect[^>]*fill="(#\w+)"/>(<g.*</g>)</svg>', mark)
+    assert found is not None, "the mark has another form"
+    ground, inner = found.groups()
     shift = 16 * (1 - part)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">'
