@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import aiohttp
 from django.conf import settings
 from django.utils import timezone
-from py_vapid import Vapid02
+from py_vapid import Vapid02, VapidException
 from pywebpush import WebPusher
 
 from channels_app.asgi.sessions import user_of_session
@@ -35,6 +35,7 @@ logger = logging.getLogger(__name__)
 
 SECONDS = 10.0
 AT_ONCE = 16
+SOON_SECONDS = 0.05
 ANSWER_BYTES = 1024
 JWT_SECONDS = 12 * 3600  # RFC 8292: at most 24 hours
 GONE = (404, 410)
@@ -67,7 +68,7 @@ async def send(message_id: int) -> float | None:
             return wait
         message = await in_thread(push_messages.claim, message_id)
         if message is None:
-            return None
+            return await in_thread(not_yet, message_id)
         letter = await in_thread(letter_of, message)
         if letter is None:
             return None
@@ -85,6 +86,14 @@ async def send(message_id: int) -> float | None:
             logger.info("push %d was not sent: %s", message.id, reason)
             return await in_thread(push_messages.again, message, error=reason, seconds=None)
         return await in_thread(record, message, posted)
+
+
+def not_yet(message_id: int) -> float | None:
+    """Return when to look again at a message that could not be claimed: the database's clock may be
+    some milliseconds behind. None when another worker has it.
+    """
+    wait = push_messages.due_in(message_id)
+    return None if wait is None else max(wait, SOON_SECONDS)
 
 
 def letter_of(message: PushMessage) -> Letter | None:
@@ -106,6 +115,9 @@ def letter_of(message: PushMessage) -> Letter | None:
     except DecryptError:
         logger.warning("the keys of Web Push cannot be opened: was the encryption key changed?")
         push_messages.again(message, error=NO_KEYS, seconds=None)
+        return None
+    except VapidException:  # an address without a host name
+        push_subscriptions.forget(id=subscription.pk)
         return None
     info = {
         "endpoint": subscription.endpoint,
