@@ -146,6 +146,6 @@ async function open(path) {
     await clients.openWindow(url.href);
     return;
   }
-  await here.focus();
+  await here.focus().catch(() => {}); // a browser that does not let it shows it in its bar
   here.postMessage({ type: "open", session: url.pathname.split("/")[2] ?? null });
 }
