@@ -11,7 +11,7 @@ from playwright.sync_api import (
     expect,
 )
 
-from tests.browser.conftest import Seen, ask, finished, shell
+from tests.browser.conftest import Seen, ask, finished, link, shell, sign_in
 from tests.browser.icons import BADGE, ICONS, drawn, path_of
 from tests.gateways import Gateway
 
@@ -26,7 +26,8 @@ const key = (bytes) => btoa(String.fromCharCode(...bytes)).replaceAll("+", "-").
 PushManager.prototype.getSubscription = async () => own.current;
 PushManager.prototype.subscribe = async ({ applicationServerKey, userVisibleOnly }) => {
   if (!userVisibleOnly || applicationServerKey.length !== 65) throw new Error("wrong options");
-  const pair = await crypto.subtle.generateKey({ name: "ECDH", namedCurve: "P-256" }, true, ["deriveBits"]);
+  const curve = { name: "ECDH", namedCurve: "P-256" };
+  const pair = await crypto.subtle.generateKey(curve, true, ["deriveBits"]);
   const point = new Uint8Array(await crypto.subtle.exportKey("raw", pair.publicKey));
   const endpoint = `https://push.example/send/${key(crypto.getRandomValues(new Uint8Array(9)))}`;
   own.current = {
@@ -51,7 +52,8 @@ def kept(page: Page) -> list[str]:
     script = """async () => {
       const found = [];
       for (const name of await caches.keys()) {
-        for (const { url } of await (await caches.open(name)).keys()) found.push(new URL(url).pathname);
+        const kept = await (await caches.open(name)).keys();
+        found.push(...kept.map(({ url }) => new URL(url).pathname));
       }
       return found;
     }"""
@@ -130,10 +132,8 @@ def test_w56_without_a_connection_the_chat_opens_and_what_is_written_is_sent_lat
 
 
 def test_w56_only_the_shell_and_static_files_are_kept_and_signing_out_forgets_them(
-    open_page: OpenPage, browser: Browser, gateway: Gateway, signed_in: Callable[[Gateway], Any]
+    browser: Browser, gateway: Gateway
 ) -> None:
-    from tests.browser.conftest import link, sign_in
-
     context = browser.new_context()
     page = context.new_page()
     sign_in(page, link(gateway), "Ada Lovelace")
@@ -269,7 +269,8 @@ def delivered(page: Page, gateway: Gateway, **said: Any) -> None:
         lambda event: ids.extend(each["registrationId"] for each in event["registrations"]),
     )
     session.send("ServiceWorker.enable")
-    page.wait_for_timeout(200) if not ids else None
+    while not ids:
+        page.evaluate("1")  # lets the events of the session come
     session.send(
         "ServiceWorker.deliverPushMessage",
         {"origin": gateway.base_url, "registrationId": ids[-1], "data": json.dumps(said)},
@@ -278,31 +279,85 @@ def delivered(page: Page, gateway: Gateway, **said: Any) -> None:
 
 
 SHOWN = """navigator.serviceWorker.ready.then((ready) => ready.getNotifications()).then((all) =>
-  all.map(({ title, body, tag, data, actions, icon }) => ({ title, body, tag, data, actions, icon })))"""
+  all.map(({ title, body, tag, actions, icon }) => ({ title, body, tag, actions, icon })))"""
+COUNT = """(count) => navigator.serviceWorker.ready.then((ready) => ready.getNotifications())
+  .then((all) => all.length === count)"""
 
 
 def shown(page: Page, count: int) -> list[dict[str, Any]]:
-    page.wait_for_function(
-        f"navigator.serviceWorker.ready.then((it) => it.getNotifications()).then((all) => all.length === {count})"
-    )
+    """Return the notifications, once there are ``count``."""
+    page.wait_for_function(COUNT, arg=count)
     found: list[dict[str, Any]] = page.evaluate(SHOWN)
     return found
+
+
+ALLOW = {"title": "Allow", "url": "/decide/t?choice=approve"}
+DENY = {"title": "Deny", "url": "/decide/t?choice=deny"}
+SAID = {"tag": "request:1", "title": "Unknown", "body": "They say", "url": "/admin/x", "at": 1}
 
 
 def test_w64_a_push_shows_one_notification_for_a_tag_with_its_buttons(
     notified: Page, gateway: Gateway
 ) -> None:
     page = notified
-    actions = [
-        {"title": "Allow", "url": "/decide/t?choice=approve"},
-        {"title": "Deny", "url": "/decide/t"},
-    ]
-    said = {"tag": "request:1", "title": "Unknown", "body": "They say", "url": "/x", "at": 1}
-    delivered(page, gateway, **said, actions=actions)
+    delivered(page, gateway, **SAID, actions=[ALLOW, DENY])
     (first,) = shown(page, 1)
     assert (first["title"], first["body"], first["tag"]) == ("Unknown", "They say", "request:1")
     assert [each["title"] for each in first["actions"]] == ["Allow", "Deny"]
     assert first["icon"].endswith(".png")
-    delivered(page, gateway, **{**said, "body": "They say more"}, actions=[])
-    delivered(page, gateway, **{**said, "tag": "request:2"}, actions=[])
+    delivered(page, gateway, **{**SAID, "tag": "request:2"}, actions=[])
+    shown(page, 2)
+    delivered(page, gateway, **{**SAID, "body": "They say more"}, actions=[])
+    page.wait_for_function(SHOWN + ".then((all) => all.some((n) => n.body === 'They say more'))")
     assert {each["body"] for each in shown(page, 2)} == {"They say", "They say more"}
+
+
+# A test cannot tap: it dispatches the event, and notes what only a tap may do.
+TAP = """async ({ tag, action }) => {
+  self.done = [];
+  WindowClient.prototype.focus = async function () { self.done.push(`focus ${this.url}`); };
+  Clients.prototype.openWindow = async (url) => { self.done.push(`open ${url}`); };
+  const [notification] = await registration.getNotifications({ tag });
+  try {
+    self.dispatchEvent(new NotificationEvent("notificationclick", { notification, action }));
+  } catch {}
+  while (self.done.length === 0) await new Promise((then) => setTimeout(then, 10));
+  return self.done;
+}"""
+
+
+def test_w64_a_tap_opens_the_chat_in_the_open_page_and_a_button_the_page_of_the_decision(
+    notified: Page, gateway: Gateway
+) -> None:
+    page = notified
+    base = gateway.base_url
+    ask(page, "markdown, please")
+    finished(page)
+    path = page.url.removeprefix(base)
+    page.locator("#new-chat").click()
+    expect(page.locator(".said")).to_have_count(0)
+    worker = page.context.service_workers[0]
+    answer = {"tag": "answer:1", "title": "Latchkey", "body": "Title", "url": path, "at": 1}
+    delivered(page, gateway, **answer, actions=[])
+    delivered(page, gateway, **SAID, actions=[ALLOW, DENY])
+    shown(page, 2)
+    assert worker.evaluate(TAP, {"tag": "answer:1", "action": ""}) == [f"focus {base}/"]
+    expect(page.locator(".said")).to_have_text("markdown, please")
+    assert page.url == base + path
+    tapped = worker.evaluate(TAP, {"tag": "request:1", "action": "1"})
+    assert tapped == [f"open {base}/decide/t?choice=deny"]
+    delivered(page, gateway, **SAID, actions=[])
+    shown(page, 1)
+    assert worker.evaluate(TAP, {"tag": "request:1", "action": ""}) == [f"open {base}/admin/x"]
+    shown(page, 0)
+
+
+def test_w64_looking_at_the_page_takes_its_notifications_away(
+    notified: Page, gateway: Gateway
+) -> None:
+    page = notified
+    answer = {"tag": "answer:1", "title": "Latchkey", "body": "Title", "url": "/", "at": 1}
+    delivered(page, gateway, **answer, actions=[])
+    shown(page, 1)
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    shown(page, 0)
