@@ -1,4 +1,4 @@
-"""What is announced in browsers: answers and reminders that appear in the web chat."""
+"""Announce in browsers the answers and reminders that appear in the web chat."""
 
 from channels_app.schedules.places import WEB
 from core.conversations import push_messages

@@ -17,7 +17,7 @@ from core.models import PushMessage, Run, User
 from core.providers import catalogue
 
 TITLE_CHARACTERS, BODY_CHARACTERS = 80, 240
-# What a push service sees is the length: padded to a multiple of this.
+# A push service sees the length: it is padded to a multiple of this.
 PADDED_BYTES = 512
 GATEWAY = "Latchkey"
 HIDDEN = {

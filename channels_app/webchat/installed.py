@@ -1,6 +1,6 @@
-"""What makes the web chat an app: its manifest, its service worker, its shell, its share target.
+"""The web chat as an app: its manifest, its service worker, its shell, its share target.
 
-All of it is the same for everybody and says nothing of anybody.
+All of it is the same for all people, and names none.
 """
 
 import json
@@ -124,7 +124,7 @@ def script() -> str:
 
 @require_http_methods(["GET", "HEAD"])
 def shell(request: HttpRequest) -> HttpResponse:
-    """Return the page of the chat without a person: what is shown without a connection."""
+    """Return the page of the chat without a person, which is shown without a connection."""
     del request
     return HttpResponse(shell_text(), headers=NO_CACHE)
 

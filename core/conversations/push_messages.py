@@ -1,4 +1,4 @@
-"""What is to be told in browsers that no page shows it to (Web Push). Knows no push service.
+"""Announcements for browsers while no page is in view (Web Push). Knows no push service.
 
 A row says what it is about, never its text (docs/decisions/201). It is committed with what it is
 about, and claimed before it is sent; a sending without an end is sent again, and the browser

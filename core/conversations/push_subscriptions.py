@@ -23,7 +23,7 @@ def keep(*, user: User, session_key: str, browser: Browser) -> PushSubscription:
     PUSH_BROWSERS_PER_PERSON the longest unused ones are removed.
     """
     with transactions.atomic_write():
-        # Another person's: what waits for them there goes with it.
+        # That of another person goes, with all that waits for them there.
         PushSubscription.objects.filter(endpoint=browser.endpoint).exclude(user=user).delete()
         row, _ = PushSubscription.objects.update_or_create(
             endpoint=browser.endpoint,

@@ -123,7 +123,7 @@ PAGES: dict[str, list[Row]] = {
     "chat/push/settings": [
         Row("POST", "/chat/push/settings", "401 200 200 200 200 401 401", {"hide_text": True}),
     ],
-    # The same for everybody.
+    # The same for all roles.
     "manifest.webmanifest": [Row("GET", "/manifest.webmanifest", "200 200 200 200 200 200 200")],
     "sw.js": [Row("GET", "/sw.js", "200 200 200 200 200 200 200")],
     "offline": [Row("GET", "/offline", "200 200 200 200 200 200 200")],

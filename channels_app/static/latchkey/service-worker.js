@@ -22,7 +22,7 @@ addEventListener("fetch", (event) => {
   if (url.origin !== location.origin) return;
   if (request.method === "POST") {
     if (url.pathname === "/share") event.respondWith(share(request));
-    else if (["/sign-out", "/admin/logout/"].includes(url.pathname)) event.respondWith(signOut(request));
+    else if (["/sign-out", "/admin/logout/"].includes(url.pathname)) event.respondWith(signOut(event));
   } else if (request.method === "GET" && FILES.has(url.pathname)) {
     event.respondWith(file(request));
   } else if (request.method === "GET" && request.mode === "navigate" && isChat(url.pathname)) {
@@ -63,13 +63,17 @@ async function page(event) {
   }
 }
 
-async function signOut(request) {
-  const answer = await fetch(request);
+async function signOut(event) {
+  const answer = await fetch(event.request);
   await forget(() => true);
+  event.waitUntil(clear());
+  return answer;
+}
+
+async function clear() {
   const shown = await registration.getNotifications();
   for (const each of shown) each.close();
   await navigator.clearAppBadge?.().catch(() => {});
-  return answer;
 }
 
 /** Put aside what another app shares, and open the chat, which takes it as a draft. */

@@ -2,7 +2,7 @@
 
 const SHARED = "latchkey-shared";
 const LONGEST = 3_600_000;
-const LOST = "What you shared did not arrive. Share it again, now that the chat is open.";
+const LOST = "The shared content did not arrive. Share it again, now that the chat is open.";
 
 /** Put what was shared into the message box with `add(text, files)`. */
 export async function takeShared({ add, failed }) {

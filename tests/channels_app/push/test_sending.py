@@ -91,7 +91,7 @@ def test_w58_a_message_is_encrypted_for_the_browser_and_signed_by_the_gateway(
     assert row.succeeded_at is not None
 
 
-def test_w58_what_a_service_sees_of_the_length_is_rounded(
+def test_w58_the_length_that_a_service_sees_is_rounded(
     service: PushService, ann: User, enable: Enable
 ) -> None:
     enable(ann)
@@ -188,7 +188,7 @@ def page_in_view(user: User) -> Iterator[None]:
         thread.join(60)
 
 
-def test_w60_nothing_is_sent_to_who_has_a_page_in_view(
+def test_w60_nothing_is_sent_while_a_page_is_in_view(
     service: PushService, ann: User, owner: User, enable: Enable
 ) -> None:
     enable(ann, "ann")
@@ -203,7 +203,7 @@ def test_w60_nothing_is_sent_to_who_has_a_page_in_view(
     assert state(after) == State.SENT
 
 
-def test_w60_what_is_gone_or_decided_is_not_told(
+def test_w60_nothing_is_told_that_is_gone_or_decided(
     service: PushService, ann: User, owner: User, enable: Enable
 ) -> None:
     enable(ann, "ann")
@@ -257,7 +257,7 @@ def test_w64_an_unknown_request_opens_its_page_and_its_buttons_the_decision(
     assert request.state == UnknownRequest.State.PENDING
 
 
-def test_w60_a_question_goes_to_who_decides_and_a_guest_learns_of_no_request(
+def test_w60_a_question_goes_to_its_decider_and_a_guest_learns_of_no_request(
     service: PushService, ann: User, owner: User, enable: Enable
 ) -> None:
     enable(ann, "ann")
@@ -305,7 +305,7 @@ def test_w63_a_failed_run_and_one_of_pictures_only_have_words_too(
 
 
 @pytest.mark.parametrize("status", [404, 410])
-def test_w59_a_browser_that_is_gone_is_forgotten_with_what_waits(
+def test_w59_a_browser_that_is_gone_is_forgotten_with_its_messages(
     service: PushService, ann: User, enable: Enable, status: int
 ) -> None:
     enable(ann)

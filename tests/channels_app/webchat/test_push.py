@@ -99,7 +99,7 @@ KEYS = BROWSER["keys"]
         {"endpoint": "https://push.example/x", "keys": {**KEYS, "p256dh": KEYS["p256dh"] + "="}},
     ],
 )
-def test_w62_what_is_no_browser_is_refused(page: Client, body: Any) -> None:
+def test_w62_a_body_that_is_no_browser_is_refused(page: Client, body: Any) -> None:
     assert post(page, "subscriptions", body).status_code == 400
     assert not PushSubscription.objects.exists()
 
@@ -159,7 +159,7 @@ async def test_w60_a_page_is_visible_while_it_says_so_and_open(ada: User, bob: U
     await is_visible(wanted=False)
 
 
-def test_w55_the_manifest_names_what_an_app_needs(client: Client) -> None:
+def test_w55_the_manifest_is_that_of_an_app(client: Client) -> None:
     answer = client.get("/manifest.webmanifest")
     assert answer["Content-Type"] == "application/manifest+json"
     found = json.loads(answer.content)
@@ -187,7 +187,9 @@ def test_w55_the_colours_are_those_of_the_pages() -> None:
     assert set(re.findall(r'name="theme-color"[^>]*content="(#\w+)"', base)) == set(paper.groups())
 
 
-def test_w56_the_service_worker_is_never_cached_and_keeps_what_it_names(client: Client) -> None:
+def test_w56_the_service_worker_is_never_cached_and_keeps_the_files_of_the_shell(
+    client: Client,
+) -> None:
     answer = client.get("/sw.js")
     assert answer["Content-Type"] == "text/javascript; charset=utf-8"
     assert answer["Cache-Control"] == "no-store"
@@ -214,7 +216,7 @@ def test_w56_the_shell_says_nothing_of_anybody(page: Client, ada: User, client: 
     assert f'data-person="{ada.pk}"' not in text
 
 
-def test_w57_without_a_service_worker_what_is_shared_is_not_read(client: Client) -> None:
+def test_w57_without_a_service_worker_nothing_shared_is_read(client: Client) -> None:
     strict = Client(enforce_csrf_checks=True)
     answer = strict.post("/share", {"text": "x"})
     assert (answer.status_code, answer["Location"]) == (303, "/?shared=lost")
