@@ -1,7 +1,7 @@
 // The page: dispatches frames from the connection to their run, and sends the user's actions.
 // The state of an answer is in its Run; unsent messages are in the Outbox.
 
-import { leaveShell } from "./offline.js"; // first: it says whose page it is
+import { isShell, leaveShell } from "./offline.js"; // first: it says whose page it is
 import { act } from "./actions.js";
 import { call, signIn } from "./api.js";
 import { Composer } from "./composer.js";
@@ -48,7 +48,7 @@ class Chat {
       open: (id) => this.open(id),
       removed: (id) => id === this.session && this.open(null),
       renamed: (id, title) => id === this.session && this.log.setTitle(title),
-      failed: toast,
+      failed: (words) => isShell() || toast(words),
     });
     this.composer = new Composer({
       send: (text, files) => this.say(text, files),

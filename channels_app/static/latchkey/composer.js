@@ -28,7 +28,7 @@ export class Composer {
     this.#text.addEventListener("input", () => this.#changed());
     this.#text.addEventListener("keydown", (event) => this.#key(event));
     this.#stop.addEventListener("click", () => this.on.stop());
-    this.#changed();
+    this.open(null); // not only empty: that would remove the draft of a new chat
   }
 
   /** Write for this chat now: its draft comes back. */

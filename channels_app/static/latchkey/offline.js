@@ -3,7 +3,7 @@
 
 const PERSON = "latchkey.person";
 
-if (document.body.dataset.offline) {
+if (isShell()) {
   document.body.dataset.person = localStorage.getItem(PERSON) ?? "";
   document.body.dataset.session = /^\/c\/([\w-]{22})$/.exec(location.pathname)?.[1] ?? "";
 } else {
@@ -11,9 +11,14 @@ if (document.body.dataset.offline) {
   document.querySelector("#sign-out")?.addEventListener("submit", () => localStorage.removeItem(PERSON));
 }
 
+/** Whether this is the page without a connection. */
+export function isShell() {
+  return Boolean(document.body.dataset.offline);
+}
+
 /** Once connected, replace the shell by the page itself, unless that would lose something. */
 export function leaveShell({ outbox, attachments }) {
-  if (!document.body.dataset.offline) return false;
+  if (!isShell()) return false;
   document.querySelector("#offline-note")?.remove();
   if (!outbox.isStored || !attachments.isEmpty) return false;
   location.reload();

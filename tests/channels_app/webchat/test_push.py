@@ -187,7 +187,7 @@ def test_w55_the_colours_are_those_of_the_pages() -> None:
     assert set(re.findall(r'name="theme-color"[^>]*content="(#\w+)"', base)) == set(paper.groups())
 
 
-def test_w56_the_service_worker_is_never_cached_and_keeps_the_files_of_the_shell(
+def test_w56_the_service_worker_is_not_cached_and_keeps_the_files_of_the_shell(
     client: Client,
 ) -> None:
     answer = client.get("/sw.js")
