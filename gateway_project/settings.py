@@ -330,6 +330,11 @@ GATEWAY_API_KEY: str = env.text("GATEWAY_API_KEY")
 GATEWAY_SESSION_ID: str = env.text("GATEWAY_SESSION_ID")
 MCP_ALLOWED_ORIGINS: list[str] = env.words("MCP_ALLOWED_ORIGINS")
 
+# Web Push: how many browsers a person may have, and whom push services may write to (mailto: or
+# https:; empty: GATEWAY_URL).
+PUSH_BROWSERS_PER_PERSON: int = env.number("PUSH_BROWSERS_PER_PERSON", 10, minimum=1)
+PUSH_CONTACT: str = env.text("PUSH_CONTACT")
+
 UNDELIVERED_SECONDS: int = env.number("UNDELIVERED_SECONDS", 300, minimum=1)
 METRICS_TOKEN: str = env.text("METRICS_TOKEN")
 

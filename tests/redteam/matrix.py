@@ -31,6 +31,15 @@ class Row:
 RENAME = {"action": "rename", "title": "x"}
 THUMB = {"run_id": "{run}", "source_id": "s1", "verdict": "up"}
 DONE = {"choice": "done"}
+ENDPOINT = {"endpoint": "https://push.example/send/one"}
+BROWSER = {
+    **ENDPOINT,
+    "keys": {  # the base point of P-256, and 16 bytes
+        "p256dh": "BGsX0fLhLEJH-Lzm5WOkQPJ3A32BLeszoPShOUXYmMKW"
+        "T-NC4v4af5uO5-tKfA-eFivOM1drMV7Oy7ZAaDe_UfU",
+        "auth": "AAAAAAAAAAAAAAAAAAAAAA",
+    },
+}
 VERDICT = {"verdict": "deny"}
 PLAN = {"text": "x", "at": "2100-01-01T08:00", "rule": "FREQ=DAILY", "time_zone": "UTC"}
 ASK = {"text": "hi", "async": True}
@@ -110,6 +119,22 @@ PAGES: dict[str, list[Row]] = {
     "chat/settings": [
         Row("POST", "/chat/settings", "401 200 200 200 200 401 401", {"show_progress": True}),
     ],
+    "chat/push/key": [Row("POST", "/chat/push/key", "401 200 200 200 200 401 401")],
+    "chat/push/subscriptions": [
+        Row("POST", "/chat/push/subscriptions", "401 200 200 200 200 401 401", BROWSER),
+        Row("POST", "/chat/push/subscriptions", "401 400 400 400 400 401 401", {"keys": {}}),
+    ],
+    "chat/push/remove": [
+        Row("POST", "/chat/push/remove", "401 200 200 200 200 401 401", ENDPOINT),
+    ],
+    "chat/push/settings": [
+        Row("POST", "/chat/push/settings", "401 200 200 200 200 401 401", {"hide_text": True}),
+    ],
+    # The same for all roles.
+    "manifest.webmanifest": [Row("GET", "/manifest.webmanifest", "200 200 200 200 200 200 200")],
+    "sw.js": [Row("GET", "/sw.js", "200 200 200 200 200 200 200")],
+    "offline": [Row("GET", "/offline", "200 200 200 200 200 200 200")],
+    "share": [Row("POST", "/share", "303 303 303 303 303 303 303")],
     "chat/time-zone": [
         Row("POST", "/chat/time-zone", "401 200 200 200 200 401 401", {"time_zone": "UTC"}),
     ],
@@ -378,6 +403,7 @@ FRAMES: dict[str, list[tuple[dict[str, Any], list[str]]]] = {
             ["error 401 " + CLOSED, *["error 400"] * 3, CLOSED, "error 400"],
         )
     ],
+    "Visible": [({"type": "visible", "visible": True}, [CLOSED, "", "", "", CLOSED, ""])],
     "Ping": [({"type": "ping"}, [CLOSED, "pong", "pong", "pong", CLOSED, "pong"])],
 }
 
@@ -394,8 +420,9 @@ TOOLS: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 # Path of a socket -> who may open it with a cookie, and the frames that it takes besides pings.
+SAID_TO_CHAT = {"message", "stop", "resume", "decide", "auth", "visible"}
 SOCKETS = {
-    "/ws": ({"other", "own", "staff", "owner"}, {"message", "stop", "resume", "decide", "auth"}),
+    "/ws": ({"other", "own", "staff", "owner"}, SAID_TO_CHAT),
     "/ws/desk": ({"owner"}, set[str]()),
 }
 

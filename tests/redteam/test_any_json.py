@@ -30,7 +30,19 @@ from core.models import ChannelAccount
 from tests.channels_app.telegram.people import message
 from tests.redteam import gateway_data, matrix
 from tests.redteam.gateway_data import GatewayData
-from tests.redteam.matrix import ACCEPT, AG_UI, CHAT, PLAN, RENAME, RESPOND, RPC, THUMB, UI
+from tests.redteam.matrix import (
+    ACCEPT,
+    AG_UI,
+    BROWSER,
+    CHAT,
+    ENDPOINT,
+    PLAN,
+    RENAME,
+    RESPOND,
+    RPC,
+    THUMB,
+    UI,
+)
 
 EXAMPLES = 40
 CHEAP = bounded(
@@ -64,6 +76,8 @@ ENDPOINTS: dict[str, tuple[str, dict[str, Any]]] = {
     "telegram": ("/telegram/bot/webhook", message("hello")),
     "rename": ("/chat/sessions/{session}", RENAME),
     "settings": ("/chat/settings", {"show_progress": True}),
+    "push": ("/chat/push/subscriptions", BROWSER),
+    "push-remove": ("/chat/push/remove", ENDPOINT),
     "thumb": ("/chat/feedback", THUMB),
     "sessions": ("/api/sessions", {"title": "x"}),
     "decision": ("/api/requests/{request}/decision", {"verdict": "deny"}),
@@ -380,7 +394,7 @@ def test_a_hostile_value_in_any_place_is_refused_by_name_on_both_databases(
 
 
 @CHEAP
-@given(value=VALUES, where=st.integers(0, 20), kind=st.integers(0, 6))
+@given(value=VALUES, where=st.integers(0, 20), kind=st.integers(0, 7))
 def test_no_frame_is_more_than_refused(value: Any, where: int, kind: int) -> None:
     """[RWS7] A socket gets frames of ours only, or a refusal that names the field."""
     every: list[dict[str, Any]] = [
@@ -395,6 +409,7 @@ def test_no_frame_is_more_than_refused(value: Any, where: int, kind: int) -> Non
         {"type": "decide", "request": "A" * 22, "verdict": "deny"},
         {"type": "auth", "key": "k"},
         {"type": "ping"},
+        {"type": "visible", "visible": True},
         {"text": "x", "user_id": "u"},
     ]
     changed = with_one_part_changed(every[kind], value, where)
