@@ -192,6 +192,7 @@ def test_a_run_stops_when_its_client_leaves(client: httpx.Client) -> None:
     with client.stream("POST", "/v1/chat/completions", json=body, headers=keep) as answer:
         run_id = answer.headers["x-request-id"]
     again = client.post("/v1/chat/completions", json=asked("slow"), headers=keep)
+    assert again.status_code == 200, again.text
     assert again.headers["x-request-id"] == run_id
     assert again.json()["choices"][0]["message"]["content"] == "one two three four"
 
