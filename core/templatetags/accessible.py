@@ -11,12 +11,13 @@ register = template.Library()
 MENDED = (
     ('<div id="main"', '<div id="main" role="main"'),
     # The scrolled parts are regions with one name, unless told.
+    ('simplebar-direction="rtl"', 'simplebar-direction="rtl" data-simplebar-aria-label="Filters"'),
+    # The heads of filters come after the page's own.
+    ('<h3 class="font-semibold mb-2', '<h3 aria-level="2" class="font-semibold mb-2'),
     ('id="nav-sidebar-apps"', 'id="nav-sidebar-apps" data-simplebar-aria-label="Navigation"'),
 )
 # Rows of a form: several of them on a page would have one name. They scroll without it.
-ROWS = re.compile(
-    r'(<div class="formset-wrapper [^"]*") data-simplebar data-simplebar-auto-hide="\w+"'
-)
+ROWS = re.compile(r'(<div class="formset-wrapper [^"]*") data-simplebar data-simplebar-auto-\S+')
 # The head of the column with the boxes that delete a row.
 EMPTY_HEAD = re.compile(r"<th( [^>]*)>\s*</th>")
 

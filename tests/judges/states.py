@@ -152,7 +152,7 @@ def admin_search(page: Page) -> None:
     box = page.locator("#nav-filter")
     if not box.is_visible():
         page.locator("#header-inner .material-symbols-outlined:visible").first.click()
-    box.fill("run")
+    box.press_sequentially("run")
     expect(page.locator("#search-results a").first).to_be_visible()
 
 

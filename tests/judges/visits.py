@@ -17,9 +17,8 @@ from tests.judges import states
 from tests.judges.states import Json
 
 Act = Callable[[Page], None]
-# The parts of every table in the admin. A page of the first kind is visited for every table; those
-# of the second have one template each, without a form or list of the table.
-EACH, SOME = ("changelist", "add", "change"), ("history", "delete")
+# Pages of the tables in the admin that have one template, without a form or list of the table.
+SOME = ("history", "delete")
 
 
 @dataclass(frozen=True)
@@ -90,6 +89,12 @@ NO_PAGE_IN_ADMIN = {
 }
 
 
+def every(made: Json, seed: int) -> Iterator[Visit]:
+    """Yield every visit; of what is visited for one table only, for that which ``seed`` chooses."""
+    yield from of_web(made)
+    yield from of_admin(made, seed)
+
+
 def of_web(made: Json) -> Iterator[Visit]:
     """Yield the pages of people."""
     chat = made["chat"]
@@ -140,9 +145,9 @@ def of_admin(made: Json, seed: int) -> Iterator[Visit]:
     models = list(admin.site._registry)
     for model in models:
         yield from of_table(model, made["rows"][model._meta.label_lower])
-    own = [each for each in models if may(each, "delete")]
-    for kind in SOME:
-        model = own[seed % len(own)]
+    deleted = [each for each in models if may(each, "delete")]
+    for kind, some in zip(SOME, (models, deleted), strict=True):
+        model = some[seed % len(some)]
         yield of_row(model, kind, made["rows"][model._meta.label_lower])
     for name, path, act in (
         ("access_check", "/admin/core/user/access-check/", None),
@@ -152,6 +157,10 @@ def of_admin(made: Json, seed: int) -> Iterator[Visit]:
         ("allowlist_unknownrequest_groups", "/admin/allowlist/unknownrequest/groups/", None),
     ):
         yield Visit(name, name, path, act)
+    yield Visit("an app", "app_list", "/admin/core/")
+    person = made["rows"]["core.user"]["pk"]
+    password = reverse("admin:auth_user_password_change", args=[person])
+    yield Visit("password of another", "auth_user_password_change", password)
     server = made["rows"]["core.mcpserver"]["pk"]
     changes = reverse("admin:core_mcpserver_changes", args=[server])
     yield Visit("core_mcpserver_changes", "core_mcpserver_changes", changes)
@@ -159,11 +168,16 @@ def of_admin(made: Json, seed: int) -> Iterator[Visit]:
 
 def of_table(model: type[Model], row: Json) -> Iterator[Visit]:
     """Yield the list of a table and its forms."""
-    name = f"{model._meta.app_label}_{model._meta.model_name}"
+    name = table_of(model)
     yield Visit(f"{name}_changelist", f"{name}_changelist", reverse(f"admin:{name}_changelist"))
     yield of_row(model, "change", row)
     if may(model, "add"):
         yield Visit(f"{name}_add", f"{name}_add", reverse(f"admin:{name}_add"))
+
+
+def table_of(model: type[Model]) -> str:
+    """Return the part of the names of a table's addresses."""
+    return f"{model._meta.app_label}_{model._meta.model_name}"
 
 
 def may(model: type[Model], what: str) -> bool:
@@ -175,7 +189,7 @@ def may(model: type[Model], what: str) -> bool:
 
 def of_row(model: type[Model], kind: str, row: Json) -> Visit:
     """Return a page of one row."""
-    name = f"{model._meta.app_label}_{model._meta.model_name}_{kind}"
+    name = f"{table_of(model)}_{kind}"
     return Visit(name, name, reverse(f"admin:{name}", args=[row["pk"]]))
 
 
