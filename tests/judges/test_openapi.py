@@ -56,7 +56,7 @@ def test_w72_the_linter_finds_nothing_in_the_document(judges: Packages, tmp_path
 def test_w72_the_linter_sees_a_wrong_document(judges: Packages, tmp_path: Path) -> None:
     """[W72] An operation without an answer is an error: the rules are on."""
     document = tmp_path / "openapi.json"
-    wrong = {
+    wrong: dict[str, Any] = {
         "openapi": "3.0.3",
         "info": {"title": "x", "version": "1"},
         "paths": {"/x": {"get": {}}},
