@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Browser, StorageState
 
 from gateway_project.home import BASE_DIR
 from tests.chromium import browser
@@ -18,7 +19,9 @@ from tests.npm import Packages, installed
 
 __all__ = ["browser"]
 HERE = Path(__file__).parent
+PASSWORD = "correct horse battery"
 FILL_SECONDS = 240
+SIGN_IN = "/sign-in"
 
 
 @dataclass(frozen=True)
@@ -58,3 +61,17 @@ def filled(
     gateway.start()
     yield Filled(gateway, json.loads(filling.stdout.splitlines()[-1]))
     gateway.stop()
+
+
+def signed_in(browser: Browser, base: str, name: str) -> StorageState:
+    """Return the cookies of a person's browser after the sign-in with a password."""
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(base + SIGN_IN)
+    page.locator("[name=username]").fill(name)
+    page.locator("[name=password]").fill(PASSWORD)
+    page.locator("[type=submit]").click()
+    page.wait_for_url(lambda address: not address.endswith(SIGN_IN))
+    state = context.storage_state()
+    context.close()
+    return state

@@ -68,8 +68,8 @@ from core.providers import catalogue
 from core.tools.save_result_page import Page, page_of
 from gateway_project.home import BASE_DIR
 from tests.core.plugins.decks import DECKS
+from tests.judges.conftest import PASSWORD
 
-PASSWORD = "correct horse battery"
 EVERY_TYPE = BASE_DIR / "tests" / "browser" / "every_type.json"
 PROSE = """# A title
 
@@ -377,6 +377,8 @@ def main() -> Json:
     )
     ben, key, _ = people(ada)
     models(ben, key)
+    # A member has no notices, which come after the page.
+    of_member = conversation(ben).session.public_id
     run = conversation(ada)
     found = schedules(ada)
     found |= unfinished(ada)
@@ -384,6 +386,7 @@ def main() -> Json:
     found |= files(ada, run)
     others(ada, run)
     found |= addresses(ada, run)
+    found["chat_of_member"] = reverse("chat-session", args=[of_member])
     return found | {"rows": rows(), "errors": bare_pages()}
 
 

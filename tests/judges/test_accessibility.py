@@ -8,7 +8,7 @@ those of the chat in all four; ``JUDGES_ALL=1`` (``make soak``) at every page in
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import UTC, datetime
 from itertools import product
 from typing import Any
 
@@ -20,8 +20,7 @@ from playwright.sync_api import Browser, BrowserContext, Page
 from gateway_project.asgi import VIEWS
 from gateway_project.urls import urlpatterns
 from tests.judges import baselines, visits
-from tests.judges.conftest import Filled
-from tests.judges.fill import PASSWORD
+from tests.judges.conftest import Filled, signed_in
 from tests.judges.visits import NO_PAGE, NO_PAGE_IN_ADMIN, SOME, Visit, may, table_of
 from tests.npm import Packages
 
@@ -93,29 +92,21 @@ def test_w70_every_address_is_visited_or_is_no_page() -> None:
 def turn(pytestconfig: pytest.Config) -> int:
     """Return the number of this run: the next one after a run that passed."""
     assert pytestconfig.cache is not None
-    known = pytestconfig.cache.get(TURN, date.today().toordinal())
+    known = pytestconfig.cache.get(TURN, datetime.now(UTC).toordinal())
     return int(os.environ.get("JUDGES_TURN", known))
 
 
 @pytest.fixture(scope="module")
 def contexts(browser: Browser, filled: Filled) -> Iterator[dict[tuple[Look, bool], BrowserContext]]:
     """Yield a window for each scheme and width, of the owner and of nobody."""
-    first = browser.new_context()
-    page = first.new_page()
-    page.goto(f"{filled.gateway.base_url}/sign-in")
-    page.locator("[name=username]").fill("ada")
-    page.locator("[name=password]").fill(PASSWORD)
-    page.locator("[type=submit]").click()
-    page.wait_for_url("**/")
-    state = first.storage_state()
-    first.close()
+    state = signed_in(browser, filled.gateway.base_url, "ada")
     made = {}
-    for (scheme, width), signed_in in product(LOOKS, (True, False)):
-        made[(scheme, width), signed_in] = browser.new_context(
+    for (scheme, width), is_known in product(LOOKS, (True, False)):
+        made[(scheme, width), is_known] = browser.new_context(
             color_scheme=scheme,  # type: ignore[arg-type]
             viewport={"width": width, "height": SIZES[width]},
             reduced_motion="reduce",
-            storage_state=state if signed_in else None,
+            storage_state=state if is_known else None,
         )
     yield made
     for each in made.values():
