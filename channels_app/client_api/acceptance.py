@@ -30,11 +30,11 @@ DELIVERY_FIELDS = {"stream", "stream_options"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """What a client asks. ``messages`` and ``tools`` have the form of OpenAI's chat completions.
+    """A client's request. ``messages`` and ``tools`` have the form of OpenAI's chat completions.
 
     ``sends_history``: the messages are the whole conversation, as the client keeps it; else they
     follow what the session holds. ``options`` go to the model's server. ``user``: the sender that a
-    bridge names. ``more``: what the protocol keeps with the run.
+    bridge names. ``more``: the part that the protocol keeps with the run.
     """
 
     model: str

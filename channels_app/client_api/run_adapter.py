@@ -48,7 +48,7 @@ FINISH_REASONS = ("stop", "length", "tool_calls", "content_filter")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunConfig:
-    """What every protocol knows of a run.
+    """The facts of a run that every protocol needs.
 
     ``client_tools`` are the names of the tools that the client offered and runs itself; ``locale``
     is the language of fixed phrases; ``model`` the name that the client asked for; ``created`` is
@@ -150,7 +150,7 @@ class RunAdapter(ABC, Generic[Frame]):
         steps.append(self._end({"status": "error" if self._error else "completed"}))
         return [frame for _, frame in self._count(steps)]
 
-    # What a protocol says. Each returns frames; those that are not abstract add none.
+    # The frames of a protocol. Each returns frames; those that are not abstract add none.
 
     def begin(self) -> list[Frame]:
         """Return the frames before all others."""
@@ -179,6 +179,12 @@ class RunAdapter(ABC, Generic[Frame]):
     @abstractmethod
     def without(self, frame: Frame, characters: int) -> Frame:
         """Return a piece of a text without its first characters."""
+
+    def counts(self, frame: Frame) -> bool:
+        """Return whether a frame has a number of its own: not if it depends on how the log was cut,
+        as reasoning that is joined with progress lines.
+        """
+        return True
 
     def progress(self, message: LoadingMessage, *, settled: bool) -> list[Frame]:
         """Show a progress line."""
@@ -220,7 +226,7 @@ class RunAdapter(ABC, Generic[Frame]):
         """Show another event."""
         return []
 
-    # What is the same for all.
+    # The same for all protocols.
 
     def first(self, key: str) -> bool:
         """Return whether this is the first time; clients show a repeated part twice."""
@@ -243,7 +249,8 @@ class RunAdapter(ABC, Generic[Frame]):
 
     def _numbers(self, weight: int, frames: list[Frame]) -> Iterator[tuple[int, Frame]]:
         for frame in frames:
-            self.number += (self.length(frame) or 1) if weight else 0
+            if weight and self.counts(frame):
+                self.number += self.length(frame) or 1
             yield self.number, frame
 
     def _goes_on_after_error(self, event: Mapping[str, object]) -> bool:

@@ -79,8 +79,14 @@ class OpenAIAdapter(RunAdapter[Frame]):
         self._length = 0
 
     def length(self, frame: Frame) -> int:
-        """Count the answer alone: reasoning is joined with progress lines."""
+        """Return the length of the text that a chunk adds to the answer."""
         return len(content_of(frame))
+
+    def counts(self, frame: Frame) -> bool:
+        """Return False for reasoning, which is joined with progress lines."""
+        if frame == DONE or "error" in frame or not frame["choices"]:
+            return True
+        return "reasoning_content" not in frame["choices"][0]["delta"]
 
     def without(self, frame: Frame, characters: int) -> Frame:
         """Return a chunk without the first characters of its text."""
