@@ -28,6 +28,7 @@ Look = tuple[str, int]
 SIZES = {390: 844, 1280: 800}
 LOOKS: list[Look] = list(product(("light", "dark"), SIZES))
 TURN = "judges/turn"
+MOST_SECONDS = 1800  # every page in all four beside other tests
 # All that is a rule or a good practice, of WCAG 2.2 AA.
 RUN = """async () => (await axe.run(document, {
   resultTypes: ["violations"],
@@ -133,6 +134,8 @@ def opened(page: Page, base: str, visit: Visit) -> None:
         visit.act(page)
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(MOST_SECONDS)
 def test_w71_axe_finds_nothing_on_any_page(
     filled: Filled,
     judges: Packages,

@@ -17,13 +17,20 @@ from django.urls import URLPattern
 
 from core.database import transactions
 from gateway_project.asgi import ROUTES, VIEWS, application
-from tests import ROOT, people
+from tests import ROOT
 from tests.gateways import Gateway
 from tests.loops import end_tasks
 from tests.redteam import gateway_data
 
 MAX_SECONDS = int(os.environ.get("FUZZ_SECONDS", "30"))
 HERE = Path(__file__).parent
+EVERY_SCOPE = """
+from allowlist import keys
+from allowlist.models import ApiKey
+from core.models import User
+user = User.objects.create(username="ada", is_owner=True, is_staff=True)
+print(keys.create(name="fuzzer", user=user, scopes=ApiKey.Scope.values)[1])
+"""
 UNDOCUMENTED = {r"(?s)^v1(?:/.*)?$"}
 
 
@@ -154,16 +161,18 @@ def test_an_odd_name_of_a_model_is_answered_in_openais_shape(name: str) -> None:
     assert set(answer.json()["error"]) == {"message", "type", "param", "code"}
 
 
-@pytest.mark.slow
-def test_a_fuzzer_finds_no_500_and_nothing_undocumented(
-    start_gateway: Callable[..., Gateway], tmp_path: Path
-) -> None:
-    """[D9] Generated requests at every operation, seeded, for a bounded time."""
-    gateway = start_gateway(
+@pytest.fixture(scope="module")
+def fuzzed(module_gateways: Callable[..., Gateway]) -> tuple[Gateway, str]:
+    """Return a gateway without limits, and a key of its owner with every scope."""
+    gateway = module_gateways(
         RATE_PER_MINUTE_USER="0", RATE_PER_MINUTE_ADDRESS="0", WRONG_KEYS_PER_MINUTE="1000000"
     )
-    token = people.make(gateway)["owner"]
-    report = tmp_path / "report.json"
+    return gateway, gateway.manage("shell", "-v", "0", "-c", EVERY_SCOPE).strip()
+
+
+def fuzz(gateway: Gateway, token: str, folder: Path, *options: str) -> dict[str, Any]:
+    """Run the fuzzer with all checks, seeded, for a bounded time; return its report."""
+    report = folder / "report.json"
     done = subprocess.run(
         [
             str(Path(sys.executable).parent / "st"),
@@ -172,8 +181,6 @@ def test_a_fuzzer_finds_no_500_and_nothing_undocumented(
             f"{gateway.base_url}/api/schema?format=json",
             "--checks=all",
             f"--header=Authorization: Bearer {token}",
-            "--phases=examples,coverage,fuzzing",
-            "--max-examples=12",
             f"--max-time={MAX_SECONDS}",
             "--seed=1",
             "--request-timeout=20",
@@ -182,8 +189,9 @@ def test_a_fuzzer_finds_no_500_and_nothing_undocumented(
             "--warnings=off",
             f"--report-json-path={report}",
             "--no-color",
+            *options,
         ],
-        cwd=tmp_path,
+        cwd=folder,
         env={
             **os.environ,
             "SCHEMATHESIS_HOOKS": str(HERE / "fuzzing.py"),
@@ -195,4 +203,21 @@ def test_a_fuzzer_finds_no_500_and_nothing_undocumented(
         check=False,
     )
     assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
-    assert json.loads(report.read_text())
+    found: dict[str, Any] = json.loads(report.read_text())
+    return found
+
+
+@pytest.mark.slow
+def test_a_fuzzer_finds_no_500_and_nothing_undocumented(
+    fuzzed: tuple[Gateway, str], tmp_path: Path
+) -> None:
+    """[D9] Generated requests at every operation."""
+    assert fuzz(*fuzzed, tmp_path, "--phases=examples,coverage,fuzzing", "--max-examples=12")
+
+
+@pytest.mark.slow
+def test_w75_a_fuzzer_follows_what_one_operation_makes_to_the_next(
+    fuzzed: tuple[Gateway, str], tmp_path: Path
+) -> None:
+    """[W75] Sequences: what is created is read, changed and deleted by its id, then it is gone."""
+    assert fuzz(*fuzzed, tmp_path, "--phases=stateful", "--max-examples=6")
