@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import product
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from django.contrib import admin
@@ -24,9 +24,9 @@ from tests.judges.conftest import Filled, signed_in
 from tests.judges.visits import NO_PAGE, NO_PAGE_IN_ADMIN, SOME, Visit, may, table_of
 from tests.npm import Packages
 
-Look = tuple[str, int]
+Scheme = Literal["light", "dark"]
+SCHEMES: tuple[Scheme, Scheme] = ("light", "dark")
 SIZES = {390: 844, 1280: 800}
-LOOKS: list[Look] = list(product(("light", "dark"), SIZES))
 TURN = "judges/turn"
 MOST_SECONDS = 1800  # every page in all four beside other tests
 # All that is a rule or a good practice, of WCAG 2.2 AA.
@@ -43,6 +43,13 @@ class Seen:
 
     violations: dict[str, list[str]] = field(default_factory=dict)
     looks: int = 0
+
+    def take(self, found: list[list[str]], where: str) -> None:
+        """Note what axe found on a page."""
+        self.looks += 1
+        for rule, words, target, html in found:
+            what = f"{rule}: {words}: {target}\n    {html}"
+            self.violations.setdefault(what, []).append(where)
 
     def __str__(self) -> str:
         return "\n".join(
@@ -98,27 +105,30 @@ def turn(pytestconfig: pytest.Config) -> int:
 
 
 @pytest.fixture(scope="module")
-def contexts(browser: Browser, filled: Filled) -> Iterator[dict[tuple[Look, bool], BrowserContext]]:
-    """Yield a window for each scheme and width, of the owner and of nobody."""
+def contexts(browser: Browser, filled: Filled) -> Iterator[dict[tuple[int, bool], BrowserContext]]:
+    """Yield a window of each width, of the owner and of nobody."""
     state = signed_in(browser, filled.gateway.base_url, "ada")
-    made = {}
-    for (scheme, width), is_known in product(LOOKS, (True, False)):
-        made[(scheme, width), is_known] = browser.new_context(
-            color_scheme=scheme,  # type: ignore[arg-type]
-            viewport={"width": width, "height": SIZES[width]},
-            reduced_motion="reduce",
-            storage_state=state if is_known else None,
+    made = {
+        (width, is_known): browser.new_context(
+            viewport={"width": width, "height": height}, storage_state=state if is_known else None
         )
+        for (width, height), is_known in product(SIZES.items(), (True, False))
+    }
     yield made
     for each in made.values():
         each.close()
 
 
-def looks_of(visit: Visit, number: int, turn: int) -> list[Look]:
-    """Return the schemes and widths in which a page is looked at in this run."""
-    if visit.whole or os.environ.get("JUDGES_ALL") == "1":
-        return LOOKS
-    return [LOOKS[(number + turn) % len(LOOKS)]]
+def looks_of(visit: Visit, number: int, turn: int) -> list[tuple[int, list[Scheme]]]:
+    """Return how a page is looked at in this run: the width in which it is opened, and the schemes
+    in which it is seen then. Pages of the chat follow the browser's scheme without a reload.
+    """
+    if visit.whole:
+        return [(width, list(SCHEMES)) for width in SIZES]
+    looks = list(product(SIZES, SCHEMES))
+    if os.environ.get("JUDGES_ALL") != "1":
+        looks = [looks[(number + turn) % len(looks)]]
+    return [(width, [scheme]) for width, scheme in looks]
 
 
 def opened(page: Page, base: str, visit: Visit) -> None:
@@ -139,7 +149,7 @@ def opened(page: Page, base: str, visit: Visit) -> None:
 def test_w71_axe_finds_nothing_on_any_page(
     filled: Filled,
     judges: Packages,
-    contexts: dict[tuple[Look, bool], BrowserContext],
+    contexts: dict[tuple[int, bool], BrowserContext],
     turn: int,
     pytestconfig: pytest.Config,
 ) -> None:
@@ -147,16 +157,14 @@ def test_w71_axe_finds_nothing_on_any_page(
     axe = (judges.folder / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
     seen = Seen()
     for number, visit in enumerate(visits.every(filled.made, turn)):
-        for look in looks_of(visit, number, turn):
-            page = contexts[look, visit.signed_in].new_page()
+        for width, schemes in looks_of(visit, number, turn):
+            page = contexts[width, visit.signed_in].new_page()
+            page.emulate_media(color_scheme=schemes[0], reduced_motion="reduce")
             opened(page, filled.gateway.base_url, visit)
             page.evaluate(axe)
-            seen.looks += 1
-            for rule, words, target, html in page.evaluate(RUN):
-                where = f"{visit.name} ({look[0]}, {look[1]})"
-                seen.violations.setdefault(f"{rule}: {words}: {target}\n    {html}", []).append(
-                    where
-                )
+            for scheme in schemes:
+                page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+                seen.take(page.evaluate(RUN), f"{visit.name} ({scheme}, {width})")
             page.close()
     print(f"{seen.looks} looks, JUDGES_TURN={turn}")
     count = sum(map(len, seen.violations.values()))
