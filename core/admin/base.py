@@ -121,7 +121,8 @@ class ThemedInline(_TabularInline[M, P], Generic[M, P]):
         for name, field in formset.form.base_fields.items():
             label = capfirst(field.label or pretty_name(name))
             widget = getattr(field.widget, "widget", field.widget)
-            widget.attrs.setdefault("aria-label", label)
+            if widget is not None:
+                widget.attrs.setdefault("aria-label", label)
         return formset
 
 

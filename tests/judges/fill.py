@@ -280,10 +280,10 @@ def tools(owner: User, person: User) -> Json:
         )
         question = Asked("1", "send_mail", LONG, cost="about 0.02 $")
         asking.ask(run=run, messages=[], questions=[question])
-    own = Run.objects.filter(user=owner).first()
+    own = Run.objects.filter(user=owner).order_by("id")[0]
     with transaction.atomic():
         asked = [(Asked("2", "web_fetch", '{"url": "https://example.org"}'), owner.pk)]
-        tool_calls.pause(run=Run.objects.get(pk=own.pk), messages=[], asked=asked)
+        tool_calls.pause(run=own, messages=[], asked=asked)
     ToolGrant.objects.create(tool="web_fetch", user=person)
     ToolRule.objects.create(tool="web_fetch", ask="always")
     waiting = run.tool_calls.get()

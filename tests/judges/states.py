@@ -1,6 +1,7 @@
 """What leads a page into a state: by ids and attributes, in whatever language the page is."""
 
 import re
+from base64 import b64decode
 from typing import Any
 
 from playwright.sync_api import Page, expect
@@ -8,6 +9,7 @@ from playwright.sync_api import Page, expect
 Json = dict[str, Any]
 UNFOLD = "document.querySelectorAll('details').forEach((each) => { each.open = true })"
 BOX = "#composer-text"
+DOT = "R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7"
 
 
 def ready(page: Page) -> None:
@@ -86,11 +88,11 @@ def chat_dialog(page: Page) -> None:
 
 
 def attached(page: Page) -> None:
-    """Files in the box: one that is there and one that is refused."""
+    """A text and a picture in the box."""
     ready(page)
     files: list[Any] = [
         {"name": "sea.md", "mimeType": "text/markdown", "buffer": b"# Sea"},
-        {"name": "empty.txt", "mimeType": "text/plain", "buffer": b""},
+        {"name": "dot.gif", "mimeType": "image/gif", "buffer": b64decode(DOT)},
     ]
     page.locator("#attach-file").set_input_files(files)
     expect(page.locator("#attachments li")).to_have_count(2)
