@@ -5,6 +5,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from tests.loops import Loop
+
 MARK = b"two"  # the answer counts to five
 
 
@@ -60,18 +62,11 @@ class Line:
 @contextmanager
 def to(port: int) -> Iterator[Line]:
     """Yield a line to ``port``, until the end of the block."""
-    line, ready, loop = Line(port), threading.Event(), asyncio.new_event_loop()
-    task = loop.create_task(line.serve(ready))
-
-    def run() -> None:
-        with suppress(asyncio.CancelledError):
-            loop.run_until_complete(task)
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
+    line, ready, loop = Line(port), threading.Event(), Loop()
+    task = asyncio.run_coroutine_threadsafe(line.serve(ready), loop.loop)
     assert ready.wait(10)
     try:
         yield line
     finally:
-        loop.call_soon_threadsafe(task.cancel)
-        thread.join(10)
+        task.cancel()
+        loop.close()

@@ -47,11 +47,18 @@ RULES = [
     Rule("What is my name", text="I know your name."),
     Rule("Change the greeting", text=EDIT),
 ]
+ENVIRONMENT = {
+    "LLM_PROVIDER": "openai-compatible",
+    "RATE_PER_MINUTE_USER": "0",
+    "GATEWAY_ENCRYPTION_KEYS": "key-of-a-test",
+}
 KEYS = """
 import json, sys
 from allowlist import keys
-from core.models import Budget, User
+from core.models import Assistant, AssistantModel, Budget, LanguageModel, User
 made = {}
+down = Assistant.objects.create(name="Down", slug="down")
+AssistantModel.objects.create(assistant=down, model=LanguageModel.objects.get(name="dead"))
 for name in json.load(sys.stdin):
     for kind in ("", "-poor", "-revoked"):
         label, scopes = name + kind, ["chat", "inbound"]
@@ -127,14 +134,9 @@ def place(module_gateways: Callable[..., Gateway]) -> Iterator[Place]:
     """Yield the gateway."""
     with models.running() as model:
         model.rules = list(RULES)
-        gateway = module_gateways(
-            LLM_PROVIDER="",
-            GATEWAY_MODEL_URL=model.url,
-            GATEWAY_MODEL="large",
-            RATE_PER_MINUTE_USER="0",
-        )
+        gateway = module_gateways(**ENVIRONMENT)
         working = rows.provider(model.url, "large", fields={"can_see_images": True})
-        dead = rows.provider("http://127.0.0.1:9/v1", "down", name="dead", fields={"offered": True})
+        dead = rows.provider("http://127.0.0.1:9/v1", "dead", name="dead")
         rows.make(gateway, working, dead, chain=["large"])
         output = gateway.manage("shell", "-v", "0", "-c", KEYS, stdin=json.dumps(list(CLIENTS)))
         keys = json.loads(output.partition("MADE ")[2])
@@ -214,7 +216,7 @@ def test_w4_a_client_does_every_journey(
     if "cut" not in client.lacks:
         check_cut(found["cut"], client)
         assert place.line.cuts == cuts + 1
-    for journey, words in (("revoked", "key"), ("budget", "used up"), ("down", "reach")):
+    for journey, words in (("revoked", "denied"), ("budget", "budget"), ("down", "model")):
         error = found[journey]
         text = error["error"] if isinstance(error, dict) else error
         assert words in text.lower(), (journey, text)
