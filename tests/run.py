@@ -52,6 +52,7 @@ ONCE = (
 ONCE_UNMEASURED = (
     "tests/allowlist/test_staff_rights.py",
     "tests/clients",
+    "tests/judges",
     "tests/core/messages/test_merge.py",
     "tests/core/plugins/test_fit.py",
     "tests/redteam/test_heads.py",
@@ -268,7 +269,7 @@ def run_all() -> int:
 # texts and interleaved messages; eight processes that spend one budget, fifty calls at once each;
 # 500 turns of a day on which models fail, 200 of it with kills; ten times as many rules of
 # schedules, 60 clocks that jump while they are due, and 1,000 kills; 1,000 kills around calls of
-# tools that ask first.
+# tools that ask first; every page in both schemes and widths.
 SOAK = {
     "BUDGET_CALLS": "50",
     "BUDGET_ORDERS": "1500",
@@ -279,6 +280,7 @@ SOAK = {
     "FREEZES": "10",
     "FUZZ_SECONDS": "180",
     "GENERATED_TEXTS": "20000",
+    "JUDGES_ALL": "1",
     "MODEL_TURNS": "500",
     "OVERLOAD_ROUNDS": "40",
     "SCHEDULE_CLOCKS": "60",
