@@ -3,7 +3,7 @@
 import json
 import re
 import struct
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from django.contrib.auth import get_user_model
@@ -77,7 +77,7 @@ def test_w59_signing_out_forgets_this_browser_and_no_other(
     ]
 
 
-KEYS = BROWSER["keys"]
+KEYS: dict[str, str] = cast("dict[str, str]", BROWSER["keys"])
 
 
 @pytest.mark.parametrize(
