@@ -18,7 +18,7 @@ from allowlist.first_runs import first_of
 from allowlist.identities import InvalidIdentity, normalise
 from allowlist.models import ApiKey
 from allowlist.permissions import Sender, decide
-from core.conversations import runs, tool_calls
+from core.conversations import push_subscriptions, runs, tool_calls
 from core.database.transactions import atomic_write
 from core.models import ChannelIdentity, InboundMessage, McpConnection, Run
 from core.signals import pubsub
@@ -34,6 +34,7 @@ def end_user(*, user_id: int) -> None:
     accounts at MCP servers.
     """
     _publish_revoked(f"user:{user_id}")
+    push_subscriptions.forget(user_id=user_id)
     runs.cancel_all_of(user_id=user_id)
     end_questions(user_id=user_id)
     connections.remove(McpConnection.objects.filter(user=user_id))

@@ -1,5 +1,5 @@
-"""Encrypt the credentials of channels, and the keys of providers and MCP servers, with the newest
-key.
+"""Encrypt the credentials of channels, the keys of providers and MCP servers, and that of Web Push
+with the newest key.
 """
 
 from datetime import datetime
@@ -12,6 +12,7 @@ from core.database import transactions
 from core.lib import encryption
 from core.models import (
     ChannelAccount,
+    Installation,
     McpConnection,
     McpRevocation,
     McpServer,
@@ -32,16 +33,19 @@ def reencrypt_all(*, actor: str, now: datetime) -> int:
         providers = reencrypt(ModelProvider) + reencrypt(SearchProvider)
         servers = reencrypt(McpServer) + reencrypt(McpServer, "registration")
         tokens = reencrypt(McpConnection) + reencrypt(McpSignIn) + reencrypt(McpRevocation)
+        push = reencrypt(Installation)
         if providers or servers:
             catalogue.changed()
-        if accounts or providers or servers or tokens:
+        if accounts or providers or servers or tokens or push:
             data: dict[str, object] = {"accounts": accounts, "providers": providers}
             if servers:
                 data["mcp_servers"] = servers
             if tokens:
                 data["mcp_accounts"] = tokens
+            if push:
+                data["push_keys"] = push
             audit.record(actor=actor, action="secrets.rotated", data=data, now=now)
-    return accounts + providers + servers + tokens
+    return accounts + providers + servers + tokens + push
 
 
 def reencrypt(table: type[Model], column: str = "secrets") -> int:

@@ -14,7 +14,7 @@ from channels_app.base import Block, Capability, Channel
 from channels_app.delivery import secret_blocks
 from channels_app.owner import notice_targets, notices
 from channels_app.owner.notice_targets import Target
-from core.conversations import outbox, tool_calls
+from core.conversations import outbox, push_messages, tool_calls
 from core.conversations.tool_calls import Asked
 from core.lib.text import one_line
 from core.models import Delivery, McpSignIn, Run, ToolCall, User
@@ -69,6 +69,7 @@ def decider_of(run: Run, question: Asked) -> User | None:
 
 def put(row: ToolCall, user: User) -> None:
     """Ask a question in the one place of who decides."""
+    push_messages.enqueue(user_id=user.pk, kind="question", ref=row.public_id)
     target = place_of(row, user)
     text = text_of(row, language_of(user))
     if target is None:

@@ -34,6 +34,7 @@ from core.models.mcp import (
     McpTool,
 )
 from core.models.people import ChannelAccount, ChannelIdentity, User
+from core.models.push import PushMessage, PushSubscription
 from core.models.schedules import Occurrence, Schedule
 from core.models.tools import RunPause, ToolCall, ToolGrant, ToolRule
 from core.models.usage import Budget, BudgetPeriod, ModelCall, UsageDay
@@ -68,6 +69,8 @@ __all__ = [
     "ModelProvider",
     "ModelTrouble",
     "Occurrence",
+    "PushMessage",
+    "PushSubscription",
     "Run",
     "RunEvent",
     "RunFailure",

@@ -49,6 +49,20 @@ SOURCES: list[RetrievalSource] = [
     {"id": "s1", "type": "web", "title": "T", "url": "https://t.example", "content": "…"}
 ]
 
+RESPONSE = {
+    "response": {
+        "model": "default",
+        "store": True,
+        "background": False,
+        "previous": "",
+        "instructed": False,
+        "repeated": {},
+        "kinds": {},
+        "language": "en",
+    },
+    "messages": [{"role": "user", "content": "a secret request"}],
+}
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -226,6 +240,8 @@ def furnish(gateway: GatewayData, bridge: ChannelAccount) -> None:
     with transactions.atomic_write():
         asked = [(Asked("1", "send_mail", '{"to": "a secret address"}'), None)]
         [call] = tool_calls.pause(run=reminded, messages=[], asked=asked)
+        responded = results.settled_run(session=receipt.session, text="a secret response")
+    Run.objects.filter(pk=responded.pk).update(options=RESPONSE)
     server = McpServer.objects.create(
         name="Notes", slug="notes", url="https://notes.example/mcp", authentication="person"
     )
@@ -238,6 +254,7 @@ def furnish(gateway: GatewayData, bridge: ChannelAccount) -> None:
         "agent": agents.public_id,
         "session": receipt.session.public_id,
         "run": receipt.run.public_id,
+        "response": f"resp_{responded.public_id}",
         "file": kept.public_id,
         "request": str(UnknownRequest.objects.get().public_id),
         "nobody": "A" * 22,

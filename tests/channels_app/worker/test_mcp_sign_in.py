@@ -173,6 +173,7 @@ def test_v70_what_was_asked_goes_on_after_the_sign_in(
     assert "Please sign in to “Notes” first" in run.result["text"]
     call = ToolCall.objects.get(run=run)
     assert (call.kind, call.state, call.of_person) == ("sign_in", "waiting", True)
+    assert call.sign_in is not None
     assert f"/mcp/oauth/sign-in/{call.sign_in.public_id}" in run.result["text"]
     assert notes.calls == []
     page = Client().get(link_to()).content.decode()

@@ -1,0 +1,185 @@
+"""``POST /ui/chat``, its resume and its stop, for clients of the UI message stream."""
+
+from collections.abc import AsyncGenerator, Iterable
+
+from django.conf import settings
+from django.utils import timezone
+
+from channels_app.asgi import chat_messages, event_stream, http
+from channels_app.asgi.admission import admit_head, admit_message
+from channels_app.asgi.authentication import slot
+from channels_app.asgi.http import RefusedError
+from channels_app.asgi.principal import Principal
+from channels_app.client_api import acceptance, chats, tool_questions
+from channels_app.client_api.acceptance import Ask, Said, Work
+from channels_app.client_api.chats import ChatEndpoint
+from channels_app.client_api.run_adapter import RunAdapter
+from channels_app.client_api.tool_questions import Question, Resumed
+from channels_app.client_api.ui_stream import adapter, fields
+from channels_app.intake.inbound import Receipt
+from channels_app.rendering.links import Links
+from channels_app.tool_requests import deciding
+from core.database.transactions import in_thread
+
+ORIGIN = "ui"
+
+
+class UiEndpoint(ChatEndpoint[adapter.Frame]):
+    """An endpoint of this interface."""
+
+    # The answer goes on in the client's message that has the calls of the paused run.
+    continues = False
+
+    @property
+    def chat_id(self) -> str:
+        """Return the id of the chat in ``/ui/chat/<chat>/…``. Raises RefusedError 400."""
+        return chats.checked_id(self.scope["url_route"]["kwargs"]["chat"])
+
+    def adapter_of(self, work: Work) -> adapter.UiStreamAdapter:
+        """Return the adapter of a run."""
+        run = work.run
+        config = adapter.Config(
+            run_id=run.public_id,
+            message_id=run.options.get("ui_message_id") or run.public_id,
+            links=Links(base_url=settings.GATEWAY_URL, run_id=run.public_id),
+            locale=work.language,
+            client_tools=acceptance.tool_names(run),
+            before=self.before,
+            continues=self.continues,
+        )
+        return adapter.UiStreamAdapter(config)
+
+    def ask(self, adapted: RunAdapter[adapter.Frame], questions: list[Question]) -> None:
+        """Give the adapter the questions with which its run ended."""
+        assert isinstance(adapted, adapter.UiStreamAdapter)  # noqa: S101 - by adapter_of
+        adapted.questions = questions
+
+    def encode(self, number: int, frame: adapter.Frame) -> bytes:
+        """Encode a chunk with its number."""
+        return b"id: %d\n" % number + adapter.encode(frame)
+
+    def headers_of(self, work: Work) -> http.Headers:
+        """Return the headers of a stream."""
+        return {**adapter.HEADERS, "X-Run-Id": work.run.public_id}
+
+    def farewell(self, work: Work) -> bytes:
+        """Return the last chunks of a stream whose process is stopped."""
+        name = work.run.public_id
+        text = f"{event_stream.RESTARTS} Reload to see the rest of the answer ({name})."
+        return adapter.encode({"type": "error", "errorText": text}) + adapter.encode(adapter.DONE)
+
+    async def refuse(self, error: RefusedError) -> None:
+        """Answer a refused request: in a sentence, which ``useChat`` shows; in the shape of
+        ``/inbound`` to a client that accepts JSON.
+        """
+        if "application/json" in self.request.header("accept"):
+            await super().refuse(error)
+        else:
+            await self.answer_text(error.status, str(error), error.headers)
+
+
+class Chat(UiEndpoint):
+    """``POST /ui/chat``: the run as a UI message stream. It goes on when the client leaves."""
+
+    methods = ("POST",)
+    takes_json = True
+
+    async def check_head(self) -> None:
+        """Check as every endpoint does, and whether the gateway is busy."""
+        admit_head()
+        await super().check_head()
+        admit_message(self.caller)
+
+    async def handle(self, body: bytes) -> None:
+        """Accept a message, and answer its run; or take a person's answers to questions, and answer
+        the run that goes on.
+        """
+        asked = fields.read(http.parse_object(body))
+        # Before anything is stored: a refused stream must not leave a run behind.
+        with slot(self.caller):
+            if asked.answers:
+                resumed = await in_thread(answer, self.caller, asked)
+                if resumed is not None:
+                    await self.go_on(asked, resumed)
+                    return
+            await chat_messages.fetch_pictures(asked.messages)
+            receipt = await in_thread(accept, self.caller, asked)
+            await self.stream_run(chats.work_of(receipt.run, language=self.request.language()))
+
+    async def go_on(self, asked: fields.Asked, resumed: Resumed) -> None:
+        """Answer the run that goes on, or what is still open."""
+        if resumed.run is not None:
+            self.continues = True
+            await self.learn(resumed.run)
+            await self.stream_run(Work(run=resumed.run, language=self.request.language()))
+            return
+        frames = adapter.waiting(asked.message_id, resumed.open)
+        for outcome in sorted(set(resumed.problems.values())):
+            frames[-2:] = [{"type": "error", "errorText": deciding.TEXTS[outcome]}, adapter.DONE]
+        await self.stream(encoded(frames), headers=adapter.HEADERS, farewell=b"")
+
+
+class Resume(UiEndpoint):
+    """``GET /ui/chat/<chat>/stream``: the open run from its beginning, or from after
+    ``Last-Event-ID``; 204 when there is none. ``run_id``: that run instead.
+    """
+
+    methods = ("GET",)
+
+    async def handle(self, body: bytes) -> None:
+        """Answer the run."""
+        seen, name = self.seen(), self.request.query("run_id")
+        run = await in_thread(
+            chats.run_to_resume, self.user, ORIGIN, self.chat_id, name=name, seen=seen
+        )
+        if run is None:
+            await self.send_response(204, b"", headers=http.encoded({}))
+            return
+        with slot(self.caller):
+            self.continues = bool(seen) and bool(run.options.get("ui_continues"))
+            await self.learn(run)
+            await self.stream_run(Work(run=run, language=self.request.language()), seen=seen)
+
+
+class Stop(UiEndpoint):
+    """``POST /ui/chat/<chat>/stop``: ask the open run to end; its partial answer is kept."""
+
+    methods = ("POST",)
+
+    async def handle(self, body: bytes) -> None:
+        """Ask the open run to end."""
+        asked = await in_thread(chats.stop_run, self.user, ORIGIN, self.chat_id)
+        await self.answer(200, {"ok": True, "status": 200, "cancelled": asked})
+
+
+async def encoded(frames: Iterable[adapter.Frame]) -> AsyncGenerator[bytes, None]:
+    """Yield frames as server-sent events."""
+    for number, frame in enumerate(frames, 1):
+        yield b"id: %d\n" % number + adapter.encode(frame)
+
+
+def accept(caller: Principal, asked: fields.Asked) -> Receipt:
+    """Put the message into the inbox. Raises RefusedError."""
+    ask = Ask(
+        model="",
+        messages=asked.messages or fields.checked([]),
+        sends_history=asked.history,
+        tools=asked.tools,
+        more={"ui_message_id": asked.message_id},
+    )
+    return chats.accept(
+        caller, Said.of(caller, ask), origin=ORIGIN, chat=asked.chat, wanted=asked.wanted
+    )
+
+
+def answer(caller: Principal, asked: fields.Asked) -> Resumed | None:
+    """Decide the questions that a request answers; None if they are not of this chat."""
+    session = chats.session_of(caller.person, ORIGIN, asked.chat)
+    if session is None:
+        return None
+    rows = tool_questions.found([each.id for each in asked.answers], session)
+    if not rows:
+        return None
+    answers = [each for each in asked.answers if each.id in rows]
+    more = {"ui_message_id": asked.message_id, "ui_continues": True}
+    return tool_questions.answer(rows, answers, caller=caller, now=timezone.now(), more=more)

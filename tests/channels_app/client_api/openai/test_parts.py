@@ -1,0 +1,65 @@
+"""Parts of the chat clients' endpoints: pictures in the log, failures in OpenAI's shape."""
+
+from typing import Any
+
+import orjson
+import pytest
+from django.db import OperationalError
+
+from channels_app.client_api.openai.endpoints import OpenAIEndpoint
+from channels_app.rendering import follow_run
+from core.database.transactions import close_pool, in_thread
+from core.files import storage
+from core.messages import MessageDict, image_message, text_message, to_dict
+from core.models import User
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_a_stored_picture_is_told_as_data() -> None:
+    """[M3] [T7] A client has no cookie for its address; any other address stays as it is."""
+    user = await in_thread(User.objects.create, username="ann")
+    png = b"\x89PNG\r\n\x1a\n..."
+    stored = await in_thread(storage.keep, user=user, name="x.png", content=png)
+
+    async def told(event: MessageDict) -> Any:
+        return (await follow_run.with_picture(event, user.pk))["props"]
+
+    mine = to_dict(image_message(f"/files/{stored.public_id}", "A picture"))
+    assert (await told(mine))["url"].startswith("data:image/png;base64,")
+    assert (await told(mine))["alt"] == "A picture"
+    for other in (
+        image_message("/files/nothing"),
+        image_message("https://example.org/x.png"),
+        text_message("/files/x"),
+    ):
+        assert await told(to_dict(other)) == other.props
+    close_pool()
+
+
+@pytest.mark.parametrize(
+    ("failure", "status"), [(OperationalError("locked"), 503), (ValueError("a bug"), 500)]
+)
+async def test_an_unexpected_failure_has_the_shape_of_its_endpoint(
+    failure: Exception, status: int
+) -> None:
+    """[D5] No traceback, no text of the failure; 503 tells the client to retry."""
+
+    class Failing(OpenAIEndpoint):
+        async def check_head(self) -> None:
+            raise failure
+
+    async def nothing() -> Any:
+        raise AssertionError
+
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "GET", "path": "/v1", "headers": []}
+    await Failing.as_asgi()(scope, nothing, send)
+    assert sent[0]["status"] == status
+    error = orjson.loads(sent[1]["body"])["error"]
+    assert error["type"] == "server_error"
+    assert str(failure) not in error["message"]
+    assert ((b"retry-after", b"2") in sent[0]["headers"]) == (status == 503)
