@@ -28,7 +28,7 @@ from core.tools.mcp.tool import loaded
 
 Outcome = Literal["done", "declined", "used", "unknown", "failed"]
 TEXTS: dict[str, str] = {
-    "done": "You are signed in. You can close this page; what you asked for goes on.",
+    "done": "You are signed in. You can close this page: I go on with your request.",
     "declined": "You are not signed in. You can close this page.",
     "used": "This sign-in is over, or was used already. Ask again for what you wanted.",
     "unknown": "This page belongs to a sign-in that was begun in another browser, or to none.",

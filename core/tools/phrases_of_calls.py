@@ -38,7 +38,7 @@ SENTENCES: dict[str, tuple[str, str, str, str, str]] = {
         "Le propriétaire doit d'abord se connecter à {0} ; je l'ai demandé et je continue ensuite.",
         "所有者が先に {0} にログインする必要があります。依頼済みで、その後続けます。",
     ),
-    "Nobody signed in for {0}, so I did not use it.": (
+    "There was no sign-in for {0}, so I did not use it.": (
         "没有人为 {0} 登录，所以我没有使用。",
         "Nadie inició sesión para {0}, así que no lo usé.",
         "Für {0} hat sich niemand angemeldet; ich habe es nicht verwendet.",
