@@ -203,6 +203,7 @@ SPECTACULAR_SETTINGS = {
         "Sessions, messages, runs, files, schedules and unknown requests of an assistant gateway."
     ),
     "VERSION": "1",
+    "LICENSE": {"name": "MIT", "url": "https://opensource.org/license/mit"},
     "SERVE_INCLUDE_SCHEMA": False,
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",

@@ -9,6 +9,7 @@ from channels_app.webchat import (
     decision,
     files,
     installed,
+    mcp_sign_in,
     push,
     reminders,
     tool_call_page,
@@ -57,6 +58,9 @@ urlpatterns: list[URLPattern] = [
     path("sign-in/<str:token>", views.sign_in_by_link, name="sign-in-link"),
     path("decide/<str:token>", decision.decision, name="decision"),
     path("tool-calls/<str:public_id>", tool_call_page.tool_call, name="tool-call"),
+    path("mcp/oauth/sign-in/<str:value>", mcp_sign_in.page, name="mcp-sign-in"),
+    path("mcp/oauth/callback", mcp_sign_in.callback, name="mcp-callback"),
+    path("mcp/oauth/client.json", mcp_sign_in.client_document, name="mcp-client"),
     path("sign-out", views.sign_out, name="sign-out"),
 ]
 

@@ -78,6 +78,7 @@ from core.providers import registry as providers
 from core.signals import pubsub, wakeups
 from core.tools import registry as tools
 from core.tools.mcp import refresh as mcp
+from core.tools.mcp.oauth import revocations, sign_ins
 
 logger = logging.getLogger(__name__)
 
@@ -367,7 +368,9 @@ class Runner:
         return 0.0 if has_more else SCHEDULES_SECONDS
 
     async def _refresh_mcp(self) -> float:
-        """Ask MCP servers for their tools."""
+        """Ask MCP servers for their tools, and revoke tokens that are not used any more."""
+        if not self.outdated:
+            await revocations.revoke_due()
         return mcp.LOOK_SECONDS if self.outdated else await mcp.refresh_due()
 
     async def _checkpoint(self) -> float:
@@ -598,6 +601,7 @@ def bring_near() -> None:
         circuits,
         occurrences,
         tool_calls,
+        sign_ins,
         push_messages,
     )
     for noun in nouns:

@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('core', '0024_index_of_started_calls'),
+        ('core', '0025_mcp_oauth'),
     ]
 
     operations = [

@@ -25,7 +25,14 @@ from core.models.language_models import (
     ModelCircuit,
     ModelProvider,
 )
-from core.models.mcp import McpFinding, McpServer, McpTool
+from core.models.mcp import (
+    McpConnection,
+    McpFinding,
+    McpRevocation,
+    McpServer,
+    McpSignIn,
+    McpTool,
+)
 from core.models.people import ChannelAccount, ChannelIdentity, User
 from core.models.push import PushMessage, PushSubscription
 from core.models.schedules import Occurrence, Schedule
@@ -50,8 +57,11 @@ __all__ = [
     "Job",
     "JobStep",
     "LanguageModel",
+    "McpConnection",
     "McpFinding",
+    "McpRevocation",
     "McpServer",
+    "McpSignIn",
     "McpTool",
     "Message",
     "ModelCall",

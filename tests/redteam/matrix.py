@@ -45,9 +45,16 @@ PLAN = {"text": "x", "at": "2100-01-01T08:00", "rule": "FREQ=DAILY", "time_zone"
 ASK = {"text": "hi", "async": True}
 ASK_HERE = {**ASK, "session_id": "{session}"}
 CHAT = {"model": "default", "stream": True, "messages": [{"role": "user", "content": "hi"}]}
+RESPOND = {"model": "default", "input": "hi", "background": True}
+FOLLOW = {**RESPOND, "previous_response_id": "{response}"}
 UI = {
     "id": "chat-1",
     "messages": [{"id": "m", "role": "user", "parts": [{"type": "text", "text": "x"}]}],
+}
+AG_UI = {
+    "threadId": "thread-1",
+    "runId": "run-1",
+    "messages": [{"id": "m", "role": "user", "content": "x"}],
 }
 WEBHOOK = (("x-telegram-bot-api-secret-token", "a-webhook-secret"),)
 UPDATE = {"update_id": 1, "poll": {}}
@@ -164,6 +171,17 @@ PAGES: dict[str, list[Row]] = {
         Row("GET", "/tool-calls/{call}", "302 404 404 404 200 302 302"),
         Row("POST", "/tool-calls/{call}", "302 404 404 404 400 302 302"),
     ],
+    "mcp/oauth/sign-in/<str:value>": [
+        Row("GET", "/mcp/oauth/sign-in/guessed", "404 404 404 404 404 404 404"),
+        Row("GET", "/mcp/oauth/sign-in/{sign_in}", "302 404 200 404 404 302 302", hides=True),
+        Row("POST", "/mcp/oauth/sign-in/{sign_in}", "302 404 200 404 404 302 302"),
+    ],
+    "mcp/oauth/callback": [
+        Row("GET", "/mcp/oauth/callback?state=x&code=y", "400 400 400 400 400 400 400"),
+    ],
+    "mcp/oauth/client.json": [
+        Row("GET", "/mcp/oauth/client.json", "200 200 200 200 200 200 200"),
+    ],
     "sign-out": [Row("POST", "/sign-out", "302 302 302 302 302 302 302")],
     "trace/<str:run_id>/view": [
         Row("GET", "/trace/{run}/view", "302 404 200 404 200 302 302", hides=True),
@@ -278,6 +296,22 @@ ENDPOINTS: dict[str, list[Row]] = {
     "v1/chat/completions": [
         Row("POST", "/v1/chat/completions", "401 200 200 200 200 401 400", CHAT),
     ],
+    "v1/responses": [
+        Row("POST", "/v1/responses", "401 200 200 200 200 401 400", RESPOND),
+        Row("POST", "/v1/responses", "401 404 200 404 404 401 400", FOLLOW, hides=True),
+    ],
+    "v1/responses/<str:response>": [
+        Row("GET", "/v1/responses/{response}", "401 404 200 404 404 401 404", hides=True),
+        Row("DELETE", "/v1/responses/{response}", "401 404 200 404 404 401 404", hides=True),
+    ],
+    "v1/responses/<str:response>/cancel": [
+        Row("POST", "/v1/responses/{response}/cancel", "401 404 200 404 404 401 404", hides=True),
+    ],
+    "v1/responses/<str:response>/input_items": [
+        Row(
+            "GET", "/v1/responses/{response}/input_items", "401 404 200 404 404 401 404", hides=True
+        ),
+    ],
     "v1/models": [Row("GET", "/v1/models", "401 200 200 200 200 401 200")],
     "v1/models/<path:name>": [Row("GET", "/v1/models/default", "401 200 200 200 200 401 200")],
     r"(?s)^v1(?:/.*)?$": [Row("GET", "/v1/none", "404 404 404 404 404 404 404")],
@@ -304,6 +338,13 @@ ENDPOINTS: dict[str, list[Row]] = {
     "files/<str:file_id>": [
         Row("GET", "/files/{file}", "401 404 200 404 404 401 403", hides=True),
         Row("DELETE", "/files/{file}", "401 404 200 404 404 401 403", hides=True),
+    ],
+    "ag-ui": [Row("POST", "/ag-ui", "401 200 200 200 200 401 403", AG_UI)],
+    "ag-ui/<str:thread>/stream": [
+        Row("GET", "/ag-ui/{session}/stream", "401 404 200 404 404 401 403", hides=True),
+    ],
+    "ag-ui/<str:thread>/stop": [
+        Row("POST", "/ag-ui/{session}/stop", "401 200 200 200 200 401 403", hides=True),
     ],
     "ui/chat": [Row("POST", "/ui/chat", "401 200 200 200 200 401 403", UI)],
     # The run of ``own``'s session: other users' resume or stop does not find it.
