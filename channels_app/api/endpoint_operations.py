@@ -6,6 +6,7 @@ compares every route with it, and a fuzzer compares the responses.
 
 import re
 
+from channels_app.api import message_operations
 from channels_app.api.shapes import (
     ANY,
     FLAG,
@@ -43,10 +44,12 @@ WORDS = {
     "502": "The model failed.",
     "503": "Temporarily unavailable; see `Retry-After`.",
     "504": "The answer takes too long.",
+    "529": "The model's server, or the gateway, is overloaded; see `Retry-After`.",
 }
 TAGS = {
     "inbound": "Send messages and read the answers.",
-    "openai": "The API of OpenAI: chat completions and models.",
+    "openai": "The API of OpenAI: chat completions, models, embeddings and audio.",
+    "anthropic": "The API of Anthropic: messages.",
     "ui": "UI message streams of the Vercel AI SDK.",
     "mcp": "The Model Context Protocol.",
     "bridge": "Messages of other platforms, answered through a callback.",
@@ -272,6 +275,9 @@ OPENAI: Operations = {  # [D5]
         parameters=(parameter("model", "path"),),
     ),
 }
+OPENAI |= message_operations.operations(
+    operation, content, error=OPENAI_ERROR, headers=(SESSION, IDEMPOTENCY)
+)
 UI: Operations = {
     ("/ui/chat", "post"): operation(
         "Send a chat message; the answer is a UI message stream.",
@@ -376,7 +382,7 @@ def document(result: Json, **_: object) -> Json:
     for path, methods in result["paths"].items():
         for method, found in methods.items():
             finish(found, path.removeprefix("/api/"), method)
-    result["components"]["schemas"].update(SCHEMAS)
+    result["components"]["schemas"].update(SCHEMAS | message_operations.SCHEMAS)
     for (path, method), found in OPERATIONS.items():
         name = re.sub(r"\W+", "_", f"{path}_{method}").strip("_")
         result["paths"].setdefault(path, {})[method] = {**found, "operationId": name}

@@ -24,7 +24,7 @@ from tests.redteam import gateway_data
 
 MAX_SECONDS = int(os.environ.get("FUZZ_SECONDS", "30"))
 HERE = Path(__file__).parent
-UNDOCUMENTED = {r"(?s)^v1(?:/.*)?$"}
+UNDOCUMENTED = {r"(?s)^v1(?:/.*)?$", r"(?s)^v1/messages/.*$"}
 
 
 METHODS = ("get", "post", "put", "patch", "delete", "trace")
