@@ -39,7 +39,7 @@ SCHEMAS: dict[str, Json] = {
         metadata=nullable(shape(user_id=nullable(STRING))),
         output_config=nullable(ANY),
     ),
-    "Message": shape(
+    "AnthropicMessage": shape(
         ("id", "type", "role", "model", "content", "stop_reason", "usage"),
         id=STRING,
         type=STRING,
@@ -88,7 +88,7 @@ def operations(
             "Create a message.",
             tag="anthropic",
             body=ref("MessageRequest"),
-            answers={"200": content(ref("Message"), stream=True)},
+            answers={"200": content(ref("AnthropicMessage"), stream=True)},
             errors=("404", "422", "502", "504", "529"),
             error=theirs,
             parameters=headers,
