@@ -11,7 +11,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from allowlist import tool_rights
-from channels_app.asgi.builtin_accounts import BUILTIN_CHANNELS
+from channels_app.asgi.builtin_accounts import BUILTIN_CHANNELS, PROGRAMS
 from channels_app.intake import media
 from channels_app.replies.streaming_edits import live_of
 from channels_app.schedules import rights
@@ -122,6 +122,7 @@ def turn_of(begun: Begun, chain: Chain, emit: Callable[[Message], None]) -> Turn
             context_tokens=window_of(chain.models),
             was_said={str(event.get("message_id")) for event in begun.events}.__contains__,
             schedule_grant=partial(rights.grant_of, run),
+            is_listed=partial(is_listed, run),
         ),
         kept=begun.kept.messages,
         allowed=[call_of(each) for each in begun.kept.asked],
@@ -134,6 +135,12 @@ def turn_of(begun: Begun, chain: Chain, emit: Callable[[Message], None]) -> Turn
     )
     chain.fitted = turn.fitted
     return turn
+
+
+def is_listed(run: Run) -> bool:
+    """Return whether who asked for a run is its person by a listed identity or a valid key."""
+    is_group = rights.is_group(run.session)
+    return tool_rights.is_listed(run, is_group=is_group, now=timezone.now())
 
 
 def tools_of(assistant: AssistantInfo, run: Run, known: Catalogue) -> dict[str, Tool]:
@@ -255,8 +262,8 @@ async def name_substitute(run: Run, turn: Turn, chain: Chain) -> None:
     if substitute is None:
         return
     turn.answered_by = substitute.label
-    is_program = run.session.account.channel in BUILTIN_CHANNELS or run.options.get("model_only")
-    if is_program or not turn.answered:
+    is_program = run.session.account.channel in (*BUILTIN_CHANNELS, PROGRAMS)
+    if is_program or run.options.get("model_only") or not turn.answered:
         return
     if await in_thread(was_substituted, run):
         return

@@ -205,6 +205,8 @@ def prepare(run: Run, pictures: Sequence[str] = (), *, known: Catalogue | None =
     rules = instructions(run, known)
     if run.options.get("schedule"):
         rules = f"{rules}\n\n{SCHEDULED}"
+    if context := run.options.get("context"):
+        rules = f"{rules}\n\n{context}"
     own: list[ChatMessage] = run.options.get("messages") or []
     is_alone = bool(own and run.options.get("model_only"))
     if is_alone:

@@ -27,7 +27,17 @@ from core.database import transactions
 from core.files import storage
 from core.lib import encryption
 from core.messages import Message, RetrievalSource, retrieval_message, stream_start, to_dict
-from core.models import ChannelAccount, ChatSession, Occurrence, Run, RunEvent, Schedule, User
+from core.models import (
+    ChannelAccount,
+    ChatSession,
+    McpServer,
+    Occurrence,
+    Run,
+    RunEvent,
+    Schedule,
+    User,
+)
+from core.tools.mcp.oauth import sign_ins
 from gateway_project.asgi import ROUTES, application
 from tests.loops import end_tasks
 
@@ -232,7 +242,11 @@ def furnish(gateway: GatewayData, bridge: ChannelAccount) -> None:
         [call] = tool_calls.pause(run=reminded, messages=[], asked=asked)
         responded = results.settled_run(session=receipt.session, text="a secret response")
     Run.objects.filter(pk=responded.pk).update(options=RESPONSE)
+    server = McpServer.objects.create(
+        name="Notes", slug="notes", url="https://notes.example/mcp", authentication="person"
+    )
     gateway.names = {
+        "sign_in": sign_ins.create(server, own, now=timezone.now()).public_id,
         "call": call.public_id,
         "digest": call.digest,
         "schedule": schedule.public_id,

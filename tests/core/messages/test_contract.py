@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from channels_app.client_api.ag_ui import adapter as ag_ui
 from channels_app.client_api.openai.adapter import Config, OpenAIAdapter, error_of
 from channels_app.client_api.openai.completion import completion
 from channels_app.client_api.responses import adapter as responses_adapter
@@ -19,6 +20,7 @@ from channels_app.rendering.links import Links
 from channels_app.rendering.text import Rendering
 from channels_app.webchat import adapter as webchat
 from core.messages import BUILTIN_TYPES, custom_message, delta_message, fold, to_dict
+from tests.channels_app.client_api.ag_ui.frames import verify
 from tests.core.messages.samples import (
     SAMPLES,
     USAGE,
@@ -89,8 +91,24 @@ def ui(log: list[Event]) -> object:
     parts = [part["type"] for part in seen["parts"]]
     if seen["end"]["type"] == "error":
         return seen["end"]["errorText"]
-    assert seen["end"] == {"type": "finish", "messageMetadata": {"usage": USAGE}}
+    usage = {"messageMetadata": {"usage": USAGE}}
+    assert seen["end"] == {"type": "finish", "finishReason": "stop", **usage}
     return seen["text"] or seen["reasoning"], parts, sorted(seen["data"])
+
+
+def agent(log: list[Event]) -> object:
+    config = ag_ui.Config(run_id="R1", thread="T1", name="N1", links=LINKS)
+    converter = ag_ui.AgUiAdapter(config)
+    events = [frame for event in log for frame in converter.feed(event)] + converter.close()
+    verify(events)
+    if events[-1]["type"] == "RUN_ERROR":
+        return events[-1]["message"]
+    parts = [each["type"] for each in events if each["type"] in ("TOOL_CALL_RESULT", "CUSTOM")]
+    shown = {
+        kind: "".join(str(each["delta"]) for each in events if each["type"] == f"{kind}_CONTENT")
+        for kind in ("TEXT_MESSAGE", "REASONING_MESSAGE")
+    }
+    return shown["TEXT_MESSAGE"] or shown["REASONING_MESSAGE"], parts
 
 
 def inbound(log: list[Event]) -> object:
@@ -165,6 +183,23 @@ EXPECTED: dict[str, tuple[Callable[[list[Event]], object], dict[str, object]]] =
             "video": ("", ["file"], ["data-video"]),
             "action": ("", [], ["data-action"]),
             "event": ("", [], ["data-event"]),
+        },
+    ),
+    "ag_ui": (
+        agent,
+        {
+            "user_input": ("", []),
+            "text": ("Hello **world**!", []),
+            "thinking": ("Let me see.", []),
+            "loading": ("", []),
+            "tool_call": ("", ["TOOL_CALL_RESULT"]),
+            "retrieval": ("", ["CUSTOM"]),
+            "error": "It broke",
+            "image": (f"![A cat]({IMAGE})", []),
+            "audio": (AUDIO_LINK, []),
+            "video": (VIDEO_LINK, []),
+            "action": ("", ["CUSTOM"]),
+            "event": ("", ["CUSTOM"]),
         },
     ),
     "http_api": (
