@@ -196,7 +196,8 @@ SCHEMAS: Json = {
         id={**PRINTABLE, "minLength": 1, "maxLength": MAX_CHAT_ID},
         messages=nullable(listed(ref("UiMessage"), minItems=1, maxItems=MAX_MESSAGES)),
         message=ref("UiMessage"),
-        tools=nullable(listed(ANY, maxItems=MAX_TOOLS)),
+        tools={"anyOf": [nullable(listed(ANY, maxItems=MAX_TOOLS)), {"type": "object"}]},
+        system=nullable(TEXT),
         **WANTED,
     ),
     "RunAgentInput": shape(
