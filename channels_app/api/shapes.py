@@ -207,8 +207,8 @@ SCHEMAS: Json = {
         messages=listed(ANY, maxItems=MAX_MESSAGES),
         tools=nullable(listed(ANY, maxItems=MAX_TOOLS)),
         context=nullable(listed(ANY)),
-        state=ANY,
-        forwardedProps=ANY,
+        state={},
+        forwardedProps={},
         resume=nullable(listed(ANY)),
     ),
     "Process": says(

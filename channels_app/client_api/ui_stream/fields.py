@@ -29,8 +29,8 @@ class Asked:
     last.
 
     ``message_id``: of the assistant's message that the answer continues, if any. ``answers``:
-    those to the gateway's questions in that message; ``messages`` may be empty then. ``system``: the page's
-    instructions, which follow the gateway's.
+    those to the gateway's questions in that message; ``messages`` may be empty then. ``system``:
+    the page's instructions, which follow the gateway's.
     """
 
     chat: str
