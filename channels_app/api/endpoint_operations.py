@@ -6,6 +6,7 @@ compares every route with it, and a fuzzer compares the responses.
 
 import re
 
+from channels_app.api import response_operations
 from channels_app.api.shapes import (
     ANY,
     FLAG,
@@ -46,7 +47,7 @@ WORDS = {
 }
 TAGS = {
     "inbound": "Send messages and read the answers.",
-    "openai": "The API of OpenAI: chat completions and models.",
+    "openai": "The API of OpenAI: chat completions, responses and models.",
     "ui": "UI message streams of the Vercel AI SDK.",
     "ag-ui": "AG-UI 1.0, the protocol of agent front ends.",
     "mcp": "The Model Context Protocol.",
@@ -274,6 +275,9 @@ OPENAI: Operations = {  # [D5]
         error=OPENAI_ERROR,
         parameters=(parameter("model", "path"),),
     ),
+    **response_operations.operations(
+        operation, content, parameter, error=OPENAI_ERROR, headers=(SESSION, IDEMPOTENCY)
+    ),
 }
 UI: Operations = {
     ("/ui/chat", "post"): operation(
@@ -403,7 +407,7 @@ def document(result: Json, **_: object) -> Json:
     for path, methods in result["paths"].items():
         for method, found in methods.items():
             finish(found, path.removeprefix("/api/"), method)
-    result["components"]["schemas"].update(SCHEMAS)
+    result["components"]["schemas"].update(SCHEMAS | response_operations.SCHEMAS)
     for (path, method), found in OPERATIONS.items():
         name = re.sub(r"\W+", "_", f"{path}_{method}").strip("_")
         result["paths"].setdefault(path, {})[method] = {**found, "operationId": name}

@@ -44,6 +44,9 @@ def shape(required: tuple[str, ...] = (), **properties: Json) -> Json:
 
 
 def nullable(schema: Json) -> Json:
+    """Return the schema of the same or null; OpenAPI 3.0 has the word beside a type only."""
+    if "anyOf" in schema:
+        return {**schema, "anyOf": [nullable(each) for each in schema["anyOf"]]}
     return {**schema, "nullable": True}
 
 

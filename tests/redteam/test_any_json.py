@@ -30,7 +30,19 @@ from core.models import ChannelAccount
 from tests.channels_app.telegram.people import message
 from tests.redteam import gateway_data, matrix
 from tests.redteam.gateway_data import GatewayData
-from tests.redteam.matrix import ACCEPT, AG_UI, CHAT, PLAN, RENAME, RPC, THUMB, UI
+from tests.redteam.matrix import (
+    ACCEPT,
+    AG_UI,
+    BROWSER,
+    CHAT,
+    ENDPOINT,
+    PLAN,
+    RENAME,
+    RESPOND,
+    RPC,
+    THUMB,
+    UI,
+)
 
 EXAMPLES = 40
 CHEAP = bounded(
@@ -58,11 +70,14 @@ ENDPOINTS: dict[str, tuple[str, dict[str, Any]]] = {
     "inbound": ("/inbound", SAID),
     "cancel": ("/inbound/cancel", {"run_id": "{run}"}),
     "openai": ("/v1/chat/completions", {**CHAT, "tools": [], "stop": None, "user": "u"}),
+    "responses": ("/v1/responses", {**RESPOND, "tools": [], "text": {}, "user": "u"}),
     "ui": ("/ui/chat", UI),
     "ag_ui": ("/ag-ui", AG_UI),
     "telegram": ("/telegram/bot/webhook", message("hello")),
     "rename": ("/chat/sessions/{session}", RENAME),
     "settings": ("/chat/settings", {"show_progress": True}),
+    "push": ("/chat/push/subscriptions", BROWSER),
+    "push-remove": ("/chat/push/remove", ENDPOINT),
     "thumb": ("/chat/feedback", THUMB),
     "sessions": ("/api/sessions", {"title": "x"}),
     "decision": ("/api/requests/{request}/decision", {"verdict": "deny"}),
@@ -145,6 +160,8 @@ def test_no_value_is_a_failure(
     if isinstance(body, dict) and path in {"/inbound", "/v1/chat/completions"}:
         waits = "async" if path == "/inbound" else "stream"
         body = {**body, waits: body.get(waits) or True}  # no worker runs here to wait for
+    if isinstance(body, dict) and path == "/v1/responses":
+        body = {**body, "background": body.get("background") or True}
     raw = encoded(body)
     who, method, headers = credentials(endpoint, raw)
     answer = gateway.ask(who, method, gateway.fill(path), raw, **headers)
@@ -377,7 +394,7 @@ def test_a_hostile_value_in_any_place_is_refused_by_name_on_both_databases(
 
 
 @CHEAP
-@given(value=VALUES, where=st.integers(0, 20), kind=st.integers(0, 6))
+@given(value=VALUES, where=st.integers(0, 20), kind=st.integers(0, 7))
 def test_no_frame_is_more_than_refused(value: Any, where: int, kind: int) -> None:
     """[RWS7] A socket gets frames of ours only, or a refusal that names the field."""
     every: list[dict[str, Any]] = [
@@ -392,6 +409,7 @@ def test_no_frame_is_more_than_refused(value: Any, where: int, kind: int) -> Non
         {"type": "decide", "request": "A" * 22, "verdict": "deny"},
         {"type": "auth", "key": "k"},
         {"type": "ping"},
+        {"type": "visible", "visible": True},
         {"text": "x", "user_id": "u"},
     ]
     changed = with_one_part_changed(every[kind], value, where)

@@ -168,7 +168,9 @@ def accept(caller: Principal, asked: fields.Asked) -> Receipt:
         tools=asked.tools,
         more={"ui_message_id": asked.message_id, **context},
     )
-    return chats.accept(caller, Said.of(ask), origin=ORIGIN, chat=asked.chat, wanted=asked.wanted)
+    return chats.accept(
+        caller, Said.of(caller, ask), origin=ORIGIN, chat=asked.chat, wanted=asked.wanted
+    )
 
 
 def answer(caller: Principal, asked: fields.Asked) -> Resumed | None:

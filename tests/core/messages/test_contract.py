@@ -11,6 +11,8 @@ import pytest
 from channels_app.client_api.ag_ui import adapter as ag_ui
 from channels_app.client_api.openai.adapter import Config, OpenAIAdapter, error_of
 from channels_app.client_api.openai.completion import completion
+from channels_app.client_api.responses import adapter as responses_adapter
+from channels_app.client_api.responses.fields import REPEATED
 from channels_app.client_api.run_adapter import Failure
 from channels_app.client_api.ui_stream import adapter as ui_stream
 from channels_app.http_api.adapter import InboundAdapter
@@ -65,6 +67,22 @@ def openai(log: list[Event]) -> object:
     assert message.get("annotations", []) == seen["annotations"]
     assert answer["usage"] == USAGE
     return seen["content"], seen["reasoning"], len(seen["annotations"])
+
+
+def responses(log: list[Event]) -> object:
+    begun: Any = {**REPEATED, "id": "resp_r1", "output": []}
+    config = responses_adapter.Config(run_id="r1", links=LINKS, response=begun)
+    converter = responses_adapter.ResponsesAdapter(config)
+    frames: list[Any] = [f for event in log for f in converter.feed(event)] + converter.close()
+    said = [f["delta"] for f in frames if f["type"] == "response.output_text.delta"]
+    thought = [f["delta"] for f in frames if f["type"] == "response.reasoning_summary_text.delta"]
+    end = frames[-1]["response"]
+    parts = [part for item in end["output"] for part in item.get("content", [])]
+    assert "".join(said) == "".join(part["text"] for part in parts)
+    if end["status"] == "failed":
+        return end["error"]["message"]
+    assert end["usage"]["total_tokens"] == USAGE["total_tokens"]
+    return "".join(said), "".join(thought), sum(len(part["annotations"]) for part in parts)
 
 
 def ui(log: list[Event]) -> object:
@@ -126,6 +144,23 @@ EXPECTED: dict[str, tuple[Callable[[list[Event]], object], dict[str, object]]] =
             "tool_call": SILENT_OPENAI,
             "retrieval": (SOURCES, "", 1),
             "error": "BROKEN",
+            "image": (f"![A cat]({IMAGE})", "", 0),
+            "audio": (AUDIO_LINK, "", 0),
+            "video": (VIDEO_LINK, "", 0),
+            "action": SILENT_OPENAI,
+            "event": SILENT_OPENAI,
+        },
+    ),
+    "responses": (
+        responses,
+        {
+            "user_input": SILENT_OPENAI,
+            "text": ("Hello **world**!", "", 0),
+            "thinking": ("", "Let me see.", 0),
+            "loading": SILENT_OPENAI,
+            "tool_call": SILENT_OPENAI,
+            "retrieval": (SOURCES, "", 1),
+            "error": "It broke",
             "image": (f"![A cat]({IMAGE})", "", 0),
             "audio": (AUDIO_LINK, "", 0),
             "video": (VIDEO_LINK, "", 0),
