@@ -16,7 +16,7 @@ from channels_app.client_api.ag_ui.fields import Asked
 from channels_app.client_api.tool_questions import Question
 from channels_app.intake.inbound import Receipt
 from core.conversations import runs
-from core.conversations.inbox import RepeatKey
+from core.conversations.inbox import RepeatKey, body_digest
 from core.models import ChatSession, InboundMessage, Message, Run
 
 ORIGIN = "ag-ui"
@@ -37,9 +37,9 @@ class Found:
 
 
 def repeat_of(caller: Principal, asked: Asked) -> RepeatKey:
-    """Return the key by which a request with the same ``runId`` is the same run."""
+    """Return the key by which a request with the same ``runId`` in a thread is the same run."""
     scope = f"ag-ui:{caller.person.pk}"
-    return RepeatKey(scope, asked.run_id, "runId", asked.digest)
+    return RepeatKey(scope, body_digest(asked.thread, asked.run_id), "runId", asked.digest)
 
 
 def is_repeated(caller: Principal, asked: Asked) -> bool:
