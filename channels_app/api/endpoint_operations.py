@@ -330,6 +330,7 @@ AG_UI: Operations = {
         "Stop the run of a thread.",
         tag="ag-ui",
         answers={"200": STOPPED},
+        errors=("404",),
         parameters=(THREAD,),
     ),
 }
