@@ -173,18 +173,16 @@ def tests_on(database: str, marker: str, command: list[str], again: list[str]) -
 
 
 @contextmanager
-def bytecode() -> Iterator[None]:
-    """Let the processes of this block keep their bytecode, where the environment says otherwise
-    (as many container images do): outside of the tree, until the end.
-
-    Some thousand processes would each compile what they import: two thirds of the CPU time of a
-    start, and half of that of a collection.
+def shared_work() -> Iterator[None]:
+    """Let the processes of this block share what each would make for itself: migrated databases
+    (tests/templates.py) and, where the environment forbids it beside the modules as many container
+    images do, bytecode. A thousand processes would compile what they import, each again.
     """
-    if not os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
-        yield
-        return
-    with tempfile.TemporaryDirectory(prefix="latchkey-bytecode-") as folder:
-        os.environ["PYTHONPYCACHEPREFIX"] = folder
+    with tempfile.TemporaryDirectory(prefix="latchkey-shared-") as folder:
+        (Path(folder) / "templates").mkdir()
+        os.environ["TEST_TEMPLATES"] = str(Path(folder) / "templates")
+        if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
+            os.environ["PYTHONPYCACHEPREFIX"] = str(Path(folder) / "bytecode")
         yield
 
 
@@ -337,5 +335,5 @@ def write(text: str) -> None:
 
 
 if __name__ == "__main__":
-    with bytecode():
+    with shared_work():
         sys.exit(soak() if sys.argv[1:] == ["soak"] else run_all())
