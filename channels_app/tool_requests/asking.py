@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import orjson
 from django.conf import settings
+from django.utils.translation import get_language
 
 from allowlist import pending_count
 from channels_app import registry
@@ -160,7 +161,11 @@ def card(row: ToolCall, user: User, text: str) -> dict[str, object]:
         "digest": row.digest,
         "text": text,
         "arguments": [list(each) for each in arguments_of(row)],
-        "choices": [[each, LABELS[each]] for line in rows for each in line],
+        "choices": [
+            [each, phrases.in_language(LABELS[each], language_of(user))]
+            for line in rows
+            for each in line
+        ],
         "page": f"{settings.GATEWAY_URL}{page_of(row)}",
     }
 
@@ -179,5 +184,5 @@ def settle(row: ToolCall, text: str) -> None:
 
 
 def language_of(user: User) -> str:
-    """Return the language of questions to a person."""
-    return user.language.partition("-")[0]
+    """Return the language of questions to a person: their own, else that of the page."""
+    return user.language or get_language() or ""

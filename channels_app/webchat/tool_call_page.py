@@ -8,6 +8,7 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import get_language, gettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
@@ -43,7 +44,7 @@ def tool_call(request: HttpRequest, public_id: str) -> HttpResponseBase:
             via=VIA,
             now=timezone.now(),
         )
-        row, said = call_of(public_id, user), decision.text
+        row, said = call_of(public_id, user), gettext(decision.text)
     return shown(request, row, user, said)
 
 
@@ -58,7 +59,7 @@ def call_of(public_id: str, user: User) -> ToolCall:
 
 def shown(request: HttpRequest, row: ToolCall, user: User, said: str) -> HttpResponse:
     """Return the page of a call, with what a decision said."""
-    question, *lines = asking.text_of(row, asking.language_of(user)).split("\n")
+    question, *lines = asking.text_of(row, get_language() or "").split("\n")
     over = deciding.is_over(row, timezone.now())
     waits = row.state == ToolCall.State.WAITING and not over
     choices = asking.OF_PERSON if row.of_person else asking.OF_OWNER
@@ -69,7 +70,10 @@ def shown(request: HttpRequest, row: ToolCall, user: User, said: str) -> HttpRes
         "said": said,
         "standing": "" if said or waits else standing(row),
         "choices": [
-            (each, asking.LABELS[each]) for line in choices for each in line if each != asking.EDIT
+            (each, gettext(asking.LABELS[each]))
+            for line in choices
+            for each in line
+            if each != asking.EDIT
         ]
         if waits
         else [],
@@ -83,5 +87,5 @@ def shown(request: HttpRequest, row: ToolCall, user: User, said: str) -> HttpRes
 def standing(row: ToolCall) -> str:
     """Return what became of a call."""
     if row.state == ToolCall.State.WAITING:
-        return deciding.TEXTS["expired"]
-    return deciding.TEXTS.get(row.state, deciding.TEXTS["already"])
+        return gettext(deciding.TEXTS["expired"])
+    return gettext(deciding.TEXTS.get(row.state, deciding.TEXTS["already"]))

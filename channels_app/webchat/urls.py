@@ -4,7 +4,15 @@ from channels.routing import URLRouter
 from django.urls import URLPattern, path, re_path
 
 from channels_app.asgi.hosts import our_host
-from channels_app.webchat import answering, decision, files, reminders, tool_call_page, views
+from channels_app.webchat import (
+    answering,
+    decision,
+    files,
+    reminders,
+    script_texts,
+    tool_call_page,
+    views,
+)
 from channels_app.webchat.admin_notifications import AdminNotificationsConsumer
 from channels_app.webchat.consumers import WebChatConsumer
 
@@ -40,6 +48,7 @@ urlpatterns: list[URLPattern] = [
     path("sign-in/<str:token>", views.sign_in_by_link, name="sign-in-link"),
     path("decide/<str:token>", decision.decision, name="decision"),
     path("tool-calls/<str:public_id>", tool_call_page.tool_call, name="tool-call"),
+    path("texts/<str:language>/<str:version>.js", script_texts.catalogue, name="script-texts"),
     path("sign-out", views.sign_out, name="sign-out"),
 ]
 

@@ -3,6 +3,8 @@
 from datetime import datetime
 from typing import Protocol
 
+from django.utils.translation import gettext, gettext_noop
+
 from core.conversations.reservations import Refused
 from core.models import Budget, User
 from core.providers.base import ProviderError
@@ -17,8 +19,14 @@ TOO_LARGE = "The rest of the budget for {when} is not enough for this message."
 BUSY = "Other answers are being written within the same budget. Please try again soon."
 WHEN = {"day": "today", "month": "this month"}
 FREE = "You can go on from {moment}."
-UNITS = {"tokens": " tokens", "money": "", "messages": " messages"}
-PERIODS = {"day": "a day", "month": "a month"}
+LIMITS = {
+    ("tokens", "day"): gettext_noop("{amount} tokens a day"),
+    ("tokens", "month"): gettext_noop("{amount} tokens a month"),
+    ("money", "day"): gettext_noop("{amount} a day"),
+    ("money", "month"): gettext_noop("{amount} a month"),
+    ("messages", "day"): gettext_noop("{amount} messages a day"),
+    ("messages", "month"): gettext_noop("{amount} messages a month"),
+}
 
 
 class Counted(Protocol):
@@ -60,7 +68,8 @@ def at(moment: datetime) -> str:
 
 def named(budget: Budget | BudgetInfo) -> str:
     """Return a limit: ``100,000 tokens a day``."""
-    return f"{amount(budget.unit, budget.limit)}{UNITS[budget.unit]} {PERIODS[budget.period]}"
+    said = gettext(LIMITS[budget.unit, budget.period])
+    return said.format(amount=amount(budget.unit, budget.limit))
 
 
 def used_line(when: str, used: Counted) -> str:
