@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from io import BytesIO
 from pathlib import Path
 
-from babel.messages.catalog import Catalog
+from babel.messages.catalog import Catalog, Message
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
 from django.conf import settings
@@ -98,9 +98,9 @@ def grouped(texts: Iterable[Text]) -> Iterator[tuple[tuple[str, str, str], list[
         yield (singular, plurals.get((singular, context), ""), context), sorted(found)
 
 
-def update() -> int:
-    """Write and compile all catalogues; return how many texts have no translation yet."""
-    missing = 0
+def update() -> list[str]:
+    """Write and compile all catalogues; return the texts that have no translation, with a place."""
+    missing: list[str] = []
     for domain, texts in DOMAINS.items():
         found = list(texts())
         for locale in locales():
@@ -109,8 +109,12 @@ def update() -> int:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(written(catalog))
             path.with_suffix(".mo").write_bytes(compiled(catalog))
-            missing += sum(is_missing(message.string) for message in catalog if message.id)
+            missing += [f"{locale}/{domain}: {each.id}" for each in untranslated(catalog)]
     return missing
+
+
+def untranslated(catalog: Catalog) -> list[Message]:
+    return [each for each in catalog if each.id and is_missing(each.string or "")]
 
 
 def is_missing(string: str | Iterable[str]) -> bool:

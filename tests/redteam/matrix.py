@@ -139,6 +139,9 @@ PAGES: dict[str, list[Row]] = {
         Row("GET", "/tool-calls/{call}", "302 404 404 404 200 302 302"),
         Row("POST", "/tool-calls/{call}", "302 404 404 404 400 302 302"),
     ],
+    "texts/<str:language>/<str:version>.js": [
+        Row("GET", "/texts/de/old.js", "200 200 200 200 200 200 200"),
+    ],
     "sign-out": [Row("POST", "/sign-out", "302 302 302 302 302 302 302")],
     "trace/<str:run_id>/view": [
         Row("GET", "/trace/{run}/view", "302 404 200 404 200 302 302", hides=True),
