@@ -1,12 +1,13 @@
 """Unknown senders: recorded when denied ([A5]), decided once ([A6]), replayed once ([A7])."""
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
 from django.conf import settings
+from django.utils.translation import gettext, gettext_noop
 
 from allowlist import audit, held_messages, patterns, pending_count
 from allowlist.identities import NUMERIC_CHANNELS, InvalidIdentity, normalise
@@ -49,6 +50,18 @@ class NotAnOwner(PermissionError):
     """A user who is not an owner tried to decide."""
 
 
+DECIDED = {
+    State.APPROVED: gettext_noop("Approved by {who} at {when} UTC{via}."),
+    State.DENIED: gettext_noop("Denied by {who} at {when} UTC{via}."),
+    State.BLOCKED: gettext_noop("Blocked by {who} at {when} UTC{via}."),
+}
+ALREADY = {
+    State.APPROVED: gettext_noop("Already approved by {who} at {when} UTC{via}."),
+    State.DENIED: gettext_noop("Already denied by {who} at {when} UTC{via}."),
+    State.BLOCKED: gettext_noop("Already blocked by {who} at {when} UTC{via}."),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """The state of a request after a decision was requested.
@@ -64,20 +77,24 @@ class Verdict:
     @property
     def text(self) -> str:
         """Return the verdict in one sentence, for the user who decided."""
-        stands = self.standing
         late = self.request.decided_at is not None and not self.first
-        return f"Already {stands[0].lower()}{stands[1:]}" if late else stands
+        return self._said(ALREADY) if late else self.standing
 
     @property
     def standing(self) -> str:
         """Return the request's state in one sentence, for its notices."""
+        return self._said(DECIDED)
+
+    def _said(self, sentences: Mapping[str, str]) -> str:
         row = self.request
-        if row.decided_at is None:
-            return "This request has expired."
-        who = row.decided_by or "somebody"
-        via = f" via {row.decided_via}" if row.decided_via else ""
-        word = row.get_state_display().capitalize()
-        return f"{word} by {who} at {row.decided_at:%Y-%m-%d %H:%M} UTC{via}."
+        if row.decided_at is None or row.state not in sentences:
+            return gettext("This request has expired.")
+        via = gettext(" via {channel}").format(channel=row.decided_via) if row.decided_via else ""
+        return gettext(sentences[row.state]).format(
+            who=row.decided_by or gettext("somebody"),
+            when=f"{row.decided_at:%Y-%m-%d %H:%M}",
+            via=via,
+        )
 
 
 @dataclass(frozen=True, slots=True)

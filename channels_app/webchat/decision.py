@@ -6,6 +6,7 @@ It does not sign in and shows nothing else ([A5], [A6], decision 165).
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
+from django.utils.translation import gettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
@@ -47,7 +48,7 @@ def decision(request: HttpRequest, token: str) -> HttpResponse:
         "is_open": True,
         "subject": notices.subject(row),
         "quote": notices.quote(row),
-        "buttons": notices.BUTTONS if waits else (),
+        "buttons": [(gettext(label), choice) for label, choice in notices.BUTTONS] if waits else [],
         "standing": said or ("" if waits else unknown_requests.Verdict(row, first=True).standing),
         "problem": problem,
     }

@@ -74,22 +74,34 @@ def named(budget: Budget | BudgetInfo) -> str:
 
 def used_line(when: str, used: Counted) -> str:
     """Return a sum of calls in one line."""
-    cost = f", {dollars(used.cost)}" if used.cost else ""
-    return f"{when}: {used.tokens:,} tokens in {used.calls:,} calls{cost}."
+    said = gettext("{when}: {tokens} tokens in {calls} calls.")
+    if used.cost:
+        said = gettext("{when}: {tokens} tokens in {calls} calls, {cost}.")
+    counts = {"tokens": f"{used.tokens:,}", "calls": f"{used.calls:,}"}
+    return said.format(when=when, cost=dollars(used.cost), **counts)
 
 
 def left_line(budget: BudgetInfo, spent: int, free_at: datetime) -> str:
     """Return what is left of a budget in one line."""
     left = amount(budget.unit, max(0, budget.limit - spent))
-    return f"Budget of {named(budget)}: {left} left until {at(free_at)}."
+    said = gettext("Budget of {limit}: {left} left until {date}.")
+    return said.format(limit=named(budget), left=left, date=at(free_at))
 
 
 def notice(budget: Budget, whose: User | None, *, percent: int, spent: int, end: datetime) -> str:
     """Return the notice that so much of a budget is used; ``whose``: of the person that it is for,
     to others than that person.
     """
-    of_whom = f" of {whose}" if whose is not None else ""
-    used = f"{amount(budget.unit, spent)} of {named(budget)}"
+    used = gettext("{spent} of {limit}").format(
+        spent=amount(budget.unit, spent), limit=named(budget)
+    )
+    values = {"percent": percent, "used": used, "name": whose, "date": at(end)}
     if percent < 100:
-        return f"{percent} % of the budget{of_whom} are used: {used}."
-    return f"The budget{of_whom} is used up: {used}. It begins again at {at(end)}."
+        said = gettext("{percent} % of the budget are used: {used}.")
+        if whose is not None:
+            said = gettext("{percent} % of the budget of {name} are used: {used}.")
+        return said.format(**values)
+    said = gettext("The budget is used up: {used}. It begins again at {date}.")
+    if whose is not None:
+        said = gettext("The budget of {name} is used up: {used}. It begins again at {date}.")
+    return said.format(**values)

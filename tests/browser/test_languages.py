@@ -34,6 +34,11 @@ READ = """() => {
   walk(document.documentElement);
   return found.join("");
 }"""
+CUT = """() => [...document.querySelectorAll("button, .button, label, legend, summary")]
+  .filter((each) => each.checkVisibility() && each.clientWidth)
+  .filter((each) => each.scrollWidth > each.clientWidth + 1)
+  .filter((each) => !each.closest(".visually-hidden") && !each.querySelector(".visually-hidden"))
+  .map((each) => each.textContent.trim())"""
 MARKED = re.compile("⟦[^⟦⟧]*⟧")
 WORD = re.compile(r"[^\W\d_]{2,}")
 # Names and words of people, of models and of time zones; what browsers write; units.
@@ -212,12 +217,7 @@ def fits(page: Page, name: str) -> None:
     photograph(page, name)
     wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
     assert wide <= 0, name
-    cut = page.evaluate(
-        """() => [...document.querySelectorAll("button, .button, label, legend, summary")]
-        .filter((each) => each.checkVisibility() && each.scrollWidth > each.clientWidth + 1 && each.clientWidth)
-        .filter((each) => !each.closest(".visually-hidden") && !each.querySelector(".visually-hidden"))
-        .map((each) => each.textContent.trim())"""
-    )
+    cut = page.evaluate(CUT)
     assert cut == [], name
 
 

@@ -1,4 +1,4 @@
-"""A language in which each text is wrapped in ⟦…⟧: what has no marks is outside of the catalogue."""
+"""A language in which each text is wrapped in ⟦…⟧: the rest is outside of the catalogue."""
 
 from collections.abc import Iterator
 from pathlib import Path
