@@ -8,7 +8,7 @@ from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.utils.translation import gettext
+from django.utils.translation import gettext, gettext_noop
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
@@ -19,6 +19,13 @@ from core.lib.ids import is_public_id
 from core.models import Run, User
 
 MAX_EVENTS = 5000
+STATES = {
+    Run.State.QUEUED: gettext_noop("Queued"),
+    Run.State.RUNNING: gettext_noop("Running"),
+    Run.State.SUCCEEDED: gettext_noop("Succeeded"),
+    Run.State.FAILED: gettext_noop("Failed"),
+    Run.State.CANCELLED: gettext_noop("Cancelled"),
+}
 # Only our own style sheet and data: pictures; no scripts.
 STRICT = {
     **{name: "'none'" for name in PAGE if name.endswith("-src")},
@@ -42,6 +49,7 @@ def trace(request: HttpRequest, run_id: str) -> HttpResponse:
     context = {
         "run": run,
         "title": gettext("View process"),
+        "state": gettext(STATES[Run.State(run.state)]),
         "messages": page.messages(log),
         "events": page.events(log),
         "cut": len(log) == MAX_EVENTS,
