@@ -171,7 +171,7 @@ def decide(
     subject = request if is_public_id(request) else one_line(request, 40)
     if not (owner.is_owner and owner.is_active):
         _refused(owner, subject, via, "not an owner", now)
-        raise NotAnOwner("only owners decide about access")
+        raise NotAnOwner(gettext("only owners decide about access"))
     with transactions.atomic_write():
         row = UnknownRequest.objects.filter(public_id=subject).select_related("account").first()
         changed = row is not None and _claim(row, STATES[verdict], owner, via, now)
@@ -180,7 +180,7 @@ def decide(
             return _carry_out(row, approved, replay)
     if row is None:
         _refused(owner, subject, via, "no such request", now)
-        raise RequestNotFound("this request does not exist")
+        raise RequestNotFound(gettext("this request does not exist"))
     return Verdict(_reload(row), first=False)
 
 
@@ -189,7 +189,7 @@ def choice(word: str) -> Choice:
     for known in CHOICES:
         if word == known:
             return known
-    raise RequestNotFound("there is no such decision")
+    raise RequestNotFound(gettext("there is no such decision"))
 
 
 def purge(*, now: datetime) -> int:
@@ -250,13 +250,13 @@ def extend(*, request: str, owner: User, via: str, now: datetime) -> UnknownRequ
     """
     if not (owner.is_owner and owner.is_active):
         _refused(owner, one_line(request, 40), via, "not an owner", now)
-        raise NotAnOwner("only owners decide about access")
+        raise NotAnOwner(gettext("only owners decide about access"))
     with transactions.atomic_write():
         rows = UnknownRequest.objects.filter(public_id=request, state=State.APPROVED)
         row = rows.select_related("account", "granted_user").first()
         identity = _identity_of(row) if row is not None else None
         if row is None or identity is None or not is_known_everywhere(row):
-            raise RequestNotFound("there is no approved sender to list elsewhere")
+            raise RequestNotFound(gettext("there is no approved sender to list elsewhere"))
         _list(row, identity.user, identity.expires_at, everywhere=True)
         data: dict[str, object] = {"via": via, "sender": f"{row.kind}:{row.sender}"}
         audit.record(

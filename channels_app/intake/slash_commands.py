@@ -25,7 +25,7 @@ from channels_app.schedules import lists
 from channels_app.tool_requests import deciding
 from core.conversations import assistants, inbox, outbox, runs, usage_reports
 from core.lib.interface_language import spoken
-from core.lib.text import one_line
+from core.lib.text import as_sentence, one_line
 from core.models import ChannelIdentity, ChatSession, InboundMessage, Message, Run, Schedule, User
 
 COMMAND = re.compile(r"/([a-z0-9_]{1,32})(?:\s+(.*))?$", re.DOTALL | re.IGNORECASE)
@@ -361,7 +361,7 @@ def decision(asked: Asked, choice: Choice) -> str:
     try:
         return asked.decide(asked.command.argument, choice)
     except (RequestNotFound, NotAnOwner, InvalidIdentity) as error:
-        return f"{error}.".capitalize()
+        return as_sentence(error)
 
 
 def note_refusal(asked: Asked, action: str, subject: str) -> None:

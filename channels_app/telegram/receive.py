@@ -25,7 +25,7 @@ from core.conversations import inbox, outbox
 from core.conversations.inbox import Draft
 from core.database.transactions import atomic_write, in_thread
 from core.lib.interface_language import spoken
-from core.lib.text import one_line
+from core.lib.text import as_sentence, one_line
 from core.lib.ttl_cache import TtlCache
 from core.models import ChannelAccount, Delivery, InboundMessage, User
 from core.tools import phrases
@@ -326,7 +326,7 @@ def decide(request: str, verdict: str, owner: User, row: ChannelAccount) -> str:
             now=timezone.now(),
         )
     except (RequestNotFound, NotAnOwner, InvalidIdentity) as error:
-        return f"{error}.".capitalize()
+        return as_sentence(error)
     return found.text
 
 

@@ -14,6 +14,7 @@ from allowlist import decision_links, unknown_requests
 from allowlist.identities import InvalidIdentity
 from channels_app.intake import decisions
 from channels_app.owner import notices
+from core.lib.text import as_sentence
 
 VIA = "link in a notice"
 PAGE = "webchat/decision.html"
@@ -42,7 +43,7 @@ def decision(request: HttpRequest, token: str) -> HttpResponse:
             unknown_requests.NotAnOwner,
             InvalidIdentity,
         ) as error:
-            problem = f"{error}."
+            problem = as_sentence(error)
     waits = row.state == row.State.PENDING and row.expires_at > timezone.now()
     context = {
         "is_open": True,

@@ -32,6 +32,7 @@ from core.models import StoredFile, User
 from core.plugins import slide_show
 
 UPLOAD_SECONDS = 600.0
+TOO_LARGE = gettext_lazy("Files may have up to {count} MB.")
 BLOCK_BYTES = 256 * 1024
 # Types that a browser may display; the others are downloaded. HTML only in a sandbox.
 SHOWN = storage.PICTURES | {"application/pdf", "text/plain", "text/html"}
@@ -60,8 +61,8 @@ class Upload(Endpoint):
             receive,
             limit=settings.DOCUMENT_MEGABYTES * storage.MEGABYTE,
             seconds=UPLOAD_SECONDS,
-            too_large=f"Files may have up to {settings.DOCUMENT_MEGABYTES} MB.",
-            too_slow="The file came too slowly.",
+            too_large=format_lazy(TOO_LARGE, count=settings.DOCUMENT_MEGABYTES),
+            too_slow=gettext_lazy("The file came too slowly."),
         )
 
     async def check_head(self) -> None:

@@ -12,6 +12,7 @@ from django.utils.translation import get_language, gettext, gettext_noop
 from channels_app.schedules import lists
 from core.conversations.schedules import changes, dates, zones
 from core.models import Occurrence, Schedule, User
+from core.tools import phrases
 
 SHOWN_OCCURRENCES, SHOWN_OVER, SHOWN_TIMES = 5, 10, 3
 NOT_YET, YES, NO = "open", "yes", "no"
@@ -180,13 +181,17 @@ def delivered(occurrence: Occurrence, zone: ZoneInfo) -> Fact:
 
 
 def reason(occurrence: Occurrence) -> str:
-    return occurrence.note or gettext("the reason is not known")
+    if not occurrence.note:
+        return gettext("the reason is not known")
+    return phrases.in_language(gettext(occurrence.note), language())
 
 
 def note_of(occurrence: Occurrence) -> str:
     """Return what the facts do not say: that it came late, and why it went elsewhere."""
     late = gettext("It was due while the gateway was off.") if occurrence.was_missed else ""
-    where = occurrence.note if occurrence.state != State.FAILED else ""
+    where = (
+        phrases.in_language(occurrence.note, language()) if occurrence.state != State.FAILED else ""
+    )
     return " ".join(filter(None, [late, where]))
 
 

@@ -221,7 +221,11 @@ KINDS: dict[str, Kind] = {
     ),
 }
 # Causes outside the model that end a run.
-OWN = Kind(person="Something went wrong.", owner=gettext_noop("See the log."), is_reported=False)
+OWN = Kind(
+    person=gettext_noop("Something went wrong."),
+    owner=gettext_noop("See the log."),
+    is_reported=False,
+)
 
 # Codes and types of the servers' error bodies, in lower case, each with its code of KINDS.
 NAMES: dict[str, str] = {
@@ -374,7 +378,7 @@ def of_exception(error: BaseException) -> Failure:
         case TimeoutError():
             return Failure("timeout")
         case aiohttp.InvalidURL() | aiohttp.NonHttpUrlClientError():
-            return Failure("setup", "The model's address is wrong.")
+            return Failure("setup", gettext_noop("The model's address is wrong."))
         case aiohttp.ClientConnectorError() | aiohttp.ServerDisconnectedError():
             return Failure("unreachable", bounded(type(error).__name__))
         case NoStreamError():

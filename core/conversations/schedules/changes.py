@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 from django.conf import settings
 from django.db.models import OuterRef, QuerySet, Subquery
 from django.db.models.functions import Now
+from django.utils import dateformat
 from django.utils.translation import gettext, ngettext
 
 from core.conversations.schedules import occurrences, rules
@@ -255,7 +256,9 @@ def rule_of(wish: Wish, *, now: datetime, before: Schedule | None = None) -> Rul
     is_new = before is None or wish.at is not None or wish.rule is not None
     if is_new and not rule.after(now - PAST):
         raise RuleError(
-            f"That time has passed: it is {here:%A}, {here:%Y-%m-%d %H:%M} in {zone.key} now."
+            gettext("That time has passed: it is {now} in {zone} now.").format(
+                now=dateformat.format(here, "l, Y-m-d H:i"), zone=zone.key
+            )
         )
     return rule
 
