@@ -17,12 +17,12 @@ from channels_app.asgi.hosts import our_host  # noqa: E402
 from channels_app.asgi.http import Receive, Scope, Send  # noqa: E402
 from channels_app.asgi.views import ViewHandler  # noqa: E402
 from channels_app.bridge import urls as bridge  # noqa: E402
+from channels_app.client_api.openai import routes as openai_api  # noqa: E402
+from channels_app.client_api.ui_stream import routes as ui_stream  # noqa: E402
 from channels_app.http_api import routes as http_api  # noqa: E402
 from channels_app.mcp import routes as mcp  # noqa: E402
-from channels_app.openai_api import routes as openai_api  # noqa: E402
 from channels_app.ops import health  # noqa: E402
 from channels_app.telegram import urls as telegram  # noqa: E402
-from channels_app.ui_stream import routes as ui_stream  # noqa: E402
 from channels_app.webchat import urls as webchat  # noqa: E402
 
 CONSUMERS = [

@@ -6,8 +6,8 @@ from typing import Any
 from django.utils import timezone
 
 from allowlist import keys
+from channels_app.client_api import sessions
 from channels_app.intake import inbound
-from channels_app.openai_api import sessions
 from channels_app.replies import outbound, typing_and_reactions
 from channels_app.worker import claim_runs, runner
 from core.conversations import events, inbox, outbox, runs

@@ -21,13 +21,13 @@ from PIL import Image
 from channels_app.asgi import chat_messages
 from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.bridge import fields as bridge
+from channels_app.client_api import models
+from channels_app.client_api.openai import fields as openai
+from channels_app.client_api.ui_stream import fields as ui
 from channels_app.http_api import fields as http
 from channels_app.intake import inbound
 from channels_app.memory.channel import PLATFORM
 from channels_app.memory.channel import say as say_on_platform
-from channels_app.openai_api import fields as openai
-from channels_app.openai_api import models
-from channels_app.ui_stream import fields as ui
 from channels_app.webchat import frames
 from channels_app.worker.runner import Runner
 from core.conversations import inbox

@@ -9,7 +9,7 @@ from django.utils import timezone
 from allowlist import keys
 from allowlist.models import ApiKey
 from channels_app.asgi.builtin_accounts import builtin_account
-from channels_app.openai_api import sessions
+from channels_app.client_api import sessions
 from channels_app.telegram import receive, updates
 from core.models import (
     ChannelAccount,

@@ -10,14 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channels_app.asgi.event_stream import sse
+from channels_app.client_api.openai.adapter import Config, OpenAIAdapter, TraceLink, error_of
+from channels_app.client_api.openai.completion import completion
+from channels_app.client_api.run_adapter import Failure
+from channels_app.client_api.ui_stream import adapter as ui_stream
 from channels_app.http_api.adapter import Frame, InboundAdapter, progress
-from channels_app.openai_api.adapter import Config, OpenAIAdapter, TraceLink
-from channels_app.openai_api.completion import completion
 from channels_app.rendering.answer import Answer, answer_of, reply
 from channels_app.rendering.links import Links
 from channels_app.rendering.text import one_line
 from channels_app.rendering.translations import ENGLISH, wording
-from channels_app.ui_stream import adapter as ui_stream
 from channels_app.webchat.adapter import final_frame
 from core import messages
 from core.messages import (
@@ -65,7 +66,8 @@ def openai(log: list[Event], **config: Any) -> dict[str, Any]:
 
 
 def whole_completion(log: list[Event], **config: Any) -> Any:
-    return completion(log, Config(completion_id="c", model="m", created=1, **config))
+    found = completion(log, Config(completion_id="c", model="m", created=1, **config))
+    return error_of(found) if isinstance(found, Failure) else found
 
 
 def ui(log: list[Event], **config: Any) -> dict[str, Any]:

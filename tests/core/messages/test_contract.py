@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
+from channels_app.client_api.openai.adapter import Config, OpenAIAdapter, error_of
+from channels_app.client_api.openai.completion import completion
+from channels_app.client_api.run_adapter import Failure
+from channels_app.client_api.ui_stream import adapter as ui_stream
 from channels_app.http_api.adapter import InboundAdapter
-from channels_app.openai_api.adapter import Config, OpenAIAdapter
-from channels_app.openai_api.completion import completion
 from channels_app.rendering.links import Links
 from channels_app.rendering.text import Rendering
-from channels_app.ui_stream import adapter as ui_stream
 from channels_app.webchat import adapter as webchat
 from core.messages import BUILTIN_TYPES, custom_message, delta_message, fold, to_dict
 from tests.core.messages.samples import (
@@ -51,7 +52,8 @@ def openai(log: list[Event]) -> object:
     config = Config(completion_id="c1", model="m", created=1, links=LINKS)
     converter = OpenAIAdapter(config)
     seen = openai_client([f for event in log for f in converter.feed(event)] + converter.close())
-    answer: Any = completion(log, config)
+    found = completion(log, config)
+    answer: Any = error_of(found) if isinstance(found, Failure) else found
     if "error" in seen:
         assert answer["error"] == seen["error"]
         return seen["error"]["code"]
@@ -96,7 +98,7 @@ VIDEO_LINK = "🎬 [Watch Video](https://e.org/v.webm)"
 # The result of each adapter for each sample. A missing folder with an adapter.py fails.
 EXPECTED: dict[str, tuple[Callable[[list[Event]], object], dict[str, object]]] = {
     "webchat": (cui, {name: [sample.props] for name, sample in SAMPLES.items()}),
-    "openai_api": (
+    "openai": (
         openai,
         {
             "user_input": SILENT_OPENAI,
@@ -184,7 +186,7 @@ def test_m3_every_adapter_shows_every_type_whole_and_streamed(
 
 def test_m3_no_adapter_is_left_out_of_the_contract() -> None:
     folder = Path(webchat.__file__).parents[1]
-    found = {path.parent.name for path in folder.glob("*/adapter.py")}
+    found = {path.parent.name for path in folder.glob("**/adapter.py")}
     # Telegram's and the bridge's take the text that was made of the messages; MCP's
     # tells an agent the outcome of its results, and no run.
     assert found - {"telegram", "bridge", "mcp"} == set(EXPECTED) - {"text_rendering"}

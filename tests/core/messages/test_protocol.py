@@ -319,7 +319,7 @@ def test_m3_mypy_names_the_type_that_an_adapter_forgot(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["openai_api/adapter.py", "ui_stream/adapter.py", "rendering/text.py"],
+    ["client_api/run_adapter.py", "rendering/text.py"],
 )
 def test_m3_every_adapter_ends_its_match_over_messages_in_assert_never(path: str) -> None:
     source = Path(messages.__file__).parents[2] / "channels_app" / path

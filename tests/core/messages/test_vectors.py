@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
-from channels_app.openai_api.adapter import Config, OpenAIAdapter, encode
+from channels_app.client_api.openai.adapter import Config, OpenAIAdapter, encode
 from channels_app.rendering.links import Links
 from channels_app.webchat import adapter as webchat
 from core.messages import (

@@ -4,33 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from channels_app.openai_api.adapter import Config, OpenAIAdapter, usage_of
-from channels_app.openai_api.wire import Completion, Delta, ErrorFrame, FinalMessage
-from core.messages import (
-    EventMessage,
-    MessageDict,
-    ToolCallMessage,
-    Transcript,
-    event_data,
-    to_dict,
-)
+from channels_app.client_api.openai.adapter import Config, OpenAIAdapter, usage_of
+from channels_app.client_api.openai.wire import Completion, Delta, FinalMessage
+from channels_app.client_api.run_adapter import Failure, final_log
 
 
-def completion(events: Iterable[Mapping[str, object]], config: Config) -> Completion | ErrorFrame:
-    """Return the completion of the whole run, or `{"error": …}` when it failed.
+def completion(events: Iterable[Mapping[str, object]], config: Config) -> Completion | Failure:
+    """Return the completion of the whole run, or why it failed.
 
     Abandoned attempts leave no trace: only the final messages are included.
     """
-    settled, end = _final_log(events)
+    settled, end = final_log(events)
     adapter = OpenAIAdapter(config)
     frames = [frame for event in settled for frame in adapter.feed(event)] + adapter.close()
     message: FinalMessage = {"role": "assistant", "content": None, "refusal": None}
     finish_reason = "stop"
+    if adapter.failure is not None:
+        return adapter.failure
     for frame in frames:
         if frame == "[DONE]":
             break
         if "error" in frame:
-            return frame
+            break
         for choice in frame["choices"]:
             _add(message, choice["delta"])
             finish_reason = choice["finish_reason"] or finish_reason
@@ -44,32 +39,6 @@ def completion(events: Iterable[Mapping[str, object]], config: Config) -> Comple
         ],
         "usage": usage_of(end),
     }
-
-
-def _final_log(
-    events: Iterable[Mapping[str, object]],
-) -> tuple[list[MessageDict], Mapping[str, object]]:
-    """Return the log with every message whole and once, and the data of its end."""
-    transcript = Transcript()
-    before: list[MessageDict] = []
-    after: list[MessageDict] = []
-    end: Mapping[str, object] = {}
-    for event in events:
-        for message, _ in transcript.read(event):
-            if not isinstance(message, EventMessage):
-                continue
-            if message.props.get("event") == "stream_end":
-                end = event_data(message)
-                after.append(to_dict(message))
-            else:
-                before.append(to_dict(message))
-    completed = end.get("status") == "completed"
-    whole = [
-        message
-        for message in transcript.messages()
-        if completed or not (isinstance(message, ToolCallMessage) and transcript.is_open(message))
-    ]
-    return [*before, *map(to_dict, whole), *after], end
 
 
 def _add(message: FinalMessage, delta: Delta) -> None:

@@ -12,9 +12,10 @@ from allowlist import keys
 from allowlist.models import ApiKey
 from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.asgi.principal import Principal
+from channels_app.client_api import acceptance, models
+from channels_app.client_api.openai import fields
+from channels_app.client_api.sessions import ORIGIN, chat_of, free_session
 from channels_app.intake.inbound import Receipt
-from channels_app.openai_api import endpoints, fields, models
-from channels_app.openai_api.sessions import ORIGIN, chat_of, free_session
 from core.conversations import inbox
 from core.database import batching
 from core.models import ChannelAccount, ChatSession, Run, User
@@ -163,7 +164,7 @@ def test_requests_that_share_a_transaction_get_parallel_sessions(transactional_d
     asked = fields.read({"model": model, "messages": [{"role": "user", "content": "hello"}]})
 
     def accept(key: ApiKey) -> Receipt:
-        return endpoints.accept(principal_of(key), asked, "", None)
+        return acceptance.accept(principal_of(key), asked, "", None)
 
     works = [partial(accept, key) for key in (ann, bea, ann, ann)]
     receipts = [each for each in batching.run_in_transaction(works) if isinstance(each, Receipt)]

@@ -5,7 +5,7 @@ its name: nothing is dropped. docs/http.md has a table of them.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -13,6 +13,7 @@ from django.conf import settings
 
 from channels_app.asgi import chat_messages, chat_tools
 from channels_app.asgi.chat_messages import Json, refused
+from channels_app.client_api.acceptance import Ask
 from core.lib.text import is_clean
 
 MAX_STOPS = 4
@@ -21,16 +22,10 @@ INTEGER = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """The fields of a request; ``options`` go to the model's server unchanged."""
+class Asked(Ask):
+    """The fields of a request. ``include_usage``: a stream ends with its usage."""
 
-    model: str
-    messages: list[Json]
-    stream: bool = False
     include_usage: bool = False
-    tools: list[Json] = field(default_factory=list)
-    options: Json = field(default_factory=dict)
-    user: str = ""
 
 
 def read(body: Json) -> Asked:

@@ -9,7 +9,7 @@ from pytest_django import Settings
 
 from channels_app.asgi import chat_messages, chat_tools, images
 from channels_app.asgi.http import RefusedError
-from channels_app.openai_api import fields
+from channels_app.client_api.openai import fields
 from core.lib.safe_fetch import Fetched, FetchError
 from core.providers import agent_library
 from gateway_project.home import BASE_DIR

@@ -6,7 +6,7 @@ import orjson
 import pytest
 from django.db import OperationalError
 
-from channels_app.openai_api.endpoints import OpenAIEndpoint
+from channels_app.client_api.openai.endpoints import OpenAIEndpoint
 from channels_app.rendering import follow_run
 from core.database.transactions import close_pool, in_thread
 from core.files import storage

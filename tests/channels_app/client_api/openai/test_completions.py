@@ -196,6 +196,40 @@ def test_a_run_stops_when_its_client_leaves(client: httpx.Client) -> None:
     assert again.json()["choices"][0]["message"]["content"] == "one two three four"
 
 
+def test_w3_a_cut_stream_goes_on_after_the_last_event(client: httpx.Client) -> None:
+    """[W3] With an Idempotency-Key its events are numbered; nothing is missing, nothing twice."""
+    body, keep = asked("slow", stream=True), {"Idempotency-Key": "cut"}
+    seen: list[str] = []
+    with client.stream("POST", "/v1/chat/completions", json=body, headers=keep) as answer:
+        run_id, number = answer.headers["x-request-id"], ""
+        for line in answer.iter_lines():
+            number = line.removeprefix("id: ") if line.startswith("id: ") else number
+            if line.startswith("data: "):
+                seen.append(line.removeprefix("data: "))
+            if sum('"content"' in each for each in seen) == 2:
+                break
+    more = {**keep, "Last-Event-ID": number}
+    with client.stream("POST", "/v1/chat/completions", json=body, headers=more) as answer:
+        assert answer.headers["x-request-id"] == run_id
+        rest = frames(answer)
+    whole: list[Any] = [*map(json.loads, seen), *rest]
+    texts = [each["choices"][0]["delta"].get("content", "") for each in whole if each != "[DONE]"]
+    assert "".join(texts) == "one two three four"
+    assert sum(each != "[DONE]" and "role" in each["choices"][0]["delta"] for each in whole) == 1
+    assert whole[-1] == "[DONE]"
+
+
+def test_w3_a_client_that_cannot_resume_gets_data_lines_alone(client: httpx.Client) -> None:
+    """[W3] Simple clients know no other; a number that is none is refused."""
+    body = asked("Hello", stream=True)
+    with client.stream("POST", "/v1/chat/completions", json=body) as answer:
+        assert not any(line.startswith("id:") for line in answer.iter_lines())
+    wrong = {"Idempotency-Key": "wrong", "Last-Event-ID": "x"}
+    answer = client.post("/v1/chat/completions", json=body, headers=wrong)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] == "Last-Event-ID"
+
+
 def test_a_client_that_leaves_before_its_whole_answer_stops_the_run(client: httpx.Client) -> None:
     """[D5] Without streaming too."""
     name = {"X-Session-Id": "leaver"}

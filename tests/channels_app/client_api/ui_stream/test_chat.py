@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from channels_app.ui_stream import fields
+from channels_app.client_api.ui_stream import fields
 from tests import people
 from tests.servers import wait_until
 

@@ -1,8 +1,5 @@
 """``POST /ui/chat``, its resume and its stop, for clients of the UI message stream."""
 
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
-from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
@@ -13,12 +10,13 @@ from channels_app.asgi import chat_messages, event_stream, http
 from channels_app.asgi.admission import admit_head, admit_message
 from channels_app.asgi.authentication import slot
 from channels_app.asgi.builtin_accounts import builtin_account
-from channels_app.asgi.consumer import Endpoint
 from channels_app.asgi.http import RefusedError
+from channels_app.client_api import acceptance
+from channels_app.client_api.acceptance import Work
+from channels_app.client_api.run_endpoint import RunEndpoint
+from channels_app.client_api.ui_stream import adapter, fields
 from channels_app.intake.inbound import Receipt, receive_personal
-from channels_app.rendering import follow_run
 from channels_app.rendering.links import Links
-from channels_app.ui_stream import adapter, fields
 from core.conversations import inbox, runs
 from core.conversations.inbox import Draft
 from core.database.transactions import in_thread
@@ -27,18 +25,11 @@ from core.models import ChatSession, Run, User
 ORIGIN = "ui"
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
-    """A run that a request waits for."""
-
-    run: Run
-    config: adapter.Config
-
-
-class UiEndpoint(Endpoint):
+class UiEndpoint(RunEndpoint[adapter.Frame]):
     """An endpoint of this interface: a personal key with the scope ``chat``."""
 
     key_scope = ApiKey.Scope.CHAT
+    waits_for_text = False
     user: User
 
     async def check_head(self) -> None:
@@ -53,14 +44,30 @@ class UiEndpoint(Endpoint):
         """Return the id of the chat in ``/ui/chat/<chat>/…``. Raises RefusedError 400."""
         return fields.checked_id(self.scope["url_route"]["kwargs"]["chat"])
 
-    async def stream_run(self, run: Run | None) -> None:
-        """Answer the run as a stream of chunks. Raises RefusedError 404."""
-        work = work_of(run, language=self.request.language())
+    def adapter_of(self, work: Work) -> adapter.UiStreamAdapter:
+        """Return the adapter of a run."""
+        run = work.run
+        config = adapter.Config(
+            message_id=run.options.get("ui_message_id") or run.public_id,
+            links=Links(base_url=settings.GATEWAY_URL, run_id=run.public_id),
+            locale=work.language,
+            client_tools=acceptance.tool_names(run),
+        )
+        return adapter.UiStreamAdapter(config)
+
+    def encode(self, number: int, frame: adapter.Frame) -> bytes:
+        """Encode a chunk with its number."""
+        return b"id: %d\n" % number + adapter.encode(frame)
+
+    def headers_of(self, work: Work) -> http.Headers:
+        """Return the headers of a stream."""
+        return {**adapter.HEADERS, "X-Run-Id": work.run.public_id}
+
+    def farewell(self, work: Work) -> bytes:
+        """Return the last chunks of a stream whose process is stopped."""
         name = work.run.public_id
         text = f"{event_stream.RESTARTS} Reload to see the rest of the answer ({name})."
-        last = adapter.encode({"type": "error", "errorText": text}) + adapter.encode(adapter.DONE)
-        headers = {**adapter.HEADERS, "X-Run-Id": name}
-        await self.stream(blocks(work), headers=headers, farewell=last)
+        return adapter.encode({"type": "error", "errorText": text}) + adapter.encode(adapter.DONE)
 
     async def refuse(self, error: RefusedError) -> None:
         """Answer a refused request: in a sentence, which ``useChat`` shows; in the shape of
@@ -91,7 +98,7 @@ class Chat(UiEndpoint):
         with slot(self.caller):
             await chat_messages.fetch_pictures(asked.messages)
             receipt = await in_thread(accept, self.user, asked, self.caller.key_id)
-            await self.stream_run(receipt.run)
+            await self.stream_run(work_of(receipt.run, language=self.request.language()))
 
 
 class Resume(UiEndpoint):
@@ -106,7 +113,8 @@ class Resume(UiEndpoint):
             await self.send_response(204, b"", headers=http.encoded({}))
             return
         with slot(self.caller):
-            await self.stream_run(run)
+            work = work_of(run, language=self.request.language())
+            await self.stream_run(work, seen=self.seen())
 
 
 class Stop(UiEndpoint):
@@ -169,25 +177,9 @@ def stop_run(user: User, chat_id: str) -> bool:
 
 
 def work_of(run: Run | None, *, language: str) -> Work:
-    """Return the run to stream. Raises RefusedError 404 when its session was closed meanwhile."""
+    """Return the run to stream; it goes on when the client leaves. Raises RefusedError 404 when its
+    session was closed meanwhile.
+    """
     if run is None:
         raise RefusedError(404, "This chat does not exist.", field="id")
-    config = adapter.Config(
-        message_id=run.options.get("ui_message_id") or run.public_id,
-        links=Links(base_url=settings.GATEWAY_URL, run_id=run.public_id),
-        locale=language,
-        client_tools=frozenset(tool["function"]["name"] for tool in run.options.get("tools") or []),
-    )
-    return Work(run=run, config=config)
-
-
-async def blocks(work: Work) -> AsyncGenerator[bytes, None]:
-    """Yield the chunks as server-sent events, and comments while there are none."""
-    translate = adapter.UiStreamAdapter(work.config)
-    async with aclosing(follow_run.follow(work.run)) as log:
-        async for event in log:
-            if event is None:
-                yield follow_run.BEAT
-                continue
-            for frame in translate.feed(event):
-                yield adapter.encode(frame)
+    return Work(run=run, language=language)

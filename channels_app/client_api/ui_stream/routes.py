@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from channels_app.ui_stream import endpoints
+from channels_app.client_api.ui_stream import endpoints
 
 ROUTES = [
     path("ui/chat", endpoints.Chat.as_asgi()),

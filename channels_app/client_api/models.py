@@ -12,7 +12,7 @@ from django.conf import settings
 
 from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.asgi.principal import Principal
-from channels_app.openai_api.sessions import ORIGIN
+from channels_app.client_api.sessions import ORIGIN
 from core.conversations import assistants
 from core.conversations.assistants import Place, Wanted
 from core.models import Assistant, LanguageModel

@@ -2,7 +2,7 @@
 
 from django.urls import path, re_path
 
-from channels_app.openai_api import endpoints
+from channels_app.client_api.openai import endpoints
 
 ROUTES = [
     path("v1/chat/completions", endpoints.ChatCompletions.as_asgi()),

@@ -1,0 +1,39 @@
+"""The HTTP status of a failed run, and the headers that tell a client whether to repeat it."""
+
+import math
+
+from channels_app.asgi import http
+from channels_app.client_api.run_adapter import Failure
+from core.providers.failures import KINDS, Kind
+
+KIND_OF_NAME = {kind.name: kind for kind in KINDS.values()}
+OWN_STATUS = {"too_long": 504, "internal": 500}
+
+
+def kind_of(failure: Failure) -> Kind | None:
+    """Return the kind of a failure of a model; None for another one."""
+    return KINDS.get(failure.code) or KIND_OF_NAME.get(failure.code)
+
+
+def status_of(failure: Failure) -> int:
+    """Return the HTTP status of a failed run."""
+    kind = kind_of(failure)
+    return kind.status if kind else OWN_STATUS.get(failure.code, 502)
+
+
+def rates(headers: http.Headers) -> http.Headers:
+    """Return the rate limit headers that clients of OpenAI read besides ``Retry-After``."""
+    seconds = headers.get("Retry-After", http.RETRY_SECONDS)
+    return {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": f"{seconds}s"}
+
+
+def headers_of(failure: Failure) -> http.Headers:
+    """Return the headers that tell a client whether and when to repeat a failed run."""
+    kind = kind_of(failure)
+    seconds = failure.data.get("retry_after")
+    known = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    headers = {"Retry-After": str(math.ceil(float(str(seconds))))} if known else {}
+    if kind is not None and not kind.is_retried:
+        # The official clients obey this: they would repeat a 502 or a 429 otherwise.
+        return {**headers, "x-should-retry": "false"}
+    return {**rates(headers), **headers} if kind is not None and kind.status == 429 else headers

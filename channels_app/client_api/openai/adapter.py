@@ -1,0 +1,262 @@
+"""A run's event log as OpenAI chat completion chunks, and as one completion (contract M3).
+
+Rules of real clients, beyond the table of requirement 2 (for each, a client is known that needs
+it):
+
+* one id for all chunks, the role in the first one, exactly one `finish_reason`, after all content;
+* a tool that the gateway runs is never a `delta.tool_calls`: clients would run it and call again;
+* an error frame is bare (no `choices`), and `[DONE]` follows it;
+* with `include_usage` the last chunk has `choices: []` and the usage.
+
+An error stays back until the run's end says whether it was fatal: clients give up at an error
+frame, while a run may go on after one. Sent text cannot be taken back; see `AppendOnly` for another
+attempt of the run, which begins the answer anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import orjson
+
+from channels_app.client_api.openai.wire import (
+    DONE,
+    Annotation,
+    Chunk,
+    Delta,
+    ErrorFrame,
+    Frame,
+    ToolCall,
+    UrlCitation,
+)
+from channels_app.client_api.openai.wire import Usage as WireUsage
+from channels_app.client_api.run_adapter import (
+    End,
+    Failure,
+    Medium,
+    RunAdapter,
+    RunConfig,
+    TextKind,
+    Usage,
+)
+from channels_app.rendering.links import Citation, citations, source_line
+from channels_app.rendering.text import one_line
+from core.messages import CustomMessage, ErrorMessage, LoadingMessage, RetrievalMessage
+from core.providers.failures import KINDS
+
+TraceLink = Literal["off", "content", "reasoning"]
+Field = Literal["content", "reasoning_content"]
+
+LOADING = "Processing..."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config(RunConfig):
+    """The options of one request. ``trace_link`` puts a link to the trace page of the run before
+    the answer.
+    """
+
+    completion_id: str
+    trace_link: TraceLink = "off"
+    include_usage: bool = False
+
+
+class OpenAIAdapter(RunAdapter[Frame]):
+    """Turns events into frames, for one run; `encode` makes server-sent events of them."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        self.config = config
+        self._lines: dict[str, str] = {}
+        self._retrievals: dict[str, RetrievalMessage] = {}
+        self._annotations: list[Annotation] = []
+        self._tool_calls = 0
+        self._has_role = False
+        self._tails: dict[Field, str] = {"content": "", "reasoning_content": ""}
+        self._speaker: dict[Field, str] = {"content": "", "reasoning_content": ""}
+        self._length = 0
+
+    def length(self, frame: Frame) -> int:
+        """Return the length of the text that a chunk adds to the answer."""
+        return len(content_of(frame))
+
+    def counts(self, frame: Frame) -> bool:
+        """Return False for reasoning, which is joined with progress lines."""
+        if frame == DONE or "error" in frame or not frame["choices"]:
+            return True
+        return "reasoning_content" not in frame["choices"][0]["delta"]
+
+    def without(self, frame: Frame, characters: int) -> Frame:
+        """Return a chunk without the first characters of its text."""
+        if frame == DONE or "error" in frame:
+            return frame
+        [choice] = frame["choices"]
+        delta: Delta = {**choice["delta"], "content": content_of(frame)[characters:]}
+        return {**frame, "choices": [{**choice, "delta": delta}]}
+
+    def text(self, kind: TextKind, key: str, piece: str, *, settled: bool) -> list[Frame]:
+        """Add text to the content, or to the reasoning."""
+        return self._say("content" if kind == "text" else "reasoning_content", piece, speaker=key)
+
+    def progress(self, message: LoadingMessage, *, settled: bool) -> list[Frame]:
+        """Convert a progress line to reasoning: its new part, or a new line when it changed."""
+        line = message.props.get("message", LOADING if settled else "") or ""
+        speaker = message.message_id and f"loading:{message.message_id}"
+        last = self._lines.get(speaker, "") if speaker else ""
+        if last.startswith(line):
+            return []
+        self._lines[speaker] = line
+        if last and line.startswith(last):
+            return self._say("reasoning_content", line[len(last) :], speaker=speaker)
+        frames = self._say("reasoning_content", line, speaker="")
+        self._speaker["reasoning_content"] = speaker
+        return frames
+
+    def sources(self, message: RetrievalMessage, *, settled: bool) -> list[Frame]:
+        """Keep sources for the list at the end."""
+        self._retrievals[message.message_id or str(len(self._retrievals))] = message
+        return []
+
+    def medium(self, message: Medium) -> list[Frame]:
+        """Convert a medium to a line of the answer."""
+        return self._say("content", self.links.markdown(message), speaker="")
+
+    def custom(self, message: CustomMessage, *, settled: bool) -> list[Frame]:
+        """Convert a card to a line of the answer."""
+        if not settled or (message.message_id and not self.first(f"card:{message.message_id}")):
+            return []
+        return self._say("content", self.links.markdown(message), speaker="")
+
+    def client_call(self, call_id: str, name: str, arguments: str) -> list[Frame]:
+        """Convert a call of the client's own tool; the gateway's tools are not shown."""
+        call: ToolCall = {
+            "index": self._tool_calls,
+            "id": call_id,
+            "type": "function",
+            "function": {"name": name, "arguments": arguments},
+        }
+        self._tool_calls += 1
+        return [self._chunk({"tool_calls": [call]})]
+
+    def started(self, data: Mapping[str, object]) -> list[Frame]:
+        """Begin with a link to the trace of the run, where it is wanted."""
+        trace_id = data.get("trace_id")
+        if self.config.trace_link == "off" or not trace_id:
+            return []
+        address = f"{self.links.base_url}/trace/{trace_id}/view"
+        words = f"{self.words.processing} - [{self.words.view_process}]({address})\n"
+        if self.config.trace_link == "reasoning":
+            return self._say("reasoning_content", f"🔍 {words}", speaker="trace")
+        return self._say("content", f"🚀 {words}", speaker="trace")
+
+    def harmless_error(self, message: ErrorMessage) -> list[Frame]:
+        """Convert an error that did not end the run: a line of the answer."""
+        line = one_line(message.props.get("message") or self.words.failed)
+        return self._say("content", f"⚠️ {line}", speaker="")
+
+    def end(self, end: End) -> list[Frame]:
+        """End with the sources, the reason and, if asked for, the usage."""
+        frames = [*self._sources(), self._finish(end)]
+        if self.config.include_usage:
+            last = self._envelope()
+            last["usage"] = usage_of(end.data)
+            frames.append(last)
+        return [*frames, DONE]
+
+    def fail(self, failure: Failure) -> list[Frame]:
+        """Return the error, and the end of the stream."""
+        return [error_of(failure), DONE]
+
+    def _sources(self) -> list[Frame]:
+        """Convert the sources to a numbered list; the annotations point into it."""
+        found = citations(self._retrievals.values())
+        if not found:
+            return []
+        frames = self._say("content", f"**{self.words.sources}**\n", speaker="sources")
+        for number, citation in enumerate(found, start=1):
+            frames += self._source(number, citation)
+        return frames
+
+    def _source(self, number: int, citation: Citation) -> list[Frame]:
+        start = self._length + 1
+        frames = self._say("content", "\n" + source_line(number, citation), speaker="sources")
+        if citation.url:
+            cited: UrlCitation = {
+                "url": citation.url,
+                "title": citation.title,
+                "start_index": start,
+                "end_index": self._length,
+            }
+            self._annotations.append({"type": "url_citation", "url_citation": cited})
+        return frames
+
+    def _finish(self, end: End) -> Chunk:
+        reason = end.reason or ("tool_calls" if self._tool_calls else "stop")
+        delta: Delta = {"annotations": self._annotations} if self._annotations else {}
+        return self._chunk(delta, finish_reason=reason)
+
+    def _say(self, into: Field, piece: str, *, speaker: str) -> list[Frame]:
+        """Add text to one field, separated from the text of an earlier message."""
+        if not piece:
+            return []
+        tail = self._tails[into]
+        if tail and not (speaker and speaker == self._speaker[into]):
+            gap = "\n\n" if into == "content" else "\n"
+            there = len(tail) - len(tail.rstrip("\n")) + len(piece) - len(piece.lstrip("\n"))
+            piece = gap[there:] + piece
+        self._speaker[into] = speaker
+        self._tails[into] = (tail + piece)[-2:]
+        if into == "content":
+            self._length += len(piece)
+            return [self._chunk({"content": piece})]
+        return [self._chunk({"reasoning_content": piece})]
+
+    def _chunk(self, delta: Delta, *, finish_reason: str | None = None) -> Chunk:
+        if not self._has_role:
+            self._has_role = True
+            delta["role"] = "assistant"
+        chunk = self._envelope()
+        chunk["choices"] = [{"index": 0, "delta": delta, "finish_reason": finish_reason}]
+        if self.config.include_usage:
+            chunk["usage"] = None  # as the API reference says of all chunks but the last
+        return chunk
+
+    def _envelope(self) -> Chunk:
+        return {
+            "id": self.config.completion_id,
+            "object": "chat.completion.chunk",
+            "created": self.config.created,
+            "model": self.config.model,
+            "choices": [],
+        }
+
+
+def encode(frame: Frame) -> bytes:
+    """Encode one frame as a server-sent event."""
+    return b"data: " + (frame.encode() if frame == DONE else orjson.dumps(frame)) + b"\n\n"
+
+
+def error_of(failure: Failure) -> ErrorFrame:
+    """Return an error in the API's wording, where it has some, without the owner's details."""
+    kind = KINDS.get(failure.code)
+    named = (kind.type, kind.name) if kind else (failure.code, failure.code)
+    return {"error": {"message": failure.text, "type": named[0], "code": named[1], "param": None}}
+
+
+def content_of(frame: Frame) -> str:
+    """Return the text that a frame adds to the answer."""
+    if frame == DONE or "error" in frame or not frame["choices"]:
+        return ""
+    return frame["choices"][0]["delta"].get("content", "")
+
+
+def usage_of(data: Mapping[str, object]) -> WireUsage:
+    """Return the usage of a ``stream_end`` in OpenAI's form."""
+    usage = Usage.of(data)
+    return {
+        "prompt_tokens": usage.prompt,
+        "completion_tokens": usage.answer,
+        "total_tokens": usage.total,
+    }

@@ -1,0 +1,162 @@
+"""``POST /v1/chat/completions`` and ``GET /v1/models`` as OpenAI's clients expect them ([D5])."""
+
+from django.conf import settings
+
+from allowlist.models import ApiKey
+from channels_app.asgi import event_stream, http
+from channels_app.asgi.admission import BusyError, admit_head, admit_message
+from channels_app.asgi.authentication import slot
+from channels_app.asgi.consumer import Endpoint
+from channels_app.asgi.http import RefusedError
+from channels_app.client_api import acceptance, failures, models, sessions
+from channels_app.client_api.acceptance import Work
+from channels_app.client_api.openai import adapter, errors, fields
+from channels_app.client_api.openai.completion import completion
+from channels_app.client_api.openai.wire import DONE, Frame
+from channels_app.client_api.run_adapter import Failure
+from channels_app.client_api.run_endpoint import RunEndpoint
+from channels_app.intake import choosing
+from channels_app.rendering.links import Links
+from core.database.transactions import in_thread
+from core.messages import MessageDict
+from core.models import ChannelAccount
+
+
+class OpenAIEndpoint(Endpoint):
+    """An endpoint under ``/v1``: needs a key with the scope ``chat``; errors in OpenAI's shape."""
+
+    key_scope = ApiKey.Scope.CHAT
+
+    async def refuse(self, error: RefusedError) -> None:
+        """Answer a refused request; a busy gateway is 429, which clients of the API repeat."""
+        status = 429 if isinstance(error, BusyError) else error.status
+        param = "" if error.field == "body" else error.field
+        rates = failures.rates(error.headers) if status == 429 else {}
+        body = errors.body(status, str(error), param=param)
+        await self.answer(status, body, {**rates, **error.headers})
+
+
+class ChatCompletions(OpenAIEndpoint, RunEndpoint[Frame]):
+    """``POST /v1/chat/completions``."""
+
+    methods = ("POST",)
+    takes_json = True
+    asked: fields.Asked
+
+    async def check_head(self) -> None:
+        """Check as every endpoint does, and the session that the request names."""
+        admit_head()
+        await super().check_head()
+        admit_message(self.caller)
+        self.session = sessions.checked(self.request.header("x-session-id"))
+
+    async def handle(self, body: bytes) -> None:
+        """Accept a request, and answer its run.
+
+        With an ``Idempotency-Key`` the events of a stream are numbered, and the same request with
+        ``Last-Event-ID`` is answered with the rest.
+        """
+        data, caller, request = http.parse_object(body), self.caller, self.request
+        self.asked = asked = fields.read(data)
+        seen = self.seen()
+        key = acceptance.repeat_key(caller, data, self.session, request.idempotency_key())
+        acceptance.needs_sender(caller, asked)
+        # Before anything is stored: a refused request must not leave a run behind.
+        with slot(caller, sender=asked.user):
+            await acceptance.prepare(caller, asked)
+            work = await acceptance.accepted(
+                caller, asked, session=self.session, repeat=key, language=request.language()
+            )
+            self.is_numbered = work.keep
+            if asked.stream:
+                await self.stream_run(work, seen=seen if work.keep else 0)
+            else:
+                await self.answer_run(work)
+
+    def adapter_of(self, work: Work) -> adapter.OpenAIAdapter:
+        """Return the adapter of a run."""
+        return adapter.OpenAIAdapter(config_of(work, self.asked))
+
+    def encode(self, number: int, frame: Frame) -> bytes:
+        """Encode a chunk; its number is only sent to a client that can resume, since some simple
+        clients know no line but ``data:``.
+        """
+        head = b"id: %d\n" % number if self.is_numbered else b""
+        return head + adapter.encode(frame)
+
+    def farewell(self, work: Work) -> bytes:
+        """Return the last frames of a stream whose process is stopped."""
+        name = work.run.public_id
+        text = f"{event_stream.RESTARTS} Its id is {name}; its answer is in the transcript."
+        return adapter.encode(errors.body(503, text)) + adapter.encode(DONE)
+
+    async def answer_failure(self, work: Work, failure: Failure) -> None:
+        """Answer a failed run with its error."""
+        headers = {**work.headers, **failures.headers_of(failure)}
+        body = adapter.error_of(failure)
+        await self.answer(failures.status_of(failure), body, headers)
+
+    async def answer_log(self, work: Work, log: list[MessageDict]) -> None:
+        """Answer a finished run as one completion."""
+        found = completion(log, config_of(work, self.asked))
+        if isinstance(found, Failure):
+            await self.answer_failure(work, found)
+        else:
+            await self.answer(200, found, work.headers)
+
+
+def config_of(work: Work, asked: fields.Asked) -> adapter.Config:
+    """Return the options of an answer."""
+    run = work.run
+    return adapter.Config(
+        completion_id=f"chatcmpl-{run.public_id}",
+        model=asked.model,
+        created=int(run.created_at.timestamp()),
+        links=Links(base_url=settings.GATEWAY_URL, run_id=run.public_id),
+        locale=work.language,
+        trace_link=trace_link(work.account),
+        include_usage=asked.include_usage,
+        client_tools=acceptance.tool_names(run),
+    )
+
+
+def trace_link(account: ChannelAccount | None) -> adapter.TraceLink:
+    """Return whether answers begin with a link to their trace: by the account, else by the
+    setting.
+    """
+    config = account.config if account is not None else {}
+    word = config.get("trace_link", settings.OPENAI_TRACE_LINK)
+    return word if word in ("content", "reasoning") else "off"
+
+
+class Models(OpenAIEndpoint):
+    """``GET /v1/models``."""
+
+    methods = ("GET",)
+
+    async def handle(self, body: bytes) -> None:
+        """Answer the list."""
+        data = await in_thread(models.listed, self.caller)
+        await self.answer(200, {"object": "list", "data": data})
+
+
+class Model(OpenAIEndpoint):
+    """``GET /v1/models/<name>``; a name may hold slashes."""
+
+    methods = ("GET",)
+
+    async def handle(self, body: bytes) -> None:
+        """Answer one model."""
+        name = self.scope["url_route"]["kwargs"]["name"]
+        found = await in_thread(models.one, self.caller, name)
+        if found is None:
+            raise choosing.refusal("either", name)
+        await self.answer(200, found)
+
+
+class Unknown(OpenAIEndpoint):
+    """Any other address under ``/v1``."""
+
+    async def check_head(self) -> None:
+        """Answer 404, also without a key."""
+        raise RefusedError(404, f"There is no {self.request.method} here.")

@@ -1,0 +1,384 @@
+"""The base of all protocols: the event log of one run becomes the frames of a client.
+
+A protocol is a subclass of :class:`RunAdapter` that says which frames a text, a call, a medium or
+the end of the run is. The base reads the log, keeps texts append-only (clients can't take text
+back), keeps an error until the end of the run says whether it was fatal, and numbers the frames.
+Decision 198.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Generic, Literal, TypeVar, assert_never
+
+from channels_app.rendering.links import Links
+from channels_app.rendering.translations import wording
+from core.messages import (
+    ActionMessage,
+    AppendOnlyTexts,
+    AudioMessage,
+    CustomMessage,
+    ErrorMessage,
+    EventMessage,
+    ImageMessage,
+    LoadingMessage,
+    Message,
+    MessageDict,
+    RetrievalMessage,
+    TextMessage,
+    ThinkingMessage,
+    ToolCallMessage,
+    Transcript,
+    UserInputMessage,
+    VideoMessage,
+    event_data,
+    to_dict,
+)
+
+Frame = TypeVar("Frame")
+Medium = ImageMessage | AudioMessage | VideoMessage
+TextKind = Literal["text", "thinking"]
+
+# Numbers of a text that another attempt began anew are above all that may have been sent before.
+RESTART_GAP = 1_000_000
+FINISH_REASONS = ("stop", "length", "tool_calls", "content_filter")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunConfig:
+    """The facts of a run that every protocol needs.
+
+    ``client_tools`` are the names of the tools that the client offered and runs itself; ``locale``
+    is the language of fixed phrases; ``model`` the name that the client asked for; ``created`` is
+    in seconds since 1970.
+    """
+
+    run_id: str = ""
+    links: Links = field(default_factory=Links)
+    locale: str = "en"
+    client_tools: frozenset[str] = frozenset()
+    model: str = ""
+    created: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """Why a run failed: the ``code`` of its error message (a kind of failure of
+    core.providers.failures, ``stream_error``, …), and a text for the person. ``data``: of the end
+    of the run.
+    """
+
+    code: str
+    text: str
+    data: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """The tokens of a run; zero where the model's server did not count."""
+
+    prompt: int = 0
+    answer: int = 0
+    total: int = 0
+
+    @classmethod
+    def of(cls, data: Mapping[str, object]) -> Usage:
+        """Return the usage in the data of a ``stream_end``."""
+        given = data.get("usage")
+        usage = given if isinstance(given, dict) else {}
+        prompt = int(usage.get("prompt_tokens") or 0)
+        answer = int(usage.get("completion_tokens") or 0)
+        total = int(usage.get("total_tokens") or prompt + answer)
+        return cls(prompt=prompt, answer=answer, total=total)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End:
+    """The end of a run that did not fail. ``reason``: one of FINISH_REASONS."""
+
+    is_cancelled: bool
+    reason: str
+    usage: Usage
+    data: Mapping[str, object]
+
+
+class RunAdapter(ABC, Generic[Frame]):
+    """Turns the events of one run into the frames of one protocol.
+
+    The number of a frame depends on what was said, not on how it was cut into events: it counts the
+    characters of texts, and one for every other frame. So a client that has everything up to a
+    number gets exactly the rest, from the live stream as from the stored log. Progress lines are
+    not stored for ever and count nothing.
+    """
+
+    def __init__(self, config: RunConfig) -> None:
+        self.links = config.links
+        self.locale = config.locale
+        self.client_tools = config.client_tools
+        self.words = wording(config.locale)
+        self.failure: Failure | None = None
+        self.number = 0
+        self.has_ended = False
+        self._has_begun = False
+        self._transcript = Transcript()
+        self._texts = AppendOnlyTexts(self.words.restarted)
+        self._once: set[str] = set()
+        self._error: ErrorMessage | None = None
+
+    def feed(self, event: Mapping[str, object]) -> list[Frame]:
+        """Return the frames that one event adds; often none."""
+        return [frame for _, frame in self.numbered(event)]
+
+    def numbered(self, event: Mapping[str, object]) -> list[tuple[int, Frame]]:
+        """Return the frames that one event adds, each with its number."""
+        if self.has_ended:
+            return []
+        steps = [self._goes_on()] if self._goes_on_after_error(event) else []
+        for message, settled in self._transcript.read(event):
+            steps.append(self._message(message, settled=settled))
+        return self._count(steps)
+
+    def close(self) -> list[Frame]:
+        """Return the frames that end a stream whose log stops without a ``stream_end``; else
+        none.
+        """
+        if self.has_ended:
+            return []
+        steps = [self._message(each, settled=True) for each, _ in self._transcript.close()]
+        steps.append(self._end({"status": "error" if self._error else "completed"}))
+        return [frame for _, frame in self._count(steps)]
+
+    # The frames of a protocol. Each returns frames; those that are not abstract add none.
+
+    def begin(self) -> list[Frame]:
+        """Return the frames before all others."""
+        return []
+
+    @abstractmethod
+    def text(self, kind: TextKind, key: str, piece: str, *, settled: bool) -> list[Frame]:
+        """Add ``piece`` (may be empty) to the text ``key``; ``settled``: the text is complete."""
+
+    @abstractmethod
+    def client_call(self, call_id: str, name: str, arguments: str) -> list[Frame]:
+        """Hand a call to the client, which runs the tool. ``arguments``: JSON."""
+
+    @abstractmethod
+    def end(self, end: End) -> list[Frame]:
+        """End a stream whose run completed or was cancelled."""
+
+    @abstractmethod
+    def fail(self, failure: Failure) -> list[Frame]:
+        """End a stream whose run failed."""
+
+    @abstractmethod
+    def length(self, frame: Frame) -> int:
+        """Return how many characters of an answer a frame carries; 0: it is no piece of a text."""
+
+    @abstractmethod
+    def without(self, frame: Frame, characters: int) -> Frame:
+        """Return a piece of a text without its first characters."""
+
+    def counts(self, frame: Frame) -> bool:
+        """Return whether a frame has a number of its own: not if it depends on how the log was cut,
+        as reasoning that is joined with progress lines.
+        """
+        return True
+
+    def progress(self, message: LoadingMessage, *, settled: bool) -> list[Frame]:
+        """Show a progress line."""
+        return []
+
+    def own_call(self, call_id: str, name: str, arguments: str) -> list[Frame]:
+        """Show a call that the gateway makes itself."""
+        return []
+
+    def own_result(self, data: Mapping[str, object]) -> list[Frame]:
+        """Show the end of such a call: ``id``, ``status``, ``output``."""
+        return []
+
+    def sources(self, message: RetrievalMessage, *, settled: bool) -> list[Frame]:
+        """Show sources."""
+        return []
+
+    def medium(self, message: Medium) -> list[Frame]:
+        """Show a picture, a recording or a film."""
+        return []
+
+    def custom(self, message: CustomMessage, *, settled: bool) -> list[Frame]:
+        """Show a message of another type."""
+        return []
+
+    def action(self, message: ActionMessage) -> list[Frame]:
+        """Hand an action to the page."""
+        return []
+
+    def harmless_error(self, message: ErrorMessage) -> list[Frame]:
+        """Show an error after which the run went on."""
+        return []
+
+    def started(self, data: Mapping[str, object]) -> list[Frame]:
+        """Show the start of the run. ``data``: of its ``stream_start``."""
+        return []
+
+    def event(self, message: EventMessage) -> list[Frame]:
+        """Show another event."""
+        return []
+
+    # The same for all protocols.
+
+    def first(self, key: str) -> bool:
+        """Return whether this is the first time; clients show a repeated part twice."""
+        if key in self._once:
+            return False
+        self._once.add(key)
+        return True
+
+    def _count(self, steps: Iterable[tuple[int, list[Frame]]]) -> list[tuple[int, Frame]]:
+        """Number the frames of ``steps``: pairs of what a frame without a text counts, and
+        frames.
+        """
+        found: list[tuple[int, Frame]] = []
+        for weight, frames in steps:
+            if frames and not self._has_begun:
+                self._has_begun = True
+                found += self._numbers(1, self.begin())
+            found += self._numbers(weight, frames)
+        return found
+
+    def _numbers(self, weight: int, frames: list[Frame]) -> Iterator[tuple[int, Frame]]:
+        for frame in frames:
+            if weight and self.counts(frame):
+                self.number += self.length(frame) or 1
+            yield self.number, frame
+
+    def _goes_on_after_error(self, event: Mapping[str, object]) -> bool:
+        return self._error is not None and event.get("type") not in ("event", "error")
+
+    def _goes_on(self) -> tuple[int, list[Frame]]:
+        error, self._error = self._error, None
+        return 1, self.harmless_error(error) if error is not None else []
+
+    def _message(self, message: Message, *, settled: bool) -> tuple[int, list[Frame]]:
+        if isinstance(message, LoadingMessage):
+            return 0, self.progress(message, settled=settled)
+        return 1, self._frames(message, settled=settled)
+
+    def _frames(self, message: Message, *, settled: bool) -> list[Frame]:
+        match message:
+            case UserInputMessage() | LoadingMessage():
+                return []
+            case EventMessage():
+                return self._event(message)
+            case TextMessage() | ThinkingMessage():
+                return self._text(message, settled=settled)
+            case ToolCallMessage():
+                return self._tool_call(message) if settled else []
+            case RetrievalMessage():
+                return self.sources(message, settled=settled)
+            case ErrorMessage():
+                self._error = message
+                return []
+            case ActionMessage():
+                return self.action(message) if settled else []
+            case CustomMessage():
+                return self.custom(message, settled=settled)
+            case ImageMessage() | AudioMessage() | VideoMessage():
+                key = f"medium:{message.message_id}"
+                is_new = settled and (not message.message_id or self.first(key))
+                return self.medium(message) if is_new else []
+            case _:
+                assert_never(message)
+
+    def _text(self, message: TextMessage | ThinkingMessage, *, settled: bool) -> list[Frame]:
+        kind: TextKind = "text" if isinstance(message, TextMessage) else "thinking"
+        key = f"{kind}:{message.message_id}" if message.message_id else ""
+        before = self._texts.restarts
+        piece = self._texts.advance(key, message.props.get("content") or "", settled=settled)
+        if self._texts.restarts > before:
+            self.number = (self.number // RESTART_GAP + 1) * RESTART_GAP
+        return self.text(kind, key, piece, settled=settled)
+
+    def _tool_call(self, message: ToolCallMessage) -> list[Frame]:
+        call_id = message.props.get("id") or message.message_id
+        if not self.first(f"call:{call_id}"):
+            return []
+        name = message.props.get("name") or ""
+        show = self.client_call if name in self.client_tools else self.own_call
+        return show(call_id, name, message.props.get("arguments") or "{}")
+
+    def _event(self, message: EventMessage) -> list[Frame]:
+        data = event_data(message)
+        match message.props.get("event"):
+            case "stream_start":
+                return self.started(data)
+            case "tool_end":
+                return self.own_result(data)
+            case "stream_end":
+                return self._end(data)[1]
+        return self.event(message)
+
+    def _end(self, data: Mapping[str, object]) -> tuple[int, list[Frame]]:
+        self.has_ended = True
+        if data.get("status") == "error":
+            self.failure = self._failure(data)
+            return 1, self.fail(self.failure)
+        reason = str(data.get("finish_reason"))
+        end = End(
+            is_cancelled=data.get("status") == "cancelled",
+            reason=reason if reason in FINISH_REASONS else "",
+            usage=Usage.of(data),
+            data=data,
+        )
+        _, frames = self._goes_on()
+        return 1, [*frames, *self.end(end)]
+
+    def _failure(self, data: Mapping[str, object]) -> Failure:
+        if self._error is None:
+            text = str(data.get("error") or self.words.failed)
+            return Failure(code="stream_error", text=text, data=data)
+        code = self._error.props.get("code") or "server_error"
+        text = self._error.props.get("message") or self.words.failed
+        return Failure(code=code, text=text, data=data)
+
+
+def after(
+    adapter: RunAdapter[Frame], found: Iterable[tuple[int, Frame]], seen: int
+) -> Iterator[tuple[int, Frame]]:
+    """Yield the numbered frames that a client which has all up to the number ``seen`` lacks."""
+    for number, frame in found:
+        if number <= seen:
+            continue
+        missing = number - seen
+        length = adapter.length(frame)
+        yield number, (adapter.without(frame, length - missing) if missing < length else frame)
+
+
+def final_log(
+    events: Iterable[Mapping[str, object]],
+) -> tuple[list[MessageDict], Mapping[str, object]]:
+    """Return a finished log with every message whole and once, and the data of its end.
+
+    Abandoned attempts leave no trace, and half a tool call is never passed to a client.
+    """
+    transcript = Transcript()
+    before: list[MessageDict] = []
+    ends: list[MessageDict] = []
+    end: Mapping[str, object] = {}
+    for event in events:
+        for message, _ in transcript.read(event):
+            if not isinstance(message, EventMessage):
+                continue
+            if message.props.get("event") == "stream_end":
+                end = event_data(message)
+                ends.append(to_dict(message))
+            else:
+                before.append(to_dict(message))
+    completed = end.get("status") == "completed"
+    whole = [
+        message
+        for message in transcript.messages()
+        if completed or not (isinstance(message, ToolCallMessage) and transcript.is_open(message))
+    ]
+    return [*before, *map(to_dict, whole), *ends], end

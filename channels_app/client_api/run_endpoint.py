@@ -1,0 +1,181 @@
+"""Answer a run in a client's protocol: streamed, resumed, or whole; the same for all protocols."""
+
+import asyncio
+import contextlib
+from abc import abstractmethod
+from collections.abc import AsyncGenerator, Awaitable
+from dataclasses import dataclass
+from typing import ClassVar, Generic, TypeVar
+
+from django.conf import settings
+
+from channels_app.asgi.bodies import Body
+from channels_app.asgi.consumer import Endpoint
+from channels_app.asgi.http import Headers, RefusedError
+from channels_app.client_api.acceptance import Work
+from channels_app.client_api.run_adapter import Failure, Frame, RunAdapter, after
+from channels_app.rendering import follow_run
+from core.conversations import runs
+from core.database.transactions import in_thread
+from core.messages import MessageDict
+
+# The longest wait of a stream's head for the first text; usual proxies wait 60 s for a head.
+HEAD_SECONDS = 45.0
+# Events without content for a client.
+SILENT = ("event", "loading", "error")
+MAX_NUMBER = 2**53
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Opening(Generic[Frame]):
+    """The beginning of a stream: its first frames, each with its number."""
+
+    frames: list[tuple[int, Frame]]
+
+
+class RunEndpoint(Endpoint, Generic[Frame]):
+    """An endpoint that answers a run. A protocol says which adapter it has, how a frame is encoded,
+    and what a failed run is answered with.
+    """
+
+    # The head waits for the first text, so that a run that fails earlier has an error status.
+    waits_for_text: ClassVar[bool] = True
+
+    @abstractmethod
+    def adapter_of(self, work: Work) -> RunAdapter[Frame]:
+        """Return the adapter of a run."""
+
+    @abstractmethod
+    def encode(self, number: int, frame: Frame) -> bytes:
+        """Return a frame as a server-sent event. ``number``: that it is resumed by."""
+
+    @abstractmethod
+    def farewell(self, work: Work) -> bytes:
+        """Return the last frames of a stream whose process is stopped."""
+
+    async def answer_failure(self, work: Work, failure: Failure) -> None:
+        """Answer a run that failed before its first text with an error status."""
+        raise NotImplementedError
+
+    async def answer_log(self, work: Work, log: list[MessageDict]) -> None:
+        """Answer a finished run that is not streamed. ``log``: all its events."""
+        raise NotImplementedError
+
+    def headers_of(self, work: Work) -> Headers:
+        """Return the headers of an answer."""
+        return work.headers
+
+    async def stream_run(self, work: Work, *, seen: int = 0) -> None:
+        """Answer the run as a stream, from after the frame ``seen``; it is stopped when the client
+        leaves, unless the work is kept.
+        """
+        adapter = self.adapter_of(work)
+        async with contextlib.aclosing(follow_run.follow(work.run)) as log:
+            opening: Opening[Frame] | None = Opening([])
+            if self.waits_for_text and not seen:
+                opening = await unless_gone(self.incoming, opening_of(log, adapter))
+            if opening is None:
+                await stop(work)
+            elif adapter.failure is not None and not seen and self.waits_for_text:
+                await self.answer_failure(work, adapter.failure)
+            else:
+                blocks = self.blocks(log, adapter, opening, seen)
+                headers = self.headers_of(work)
+                if not await self.stream(blocks, headers=headers, farewell=self.farewell(work)):
+                    await stop(work)
+
+    async def blocks(
+        self,
+        log: follow_run.Log,
+        adapter: RunAdapter[Frame],
+        opening: Opening[Frame],
+        seen: int,
+    ) -> AsyncGenerator[bytes, None]:
+        """Yield the frames as server-sent events, and comments while there are none."""
+        for number, frame in opening.frames:
+            yield self.encode(number, frame)
+        async for event in log:
+            if event is None:
+                yield follow_run.BEAT
+                continue
+            found = adapter.numbered(event)
+            for number, frame in after(adapter, found, seen) if seen else found:
+                yield self.encode(number, frame)
+
+    async def answer_run(self, work: Work) -> None:
+        """Answer the run as one JSON object; it is stopped when the client leaves or waits too
+        long, unless the work is kept.
+        """
+        log = asyncio.ensure_future(whole_log(work))
+        gone = asyncio.ensure_future(self.incoming.gone())
+        seconds = settings.INBOUND_REQUEST_TIMEOUT_SECONDS or None
+        try:
+            await asyncio.wait({log, gone}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            if log.done():
+                await self.answer_log(work, log.result())
+                return
+            await stop(work)
+            if not gone.done():
+                headers = self.headers_of(work)
+                raise RefusedError(504, "The answer takes too long.", headers=headers)
+        finally:
+            for task in (log, gone):
+                task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.gather(log, gone, return_exceptions=True)
+
+    def seen(self) -> int:
+        """Return the number in ``Last-Event-ID``; 0 without one. Raises RefusedError 400."""
+        return number_of(self.request.header("last-event-id"), "Last-Event-ID")
+
+
+def number_of(value: str, field: str) -> int:
+    """Return the number of a frame that a client gives. Raises RefusedError 400."""
+    if not value:
+        return 0
+    if not (value.isascii() and value.isdigit() and int(value) < MAX_NUMBER):
+        raise RefusedError(400, f"{field} must be the number of an event.", field=field)
+    return int(value)
+
+
+async def unless_gone(incoming: Body, begins: Awaitable[Result]) -> Result | None:
+    """Return the result of ``begins``; None when the client left first."""
+    begun = asyncio.ensure_future(begins)
+    gone = asyncio.ensure_future(incoming.gone())
+    try:
+        await asyncio.wait({begun, gone}, return_when=asyncio.FIRST_COMPLETED)
+        return begun.result() if begun.done() else None
+    finally:
+        for task in (begun, gone):
+            task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.gather(begun, gone, return_exceptions=True)
+
+
+async def opening_of(log: follow_run.Log, adapter: RunAdapter[Frame]) -> Opening[Frame]:
+    """Read the frames up to the first text, the end, or HEAD_SECONDS: a proxy waits no longer."""
+    deadline = asyncio.get_running_loop().time() + HEAD_SECONDS
+    frames: list[tuple[int, Frame]] = []
+    async for event in log:
+        if event is not None:
+            frames += adapter.numbered(event)
+        is_silent = event is None or event["type"] in SILENT
+        if adapter.has_ended or not is_silent or asyncio.get_running_loop().time() > deadline:
+            break
+    return Opening(frames)
+
+
+async def whole_log(work: Work) -> list[MessageDict]:
+    """Return all events of a run, once it has ended."""
+    async with contextlib.aclosing(follow_run.follow(work.run)) as log:
+        return [event async for event in log if event is not None]
+
+
+async def stop(work: Work) -> None:
+    """Cancel a run whose client left; with an Idempotency-Key the client may come back, so it goes
+    on.
+    """
+    if not work.keep:
+        await in_thread(runs.request_cancel, run=work.run)

@@ -1,0 +1,231 @@
+"""A run's event log as a UI message stream (Vercel AI SDK, version 1).
+
+An unknown chunk type, or an unknown key in a known one, fails the client's whole stream: types
+without a chunk of their own go into `data-<type>` parts, which clients pass to the page unchanged.
+Parts with an `id` are replaced by the next of that id; transient ones are not kept in the message.
+"""
+
+from __future__ import annotations
+
+import json
+import mimetypes
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import orjson
+
+from channels_app.client_api.run_adapter import (
+    End,
+    Failure,
+    Medium,
+    RunAdapter,
+    RunConfig,
+    TextKind,
+)
+from channels_app.rendering.links import is_web_url
+from core.messages import (
+    ActionMessage,
+    CustomMessage,
+    ErrorMessage,
+    EventMessage,
+    ImageMessage,
+    LoadingMessage,
+    Message,
+    RetrievalMessage,
+)
+
+Chunk = dict[str, object]
+Frame = Chunk | Literal["[DONE]"]
+
+DONE: Literal["[DONE]"] = "[DONE]"
+HEADERS = {"x-vercel-ai-ui-message-stream": "v1"}
+MEDIA_TYPES = {"image": "image/png", "audio": "audio/mpeg", "video": "video/mp4"}
+LIFECYCLE = ("stream_start", "message_start", "message_end", "block_start", "block_end")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config(RunConfig):
+    """The options of one request: the id of the answer."""
+
+    message_id: str
+
+
+@dataclass(slots=True)
+class _Part:
+    """A text or reasoning part: the number of times it was opened, and its id while it is open."""
+
+    opened: int = 0
+    id: str = ""
+
+
+class UiStreamAdapter(RunAdapter[Frame]):
+    """Turns events into chunks, for one run; `encode` makes server-sent events of them."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        self.config = config
+        self._parts: dict[str, _Part] = {}
+        self._running: list[str] = []
+
+    def begin(self) -> list[Frame]:
+        """Begin the message and its only step."""
+        start: Chunk = {"type": "start", "messageId": self.config.message_id}
+        return [start, {"type": "start-step"}]
+
+    def length(self, frame: Frame) -> int:
+        """Count the text of a delta."""
+        return 0 if frame == DONE else len(str(frame.get("delta", "")))
+
+    def without(self, frame: Frame, characters: int) -> Frame:
+        """Return a delta without its first characters."""
+        return frame if frame == DONE else {**frame, "delta": str(frame["delta"])[characters:]}
+
+    def text(self, kind: TextKind, key: str, piece: str, *, settled: bool) -> list[Frame]:
+        """Add a piece to a part of text or reasoning, which is opened and closed as needed."""
+        name = "text" if kind == "text" else "reasoning"
+        key = f"{name}:{key.partition(':')[2] or len(self._parts)}"
+        part = self._parts.setdefault(key, _Part())
+        frames: list[Frame] = []
+        if piece and not part.id:
+            part.opened += 1
+            part.id = key if part.opened == 1 else f"{key}.{part.opened}"
+            frames.append({"type": f"{name}-start", "id": part.id})
+        if piece:
+            frames.append({"type": f"{name}-delta", "id": part.id, "delta": piece})
+        if settled:
+            frames += self._close_part(part, name)
+        return frames
+
+    def _close_part(self, part: _Part, kind: str) -> list[Frame]:
+        part_id, part.id = part.id, ""
+        return [{"type": f"{kind}-end", "id": part_id}] if part_id else []
+
+    def client_call(self, call_id: str, name: str, arguments: str) -> list[Frame]:
+        """Hand a call to the page."""
+        return [_call(call_id, name, arguments)]
+
+    def own_call(self, call_id: str, name: str, arguments: str) -> list[Frame]:
+        """Show a call that the gateway makes."""
+        self._running.append(call_id)
+        return [_call(call_id, name, arguments) | {"providerExecuted": True, "dynamic": True}]
+
+    def own_result(self, data: Mapping[str, object]) -> list[Frame]:
+        """Show the end of a call that the gateway made."""
+        call_id = str(data.get("id") or "")
+        if call_id not in self._running:
+            return []
+        self._running.remove(call_id)
+        ran: Chunk = {"toolCallId": call_id, "providerExecuted": True, "dynamic": True}
+        output = str(data.get("output") or "")
+        if data.get("status") == "error":
+            text = output or self.words.failed
+            return [{"type": "tool-output-error", "errorText": text, **ran}]
+        return [{"type": "tool-output-available", "output": output, **ran}]
+
+    def sources(self, message: RetrievalMessage, *, settled: bool) -> list[Frame]:
+        """Show sources: each once, and all as data for pages that know our type."""
+        frames: list[Frame] = []
+        for source in (message.props.get("sources") or []) if settled else []:
+            source_id = f"{message.message_id}:{source.get('id')}" if source else ""
+            if not source or not self.first(f"source:{source_id}"):
+                continue
+            title = source.get("title") or source.get("document_id") or source.get("id") or "?"
+            part: Chunk = {"sourceId": source_id, "title": title}
+            url = source.get("url") or ""
+            if is_web_url(url):
+                frames.append({"type": "source-url", "url": url, **part})
+            else:
+                frames.append({"type": "source-document", "mediaType": "text/plain", **part})
+        return [*frames, self._data(message)] if settled else []
+
+    def medium(self, message: Medium) -> list[Frame]:
+        """Show a medium: the file itself, and its description for pages that know our type."""
+        url = message.props.get("url") or ""
+        address = url if url.startswith("data:") else self.links.address(message)
+        part: Chunk = {"type": "file", "url": address, "mediaType": _media_type(message)}
+        return [part, self._data(message)]
+
+    def progress(self, message: LoadingMessage, *, settled: bool) -> list[Frame]:
+        """Show a progress line; it is not kept in the message."""
+        return [self._data(message, transient=True)]
+
+    def custom(self, message: CustomMessage, *, settled: bool) -> list[Frame]:
+        """Show a message of another type, in each of its states."""
+        return [self._data(message)]
+
+    def action(self, message: ActionMessage) -> list[Frame]:
+        """Hand an action to the page."""
+        return [self._data(message, transient=True)]
+
+    def event(self, message: EventMessage) -> list[Frame]:
+        """Hand other events to the page."""
+        is_lifecycle = (message.props.get("event") or "") in LIFECYCLE
+        return [] if is_lifecycle else [self._data(message, transient=True)]
+
+    def _data(self, message: Message, *, transient: bool = False) -> Chunk:
+        part: Chunk = {"type": f"data-{message.type}", "data": message.props}
+        if message.message_id:
+            part["id"] = message.message_id
+        if transient:
+            part["transient"] = True
+        return part
+
+    def harmless_error(self, message: ErrorMessage) -> list[Frame]:
+        """Convert an error that did not end the run: data, since clients stop at an error."""
+        return [self._data(message)]
+
+    def end(self, end: End) -> list[Frame]:
+        """Close what is open, and finish."""
+        frames = self._closed("error" if end.is_cancelled else "completed")
+        if end.is_cancelled:
+            return [*frames, {"type": "abort"}, DONE]
+        finish: Chunk = {"type": "finish"}
+        if usage := end.data.get("usage"):
+            finish["messageMetadata"] = {"usage": usage}
+        return [*frames, {"type": "finish-step"}, finish, DONE]
+
+    def fail(self, failure: Failure) -> list[Frame]:
+        """Close what is open, and say why the run failed."""
+        return [*self._closed("error"), {"type": "error", "errorText": failure.text}, DONE]
+
+    def _closed(self, status: str) -> list[Frame]:
+        frames: list[Frame] = []
+        for key, part in self._parts.items():
+            frames += self._close_part(part, key.split(":", 1)[0])
+        for call_id in list(self._running):
+            frames += self.own_result({"id": call_id, "status": status})
+        return frames
+
+
+def encode(frame: Frame) -> bytes:
+    """Encode one frame as a server-sent event."""
+    return b"data: " + (frame.encode() if frame == DONE else orjson.dumps(frame)) + b"\n\n"
+
+
+def _call(call_id: str, name: str, arguments: str) -> Chunk:
+    return {
+        "type": "tool-input-available",
+        "toolCallId": call_id,
+        "toolName": name,
+        "input": _tool_input(arguments),
+    }
+
+
+def _tool_input(arguments: str) -> object:
+    """Return the arguments in the form of the client's tool; text that is no JSON stays text."""
+    try:
+        return json.loads(arguments)
+    except (ValueError, RecursionError):
+        return arguments
+
+
+def _media_type(message: Medium) -> str:
+    """Return the IANA type: of the data URL, the format, the name, else the kind's usual one."""
+    url = message.props.get("url") or ""
+    if url.startswith("data:"):
+        return url[len("data:") :].split(",", 1)[0].split(";", 1)[0] or MEDIA_TYPES[message.type]
+    extension = "" if isinstance(message, ImageMessage) else message.props.get("format") or ""
+    name = f"file.{extension}" if extension else url.split("?", 1)[0]
+    guessed = mimetypes.guess_type(name)[0] or ""
+    return guessed if guessed.startswith(f"{message.type}/") else MEDIA_TYPES[message.type]

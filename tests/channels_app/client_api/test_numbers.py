@@ -1,0 +1,145 @@
+"""The numbers of frames: a part of one stream and the rest of another make the whole answer."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from channels_app.client_api.openai import adapter as openai
+from channels_app.client_api.run_adapter import RESTART_GAP, RunAdapter, after
+from channels_app.client_api.ui_stream import adapter as ui_stream
+from core.messages import (
+    Message,
+    image_message,
+    loading_message,
+    message_end,
+    message_start,
+    reset_delta,
+    text_delta,
+    thinking_delta,
+    to_dict,
+    tool_call_message,
+    tool_end,
+)
+from tests.core.messages.samples import Event, run
+
+Make = Callable[[], RunAdapter[Any]]
+CLIENT_TOOLS = frozenset({"weather"})
+ADAPTERS: dict[str, Make] = {
+    "openai": lambda: openai.OpenAIAdapter(
+        openai.Config(completion_id="c", client_tools=CLIENT_TOOLS, include_usage=True)
+    ),
+    "ui_stream": lambda: ui_stream.UiStreamAdapter(
+        ui_stream.Config(message_id="A1", client_tools=CLIENT_TOOLS)
+    ),
+}
+PARTS = (
+    ("text", "M1", "Hello **world**, this is the answer.\n\nIt has two paragraphs."),
+    ("thinking", "T1", "Let me see, what do they mean?"),
+    ("text", "M2", "And another message, with 🦀 in it."),
+)
+DELTAS = {"text": text_delta, "thinking": thinking_delta}
+
+
+def log_of(cuts: tuple[int, ...], *, with_progress: bool) -> list[Event]:
+    """Return one answer whose texts come in pieces of the lengths ``cuts``, one after another."""
+    lengths = iter(cuts)
+    said: list[Message] = [loading_message("Working…", message_id="L1")] if with_progress else []
+    for kind, name, text in PARTS:
+        said.append(message_start(message_id=name, message_type=kind))
+        left = text
+        while left:
+            length = next(lengths, len(left))
+            said.append(DELTAS[kind](left[:length], message_id=name))
+            left = left[length:]
+        said.append(message_end(message_id=name, message_type=kind))
+        if name == "T1":
+            said += [tool_call_message("call_1", "clock", "{}", message_id="C1")]
+            said += [loading_message("Almost…", message_id="L2")] if with_progress else []
+            said += [tool_end(call_id="call_1", name="clock", ok=True, output="noon")]
+            said += [image_message("https://e.org/a.png", message_id="I1")]
+    said.append(tool_call_message("call_2", "weather", '{"city": "Rome"}', message_id="C2"))
+    return run([to_dict(each) for each in said])
+
+
+def shown(adapter: RunAdapter[Any], frames: list[Any]) -> list[Any]:
+    """Return the frames with pieces of text joined, and without progress and reasoning."""
+    found: list[Any] = []
+    for frame in frames:
+        length = adapter.length(frame)
+        if not length:
+            if "reasoning_content" not in str(frame) and "data-loading" not in str(frame):
+                found.append(frame)
+            continue
+        text = openai.content_of(frame) if isinstance(adapter, openai.OpenAIAdapter) else ""
+        text = text or str(frame.get("delta", ""))
+        key = str(frame.get("id"))
+        if found and isinstance(found[-1], list) and found[-1][0] == key:
+            found[-1][1] += text
+        else:
+            found.append([key, text])
+    return found
+
+
+def numbered(make: Make, log: list[Event]) -> tuple[RunAdapter[Any], list[tuple[int, Any]]]:
+    adapter = make()
+    return adapter, [pair for event in log for pair in adapter.numbered(event)]
+
+
+CUTS = st.lists(st.integers(1, 30), max_size=40).map(tuple)
+
+
+@pytest.mark.parametrize("name", ADAPTERS)
+@given(CUTS, CUTS, st.booleans(), st.booleans(), st.data())
+def test_w1_a_client_gets_exactly_the_rest_however_the_log_is_cut(
+    name: str,
+    live_cuts: tuple[int, ...],
+    stored_cuts: tuple[int, ...],
+    live_progress: bool,
+    stored_progress: bool,
+    data: st.DataObject,
+) -> None:
+    """[W1] At every frame, in another cutting, with and without the progress lines."""
+    make = ADAPTERS[name]
+    adapter, live = numbered(make, log_of(live_cuts, with_progress=live_progress))
+    at = data.draw(st.integers(0, len(live)))
+    seen = live[at - 1][0] if at else 0
+    stored = log_of(stored_cuts, with_progress=stored_progress)
+    again = make()
+    rest = [frame for event in stored for _, frame in after(again, again.numbered(event), seen)]
+    whole = shown(adapter, [frame for _, frame in live])
+    assert shown(adapter, [frame for _, frame in live[:at]] + rest) == whole
+
+
+@pytest.mark.parametrize("name", ADAPTERS)
+def test_w1_numbers_rise(name: str) -> None:
+    """[W1] No number is less than the one before."""
+    _, found = numbered(ADAPTERS[name], log_of((3,) * 60, with_progress=True))
+    numbers = [number for number, _ in found]
+    assert numbers == sorted(numbers)
+    assert numbers[-1] > sum(len(text) for _, _, text in PARTS[::2])
+
+
+@pytest.mark.parametrize("name", ADAPTERS)
+def test_w2_after_a_restart_numbers_are_above_all_that_may_have_been_sent(name: str) -> None:
+    """[W2] A reader of the lost attempt gets the notice and the new text, and nothing twice."""
+    first = [to_dict(text_delta("One way to see it", message_id="M1"))]
+    lost = [*first, to_dict(text_delta(" is this.", message_id="M1"))]
+    second = [
+        to_dict(reset_delta("text", message_id="M1")),
+        to_dict(text_delta("Another way.", message_id="M1")),
+        to_dict(message_end(message_id="M1", message_type="text")),
+    ]
+    adapter, live = numbered(ADAPTERS[name], run([*lost, *second]))
+    seen = max(number for number, _ in live if number < RESTART_GAP)
+    again = ADAPTERS[name]()
+    rest = [
+        frame
+        for event in run([*first, *second])  # the end of the lost attempt was never stored
+        for _, frame in after(again, again.numbered(event), seen)
+    ]
+    expected = [frame for number, frame in live if number > seen]
+    assert shown(adapter, rest) == shown(adapter, expected)
+    assert "Another way." in str(rest)
