@@ -36,7 +36,8 @@ def outside(template: str) -> Iterator[str]:
     rest = LEFT_OUT.sub("", template)
     for tag in TAG.findall(rest):
         for found in SHOWN_LITERAL.finditer(tag):
-            yield found["text"]
+            if found["text"] not in NAMES:
+                yield found["text"]
     reader = Reader()
     reader.feed(TAG.sub("", rest))
     reader.close()
