@@ -50,12 +50,12 @@ class NotAnOwner(PermissionError):
     """A user who is not an owner tried to decide."""
 
 
-DECIDED = {
+DECIDED: Mapping[str, str] = {
     State.APPROVED: gettext_noop("Approved by {who} at {when} UTC{via}."),
     State.DENIED: gettext_noop("Denied by {who} at {when} UTC{via}."),
     State.BLOCKED: gettext_noop("Blocked by {who} at {when} UTC{via}."),
 }
-ALREADY = {
+ALREADY: Mapping[str, str] = {
     State.APPROVED: gettext_noop("Already approved by {who} at {when} UTC{via}."),
     State.DENIED: gettext_noop("Already denied by {who} at {when} UTC{via}."),
     State.BLOCKED: gettext_noop("Already blocked by {who} at {when} UTC{via}."),

@@ -14,7 +14,7 @@ DOMAIN = "djangojs"
 
 def translation_of(language: str) -> DjangoTranslation:
     """Return our own texts of scripts, without those of other packages."""
-    return DjangoTranslation(language, domain=DOMAIN, localedirs=settings.LOCALE_PATHS)
+    return DjangoTranslation(language, domain=DOMAIN, localedirs=[*map(str, settings.LOCALE_PATHS)])
 
 
 @cache

@@ -216,6 +216,10 @@ def fits(page: Page, name: str) -> None:
     photograph(page, name)
     wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
     assert wide <= 0, name
+    hidden = (
+        "[...document.querySelectorAll('dialog[open]')].map((d) => d.scrollWidth - d.clientWidth)"
+    )
+    assert all(each <= 0 for each in page.evaluate(hidden)), name
     cut = page.evaluate(CUT)
     assert cut == [], name
 

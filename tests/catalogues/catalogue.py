@@ -23,7 +23,7 @@ class Ours(Catalog):
     """A catalogue whose head has no dates and names: the same sources make the same file."""
 
     @property
-    def mime_headers(self) -> list[tuple[str, str]]:  # type: ignore[override]
+    def mime_headers(self) -> list[tuple[str, str]]:
         return [
             ("Project-Id-Version", "Latchkey"),
             ("Language", str(self.locale)),
