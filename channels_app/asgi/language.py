@@ -18,14 +18,16 @@ from core.lib import interface_language
 Handler = Callable[[HttpRequest], HttpResponseBase]
 AsyncHandler = Callable[[HttpRequest], Awaitable[HttpResponseBase]]
 
-PROGRAMS = "/api/"  # reads English
+# Programs read English. So does the admin, as long as its own texts are English: half of a page in
+# another language would be worse.
+ENGLISH = ("/api/", "/admin/")
 
 
 @sync_and_async_middleware
 def LanguageMiddleware(  # noqa: N802 - settings name middleware like classes
     get_response: Handler | AsyncHandler,
 ) -> Handler | AsyncHandler:
-    """Render pages in their language. After the authentication; programs are answered in English.
+    """Render pages in their language. After the authentication.
 
     Unlike Django's it knows the person's choice, and no cookie or prefix of an address.
     """
@@ -33,7 +35,7 @@ def LanguageMiddleware(  # noqa: N802 - settings name middleware like classes
 
         async def asynchronous(request: HttpRequest) -> HttpResponseBase:
             handler = cast("AsyncHandler", get_response)
-            if request.path.startswith(PROGRAMS):
+            if request.path.startswith(ENGLISH):
                 return await handler(request)
             # Without a session nobody is asked for, and no thread.
             ask = sync_to_async(language_of) if has_session(request) else of_browser_soon
@@ -45,7 +47,7 @@ def LanguageMiddleware(  # noqa: N802 - settings name middleware like classes
 
     def synchronous(request: HttpRequest) -> HttpResponseBase:
         handler = cast("Handler", get_response)
-        if request.path.startswith(PROGRAMS):
+        if request.path.startswith(ENGLISH):
             return handler(request)
         language = language_of(request) if has_session(request) else of_browser(request)
         with translation.override(language):

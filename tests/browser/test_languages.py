@@ -40,7 +40,7 @@ CUT = """() => [...document.querySelectorAll("button, .button, label, legend, su
   .filter((each) => !each.closest(".visually-hidden") && !each.querySelector(".visually-hidden"))
   .map((each) => each.textContent.trim())"""
 # Where people's and models' own words are.
-THEIRS_IN = ".prose, .bubble .plain, .session, #title, title, .file-card, #link-code"
+THEIRS_IN = "#announcer, .prose, .bubble .plain, .session, #title, title, .file-card, #link-code"
 MARKED = re.compile("⟦[^⟦⟧]*⟧")
 WORD = re.compile(r"[^\W\d_]{2,}")
 # Names and words of people, of assistants and of time zones; what browsers write; units.
