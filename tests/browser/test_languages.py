@@ -143,7 +143,7 @@ def test_w66_the_web_chat_shows_no_text_outside_the_catalogue(go: Go) -> None:
     box.fill("break")
     box.press("Enter")
     finished(page, 2)
-    assert outside(page) == []
+    assert outside(page, "The model cannot be reached.") == []
     assert seen.problems == []
 
 
