@@ -19,7 +19,7 @@ from allowlist.unknown_requests import Choice, NotAnOwner, RequestNotFound
 from channels_app import registry
 from channels_app.base import Capability
 from channels_app.delivery import secret_blocks
-from channels_app.intake import choosing, reminders
+from channels_app.intake import choosing, connections, reminders
 from channels_app.replies.outbound import own_words
 from channels_app.schedules import lists
 from channels_app.tool_requests import deciding
@@ -42,6 +42,9 @@ LISTED_HELP = {
     "reminders": gettext_noop("list your reminders"),
     "timezone": gettext_noop("show or set your time zone"),
     "usage": gettext_noop("show your tokens, their cost, and your budgets"),
+}
+CONNECTIONS_HELP = {
+    "connections": gettext_noop("your accounts at the servers that I use for you"),
 }
 LAST_HELP = {"help": gettext_noop("this list")}
 OWNER_HELP = {
@@ -177,6 +180,8 @@ def help_text(asked: Asked) -> str:
     """``/help``."""
     choices = choosing.help_lines(asked.session, asked.place)
     own = choices | (LISTED_HELP if asked.listed else {})
+    if asked.listed and connections.usable_by(asked.user):
+        own |= CONNECTIONS_HELP
     every = HELP | own | LAST_HELP | (OWNER_HELP if asked.of_decider else {})
     return "\n".join(f"/{name} — {gettext(what)}" for name, what in every.items())
 
@@ -329,6 +334,15 @@ def time_zone(asked: Asked) -> str:
     return reminders.time_zone(asked.user, asked.command.argument, now=asked.now)
 
 
+def list_connections(asked: Asked) -> str:
+    """``/connections``, ``/connections remove notes``: the person's accounts at MCP servers. Not
+    for a sender that an open list lets in, who is somebody else.
+    """
+    if not asked.listed:
+        return gettext(connections.NOT_LISTED)
+    return connections.obey(asked.user, asked.command.argument, now=asked.now)
+
+
 def requests(asked: Asked) -> str:
     """``/requests``: list the unknown requests, for owners."""
     if not asked.of_decider:
@@ -391,6 +405,7 @@ ANSWERS: dict[str, Callable[[Asked], str]] = {
     "usage": usage,
     "reminders": list_reminders,
     "timezone": time_zone,
+    "connections": list_connections,
     "requests": requests,
     "approve": approve,
     "deny": deny,

@@ -21,7 +21,7 @@ from allowlist.models import ApiKey, UnknownRequest
 from channels_app.base import Block, Capability, Channel
 from channels_app.delivery import secret_blocks
 from channels_app.owner import notice_targets
-from core.conversations import outbox
+from core.conversations import outbox, push_messages
 from core.database import transactions
 from core.database.queries import Param, Values
 from core.lib.interface_language import spoken
@@ -84,6 +84,7 @@ def unknown_request(request: UnknownRequest, *, now: datetime) -> None:
             card = {"request": request.public_id, "text": headline(request)}
             card["quote"] = quote(request)
         show_in_web_chats(owner, card)
+        push_messages.enqueue(user_id=owner.pk, kind="request", ref=request.public_id)
         for target in notice_targets.of(owner):
             put_request(request, owner, target)
 

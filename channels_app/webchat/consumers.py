@@ -29,6 +29,7 @@ from channels_app.asgi import http, throttling
 from channels_app.asgi.acceptance import acceptance
 from channels_app.asgi.http import RefusedError
 from channels_app.asgi.principal import Principal
+from channels_app.push import presence
 from channels_app.webchat import (
     access,
     adapter,
@@ -123,6 +124,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         self.counted = False
         self.closing = False
         self.language = ""  # of the person's browser; English for programs
+        self.visible = False
 
     async def dispatch(self, message: MutableMapping[str, Any]) -> None:
         """Call the handler of a message; a CloseError closes the socket."""
@@ -305,16 +307,17 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         match frame:
             case frames.Ping():
                 await self.tell({"type": "pong"})
-            case frames.Say(plain=True):
-                await self.say_plainly(frame, self.principal)
             case frames.Say():
-                await self.say(frame, self.principal)
+                say = self.say_plainly if frame.plain else self.say
+                await say(frame, self.principal)
             case frames.Resume():
                 await self.resume(frame, self.person())
             case frames.Stop():
                 await in_thread(calls.stop, user_id=self.person(), run_id=frame.run_id)
             case frames.Decide() | frames.DecideCall():
                 await self.decide(frame, self.principal)
+            case frames.Visible():
+                self.note_visible(visible=frame.visible)
             case frames.Auth():
                 raise RefusedError(400, "The socket is already authenticated.", field="type")
             case _:
@@ -330,6 +333,17 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         with spoken(self.language):
             refused = adapter.error_frame(error, client_id=client_id, run_id=run_id)
         await self.tell(refused)
+
+    def note_visible(self, *, visible: bool) -> None:
+        """Note whether the page is visible; while it is, its person gets no Web Push."""
+        self.visible = visible
+        if self.listener is None or self.principal is None or self.principal.user is None:
+            return
+        key = presence.key_of(self.principal.user.id)
+        if visible:
+            pubsub.local().add(self.listener, [key])
+        else:
+            pubsub.local().remove(self.listener, [key])
 
     def person(self) -> int:
         """Return the id of the user of this socket. Raises RefusedError for a bridge."""
@@ -456,6 +470,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
             periodic_checks.local().watch(listener, principal, self.following),
         ):
             self.listener = listener
+            self.note_visible(visible=self.visible)
             pubsub.local().add(listener, map(live_events.key_of, self.following.sent))
             await pubsub.local().confirmed(listener)
             listener.resync()  # for what was published before

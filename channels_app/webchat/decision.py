@@ -49,6 +49,7 @@ def decision(request: HttpRequest, token: str) -> HttpResponse:
         "is_open": True,
         "subject": notices.subject(row),
         "quote": notices.quote(row),
+        "chosen": request.GET.get("choice", ""),  # by a notification: it decides nothing
         "buttons": [(gettext(label), choice) for label, choice in notices.BUTTONS] if waits else [],
         "standing": said or ("" if waits else unknown_requests.Verdict(row, first=True).standing),
         "problem": problem,

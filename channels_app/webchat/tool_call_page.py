@@ -14,8 +14,10 @@ from django.views.decorators.http import require_http_methods
 
 from channels_app.tool_requests import asking, deciding
 from channels_app.webchat import frames
+from core.conversations import tool_calls
 from core.lib.ids import is_public_id
 from core.models import ToolCall, User
+from core.tools.mcp.oauth.pages import sign_in_page
 
 VIA = "page"
 PAGE = "webchat/tool_call.html"
@@ -50,7 +52,7 @@ def tool_call(request: HttpRequest, public_id: str) -> HttpResponseBase:
 
 def call_of(public_id: str, user: User) -> ToolCall:
     """Return a call that a user decides. Raises Http404."""
-    rows = ToolCall.objects.select_related("run__user", "run__session__account", "asked_of")
+    rows = ToolCall.objects.select_related(*tool_calls.PARTS)
     row = rows.filter(public_id=public_id).first() if is_public_id(public_id) else None
     if row is None or row.expires_at is None or not deciding.may_decide(row, user):
         raise Http404("There is no such call.")
@@ -62,7 +64,8 @@ def shown(request: HttpRequest, row: ToolCall, user: User, said: str) -> HttpRes
     question, *lines = asking.text_of(row, get_language() or "").split("\n")
     over = deciding.is_over(row, timezone.now())
     waits = row.state == ToolCall.State.WAITING and not over
-    choices = asking.OF_PERSON if row.of_person else asking.OF_OWNER
+    choices = asking.choices_of(row)
+    is_sign_in = row.kind == ToolCall.Kind.SIGN_IN
     context = {
         "row": row,
         "question": question,
@@ -70,7 +73,7 @@ def shown(request: HttpRequest, row: ToolCall, user: User, said: str) -> HttpRes
         "said": said,
         "standing": "" if said or waits else standing(row),
         "choices": [
-            (each, gettext(asking.LABELS[each]))
+            (each, gettext(asking.label_of(row, each)))
             for line in choices
             for each in line
             if each != asking.EDIT
@@ -78,8 +81,9 @@ def shown(request: HttpRequest, row: ToolCall, user: User, said: str) -> HttpRes
         if waits
         else [],
         "edit": reverse("admin:core_toolcall_decide", args=[row.pk])
-        if waits and user.is_owner and user.is_staff
+        if waits and user.is_owner and user.is_staff and not is_sign_in
         else "",
+        "sign_in": sign_in_page(row.sign_in.public_id) if waits and row.sign_in is not None else "",
     }
     return render(request, PAGE, context)
 

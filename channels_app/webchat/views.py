@@ -42,7 +42,7 @@ Json = dict[str, Any]
 SCRIPTS = Path(__file__).parent.parent / "static" / "latchkey"
 # The entry itself, and the scripts of other pages.
 NOT_IMPORTED = {"chat.js", "dashboard.js", "first-message.js", "first-run.js"}
-NOT_IMPORTED |= {"reminders.js", "theme-early.js"}
+NOT_IMPORTED |= {"reminders.js", "theme-early.js", "service-worker.js"}
 SEARCH_CHARACTERS = 100
 WRONG = gettext_lazy("User name or password is wrong.")
 USED_LINK = gettext_lazy(
@@ -77,6 +77,7 @@ def page(request: HttpRequest, session_id: str = "") -> HttpResponseBase:
         "embedded_model": answering["is_embedded"],
         "may_meet_embedded_model": choices.may_meet_embedded(),
         "wants_time_zone": not user.time_zone,
+        "hide_push_text": user.hide_push_text,
         "may_set_up": setup_steps.is_for(user),
         "max_characters": settings.MAX_TEXT_CHARACTERS,
         "feedback": True,

@@ -3,6 +3,15 @@
 from django.utils.translation import gettext_noop
 
 SENTENCES = (
+    gettext_noop("Please sign in to {0} first, then I go on. /stop takes the question back."),
+    gettext_noop("The owner has to sign in to {0} first; I have asked, and go on then."),
+    gettext_noop("Nobody signed in for {0}, so I did not use it."),
+    gettext_noop("Sign in to {0}, so that I can go on."),
+    gettext_noop("This waits for a sign-in: open its link."),
+    gettext_noop("Sign in"),
+    gettext_noop("Not now"),
+    gettext_noop("✓ Signed in."),
+    gettext_noop("✗ Not signed in."),
     gettext_noop(
         "I have asked the owner whether I may use {0}. I go on when there is an answer; "
         "/stop takes the question back."

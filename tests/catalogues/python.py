@@ -19,6 +19,7 @@ MODULES = (
     "channels_app/asgi/throttling.py",
     "channels_app/intake",
     "channels_app/owner",
+    "channels_app/push",
     "channels_app/rendering/translations.py",
     "channels_app/replies",
     "channels_app/schedules",
@@ -49,9 +50,15 @@ KNOWN = set(phrases.SENTENCES)
 # Names and rules; what is stored for the audit, for the model, or for programs; sentences that
 # `phrases` lists whole, with their variable parts.
 LEFT = {
+    "A browser",
+    "Mac OS",
+    "Samsung Internet",
+    "endpoint must be an https address.",
+    "keys must hold p256dh and auth of the browser.",
     "A bridge sends files as data URLs.",
     "Google Gemini",
     "Say ready.",
+    "The stored keys cannot be opened.",
     "The address is inside the network, and the provider's settings do not allow that.",
     "The key cannot be decrypted: GATEWAY_ENCRYPTION_KEYS was changed.",
     "The provider's kind is not known.",

@@ -68,6 +68,11 @@ export class Attachments {
     this.#draw();
   }
 
+  /** Add files of the system. */
+  add(files) {
+    return this.#add(files);
+  }
+
   async #add(files) {
     for (const file of files) {
       if (this.#items.length >= MOST) {

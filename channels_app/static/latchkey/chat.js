@@ -1,21 +1,26 @@
 // The page: dispatches frames from the connection to their run, and sends the user's actions.
 // The state of an answer is in its Run; unsent messages are in the Outbox.
 
+import { isShell, leaveShell } from "./offline.js"; // first: it says whose page it is
 import { act } from "./actions.js";
 import { call, signIn } from "./api.js";
 import { Composer } from "./composer.js";
+import { App } from "./install.js";
 import { Connection, socketUrl } from "./connection.js";
 import { isMessage, Run, textOf } from "./conversation.js";
 import { Log } from "./log.js";
 import { showNotice, toast } from "./notices.js";
 import { frameOf, Outbox, randomId, resendable } from "./outbox.js";
 import { Picker } from "./picker.js";
+import { Push } from "./push.js";
 import { Settings } from "./settings.js";
+import { takeShared } from "./share.js";
 import { listenForShortcuts } from "./shortcuts.js";
 import { Sidebar, sidebarToggle } from "./sidebar.js";
 import { gettext } from "./texts.js";
 import { sendTimeZone } from "./time-zone.js";
 import { Turn } from "./turn.js";
+import { tellVisibility } from "./visibility.js";
 
 const SOON = 300;
 
@@ -44,7 +49,7 @@ class Chat {
       open: (id) => this.open(id),
       removed: (id) => id === this.session && this.open(null),
       renamed: (id, title) => id === this.session && this.log.setTitle(title),
-      failed: toast,
+      failed: (words) => isShell() || toast(words),
     });
     this.composer = new Composer({
       send: (text, files) => this.say(text, files),
@@ -63,6 +68,9 @@ class Chat {
         refused: () => call("/chat/sessions").catch(() => {}),
       },
     });
+    this.app = new App();
+    this.push = new Push({ open: (id) => this.open(id), failed: toast });
+    this.visibility = tellVisibility((frame) => this.connection.send(frame));
     this.turnEvents = {
       retry: (said) => this.say(said.text, resendable(said.media)),
       edit: (said) => this.edit(said),
@@ -90,6 +98,9 @@ class Chat {
     this.open(this.session, { push: false, key: unsent?.chat });
     this.sidebar.refresh();
     this.connection.start();
+    this.app.start();
+    this.push.start();
+    takeShared({ add: (text, files) => this.composer.add(text, files), failed: toast });
   }
 
   /** Show a chat (null: a new one). */
@@ -213,6 +224,8 @@ class Chat {
   }
 
   #connected() {
+    if (leaveShell({ outbox: this.outbox, attachments: this.composer.attachments })) return;
+    this.visibility();
     this.#resuming.clear();
     this.#flush();
     for (const run of this.#openRuns()) this.#resume(run);

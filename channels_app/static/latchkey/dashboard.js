@@ -5,6 +5,7 @@
 import { Connection } from "./connection.js";
 import { el } from "./dom.js";
 import { filled, gettext, ngettext } from "./texts.js";
+import { tellVisibility } from "./visibility.js";
 
 const TOAST = 20_000;
 const MOST_TOASTS = 3;
@@ -106,10 +107,11 @@ function receive(frame) {
 
 function start() {
   const scheme = location.protocol === "https:" ? "wss:" : "ws:";
+  const visibility = tellVisibility((frame) => connection.send(frame));
   const connection = new Connection({
     open: () => new WebSocket(`${scheme}//${location.host}/ws/desk`),
     on: {
-      open: () => {},
+      open: visibility,
       frame: receive,
       state: (state) => live.classList.toggle("dashboard-bell-away", state === "waiting"),
       signedOut: () => live.classList.add("dashboard-bell-away"),

@@ -63,7 +63,7 @@ function dismiss(node) {
 }
 
 function callCard(frame, id, decide) {
-  const attributes = { "data-request": id, "aria-label": gettext("Call of a tool") };
+  const attributes = { "data-request": id, role: "group", "aria-label": gettext("Call of a tool") };
   const node = el("section.notice", attributes, icon("tool"), callBody(frame, decide));
   node.append(iconButton("close", gettext("Dismiss the notice"), () => dismiss(node)));
   return node;
@@ -74,7 +74,7 @@ function card(frame, id, decide) {
   const quote = textOf(frame.quote);
   const senderQuote = quote ? el("blockquote.sender-quote", { title: quote }, quote) : null;
   senderQuote?.addEventListener("click", () => senderQuote.classList.toggle("whole"));
-  const node = el("section.notice", { "data-request": id, "aria-label": gettext("Notice") }, icon("request"));
+  const node = el("section.notice", { "data-request": id, role: "group", "aria-label": gettext("Notice") }, icon("request"));
   const open = id && !frame.decided;
   const buttons = open ? VERDICTS.map(([verdict, label, look]) => button(verdict, label, look)) : [];
   function button(verdict, label, look) {

@@ -122,15 +122,17 @@ export class Picker {
       this.#place.replaceChildren(el("span.picker-only", { dir: "auto", title: found.why }, found.name));
       return;
     }
-    const model = found.model ? el("bdi.picker-model", {}, found.model) : null;
-    const words = el("span.picker-words", {}, el("bdi.picker-name", {}, found.name), model);
+    // The name is what is seen with two words between: a label of its own would hide what is seen.
+    const unseen = (text) => el("span.visually-hidden", {}, text);
+    const model = found.model ? [unseen(` ${gettext("with")} `), el("bdi.picker-model", {}, found.model)] : [];
+    const name = el("bdi.picker-name", {}, found.name);
+    const words = el("span.picker-words", {}, unseen(`${gettext("Assistant")}: `), name, ...model);
     const button = el(
       "button.picker-button",
       {
         type: "button",
         id: "picker-button",
         title: found.why,
-        "aria-label": filled(gettext("Assistant: {name}"), { name: said(found) }),
         "aria-haspopup": "menu",
         "aria-expanded": String(this.#panel !== null),
         "aria-controls": "picker-menu",

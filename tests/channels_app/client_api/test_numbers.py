@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channels_app.client_api.openai import adapter as openai
+from channels_app.client_api.responses.adapter import Config, ResponsesAdapter
+from channels_app.client_api.responses.fields import REPEATED
 from channels_app.client_api.run_adapter import RESTART_GAP, RunAdapter, after
 from channels_app.client_api.ui_stream import adapter as ui_stream
 from core.messages import (
@@ -27,9 +29,13 @@ from tests.core.messages.samples import Event, run
 
 Make = Callable[[], RunAdapter[Any]]
 CLIENT_TOOLS = frozenset({"weather"})
+RESPONSE: Any = {**REPEATED, "id": "resp_r", "output": [], "status": "in_progress"}
 ADAPTERS: dict[str, Make] = {
     "openai": lambda: openai.OpenAIAdapter(
         openai.Config(completion_id="c", client_tools=CLIENT_TOOLS, include_usage=True)
+    ),
+    "responses": lambda: ResponsesAdapter(
+        Config(run_id="r", client_tools=CLIENT_TOOLS, response=RESPONSE)
     ),
     "ui_stream": lambda: ui_stream.UiStreamAdapter(
         ui_stream.Config(message_id="A1", client_tools=CLIENT_TOOLS)
@@ -81,6 +87,19 @@ def shown(adapter: RunAdapter[Any], frames: list[Any]) -> list[Any]:
         else:
             found.append([key, text])
     return found
+
+
+def kind_of(frame: Any) -> str:
+    """Return the type of a frame that has one."""
+    return str(frame.get("type")) if isinstance(frame, dict) else ""
+
+
+def added(frames: list[Any]) -> list[Any]:
+    """Return the frames without those that repeat a whole text, which may hold a part of it that
+    was never stored.
+    """
+    ends = (".done", ".completed")
+    return [each for each in frames if not kind_of(each).endswith(ends)]
 
 
 def numbered(make: Make, log: list[Event]) -> tuple[RunAdapter[Any], list[tuple[int, Any]]]:
@@ -141,5 +160,5 @@ def test_w2_after_a_restart_numbers_are_above_all_that_may_have_been_sent(name: 
         for _, frame in after(again, again.numbered(event), seen)
     ]
     expected = [frame for number, frame in live if number > seen]
-    assert shown(adapter, rest) == shown(adapter, expected)
+    assert shown(adapter, added(rest)) == shown(adapter, added(expected))
     assert "Another way." in str(rest)
