@@ -148,10 +148,10 @@ class McpConnection(models.Model):
 
     connected -> (refreshed: ``version`` + 1) -> ended (empty ``secrets``) -> connected by a sign-in
 
-    ``secrets``: encrypted; the tokens, and what refreshing them needs. ``scope``: as it was
-    asked for. ``refreshing_until``: the lease of a refresh. ``proven_at``: when a call was accepted
-    with it; ``repeated``: further sign-ins without one. ``refused_at``: when the server did not
-    accept a new sign-in.
+    ``secrets``: encrypted; the tokens, and what refreshing them needs. ``scope``: as it was asked
+    for. ``refreshing_until``: the lease of the worker that refreshes. ``proven_at``: when a call
+    was accepted with it; ``repeated``: further sign-ins without one. ``refused_at``: when the
+    server did not accept a new sign-in.
     """
 
     server = models.ForeignKey(McpServer, on_delete=models.CASCADE, related_name="connections")

@@ -1,4 +1,4 @@
-"""Sign-ins as rows: the right to open one, its state and browser, and its code, used once."""
+"""Sign-ins as rows: the right to open one, its state and browser; its code is used once."""
 
 import hashlib
 from datetime import datetime, timedelta
@@ -26,7 +26,7 @@ def digest(*parts: object) -> str:
 
 
 def may_open(row: McpSignIn, user: User, now: datetime) -> bool:
-    """Return whether a person may sign in: the one asked, or, for the gateway, any owner."""
+    """Return whether a person may sign in: the one that was asked; any owner for the gateway."""
     if row.of_gateway:
         is_right = user.is_owner
     else:

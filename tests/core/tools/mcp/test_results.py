@@ -84,7 +84,7 @@ def image(content: bytes, mime_type: str = "image/png") -> types.ImageContent:
 
 def test_v45_pictures_are_those_that_their_bytes_say() -> None:
     """[V45] At most four of 2 MB each, of types that browsers show; the model is told."""
-    blocks = [
+    blocks: list[Any] = [
         types.TextContent(text="a"),
         image(b"<svg onload=alert(1)>"),
         image(PNG, "text/html"),
