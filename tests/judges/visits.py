@@ -118,7 +118,7 @@ def of_web(made: Json) -> Iterator[Visit]:
     yield Visit("waiting", "chat-session", made["waiting"], states.waiting, whole=True)
     yield Visit("running", "chat-session", made["running"], states.running, whole=True)
     yield Visit("no connection", "chat", "/", states.no_connection, whole=True)
-    yield Visit("shell", "offline", "/offline", states.shell, whole=True)
+    yield Visit("shell", "offline", "/", states.shell, whole=True)
     yield Visit("reminders", "reminders", "/reminders", states.unfolded)
     yield Visit("new reminder", "reminder-new", "/reminders/new", states.unfolded)
     yield Visit("wrong reminder", "reminder-new", "/reminders/new", states.wrong_reminder)
