@@ -2,6 +2,9 @@
 import { HttpAgent } from "@ag-ui/client";
 import * as common from "./common.mjs";
 
+// The client closes a reader whose line was cut, and leaves the failure of that to the process.
+process.on("unhandledRejection", (error) => console.error(error.message));
+
 class Reconnecting extends HttpAgent {
   requestInit() {
     return { headers: this.headers };
