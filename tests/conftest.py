@@ -112,7 +112,8 @@ def postgres() -> Iterator[Postgres | None]:
         port=settings.POSTGRES_PORT,
         password=settings.POSTGRES_PASSWORD,
     )
-    server.start()
+    folder = templates.shared()
+    server.start(copy_of=templates.postgres(folder) if folder else None)
     yield server
     connections.close_all()
     server.stop()
@@ -132,11 +133,14 @@ def django_db_keepdb() -> bool:
 def django_db_modify_db_settings(
     postgres: Postgres | None, django_db_modify_db_settings_parallel_suffix: None
 ) -> None:
-    """Start the server before pytest-django's hook makes the test database; of SQLite, copy the
-    file that the run has migrated."""
+    """Start the server before pytest-django's hook makes the test database, from the one that the
+    run has migrated."""
     folder = templates.shared()
-    if folder and not postgres:
-        shutil.copy(templates.sqlite(folder), str(connection.settings_dict["TEST"]["NAME"]))
+    ours = connection.settings_dict["TEST"]
+    if folder and postgres:
+        ours["TEMPLATE"] = templates.NAME
+    elif folder:
+        shutil.copy(templates.sqlite(folder), str(ours["NAME"]))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -196,21 +200,18 @@ def new_database(
 ) -> DatabaseMaker:
     """Return a function that makes a migrated, empty database for a gateway and returns its URL."""
     folder = tmp_path_factory.mktemp("databases")
-    template = folder
-    if postgres:
-        gateway = Gateway(folder=folder, database_url=postgres.url("template_gateway"))
-        postgres.execute("CREATE DATABASE template_gateway")
-        (folder / "home").mkdir()
-        gateway.manage("migrate", "--verbosity", "0")
-    else:
-        template = templates.sqlite(templates.shared() or folder)
+    shared = templates.shared()
+    if postgres and not shared:
+        templates.migrate(postgres, folder)
+    template = None if postgres else templates.sqlite(shared or folder)
     made = 0
 
     def make() -> str:
         nonlocal made
         made += 1
-        if postgres:
-            postgres.execute(f"CREATE DATABASE gateway_{made} TEMPLATE template_gateway")
+        if template is None:
+            assert postgres
+            postgres.execute(f"CREATE DATABASE gateway_{made} TEMPLATE {templates.NAME}")
             return postgres.url(f"gateway_{made}")
         copy = folder / f"gateway_{made}.sqlite3"
         shutil.copy(template, copy)

@@ -179,7 +179,9 @@ def shared_work() -> Iterator[None]:
     images do, bytecode. A thousand processes would compile what they import, each again.
     """
     with tempfile.TemporaryDirectory(prefix="latchkey-shared-") as folder:
+        Path(folder).chmod(0o711)  # PostgreSQL never runs as root
         (Path(folder) / "templates").mkdir()
+        os.environ["TEST_POSTGRES_PASSWORD"] = secrets.token_urlsafe(16)
         os.environ["TEST_TEMPLATES"] = str(Path(folder) / "templates")
         if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
             os.environ["PYTHONPYCACHEPREFIX"] = str(Path(folder) / "bytecode")
