@@ -20,6 +20,7 @@ Json = dict[str, Any]
 HERE = Path(__file__).parent
 HELLO = "Hello from the gateway."
 COUNT = "one two three four five six seven eight"
+WRITE = "echo hello, sun > greeting.txt"
 EDIT = """\
 greeting.py
 ```python
@@ -40,6 +41,10 @@ RULES = [
     Rule("My name is", text="Nice to meet you."),
     Rule("What is my name", text="I know your name."),
     Rule("Change the greeting", text=EDIT),
+    Rule("Fix the greeting", tool="exec_command", arguments={"cmd": WRITE}),
+    Rule("Fix the greeting", text="Fixed.", after_tool=True),
+    Rule("Correct the greeting", tool="Bash", arguments={"command": WRITE, "description": "Fix"}),
+    Rule("Correct the greeting", text="Corrected.", after_tool=True),
 ]
 ENVIRONMENT = {
     "LLM_PROVIDER": "openai-compatible",
@@ -58,11 +63,12 @@ second = Assistant.objects.create(name="Second", slug="second")
 AssistantModel.objects.create(assistant=second, model=dead)
 large = LanguageModel.objects.get(name="large")
 AssistantModel.objects.create(assistant=second, model=large, position=2)
-for name in json.load(sys.stdin):
+for name, model_only in json.load(sys.stdin).items():
     for kind in ("", "-poor", "-revoked"):
         label, scopes = name + kind, ["chat", "inbound"]
         user = User.objects.create(username=label)
-        key, made[label] = keys.create(name=label, user=user, scopes=scopes)
+        given = {"user": user, "scopes": scopes, "model_only": model_only}
+        key, made[label] = keys.create(name=label, **given)
         if kind == "-poor":
             Budget.objects.create(user=user, unit="tokens", period="day", limit=1)
         if kind == "-revoked":
@@ -77,7 +83,7 @@ class Client:
     """A client: its title in the document, the program that does its journeys, and what it lacks.
 
     ``again``: after a cut it repeats the request, since it cannot resume. ``edits``: instead of a
-    tool it changes a file.
+    tool it changes a file. ``program``: that the driver starts, in the folder of the packages.
     """
 
     title: str
@@ -87,6 +93,7 @@ class Client:
     lacks: tuple[str, ...] = ()
     again: bool = False
     edits: bool = False
+    program: str = ""
     # The words of its own for "the budget is used up" and "the model is down".
     words: Json = field(default_factory=dict)
 
@@ -102,6 +109,28 @@ CLIENTS = {
         title="openai (Python)", driver="openai_python.py", requirements="clients"
     ),
     "openai-js": Client(title="openai (JavaScript)", driver="openai_js.mjs", packages="."),
+    "anthropic-python": Client(
+        title="anthropic (Python)", driver="anthropic_python.py", requirements="clients"
+    ),
+    "codex": Client(
+        title="Codex",
+        driver="codex.py",
+        packages="codex",
+        program="node_modules/@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex",
+        lacks=("stream",),
+        again=True,
+        edits=True,
+        words={"budget": "Quota exceeded"},
+    ),
+    "claude-code": Client(
+        title="Claude Code",
+        driver="claude_code.py",
+        packages="claude_code",
+        program="node_modules/@anthropic-ai/claude-code-linux-x64/claude",
+        lacks=("stream", "image"),
+        again=True,
+        edits=True,
+    ),
     "langchain": Client(
         title="LangChain", driver="langchain_python.py", requirements="clients", again=True
     ),
@@ -143,10 +172,13 @@ def place(module_gateways: Callable[..., Gateway]) -> Iterator[Place]:
     with models.running() as model:
         model.rules = list(RULES)
         gateway = module_gateways(**ENVIRONMENT)
-        working = rows.provider(model.url, "large", fields={"can_see_images": True})
+        working = rows.provider(
+            model.url, "large", fields={"can_see_images": True, "offered": True}
+        )
         dead = rows.provider("http://127.0.0.1:9/v1", "dead", name="dead")
         rows.make(gateway, working, dead, chain=["large"])
-        output = gateway.manage("shell", "-v", "0", "-c", KEYS, stdin=json.dumps(list(CLIENTS)))
+        agents = {name: bool(each.program) for name, each in CLIENTS.items()}
+        output = gateway.manage("shell", "-v", "0", "-c", KEYS, stdin=json.dumps(agents))
         keys = json.loads(output.partition("MADE ")[2])
         with line.to(gateway.port) as to_gateway:
             yield Place(gateway, model, keys, to_gateway)
