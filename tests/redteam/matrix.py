@@ -171,6 +171,9 @@ PAGES: dict[str, list[Row]] = {
         Row("GET", "/tool-calls/{call}", "302 404 404 404 200 302 302"),
         Row("POST", "/tool-calls/{call}", "302 404 404 404 400 302 302"),
     ],
+    "texts/<str:language>/<str:version>.js": [
+        Row("GET", "/texts/de/old.js", "200 200 200 200 200 200 200"),
+    ],
     "mcp/oauth/sign-in/<str:value>": [
         Row("GET", "/mcp/oauth/sign-in/guessed", "404 404 404 404 404 404 404"),
         Row("GET", "/mcp/oauth/sign-in/{sign_in}", "302 404 200 404 404 302 302", hides=True),
