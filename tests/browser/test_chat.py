@@ -133,7 +133,7 @@ def test_the_keyboard_is_enough(open_page: OpenPage, gateway: Gateway) -> None:
     settings = page.locator("[data-open-settings]")
     settings.focus()
     page.keyboard.press("Enter")
-    expect(page.get_by_role("switch")).to_be_visible()
+    expect(page.get_by_role("switch", name="Show progress")).to_be_visible()
     page.keyboard.press("Escape")
     expect(settings).to_be_focused()
 

@@ -88,13 +88,13 @@ def test_without_the_switch_a_long_task_says_only_that_it_works(
     page, _ = open_page(stage)
     page.locator("[data-open-settings]").click()
     with page.expect_response("**/chat/settings"):
-        page.get_by_role("switch").click()
+        page.get_by_role("switch", name="Show progress").click()
     page.keyboard.press("Escape")
     ask(page, "Something long")
     expect(page.locator(".status-words")).to_have_text("Working…")
     page.locator("[data-open-settings]").click()
     with page.expect_response("**/chat/settings"):
-        page.get_by_role("switch").click()
+        page.get_by_role("switch", name="Show progress").click()
     page.keyboard.press("Escape")
     expect(page.locator(".status-words")).to_have_text("Secret step")
     go.touch()
