@@ -96,6 +96,12 @@ CLIENTS = {
         title="openai (Python)", driver="openai_python.py", requirements="clients"
     ),
     "openai-js": Client(title="openai (JavaScript)", driver="openai_js.mjs", packages="."),
+    "anthropic-python": Client(
+        title="anthropic (Python)", driver="anthropic_python.py", requirements="anthropic"
+    ),
+    "anthropic-js": Client(
+        title="anthropic (JavaScript)", driver="anthropic_js.mjs", packages="anthropic_js"
+    ),
     "langchain": Client(
         title="LangChain", driver="langchain_python.py", requirements="clients", again=True
     ),
