@@ -42,11 +42,13 @@ INVISIBLE: Final = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\uf
 # Two lines of a phone. The link and the copied answer keep the whole address.
 LONGEST_ADDRESS: Final = 72
 HOST: Final = re.compile(r"[\w.-]+|[0-9a-f:.]+")
+TABLE_SCROLL: Final = '<div class="table-scroll" tabindex="0">'  # also by keys
 LANGUAGE: Final = re.compile(r"[A-Za-z0-9+#._-]{1,30}")
 
 TAGS: Final = frozenset(
     {"p", "br", "strong", "em", "s", "code", "pre", "h3", "h4", "h5", "h6", "ul", "ol", "li"}
-    | {"blockquote", "hr", "table", "thead", "tbody", "tr", "th", "td", "a", "span", "div", "input"}
+    | {"blockquote", "hr", "table", "thead", "tbody", "tr", "th", "td", "a", "span", "div"}
+    | {"input", "label"}
     | formulas.TAGS
 )
 ATTRIBUTES: Final = {
@@ -59,7 +61,7 @@ ATTRIBUTES: Final = {
     "input": {"checked", "disabled"},
 }
 ATTRIBUTE_VALUES: Final = {
-    "div": {"class": {"table-scroll", "formula"}},
+    "div": {"class": {"table-scroll", "formula"}, "tabindex": {"0"}},
     "span": {"class": {"real-host", "formula", "formula long"}},
     "p": {"class": {"plain"}},
     "a": {"class": {"image-link"}},
@@ -172,14 +174,14 @@ def _linkify() -> LinkifyIt:
 def _parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": False, "linkify": True, "breaks": True})
     parser.enable(["table", "strikethrough", "linkify"])
-    parser.use(tasklists_plugin)
+    parser.use(tasklists_plugin, label=True)
     parser.use(formulas.plugin)
     parser.inline.ruler.before("emphasis", "marker_in_a_word", _marker_in_a_word)
     parser.linkify = _linkify()
     parser.validateLink = is_allowed  # type: ignore[assignment,method-assign]  # documented
     parser.core.ruler.push("latchkey_links", _rewrite)
     parser.add_render_rule("fence", _fence)
-    parser.add_render_rule("table_open", lambda *_: '<div class="table-scroll"><table>\n')
+    parser.add_render_rule("table_open", lambda *_: f"{TABLE_SCROLL}<table>\n")
     parser.add_render_rule("table_close", lambda *_: "</table></div>\n")
     return parser
 

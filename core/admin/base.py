@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from django.contrib.admin import display
 from django.db.models import Model, QuerySet
 from django.db.models.expressions import Combinable
+from django.forms.utils import pretty_name
 from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 from django.utils.safestring import SafeString
+from django.utils.text import capfirst
 
 from core.admin.bounded import BoundedChangeList
 from core.database import transactions
@@ -111,6 +113,17 @@ class ThemedInline(_TabularInline[M, P], Generic[M, P]):
     """Rows of another table on a page."""
 
     extra = 0
+
+    def get_formset(self, request: HttpRequest, obj: Any = None, **kwargs: Any) -> Any:
+        """Return the class of the rows' forms; each field has its column's name for readers of
+        screens, who hear no column."""
+        formset = super().get_formset(request, obj, **kwargs)
+        for name, field in formset.form.base_fields.items():
+            label = capfirst(field.label or pretty_name(name))
+            widget = getattr(field.widget, "widget", field.widget)
+            if widget is not None:
+                widget.attrs.setdefault("aria-label", label)
+        return formset
 
 
 class ReadOnlyAdmin(ThemedAdmin[M], Generic[M]):

@@ -90,6 +90,7 @@ def page_of(page: Page, *, picture: Picture, language: str = "en") -> str:
         tags=set(TAGS.split()),
         url_schemes={"http", "https", "mailto", "data"},
         attribute_filter=kept,
+        set_tag_attribute_values={"pre": {"tabindex": "0"}},  # keys scroll it
     )
     if "<h1" not in body:
         body = f"<h1>{html.escape(page.title)}</h1>\n{body}"

@@ -17,13 +17,21 @@ from django.urls import URLPattern
 
 from core.database import transactions
 from gateway_project.asgi import ROUTES, VIEWS, application
-from tests import ROOT, people
+from tests import ROOT
 from tests.gateways import Gateway
 from tests.loops import end_tasks
 from tests.redteam import gateway_data
 
-MAX_SECONDS = int(os.environ.get("FUZZ_SECONDS", "30"))
+MAX_SECONDS = int(os.environ.get("FUZZ_SECONDS", "15"))  # of each part that has no end
+MOST_SECONDS = 240  # of the cases that a schema names, beside other tests
 HERE = Path(__file__).parent
+EVERY_SCOPE = """
+from allowlist import keys
+from allowlist.models import ApiKey
+from core.models import User
+user = User.objects.create(username="ada", is_owner=True, is_staff=True)
+print(keys.create(name="fuzzer", user=user, scopes=ApiKey.Scope.values)[1])
+"""
 UNDOCUMENTED = {r"(?s)^v1(?:/.*)?$", r"(?s)^v1/messages/.*$"}
 
 
@@ -154,16 +162,19 @@ def test_an_odd_name_of_a_model_is_answered_in_openais_shape(name: str) -> None:
     assert set(answer.json()["error"]) == {"message", "type", "param", "code"}
 
 
-@pytest.mark.slow
-def test_a_fuzzer_finds_no_500_and_nothing_undocumented(
-    start_gateway: Callable[..., Gateway], tmp_path: Path
-) -> None:
-    """[D9] Generated requests at every operation, seeded, for a bounded time."""
-    gateway = start_gateway(
+@pytest.fixture(scope="module")
+def fuzzed(module_gateways: Callable[..., Gateway]) -> tuple[Gateway, str]:
+    """Return a gateway without limits, and a key of its owner with every scope."""
+    gateway = module_gateways(
         RATE_PER_MINUTE_USER="0", RATE_PER_MINUTE_ADDRESS="0", WRONG_KEYS_PER_MINUTE="1000000"
     )
-    token = people.make(gateway)["owner"]
-    report = tmp_path / "report.json"
+    return gateway, gateway.manage("shell", "-v", "0", "-c", EVERY_SCOPE).strip()
+
+
+def fuzz(fuzzed: tuple[Gateway, str], folder: Path, *options: str, seconds: int) -> dict[str, Any]:
+    """Run the fuzzer with all checks, seeded, for a bounded time; return its report."""
+    gateway, token = fuzzed
+    report = folder / "report.json"
     done = subprocess.run(
         [
             str(Path(sys.executable).parent / "st"),
@@ -172,9 +183,7 @@ def test_a_fuzzer_finds_no_500_and_nothing_undocumented(
             f"{gateway.base_url}/api/schema?format=json",
             "--checks=all",
             f"--header=Authorization: Bearer {token}",
-            "--phases=examples,coverage,fuzzing",
-            "--max-examples=12",
-            f"--max-time={MAX_SECONDS}",
+            f"--max-time={seconds}",
             "--seed=1",
             "--request-timeout=20",
             "--continue-on-failure",
@@ -182,8 +191,9 @@ def test_a_fuzzer_finds_no_500_and_nothing_undocumented(
             "--warnings=off",
             f"--report-json-path={report}",
             "--no-color",
+            *options,
         ],
-        cwd=tmp_path,
+        cwd=folder,
         env={
             **os.environ,
             "SCHEMATHESIS_HOOKS": str(HERE / "fuzzing.py"),
@@ -191,8 +201,27 @@ def test_a_fuzzer_finds_no_500_and_nothing_undocumented(
         },
         capture_output=True,
         text=True,
-        timeout=MAX_SECONDS + 60,
+        timeout=seconds + 60,
         check=False,
     )
     assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
-    assert json.loads(report.read_text())
+    found: dict[str, Any] = json.loads(report.read_text())
+    return found
+
+
+@pytest.mark.slow
+def test_a_fuzzer_finds_no_500_and_nothing_undocumented(
+    fuzzed: tuple[Gateway, str], tmp_path: Path
+) -> None:
+    """[D9] Each limit of each schema at every operation, none left out; then generated requests."""
+    found = fuzz(fuzzed, tmp_path, "--phases=examples,coverage", seconds=MOST_SECONDS)
+    assert found["operations"]["tested"] == found["operations"]["total"], found["operations"]
+    assert fuzz(fuzzed, tmp_path, "--phases=fuzzing", "--max-examples=12", seconds=MAX_SECONDS)
+
+
+@pytest.mark.slow
+def test_w75_a_fuzzer_follows_what_one_operation_makes_to_the_next(
+    fuzzed: tuple[Gateway, str], tmp_path: Path
+) -> None:
+    """[W75] Sequences: what is created is read, changed and deleted by its id, then it is gone."""
+    assert fuzz(fuzzed, tmp_path, "--phases=stateful", "--max-examples=6", seconds=MAX_SECONDS)

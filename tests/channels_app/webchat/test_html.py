@@ -164,6 +164,8 @@ def test_t4_markdown_becomes_headings_lists_tables_code_and_tasks() -> None:
     )
     assert "<h3>Title</h3>" in shown
     assert shown.count('type="checkbox"') == 2
+    assert shown.count("<label><input") == 2  # a box has the name of its item
+    assert '<div class="table-scroll" tabindex="0">' in shown  # keys scroll it
     assert '<th align="right">a</th>' in shown
     assert "style=" not in shown  # the page's own policy would refuse it
     assert '<pre data-language="python"><code>print("&lt;b&gt;")' in shown

@@ -1,0 +1,175 @@
+"""axe-core on every page of the gateway, light and dark, on a phone and on a desktop.
+
+``make test`` looks at each page once, in a scheme and a width that change from run to run, and at
+those of the chat in all four; ``JUDGES_ALL=1`` (``make soak``) at every page in all four.
+``JUDGES_TURN`` repeats a run.
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import product
+from typing import Any, Literal
+
+import pytest
+from django.contrib import admin
+from django.urls import URLPattern
+from playwright.sync_api import Browser, BrowserContext, Page
+
+from gateway_project.asgi import VIEWS
+from gateway_project.urls import urlpatterns
+from tests.judges import baselines, visits
+from tests.judges.conftest import Filled, signed_in
+from tests.judges.visits import NO_PAGE, NO_PAGE_IN_ADMIN, SOME, Visit, may, table_of
+from tests.npm import Packages
+
+Scheme = Literal["light", "dark"]
+SCHEMES: tuple[Scheme, Scheme] = ("light", "dark")
+SIZES = {390: 844, 1280: 800}
+TURN = "judges/turn"
+MOST_SECONDS = 1800  # every page in all four beside other tests
+# All that is a rule or a good practice, of WCAG 2.2 AA.
+RUN = """async () => (await axe.run(document, {
+  resultTypes: ["violations"],
+  runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
+})).violations.flatMap(({ id, help, nodes }) =>
+  nodes.map(({ target, html }) => [id, help, target.join(" "), html.slice(0, 200)]))"""
+
+
+@dataclass
+class Seen:
+    """What axe found: for each violation where it was."""
+
+    violations: dict[str, list[str]] = field(default_factory=dict)
+    looks: int = 0
+
+    def take(self, found: list[list[str]], where: str) -> None:
+        """Note what axe found on a page."""
+        self.looks += 1
+        for rule, words, target, html in found:
+            what = f"{rule}: {words}: {target}\n    {html}"
+            self.violations.setdefault(what, []).append(where)
+
+    def __str__(self) -> str:
+        return "\n".join(
+            f"{what}\n    {len(where)}: {', '.join(where[:6])}"
+            for what, where in sorted(self.violations.items())
+        )
+
+
+def names_of_pages() -> tuple[set[str], set[str]]:
+    """Return the names of all addresses that Django serves: our own, and those of the admin."""
+    own = {str(each.name) for each in visits.patterns(urlpatterns)}
+    theirs = {str(each.name) for each in admin.site.get_urls() if isinstance(each, URLPattern)}
+    for model, page in admin.site._registry.items():
+        named = {str(each.name) for each in page.get_urls()}
+        kinds = [*SOME, *({"add"} if not may(model, "add") else ())]
+        theirs |= named - {f"{table_of(model)}_{kind}" for kind in kinds}
+    return own - {str(each.name) for each in VIEWS}, theirs - {"None"}
+
+
+def names_of_visits() -> set[str]:
+    """Return the names of the addresses that are visited."""
+    made: Any = Anything()
+    return {each.url for turn in range(50) for each in visits.every(made, turn)}
+
+
+class Anything(dict[str, Any]):
+    """Addresses that nothing has made yet."""
+
+    def __missing__(self, key: str) -> Any:
+        return Anything({"pk": 1})
+
+    def __str__(self) -> str:
+        return "/"
+
+
+def test_w70_every_address_is_visited_or_is_no_page() -> None:
+    """[W70] From the URLconf and the registry of the admin: a new page needs a visit, and what is
+    left out is an address still, and no page of a table."""
+    own, theirs = names_of_pages()
+    seen = names_of_visits()
+    assert own | theirs <= seen | set(NO_PAGE) | set(NO_PAGE_IN_ADMIN)
+    assert set(NO_PAGE) <= own
+    assert set(NO_PAGE_IN_ADMIN) <= theirs
+    assert not seen & {*NO_PAGE, *NO_PAGE_IN_ADMIN}
+
+
+@pytest.fixture
+def turn(pytestconfig: pytest.Config) -> int:
+    """Return the number of this run: the next one after a run that passed."""
+    assert pytestconfig.cache is not None
+    known = pytestconfig.cache.get(TURN, datetime.now(UTC).toordinal())
+    return int(os.environ.get("JUDGES_TURN", known))
+
+
+@pytest.fixture(scope="module")
+def contexts(browser: Browser, filled: Filled) -> Iterator[dict[tuple[int, bool], BrowserContext]]:
+    """Yield a window of each width, of the owner and of nobody."""
+    state = signed_in(browser, filled.gateway.base_url, "ada")
+    made = {
+        (width, is_known): browser.new_context(
+            viewport={"width": width, "height": height},
+            storage_state=state if is_known else None,
+            bypass_csp=True,  # pages without scripts would run none of axe's either
+        )
+        for (width, height), is_known in product(SIZES.items(), (True, False))
+    }
+    yield made
+    for each in made.values():
+        each.close()
+
+
+def looks_of(visit: Visit, number: int, turn: int) -> list[tuple[int, list[Scheme]]]:
+    """Return how a page is looked at in this run: the width in which it is opened, and the schemes
+    in which it is seen then. Pages of the chat follow the browser's scheme without a reload.
+    """
+    if visit.whole:
+        return [(width, list(SCHEMES)) for width in SIZES]
+    looks = list(product(SIZES, SCHEMES))
+    if os.environ.get("JUDGES_ALL") != "1":
+        looks = [looks[(number + turn) % len(looks)]]
+    return [(width, [scheme]) for width, scheme in looks]
+
+
+def opened(page: Page, base: str, visit: Visit) -> None:
+    """Lead ``page`` to a visit."""
+    if visit.html:
+        fulfil = {"body": visit.html, "content_type": "text/html"}
+        page.route(f"**{visit.path}", lambda route: route.fulfill(**fulfil))
+    address = visit.path if visit.path.startswith("http") else base + visit.path
+    answer = page.goto(address)
+    assert answer is not None
+    assert (answer.status, page.url) == (visit.status, address), visit.name
+    if visit.act:
+        visit.act(page)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(MOST_SECONDS)
+def test_w71_axe_finds_nothing_on_any_page(
+    filled: Filled,
+    judges: Packages,
+    contexts: dict[tuple[int, bool], BrowserContext],
+    turn: int,
+    pytestconfig: pytest.Config,
+) -> None:
+    """[W71] Rules of WCAG 2.2 AA and good practices, on our pages and on those of the admin."""
+    axe = (judges.folder / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
+    seen = Seen()
+    for number, visit in enumerate(visits.every(filled.made, turn)):
+        for width, schemes in looks_of(visit, number, turn):
+            page = contexts[width, visit.signed_in].new_page()
+            page.emulate_media(color_scheme=schemes[0], reduced_motion="reduce")
+            opened(page, filled.gateway.base_url, visit)
+            page.evaluate(axe)
+            for scheme in schemes:
+                page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+                seen.take(page.evaluate(RUN), f"{visit.name} ({scheme}, {width})")
+            page.close()
+    print(f"{seen.looks} looks, JUDGES_TURN={turn}")
+    count = sum(map(len, seen.violations.values()))
+    baselines.check("axe.violations", count, detail=f"JUDGES_TURN={turn}\n{seen}")
+    assert pytestconfig.cache is not None
+    pytestconfig.cache.set(TURN, turn + 1)
