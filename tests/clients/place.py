@@ -110,7 +110,10 @@ CLIENTS = {
     ),
     "openai-js": Client(title="openai (JavaScript)", driver="openai_js.mjs", packages="."),
     "anthropic-python": Client(
-        title="anthropic (Python)", driver="anthropic_python.py", requirements="clients"
+        title="anthropic (Python)", driver="anthropic_python.py", requirements="anthropic"
+    ),
+    "anthropic-js": Client(
+        title="anthropic (JavaScript)", driver="anthropic_js.mjs", packages="anthropic_js"
     ),
     "codex": Client(
         title="Codex",

@@ -45,6 +45,7 @@ PLAN = {"text": "x", "at": "2100-01-01T08:00", "rule": "FREQ=DAILY", "time_zone"
 ASK = {"text": "hi", "async": True}
 ASK_HERE = {**ASK, "session_id": "{session}"}
 CHAT = {"model": "default", "stream": True, "messages": [{"role": "user", "content": "hi"}]}
+MESSAGE = {**CHAT, "max_tokens": 10}
 RESPOND = {"model": "default", "input": "hi", "background": True}
 FOLLOW = {**RESPOND, "previous_response_id": "{response}"}
 UI = {
@@ -298,6 +299,23 @@ ENDPOINTS: dict[str, list[Row]] = {
     ],
     "v1/chat/completions": [
         Row("POST", "/v1/chat/completions", "401 200 200 200 200 401 400", CHAT),
+    ],
+    "v1/messages": [Row("POST", "/v1/messages", "401 200 200 200 200 401 400", MESSAGE)],
+    "v1/messages/count_tokens": [
+        Row("POST", "/v1/messages/count_tokens", "401 200 200 200 200 401 200", MESSAGE),
+    ],
+    r"(?s)^v1/messages/.*$": [Row("GET", "/v1/messages/none", "404 404 404 404 404 404 404")],
+    "v1/embeddings": [
+        Row("POST", "/v1/embeddings", "401 404 404 404 404 401 403", {"model": "x", "input": "x"}),
+    ],
+    "v1/audio/speech": [
+        Row("POST", "/v1/audio/speech", "401 404 404 404 404 401 403", {"model": "x", "input": "x"})
+    ],
+    "v1/audio/transcriptions": [
+        Row("POST", "/v1/audio/transcriptions", "401 415 415 415 415 401 403", {"model": "x"}),
+    ],
+    "v1/audio/translations": [
+        Row("POST", "/v1/audio/translations", "401 415 415 415 415 401 403", {"model": "x"}),
     ],
     "v1/responses": [
         Row("POST", "/v1/responses", "401 200 200 200 200 401 400", RESPOND),

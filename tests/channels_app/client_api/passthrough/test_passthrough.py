@@ -73,11 +73,13 @@ def running() -> Iterator[Provider]:
             body = self.read_body()
             provider.asked.append((self.path, dict(self.headers), body))
             status, kind, data = answer_of(self.path, body)
+            breaks = b"break off" in body
             self.send_response(status)
             self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(data)))
+            self.send_header("Content-Length", str(len(data) + breaks))
             self.end_headers()
             self.wfile.write(data)
+            self.close_connection = breaks
 
         def read_body(self) -> bytes:
             """Return the body, which may be chunked."""

@@ -1,0 +1,102 @@
+"""Refusals in Anthropic's shape: statuses, types, headers, and the header that tells two APIs
+apart."""
+
+from typing import Any
+
+import orjson
+import pytest
+from django.db import OperationalError
+
+from channels_app.asgi.admission import BusyError
+from channels_app.asgi.http import RefusedError
+from channels_app.client_api.anthropic import errors
+from channels_app.client_api.anthropic.endpoints import AnthropicEndpoint
+from channels_app.client_api.by_version import by_version
+from channels_app.client_api.run_adapter import Failure
+
+Json = dict[str, Any]
+
+
+async def refused(failure: Exception) -> tuple[int, dict[bytes, bytes], Json]:
+    """Return status, headers and body of the answer to a request that fails."""
+
+    class Failing(AnthropicEndpoint):
+        async def check_head(self) -> None:
+            raise failure
+
+    async def nothing() -> Any:
+        raise AssertionError
+
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "GET", "path": "/v1/messages", "headers": []}
+    await Failing.as_asgi()(scope, nothing, send)
+    return sent[0]["status"], dict(sent[0]["headers"]), orjson.loads(sent[1]["body"])
+
+
+@pytest.mark.parametrize(
+    ("failure", "status", "kind"),
+    [
+        (OperationalError("locked"), 503, "api_error"),
+        (ValueError("a bug"), 500, "api_error"),
+        (BusyError(place=7, seconds=3), 529, "overloaded_error"),
+        (RefusedError(403, "No."), 403, "permission_error"),
+        (RefusedError(413, "Long."), 413, "request_too_large"),
+        (RefusedError(415, "What?"), 415, "invalid_request_error"),
+    ],
+)
+async def test_w30_a_refusal_has_the_type_of_its_status(
+    failure: Exception, status: int, kind: str
+) -> None:
+    """[W30] And an id, in the header and in the body; no text of an unexpected failure."""
+    found, headers, body = await refused(failure)
+    assert (found, body["error"]["type"]) == (status, kind)
+    assert headers[b"request-id"].decode() == body["request_id"]
+    assert "locked" not in body["error"]["message"]
+    assert "bug" not in body["error"]["message"]
+    assert (b"retry-after" in headers) == (status in {503, 529})
+
+
+async def test_w30_a_limit_says_when_it_ends() -> None:
+    """[W30] In the headers that Anthropic's clients read."""
+    _, headers, _ = await refused(RefusedError(429, "Slowly.", headers={"Retry-After": "7"}))
+    assert headers[b"retry-after"] == b"7"
+    assert headers[b"anthropic-ratelimit-requests-remaining"] == b"0"
+    assert headers[b"anthropic-ratelimit-requests-reset"].endswith(b"Z")
+
+
+def test_w30_a_used_up_budget_is_not_repeated() -> None:
+    """[W30] 429 as at chat completions; an overloaded model is 529."""
+    budget = Failure(code="budget", text="Used up.")
+    assert errors.status_of(budget) == 429
+    assert errors.headers_of(budget) == {"x-should-retry": "false"}
+    assert errors.status_of(Failure(code="overloaded", text="Busy.")) == 529
+
+
+async def test_w30_a_thread_is_refused_with_its_code() -> None:
+    """[W30] After which the official clients send the whole conversation."""
+    _, _, body = await refused(RefusedError(400, "thread is not supported.", field="thread"))
+    assert body["error"]["details"]["error_code"] == "thread_unsupported_request"
+
+
+@pytest.mark.parametrize(("name", "answers"), [(b"Anthropic-Version", "a"), (b"accept", "b")])
+async def test_w32_a_header_tells_which_api_is_meant(name: bytes, answers: str) -> None:
+    """[W32] ``GET /v1/models`` is one address of both."""
+    asked: list[str] = []
+
+    def application(label: str) -> Any:
+        async def answer(*_: Any) -> None:
+            asked.append(label)
+
+        answer.consumer_class = None  # type: ignore[attr-defined]
+        return answer
+
+    async def unused(*_: Any) -> Any:
+        raise AssertionError
+
+    chosen = by_version(application("a"), application("b"))
+    await chosen({"headers": [(name, b"x")]}, unused, unused)
+    assert asked == [answers]
