@@ -16,6 +16,7 @@ from tests.channels_app.client_api.responses.test_responses import (
     create,
     events,
     resumed,
+    stream,
     text_of,
 )
 from tests.clients import line
@@ -34,6 +35,16 @@ RULES = [
     Rule("weather", text="In Paris the sun shines.", after_tool=True),
     Rule("picture", text="One pixel."),
     Rule("for an hour", text="Hm. " * 400, slow=True),
+    Rule("Patch", tool="apply_patch", arguments={"input": "*** Begin Patch"}),
+    Rule("Patch", text="Patched.", after_tool=True),
+    Rule("Read", tool="files__read", arguments={"path": "a"}),
+    Rule("List", tool="local_shell", arguments={"command": ["ls"]}),
+]
+OTHER_TOOLS: Any = [
+    {"type": "custom", "name": "apply_patch", "format": {"type": "text"}},
+    {"type": "namespace", "name": "files", "tools": [{"type": "function", "name": "read"}]},
+    {"type": "local_shell"},
+    {"type": "web_search"},
 ]
 MAKE = """
 import json
@@ -121,8 +132,8 @@ def asked(place: Place) -> Json:
 def test_w22_a_key_for_the_model_only_gets_the_models_alone(
     place: Place, client: httpx.Client
 ) -> None:
-    """[W22] At both endpoints: the client's messages in their places, its tools, no temperature of
-    the assistant; a key of the gateway's assistant has all of that.
+    """[W22] At all three endpoints: the client's messages in their places, its tools, no
+    temperature of the assistant; a key of the gateway's assistant has all of that.
     """
     messages = [
         {"role": "system", "content": "You are an agent."},
@@ -138,7 +149,14 @@ def test_w22_a_key_for_the_model_only_gets_the_models_alone(
         assert agent.post("/v1/chat/completions", json=chat).status_code == 200
         first = asked(place)
         create(agent, instructions="You are an agent.", input=messages[1:], tools=[flat])
-    for got in (first, asked(place)):
+        second = asked(place)
+        theirs = {"name": "look", "input_schema": {"type": "object"}}
+        said = {"system": "You are an agent.", "messages": messages[1:], "tools": [theirs]}
+        version = {"anthropic-version": "2023-06-01"}
+        asking = {"model": "default", "max_tokens": 100, **said}
+        answer = agent.post("/v1/messages", json=asking, headers=version)
+        assert answer.status_code == 200, answer.text
+    for got in (first, second, asked(place)):
         assert got["messages"] == messages
         assert got["tools"] == [function]
         assert "temperature" not in got
@@ -167,6 +185,28 @@ def test_w12_the_model_gets_call_and_result_with_the_next_response(
     third = create(client, input="Thanks", previous_response_id=second["id"])
     assert [each["role"] for each in asked(place)["messages"]][3:] == ["tool", "assistant", "user"]
     assert said_text(third) == "You said: Thanks"
+
+
+def test_w19_other_tools_of_a_client_work_from_end_to_end(
+    place: Place, client: httpx.Client
+) -> None:
+    """[W19] Streamed in the published events; the result of a custom tool reaches the model."""
+    found = stream(client, input="Patch it", tools=OTHER_TOOLS)
+    kinds = [each["type"] for each in found]
+    assert "response.custom_tool_call_input.delta" in kinds
+    first = found[-1]["response"]
+    [call] = first["output"]
+    assert (call["type"], call["name"]) == ("custom_tool_call", "apply_patch")
+    assert call["input"] == "*** Begin Patch"
+    result = {"type": "custom_tool_call_output", "call_id": call["call_id"], "output": "ok"}
+    more = {"tools": OTHER_TOOLS, "previous_response_id": first["id"]}
+    assert said_text(create(client, input=[result], **more)) == "Patched."
+    [called] = [each for each in asked(place)["messages"] if each.get("tool_calls")]
+    assert called["tool_calls"][0]["function"]["arguments"] == '{"input":"*** Begin Patch"}'
+    [read] = create(client, input="Read it", tools=OTHER_TOOLS)["output"]
+    assert (read["type"], read["name"], read["namespace"]) == ("function_call", "read", "files")
+    [listed] = stream(client, input="List it", tools=OTHER_TOOLS)[-1]["response"]["output"]
+    assert (listed["type"], listed["action"]["command"]) == ("local_shell_call", ["ls"])
 
 
 def test_w13_pictures_and_documents_are_seen_and_remembered(
