@@ -79,6 +79,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "channels_app.asgi.language.LanguageMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "axes.middleware.AxesMiddleware",
@@ -175,6 +176,16 @@ SECURE_PROXY_SSL_HEADER = (
 DATA_UPLOAD_MAX_MEMORY_SIZE: int = env.number("MAX_FORM_BYTES", 2 * 1024 * 1024, minimum=1024)
 
 LANGUAGE_CODE = "en"
+# The interface's languages, by their own names: catalogues under locale/ (docs/languages.md).
+LANGUAGES = [
+    ("en", "English"),
+    ("de", "Deutsch"),
+    ("fr", "Français"),
+    ("es", "Español"),
+    ("zh-hans", "简体中文"),
+    ("ja", "日本語"),
+]
+LOCALE_PATHS = [BASE_DIR / "locale"]
 TIME_ZONE = env.text("TIME_ZONE", "UTC")
 STATIC_URL = "/static/"
 STATIC_ROOT = GATEWAY_HOME / "static"

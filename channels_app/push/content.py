@@ -5,12 +5,14 @@ from typing import Any
 
 import orjson
 from django.utils import timezone
+from django.utils.translation import gettext, gettext_noop
 
 from allowlist import decision_links
 from allowlist.models import UnknownRequest
 from channels_app.owner import notices
 from channels_app.tool_requests import asking, deciding
 from core.conversations import tool_calls
+from core.lib.interface_language import spoken
 from core.lib.text import one_line
 from core.markdown import markdown_to_plain
 from core.models import PushMessage, Run, User
@@ -21,13 +23,13 @@ TITLE_CHARACTERS, BODY_CHARACTERS = 80, 240
 PADDED_BYTES = 512
 GATEWAY = "Latchkey"
 HIDDEN = {
-    "answer": "New answer",
-    "reminder": "Reminder",
-    "question": "A tool needs a yes",
-    "request": "New unknown request",
+    "answer": gettext_noop("New answer"),
+    "reminder": gettext_noop("Reminder"),
+    "question": gettext_noop("A tool needs a yes"),
+    "request": gettext_noop("New unknown request"),
 }
-NO_ANSWER = "There is no answer: {0}"
-FILES_ONLY = "A file"
+NO_ANSWER = gettext_noop("There is no answer: {0}")
+FILES_ONLY = gettext_noop("A file")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +48,21 @@ def of(message: PushMessage) -> Content | None:
     """Return what a message says; None when there is nothing to tell any more."""
     user = message.subscription.user
     make = {"answer": answer, "reminder": answer, "question": question, "request": request}
-    return make[message.kind](message.ref, user)
+    with spoken(user.language):
+        return make[message.kind](message.ref, user)
+
+
+def hidden(message: PushMessage) -> str:
+    """Return that there is something, and of which kind, in the person's language."""
+    with spoken(message.subscription.user.language):
+        return gettext(HIDDEN[message.kind])
 
 
 def payload(message: PushMessage, content: Content) -> bytes:
     """Return what the service worker of the page reads (``service-worker.js``)."""
     title, body = content.title, content.body
     if message.subscription.user.hide_push_text:
-        title, body = GATEWAY, HIDDEN[message.kind]
+        title, body = GATEWAY, hidden(message)
     said: dict[str, Any] = {
         "tag": message.tag,
         "title": one_line(title, TITLE_CHARACTERS),
@@ -77,7 +86,7 @@ def answer(ref: str, user: User) -> Content | None:
     said = markdown_to_plain(run.result.get("text") or "")
     error = run.result.get("error") or ""
     if not said.strip():
-        said = NO_ANSWER.format(error) if error else FILES_ONLY
+        said = gettext(NO_ANSWER).format(error) if error else gettext(FILES_ONLY)
     assistant = catalogue.current().assistants.get(run.assistant_id or 0)
     title = assistant.name if assistant is not None else GATEWAY
     return Content(title, said, f"/c/{run.session.public_id}")
@@ -104,5 +113,8 @@ def request(ref: str, user: User) -> Content | None:
         return None
     page = f"/decide/{decision_links.token(request=ref, owner=user.pk)}"
     own = f"/admin/allowlist/unknownrequest/{row.pk}/change/" if user.is_staff else page
-    actions = [("Allow", f"{page}?choice=approve"), ("Deny", f"{page}?choice=deny")]
+    actions = [
+        (gettext("Allow"), f"{page}?choice=approve"),
+        (gettext("Deny"), f"{page}?choice=deny"),
+    ]
     return Content(notices.subject(row), notices.quote(row), own, actions)

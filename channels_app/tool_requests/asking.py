@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import orjson
 from django.conf import settings
+from django.utils.translation import get_language
 
 from allowlist import pending_count
 from channels_app import registry
@@ -190,7 +191,7 @@ def arguments_of(row: ToolCall) -> list[tuple[str, str]]:
 def card(row: ToolCall, user: User, text: str) -> dict[str, object]:
     """Return a question as the web chat shows it."""
     choices = [(each, LABELS[each]) for line in choices_of(row) for each in line]
-    page = f"{settings.GATEWAY_URL}{page_of(row)}"
+    page, language = f"{settings.GATEWAY_URL}{page_of(row)}", language_of(user)
     if row.kind == ToolCall.Kind.SIGN_IN:
         choices = list(OF_SIGN_IN.items()) if row.sign_in is not None else choices
         page = sign_in_page(row.sign_in.public_id) if row.sign_in is not None else page
@@ -199,7 +200,7 @@ def card(row: ToolCall, user: User, text: str) -> dict[str, object]:
         "digest": row.digest,
         "text": text,
         "arguments": [list(each) for each in arguments_of(row)],
-        "choices": [list(each) for each in choices],
+        "choices": [[each, phrases.in_language(label, language)] for each, label in choices],
         "page": page,
     }
 
@@ -218,5 +219,5 @@ def settle(row: ToolCall, text: str) -> None:
 
 
 def language_of(user: User) -> str:
-    """Return the language of questions to a person."""
-    return user.language.partition("-")[0]
+    """Return the language of questions to a person: their own, else that of the page."""
+    return user.language or get_language() or ""

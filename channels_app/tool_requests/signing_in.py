@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any, Literal, TypeVar
 
 from django.utils import timezone
+from django.utils.translation import gettext, gettext_noop
 
 from allowlist import audit, tool_rights
 from channels_app.schedules.rights import is_group
@@ -28,10 +29,14 @@ from core.tools.mcp.tool import loaded
 
 Outcome = Literal["done", "declined", "used", "unknown", "failed"]
 TEXTS: dict[str, str] = {
-    "done": "You are signed in. You can close this page; what you asked for goes on.",
-    "declined": "You are not signed in. You can close this page.",
-    "used": "This sign-in is over, or was used already. Ask again for what you wanted.",
-    "unknown": "This page belongs to a sign-in that was begun in another browser, or to none.",
+    "done": gettext_noop("You are signed in. You can close this page: I go on with your request."),
+    "declined": gettext_noop("You are not signed in. You can close this page."),
+    "used": gettext_noop(
+        "This sign-in is over, or was used already. Ask again for what you wanted."
+    ),
+    "unknown": gettext_noop(
+        "This page belongs to a sign-in that was begun in another browser, or to none."
+    ),
 }
 T = TypeVar("T")
 
@@ -100,9 +105,9 @@ def finish(
         )
     except GrantEndedError as refused:
         forget_registration(row.server)
-        return Finished("failed", f"{refused} Open the link again.")
+        return Finished("failed", f"{refused} {gettext('Open the link again.')}")
     except McpError as failure:
-        return Finished("failed", f"{failure} Open the link again.")
+        return Finished("failed", f"{failure} {gettext('Open the link again.')}")
     return complete(row, kept, tokens, now=now)
 
 

@@ -15,10 +15,13 @@ from django.shortcuts import redirect
 from django.template.loader import render_to_string
 from django.templatetags.static import static
 from django.urls import reverse
+from django.utils.translation import get_language, gettext
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_http_methods, require_POST
 
 from channels_app.webchat import views
+from core.lib import script_texts
+from core.lib.interface_language import spoken
 
 NAME = "Latchkey"
 LIGHT, DARK = "#fcfbf9", "#1b1a18"  # --paper of base.css
@@ -56,7 +59,7 @@ def manifest(request: HttpRequest) -> HttpResponse:
         "id": "/",
         "name": NAME,
         "short_name": NAME,
-        "description": "Your assistant.",
+        "description": gettext("Your assistant."),
         "start_url": reverse("chat"),
         "scope": "/",
         "display": "standalone",
@@ -70,8 +73,8 @@ def manifest(request: HttpRequest) -> HttpResponse:
             icon("maskable", 512, "maskable"),
         ],
         "shortcuts": [
-            {"name": "New chat", "url": reverse("chat"), "icons": [plain]},
-            {"name": "Reminders", "url": reverse("reminders"), "icons": [plain]},
+            {"name": gettext("New chat"), "url": reverse("chat"), "icons": [plain]},
+            {"name": gettext("Reminders"), "url": reverse("reminders"), "icons": [plain]},
         ],
         "share_target": {
             "action": reverse("share"),
@@ -94,24 +97,31 @@ def manifest(request: HttpRequest) -> HttpResponse:
 def service_worker(request: HttpRequest) -> HttpResponse:
     """Return the service worker with the version of what it caches."""
     del request
-    made = script.__wrapped__() if settings.DEBUG else script()
+    language = get_language() or settings.LANGUAGE_CODE
+    made = script.__wrapped__(language) if settings.DEBUG else script(language)
     return HttpResponse(
         made, content_type="text/javascript; charset=utf-8", headers={"Cache-Control": "no-store"}
     )
 
 
 @cache
-def script() -> str:
-    """Return the text of the service worker. Its version changes with every file it caches."""
+def script(language: str) -> str:
+    """Return the text of the service worker for pages in a language. Its version changes with
+    every file it caches.
+    """
     source = (views.SCRIPTS / "service-worker.js").read_text(encoding="utf-8")
     digest = sha256(source.encode())
-    digest.update(shell_text().encode())
+    with spoken(language):
+        digest.update(shell_text().encode())
     for path in sorted(views.SCRIPTS.iterdir()):
         if path.is_file():
             digest.update(path.read_bytes())
     names = [*STYLES, "theme-early.js", "chat.js", "mark.svg", "icons/app-192.png"]
     files = [static(f"latchkey/{name}") for name in names]
     files += [static(name) for name in views.modules()]
+    if language != settings.LANGUAGE_CODE:
+        version = script_texts.version(language)
+        files.append(reverse("script-texts", args=[language, version]))
     given = {
         "version": digest.hexdigest()[:16],
         "shell": reverse("offline"),

@@ -13,6 +13,7 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.utils import timezone
+from django.utils.translation import gettext, gettext_noop
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
@@ -27,7 +28,7 @@ COOKIE = "mcp-sign-in"
 COOKIE_SECONDS = 3600
 COOKIE_LENGTH = 43
 LONGEST = 4096  # of a parameter of the callback
-GONE = "This sign-in is over. Ask again for what you wanted."
+GONE = gettext_noop("This sign-in is over. Ask again for what you wanted.")
 
 
 @never_cache
@@ -41,7 +42,7 @@ def page(request: HttpRequest, value: str) -> HttpResponseBase:
         return redirect_to_login(request.path)
     row, user = opened(request, value)
     if not sign_ins.is_open(row, timezone.now()):
-        return shown(request, row, said=GONE)
+        return shown(request, row, said=gettext(GONE))
     if not sign_ins.may_open(row, user, timezone.now()):
         raise Http404("There is no such sign-in.")
     match request.POST.get("choice") if request.method == "POST" else None:
@@ -49,7 +50,7 @@ def page(request: HttpRequest, value: str) -> HttpResponseBase:
             return start(request, row)
         case "deny":
             signing_in.decline(row, by=user)
-            return shown(request, row, said=signing_in.TEXTS["declined"])
+            return shown(request, row, said=gettext(signing_in.TEXTS["declined"]))
         case _:
             return shown(request, row, asks=True)
 
@@ -110,7 +111,7 @@ def callback(request: HttpRequest) -> HttpResponse:
         now=timezone.now(),
     )
     is_fine = finished.outcome in {"done", "declined"}
-    context = {"said" if is_fine else "problem": finished.text}
+    context = {"said" if is_fine else "problem": gettext(finished.text)}
     return render(request, PAGE, context, status=200 if is_fine else 400)
 
 

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from cryptography.hazmat.primitives.asymmetric import ec
 from django.contrib.auth.signals import user_logged_out
 from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext, gettext_noop
 from django.views.decorators.http import require_POST
 
 from allowlist import account_audit
@@ -24,7 +25,7 @@ ENDPOINT = re.compile(r"https://[\x21-\x7e]{1,990}", re.ASCII)
 AUTH_BYTES = 16
 NO_ENDPOINT = "endpoint must be an https address."
 NO_KEYS = "keys must hold p256dh and auth of the browser."
-UNAVAILABLE = "Notifications are not available: the gateway cannot open its own keys."
+UNAVAILABLE = gettext_noop("Notifications are not available: the gateway cannot open its own keys.")
 # In this order: Edge and Opera also say Chrome, and Chrome also says Safari.
 BROWSERS = (
     ("Edg", "Edge"),
@@ -53,7 +54,7 @@ def key(request: HttpRequest) -> Json | HttpResponse:
     try:
         return {"key": keys.public_key()}
     except DecryptError:
-        return refusal(503, UNAVAILABLE)
+        return refusal(503, gettext(UNAVAILABLE))
 
 
 @require_POST

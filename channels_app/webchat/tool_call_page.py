@@ -8,6 +8,7 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import get_language, gettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
@@ -45,7 +46,7 @@ def tool_call(request: HttpRequest, public_id: str) -> HttpResponseBase:
             via=VIA,
             now=timezone.now(),
         )
-        row, said = call_of(public_id, user), decision.text
+        row, said = call_of(public_id, user), gettext(decision.text)
     return shown(request, row, user, said)
 
 
@@ -60,7 +61,7 @@ def call_of(public_id: str, user: User) -> ToolCall:
 
 def shown(request: HttpRequest, row: ToolCall, user: User, said: str) -> HttpResponse:
     """Return the page of a call, with what a decision said."""
-    question, *lines = asking.text_of(row, asking.language_of(user)).split("\n")
+    question, *lines = asking.text_of(row, get_language() or "").split("\n")
     over = deciding.is_over(row, timezone.now())
     waits = row.state == ToolCall.State.WAITING and not over
     choices = asking.choices_of(row)
@@ -72,7 +73,7 @@ def shown(request: HttpRequest, row: ToolCall, user: User, said: str) -> HttpRes
         "said": said,
         "standing": "" if said or waits else standing(row),
         "choices": [
-            (each, asking.label_of(row, each))
+            (each, gettext(asking.label_of(row, each)))
             for line in choices
             for each in line
             if each != asking.EDIT
@@ -90,5 +91,5 @@ def shown(request: HttpRequest, row: ToolCall, user: User, said: str) -> HttpRes
 def standing(row: ToolCall) -> str:
     """Return what became of a call."""
     if row.state == ToolCall.State.WAITING:
-        return deciding.TEXTS["expired"]
-    return deciding.TEXTS.get(row.state, deciding.TEXTS["already"])
+        return gettext(deciding.TEXTS["expired"])
+    return gettext(deciding.TEXTS.get(row.state, deciding.TEXTS["already"]))

@@ -12,6 +12,7 @@ from channels_app.webchat import (
     mcp_sign_in,
     push,
     reminders,
+    script_texts,
     tool_call_page,
     views,
 )
@@ -58,6 +59,7 @@ urlpatterns: list[URLPattern] = [
     path("sign-in/<str:token>", views.sign_in_by_link, name="sign-in-link"),
     path("decide/<str:token>", decision.decision, name="decision"),
     path("tool-calls/<str:public_id>", tool_call_page.tool_call, name="tool-call"),
+    path("texts/<str:language>/<str:version>.js", script_texts.catalogue, name="script-texts"),
     path("mcp/oauth/sign-in/<str:value>", mcp_sign_in.page, name="mcp-sign-in"),
     path("mcp/oauth/callback", mcp_sign_in.callback, name="mcp-callback"),
     path("mcp/oauth/client.json", mcp_sign_in.client_document, name="mcp-client"),

@@ -32,7 +32,7 @@ RENAME = {"action": "rename", "title": "x"}
 THUMB = {"run_id": "{run}", "source_id": "s1", "verdict": "up"}
 DONE = {"choice": "done"}
 ENDPOINT = {"endpoint": "https://push.example/send/one"}
-BROWSER = {
+BROWSER: dict[str, Any] = {
     **ENDPOINT,
     "keys": {  # the base point of P-256, and 16 bytes
         "p256dh": "BGsX0fLhLEJH-Lzm5WOkQPJ3A32BLeszoPShOUXYmMKW"
@@ -170,6 +170,9 @@ PAGES: dict[str, list[Row]] = {
     "tool-calls/<str:public_id>": [
         Row("GET", "/tool-calls/{call}", "302 404 404 404 200 302 302"),
         Row("POST", "/tool-calls/{call}", "302 404 404 404 400 302 302"),
+    ],
+    "texts/<str:language>/<str:version>.js": [
+        Row("GET", "/texts/de/old.js", "200 200 200 200 200 200 200"),
     ],
     "mcp/oauth/sign-in/<str:value>": [
         Row("GET", "/mcp/oauth/sign-in/guessed", "404 404 404 404 404 404 404"),

@@ -17,6 +17,7 @@ import { Settings } from "./settings.js";
 import { takeShared } from "./share.js";
 import { listenForShortcuts } from "./shortcuts.js";
 import { Sidebar, sidebarToggle } from "./sidebar.js";
+import { gettext } from "./texts.js";
 import { sendTimeZone } from "./time-zone.js";
 import { Turn } from "./turn.js";
 import { tellVisibility } from "./visibility.js";
@@ -131,7 +132,7 @@ class Chat {
     } catch (error) {
       if (opening !== this.#opening) return;
       if (error.status === 404) {
-        toast("This chat no longer exists.");
+        toast(gettext("This chat no longer exists."));
         this.open(null);
       } else {
         this.log.failed(error.message, () => this.open(id, { push: false }));
@@ -196,7 +197,7 @@ class Chat {
   /** Put a sent message into the box, to be edited and sent again. */
   edit(said) {
     if (said === undefined || this.composer.offer(said.text, resendable(said.media))) return;
-    toast("Send or clear the text in the message box first.");
+    toast(gettext("Send or clear the text in the message box first."));
   }
 
   #addPending(entry) {
@@ -205,7 +206,7 @@ class Chat {
     this.#turns.push(turn);
     this.log.add(turn.node);
     this.log.toEnd();
-    turn.pending(this.connection.isOpen ? "" : "Waiting for the connection…");
+    turn.pending(this.connection.isOpen ? "" : gettext("Waiting for the connection…"));
     this.#updateBusy();
   }
 
@@ -217,7 +218,7 @@ class Chat {
   stop() {
     for (const run of this.#openRuns()) {
       this.connection.send({ type: "stop", run_id: run.id });
-      run.note({ message: "Stopping…" });
+      run.note({ message: gettext("Stopping…") });
       this.#turnOf(run)?.wait();
     }
   }
@@ -389,7 +390,7 @@ class Chat {
   }
 
   error(frame) {
-    const message = textOf(frame.error) || "The gateway refused the request.";
+    const message = textOf(frame.error) || gettext("The gateway refused the request.");
     const entry = frame.client_id ? this.outbox.remove(frame.client_id) : undefined;
     const turn = entry && this.#turns.find((each) => each.clientId === entry.client_id);
     if (turn) {
@@ -414,7 +415,7 @@ class Chat {
   notice(frame) {
     const send = (fields) => {
       const sent = this.connection.send({ type: "decide", ...fields });
-      if (!sent) toast("No connection. Try again in a moment.");
+      if (!sent) toast(gettext("No connection. Try again in a moment."));
       return sent;
     };
     const decide = {
@@ -453,7 +454,7 @@ class Chat {
   #connectionState(state) {
     this.log.connection(state);
     const waiting = this.#turns.filter((turn) => turn.clientId !== null);
-    for (const turn of waiting) turn.pending(state === "open" ? "" : "Waiting for the connection…");
+    for (const turn of waiting) turn.pending(state === "open" ? "" : gettext("Waiting for the connection…"));
   }
 }
 

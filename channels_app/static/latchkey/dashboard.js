@@ -4,6 +4,7 @@
 
 import { Connection } from "./connection.js";
 import { el } from "./dom.js";
+import { filled, gettext, ngettext } from "./texts.js";
 import { tellVisibility } from "./visibility.js";
 
 const TOAST = 20_000;
@@ -19,21 +20,21 @@ const KINDS = {
     bell: document.querySelector("[data-dashboard-bell]"),
     list: "/allowlist/unknownrequest/",
     says: requests,
-    title: "New unknown request",
-    label: "Unknown request",
+    title: gettext("New unknown request"),
+    label: gettext("Unknown request"),
   },
   call: {
     bell: document.querySelector("[data-dashboard-calls]"),
     list: "/core/toolcall/",
-    says: (count) => `Waiting calls of tools: ${count}`,
-    title: "A tool needs a yes",
-    label: "Call of a tool",
+    says: (count) => filled(gettext("Waiting calls of tools: {count}"), { count }),
+    title: gettext("A tool needs a yes"),
+    label: gettext("Call of a tool"),
   },
 };
 
 function requests(count) {
-  if (!count) return "No pending requests";
-  return count === 1 ? "1 unknown request pending" : `${count} unknown requests pending`;
+  if (!count) return gettext("No pending requests");
+  return filled(ngettext("{count} unknown request pending", "{count} unknown requests pending", count), { count });
 }
 
 function show(kind, count) {
@@ -68,8 +69,8 @@ function toast(frame, kind) {
     el(
       "p.dashboard-buttons",
       {},
-      el("a.dashboard-button.dashboard-button-yes", { href: frame.address }, "Review"),
-      el("button.dashboard-button", { type: "button", onclick: close }, "Later"),
+      el("a.dashboard-button.dashboard-button-yes", { href: frame.address }, gettext("Review")),
+      el("button.dashboard-button", { type: "button", onclick: close }, gettext("Later")),
     ),
   );
   toasts.append(node);

@@ -1,6 +1,7 @@
 // The chat as an app: registers the service worker, and offers to install where the browser does.
 
 import { serviceWorkerUrl } from "./dom.js";
+import { gettext } from "./texts.js";
 
 // iOS has no prompt: there the person does it in the menu of Safari.
 const IS_IOS = /iPhone|iPad/.test(navigator.userAgent);
@@ -27,7 +28,7 @@ export class App {
       .register(serviceWorkerUrl(), { scope: "/", updateViaCache: "none" })
       .catch(() => {}); // a private window, or no secure connection: the page works without
     if (IS_IOS && !navigator.standalone && this.#row) {
-      this.#row.querySelector("small").textContent = "In the menu “Share”: Add to Home Screen.";
+      this.#row.querySelector("small").textContent = gettext("In the menu “Share”: Add to Home Screen.");
       this.#button.hidden = true;
       this.#show(true);
     }

@@ -2,12 +2,13 @@
 // shown, and what a tap on it does, is in service-worker.js.
 
 import { call } from "./api.js";
+import { gettext } from "./texts.js";
 
 const ENABLED = "latchkey.push"; // the person who enabled them in this browser
-const BLOCKED = "Blocked in this browser: allow them in its settings for this page.";
-const FAILED = "This browser could not enable notifications. Try again in a moment.";
-const IN_APP = "On this device they need the installed app: in the menu “Share”, Add to Home Screen.";
-const SUMMARY = "Answers, reminders and requests, while no page is in view.";
+const BLOCKED = gettext("Blocked in this browser: allow them in its settings for this page.");
+const FAILED = gettext("This browser could not enable notifications. Try again in a moment.");
+const IN_APP = gettext("On this device they need the installed app: in the menu “Share”, Add to Home Screen.");
+const SUMMARY = gettext("Answers, reminders and requests, while no page is in view.");
 
 export class Push {
   #row = document.querySelector("#push-row");

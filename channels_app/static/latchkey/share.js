@@ -1,8 +1,10 @@
 // What another app shared: the service worker put it aside, and it becomes a draft. Nothing is sent.
 
+import { gettext } from "./texts.js";
+
 const SHARED = "latchkey-shared";
 const LONGEST = 3_600_000;
-const LOST = "The shared content did not arrive. Share it again, now that the chat is open.";
+const LOST = gettext("The shared content did not arrive. Share it again, now that the chat is open.");
 
 /** Put what was shared into the message box with `add(text, files)`. */
 export async function takeShared({ add, failed }) {
