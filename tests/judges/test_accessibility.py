@@ -36,6 +36,13 @@ RUN = """async () => (await axe.run(document, {
 })).violations.flatMap(({ id, help, nodes }) =>
   nodes.map(({ target, html }) => [id, help, target.join(" "), html.slice(0, 200)]))"""
 
+# Colours that change with the scheme have arrived: a transition is none that axe may measure.
+SETTLED = """() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => {
+  const bounded = ({ effect }) => Number.isFinite(effect.getComputedTiming().endTime);
+  const running = document.getAnimations().filter(bounded).map((each) => each.finished);
+  Promise.allSettled(running).then(() => done(null));
+})))"""
+
 
 @dataclass
 class Seen:
@@ -166,6 +173,7 @@ def test_w71_axe_finds_nothing_on_any_page(
             page.evaluate(axe)
             for scheme in schemes:
                 page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+                page.evaluate(SETTLED)
                 seen.take(page.evaluate(RUN), f"{visit.name} ({scheme}, {width})")
             page.close()
     print(f"{seen.looks} looks, JUDGES_TURN={turn}")
