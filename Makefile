@@ -2,9 +2,10 @@
 # make test   everything that CI runs
 # make bench  what a token and a turn cost, start-up, memory; PEER=http://host:port/v1 stands beside us
 # make soak   mutants of what must not be wrong; then the slow and the sampled proofs, again and again, for SOAK_MINUTES (60)
+# make messages  bring the catalogues of the interface up to date with the sources, and compile them
 # make fmt    format the code and mend what ruff can mend
 
-.PHONY: run test bench soak fmt
+.PHONY: run test bench soak messages fmt
 
 run:
 	@sh bootstrap.sh run && exec .venv/bin/python manage.py up
@@ -17,6 +18,9 @@ bench:
 
 soak:
 	@sh bootstrap.sh soak && exec .venv/bin/python -m tests.run soak
+
+messages:
+	@sh bootstrap.sh test && exec .venv/bin/python -m tests.catalogues
 
 fmt:
 	@sh bootstrap.sh test && .venv/bin/ruff check --fix . && exec .venv/bin/ruff format .

@@ -40,6 +40,7 @@ def create(
     account: ChannelAccount | None = None,
     scopes: Iterable[str],
     expires_at: datetime | None = None,
+    model_only: bool = False,
     actor: str = "system",
 ) -> tuple[ApiKey, str]:
     """Create a key of one person or of one bridge account; return it and its token, which is not
@@ -66,8 +67,11 @@ def create(
             account=account,
             scopes=wanted,
             expires_at=expires_at,
+            model_only=model_only,
         )
         data: dict[str, object] = {"scopes": wanted, "of": str(user or account)}
+        if model_only:
+            data["model_only"] = True
         _record(key, "key.created", actor, timezone.now(), data)
     return key, token
 

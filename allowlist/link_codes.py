@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.conf import settings
+from django.utils.translation import gettext
 
 from allowlist import audit, held_messages, pending_count
 from allowlist.identities import InvalidIdentity, normalise
@@ -58,7 +59,7 @@ def make(
     ``identity_expires_at``: the expiry of the requesting identity; the linked one ends no later.
     """
     if settings.LINK_CODES == "off" or (settings.LINK_CODES == "owners" and not user.is_owner):
-        raise NotAllowed("Linking by code is disabled here.")
+        raise NotAllowed(gettext("Linking by code is disabled here."))
     code = "".join(secrets.choice(ALPHABET) for _ in range(LENGTH))
     with transactions.atomic_write():
         LinkCode.objects.filter(expires_at__lt=now - KEPT_AFTER_EXPIRY).delete()
@@ -86,7 +87,8 @@ def use(*, code: str, address: Address, now: datetime) -> User:
     if row is None or not row.user.is_active or found.filter(pk=row.pk).update(used_at=now) != 1:
         LinkAttempt.objects.create(account=address.account, kind=address.kind, sender=value, at=now)
         _record("link.refused", None, f"{address.account} {address.kind}:{value}", {}, now)
-        raise WrongCode(f"This code is invalid or has expired.{_warning(address, value)}")
+        said = gettext("This code is invalid or has expired.")
+        raise WrongCode(f"{said}{_warning(address, value)}")
     ChannelIdentity.objects.update_or_create(
         user=row.user,
         kind=address.kind,
@@ -141,7 +143,8 @@ def _normal(address: Address) -> str:
     try:
         value = normalise(kind=address.kind, value=address.sender, channel=address.account.channel)
     except InvalidIdentity as error:
-        raise WrongCode(f"This address cannot be linked: {error}.") from error
+        said = gettext("This address cannot be linked: {reason}.").format(reason=error)
+        raise WrongCode(said) from error
     blocked = UnknownRequest.objects.filter(
         account=address.account,
         kind=address.kind,
@@ -149,7 +152,7 @@ def _normal(address: Address) -> str:
         state=UnknownRequest.State.BLOCKED,
     )
     if blocked.exists():
-        raise WrongCode("This code is invalid or has expired.")
+        raise WrongCode(gettext("This code is invalid or has expired."))
     return value
 
 
@@ -158,12 +161,13 @@ def _spend(address: Address, value: str, now: datetime) -> None:
     tried = LinkAttempt.objects.filter(account=address.account)
     tried.filter(at__lte=now - WINDOW).delete()
     if _is_spent(address, value) or tried.count() >= ACCOUNT_ATTEMPTS:
-        raise TooManyCodes("Too many wrong codes. Try again in an hour.")
+        raise TooManyCodes(gettext("Too many wrong codes. Try again in an hour."))
 
 
 def _warning(address: Address, value: str) -> str:
     """Return the addition to a sender's last wrong code: later ones may get no answer."""
-    return "That was the last attempt for an hour." if _is_spent(address, value) else ""
+    said = gettext("That was the last attempt for an hour.")
+    return f" {said}" if _is_spent(address, value) else ""
 
 
 def _is_spent(address: Address, value: str) -> bool:

@@ -111,6 +111,14 @@ class ApiKey(models.Model):
     )
     account = models.ForeignKey(ChannelAccount, null=True, blank=True, on_delete=models.CASCADE)
     scopes = models.JSONField(default=list)
+    model_only = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text=(
+            "For coding agents with instructions and tools of their own: at /v1 the assistant's "
+            "models answer, without its instructions and tools."
+        ),
+    )
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True)

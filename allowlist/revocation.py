@@ -18,10 +18,11 @@ from allowlist.first_runs import first_of
 from allowlist.identities import InvalidIdentity, normalise
 from allowlist.models import ApiKey
 from allowlist.permissions import Sender, decide
-from core.conversations import runs, tool_calls
+from core.conversations import push_subscriptions, runs, tool_calls
 from core.database.transactions import atomic_write
-from core.models import ChannelIdentity, InboundMessage, Run
+from core.models import ChannelIdentity, InboundMessage, McpConnection, Run
 from core.signals import pubsub
+from core.tools.mcp.oauth import connections
 
 OPEN = (Run.State.QUEUED, Run.State.RUNNING)
 # The chore looks back further than its period, so that a slow sweep misses no expiry.
@@ -29,10 +30,14 @@ LOOK_BACK = timedelta(minutes=2)
 
 
 def end_user(*, user_id: int) -> None:
-    """Close the connections of a removed or deactivated user, and end the user's runs."""
+    """Close the connections of a removed or deactivated user, and end the user's runs, and their
+    accounts at MCP servers.
+    """
     _publish_revoked(f"user:{user_id}")
+    push_subscriptions.forget(user_id=user_id)
     runs.cancel_all_of(user_id=user_id)
     end_questions(user_id=user_id)
+    connections.remove(McpConnection.objects.filter(user=user_id))
     schedule_grants.stop_of_user(user_id, now=timezone.now())
 
 

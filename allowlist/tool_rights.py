@@ -31,6 +31,15 @@ def may_go_on(run: Run, *, is_group: bool, now: datetime) -> bool:
     return decision.user is not None and decision.user.pk == run.user_id
 
 
+def is_listed(run: Run, *, is_group: bool, now: datetime) -> bool:
+    """Return whether the sender of a run is its person by a listed identity or a valid key: one
+    whom an open list lets in shares the person with all others.
+    """
+    grant = schedule_grants.of_run(run, is_group=is_group)
+    account = run.session.account
+    return schedule_grants.is_valid(user=run.user, account=account, grant=grant, now=now)
+
+
 def may_schedule_go_on(run: Run, *, now: datetime) -> bool:
     """Return whether the grant of the schedule that a run carries out, if any, is still valid."""
     name = (run.options.get("schedule") or {}).get("id", "")

@@ -1,12 +1,13 @@
 """Unknown senders: recorded when denied ([A5]), decided once ([A6]), replayed once ([A7])."""
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
 from django.conf import settings
+from django.utils.translation import gettext, gettext_noop
 
 from allowlist import audit, held_messages, patterns, pending_count
 from allowlist.identities import NUMERIC_CHANNELS, InvalidIdentity, normalise
@@ -49,6 +50,18 @@ class NotAnOwner(PermissionError):
     """A user who is not an owner tried to decide."""
 
 
+DECIDED: Mapping[str, str] = {
+    State.APPROVED: gettext_noop("Approved by {who} at {when} UTC{via}."),
+    State.DENIED: gettext_noop("Denied by {who} at {when} UTC{via}."),
+    State.BLOCKED: gettext_noop("Blocked by {who} at {when} UTC{via}."),
+}
+ALREADY: Mapping[str, str] = {
+    State.APPROVED: gettext_noop("Already approved by {who} at {when} UTC{via}."),
+    State.DENIED: gettext_noop("Already denied by {who} at {when} UTC{via}."),
+    State.BLOCKED: gettext_noop("Already blocked by {who} at {when} UTC{via}."),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """The state of a request after a decision was requested.
@@ -64,20 +77,24 @@ class Verdict:
     @property
     def text(self) -> str:
         """Return the verdict in one sentence, for the user who decided."""
-        stands = self.standing
         late = self.request.decided_at is not None and not self.first
-        return f"Already {stands[0].lower()}{stands[1:]}" if late else stands
+        return self._said(ALREADY) if late else self.standing
 
     @property
     def standing(self) -> str:
         """Return the request's state in one sentence, for its notices."""
+        return self._said(DECIDED)
+
+    def _said(self, sentences: Mapping[str, str]) -> str:
         row = self.request
-        if row.decided_at is None:
-            return "This request has expired."
-        who = row.decided_by or "somebody"
-        via = f" via {row.decided_via}" if row.decided_via else ""
-        word = row.get_state_display().capitalize()
-        return f"{word} by {who} at {row.decided_at:%Y-%m-%d %H:%M} UTC{via}."
+        if row.decided_at is None or row.state not in sentences:
+            return gettext("This request has expired.")
+        via = gettext(" via {channel}").format(channel=row.decided_via) if row.decided_via else ""
+        return gettext(sentences[row.state]).format(
+            who=row.decided_by or gettext("somebody"),
+            when=f"{row.decided_at:%Y-%m-%d %H:%M}",
+            via=via,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +171,7 @@ def decide(
     subject = request if is_public_id(request) else one_line(request, 40)
     if not (owner.is_owner and owner.is_active):
         _refused(owner, subject, via, "not an owner", now)
-        raise NotAnOwner("only owners decide about access")
+        raise NotAnOwner(gettext("only owners decide about access"))
     with transactions.atomic_write():
         row = UnknownRequest.objects.filter(public_id=subject).select_related("account").first()
         changed = row is not None and _claim(row, STATES[verdict], owner, via, now)
@@ -163,7 +180,7 @@ def decide(
             return _carry_out(row, approved, replay)
     if row is None:
         _refused(owner, subject, via, "no such request", now)
-        raise RequestNotFound("this request does not exist")
+        raise RequestNotFound(gettext("this request does not exist"))
     return Verdict(_reload(row), first=False)
 
 
@@ -172,7 +189,7 @@ def choice(word: str) -> Choice:
     for known in CHOICES:
         if word == known:
             return known
-    raise RequestNotFound("there is no such decision")
+    raise RequestNotFound(gettext("there is no such decision"))
 
 
 def purge(*, now: datetime) -> int:
@@ -233,13 +250,13 @@ def extend(*, request: str, owner: User, via: str, now: datetime) -> UnknownRequ
     """
     if not (owner.is_owner and owner.is_active):
         _refused(owner, one_line(request, 40), via, "not an owner", now)
-        raise NotAnOwner("only owners decide about access")
+        raise NotAnOwner(gettext("only owners decide about access"))
     with transactions.atomic_write():
         rows = UnknownRequest.objects.filter(public_id=request, state=State.APPROVED)
         row = rows.select_related("account", "granted_user").first()
         identity = _identity_of(row) if row is not None else None
         if row is None or identity is None or not is_known_everywhere(row):
-            raise RequestNotFound("there is no approved sender to list elsewhere")
+            raise RequestNotFound(gettext("there is no approved sender to list elsewhere"))
         _list(row, identity.user, identity.expires_at, everywhere=True)
         data: dict[str, object] = {"via": via, "sender": f"{row.kind}:{row.sender}"}
         audit.record(

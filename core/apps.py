@@ -18,9 +18,11 @@ class CoreConfig(AppConfig):
         schema_version.own()
         from core.providers import catalogue  # noqa: PLC0415 - models are ready here only
         from core.tools.mcp import offered  # noqa: PLC0415
+        from core.tools.mcp.oauth import connections  # noqa: PLC0415
 
         catalogue.connect_signals()
         offered.connect_signals()
+        connections.connect_signals()
         pre_migrate.connect(before_migrations, sender=self)
         post_migrate.connect(after_migrations, sender=self)
 

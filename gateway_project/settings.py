@@ -79,6 +79,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "channels_app.asgi.language.LanguageMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "axes.middleware.AxesMiddleware",
@@ -175,6 +176,16 @@ SECURE_PROXY_SSL_HEADER = (
 DATA_UPLOAD_MAX_MEMORY_SIZE: int = env.number("MAX_FORM_BYTES", 2 * 1024 * 1024, minimum=1024)
 
 LANGUAGE_CODE = "en"
+# The interface's languages, by their own names: catalogues under locale/ (docs/languages.md).
+LANGUAGES = [
+    ("en", "English"),
+    ("de", "Deutsch"),
+    ("fr", "Français"),
+    ("es", "Español"),
+    ("zh-hans", "简体中文"),
+    ("ja", "日本語"),
+]
+LOCALE_PATHS = [BASE_DIR / "locale"]
 TIME_ZONE = env.text("TIME_ZONE", "UTC")
 STATIC_URL = "/static/"
 STATIC_ROOT = GATEWAY_HOME / "static"
@@ -330,6 +341,11 @@ AGENT_SESSION_IDLE_HOURS: int = env.number("AGENT_SESSION_IDLE_HOURS", 72)
 GATEWAY_API_KEY: str = env.text("GATEWAY_API_KEY")
 GATEWAY_SESSION_ID: str = env.text("GATEWAY_SESSION_ID")
 MCP_ALLOWED_ORIGINS: list[str] = env.words("MCP_ALLOWED_ORIGINS")
+
+# Web Push: how many browsers a person may have, and whom push services may write to (mailto: or
+# https:; empty: GATEWAY_URL).
+PUSH_BROWSERS_PER_PERSON: int = env.number("PUSH_BROWSERS_PER_PERSON", 10, minimum=1)
+PUSH_CONTACT: str = env.text("PUSH_CONTACT")
 
 UNDELIVERED_SECONDS: int = env.number("UNDELIVERED_SECONDS", 300, minimum=1)
 METRICS_TOKEN: str = env.text("METRICS_TOKEN")

@@ -25,7 +25,7 @@ class ApiKeyForm(ModelForm[ApiKey]):
 
     class Meta:
         model = ApiKey
-        fields = ("name", "user", "account", "scopes", "expires_at")
+        fields = ("name", "user", "account", "scopes", "model_only", "expires_at")
 
     def clean(self) -> dict[str, Any]:
         """Require one user or one bridge; without these fields, use the current user."""
@@ -40,13 +40,15 @@ class ApiKeyAdmin(ThemedAdmin[ApiKey]):
     """API keys: created here, shown once, revoked; never changed."""
 
     form = ApiKeyForm
-    list_display = ("name", "public", "owner", "may", "expires_at", "last_used_at", "usable")
-    list_filter = ("expires_at", ("revoked_at", admin.EmptyFieldListFilter))
+    list_display = (
+        *("name", "public", "owner", "may", "answered_by", "expires_at", "last_used_at", "usable"),
+    )
+    list_filter = ("expires_at", "model_only", ("revoked_at", admin.EmptyFieldListFilter))
     list_select_related = ("user", "account")
     search_fields = ("name", "prefix", "user__username", "account__name")
     newest_by = F("pk")
     ordering = ("-id",)
-    fields = ("name", "user", "account", "scopes", "expires_at")
+    fields = ("name", "user", "account", "scopes", "model_only", "expires_at")
     autocomplete_fields = ("user",)
     actions = ("revoke",)
 
@@ -62,6 +64,10 @@ class ApiKeyAdmin(ThemedAdmin[ApiKey]):
     def may(self, key: ApiKey) -> str:
         return ", ".join(key.scopes)
 
+    @admin.display(description="answered by", ordering="model_only")
+    def answered_by(self, key: ApiKey) -> str:
+        return "model only" if key.model_only else "gateway assistant"
+
     @admin.display(boolean=True)
     def usable(self, key: ApiKey) -> bool:
         return keys.usable(key, timezone.now())
@@ -74,8 +80,10 @@ class ApiKeyAdmin(ThemedAdmin[ApiKey]):
     def get_fields(self, request: HttpRequest, obj: ApiKey | None = None) -> Any:
         """Show a created key's data; only superusers create keys for others."""
         if obj is not None:
-            return ("name", "public", "owner", "may", "expires_at", "last_used_at", "revoked_at")
-        return self.fields if is_superuser(request) else ("name", "scopes", "expires_at")
+            shown = ("name", "public", "owner", "may", "answered_by")
+            return (*shown, "expires_at", "last_used_at", "revoked_at")
+        mine = ("name", "scopes", "model_only", "expires_at")
+        return self.fields if is_superuser(request) else mine
 
     def get_readonly_fields(self, request: HttpRequest, obj: ApiKey | None = None) -> Any:
         return () if obj is None else self.get_fields(request, obj)
@@ -105,6 +113,7 @@ class ApiKeyAdmin(ThemedAdmin[ApiKey]):
             account=obj.account if is_superuser(request) else None,
             scopes=form.cleaned_data["scopes"],
             expires_at=obj.expires_at,
+            model_only=obj.model_only,
             actor=audit.actor_of(request.user),
         )
         obj.pk, obj.prefix, obj.token = made.pk, made.prefix, token

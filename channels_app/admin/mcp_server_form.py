@@ -5,11 +5,17 @@ from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError
-from unfold.widgets import UnfoldAdminTextInputWidget
+from unfold.widgets import (
+    UnfoldAdminPasswordWidget,
+    UnfoldAdminSelectWidget,
+    UnfoldAdminTextInputWidget,
+)
 
 from channels_app.admin.secret_key import KeyForm, key_help
+from core.lib import encryption
 from core.models import McpServer
 from core.providers import addresses
+from core.tools.mcp.oauth import pages
 
 HEADER = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
 # Headers that belong to the connection or to the protocol.
@@ -21,11 +27,29 @@ class McpServerForm(KeyForm[McpServer]):
     """Edit a server. ``resolved``: the addresses of the posted host."""
 
     resolved: list[str] = []
+    authentication = forms.ChoiceField(
+        choices=McpServer.Authentication.choices,
+        required=False,
+        widget=UnfoldAdminSelectWidget(),
+        help_text=(
+            "With OAuth, people sign in at the server with a link. A change, and a change of the "
+            "address, removes the accounts that are connected."
+        ),
+    )
     url = forms.CharField(
         label="Address",
         max_length=500,
         widget=UnfoldAdminTextInputWidget(),
         help_text="Of its Streamable HTTP endpoint, as in https://mcp.example.com/mcp",
+    )
+
+    client_secret = forms.CharField(
+        label="Client secret",
+        required=False,
+        max_length=4000,
+        strip=True,
+        widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "new-password"}),
+        help_text="Of this client id. Stored encrypted and never shown; empty keeps what is set.",
     )
 
     class Meta:
@@ -35,7 +59,9 @@ class McpServerForm(KeyForm[McpServer]):
             "slug",
             "url",
             "allow_private",
+            "authentication",
             "key_header",
+            "client_id",
             "seconds",
             "enabled",
             "assistants",
@@ -46,6 +72,10 @@ class McpServerForm(KeyForm[McpServer]):
             "allow_private": (
                 "Tick this for a server of your own, as in http://192.168.1.20. Without it the "
                 "gateway connects to public addresses only."
+            ),
+            "client_id": (
+                "For OAuth, only where the server registers no clients by itself. Its redirect "
+                "address is {0}"
             ),
             "key_header": "Leave empty to send the key as “Authorization: Bearer …”.",
             "seconds": "A call that takes longer is given up.",
@@ -58,7 +88,11 @@ class McpServerForm(KeyForm[McpServer]):
         super().__init__(*args, **kwargs)
         if "key" not in self.fields:  # only shown
             return
-        self.fields["key"].help_text = key_help("", known=bool(self.known), can_open=self.can_open)
+        has_key = bool(self.known.get("key"))
+        self.fields["key"].help_text = key_help("", known=has_key, can_open=self.can_open)
+        if "client_id" in self.fields:
+            about = self.fields["client_id"]
+            about.help_text = str(about.help_text).format(pages.callback())
         if not self.instance.secrets:
             self.fields.pop("remove_key", None)
 
@@ -68,6 +102,32 @@ class McpServerForm(KeyForm[McpServer]):
         if not key.isascii() or (key and not key.isprintable()) or " " in key:
             raise ValidationError("A key has no spaces, no line breaks and no special characters.")
         return key
+
+    def clean_authentication(self) -> str:
+        """Take what is set where a form of before OAuth says nothing."""
+        given = self.cleaned_data.get("authentication")
+        return str(given or self.instance.authentication)
+
+    def sealed(self) -> tuple[str, str]:
+        """Return the encrypted key and client secret, and what happened to the key: empty fields
+        keep what is set.
+        """
+        data, known = self.cleaned_data, dict(self.known)
+        happened = ""
+        if data.get("key"):
+            known["key"], happened = data["key"], "key_set"
+        elif data.get("remove_key"):
+            known.pop("key", None)
+            happened = "key_removed"
+        if data.get("client_secret"):
+            known["client_secret"], happened = data["client_secret"], happened or "key_set"
+        elif not data.get("client_id"):
+            known.pop("client_secret", None)
+        if known == self.known and self.can_open:
+            return self.row.secrets, ""
+        if not happened and not self.can_open:
+            return self.row.secrets, ""
+        return encryption.encrypt(known), happened
 
     def clean_key_header(self) -> str:
         """Refuse headers that are not for keys."""

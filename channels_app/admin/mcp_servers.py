@@ -20,12 +20,14 @@ from channels_app.admin import mcp_differences
 from channels_app.admin.language_models import addresses
 from channels_app.admin.mcp_server_form import McpServerForm
 from channels_app.admin.secret_key import key_state
+from channels_app.tool_requests import signing_in
 from core.admin.base import ExtraContext, badge, visible_line
 from core.database.transactions import atomic_write
 from core.lib.text import one_line
-from core.models import McpServer, McpTool
+from core.models import McpServer, McpTool, User
 from core.tools.mcp import pins, refresh
 from core.tools.mcp.errors import McpError
+from core.tools.mcp.oauth import sign_ins
 from core.tools.mcp.servers import info_of
 
 COLOURS = {"accepted": "success", "changed": "danger", "new": "info", "gone": ""}
@@ -86,11 +88,14 @@ class McpServerAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[McpServer]):
             else self.has_add_permission(request)
         )
         key: tuple[str, ...] = ("key_state",)
+        client: tuple[str, ...] = ("client_id",)
         if may_edit:
             key = ("key", "remove_key") if obj is not None and obj.secrets else ("key",)
-        top = (("name", "slug"), "url", "allow_private", *key, "key_header", "seconds", "enabled")
+            client = ("client_id", "client_secret")
+        top = (("name", "slug"), "url", "allow_private", "seconds", "enabled")
         return (
             (None, {"fields": top}),
+            ("Authentication", {"fields": ("authentication", *key, "key_header", *client)}),
             ("Assistants and people", {"fields": ("assistants", "people")}),
         )
 
@@ -125,10 +130,18 @@ class McpServerAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[McpServer]):
         obj.secrets, happened = form.sealed()
         if "url" in form.changed_data:
             obj.protocol = ""
+        moved = bool({"url", "authentication", "client_id"} & set(form.changed_data))
+        if moved:
+            obj.registration = ""
         super().save_model(request, obj, form, change)
+        if moved and change and isinstance(request.user, User):
+            # No token is sent to another address than the one that it was given for.
+            for each in obj.connections.select_related("user", "server"):
+                signing_in.remove(each, by=request.user, now=timezone.now())
         if happened:
             self.record(request, happened, obj, {})
-        if happened or {"url", "enabled", "key_header"} & set(form.changed_data):
+        told = {"url", "enabled", "key_header", "authentication"}
+        if happened or told & set(form.changed_data):
             vars(request)["saved_server"] = obj
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: Any) -> None:
@@ -157,6 +170,8 @@ class McpServerAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[McpServer]):
             "asks": McpTool.Ask.choices,
             "waiting": sum(each.state in {"new", "changed"} for each in tools),
             "may_decide": self.may_decide(request),
+            "signs_in": row is not None and row.authentication != McpServer.Authentication.KEY,
+            "connections": list(row.connections.select_related("user")) if row is not None else [],
         }
 
     def may_decide(self, request: HttpRequest) -> bool:
@@ -167,6 +182,8 @@ class McpServerAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[McpServer]):
         wrap, name = self.admin_site.admin_view, "core_mcpserver"
         return [
             path("<int:pk>/test/", wrap(self.test_view), name=f"{name}_test"),
+            path("<int:pk>/connect/", wrap(self.connect_view), name=f"{name}_connect"),
+            path("<int:pk>/disconnect/", wrap(self.disconnect_view), name=f"{name}_disconnect"),
             path("<int:pk>/tools/", wrap(self.tools_view), name=f"{name}_tools"),
             path("<int:pk>/changes/", wrap(self.changes_view), name=f"{name}_changes"),
             path("<int:pk>/accept/", wrap(self.accept_view), name=f"{name}_accept"),
@@ -178,6 +195,31 @@ class McpServerAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[McpServer]):
         """Ask the server for its tools with the saved settings, and show what was found."""
         row = self.row_of(request, pk)
         show_test(request, row)
+        return HttpResponseRedirect(page_of(row))
+
+    @method_decorator(require_POST)
+    def connect_view(self, request: HttpRequest, pk: int) -> HttpResponse:
+        """Let the owner sign in: for the gateway, or with their own account."""
+        row = self.row_of(request, pk)
+        if not isinstance(request.user, User) or not request.user.is_owner:
+            raise PermissionDenied
+        if row.authentication == McpServer.Authentication.KEY:
+            messages.warning(request, "Choose OAuth as its authentication first.")
+            return HttpResponseRedirect(page_of(row))
+        with atomic_write():
+            sign_in = sign_ins.create(row, request.user, now=timezone.now())
+        return HttpResponseRedirect(reverse("mcp-sign-in", args=[sign_in.public_id]))
+
+    @method_decorator(require_POST)
+    def disconnect_view(self, request: HttpRequest, pk: int) -> HttpResponse:
+        """Remove an account that is connected, whosever it is."""
+        row = self.row_of(request, pk)
+        number = str(request.POST.get("connection", ""))
+        rows = row.connections.select_related("user", "server")
+        found = rows.filter(pk=number).first() if number.isascii() and number.isdigit() else None
+        if found is not None and isinstance(request.user, User):
+            signing_in.remove(found, by=request.user, now=timezone.now())
+            messages.success(request, "The account was removed.")
         return HttpResponseRedirect(page_of(row))
 
     @method_decorator(require_POST)

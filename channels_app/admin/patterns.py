@@ -1,11 +1,13 @@
 """Block patterns in the admin."""
 
+from functools import partial
 from typing import Any
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.http import HttpRequest
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from allowlist import patterns
 from allowlist.admin.audited import AuditedAdmin
@@ -72,5 +74,10 @@ class BlockPatternAdmin(AuditedAdmin[BlockPattern]):
         rows = patterns.apply(pattern=obj, owner=request.user, now=timezone.now())
         for row in rows:
             if row.notice_at is not None:
-                notices.decided(row, text=f"Denied: {obj} is blocked.")
+                notices.decided(row, text=partial(denied_by, obj))
         messages.info(request, f"Pending unknown senders that are denied now: {len(rows)}.")
+
+
+def denied_by(pattern: BlockPattern) -> str:
+    """Return what became of a request that a pattern denies."""
+    return gettext("Denied: {pattern} is blocked.").format(pattern=pattern)

@@ -72,7 +72,7 @@ class ToolCallAdmin(ExtraContext, ReadOnlyAdmin[ToolCall]):
         "decided_by",
         "page",
     )
-    list_filter = ("state", "scope", "edited", "created_at")
+    list_filter = ("state", "kind", "scope", "edited", "created_at")
     list_select_related = ("run__user", "run__session__account", "asked_of", "decided_by")
     search_fields = ("tool", "public_id", "run__user__username", "run__user__display_name")
     newest_by = F("pk")
@@ -81,6 +81,7 @@ class ToolCallAdmin(ExtraContext, ReadOnlyAdmin[ToolCall]):
     change_form_template = "dashboard/tool_call.html"
     fields = (
         ("shown_tool", "status"),
+        "kind",
         ("run", "carried_out_in"),
         ("asked_of", "attempt"),
         ("created_at", "expires_at"),
@@ -218,13 +219,16 @@ def context_of(call: ToolCall, request: HttpRequest) -> dict[str, Any]:
     may = isinstance(user, User) and user.is_owner and deciding.may_decide(call, user)
     text, is_whole = call_arguments.readable(call.arguments, SHOWN)
     result = call.result if isinstance(call.result, dict) else {}
+    choices = [(each, asking.LABELS[each]) for each in CHOICES]
+    if call.kind == ToolCall.Kind.SIGN_IN:
+        choices = [(asking.DENY, asking.OF_SIGN_IN[asking.DENY])]
     return {
         "call": call,
         "badge": badge_of(call),
         "description": visible_line(description_of(call.tool), SHOWN_DESCRIPTION),
         "arguments": text,
         "is_whole": is_whole,
-        "buttons": [(each, asking.LABELS[each]) for each in CHOICES] if may and not is_over else [],
+        "buttons": choices if may and not is_over else [],
         "is_over": is_over,
         "result": str(result.get("text", ""))[:SHOWN_RESULT],
     }

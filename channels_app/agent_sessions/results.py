@@ -17,7 +17,7 @@ from django.db.models.functions import Now
 from channels_app import registry
 from channels_app.base import Block, Capability, Channel, RendersOne
 from channels_app.delivery.sending import can_push
-from core.conversations import events, outbox, runs
+from core.conversations import events, outbox, push_messages, runs
 from core.database.transactions import atomic_write, in_thread
 from core.lib.ids import public_id
 from core.lib.text import clean
@@ -196,6 +196,7 @@ def show_at_once(*, session: ChatSession, text: str, file: StoredFile | None = N
     with atomic_write():
         run = settled_run(session=session, text=text, file=file)
         touch(session)
+        push_messages.enqueue(user_id=run.user_id, kind="answer", ref=run.public_id)
     return Sent([], message_id=run.public_id)
 
 

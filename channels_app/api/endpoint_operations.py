@@ -6,6 +6,7 @@ compares every route with it, and a fuzzer compares the responses.
 
 import re
 
+from channels_app.api import message_operations, response_operations
 from channels_app.api.shapes import (
     ANY,
     FLAG,
@@ -43,11 +44,14 @@ WORDS = {
     "502": "The model failed.",
     "503": "Temporarily unavailable; see `Retry-After`.",
     "504": "The answer takes too long.",
+    "529": "The model's server, or the gateway, is overloaded; see `Retry-After`.",
 }
 TAGS = {
     "inbound": "Send messages and read the answers.",
-    "openai": "The API of OpenAI: chat completions and models.",
+    "openai": "The API of OpenAI: chat completions, responses, models, embeddings and audio.",
+    "anthropic": "The API of Anthropic: messages.",
     "ui": "UI message streams of the Vercel AI SDK.",
+    "ag-ui": "AG-UI 1.0, the protocol of agent front ends.",
     "mcp": "The Model Context Protocol.",
     "bridge": "Messages of other platforms, answered through a callback.",
     "platforms": "Webhooks of messaging platforms.",
@@ -159,6 +163,8 @@ CHAT = parameter(
 )
 ACCOUNT = parameter("account", "path", schema={**STRING, "pattern": "^[A-Za-z0-9_.-]{1,64}$"})
 EVENT = {**STRING, "pattern": f"^[0-9]{{0,{MOST_EVENT_DIGITS}}}$"}
+LAST_EVENT = parameter("Last-Event-ID", "header", schema=EVENT)
+THREAD = {**CHAT, "name": "thread"}
 ANSWER = content(ref("Answer"))
 FINISHED = dict.fromkeys(("200", "202", "409", "502", "504"), ANSWER)
 FILE = {status: {"*/*": {"schema": STRING}} for status in ("200", "206")}
@@ -203,7 +209,7 @@ INBOUND: Operations = {  # [D1], [D2]
             parameter("run_id", "path", schema=PUBLIC),
             parameter("after", "query", schema=EVENT),
             SENDER,
-            parameter("Last-Event-ID", "header", schema=EVENT),
+            LAST_EVENT,
         ),
     ),
 }
@@ -271,7 +277,13 @@ OPENAI: Operations = {  # [D5]
         error=OPENAI_ERROR,
         parameters=(parameter("model", "path"),),
     ),
+    **response_operations.operations(
+        operation, content, parameter, error=OPENAI_ERROR, headers=(SESSION, IDEMPOTENCY)
+    ),
 }
+OPENAI |= message_operations.operations(
+    operation, content, error=OPENAI_ERROR, headers=(SESSION, IDEMPOTENCY)
+)
 UI: Operations = {
     ("/ui/chat", "post"): operation(
         "Send a chat message; the answer is a UI message stream.",
@@ -282,12 +294,12 @@ UI: Operations = {
         error=ERROR_OR_LINE,
     ),
     ("/ui/chat/{chat}/stream", "get"): operation(
-        "Resume the running answer of a chat from its beginning.",
+        "Resume the running answer of a chat, or one that was cut.",
         tag="ui",
         answers={"200": EVENTS, "204": {}},
         errors=("404",),
         error=ERROR_OR_LINE,
-        parameters=(CHAT,),
+        parameters=(CHAT, LAST_EVENT, parameter("run_id", "query")),
     ),
     ("/ui/chat/{chat}/stop", "post"): operation(
         "Stop the running answer of a chat.",
@@ -296,6 +308,30 @@ UI: Operations = {
         errors=("404",),
         error=ERROR_OR_LINE,
         parameters=(CHAT,),
+    ),
+}
+AG_UI: Operations = {
+    ("/ag-ui", "post"): operation(
+        "Run the assistant; the answer is a stream of AG-UI events.",
+        tag="ag-ui",
+        body=ref("RunAgentInput"),
+        answers={"200": EVENTS},
+        errors=("404", "422"),
+        parameters=(LAST_EVENT,),
+    ),
+    ("/ag-ui/{thread}/stream", "get"): operation(
+        "Reconnect to a thread, or read the rest of a stream that was cut.",
+        tag="ag-ui",
+        answers={"200": EVENTS},
+        errors=("404",),
+        parameters=(THREAD, LAST_EVENT, parameter("runId", "query")),
+    ),
+    ("/ag-ui/{thread}/stop", "post"): operation(
+        "Stop the run of a thread.",
+        tag="ag-ui",
+        answers={"200": STOPPED},
+        errors=("404",),
+        parameters=(THREAD,),
     ),
 }
 BRIDGE: Operations = {  # [D4]
@@ -366,7 +402,7 @@ HEALTH_CHECKS: Operations = {  # [D8]
 HEALTH_CHECKS["/readyz", "get"]["responses"]["503"]["description"] = (
     "Something is wrong; it is named to those with a key or METRICS_TOKEN."
 )
-OPERATIONS = INBOUND | FILES | OPENAI | UI | BRIDGE | MCP | PLATFORMS | HEALTH_CHECKS
+OPERATIONS = INBOUND | FILES | OPENAI | UI | AG_UI | BRIDGE | MCP | PLATFORMS | HEALTH_CHECKS
 
 
 def document(result: Json, **_: object) -> Json:
@@ -376,7 +412,8 @@ def document(result: Json, **_: object) -> Json:
     for path, methods in result["paths"].items():
         for method, found in methods.items():
             finish(found, path.removeprefix("/api/"), method)
-    result["components"]["schemas"].update(SCHEMAS)
+    more = response_operations.SCHEMAS | message_operations.SCHEMAS
+    result["components"]["schemas"].update(SCHEMAS | more)
     for (path, method), found in OPERATIONS.items():
         name = re.sub(r"\W+", "_", f"{path}_{method}").strip("_")
         result["paths"].setdefault(path, {})[method] = {**found, "operationId": name}

@@ -11,6 +11,7 @@ from channels_app.asgi.fields import (
     MAX_CHAT_ID,
     MAX_CONTEXT,
     MAX_MODEL,
+    MAX_RUN_ID,
     MAX_SESSION_NAME,
 )
 from core.lib.ids import PUBLIC_ID
@@ -198,8 +199,20 @@ SCHEMAS: Json = {
         id={**PRINTABLE, "minLength": 1, "maxLength": MAX_CHAT_ID},
         messages=nullable(listed(ref("UiMessage"), minItems=1, maxItems=MAX_MESSAGES)),
         message=ref("UiMessage"),
-        tools=nullable(listed(ANY, maxItems=MAX_TOOLS)),
+        tools={"anyOf": [nullable(listed(ANY, maxItems=MAX_TOOLS)), {"type": "object"}]},
+        system=nullable(TEXT),
         **WANTED,
+    ),
+    "RunAgentInput": shape(
+        ("threadId", "runId", "messages"),
+        threadId={**PRINTABLE, "minLength": 1, "maxLength": MAX_CHAT_ID},
+        runId={**PRINTABLE, "minLength": 1, "maxLength": MAX_RUN_ID},
+        messages=listed(ANY, maxItems=MAX_MESSAGES),
+        tools=nullable(listed(ANY, maxItems=MAX_TOOLS)),
+        context=nullable(listed(ANY)),
+        state={},
+        forwardedProps={},
+        resume=nullable(listed(ANY)),
     ),
     "Process": says(
         shape(

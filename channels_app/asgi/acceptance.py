@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from django.db import Error as DatabaseFailure
+from django.utils.translation import gettext_lazy
 
 from channels_app.asgi.http import RefusedError, Request
 from core.conversations import runs
@@ -16,7 +17,9 @@ logger = logging.getLogger(__name__)
 
 REFRESH_SECONDS = 5.0
 VALID_SECONDS = 15.0
-UPDATING = "The gateway is being updated and takes no messages now. Try again in a minute."
+UPDATING = gettext_lazy(
+    "The gateway is being updated and takes no messages now. Try again in a minute."
+)
 
 
 @dataclass(slots=True)

@@ -22,6 +22,8 @@ from contextlib import contextmanager
 
 from django.conf import settings
 from django.db import Error as DatabaseFailure
+from django.utils.text import format_lazy
+from django.utils.translation import gettext_lazy
 
 from channels_app.asgi.http import RefusedError
 from channels_app.asgi.principal import Principal
@@ -59,7 +61,10 @@ class BusyError(RefusedError):
     def __init__(self, *, place: int, seconds: float) -> None:
         """Take the place, and the seconds after which to try again."""
         wait = max(math.ceil(min(seconds, MOST_RETRY_SECONDS)), 1)
-        text = f"Busy: this would be number {place} in the queue. Try again in {wait} s."
+        said = gettext_lazy(
+            "Busy: this would be number {place} in the queue. Try again in {seconds} s."
+        )
+        text = format_lazy(said, place=place, seconds=wait)
         super().__init__(503, text, headers={"Retry-After": str(wait)})
         self.details = {"code": "busy", "place": place, "retry_after": wait}
 

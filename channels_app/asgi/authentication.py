@@ -114,7 +114,13 @@ def permitted(shown: Shown, known: Mapping[str, ApiKey]) -> Principal:
     if shown.scope not in key.scopes:
         raise RefusedError(403, f"This key has no scope {str(shown.scope)!r}.")
     count_caller(key)
-    return Principal(user=key.user, account=key.account, key_id=key.pk, scopes=key.scopes)
+    return Principal(
+        user=key.user,
+        account=key.account,
+        key_id=key.pk,
+        scopes=key.scopes,
+        model_only=key.model_only,
+    )
 
 
 def caller_of(*, token: str, scope: str, address: str) -> Principal:

@@ -1,8 +1,10 @@
 """The body of a request, bounded in bytes and in seconds."""
 
 import asyncio
+from typing import TYPE_CHECKING
 
 from django.conf import settings
+from django.utils.text import format_lazy
 
 from channels_app.asgi import http
 from channels_app.asgi.http import (
@@ -14,6 +16,9 @@ from channels_app.asgi.http import (
     Scope,
     Send,
 )
+
+if TYPE_CHECKING:
+    from django.utils.functional import _StrPromise as StrPromise
 
 
 class Body:
@@ -29,13 +34,13 @@ class Body:
         *,
         limit: int | None = None,
         seconds: float | None = None,
-        too_large: str = "The body is larger than {limit} bytes.",
-        too_slow: str = "The body came too slowly.",
+        too_large: "str | StrPromise" = "The body is larger than {limit} bytes.",
+        too_slow: "str | StrPromise" = "The body came too slowly.",
     ) -> None:
         self.limit = settings.MAX_BODY_BYTES if limit is None else limit
         self._receive = receive
         self._seconds = settings.BODY_SECONDS if seconds is None else seconds
-        self._too_large = too_large.format(limit=self.limit)
+        self._too_large = format_lazy(too_large, limit=self.limit)
         self._too_slow = too_slow
         self._size = 0
         self._is_whole = False

@@ -5,6 +5,8 @@ from core.lib.ttl_cache import TtlCache
 from core.models import ChannelAccount
 
 BUILTIN_CHANNELS = ("web", "http")
+# The channel of ``/v1``: programs, which may want nothing but JSON as an answer.
+PROGRAMS = "openai"
 BY_CHANNEL = Instances(
     lambda: ChannelAccount.objects.filter(channel=Param("channel"), name="default")
 )

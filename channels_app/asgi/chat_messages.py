@@ -274,8 +274,9 @@ def drop_pictures_elsewhere(messages: list[Json]) -> None:
 
 
 def last_said(messages: list[Json]) -> str:
-    """Return the text of the last message, for the transcript."""
-    content = messages[-1]["content"]
+    """Return the text of the last message that is not of the system, for the transcript."""
+    said = [each for each in messages if each["role"] != "system"] or messages
+    content = said[-1]["content"]
     if isinstance(content, str):
         return content
     return "\n".join(each["text"] for each in content if each["type"] == "text")

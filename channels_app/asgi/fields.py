@@ -13,6 +13,7 @@ from core.lib.text import is_clean
 MAX_PLACE = 128
 # Limits of single endpoints, here because the OpenAPI document needs them too.
 MAX_CHAT_ID = 100  # of /ui/chat
+MAX_RUN_ID = 128  # runId of /ag-ui
 MAX_SESSION_NAME = 100  # the header X-Session-Id
 MAX_CONTEXT = 2000  # of /process
 MOST_EVENT_DIGITS = 9  # Last-Event-ID

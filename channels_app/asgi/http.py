@@ -6,14 +6,18 @@ import ipaddress
 import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
 import orjson
 from django.conf import settings
 from django.db import Error as DatabaseFailure
+from django.utils.translation import gettext_lazy
 
 from channels_app.asgi import strict_json
+
+if TYPE_CHECKING:
+    from django.utils.functional import _StrPromise as StrPromise
 
 logger = logging.getLogger(__name__)
 
@@ -43,9 +47,16 @@ class RefusedError(Exception):
     """The request is refused; each endpoint answers it in its own shape."""
 
     def __init__(
-        self, status: int, message: str, *, field: str = "", headers: Headers | None = None
+        self,
+        status: int,
+        message: "str | StrPromise",
+        *,
+        field: str = "",
+        headers: Headers | None = None,
     ) -> None:
-        """Take the status and message; ``field`` names the invalid field of the input."""
+        """Take the status and message; ``field`` names the invalid field of the input. A
+        lazy message is read in the language that is active where it is answered.
+        """
         super().__init__(message)
         self.status = status
         self.field = field
@@ -142,9 +153,11 @@ def refusal_of(error: Exception) -> RefusedError:
         return error
     if isinstance(error, DatabaseFailure):
         logger.error("the database failed under a request", exc_info=error)
-        return RefusedError(503, "Try again in a moment.", headers={"Retry-After": "2"})
+        return RefusedError(
+            503, gettext_lazy("Try again in a moment."), headers={"Retry-After": "2"}
+        )
     logger.error("a request failed", exc_info=error)
-    return RefusedError(500, "Something went wrong.")
+    return RefusedError(500, gettext_lazy("Something went wrong."))
 
 
 def error_body(status: int, message: str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from django.utils.decorators import sync_and_async_middleware
+from django.utils.translation import gettext, gettext_noop
 
 from channels_app.asgi import http
 
@@ -44,7 +45,7 @@ ADMIN: Mapping[str, str] = {
     if "trusted-types" not in name
 }
 ADMIN_PATH = "/admin/"
-AWAY = "Try again in a moment."
+AWAY = gettext_noop("Try again in a moment.")
 COME_AGAIN = {"Retry-After": "2"}
 
 
@@ -115,8 +116,10 @@ def database_away(request: HttpRequest, error: Exception) -> HttpResponseBase | 
         return None
     logger.error("the database failed under a page", exc_info=error)
     if request.path.startswith(ADMIN_PATH):
-        return HttpResponse(AWAY, status=503, headers=COME_AGAIN, content_type="text/plain")
-    return JsonResponse(http.error_body(503, AWAY), status=503, headers=COME_AGAIN)
+        return HttpResponse(
+            gettext(AWAY), status=503, headers=COME_AGAIN, content_type="text/plain; charset=utf-8"
+        )
+    return JsonResponse(http.error_body(503, gettext(AWAY)), status=503, headers=COME_AGAIN)
 
 
 def headed(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:

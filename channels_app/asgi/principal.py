@@ -25,7 +25,8 @@ class Principal:
 
     A person has ``user``, a bridge ``account``. The credential is an API key (``key_id`` and its
     ``scopes``) or the session of the web chat (``session_key``, Django's). ``session_id``: the chat
-    session that an agent names for its results.
+    session that an agent names for its results. ``model_only``: at ``/v1`` the models of the
+    assistant answer, without its instructions and tools (decision 202).
     """
 
     user: User | None = None
@@ -34,6 +35,7 @@ class Principal:
     scopes: Sequence[str] = ()
     session_key: str = ""
     session_id: str = ""
+    model_only: bool = False
 
     @property
     def person(self) -> User:

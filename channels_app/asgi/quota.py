@@ -13,7 +13,7 @@ def needed(*, field: str = "") -> Iterator[None]:
     try:
         yield
     except quota.QuotaExceededError as error:
-        raise RefusedError(413, str(error), field=field) from error
+        raise RefusedError(413, error.args[0], field=field) from error
 
 
 def check(*, user_id: int, size: int, number: int = 1, field: str = "") -> None:

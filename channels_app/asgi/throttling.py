@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import redis
+from django.utils.text import format_lazy
+from django.utils.translation import gettext_lazy
 
 from channels_app.asgi.http import RefusedError
 from core.lib import broker
@@ -48,7 +50,9 @@ def refusal(seconds: float) -> RefusedError:
     """Return the error for one request too many."""
     wait = max(1, math.ceil(seconds))
     return RefusedError(
-        429, f"Too many requests. Try again in {wait} s.", headers={"Retry-After": str(wait)}
+        429,
+        format_lazy(gettext_lazy("Too many requests. Try again in {seconds} s."), seconds=wait),
+        headers={"Retry-After": str(wait)},
     )
 
 
@@ -156,7 +160,9 @@ class Streams:
     def enter(self, *, user_id: int | str, limit: int) -> None:
         """Count one more. Raises RefusedError 429 when ``limit`` are open."""
         if self._open.get(user_id, 0) >= limit:
-            raise RefusedError(429, "Too many open streams.", headers={"Retry-After": "5"})
+            raise RefusedError(
+                429, gettext_lazy("Too many open streams."), headers={"Retry-After": "5"}
+            )
         self._open[user_id] = self._open.get(user_id, 0) + 1
 
     @contextmanager

@@ -75,13 +75,15 @@ class Said:
     options: Json
 
     @classmethod
-    def of(cls, ask: Ask) -> "Said":
+    def of(cls, caller: Principal, ask: Ask) -> "Said":
         """Take a request apart; the documents in its messages become media."""
         text = chat_messages.last_said(ask.messages)
         media = chat_messages.take_files(ask.messages)
         options: Json = {"tools": ask.tools, "model_options": ask.options, **ask.more}
         if ask.sends_history:
             options["messages"] = ask.messages
+            if caller.model_only:
+                options["model_only"] = True
         else:
             pictures = chat_messages.parts_with_pictures(ask.messages[-1])
             media = [
@@ -161,7 +163,7 @@ def accept(caller: Principal, ask: Ask, session: str, repeat: RepeatKey | None) 
     """Put the message into the inbox. ``session``: the public id of one of the person's own, or a
     name of the client's choice. Raises RefusedError.
     """
-    said = Said.of(ask)
+    said = Said.of(caller, ask)
     if caller.user is None:
         return accept_sender(caller, ask, session, repeat, said)
     with atomic_write(joins=True):

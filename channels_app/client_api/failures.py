@@ -27,8 +27,8 @@ def rates(headers: http.Headers) -> http.Headers:
     return {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": f"{seconds}s"}
 
 
-def headers_of(failure: Failure) -> http.Headers:
-    """Return the headers that tell a client whether and when to repeat a failed run."""
+def repeats(failure: Failure) -> dict[str, str]:
+    """Return the headers that tell a client of any API whether and when to repeat a failed run."""
     kind = kind_of(failure)
     seconds = failure.data.get("retry_after")
     known = isinstance(seconds, int | float) and not isinstance(seconds, bool)
@@ -36,4 +36,11 @@ def headers_of(failure: Failure) -> http.Headers:
     if kind is not None and not kind.is_retried:
         # The official clients obey this: they would repeat a 502 or a 429 otherwise.
         return {**headers, "x-should-retry": "false"}
-    return {**rates(headers), **headers} if kind is not None and kind.status == 429 else headers
+    return headers
+
+
+def headers_of(failure: Failure) -> http.Headers:
+    """Return these headers, with OpenAI's rate limits where the failure is one."""
+    kind, headers = kind_of(failure), repeats(failure)
+    is_limited = kind is not None and kind.is_retried and kind.status == 429
+    return {**rates(headers), **headers} if is_limited else headers

@@ -140,6 +140,15 @@ class RunAdapter(ABC, Generic[Frame]):
             steps.append(self._message(message, settled=settled))
         return self._count(steps)
 
+    def opened(self) -> list[tuple[int, Frame]]:
+        """Return the frames before all others, with their numbers, for a stream that begins before
+        the log does; none if they were returned.
+        """
+        if self._has_begun:
+            return []
+        self._has_begun = True
+        return list(self._numbers(1, self.begin()))
+
     def close(self) -> list[Frame]:
         """Return the frames that end a stream whose log stops without a ``stream_end``; else
         none.

@@ -5,7 +5,7 @@ import contextlib
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Awaitable
 from dataclasses import dataclass
-from typing import ClassVar, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from django.conf import settings
 
@@ -41,7 +41,9 @@ class RunEndpoint(Endpoint, Generic[Frame]):
     """
 
     # The head waits for the first text, so that a run that fails earlier has an error status.
-    waits_for_text: ClassVar[bool] = True
+    waits_for_text: bool = True
+    # Sent while there is nothing to say.
+    beat: bytes = follow_run.BEAT
 
     @abstractmethod
     def adapter_of(self, work: Work) -> RunAdapter[Frame]:
@@ -63,6 +65,12 @@ class RunEndpoint(Endpoint, Generic[Frame]):
         """Answer a finished run that is not streamed. ``log``: all its events."""
         raise NotImplementedError
 
+    def log_of(self, work: Work, adapter: RunAdapter[Frame]) -> follow_run.Log:
+        """Return the event log of a run, live. A protocol that needs more than the log for a frame
+        gives it to its adapter here.
+        """
+        return follow_run.follow(work.run)
+
     def headers_of(self, work: Work) -> Headers:
         """Return the headers of an answer."""
         return work.headers
@@ -72,7 +80,7 @@ class RunEndpoint(Endpoint, Generic[Frame]):
         leaves, unless the work is kept.
         """
         adapter = self.adapter_of(work)
-        async with contextlib.aclosing(follow_run.follow(work.run)) as log:
+        async with contextlib.aclosing(self.log_of(work, adapter)) as log:
             opening: Opening[Frame] | None = Opening([])
             if self.waits_for_text and not seen:
                 opening = await unless_gone(self.incoming, opening_of(log, adapter))
@@ -93,12 +101,12 @@ class RunEndpoint(Endpoint, Generic[Frame]):
         opening: Opening[Frame],
         seen: int,
     ) -> AsyncGenerator[bytes, None]:
-        """Yield the frames as server-sent events, and comments while there are none."""
+        """Yield the frames as server-sent events, and ``beat`` while there are none."""
         for number, frame in opening.frames:
             yield self.encode(number, frame)
         async for event in log:
             if event is None:
-                yield follow_run.BEAT
+                yield self.beat
                 continue
             found = adapter.numbered(event)
             for number, frame in after(adapter, found, seen) if seen else found:

@@ -8,13 +8,14 @@ time get parallel sessions, because runs of one session wait for each other.
 from django.conf import settings
 from django.db.models import Exists, OuterRef
 
+from channels_app.asgi.builtin_accounts import PROGRAMS
 from channels_app.asgi.chat_messages import refused
 from channels_app.asgi.fields import MAX_SESSION_NAME
 from core.conversations import inbox
 from core.database.queries import Instances, Param, Values
 from core.models import ChannelAccount, ChatSession, Run, User
 
-ORIGIN = "openai"
+ORIGIN = PROGRAMS
 HEADER = "X-Session-Id"
 
 

@@ -4,6 +4,8 @@ A choice by a command holds in the sender's own conversation. Conversations are 
 in groups: a choice never concerns others.
 """
 
+from django.utils.translation import gettext, gettext_noop, ngettext
+
 from channels_app.asgi.http import RefusedError
 from core.conversations import assistants
 from core.conversations.assistants import Place
@@ -14,10 +16,14 @@ from core.providers import catalogue
 from core.providers.catalogue import AssistantInfo, Catalogue
 
 UNDO = "default"
+FROM_NOW = gettext_noop("From your next message on.")
 LISTED = 40
-NO_OTHER = "There is no other one to choose."
+NO_OTHER = gettext_noop("There is no other one to choose.")
 # The name is not repeated: it may be anything.
-NO_SUCH = "There is no {0} of this name that you may choose. /{0} lists them."
+NO_ASSISTANT = gettext_noop(
+    "There is no assistant of this name that you may choose. /assistant lists them."
+)
+NO_MODEL = gettext_noop("There is no model of this name that you may choose. /model lists them.")
 
 
 def chosen_by(draft: Draft, *, session: ChatSession, listed: bool) -> assistants.Choice | None:
@@ -44,18 +50,18 @@ def refusal(field: str, name: str) -> RefusedError:
     return RefusedError(404, f"There is no {field} `{shown}` that you may choose.", field=field)
 
 
-def help_lines(session: ChatSession, place: Place) -> str:
-    """Return the lines of ``/help`` for the commands with which this person changes something."""
+def help_lines(session: ChatSession, place: Place) -> dict[str, str]:
+    """Return the entries of ``/help`` for the commands with which this person changes something."""
     known = catalogue.current()
     free = assistants.choose(known, place)
-    lines = ""
+    found: dict[str, str] = {}
     if any(each.id != free.assistant.id for each in assistants.offered_to(known, place)):
-        lines += "\n/assistant — show or choose the assistant of this conversation"
+        found["assistant"] = gettext_noop("show or choose the assistant of this conversation")
     now = answering(known, session, place)
     first = next(iter(known.chain_of(now.assistant.id)), None)
     if any(each != first for each in assistants.models_offered_to(known, place)):
-        lines += "\n/model — show or choose the model of this conversation"
-    return lines
+        found["model"] = gettext_noop("show or choose the model of this conversation")
+    return found
 
 
 def answering(known: Catalogue, session: ChatSession, place: Place) -> assistants.Choice:
@@ -74,31 +80,35 @@ def assistant(session: ChatSession, place: Place, name: str) -> str:
     if name:
         wanted = None if name.casefold() == UNDO else named(offered, name)
         if wanted is None and name.casefold() != UNDO:
-            return NO_SUCH.format("assistant")
+            return gettext(NO_ASSISTANT)
         assistants.pick(session, assistant_id=wanted.id if wanted else 0)
-        return f"{said(answering(known, session, place))} From your next message on."
+        return f"{said(answering(known, session, place))} {gettext(FROM_NOW)}"
     lines = []
     if session.assistant_id and not assistants.may_choose(known, place, session.assistant_id):
         assistants.pick(session, assistant_id=0)
-        lines.append("The assistant that you chose here is no longer offered.")
+        lines.append(gettext("The assistant that you chose here is no longer offered."))
     now = answering(known, session, place)
     lines.append(said(now))
     ruling = assistants.choose(known, place).assistant.id
     if all(each.id == ruling for each in offered):
-        return "\n".join([*lines, NO_OTHER])
+        return "\n".join([*lines, gettext(NO_OTHER)])
     rows = [assistant_line(each, now.assistant.id) for each in offered]
     return "\n".join([*lines, *listed(rows, "/assistant")])
 
 
 def listed(rows: list[str], command: str) -> list[str]:
     """Return the lines of a list, and how to choose from it."""
-    more = [f"… and {len(rows) - LISTED} more"] if len(rows) > LISTED else []
+    rest = len(rows) - LISTED
+    said = ngettext("… and {count} more", "… and {count} more", rest).format(count=rest)
+    more = [said] if rest > 0 else []
     return [
         "",
         *rows[:LISTED],
         *more,
         "",
-        f"{command} <name> chooses one here, {command} default undoes it.",
+        gettext("{command} <name> chooses one here, {command} default undoes it.").format(
+            command=command
+        ),
     ]
 
 
@@ -110,7 +120,12 @@ def said(choice: assistants.Choice) -> str:
 def assistant_line(each: AssistantInfo, now: int) -> str:
     """Return the line of an assistant in the list: its slug, its name, and whether it answers."""
     name = "" if each.name.casefold() == each.slug else f" — {one_line(each.name, 64)}"
-    return f"{each.slug}{name}{' (now)' if each.id == now else ''}"
+    return f"{each.slug}{name}{now_mark(is_now=each.id == now)}"
+
+
+def now_mark(*, is_now: bool) -> str:
+    """Return the mark of what answers at present."""
+    return f" {gettext('(now)')}" if is_now else ""
 
 
 def named(offered: list[AssistantInfo], name: str) -> AssistantInfo | None:
@@ -131,18 +146,18 @@ def model(session: ChatSession, place: Place, name: str) -> str:
     if name:
         wanted = 0 if name.casefold() == UNDO else model_named(known, names, name)
         if not wanted and name.casefold() != UNDO:
-            return NO_SUCH.format("model")
+            return gettext(NO_MODEL)
         assistants.pick(session, model_id=wanted)
-        return f"{said_model(known, session, place)} From your next message on."
+        return f"{said_model(known, session, place)} {gettext(FROM_NOW)}"
     lines = []
     if session.model_id and session.model_id not in names:
         assistants.pick(session, model_id=0)
-        lines.append("The model that you chose here is no longer offered.")
+        lines.append(gettext("The model that you chose here is no longer offered."))
     lines.append(said_model(known, session, place))
     now = answering(known, session, place)
     chain = known.chain_of(now.assistant.id)
     if all(chain and each == chain[0].id for each in names):
-        return "\n".join([*lines, NO_OTHER])
+        return "\n".join([*lines, gettext(NO_OTHER)])
     asked = known.chain_of(now.assistant.id, first=now.model_id)
     first = asked[0].id if asked else 0
     rows = [model_line(known, each, name, first) for each, name in names.items()]
@@ -157,15 +172,17 @@ def said_model(known: Catalogue, session: ChatSession, place: Place) -> str:
     now = answering(known, session, place)
     if now.model_id:
         label = one_line(known.models[now.model_id].label, 100)
-        return f"{label} is asked first: it was chosen in this conversation."
-    return f"{one_line(now.assistant.name, 64)} uses its own models: none was chosen here."
+        asked = gettext("{name} is asked first: it was chosen in this conversation.")
+        return asked.format(name=label)
+    own = gettext("{name} uses its own models: none was chosen here.")
+    return own.format(name=one_line(now.assistant.name, 64))
 
 
 def model_line(known: Catalogue, model_id: int, name: str, first: int) -> str:
     """Return the line of a model in the list: its name, its label, whether it is asked first."""
     label = known.models[model_id].label
     more = "" if label.casefold() == name.casefold() else f" — {one_line(label, 100)}"
-    return f"{one_line(name, 200)}{more}{' (now)' if model_id == first else ''}"
+    return f"{one_line(name, 200)}{more}{now_mark(is_now=model_id == first)}"
 
 
 def model_named(known: Catalogue, offered: dict[int, str], name: str) -> int:

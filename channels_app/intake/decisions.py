@@ -34,5 +34,5 @@ def decide(
         everywhere=everywhere,
         replay=partial(inbound.let_in, request),
     )
-    notices.decided(verdict_now.request, text=verdict_now.standing)
+    notices.decided(verdict_now.request, text=lambda: verdict_now.standing)
     return verdict_now

@@ -250,7 +250,7 @@ def obey(
             now=now,
             replay=partial(let_in, request),
         )
-        notices.decided(verdict.request, text=verdict.standing)
+        notices.decided(verdict.request, text=lambda: verdict.standing)
         return verdict.text
 
     said = slash_commands.carry_out(

@@ -5,11 +5,15 @@ The codes themselves are the allowlist's (``link_codes``).
 
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
+
+from django.utils.translation import get_language, gettext
 
 from allowlist import link_codes
 from channels_app.owner import notices
 from core.conversations import outbox
 from core.conversations.inbox import Draft
+from core.lib.interface_language import spoken
 from core.lib.text import one_line
 from core.models import InboundMessage, User
 
@@ -36,19 +40,28 @@ def type_code(*, draft: Draft, code: str, now: datetime) -> Typed:
         return Typed(None, str(error), [], spent=isinstance(error, link_codes.TooManyCodes))
     request, messages = link_codes.end_request(address=address, user=user, now=now)
     if request is not None:
-        notices.decided(request, text=f"{user} typed a code: it is another address of theirs.")
+        notices.decided(request, text=partial(said_of, user))
     tell_owners(user, draft, now)
-    words = f"This address is now linked to {user}. Write to me and I will answer."
+    with spoken(user.language or get_language() or ""):
+        linked = gettext("This address is now linked to {name}. Write to me and I will answer.")
+        words = linked.format(name=user)
     return Typed(user, words, messages)
+
+
+def said_of(user: User) -> str:
+    """Return what became of the request of an address that was linked."""
+    return gettext("{name} typed a code: it is another address of theirs.").format(name=user)
 
 
 def tell_owners(user: User, draft: Draft, now: datetime) -> None:
     """Notify every owner of an address that was added without them."""
     sender = one_line(draft.sender, notices.SENDER_LENGTH)
-    text = f"{user} linked another address with a code: {sender} on {draft.account}."
     moment = int(now.timestamp() * 1000)
     for owner in notices.owners():
         key = f"notice:link:{user.pk}:{draft.account.pk}:{moment}:{owner.pk}"
+        with spoken(owner.language):
+            said = gettext("{name} linked another address with a code: {sender} on {account}.")
+            text = said.format(name=user, sender=sender, account=draft.account)
         notices.send(owner, key=key, text=text)
 
 

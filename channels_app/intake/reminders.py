@@ -2,12 +2,14 @@
 
 from datetime import datetime
 
+from django.utils.translation import gettext_noop
+
 from channels_app.schedules import lists
 from core.conversations.schedules import rules, zones
 from core.models import Schedule, User
 from core.tools import phrases
 
-NOT_LISTED = "Reminders are for listed people: ask the owner to add this address."
+NOT_LISTED = gettext_noop("Reminders are for listed people: ask the owner to add this address.")
 ZONE = "Your time zone is {0}."
 NO_ZONE = "Your time zone is not known yet."
 HOW = "To change it, write /timezone and a city or a name such as Europe/Berlin."

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from django.conf import settings
+from django.utils.translation import get_language, gettext, gettext_noop, ngettext
 
 from allowlist import audit, link_codes
 from allowlist.identities import InvalidIdentity
@@ -18,35 +19,43 @@ from allowlist.unknown_requests import Choice, NotAnOwner, RequestNotFound
 from channels_app import registry
 from channels_app.base import Capability
 from channels_app.delivery import secret_blocks
-from channels_app.intake import choosing, reminders
+from channels_app.intake import choosing, connections, reminders
 from channels_app.replies.outbound import own_words
 from channels_app.schedules import lists
 from channels_app.tool_requests import deciding
 from core.conversations import assistants, inbox, outbox, runs, usage_reports
-from core.lib.text import one_line
+from core.lib.interface_language import spoken
+from core.lib.text import as_sentence, one_line
 from core.models import ChannelIdentity, ChatSession, InboundMessage, Message, Run, Schedule, User
 
 COMMAND = re.compile(r"/([a-z0-9_]{1,32})(?:\s+(.*))?$", re.DOTALL | re.IGNORECASE)
 OPEN = (Run.State.QUEUED, Run.State.RUNNING)
 LISTED = 10
-HELP = """\
-/new — start a new conversation without the history
-/stop — stop the answer that is being written
-/status — show the current state
-/whoami — show your name and address here
-/link — a code that links another address of yours"""
-LISTED_HELP = """
-/reminders — list your reminders
-/timezone — show or set your time zone
-/usage — show your tokens, their cost, and your budgets"""
-LAST_HELP = "\n/help — this list"
-OWNER_HELP = """
-/requests — list the unknown requests
-/approve <id> — allow a sender
-/deny <id> — deny a sender"""
+HELP = {
+    "new": gettext_noop("start a new conversation without the history"),
+    "stop": gettext_noop("stop the answer that is being written"),
+    "status": gettext_noop("show the current state"),
+    "whoami": gettext_noop("show your name and address here"),
+    "link": gettext_noop("a code that links another address of yours"),
+}
+LISTED_HELP = {
+    "reminders": gettext_noop("list your reminders"),
+    "timezone": gettext_noop("show or set your time zone"),
+    "usage": gettext_noop("show your tokens, their cost, and your budgets"),
+}
+CONNECTIONS_HELP = {
+    "connections": gettext_noop("your accounts at the servers that I use for you"),
+}
+LAST_HELP = {"help": gettext_noop("this list")}
+OWNER_HELP = {
+    "requests": gettext_noop("list the unknown requests"),
+    "approve <id>": gettext_noop("allow a sender"),
+    "deny <id>": gettext_noop("deny a sender"),
+}
 
 NO_SCOPE = "This key has no scope 'admin:requests'."
-NO_USAGE = "Usage is shown to listed people: ask the owner to add this address."
+NO_USAGE = gettext_noop("Usage is shown to listed people: ask the owner to add this address.")
+NOT_OWNER = gettext_noop("Only the owner can do that.")
 BY_OPEN_LIST = "came in by an open list"
 
 Decide = Callable[[str, Choice], str]
@@ -125,7 +134,8 @@ def answered_at_once(text: str) -> Command | None:
 
 def carry_out(asked: Asked) -> str:
     """Carry out a command; return the answer. Inside the transaction that stored the message."""
-    text = ANSWERS[asked.command.name](asked)
+    with spoken(asked.user.language or get_language() or ""):
+        text = ANSWERS[asked.command.name](asked)
     InboundMessage.objects.filter(id=asked.message.id).update(
         state=InboundMessage.State.ANSWERED, note=f"command /{asked.command.name}"
     )
@@ -162,14 +172,18 @@ def has_buttons(asked: Asked) -> bool:
 
 def start(asked: Asked) -> str:
     """``/start``."""
-    return f"Hello {asked.user}! Write to me and I will answer.\n\n{help_text(asked)}"
+    hello = gettext("Hello {name}! Write to me and I will answer.").format(name=asked.user)
+    return f"{hello}\n\n{help_text(asked)}"
 
 
 def help_text(asked: Asked) -> str:
     """``/help``."""
     choices = choosing.help_lines(asked.session, asked.place)
-    own = choices + (LISTED_HELP if asked.listed else "")
-    return HELP + own + LAST_HELP + (OWNER_HELP if asked.of_decider else "")
+    own = choices | (LISTED_HELP if asked.listed else {})
+    if asked.listed and connections.usable_by(asked.user):
+        own |= CONNECTIONS_HELP
+    every = HELP | own | LAST_HELP | (OWNER_HELP if asked.of_decider else {})
+    return "\n".join(f"/{name} — {gettext(what)}" for name, what in every.items())
 
 
 def new(asked: Asked) -> str:
@@ -180,7 +194,7 @@ def new(asked: Asked) -> str:
     ChatSession.objects.filter(id=asked.session.id).update(
         history_from=last.first() or 0, title="", shortened_at=None
     )
-    return "" if asked.command.argument else "A new conversation begins."
+    return "" if asked.command.argument else gettext("A new conversation begins.")
 
 
 def stop(asked: Asked) -> str:
@@ -196,8 +210,9 @@ def stop(asked: Asked) -> str:
         runs.request_cancel(run=run)
         going.append(run)
     if taken and not going:
-        return "The question was taken back."
-    return "Stopping…" if going or waiting > 1 else "There is nothing to stop."
+        return gettext("The question was taken back.")
+    is_stopping = going or waiting > 1
+    return gettext("Stopping…") if is_stopping else gettext("There is nothing to stop.")
 
 
 def status(asked: Asked) -> str:
@@ -206,25 +221,36 @@ def status(asked: Asked) -> str:
         Run.objects.filter(session=asked.session, state__in=OPEN).values_list("state", flat=True)
     )
     running = states.count(Run.State.RUNNING)
-    line = f"{running} answer(s) being written, {len(states) - running} waiting."
+    said = gettext("{running} answer(s) being written, {waiting} waiting.")
+    line = said.format(running=running, waiting=len(states) - running)
     if asked.of_owner:
-        line += (
-            f"\nWorkers: {runs.workers_alive('runs')} for answers, {runs.workers_alive('long')} "
-            f"for long tasks. Undelivered messages that wait for you: {outbox.dead_count()}."
+        workers = gettext(
+            "Workers: {answers} for answers, {tasks} for long tasks. Undelivered messages that "
+            "wait for you: {dead}."
+        )
+        line += "\n" + workers.format(
+            answers=runs.workers_alive("runs"),
+            tasks=runs.workers_alive("long"),
+            dead=outbox.dead_count(),
         )
     return line
 
 
 def whoami(asked: Asked) -> str:
     """``/whoami``."""
-    role = "the owner" if asked.of_owner else "a guest"
     message = asked.message
-    line = f"You are {asked.user}, {role}."
+    said = gettext("You are {name}, a guest.")
+    if asked.of_owner:
+        said = gettext("You are {name}, the owner.")
+    line = said.format(name=asked.user)
     if not message.sender:  # known by their own credential
         return line
-    return f"{line}\n{message.account.channel} id: {message.sender}\nchat: {message.chat}" + (
-        f", topic: {message.thread}" if message.thread else ""
-    )
+    place = gettext("chat: {chat}").format(chat=message.chat)
+    if message.thread:
+        place = gettext("chat: {chat}, topic: {topic}").format(
+            chat=message.chat, topic=message.thread
+        )
+    return f"{line}\n{message.account.channel} id: {message.sender}\n{place}"
 
 
 def link(asked: Asked) -> str:
@@ -233,15 +259,17 @@ def link(asked: Asked) -> str:
     if asked.command.said:
         return asked.command.said
     if asked.command.argument:
-        return "This address is known already. Ask the owner to move it to somebody else."
+        return gettext("This address is known already. Ask the owner to move it to somebody else.")
     if not asked.listed:  # else the address would stay theirs when the list is closed
         note_refusal(asked, "link.refused", f"user:{asked.user.pk}")
-        return "This address is on no list: ask the owner to add it first."
+        return gettext("This address is on no list: ask the owner to add it first.")
     if asked.command.in_response:  # the answer is kept in the transcript, where no code belongs
-        return "Codes are given in the menu of the web chat, and in private chats of messengers."
+        return gettext(
+            "Codes are given in the menu of the web chat, and in private chats of messengers."
+        )
     channel = registry.get(asked.message.account.channel)
     if channel is None or channel.is_group(asked.message.chat):
-        return "Ask me in a private chat: anyone who reads the code can use it."
+        return gettext("Ask me in a private chat: anyone who reads the code can use it.")
     try:
         code = link_codes.make(
             user=asked.user,
@@ -251,11 +279,13 @@ def link(asked: Asked) -> str:
         )
     except link_codes.NotAllowed as error:
         return str(error)
-    return (
-        f"On the other channel, write to me:\n/link {code}\n"
-        f"It works once, for {settings.LINK_CODE_MINUTES} minutes. It gives access as you: do not "
-        "share it."
-    )
+    minutes = settings.LINK_CODE_MINUTES
+    once = ngettext(
+        "It works once, for {count} minute. It gives access as you: do not share it.",
+        "It works once, for {count} minutes. It gives access as you: do not share it.",
+        minutes,
+    ).format(count=minutes)
+    return f"{gettext('On the other channel, write to me:')}\n/link {code}\n{once}"
 
 
 def _expiry(asked: Asked) -> datetime | None:
@@ -282,7 +312,7 @@ def usage(asked: Asked) -> str:
     lets in, who is somebody else.
     """
     if not asked.listed:
-        return NO_USAGE
+        return gettext(NO_USAGE)
     return usage_reports.summary(asked.user, asked.now)
 
 
@@ -291,7 +321,7 @@ def list_reminders(asked: Asked) -> str:
     list lets in, who is somebody else.
     """
     if not asked.listed:
-        return reminders.NOT_LISTED
+        return gettext(reminders.NOT_LISTED)
     said, rows = lists.obey(asked.user, asked.session, asked.command.argument, now=asked.now)
     asked.schedules.extend(rows)
     return said
@@ -300,21 +330,30 @@ def list_reminders(asked: Asked) -> str:
 def time_zone(asked: Asked) -> str:
     """``/timezone``, ``/timezone Berlin``: the person's time zone."""
     if not asked.listed:
-        return reminders.NOT_LISTED
+        return gettext(reminders.NOT_LISTED)
     return reminders.time_zone(asked.user, asked.command.argument, now=asked.now)
+
+
+def list_connections(asked: Asked) -> str:
+    """``/connections``, ``/connections remove notes``: the person's accounts at MCP servers. Not
+    for a sender that an open list lets in, who is somebody else.
+    """
+    if not asked.listed:
+        return gettext(connections.NOT_LISTED)
+    return connections.obey(asked.user, asked.command.argument, now=asked.now)
 
 
 def requests(asked: Asked) -> str:
     """``/requests``: list the unknown requests, for owners."""
     if not asked.of_decider:
-        return NO_SCOPE if asked.of_owner else "Only the owner can do that."
+        return NO_SCOPE if asked.of_owner else gettext(NOT_OWNER)
     rows = UnknownRequest.objects.filter(state=UnknownRequest.State.PENDING)
     lines = [
         f"{row.public_id}  {row.account.channel} {one_line(row.sender, 64)}  ×{row.count}  "
         f"{one_line(row.sender_name, 40)}"
         for row in rows.select_related("account").order_by("-last_seen_at")[:LISTED]
     ]
-    return "\n".join(lines) or "There are no unknown requests."
+    return "\n".join(lines) or gettext("There are no unknown requests.")
 
 
 def approve(asked: Asked) -> str:
@@ -332,11 +371,11 @@ def decision(asked: Asked, choice: Choice) -> str:
     that may."""
     if asked.user.is_owner and not asked.of_decider:
         note_refusal(asked, "request.refused", asked.command.argument)
-        return NO_SCOPE if asked.listed else "Only the owner can do that."
+        return NO_SCOPE if asked.listed else gettext(NOT_OWNER)
     try:
         return asked.decide(asked.command.argument, choice)
     except (RequestNotFound, NotAnOwner, InvalidIdentity) as error:
-        return f"{error}.".capitalize()
+        return as_sentence(error)
 
 
 def note_refusal(asked: Asked, action: str, subject: str) -> None:
@@ -366,6 +405,7 @@ ANSWERS: dict[str, Callable[[Asked], str]] = {
     "usage": usage,
     "reminders": list_reminders,
     "timezone": time_zone,
+    "connections": list_connections,
     "requests": requests,
     "approve": approve,
     "deny": deny,

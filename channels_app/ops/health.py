@@ -29,9 +29,9 @@ from channels_app.asgi import http
 from channels_app.asgi.authentication import count_address, count_failure, token_of
 from channels_app.asgi.http import Request
 from channels_app.asgi.principal import DeniedError
+from channels_app.asgi.sessions import user_of_session
 from channels_app.asgi.views import EndpointRequest, endpoint, json_response, response
 from channels_app.owner import outages
-from channels_app.webchat.access import user_of_session
 from channels_app.worker import account_watcher
 from core import VERSION
 from core.conversations import outbox, runs, usage_reports

@@ -9,6 +9,7 @@ from allowlist.models import ApiKey
 from channels_app.owner import notices
 from core.conversations import budget_words, budgets
 from core.database.transactions import atomic_write
+from core.lib.interface_language import spoken
 from core.models import BudgetPeriod, User
 
 AT_ONCE = 100
@@ -45,7 +46,8 @@ def tell(row: BudgetPeriod, *, percent: int, end: datetime) -> None:
         owners = notices.owners()
         for each in [*owners, *([person] if person and person not in owners else [])]:
             other = person if person is not None and person != each else None
-            text = budget_words.notice(budget, other, percent=percent, spent=row.spent, end=end)
+            with spoken(each.language):
+                text = budget_words.notice(budget, other, percent=percent, spent=row.spent, end=end)
             notices.show_in_web_chats(each, {"text": text})
             notices.send(each, key=f"notice:budget:{row.pk}:{percent}:{each.pk}", text=text)
 

@@ -2,12 +2,13 @@
 
 from datetime import datetime
 
+from django.utils.translation import gettext
+
 from channels_app.owner import notices
 from core.database import transactions
-from core.lib.text import one_line
+from core.lib.interface_language import spoken
 from core.models import ModelCircuit
 from core.providers import circuits
-from core.providers.failures import KINDS, OWN
 
 
 def look(*, now: datetime) -> None:
@@ -17,24 +18,24 @@ def look(*, now: datetime) -> None:
     people = notices.owners()
     with transactions.atomic_write():
         for row, is_closed in circuits.to_report():
-            text = closed(row) if is_closed else opened(row)
             state = "closed" if is_closed else "open"
             for owner in people:
                 key = f"notice:circuit:{owner.pk}:{row.pk}:{row.openings}:{state}"
+                with spoken(owner.language):
+                    text = closed(row) if is_closed else opened(row)
                 notices.show_in_web_chats(owner, {"text": text})
                 notices.send(owner, key=key, text=text)
 
 
 def opened(row: ModelCircuit) -> str:
     """Return the notice of an open circuit."""
-    kind = KINDS.get(row.code, OWN)
-    because = f" The server says: “{one_line(row.reason, 200)}”" if row.reason else ""
-    return (
-        f"The model {row.model} fails ({row.code}) and is not asked for a while; the next model of "
-        f"each assistant answers. {kind.owner}{because}"
-    )
+    said = gettext(
+        "The model {model} fails ({code}) and is not asked for a while; the next model of each "
+        "assistant answers."
+    ).format(model=row.model, code=row.code)
+    return f"{said} {notices.advice(row.code, row.reason)}"
 
 
 def closed(row: ModelCircuit) -> str:
     """Return the notice of a circuit that is closed again."""
-    return f"The model {row.model} answers again."
+    return gettext("The model {model} answers again.").format(model=row.model)

@@ -5,7 +5,7 @@ push, to each other channel of the owner; open web chats of an owner get it too.
 senders is cut, on one line, marked as a quotation, and never markup.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -14,15 +14,17 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import DateTimeField, Q
 from django.utils import timezone
+from django.utils.translation import gettext, gettext_noop
 
 from allowlist import pending_count
 from allowlist.models import ApiKey, UnknownRequest
 from channels_app.base import Block, Capability, Channel
 from channels_app.delivery import secret_blocks
 from channels_app.owner import notice_targets
-from core.conversations import outbox
+from core.conversations import outbox, push_messages
 from core.database import transactions
 from core.database.queries import Param, Values
+from core.lib.interface_language import spoken
 from core.lib.text import one_line
 from core.models import ChannelAccount, ChannelIdentity, ChatSession, Delivery, ModelTrouble, User
 from core.providers import health
@@ -41,17 +43,22 @@ LOOKED_AFTER = 100
 PATIENCE = timedelta(minutes=5)
 SOONEST_AGAIN, LATEST_AGAIN = timedelta(minutes=10), timedelta(days=1)
 SENDER_LENGTH = 64
+TROUBLE = gettext_noop("Trouble")
 Buttons = list[list[dict[str, str]]]
-BUTTONS = (("Approve", "approve"), ("Approve 24 h", "approve_24h"), ("Deny", "deny"),
-           ("Block", "block"))  # fmt: skip
+BUTTONS = (
+    (gettext_noop("Approve"), "approve"),
+    (gettext_noop("Approve 24 h"), "approve_24h"),
+    (gettext_noop("Deny"), "deny"),
+    (gettext_noop("Block"), "block"),
+)
 WORDS = {
-    "blocked": "This person has blocked the bot",
-    "kicked": "The bot was removed from this chat",
-    "migrated": "This group got a new id",
-    "chat_not_found": "This chat does not exist, or the bot was never in it",
-    "gone": "The message is not there any more",
-    "conflict": "Another program fetches this bot's messages",
-    "auth": "The platform rejects the account's credentials",
+    "blocked": gettext_noop("This person has blocked the bot"),
+    "kicked": gettext_noop("The bot was removed from this chat"),
+    "migrated": gettext_noop("This group got a new id"),
+    "chat_not_found": gettext_noop("This chat does not exist, or the bot was never in it"),
+    "gone": gettext_noop("The message is not there any more"),
+    "conflict": gettext_noop("Another program fetches this bot's messages"),
+    "auth": gettext_noop("The platform rejects the account's credentials"),
 }
 
 
@@ -73,8 +80,11 @@ def unknown_request(request: UnknownRequest, *, now: datetime) -> None:
     request.notice_at = now
     pending_count.request_added(request)
     for owner in owners():
-        card = {"request": request.public_id, "text": headline(request), "quote": quote(request)}
+        with spoken(owner.language):
+            card = {"request": request.public_id, "text": headline(request)}
+            card["quote"] = quote(request)
         show_in_web_chats(owner, card)
+        push_messages.enqueue(user_id=owner.pk, kind="request", ref=request.public_id)
         for target in notice_targets.of(owner):
             put_request(request, owner, target)
 
@@ -86,8 +96,9 @@ def is_spent(now: datetime) -> bool:
 
 def put_request(request: UnknownRequest, owner: User, target: notice_targets.Target) -> None:
     """Queue the notice of a request for one target, once for each ``notice_at``."""
-    text = f"{headline(request)}\n{quote(request)}".strip()
-    payload = request_block(target.channel, owner, text, request)
+    with spoken(owner.language):
+        text = f"{headline(request)}\n{quote(request)}".strip()
+        payload = request_block(target.channel, owner, text, request)
     put(target, key=key_of(request, owner.pk, target.account.pk), payload=payload)
 
 
@@ -184,24 +195,29 @@ def is_due_again(request: UnknownRequest, now: datetime) -> bool:
 def digest(now: datetime) -> None:
     """Send one line an hour when more unknown senders write than the limit of notices."""
     for owner in owners():
-        send(
-            owner,
-            key=f"notice:digest:{owner.pk}:{int(now.timestamp()) // 3600}",
-            text="More unknown senders are pending. They are listed in the admin.",
-        )
+        with spoken(owner.language):
+            text = gettext("More unknown senders are pending. They are listed in the admin.")
+        send(owner, key=f"notice:digest:{owner.pk}:{int(now.timestamp()) // 3600}", text=text)
 
 
-def decided(request: UnknownRequest, *, text: str) -> None:
-    """Replace every notice about ``request`` with the verdict, without buttons."""
+def decided(request: UnknownRequest, *, text: Callable[[], str]) -> None:
+    """Replace every notice about ``request`` with the verdict, without buttons. ``text`` is called
+    in the language of each owner.
+    """
+    said: dict[str, str] = {}
     for owner in owners():
-        card = {"request": request.public_id, "text": settled(request, text), "decided": True}
+        with spoken(owner.language):
+            said[str(owner.pk)] = settled(request, text())
+        card = {"request": request.public_id, "text": said[str(owner.pk)], "decided": True}
         show_in_web_chats(owner, card)
-    payload = {"text": settled(request, text)}
+    for_others = settled(request, text())
     with transaction.atomic():
         notices = Delivery.objects.select_for_update().filter(
             dedupe_key__startswith=f"notice:request:{request.public_id}:"
         )
         for notice in notices.order_by("id"):
+            owner_id = notice.dedupe_key.split(":")[-2]  # see `key_of`
+            payload = {"text": said.get(owner_id, for_others)}
             if notice.payload != payload:  # a repeated press: the notice is up to date
                 outbox.change(delivery=notice, payload=payload)
 
@@ -216,15 +232,24 @@ def trouble(*, account: ChannelAccount, chat: str, trouble: str, words: str) -> 
         return
     now = timezone.now()
     today = int(now.timestamp()) // DAY_SECONDS
-    where = f"{account}, chat {one_line(chat, SENDER_LENGTH)}" if chat else str(account)
-    text = f"{where}: {WORDS.get(trouble, 'Trouble')} ({one_line(words, 200)})."
     for owner in owners():
+        with spoken(owner.language):
+            text = trouble_text(account, chat, WORDS.get(trouble, TROUBLE), words)
         key = f"notice:trouble:{account.pk}:{today}:{owner.pk}:{trouble}:{chat}"
         with transaction.atomic():
             # Not to the very chat that cannot be reached, nor into the queue of an account that
             # delivers nothing until the owner has acted.
             away = None if chat else account.pk
             send(owner, key=key[:180], text=text, besides=(account.pk, chat), away=away)
+
+
+def trouble_text(account: ChannelAccount, chat: str, what: str, words: str) -> str:
+    """Return the notice of a problem of a chat, or, without one, of an account."""
+    where = str(account)
+    if chat:
+        said = gettext("{account}, chat {chat}")
+        where = said.format(account=account, chat=one_line(chat, SENDER_LENGTH))
+    return f"{where}: {gettext(what)} ({one_line(words, 200)})."
 
 
 def clock_set_back(*, by: timedelta, now: datetime) -> None:
@@ -237,12 +262,12 @@ def clock_set_back(*, by: timedelta, now: datetime) -> None:
     count += ApiKey.objects.filter(again, revoked_at=None).count()
     if not count:
         return
-    text = (
-        f"The clock of this machine was set back by {round(by.total_seconds() / 60)} min. "
-        f"Identities and keys that had expired and are valid again until the clock reaches their "
-        f"end: {count}."
-    )
     for owner in owners():
+        with spoken(owner.language):
+            text = gettext(
+                "The clock of this machine was set back by {minutes} min. Identities and keys that "
+                "had expired and are valid again until the clock reaches their end: {count}."
+            ).format(minutes=round(by.total_seconds() / 60), count=count)
         key = f"notice:clock:{owner.pk}:{int(now.timestamp()) // 3600}"
         with transactions.atomic_write():
             send(owner, key=key, text=text)
@@ -268,14 +293,28 @@ def model_health(*, now: datetime) -> None:
     health.look()
     with transaction.atomic():
         for row, is_over in health.to_report(unless=is_sent):
-            kind = KINDS.get(row.code, OWN)
-            text = f"The model answers again ({row.code})."
-            if not is_over:
-                because = f" The server says: “{one_line(row.reason, 200)}”" if row.reason else ""
-                text = f"The model fails ({row.code}). {kind.owner}{because}"
             for owner in people:
+                with spoken(owner.language):
+                    text = model_text(row, is_over=is_over)
                 show_in_web_chats(owner, {"text": text})
                 send(owner, key=key(owner, row.code, is_over=is_over), text=text)
+
+
+def model_text(row: ModelTrouble, *, is_over: bool) -> str:
+    """Return the notice that the model fails, or answers again."""
+    if is_over:
+        return gettext("The model answers again ({code}).").format(code=row.code)
+    said = gettext("The model fails ({code}).").format(code=row.code)
+    return f"{said} {advice(row.code, row.reason)}"
+
+
+def advice(code: str, reason: str) -> str:
+    """Return what an owner can do about a failure of a model, and what its server says."""
+    kind = KINDS.get(code, OWN)
+    if not reason:
+        return gettext(kind.owner)
+    says = gettext("The server says: “{reason}”").format(reason=one_line(reason, 200))
+    return f"{gettext(kind.owner)} {says}"
 
 
 def is_used(account: ChannelAccount, chat: str) -> bool:
@@ -286,12 +325,13 @@ def is_used(account: ChannelAccount, chat: str) -> bool:
 
 def headline(request: UnknownRequest) -> str:
     """Return the fixed line of [A5], with the sender's id cut and on one line."""
-    return f"{subject(request)} Approve it to let them in."
+    return f"{subject(request)} {gettext('Approve it to let them in.')}"
 
 
 def subject(request: UnknownRequest) -> str:
     sender = one_line(request.sender, SENDER_LENGTH)
-    return f"Unknown request from {request.account.channel}: user_id={sender}."
+    said = gettext("Unknown request from {channel}: user_id={sender}.")
+    return said.format(channel=request.account.channel, sender=sender)
 
 
 def settled(request: UnknownRequest, verdict: str) -> str:
@@ -302,12 +342,15 @@ def settled(request: UnknownRequest, verdict: str) -> str:
 def quote(request: UnknownRequest) -> str:
     """Return the sender's name and last message, marked as a quotation; empty for none."""
     said = ": ".join(part for part in (request.sender_name, request.last_text) if part)
-    return f"They say: “{one_line(said, 200)}”" if said else ""
+    return gettext("They say: “{text}”").format(text=one_line(said, 200)) if said else ""
 
 
 def buttons(request: UnknownRequest) -> Buttons:
     """Return rows of buttons; each carries the choice and the single-use id (≤ 64 bytes)."""
-    made = [{"text": label, "data": f"{choice}:{request.public_id}"} for label, choice in BUTTONS]
+    made = [
+        {"text": gettext(label), "data": f"{choice}:{request.public_id}"}
+        for label, choice in BUTTONS
+    ]
     return [made[:2], made[2:]]
 
 

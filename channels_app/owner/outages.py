@@ -5,17 +5,19 @@ account's row records that the owner was notified. Deliveries that were given up
 an hour, with a button that sends them again.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from channels_app.owner import notices
 from core.conversations import outbox
 from core.conversations.outbox import Backlog
 from core.database import transactions
+from core.lib.interface_language import spoken
 from core.lib.text import one_line
 from core.models import ChannelAccount, Delivery
 
@@ -42,8 +44,11 @@ def notify_begin(account: ChannelAccount, backlog: Backlog, *, now: datetime) ->
         found = ChannelAccount.objects.filter(id=account.pk, outage_at__isnull=True)
         if not found.update(outage_at=now):
             return
-        text = f"{in_words(account, backlog)} They are stored, and sent when it accepts them again."
-        notify(text, key=f"{key_of(account, now)}:begin", away=account.pk)
+        notify(
+            lambda: begin_text(account, backlog),
+            key=f"{key_of(account, now)}:begin",
+            away=account.pk,
+        )
 
 
 def notify_end(account: ChannelAccount, *, now: datetime) -> None:
@@ -55,10 +60,19 @@ def notify_end(account: ChannelAccount, *, now: datetime) -> None:
             return
         key = key_of(account, began)
         outbox.take_back(Delivery.objects.filter(dedupe_key__startswith=f"{key}:begin:"))
-        text = (
-            f"{account}: the messages that waited (told at {began:%Y-%m-%d %H:%M} UTC) have left."
-        )
-        notify(text, key=f"{key}:end")
+        notify(lambda: end_text(account, began), key=f"{key}:end")
+
+
+def begin_text(account: ChannelAccount, backlog: Backlog) -> str:
+    """Return the notice that deliveries wait."""
+    more = gettext("They are stored, and sent when it accepts them again.")
+    return f"{in_words(account, backlog)} {more}"
+
+
+def end_text(account: ChannelAccount, began: datetime) -> str:
+    """Return the notice that they have left."""
+    said = gettext("{account}: the messages that waited (told at {when} UTC) have left.")
+    return said.format(account=account, when=f"{began:%Y-%m-%d %H:%M}")
 
 
 def key_of(account: ChannelAccount, began: datetime) -> str:
@@ -66,9 +80,11 @@ def key_of(account: ChannelAccount, began: datetime) -> str:
     return f"notice:outage:{account.pk}:{int(began.timestamp())}"
 
 
-def notify(text: str, *, key: str, away: int | None = None) -> None:
-    """Notify every owner, where possible not on the account ``away``."""
+def notify(said: Callable[[], str], *, key: str, away: int | None = None) -> None:
+    """Notify every owner in their language, where possible not on the account ``away``."""
     for owner in notices.owners():
+        with spoken(owner.language):
+            text = said()
         notices.show_in_web_chats(owner, {"text": text})
         notices.send(owner, key=f"{key}:{owner.pk}", text=text, away=away)
 
@@ -77,14 +93,14 @@ def given_up(*, account: ChannelAccount) -> None:
     """Notify the owners, once an hour, of given-up deliveries, with a button to send them again."""
     now = timezone.now()
     hour = int(now.timestamp()) // 3600
-    text = f"{account}: a message could not be delivered and will not be retried."
     for owner in notices.owners():
-        with transaction.atomic():
+        with spoken(owner.language), transaction.atomic():
+            said = gettext("{account}: a message could not be delivered and will not be retried.")
             notices.send(
                 owner,
                 key=f"notice:given-up:{account.pk}:{hour}:{owner.pk}",
-                text=text,
-                rows=[[{"text": "Send again", "data": f"{SEND_AGAIN}:{account.pk}"}]],
+                text=said.format(account=account),
+                rows=[[{"text": gettext("Send again"), "data": f"{SEND_AGAIN}:{account.pk}"}]],
                 page=PAGE,
                 away=account.pk,
             )
@@ -102,9 +118,14 @@ def send_again(*, account_id: int) -> int:
 def in_words(account: ChannelAccount, backlog: Backlog) -> str:
     """Describe an account's backlog in one sentence."""
     why = account.deliveries_held or backlog.error
-    return (
-        f"{account}: {backlog.number} message(s) have not been delivered since "
-        f"{backlog.since:%Y-%m-%d %H:%M} UTC ({one_line(why, 200) or 'no reason was given'})."
+    said = gettext(
+        "{account}: {count} message(s) have not been delivered since {when} UTC ({reason})."
+    )
+    return said.format(
+        account=account,
+        count=backlog.number,
+        when=f"{backlog.since:%Y-%m-%d %H:%M}",
+        reason=one_line(why, 200) or gettext("no reason was given"),
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
+from django.utils.translation import gettext, gettext_noop
 
 from channels_app.asgi.builtin_accounts import builtin_account
 from core.conversations import assistants
@@ -21,11 +22,16 @@ from core.providers.catalogue import ModelInfo
 
 State = Literal["open", "skipped", "done"]
 TITLES = {
-    "model": "Choose a model",
-    "message": "Say hello",
-    "phone": "Reach it from your phone",
+    "model": gettext_noop("Choose a model"),
+    "message": gettext_noop("Say hello"),
+    "phone": gettext_noop("Reach it from your phone"),
 }
 NAMES = tuple(TITLES)
+STATES: dict[State, str] = {
+    "open": gettext_noop("open"),
+    "skipped": gettext_noop("skipped"),
+    "done": gettext_noop("done"),
+}
 PHONE_CHANNEL = "telegram"
 
 
@@ -40,7 +46,12 @@ class Step:
     @property
     def title(self) -> str:
         """Return the title that the owner reads."""
-        return TITLES[self.name]
+        return gettext(TITLES[self.name])
+
+    @property
+    def state_words(self) -> str:
+        """Return the state as the owner reads it."""
+        return gettext(STATES[self.state])
 
 
 def is_for(user: User | AnonymousUser) -> bool:

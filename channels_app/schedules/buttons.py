@@ -46,7 +46,7 @@ def press(*, user: User, choice: str, run_id: str, now: datetime) -> str:
     """
     rows = Occurrence.objects.filter(run__public_id=run_id).select_related("schedule", "run")
     occurrence = rows.first() if is_public_id(run_id) else None
-    language = user.language.partition("-")[0]
+    language = user.language
     if occurrence is None or choice not in LABELS:
         return phrases.in_language(OVER, language)
     schedule = occurrence.schedule

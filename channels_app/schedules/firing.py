@@ -25,7 +25,7 @@ from channels_app.replies.outbound import put_block
 from channels_app.schedules import buttons, outcomes, places, rights
 from channels_app.schedules.outcomes import Outcome
 from channels_app.schedules.places import Place
-from core.conversations import assistants
+from core.conversations import assistants, push_messages
 from core.conversations.schedules import changes, occurrences, rules
 from core.database.transactions import atomic_write
 from core.database.writes import Insert, Set, write_all
@@ -211,6 +211,7 @@ def send(place: Place, text: str, *, schedule: Schedule, with_buttons: bool = Tr
             data={"reminder": run.public_id, "schedule": schedule.public_id}
         )
     if place.channel is None:
+        push_messages.enqueue(user_id=run.user_id, kind="reminder", ref=run.public_id)
         return run
     blocks = place.channel.outbound.render(text)
     if with_buttons and blocks and Capability.BUTTONS in place.channel.capabilities:

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from datetime import datetime
 
+from django.utils.translation import get_language
+
 from channels_app.base import Block
 from channels_app.schedules import rights
 from core.conversations import outbox
@@ -63,7 +65,7 @@ def listed(user: User, session: ChatSession) -> list[Schedule]:
 
 
 def language_of(user: User) -> str:
-    return user.language.partition("-")[0] or "en"
+    return user.language or get_language() or "en"
 
 
 def text_of(rows: list[Schedule], user: User) -> str:

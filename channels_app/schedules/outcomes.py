@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+from django.utils.translation import gettext_noop
+
 from core.models import Delivery, Occurrence, Run, Schedule
 
 OPEN_RUN = (Run.State.QUEUED, Run.State.RUNNING)
@@ -29,13 +31,15 @@ def outcome_of(occurrence: Occurrence, *, now: datetime) -> Outcome:
         return Outcome(occurrence.fired_at, is_over=True)  # its conversation was deleted since
     if run is None:
         return Outcome(
-            occurrence.executed_at, failure="Its conversation was deleted.", is_over=True
+            occurrence.executed_at,
+            failure=gettext_noop("Its conversation was deleted."),
+            is_over=True,
         )
     if run.state in OPEN_RUN:
         return Outcome()
     executed = run.finished_at or now
     if run.state == Run.State.FAILED:
-        reason = run.error or "The assistant could not answer."
+        reason = run.error or gettext_noop("The assistant could not answer.")
         return Outcome(failure=reason, delivered_at=arrived(run), is_over=True)
     return delivery_of(run, executed)
 

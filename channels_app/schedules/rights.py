@@ -4,6 +4,7 @@ from datetime import datetime
 
 from django.conf import settings
 from django.utils import timezone
+from django.utils.translation import gettext, gettext_noop
 
 from allowlist import schedule_grants
 from channels_app import registry
@@ -11,11 +12,13 @@ from core.conversations.schedules import changes
 from core.conversations.schedules.changes import Grant, RuleError
 from core.models import ChatSession, Run, Schedule
 
-NOT_LISTED = (
+NOT_LISTED = gettext_noop(
     "Only people on the owner's list may make schedules: ask the owner to add this address."
 )
-NOT_IN_GROUPS = "The owner allows no schedules in groups. Ask in a private chat."
-NO_GRANT = "The address or key with which you made this is not valid any more. Make it anew."
+NOT_IN_GROUPS = gettext_noop("The owner allows no schedules in groups. Ask in a private chat.")
+NO_GRANT = gettext_noop(
+    "The address or key with which you made this is not valid any more. Make it anew."
+)
 
 
 def grant_of(run: Run, *, of: Schedule | None = None) -> Grant:
@@ -33,7 +36,7 @@ def grant_of(run: Run, *, of: Schedule | None = None) -> Grant:
 def check_own(schedule: Schedule, *, now: datetime) -> None:
     """Raise RuleError where the grant by which a schedule was made has ended."""
     if not schedule_grants.is_still_valid(schedule, now=now):
-        raise RuleError(NO_GRANT)
+        raise RuleError(gettext(NO_GRANT))
 
 
 def resume(schedule: Schedule, *, now: datetime) -> Schedule:
@@ -45,12 +48,12 @@ def resume(schedule: Schedule, *, now: datetime) -> Schedule:
 def check(*, session: ChatSession, grant: Grant, now: datetime) -> None:
     """Raise RuleError where a person may not make or change schedules."""
     if grant.group and not settings.SCHEDULES_IN_GROUPS:
-        raise RuleError(NOT_IN_GROUPS)
+        raise RuleError(gettext(NOT_IN_GROUPS))
     is_valid = schedule_grants.is_valid(
         user=session.user, account=session.account, grant=grant, now=now
     )
     if not is_valid:
-        raise RuleError(NOT_LISTED)
+        raise RuleError(gettext(NOT_LISTED))
 
 
 def is_group(session: ChatSession) -> bool:

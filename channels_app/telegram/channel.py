@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from django.conf import settings
+from django.utils.translation import gettext
 
 from channels_app.base import Account, Capability, Field, Health, Outbound, Pace
 from channels_app.telegram import bot_api, receive
@@ -75,12 +76,12 @@ class TelegramConfig:
         """Return missing or invalid settings, in sentences."""
         found = []
         if not TOKEN.match(account.secrets.get("token", "")):
-            found.append("The bot token is missing or does not have the form 123456:ABC….")
+            found.append(gettext("The bot token is missing or does not have the form 123456:ABC…."))
         mode = mode_of(account)
         if mode not in {"webhook", "polling"}:
             found.append("mode must be webhook or polling.")
         if mode == "webhook" and not SECRET.match(account.secrets.get("webhook_secret", "")):
-            found.append("A webhook needs a webhook_secret: 1–256 of A–Z a–z 0–9 _ -.")
+            found.append(gettext("A webhook needs a webhook_secret: 1–256 of A–Z a–z 0–9 _ -."))
         return found
 
 

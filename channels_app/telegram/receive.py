@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 from django.utils import timezone
+from django.utils.translation import gettext, gettext_noop, ngettext
 
 from allowlist import audit, link_codes, permissions
 from allowlist.identities import InvalidIdentity
@@ -23,7 +24,8 @@ from channels_app.tool_requests import asking, deciding
 from core.conversations import inbox, outbox
 from core.conversations.inbox import Draft
 from core.database.transactions import atomic_write, in_thread
-from core.lib.text import one_line
+from core.lib.interface_language import spoken
+from core.lib.text import as_sentence, one_line
 from core.lib.ttl_cache import TtlCache
 from core.models import ChannelAccount, Delivery, InboundMessage, User
 from core.tools import phrases
@@ -38,7 +40,7 @@ CHOICES: dict[str, deciding.Choice] = {
     asking.ALWAYS: "always",
     asking.DENY: "deny",
 }
-NOT_LISTED = "Only listed people have reminders."
+NOT_LISTED = gettext_noop("Only listed people have reminders.")
 
 
 bots: TtlCache[tuple[int, str], Bot] = TtlCache(BOT_SECONDS)
@@ -206,11 +208,11 @@ def take_press(*, row: ChannelAccount, press: updates.Pressed) -> str:
             data={"via": row.channel, "why": "not an owner"},
             now=timezone.now(),
         )
-        text = "Only the owner can decide."
-    elif verdict == outages.SEND_AGAIN:
-        text = send_again(request)
+        text = "Only the owner can decide."  # to somebody whose language is not known
     else:
-        text = decide(request, verdict, person, row)
+        with spoken(person.language):
+            is_again = verdict == outages.SEND_AGAIN
+            text = send_again(request) if is_again else decide(request, verdict, person, row)
     return answer_press(row=row, press=press, text=text)
 
 
@@ -290,9 +292,14 @@ def answer_question(row: ChannelAccount, press: updates.Pressed, person: User, d
 def send_again(account_id: str) -> str:
     """Send the dead deliveries of an account again; return the result in a sentence."""
     if not (account_id.isascii() and account_id.isdigit()):
-        return "There is no such account."
+        return gettext("There is no such account.")
     number = outages.send_again(account_id=int(account_id))
-    return f"{number} message(s) are sent again." if number else "Nothing is left to send again."
+    if not number:
+        return gettext("Nothing is left to send again.")
+    said = ngettext(
+        "{count} message(s) are sent again.", "{count} message(s) are sent again.", number
+    )
+    return said.format(count=number)
 
 
 def person_of(row: ChannelAccount, press: updates.Pressed) -> User | None:
@@ -319,7 +326,7 @@ def decide(request: str, verdict: str, owner: User, row: ChannelAccount) -> str:
             now=timezone.now(),
         )
     except (RequestNotFound, NotAnOwner, InvalidIdentity) as error:
-        return f"{error}.".capitalize()
+        return as_sentence(error)
     return found.text
 
 

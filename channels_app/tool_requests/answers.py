@@ -8,6 +8,9 @@ from core.conversations.runs import Outcome
 from core.models import Run
 from core.tools import languages, phrases
 
+# The option of a run that the answer of its program made: the id of the paused run.
+RESUMED = "resumed_by_client"
+
 
 def put_elsewhere(run: Run, outcome: Outcome) -> None:
     """Send the answer to the person's own chat as well, if the request came from a program: that
@@ -15,8 +18,10 @@ def put_elsewhere(run: Run, outcome: Outcome) -> None:
 
     The conversation has the answer besides, for programs that read it.
     """
-    account = run.session.account
-    if not run.options.get("continues") or account.channel == WEB or registry.get(account.channel):
+    account, paused = run.session.account, run.options.get("continues")
+    if not paused or account.channel == WEB or registry.get(account.channel):
+        return
+    if run.options.get(RESUMED) == paused:  # the program follows this run
         return
     for target in notice_targets.of(run.user)[:1]:
         note = phrases.in_language(note_of(account), languages.of_request(run.text))

@@ -7,17 +7,21 @@ from collections.abc import Sequence
 
 import orjson
 from django.conf import settings
+from django.utils.translation import get_language
 
 from allowlist import pending_count
 from channels_app import registry
+from channels_app.base import Block, Capability, Channel
+from channels_app.delivery import secret_blocks
 from channels_app.owner import notice_targets, notices
 from channels_app.owner.notice_targets import Target
-from core.conversations import outbox, tool_calls
+from core.conversations import outbox, push_messages, tool_calls
 from core.conversations.tool_calls import Asked
 from core.lib.text import one_line
-from core.models import Delivery, Run, ToolCall, User
+from core.models import Delivery, McpSignIn, Run, ToolCall, User
 from core.providers.base import ChatMessage
 from core.tools import phrases
+from core.tools.mcp.oauth.pages import sign_in_page
 
 PREFIX = "tool"
 ONCE, HOUR, ALWAYS, EDIT, DENY = "once", "hour", "always", "edit", "deny"
@@ -31,6 +35,9 @@ LABELS = {
 OF_OWNER = ((ONCE, HOUR), (ALWAYS,), (EDIT, DENY))
 OF_PERSON = ((ONCE, DENY), (ALWAYS,))
 QUESTION = "May I use {0}?"
+SIGN_IN = "Sign in to {0}, so that I can go on."
+# Of a sign-in: the first is a link to its page.
+OF_SIGN_IN = {EDIT: "Sign in", DENY: "Not now"}
 # Of the hash of a call, in the data of a button (64 bytes in all).
 DIGEST_CHARACTERS = 16
 NAME_CHARACTERS, ARGUMENT_CHARACTERS, MOST_ARGUMENTS = 64, 200, 12
@@ -44,9 +51,12 @@ def ask(*, run: Run, messages: Sequence[ChatMessage], questions: Sequence[Asked]
         messages=messages,
         asked=[(each, user.pk if user is not None else None) for each, user in asked],
     )
+    sign_ins: set[int] = set()  # one question is enough for all calls that wait for it
     for row, (_, user) in zip(rows, asked, strict=True):
-        if user is not None:
+        if user is not None and row.sign_in_id not in sign_ins:
             put(row, user)
+        if row.sign_in_id is not None:
+            sign_ins.add(row.sign_in_id)
     pending_count.changed()
 
 
@@ -60,13 +70,23 @@ def decider_of(run: Run, question: Asked) -> User | None:
 
 def put(row: ToolCall, user: User) -> None:
     """Ask a question in the one place of who decides."""
+    push_messages.enqueue(user_id=user.pk, kind="question", ref=row.public_id)
     target = place_of(row, user)
     text = text_of(row, language_of(user))
     if target is None:
         notices.show_in_web_chats(user, card(row, user, text))
         return
-    block = notices.block_of(target.channel, text, buttons(row, user), own_page_of(row))
+    if row.sign_in is not None:
+        block = sign_in_block(target.channel, text, row.sign_in, buttons(row, user))
+    else:
+        block = notices.block_of(target.channel, text, buttons(row, user), own_page_of(row))
     notices.put(target, key=key_of(row, user), payload=block)
+
+
+def sign_in_block(channel: Channel, text: str, sign_in: McpSignIn, rows: notices.Buttons) -> Block:
+    """Return a question to sign in; its link is made when it is sent."""
+    block = secret_blocks.with_sign_in_link(text, sign_in=sign_in.public_id, user=sign_in.user_id)
+    return {**block, "buttons": rows} if Capability.BUTTONS in channel.capabilities else block
 
 
 def place_of(row: ToolCall, user: User) -> Target | None:
@@ -89,19 +109,31 @@ def key_of(row: ToolCall, user: User) -> str:
 
 def buttons(row: ToolCall, user: User) -> notices.Buttons:
     """Return the buttons under a question; their data is bound to the call's hash."""
-    rows = OF_PERSON if row.of_person else OF_OWNER
+    rows = choices_of(row)
     end = f"{row.public_id}:{row.digest[:DIGEST_CHARACTERS]}"
     language = language_of(user)
     return [
         [
             {
-                "text": phrases.in_language(LABELS[each], language),
+                "text": phrases.in_language(label_of(row, each), language),
                 "data": f"{PREFIX}:{each}:{end}",
             }
             for each in line
         ]
         for line in rows
     ]
+
+
+def choices_of(row: ToolCall) -> tuple[tuple[str, ...], ...]:
+    """Return the choices of a question with buttons; a sign-in has its link."""
+    if row.kind == ToolCall.Kind.SIGN_IN:
+        return ((DENY,),)
+    return OF_PERSON if row.of_person else OF_OWNER
+
+
+def label_of(row: ToolCall, choice: str) -> str:
+    """Return the label of a choice."""
+    return OF_SIGN_IN[choice] if row.kind == ToolCall.Kind.SIGN_IN else LABELS[choice]
 
 
 def own_page_of(row: ToolCall) -> str:
@@ -118,6 +150,10 @@ def text_of(row: ToolCall, language: str) -> str:
     """Return the question: the tool, who asks and where, the arguments and the cost. Foreign text
     is cut, and each value on one line.
     """
+    if row.kind == ToolCall.Kind.SIGN_IN:
+        server = str(row.sign_in.server) if row.sign_in is not None else row.tool
+        line = phrases.in_language(SIGN_IN.format(f"“{server}”"), language)
+        return f"🔑 {line}\n{where(row)}"
     name = one_line(row.tool, NAME_CHARACTERS)
     question = phrases.in_language(QUESTION.format(f"“{name}”"), language)
     lines = [f"🔐 {question}", where(row)]
@@ -154,14 +190,18 @@ def arguments_of(row: ToolCall) -> list[tuple[str, str]]:
 
 def card(row: ToolCall, user: User, text: str) -> dict[str, object]:
     """Return a question as the web chat shows it."""
-    rows = OF_PERSON if row.of_person else OF_OWNER
+    choices = [(each, LABELS[each]) for line in choices_of(row) for each in line]
+    page, language = f"{settings.GATEWAY_URL}{page_of(row)}", language_of(user)
+    if row.kind == ToolCall.Kind.SIGN_IN:
+        choices = list(OF_SIGN_IN.items()) if row.sign_in is not None else choices
+        page = sign_in_page(row.sign_in.public_id) if row.sign_in is not None else page
     return {
         "tool_call": row.public_id,
         "digest": row.digest,
         "text": text,
         "arguments": [list(each) for each in arguments_of(row)],
-        "choices": [[each, LABELS[each]] for line in rows for each in line],
-        "page": f"{settings.GATEWAY_URL}{page_of(row)}",
+        "choices": [[each, phrases.in_language(label, language)] for each, label in choices],
+        "page": page,
     }
 
 
@@ -179,5 +219,5 @@ def settle(row: ToolCall, text: str) -> None:
 
 
 def language_of(user: User) -> str:
-    """Return the language of questions to a person."""
-    return user.language.partition("-")[0]
+    """Return the language of questions to a person: their own, else that of the page."""
+    return user.language or get_language() or ""

@@ -19,6 +19,7 @@ from core.models import ToolCall, User
 from core.providers import catalogue
 from core.tools import phrases, registry
 from core.tools import rules as tool_rules
+from core.tools.mcp.oauth import sign_ins
 
 State = ToolCall.State
 Choice = Literal["once", "hour", "always", "deny"]
@@ -32,6 +33,7 @@ Outcome = Literal[
     "changed",
     "not_yours",
     "invalid",
+    "sign_in",
 ]
 TEXTS: dict[str, str] = {
     "allowed": "Allowed.",
@@ -44,6 +46,7 @@ TEXTS: dict[str, str] = {
     "not_yours": "Only the owner can decide.",
     "edit": "The page for it is in the chat.",
     "invalid": "The arguments must be a JSON object.",
+    "sign_in": "This waits for a sign-in: open its link.",
 }
 LONGEST_ARGUMENTS = 50_000
 
@@ -82,6 +85,8 @@ def decide(
     with atomic_write():
         row = tool_calls.locked(found)
         outcome = judged(row, digest=digest, by=by, now=now)
+        if outcome is None and row.kind == ToolCall.Kind.SIGN_IN and choice != "deny":
+            outcome = "sign_in"
         if outcome is None and arguments is not None and not is_object(arguments):
             outcome = "invalid"
         if outcome is None and not tool_rights.may_go_on(
@@ -93,7 +98,8 @@ def decide(
         if outcome is not None:
             return Decision(outcome, row)
         if choice == "deny":
-            tool_calls.deny(call=row, by=by.pk)
+            for each in [row, *others_of(row)]:
+                tool_calls.deny(call=each, by=by.pk)
         else:
             is_enough = choice == "once" and arguments is None and asks_only_first(row)
             scope = "always" if is_enough else choice
@@ -101,6 +107,17 @@ def decide(
         show(row)
         record(row, by=by, via=via, now=now)
     return Decision("denied" if choice == "deny" else "allowed", row)
+
+
+def others_of(row: ToolCall) -> list[ToolCall]:
+    """Return the other calls of its run that wait for the same sign-in, and end that. Inside a
+    transaction that has the call locked.
+    """
+    if row.sign_in is None:
+        return []
+    sign_ins.end(row.sign_in)
+    rows = ToolCall.objects.filter(run=row.run_id, sign_in=row.sign_in, state=State.WAITING)
+    return list(rows.exclude(pk=row.pk))
 
 
 def asks_only_first(row: ToolCall) -> bool:
@@ -162,6 +179,10 @@ def show(row: ToolCall) -> None:
         State.EXPIRED: TEXTS["expired"],
         State.WITHDRAWN: TEXTS["withdrawn"],
     }.get(State(row.state), TEXTS["already"])
+    if row.kind == ToolCall.Kind.SIGN_IN:
+        outcome = {State.ALLOWED: "✓ Signed in.", State.DENIED: "✗ Not signed in."}.get(
+            State(row.state), outcome
+        )
     line = phrases.in_language(outcome, language)
     asking.settle(row, f"{asking.text_of(row, language)}\n\n{line}")
     pending_count.changed()
@@ -198,6 +219,7 @@ def look(*, now: datetime) -> None:
     """End the questions that expired, and calls that were left without a result. A chore."""
     tool_calls.expire(now=now, show=show)
     tool_calls.close_left()
+    sign_ins.purge(now=now)
 
 
 def page_link(call_id: str) -> str:

@@ -8,17 +8,24 @@ from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext, gettext_noop
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from channels_app.asgi.middleware import PAGE, policy
-from channels_app.rendering.translations import wording
 from channels_app.trace import page
 from core.conversations import events
 from core.lib.ids import is_public_id
 from core.models import Run, User
 
 MAX_EVENTS = 5000
+STATES = {
+    Run.State.QUEUED: gettext_noop("Queued"),
+    Run.State.RUNNING: gettext_noop("Running"),
+    Run.State.SUCCEEDED: gettext_noop("Succeeded"),
+    Run.State.FAILED: gettext_noop("Failed"),
+    Run.State.CANCELLED: gettext_noop("Cancelled"),
+}
 # Only our own style sheet and data: pictures; no scripts.
 STRICT = {
     **{name: "'none'" for name in PAGE if name.endswith("-src")},
@@ -41,7 +48,8 @@ def trace(request: HttpRequest, run_id: str) -> HttpResponse:
     log = events.whole_log(run.id)[:MAX_EVENTS]
     context = {
         "run": run,
-        "title": wording(language(request)).view_process,
+        "title": gettext("View process"),
+        "state": gettext(STATES[Run.State(run.state)]),
         "messages": page.messages(log),
         "events": page.events(log),
         "cut": len(log) == MAX_EVENTS,
@@ -69,9 +77,3 @@ def visible_run(user: User, run_id: str) -> Run | None:
         return None
     found = Run.objects.select_related("session", "user").filter(public_id=run_id)
     return found.first() if user.is_owner else found.filter(user=user).first()
-
-
-def language(request: HttpRequest) -> str:
-    """Return the user's own language, else the browser's first."""
-    own = cast("User", request.user).language
-    return own or request.headers.get("Accept-Language", "").split(",", 1)[0]

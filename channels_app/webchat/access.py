@@ -2,14 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from importlib import import_module
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from django.conf import settings
-from django.contrib.auth import get_user
-from django.http import HttpRequest, parse_cookie
+from django.http import parse_cookie
 from django.http.request import split_domain_port, validate_host
 from django.utils import timezone
 
@@ -17,8 +14,8 @@ from allowlist import keys
 from allowlist.models import ApiKey
 from channels_app.asgi.authentication import caller_of
 from channels_app.asgi.principal import Principal
+from channels_app.asgi.sessions import user_of_session
 from core.database.batching import attempt
-from core.models import User
 
 SECRET_NAMES = ("key", "api_key", "token", "access_token", "auth")
 
@@ -56,13 +53,6 @@ def is_ours(*, origin: str, host: str) -> bool:
 def cookie_of(headers: Mapping[str, str]) -> str:
     """Return the session key in the cookies, or an empty string."""
     return parse_cookie(headers.get("cookie", "")).get(settings.SESSION_COOKIE_NAME, "")
-
-
-def user_of_session(session_key: str) -> User | None:
-    """Return the active user of a Django session; None without one."""
-    store = import_module(settings.SESSION_ENGINE).SessionStore(session_key)
-    user = get_user(cast("HttpRequest", SimpleNamespace(session=store)))
-    return user if user.is_authenticated and user.is_active else None
 
 
 def by_session(session_key: str) -> Principal | None:

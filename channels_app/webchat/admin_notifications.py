@@ -121,7 +121,10 @@ class AdminNotificationsConsumer(WebChatConsumer):
         return throttling.admin_sockets
 
     async def handle(self, frame: frames.Frame) -> None:
-        """Answer pings only. Raises RefusedError."""
+        """Answer pings, and note whether the page is visible. Raises RefusedError."""
+        if isinstance(frame, frames.Visible):
+            self.note_visible(visible=frame.visible)
+            return
         if not isinstance(frame, frames.Ping):
             raise RefusedError(400, "This socket accepts no messages.", field="type")
         await self.tell({"type": "pong"})
@@ -134,6 +137,8 @@ class AdminNotificationsConsumer(WebChatConsumer):
             await in_thread(note_listed, principal)
         checked = asyncio.get_running_loop().time()
         with pubsub.local().listen([*principal.keys, pending_count.OPEN_ADMIN_PAGES]) as listener:
+            self.listener = listener
+            self.note_visible(visible=self.visible)
             await pubsub.local().confirmed(listener)
             while not self.closing:
                 found, newest = await in_thread(counts, self.seen)

@@ -7,6 +7,7 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.utils import timezone
 from django.utils.cache import get_conditional_response
+from django.utils.translation import gettext
 from django.views.decorators.http import require_GET, require_POST, require_safe
 
 from channels_app.asgi.builtin_accounts import builtin_account
@@ -55,7 +56,7 @@ def choose_assistant(request: HttpRequest, session_id: str) -> Json | HttpRespon
     wanted = wanted_in(asked)
     refused = choices.field_refused(assistants.place_of(session), wanted)
     if refused:
-        return views.refusal(404, choices.MISSING[refused])
+        return views.refusal(404, str(choices.MISSING[refused]))
     changes = {name: getattr(wanted, name) for name in choices.FIELDS if name in asked}
     if not changes:
         raise views.BadRequestError("assistant_id or model_id is required.")
@@ -67,10 +68,10 @@ def choose_assistant(request: HttpRequest, session_id: str) -> Json | HttpRespon
 def assistant_picture(request: HttpRequest, assistant_id: int) -> HttpResponseBase:
     """Serve the picture of an assistant to signed-in users; browsers keep it until it changes."""
     if not request.user.is_authenticated:
-        return views.refusal(401, "Sign in again.")
+        return views.refusal(401, gettext("Sign in again."))
     found = choices.picture_of(assistant_id)
     if found is None:
-        return views.refusal(404, "This assistant has no picture.")
+        return views.refusal(404, gettext("This assistant has no picture."))
     answer = HttpResponse(found.data, content_type=found.content_type)
     answer.headers["Content-Security-Policy"] = files.NOTHING
     current = request.GET.get("v") == found.tag
@@ -88,7 +89,7 @@ def usage(request: HttpRequest) -> Json:
     """
     web = builtin_account("web").pk
     found = usage_reports.figures(views.person(request), timezone.now(), account_id=web)
-    periods = {"Today": found.today, "This month": found.month}
+    periods = {gettext("Today"): found.today, gettext("This month"): found.month}
     return {
         "periods": [{"name": name, **sum_of(used)} for name, used in periods.items()],
         "budgets": [left_of(each) for each in found.budgets],

@@ -6,6 +6,7 @@ from typing import Any
 from django.conf import settings
 from django.db.models import Q
 from django.utils import timezone
+from django.utils.translation import gettext_lazy
 
 from allowlist import unknown_requests
 from allowlist.models import ApiKey, UnknownRequest
@@ -26,6 +27,9 @@ from core.lib.ids import is_public_id
 from core.models import ChatSession, Run, User
 
 SHOWN_NOTICES = 3
+NO_CHAT = gettext_lazy("This chat does not exist.")
+NO_RUN = gettext_lazy("This run does not exist.")
+NO_REQUEST = gettext_lazy("This request does not exist.")
 
 
 def accept(frame: frames.Say, *, principal: Principal) -> tuple[Run, str]:
@@ -39,7 +43,7 @@ def accept(frame: frames.Say, *, principal: Principal) -> tuple[Run, str]:
     else:
         receipt = accept_bridged(frame, principal)
     if receipt.outcome == "unknown_session":
-        raise RefusedError(404, "This chat does not exist.", field="session_id")
+        raise RefusedError(404, NO_CHAT, field="session_id")
     if receipt.run is None or receipt.session is None:
         raise DeniedError(receipt.said)
     return receipt.run, receipt.session.public_id
@@ -162,7 +166,7 @@ def own_run(*, user_id: int, run_id: str) -> Run:
         own = Run.objects.select_related("session")
         found = own.filter(public_id=run_id, user_id=user_id).first()
     if found is None:
-        raise RefusedError(404, "This run does not exist.", field="run_id")
+        raise RefusedError(404, NO_RUN, field="run_id")
     return found
 
 
@@ -195,7 +199,7 @@ def decide(frame: frames.Decide | frames.DecideCall, *, principal: Principal) ->
         return tool_decisions.decide(frame, principal=principal)
     owner = principal.user
     if owner is None or not principal.session_key:
-        raise RefusedError(404, "This request does not exist.", field="request")
+        raise RefusedError(404, NO_REQUEST, field="request")
     owner.refresh_from_db(fields=["is_owner", "is_active"])
     try:
         verdict = decisions.decide(
@@ -206,7 +210,7 @@ def decide(frame: frames.Decide | frames.DecideCall, *, principal: Principal) ->
             now=timezone.now(),
         )
     except (unknown_requests.RequestNotFound, unknown_requests.NotAnOwner) as error:
-        raise RefusedError(404, "This request does not exist.", field="request") from error
+        raise RefusedError(404, NO_REQUEST, field="request") from error
     except ValueError as error:
         raise RefusedError(422, str(error), field="request") from error
     text = notices.settled(verdict.request, verdict.text)

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
 from django.urls import reverse
+from django.utils.translation import gettext_lazy
 
 from channels_app.asgi.builtin_accounts import builtin_account
 from core.conversations import assistants
@@ -22,8 +23,8 @@ from core.providers.catalogue import AssistantInfo, Catalogue, ModelInfo
 PICTURE = re.compile(r"data:(image/(?:png|jpeg|gif|webp));base64,([A-Za-z0-9+/=\s]+)")
 FIELDS = ("assistant_id", "model_id")
 MISSING = {
-    "assistant_id": "This assistant does not exist.",
-    "model_id": "This model does not exist.",
+    "assistant_id": gettext_lazy("This assistant does not exist."),
+    "model_id": gettext_lazy("This model does not exist."),
 }
 Option = dict[str, Any]
 Info = TypeVar("Info", AssistantInfo, ModelInfo)

@@ -23,11 +23,13 @@ from channels.exceptions import StopConsumer
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.conf import settings
 from django.db import DatabaseError
+from django.utils.translation import gettext_lazy
 
 from channels_app.asgi import http, throttling
 from channels_app.asgi.acceptance import acceptance
 from channels_app.asgi.http import RefusedError
 from channels_app.asgi.principal import Principal
+from channels_app.push import presence
 from channels_app.webchat import (
     access,
     adapter,
@@ -42,6 +44,7 @@ from core.conversations import events
 from core.conversations.events import Numbered
 from core.database.batching import in_shared_call
 from core.database.transactions import in_thread
+from core.lib.interface_language import of_header, of_tag, spoken, spoken_by
 from core.signals import live_events, pubsub
 
 logger = logging.getLogger(__name__)
@@ -53,6 +56,13 @@ STALLED, BROKEN = 4408, 4500
 GONE = (OSError, RuntimeError)
 
 Data = Mapping[str, Any]
+TOO_MANY_QUEUED = gettext_lazy("Busy: too many messages are queued. Try again in a moment.")
+
+
+def language_of(principal: Principal, headers: Mapping[str, str]) -> str:
+    """Return the language of a person at a page: their own choice, else the browser's."""
+    own = principal.user.language if principal.user is not None else ""
+    return of_tag(own) or of_header(headers.get("accept-language", ""))
 
 
 class CloseError(Exception):
@@ -113,6 +123,8 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         self.deadline: asyncio.Task[None] | None = None
         self.counted = False
         self.closing = False
+        self.language = ""  # of the person's browser; English for programs
+        self.visible = False
 
     async def dispatch(self, message: MutableMapping[str, Any]) -> None:
         """Call the handler of a message; a CloseError closes the socket."""
@@ -144,6 +156,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         if principal is None:
             raise CloseError(SIGNED_OUT)
         self.admit(principal)
+        self.language = language_of(principal, headers)
         await self.accept()
         self.spawn(self.listen(principal))
 
@@ -254,7 +267,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
                 return
             self.take(frame, client_id, run_id)
         except RefusedError as error:
-            await self.tell(adapter.error_frame(error, client_id=client_id, run_id=run_id))
+            await self.refuse(error, client_id=client_id, run_id=run_id)
 
     @property
     def is_busy(self) -> bool:
@@ -267,7 +280,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         busy.
         """
         if self.is_busy:
-            raise RefusedError(429, "Busy: too many messages are queued. Try again in a moment.")
+            raise RefusedError(429, TOO_MANY_QUEUED)
         if isinstance(frame, frames.Say) and not frame.plain and self.principal is not None:
             waited = time.monotonic() - self.asked[0][-1] if self.asked else 0.0
             calls.admit(frame, self.principal, ahead=len(self.asked), waited=waited)
@@ -282,7 +295,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
             try:
                 await self.handle(frame)
             except RefusedError as error:
-                await self.tell(adapter.error_frame(error, client_id=client_id, run_id=run_id))
+                await self.refuse(error, client_id=client_id, run_id=run_id)
 
     async def handle(self, frame: frames.Frame) -> None:
         """Handle one frame. Raises RefusedError or CloseError."""
@@ -294,20 +307,43 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         match frame:
             case frames.Ping():
                 await self.tell({"type": "pong"})
-            case frames.Say(plain=True):
-                await self.say_plainly(frame, self.principal)
             case frames.Say():
-                await self.say(frame, self.principal)
+                say = self.say_plainly if frame.plain else self.say
+                await say(frame, self.principal)
             case frames.Resume():
                 await self.resume(frame, self.person())
             case frames.Stop():
                 await in_thread(calls.stop, user_id=self.person(), run_id=frame.run_id)
             case frames.Decide() | frames.DecideCall():
-                await self.tell(await in_thread(calls.decide, frame, principal=self.principal))
+                await self.decide(frame, self.principal)
+            case frames.Visible():
+                self.note_visible(visible=frame.visible)
             case frames.Auth():
                 raise RefusedError(400, "The socket is already authenticated.", field="type")
             case _:
                 assert_never(frame)
+
+    async def decide(self, frame: frames.Decide | frames.DecideCall, principal: Principal) -> None:
+        """Carry out a decision; show its outcome in its card. Raises RefusedError."""
+        card = await in_thread(spoken_by, self.language, calls.decide, frame, principal=principal)
+        await self.tell(card)
+
+    async def refuse(self, error: RefusedError, *, client_id: str, run_id: str) -> None:
+        """Send the error frame for a client's frame, in the person's language."""
+        with spoken(self.language):
+            refused = adapter.error_frame(error, client_id=client_id, run_id=run_id)
+        await self.tell(refused)
+
+    def note_visible(self, *, visible: bool) -> None:
+        """Note whether the page is visible; while it is, its person gets no Web Push."""
+        self.visible = visible
+        if self.listener is None or self.principal is None or self.principal.user is None:
+            return
+        key = presence.key_of(self.principal.user.id)
+        if visible:
+            pubsub.local().add(self.listener, [key])
+        else:
+            pubsub.local().remove(self.listener, [key])
 
     def person(self) -> int:
         """Return the id of the user of this socket. Raises RefusedError for a bridge."""
@@ -427,13 +463,14 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
 
     async def listen(self, principal: Principal) -> None:
         """Pass on pubsub frames for this user while the socket is open."""
-        for notice in await in_thread(calls.pending_notices, principal):
+        for notice in await in_thread(spoken_by, self.language, calls.pending_notices, principal):
             await self.show_notice(principal, notice)
         with (
             pubsub.local().listen(principal.keys) as listener,
             periodic_checks.local().watch(listener, principal, self.following),
         ):
             self.listener = listener
+            self.note_visible(visible=self.visible)
             pubsub.local().add(listener, map(live_events.key_of, self.following.sent))
             await pubsub.local().confirmed(listener)
             listener.resync()  # for what was published before

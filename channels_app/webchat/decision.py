@@ -6,6 +6,7 @@ It does not sign in and shows nothing else ([A5], [A6], decision 165).
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
+from django.utils.translation import gettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
@@ -13,6 +14,7 @@ from allowlist import decision_links, unknown_requests
 from allowlist.identities import InvalidIdentity
 from channels_app.intake import decisions
 from channels_app.owner import notices
+from core.lib.text import as_sentence
 
 VIA = "link in a notice"
 PAGE = "webchat/decision.html"
@@ -41,13 +43,14 @@ def decision(request: HttpRequest, token: str) -> HttpResponse:
             unknown_requests.NotAnOwner,
             InvalidIdentity,
         ) as error:
-            problem = f"{error}."
+            problem = as_sentence(error)
     waits = row.state == row.State.PENDING and row.expires_at > timezone.now()
     context = {
         "is_open": True,
         "subject": notices.subject(row),
         "quote": notices.quote(row),
-        "buttons": notices.BUTTONS if waits else (),
+        "chosen": request.GET.get("choice", ""),  # by a notification: it decides nothing
+        "buttons": [(gettext(label), choice) for label, choice in notices.BUTTONS] if waits else [],
         "standing": said or ("" if waits else unknown_requests.Verdict(row, first=True).standing),
         "problem": problem,
     }

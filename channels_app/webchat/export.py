@@ -4,9 +4,11 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from django.utils.translation import gettext, gettext_noop, ngettext
+
 from core.models import ChatSession, Message
 
-HEADINGS: Final = {"user": "You", "assistant": "Assistant"}
+HEADINGS: Final = {"user": gettext_noop("You"), "assistant": gettext_noop("Assistant")}
 UNFIT: Final = re.compile(r"[^\w .-]+")
 
 
@@ -16,18 +18,18 @@ def as_markdown(*, session: ChatSession, base_url: str) -> str:
     Files are links to this gateway (``base_url``), which require a sign-in.
     """
     rows = session.messages.filter(role__in=HEADINGS).order_by("id")
-    title = f"# {session.title or 'Chat'}\n"
+    title = f"# {session.title or gettext('Chat')}\n"
     return "\n".join([title, *(written(row, base_url) for row in rows)])
 
 
 def file_name(session: ChatSession) -> str:
     """Return the title as a file name, in its own script."""
     words = " ".join(UNFIT.sub(" ", session.title).split()).strip(" .")[:60].strip(" .")
-    return f"{words or 'chat'}.md"
+    return f"{words or gettext('chat')}.md"
 
 
 def written(row: Message, base_url: str) -> str:
-    head = f"## {HEADINGS[row.role]} · {row.created_at:%Y-%m-%d %H:%M} UTC\n"
+    head = f"## {gettext(HEADINGS[row.role])} · {row.created_at:%Y-%m-%d %H:%M} UTC\n"
     said = row.data.get("said", row.text)
     return "\n".join([head, *(f"{part}\n" for part in (said, *notes(row, base_url)) if part)])
 
@@ -40,14 +42,19 @@ def notes(row: Message, base_url: str) -> Iterator[str]:
         yield named(item.get("name") or "file", item.get("id"), base_url)
     pictures = len(row.data.get("images", []))
     if pictures:
-        yield f"*({pictures} {'picture' if pictures == 1 else 'pictures'})*"
+        said = ngettext("{count} picture", "{count} pictures", pictures)
+        yield f"*({said.format(count=pictures)})*"
     if row.data.get("interrupted"):
-        yield "*This answer was stopped.*"
+        yield f"*{gettext('This answer was stopped.')}*"
     error = row.data.get("error")
     if error and error != row.text:
-        yield f"*Error: {error}*"
+        yield f"*{gettext('Error: {reason}').format(reason=error)}*"
 
 
 def named(name: str, file: str | None, base_url: str) -> str:
     label = re.sub(r"[\[\]\\]", " ", name)
-    return f"[{label}]({base_url}/files/{file})" if file else f"*Attached: {label}*"
+    return (
+        f"[{label}]({base_url}/files/{file})"
+        if file
+        else f"*{gettext('Attached: {name}').format(name=label)}*"
+    )

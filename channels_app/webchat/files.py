@@ -13,7 +13,9 @@ from urllib.parse import quote
 
 from channels.exceptions import StopConsumer
 from django.conf import settings
-from django.utils import timezone
+from django.utils import timezone, translation
+from django.utils.text import format_lazy
+from django.utils.translation import gettext_lazy
 
 from allowlist import account_audit
 from channels_app.asgi import http, quota, throttling
@@ -24,11 +26,13 @@ from channels_app.asgi.http import Headers, Receive, RefusedError, Request, Scop
 from channels_app.webchat import access
 from core.database.transactions import atomic_write, in_thread
 from core.files import storage
+from core.lib import interface_language
 from core.lib.ids import is_public_id
 from core.models import StoredFile, User
 from core.plugins import slide_show
 
 UPLOAD_SECONDS = 600.0
+TOO_LARGE = gettext_lazy("Files may have up to {count} MB.")
 BLOCK_BYTES = 256 * 1024
 # Types that a browser may display; the others are downloaded. HTML only in a sandbox.
 SHOWN = storage.PICTURES | {"application/pdf", "text/plain", "text/html"}
@@ -57,8 +61,8 @@ class Upload(Endpoint):
             receive,
             limit=settings.DOCUMENT_MEGABYTES * storage.MEGABYTE,
             seconds=UPLOAD_SECONDS,
-            too_large=f"Files may have up to {settings.DOCUMENT_MEGABYTES} MB.",
-            too_slow="The file came too slowly.",
+            too_large=format_lazy(TOO_LARGE, count=settings.DOCUMENT_MEGABYTES),
+            too_slow=gettext_lazy("The file came too slowly."),
         )
 
     async def check_head(self) -> None:
@@ -86,7 +90,7 @@ class Upload(Endpoint):
         if message.get("more_body"):
             return
         if not self.path.stat().st_size:
-            raise RefusedError(400, "The file is empty.")
+            raise RefusedError(400, gettext_lazy("The file is empty."))
         stored = await in_thread(received, self.path, self.user, self.request.query("name"))
         self.is_stored = True
         body = {"ok": True, "id": stored.public_id, "name": stored.name, "size": stored.size}
@@ -96,7 +100,14 @@ class Upload(Endpoint):
     async def refuse(self, error: RefusedError) -> None:
         """Answer a refused request, and close the connection: the rest of the file may come."""
         headers = {**error.headers, "Connection": "close"}
-        await self.answer(error.status, http.error_body(error.status, str(error)), headers)
+        with translation.override(language_of(self.request)):
+            await self.answer(error.status, http.error_body(error.status, str(error)), headers)
+
+
+def language_of(request: Request) -> str:
+    """Return the browser's language; English for a program with a key."""
+    header = "" if request.header("authorization") else request.header("accept-language")
+    return interface_language.of_header(header)
 
 
 def append(path: Path, data: bytes) -> None:
@@ -125,10 +136,12 @@ def authenticated_user(request: Request, *, writes: bool) -> User:
     session_key = access.cookie_of({"cookie": request.header("cookie")})
     origin, host = request.header("origin"), request.header("host")
     if session_key and writes and not access.is_ours(origin=origin, host=host):
-        raise RefusedError(403, "This request did not come from a page of this gateway.")
+        raise RefusedError(
+            403, gettext_lazy("This request did not come from a page of this gateway.")
+        )
     principal = access.by_session(session_key) if session_key else None
     if principal is None or principal.user is None:
-        raise RefusedError(401, "Sign in first.")
+        raise RefusedError(401, gettext_lazy("Sign in first."))
     if writes:
         throttling.people.check(subject=principal.subject, limit=settings.RATE_PER_MINUTE_USER)
     return principal.user
@@ -139,7 +152,8 @@ class FileEndpoint(Endpoint):
 
     async def refuse(self, error: RefusedError) -> None:
         headers = {"Content-Security-Policy": NOTHING, **error.headers}
-        await self.answer_text(error.status, f"{error}\n", headers)
+        with translation.override(language_of(self.request)):
+            await self.answer_text(error.status, f"{error}\n", headers)
 
     async def deliver(self, file: StoredFile, *, subject: str) -> None:
         """Send the bytes, or the requested part. Raises RefusedError 404 when they are
@@ -148,7 +162,7 @@ class FileEndpoint(Endpoint):
         with throttling.streams.one(user_id=subject, limit=settings.MAX_STREAMS_PER_USER):
             path = storage.path_of(file)
             if not await asyncio.to_thread(path.is_file):
-                raise RefusedError(404, "The file was deleted.")
+                raise RefusedError(404, gettext_lazy("The file was deleted."))
             part = part_of(self.request, file.size)
             acts = await asyncio.to_thread(is_slide_show, file, path)
             headers = {**headers_of(file, acts=acts), "Content-Length": str(len(part))}
@@ -177,7 +191,7 @@ class Own(FileEndpoint):
         name = self.scope["url_route"]["kwargs"]["file_id"]
         file = await in_thread(own_file, self.user, name) if is_public_id(name) else None
         if file is None:
-            raise RefusedError(404, "There is no such file.")
+            raise RefusedError(404, gettext_lazy("There is no such file."))
         if self.request.method == "DELETE":
             await in_thread(storage.revoke, file)
             await self.answer(200, {"ok": True, "status": 200})
@@ -203,11 +217,13 @@ class Out(FileEndpoint):
         try:
             file = await in_thread(storage.opened, self.request.query("token"))
         except storage.BadLinkError as error:
-            raise RefusedError(403, f"{error} Ask for the file again.") from error
+            raise RefusedError(
+                403, format_lazy("{} {}", error.args[0], gettext_lazy("Ask for the file again."))
+            ) from error
         if file is None:
-            raise RefusedError(404, "The file was deleted.")
+            raise RefusedError(404, gettext_lazy("The file was deleted."))
         if file.revoked_at is not None:
-            raise RefusedError(410, "This link was revoked.")
+            raise RefusedError(410, gettext_lazy("This link was revoked."))
         if self.request.method == "GET":
             await in_thread(count_open, file, self.request.address)
         await self.deliver(file, subject=f"link:{throttling.network_of(self.request.address)}")
@@ -240,7 +256,7 @@ def part_of(request: Request, size: int) -> range:
         return range(size)
     if not part:
         headers = {"Content-Range": f"bytes */{size}"}
-        raise RefusedError(416, "The file has no such part.", headers=headers)
+        raise RefusedError(416, gettext_lazy("The file has no such part."), headers=headers)
     return part
 
 

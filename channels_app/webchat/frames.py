@@ -85,7 +85,14 @@ class Ping:
     """``ping``."""
 
 
-Frame = Say | Stop | Resume | Decide | DecideCall | Auth | Ping
+@dataclass(frozen=True, slots=True)
+class Visible:
+    """``visible``: whether the page of the socket can be seen; without one it cannot."""
+
+    visible: bool
+
+
+Frame = Say | Stop | Resume | Decide | DecideCall | Auth | Ping | Visible
 
 
 def parse(data: str) -> dict[str, Any]:
@@ -132,6 +139,8 @@ def read(value: dict[str, Any]) -> Frame:
             return Auth(text(value, "key", 200, required=True))
         case "ping":
             return Ping()
+        case "visible":
+            return visible(value)
     raise RefusedError(400, "type is unknown.", field="type")
 
 
@@ -186,6 +195,14 @@ def decide_call(value: dict[str, Any]) -> DecideCall:
 def known_choice(word: str) -> deciding.Choice | None:
     """Return a word as a decision about a call; None for any other word."""
     return next((each for each in CALL_CHOICES if each == word), None)
+
+
+def visible(value: dict[str, Any]) -> Visible:
+    """Parse whether a page can be seen. Raises RefusedError."""
+    given = value.get("visible")
+    if not isinstance(given, bool):
+        raise RefusedError(400, "visible must be true or false.", field="visible")
+    return Visible(given)
 
 
 def number(value: dict[str, Any], name: str) -> int:

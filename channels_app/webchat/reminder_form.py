@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from django.http import QueryDict
+from django.utils.translation import get_language, gettext, gettext_lazy
 
 from core.conversations.schedules import changes, dates, occurrences, rules
 from core.conversations.schedules.changes import RuleError, Wish
@@ -22,18 +23,18 @@ RULES = {
     YEARLY: "FREQ=YEARLY",
 }
 CHOICES = {
-    ONCE: "Once",
-    DAILY: "Every day",
-    WEEKDAYS: "Every weekday",
-    WEEKLY: "Every week, on that day",
-    MONTHLY: "Every month, on that day",
-    YEARLY: "Every year, on that day",
-    MINUTES: "Every few minutes",
+    ONCE: gettext_lazy("Once"),
+    DAILY: gettext_lazy("Every day"),
+    WEEKDAYS: gettext_lazy("Every weekday"),
+    WEEKLY: gettext_lazy("Every week, on that day"),
+    MONTHLY: gettext_lazy("Every month, on that day"),
+    YEARLY: gettext_lazy("Every year, on that day"),
+    MINUTES: gettext_lazy("Every few minutes"),
 }
 MOST_MINUTES = 1000
-NO_ZONE = "Give your time zone: a name such as Europe/Berlin, or a city."
-NO_TIME = "Give a date and a time."
-NO_MINUTES = f"Give a number of minutes, 1 to {MOST_MINUTES}."
+NO_ZONE = gettext_lazy("Give your time zone: a name such as Europe/Berlin, or a city.")
+NO_TIME = gettext_lazy("Give a date and a time.")
+NO_MINUTES = gettext_lazy("Give a number of minutes, 1 to {most}.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,8 +56,9 @@ class Fields:
     @property
     def choices(self) -> list[tuple[str, str]]:
         """Return the options of ``repeat``."""
-        kept = [(KEPT, f"As it is: {self.kept_words}")] if self.kept else []
-        return [*CHOICES.items(), *kept]
+        as_it_is = gettext("As it is: {rule}").format(rule=self.kept_words)
+        kept = [(KEPT, as_it_is)] if self.kept else []
+        return [*((name, str(words)) for name, words in CHOICES.items()), *kept]
 
 
 class FieldError(Exception):
@@ -111,7 +113,7 @@ def with_repeat(fields: Fields, text: str, parts: Parts | None, at: datetime) ->
     for name, known in RULES.items():
         if rule in (known, known.replace("WEEKLY", "DAILY") if name == WEEKDAYS else known):
             return replace(fields, repeat=name)
-    words = f"{dates.repeats(text, 'en')} ({text})"
+    words = f"{dates.repeats(text, get_language() or '')} ({text})"
     return replace(fields, repeat=KEPT, kept=written(without_time(parts)), kept_words=words)
 
 
@@ -156,7 +158,7 @@ def wish_of(fields: Fields, *, before: Fields | None = None) -> Wish:
     except RuleError as error:
         raise FieldError("text", str(error)) from error
     if not fields.zone:
-        raise FieldError("zone", NO_ZONE)
+        raise FieldError("zone", str(NO_ZONE))
     try:
         zone = zone_of(fields.zone)
     except RuleError as error:
@@ -173,9 +175,9 @@ def time_of(text: str) -> datetime:
     try:
         at = datetime.fromisoformat(text)
     except ValueError as error:
-        raise FieldError("at", NO_TIME) from error
+        raise FieldError("at", str(NO_TIME)) from error
     if at.tzinfo is not None:
-        raise FieldError("at", NO_TIME)
+        raise FieldError("at", str(NO_TIME))
     return at
 
 
@@ -187,7 +189,7 @@ def rule_of(fields: Fields) -> str:
         return RULES[fields.repeat]
     every = fields.every.strip()
     if not (every.isascii() and every.isdigit() and 1 <= int(every) <= MOST_MINUTES):
-        raise FieldError("every", NO_MINUTES)
+        raise FieldError("every", NO_MINUTES.format(most=MOST_MINUTES))
     return f"FREQ=MINUTELY;INTERVAL={int(every)}"
 
 
@@ -195,5 +197,5 @@ def zone_of(words: str) -> str:
     """Return the time zone of a name or a city. Raises RuleError, also where several fit."""
     found = rules.find_zones(words)
     if len(found) > 1 and words not in found:
-        raise RuleError(f"Which one: {', '.join(found)}?")
+        raise RuleError(gettext("Which one: {names}?").format(names=", ".join(found)))
     return rules.zone_named(found[0] if len(found) == 1 else words).key

@@ -7,15 +7,16 @@ from zoneinfo import ZoneInfo
 
 from django.conf import settings
 from django.db.models import Prefetch, prefetch_related_objects
+from django.utils.translation import get_language, gettext, gettext_noop
 
 from channels_app.schedules import lists
 from core.conversations.schedules import changes, dates, zones
 from core.models import Occurrence, Schedule, User
+from core.tools import phrases
 
 SHOWN_OCCURRENCES, SHOWN_OVER, SHOWN_TIMES = 5, 10, 3
-LANGUAGE = "en"  # as the rest of the web chat
 NOT_YET, YES, NO = "open", "yes", "no"
-OFF = "Left out: the gateway was off at that time"
+OFF = gettext_noop("Left out: the gateway was off at that time")
 CONTINENTS = (
     "Africa/",
     "America/",
@@ -108,7 +109,7 @@ def row_of(schedule: Schedule, zone: ZoneInfo) -> Shown:
         may_resume=may_resume(schedule),
         when=in_words(schedule.next_at, zone) if schedule.next_at else "",
         is_put_off=schedule.is_put_off,
-        repeats=dates.repeats(schedule.rule, LANGUAGE),
+        repeats=dates.repeats(schedule.rule, language()),
         state=state_of(schedule),
         elsewhere=schedule.time_zone if schedule.time_zone != zone.key else "",
         past=[past_of(each, zone) for each in past],
@@ -126,7 +127,8 @@ def state_of(schedule: Schedule) -> str:
     if schedule.state != Schedule.State.PAUSED:
         return ""
     words = lists.PAUSED.get(Schedule.Why(schedule.why), "paused") if schedule.why else "paused"
-    return words.capitalize()
+    said = gettext(words)
+    return said[0].upper() + said[1:]
 
 
 def saved(schedule: Schedule, zone: ZoneInfo, *, now: datetime) -> str:
@@ -134,16 +136,19 @@ def saved(schedule: Schedule, zone: ZoneInfo, *, now: datetime) -> str:
     most = SHOWN_TIMES if schedule.rule else 1
     times = [in_words(each, zone) for each in changes.next_times(schedule, now=now, most=most)]
     if not times:
-        return "Saved. It is paused."
-    return f"Saved. {'The next times' if schedule.rule else 'Its time'}: {' · '.join(times)}."
+        return gettext("Saved. It is paused.")
+    said = gettext("Saved. The next times: {times}.")
+    if not schedule.rule:
+        said = gettext("Saved. Its time: {times}.")
+    return said.format(times=" · ".join(times))
 
 
 def past_of(occurrence: Occurrence, zone: ZoneInfo) -> Past:
     """Return what became of an occurrence: two facts, each with its time or why not."""
     when = in_words(occurrence.nominal_at, zone)
-    snoozed = " (put off)" if occurrence.snoozed else ""
+    snoozed = f" ({gettext('put off')})" if occurrence.snoozed else ""
     if occurrence.state == State.SKIPPED:
-        return Past(when, [Fact(NO, OFF)], "")
+        return Past(when, [Fact(NO, gettext(OFF))], "")
     facts = [executed(occurrence, zone), delivered(occurrence, zone)]
     return Past(when + snoozed, facts, note_of(occurrence))
 
@@ -151,35 +156,53 @@ def past_of(occurrence: Occurrence, zone: ZoneInfo) -> Past:
 def executed(occurrence: Occurrence, zone: ZoneInfo) -> Fact:
     """Return whether it was carried out."""
     if occurrence.executed_at is not None:
-        return Fact(YES, f"Carried out at {clock(occurrence.executed_at, occurrence, zone)}")
+        return Fact(
+            YES, at(gettext("Carried out at {time}"), occurrence.executed_at, occurrence, zone)
+        )
     if occurrence.state == State.FIRED:
-        return Fact(NOT_YET, "Is being carried out")
-    return Fact(NO, f"Not carried out: {reason(occurrence)}")
+        return Fact(NOT_YET, gettext("Is being carried out"))
+    return Fact(NO, gettext("Not carried out: {reason}").format(reason=reason(occurrence)))
 
 
 def delivered(occurrence: Occurrence, zone: ZoneInfo) -> Fact:
     """Return whether its messages have arrived."""
     is_failed = occurrence.state == State.FAILED
     if occurrence.delivered_at is not None:
-        what = "The reason was delivered" if is_failed else "Delivered"
-        return Fact(YES, f"{what} at {clock(occurrence.delivered_at, occurrence, zone)}")
+        said = gettext("Delivered at {time}")
+        if is_failed:
+            said = gettext("The reason was delivered at {time}")
+        return Fact(YES, at(said, occurrence.delivered_at, occurrence, zone))
     if occurrence.state == State.FIRED:
-        return Fact(NOT_YET, "Not delivered yet")
+        return Fact(NOT_YET, gettext("Not delivered yet"))
     if occurrence.executed_at is None:
-        return Fact(NO, "Not delivered")
+        return Fact(NO, gettext("Not delivered"))
     why = reason(occurrence).removeprefix("It was not delivered: ")
-    return Fact(NO, f"Not delivered: {why}")
+    return Fact(NO, gettext("Not delivered: {reason}").format(reason=why))
 
 
 def reason(occurrence: Occurrence) -> str:
-    return occurrence.note or "the reason is not known"
+    if not occurrence.note:
+        return gettext("the reason is not known")
+    return phrases.in_language(gettext(occurrence.note), language())
 
 
 def note_of(occurrence: Occurrence) -> str:
     """Return what the facts do not say: that it came late, and why it went elsewhere."""
-    late = "It was due while the gateway was off." if occurrence.was_missed else ""
-    where = occurrence.note if occurrence.state != State.FAILED else ""
+    late = gettext("It was due while the gateway was off.") if occurrence.was_missed else ""
+    where = (
+        phrases.in_language(occurrence.note, language()) if occurrence.state != State.FAILED else ""
+    )
     return " ".join(filter(None, [late, where]))
+
+
+def at(said: str, moment: datetime, occurrence: Occurrence, zone: ZoneInfo) -> str:
+    """Return a sentence with the time of a moment in place of ``{time}``."""
+    return said.format(time=clock(moment, occurrence, zone))
+
+
+def language() -> str:
+    """Return the language of the page."""
+    return get_language() or ""
 
 
 def clock(moment: datetime, occurrence: Occurrence, zone: ZoneInfo) -> str:
@@ -190,7 +213,7 @@ def clock(moment: datetime, occurrence: Occurrence, zone: ZoneInfo) -> str:
 
 
 def in_words(moment: datetime, zone: ZoneInfo) -> str:
-    return dates.in_words(moment, zone, LANGUAGE)
+    return dates.in_words(moment, zone, language())
 
 
 @cache

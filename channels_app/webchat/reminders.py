@@ -10,6 +10,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import gettext, gettext_noop
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
@@ -25,8 +26,11 @@ from core.models import Message, Occurrence, Schedule, User
 
 P = ParamSpec("P")
 
-GONE = "This reminder does not exist any more."
-SAID = {**lists.SAID, "zone": "Your time zone was changed. Reminders that exist keep theirs."}
+GONE = gettext_noop("This reminder does not exist any more.")
+SAID = {
+    **lists.SAID,
+    "zone": gettext_noop("Your time zone was changed. Reminders that exist keep theirs."),
+}
 # The zones of browsers that hide theirs: Firefox and those that are made of it.
 HIDDEN = {"UTC", "Etc/UTC", "GMT", "Etc/GMT", "Atlantic/Reykjavik"}
 # Where no field is at fault, the sentence stands above the form.
@@ -90,7 +94,8 @@ def news(request: HttpRequest) -> tuple[str, str]:
     """Return what the last action did, in words, and the reminder beside which that is shown."""
     action, name = request.GET.get("said", ""), request.GET.get("of", "")
     if action != "saved":
-        return SAID.get(action, ""), name
+        said = SAID.get(action, "")
+        return gettext(said) if said else "", name
     user = views.person(request)
     schedule = changes.own(user, name)
     if schedule is None:
@@ -246,9 +251,9 @@ def press(request: HttpRequest, run_id: str) -> views.Json | HttpResponse:
         raise views.BadRequestError(f"choice is one of {', '.join(buttons.LABELS)}.")
     user = views.person(request)
     if not is_public_id(run_id):
-        return views.refusal(404, GONE)
+        return views.refusal(404, gettext(GONE))
     if not Occurrence.objects.filter(run__public_id=run_id, schedule__user=user).exists():
-        return views.refusal(404, GONE)
+        return views.refusal(404, gettext(GONE))
     with atomic_write():
         said = buttons.press(user=user, choice=str(choice), run_id=run_id, now=timezone.now())
         for row in Message.objects.filter(run__public_id=run_id, data__has_key="reminder"):

@@ -8,13 +8,16 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import get_language, gettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from channels_app.tool_requests import asking, deciding
 from channels_app.webchat import frames
+from core.conversations import tool_calls
 from core.lib.ids import is_public_id
 from core.models import ToolCall, User
+from core.tools.mcp.oauth.pages import sign_in_page
 
 VIA = "page"
 PAGE = "webchat/tool_call.html"
@@ -43,13 +46,13 @@ def tool_call(request: HttpRequest, public_id: str) -> HttpResponseBase:
             via=VIA,
             now=timezone.now(),
         )
-        row, said = call_of(public_id, user), decision.text
+        row, said = call_of(public_id, user), gettext(decision.text)
     return shown(request, row, user, said)
 
 
 def call_of(public_id: str, user: User) -> ToolCall:
     """Return a call that a user decides. Raises Http404."""
-    rows = ToolCall.objects.select_related("run__user", "run__session__account", "asked_of")
+    rows = ToolCall.objects.select_related(*tool_calls.PARTS)
     row = rows.filter(public_id=public_id).first() if is_public_id(public_id) else None
     if row is None or row.expires_at is None or not deciding.may_decide(row, user):
         raise Http404("There is no such call.")
@@ -58,10 +61,11 @@ def call_of(public_id: str, user: User) -> ToolCall:
 
 def shown(request: HttpRequest, row: ToolCall, user: User, said: str) -> HttpResponse:
     """Return the page of a call, with what a decision said."""
-    question, *lines = asking.text_of(row, asking.language_of(user)).split("\n")
+    question, *lines = asking.text_of(row, get_language() or "").split("\n")
     over = deciding.is_over(row, timezone.now())
     waits = row.state == ToolCall.State.WAITING and not over
-    choices = asking.OF_PERSON if row.of_person else asking.OF_OWNER
+    choices = asking.choices_of(row)
+    is_sign_in = row.kind == ToolCall.Kind.SIGN_IN
     context = {
         "row": row,
         "question": question,
@@ -69,13 +73,17 @@ def shown(request: HttpRequest, row: ToolCall, user: User, said: str) -> HttpRes
         "said": said,
         "standing": "" if said or waits else standing(row),
         "choices": [
-            (each, asking.LABELS[each]) for line in choices for each in line if each != asking.EDIT
+            (each, gettext(asking.label_of(row, each)))
+            for line in choices
+            for each in line
+            if each != asking.EDIT
         ]
         if waits
         else [],
         "edit": reverse("admin:core_toolcall_decide", args=[row.pk])
-        if waits and user.is_owner and user.is_staff
+        if waits and user.is_owner and user.is_staff and not is_sign_in
         else "",
+        "sign_in": sign_in_page(row.sign_in.public_id) if waits and row.sign_in is not None else "",
     }
     return render(request, PAGE, context)
 
@@ -83,5 +91,5 @@ def shown(request: HttpRequest, row: ToolCall, user: User, said: str) -> HttpRes
 def standing(row: ToolCall) -> str:
     """Return what became of a call."""
     if row.state == ToolCall.State.WAITING:
-        return deciding.TEXTS["expired"]
-    return deciding.TEXTS.get(row.state, deciding.TEXTS["already"])
+        return gettext(deciding.TEXTS["expired"])
+    return gettext(deciding.TEXTS.get(row.state, deciding.TEXTS["already"]))

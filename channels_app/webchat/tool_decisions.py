@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.utils import timezone
+from django.utils.translation import gettext, gettext_lazy
 
 from channels_app.asgi.http import RefusedError
 from channels_app.asgi.principal import Principal
@@ -13,6 +14,7 @@ from core.models import Delivery, ToolCall, User
 
 SHOWN_CALLS = 10
 VIA = "web chat"
+GONE = gettext_lazy("This request does not exist.")
 
 
 def waiting_cards(principal: Principal) -> list[dict[str, Any]]:
@@ -36,7 +38,7 @@ def decide(frame: frames.DecideCall, *, principal: Principal) -> dict[str, Any]:
     """
     user = principal.user
     if user is None or not principal.session_key:
-        raise RefusedError(404, "This request does not exist.", field="tool_call")
+        raise RefusedError(404, GONE, field="tool_call")
     user.refresh_from_db(fields=["is_owner", "is_active"])
     decision = deciding.decide(
         call_id=frame.tool_call,
@@ -48,10 +50,10 @@ def decide(frame: frames.DecideCall, *, principal: Principal) -> dict[str, Any]:
     )
     row = decision.call
     if row is None or decision.outcome == "not_yours":
-        raise RefusedError(404, "This request does not exist.", field="tool_call")
+        raise RefusedError(404, GONE, field="tool_call")
     if decision.outcome == "changed":
-        return card(row, user) | {"problem": decision.text}
-    text = f"{asking.text_of(row, asking.language_of(user))}\n\n{decision.text}"
+        return card(row, user) | {"problem": gettext(decision.text)}
+    text = f"{asking.text_of(row, asking.language_of(user))}\n\n{gettext(decision.text)}"
     return {"type": "notice", "tool_call": row.public_id, "text": text, "decided": True}
 
 

@@ -5,6 +5,7 @@ from itertools import groupby
 from typing import Any
 
 import orjson
+from django.utils.translation import gettext
 
 from channels_app.models import SourceFeedback
 from channels_app.rendering.answer import Reply
@@ -120,7 +121,7 @@ def reminder_in(row: Message) -> dict[str, Any] | None:
     """
     if "reminder" not in row.data:
         return None
-    language = row.session.user.language.partition("-")[0] or languages.of_request(row.text)
+    language = row.session.user.language or languages.of_request(row.text)
     labels = [[key, phrases.in_language(word, language)] for key, word in buttons.LABELS.items()]
     return {"buttons": labels, "said": str(row.data.get("pressed", ""))}
 
@@ -193,5 +194,5 @@ def final(*, user_id: int, run_id: str, seq: int) -> dict[str, Any] | None:
 def session_row(session: ChatSession, *, busy: bool) -> dict[str, Any]:
     """Return a line of the list of chats."""
     at = session.last_message_at or session.created_at
-    title = session.title or "New chat"
+    title = session.title or gettext("New chat")
     return {"id": session.public_id, "title": title, "at": at.isoformat(), "busy": busy}

@@ -4,7 +4,18 @@ from channels.routing import URLRouter
 from django.urls import URLPattern, path, re_path
 
 from channels_app.asgi.hosts import our_host
-from channels_app.webchat import answering, decision, files, reminders, tool_call_page, views
+from channels_app.webchat import (
+    answering,
+    decision,
+    files,
+    installed,
+    mcp_sign_in,
+    push,
+    reminders,
+    script_texts,
+    tool_call_page,
+    views,
+)
 from channels_app.webchat.admin_notifications import AdminNotificationsConsumer
 from channels_app.webchat.consumers import WebChatConsumer
 
@@ -27,6 +38,14 @@ urlpatterns: list[URLPattern] = [
     ),
     path("chat/usage", answering.usage, name="chat-usage"),
     path("chat/settings", views.change_settings, name="chat-settings"),
+    path("chat/push/key", push.key, name="push-key"),
+    path("chat/push/subscriptions", push.subscribe, name="push-subscribe"),
+    path("chat/push/remove", push.remove, name="push-remove"),
+    path("chat/push/settings", push.change_settings, name="push-settings"),
+    path("manifest.webmanifest", installed.manifest, name="manifest"),
+    path("sw.js", installed.service_worker, name="service-worker"),
+    path("offline", installed.shell, name="offline"),
+    path("share", installed.share, name="share"),
     path("chat/link-code", views.link_code, name="chat-link-code"),
     path("chat/time-zone", reminders.browser_zone, name="chat-time-zone"),
     path("chat/reminders/<str:run_id>", reminders.press, name="chat-reminder"),
@@ -40,6 +59,10 @@ urlpatterns: list[URLPattern] = [
     path("sign-in/<str:token>", views.sign_in_by_link, name="sign-in-link"),
     path("decide/<str:token>", decision.decision, name="decision"),
     path("tool-calls/<str:public_id>", tool_call_page.tool_call, name="tool-call"),
+    path("texts/<str:language>/<str:version>.js", script_texts.catalogue, name="script-texts"),
+    path("mcp/oauth/sign-in/<str:value>", mcp_sign_in.page, name="mcp-sign-in"),
+    path("mcp/oauth/callback", mcp_sign_in.callback, name="mcp-callback"),
+    path("mcp/oauth/client.json", mcp_sign_in.client_document, name="mcp-client"),
     path("sign-out", views.sign_out, name="sign-out"),
 ]
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import cache, wraps
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, cast
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, cast
 
 from django.conf import settings
 from django.contrib.auth import authenticate, login, logout
@@ -14,6 +14,7 @@ from django.templatetags.static import static
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import content_disposition_header, url_has_allowed_host_and_scheme
+from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
@@ -27,9 +28,13 @@ from channels_app.owner import setup_steps
 from channels_app.webchat import choices, export, transcript
 from core.conversations import inbox, sessions
 from core.database.transactions import atomic_write
+from core.lib import interface_language
 from core.lib.text import one_line
 from core.models import User
 from core.signals import pubsub
+
+if TYPE_CHECKING:
+    from django.utils.functional import _StrPromise as StrPromise
 
 P = ParamSpec("P")
 Json = dict[str, Any]
@@ -37,11 +42,13 @@ Json = dict[str, Any]
 SCRIPTS = Path(__file__).parent.parent / "static" / "latchkey"
 # The entry itself, and the scripts of other pages.
 NOT_IMPORTED = {"chat.js", "dashboard.js", "first-message.js", "first-run.js"}
-NOT_IMPORTED |= {"reminders.js", "theme-early.js"}
+NOT_IMPORTED |= {"reminders.js", "theme-early.js", "service-worker.js"}
 SEARCH_CHARACTERS = 100
-WRONG = "User name or password is wrong."
-USED_LINK = "This link has already been used or has expired. Ask the owner for a new one."
-LOCKED = "Too many wrong passwords. Try again in an hour."
+WRONG = gettext_lazy("User name or password is wrong.")
+USED_LINK = gettext_lazy(
+    "This link has already been used or has expired. Ask the owner for a new one."
+)
+LOCKED = gettext_lazy("Too many wrong passwords. Try again in an hour.")
 
 
 class BadRequestError(ValueError):
@@ -70,10 +77,13 @@ def page(request: HttpRequest, session_id: str = "") -> HttpResponseBase:
         "embedded_model": answering["is_embedded"],
         "may_meet_embedded_model": choices.may_meet_embedded(),
         "wants_time_zone": not user.time_zone,
+        "hide_push_text": user.hide_push_text,
         "may_set_up": setup_steps.is_for(user),
         "max_characters": settings.MAX_TEXT_CHARACTERS,
         "feedback": True,
         "modules": modules(),
+        "language": interface_language.of_tag(user.language),
+        "languages": settings.LANGUAGES,
     }
     return render(request, "webchat/chat.html", context)
 
@@ -97,13 +107,13 @@ def for_signed_in(
     @wraps(view)
     def wrapped(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
         if not request.user.is_authenticated:
-            return refusal(401, "Sign in again.")
+            return refusal(401, gettext("Sign in again."))
         try:
             found = view(request, *args, **kwargs)
         except BadRequestError as error:
             return refusal(400, str(error))
         except LookupError:
-            return refusal(404, "This chat does not exist.")
+            return refusal(404, gettext("This chat does not exist."))
         return found if isinstance(found, HttpResponse) else JsonResponse(found)
 
     return cast("Callable[Concatenate[HttpRequest, P], HttpResponse]", never_cache(wrapped))
@@ -166,17 +176,29 @@ def change_session(request: HttpRequest, session_id: str) -> Json:
 @require_POST
 @for_signed_in
 def change_settings(request: HttpRequest) -> Json:
-    """Handle ``{"show_progress": true | false}``."""
-    wanted = body(request).get("show_progress")
+    """Handle ``{"show_progress": true | false}`` or ``{"language": "de"}``; "": as the browser."""
+    asked = body(request)
+    user = person(request)
+    if "language" in asked:
+        language = asked["language"]
+        if language not in ("", *dict(settings.LANGUAGES)):
+            raise BadRequestError("language must be one of the interface's, or empty.")
+        change_setting(user, "language", language)
+        return {"ok": True}
+    wanted = asked.get("show_progress")
     if not isinstance(wanted, bool):
         raise BadRequestError("show_progress must be true or false.")
-    user = person(request)
-    with atomic_write():
-        before = User.objects.values_list("show_progress", flat=True).get(id=user.id)
-        if before != wanted:
-            User.objects.filter(id=user.id).update(show_progress=wanted)
-            account_audit.setting_changed(user=user, name="show_progress", change=(before, wanted))
+    change_setting(user, "show_progress", wanted)
     return {"ok": True}
+
+
+def change_setting(user: User, name: str, wanted: str | bool) -> None:  # noqa: FBT001
+    """Store a setting of a person, with its row in the audit."""
+    with atomic_write():
+        before = User.objects.values_list(name, flat=True).get(id=user.id)
+        if before != wanted:
+            User.objects.filter(id=user.id).update(**{name: wanted})
+            account_audit.setting_changed(user=user, name=name, change=(before, wanted))
 
 
 @require_POST
@@ -318,7 +340,12 @@ def locked_out(
 
 
 def sign_in_page(
-    request: HttpRequest, *, target: str, name: str = "", problem: str = "", status: int = 200
+    request: HttpRequest,
+    *,
+    target: str,
+    name: str = "",
+    problem: "str | StrPromise" = "",
+    status: int = 200,
 ) -> HttpResponse:
     context = {"next": target, "username": name, "problem": problem}
     return render(request, "webchat/sign_in.html", context, status=status)

@@ -9,6 +9,7 @@ from functools import partial
 from django.conf import settings
 from django.utils import timezone
 
+from channels_app.push import announcing
 from channels_app.rendering.answer import answer_of, reply
 from channels_app.rendering.links import Links
 from channels_app.rendering.translations import ENGLISH
@@ -162,6 +163,8 @@ async def settle(
         )
         if turn is not None and turn.questions and ending.state == Run.State.SUCCEEDED:
             ask(run, turn)
+        else:
+            announcing.answered(run, outcome.state)
         answers.put_elsewhere(run, outcome)
         if ending.failure is not None:
             health.failed(run=run, error=ending.failure)

@@ -11,7 +11,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from allowlist import tool_rights
-from channels_app.asgi.builtin_accounts import BUILTIN_CHANNELS
+from channels_app.asgi.builtin_accounts import BUILTIN_CHANNELS, PROGRAMS
 from channels_app.intake import media
 from channels_app.replies.streaming_edits import live_of
 from channels_app.schedules import rights
@@ -122,6 +122,7 @@ def turn_of(begun: Begun, chain: Chain, emit: Callable[[Message], None]) -> Turn
             context_tokens=window_of(chain.models),
             was_said={str(event.get("message_id")) for event in begun.events}.__contains__,
             schedule_grant=partial(rights.grant_of, run),
+            is_listed=partial(is_listed, run),
         ),
         kept=begun.kept.messages,
         allowed=[call_of(each) for each in begun.kept.asked],
@@ -136,8 +137,18 @@ def turn_of(begun: Begun, chain: Chain, emit: Callable[[Message], None]) -> Turn
     return turn
 
 
+def is_listed(run: Run) -> bool:
+    """Return whether who asked for a run is its person by a listed identity or a valid key."""
+    is_group = rights.is_group(run.session)
+    return tool_rights.is_listed(run, is_group=is_group, now=timezone.now())
+
+
 def tools_of(assistant: AssistantInfo, run: Run, known: Catalogue) -> dict[str, Tool]:
-    """Return the tools that a turn may use, by name. A scheduled one makes no schedules."""
+    """Return the tools that a turn may use, by name. A scheduled one makes no schedules; a client
+    that asks the models alone gets none of ours.
+    """
+    if run.options.get("model_only"):
+        return {}
     found = {
         tool.name: tool
         for tool in registry.every()
@@ -162,7 +173,8 @@ def options_of(assistant: AssistantInfo, run: Run) -> dict[str, Any]:
     """Return the options of the model: the client's before the assistant's."""
     given: dict[str, Any] = run.options.get("model_options") or {}
     own: dict[str, Any] = {}
-    if assistant.temperature is not None and "temperature" not in given:
+    is_persona = not run.options.get("model_only")
+    if is_persona and assistant.temperature is not None and "temperature" not in given:
         own["temperature"] = assistant.temperature
     if assistant.max_output_tokens is not None:
         most = min([assistant.max_output_tokens, *(given[each] for each in LIMITS & given.keys())])
@@ -250,7 +262,8 @@ async def name_substitute(run: Run, turn: Turn, chain: Chain) -> None:
     if substitute is None:
         return
     turn.answered_by = substitute.label
-    if run.session.account.channel in BUILTIN_CHANNELS or not turn.answered:
+    is_program = run.session.account.channel in (*BUILTIN_CHANNELS, PROGRAMS)
+    if is_program or run.options.get("model_only") or not turn.answered:
         return
     if await in_thread(was_substituted, run):
         return

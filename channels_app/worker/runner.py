@@ -32,6 +32,8 @@ from allowlist.held_messages import sweep_ignored
 from channels_app import registry
 from channels_app.agent_sessions import sessions
 from channels_app.owner import budget_notices, circuit_notices, mcp_notices, notices, outages
+from channels_app.push import keys as push_keys
+from channels_app.push import sending as push
 from channels_app.replies import outbound, typing_and_reactions
 from channels_app.schedules import firing
 from channels_app.tool_requests import deciding
@@ -47,6 +49,7 @@ from core.conversations import (
     jobs,
     left_calls,
     outbox,
+    push_messages,
     runs,
     tool_calls,
     usage_reports,
@@ -68,12 +71,14 @@ from core.database.transactions import (
 )
 from core.files import cleanup
 from core.lib import leases
+from core.lib.encryption import DecryptError
 from core.models import ChatSession, Delivery, Run
 from core.providers import circuits
 from core.providers import registry as providers
 from core.signals import pubsub, wakeups
 from core.tools import registry as tools
 from core.tools.mcp import refresh as mcp
+from core.tools.mcp.oauth import revocations, sign_ins
 
 logger = logging.getLogger(__name__)
 
@@ -173,7 +178,7 @@ class Runner:
         return True
 
     def submit(self, kind: str, row_id: int) -> None:
-        """Start work soon: ``run``, ``batch``, ``ack`` or ``delivery`` with this id."""
+        """Start work soon: ``run``, ``batch``, ``ack``, ``delivery`` or ``push`` with this id."""
         if not self._stopping:
             self.loop.call_soon_threadsafe(self._spawn, kind, row_id)
 
@@ -205,6 +210,8 @@ class Runner:
         ):
             self._tasks.add(self.loop.create_task(self._forever(chore), name=CHORE))
         await self._load()
+        if not self.outdated:
+            await self._guard(self._make_push_keys())
         early, self._early = self._early or [], None
         for key in early:
             self._spawn(*key)
@@ -232,6 +239,7 @@ class Runner:
             "batch": self._flush,
             "ack": typing_and_reactions.refresh,
             "delivery": self._deliver,
+            "push": self._push,
         }[kind]
         self._begin(work(row_id)).add_done_callback(lambda _: self._finished(key))
 
@@ -304,6 +312,13 @@ class Runner:
         except Exception:
             logger.exception("the tools could not be loaded; the next turn tries again")
 
+    async def _make_push_keys(self) -> None:
+        """Make the keys of Web Push at the first start."""
+        try:
+            await in_thread(push_keys.private_key)
+        except DecryptError:
+            logger.warning("the keys of Web Push cannot be opened: was the encryption key changed?")
+
     async def _look_after_accounts(self) -> float:
         """Poll and check accounts, unless outdated: their leases are for another worker then."""
         return LOOK_SECONDS if self.outdated else await self._gateways.look_after()
@@ -330,6 +345,7 @@ class Runner:
         await in_thread(budget_notices.look, now=timezone.now())
         await in_thread(usage_reports.roll_up, now=timezone.now())
         await in_thread(text_search.catch_up)
+        await in_thread(push_messages.purge)
         return float(settings.SWEEP_SECONDS)
 
     async def _watch_clock(self) -> None:
@@ -352,7 +368,9 @@ class Runner:
         return 0.0 if has_more else SCHEDULES_SECONDS
 
     async def _refresh_mcp(self) -> float:
-        """Ask MCP servers for their tools."""
+        """Ask MCP servers for their tools, and revoke tokens that are not used any more."""
+        if not self.outdated:
+            await revocations.revoke_due()
         return mcp.LOOK_SECONDS if self.outdated else await mcp.refresh_due()
 
     async def _checkpoint(self) -> float:
@@ -385,6 +403,8 @@ class Runner:
             self._spawn("batch", session_id)
         for delivery_id in await in_thread(outbox.due):
             self._spawn("delivery", delivery_id)
+        for message_id in await in_thread(push_messages.due):
+            self._spawn("push", message_id)
         for session_id in await in_thread(typing_and_reactions.leftovers):
             self._spawn("ack", session_id)
 
@@ -484,6 +504,11 @@ class Runner:
                 return
             following = await outbound.deliver(following.delivery_id, ended=self._delivered)
 
+    async def _push(self, message_id: int) -> None:
+        seconds = await push.send(message_id)
+        if seconds is not None:
+            self.loop.call_later(seconds, self._spawn, "push", message_id)
+
     def _delivered(self, delivery: Delivery) -> None:
         """Remove the reactions after an answer was delivered; those of an unfinished run stay."""
         if delivery.run_id in self.held:
@@ -576,6 +601,8 @@ def bring_near() -> None:
         circuits,
         occurrences,
         tool_calls,
+        sign_ins,
+        push_messages,
     )
     for noun in nouns:
         noun.bring_near()

@@ -10,6 +10,7 @@ KINDS = {
     wakeups.RUN: ("run",),
     "core.runs.wake_batch": ("batch", "ack"),
     "core.runs.wake_delivery": ("delivery",),
+    "core.runs.wake_push": ("push",),
 }
 # Starts work of a kind for a row.
 Spawn = Callable[[str, int], None]

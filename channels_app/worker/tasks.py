@@ -139,6 +139,12 @@ def wake_delivery(*, row_id: int, **_: object) -> None:
     runner().wake("core.runs.wake_delivery", row_id)
 
 
+@shared_task(name="core.runs.wake_push")
+def wake_push(*, row_id: int, **_: object) -> None:
+    """Hand a message to a browser to the runner."""
+    runner().wake("core.runs.wake_push", row_id)
+
+
 @shared_task(name="core.long.work")
 def work_on_job(*, row_id: int, **_: object) -> None:
     """Work on a queued job, of the person whose turn it is; return when it is finished.

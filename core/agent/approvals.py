@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from core.conversations import tool_calls
-from core.conversations.tool_calls import Asked, Stored
+from core.conversations.tool_calls import Asked, SignInWanted, Stored
 from core.database.transactions import in_thread
 from core.models import Run, ToolCall
 from core.tools.base import Ask, Tool, ToolResult
@@ -22,6 +22,11 @@ FOR_MODEL = {
         "It is unsure whether this call happened: no result came back, or the gateway was "
         "interrupted. It was not repeated; do not repeat it. This was sent: {0}"
     ),
+}
+NO_SIGN_IN = "There was no sign-in for {0}, so I did not use it."
+NOT_SIGNED_IN = {
+    State.DENIED: "The call was not made: the sign-in that it needs was declined.",
+    State.EXPIRED: "The call was not made: there was no sign-in for it in time.",
 }
 FOR_PERSON = {State.DENIED: DENIED, State.EXPIRED: EXPIRED, State.UNSURE: UNSURE}
 
@@ -56,7 +61,9 @@ class Approvals:
 
     async def end(self, row: ToolCall, result: ToolResult) -> None:
         """Store the result of a call that was made."""
-        stored = Stored(result.text, result.ok, result.final, result.shown, result.files)
+        stored = Stored(
+            result.text, result.ok, result.final, result.shown, result.files, result.sign_in
+        )
         await in_thread(tool_calls.finish, call=row, result=stored)
 
     async def leave(self, row: ToolCall) -> None:
@@ -71,6 +78,10 @@ def result_of(row: ToolCall) -> tuple[ToolResult, str]:
     """
     if row.state == State.DONE:
         # The texts that the earlier attempt had shown were taken back.
-        return ToolResult(**{"text": "", **(row.result or {})}), ""
+        given = {"text": "", **(row.result or {})}
+        wanted = given.pop("sign_in", None)
+        return ToolResult(**given, sign_in=SignInWanted(**wanted) if wanted else None), ""
+    if row.kind == ToolCall.Kind.SIGN_IN and row.state in NOT_SIGNED_IN:
+        return ToolResult(NOT_SIGNED_IN[State(row.state)], ok=False), NO_SIGN_IN
     text = FOR_MODEL.get(State(row.state), FOR_MODEL[State.DENIED]).format(row.arguments[:2000])
     return ToolResult(text, ok=False), FOR_PERSON.get(State(row.state), DENIED)

@@ -7,7 +7,8 @@
 A tool's result may be the final answer: then the model is not asked again. Calls that an earlier
 attempt began come first (``resumed``), so that their results are reused. When the model fails to
 call a tool, ``fallback`` supplies the call ([L3]). Calls that need a yes end the turn with
-``questions``; another run goes on with what is ``kept`` of it (decision 194).
+``questions``, and so do calls that need a sign-in first; another run goes on with what is ``kept``
+of it (decisions 194 and 199).
 
 A turn keeps its output: a cancelled one is answered with the part that exists.
 """
@@ -29,7 +30,7 @@ from core.agent.approvals import Approvals, result_of
 from core.agent.calls import calls_of
 from core.agent.prompt import Prompt, shortened_line, tools_tokens
 from core.conversations.events import LostLeaseError
-from core.conversations.tool_calls import Asked
+from core.conversations.tool_calls import Asked, SignInWanted
 from core.lib.text import clean
 from core.messages import (
     Message,
@@ -65,7 +66,8 @@ from core.providers.base import (
 from core.providers.catalogue import ModelInfo
 from core.providers.failures import Failure
 from core.tools import languages, phrases, registry
-from core.tools.base import Tool, ToolContext, ToolError, ToolResult
+from core.tools.base import SignInError, Tool, ToolContext, ToolError, ToolResult
+from core.tools.mcp.oauth.pages import sign_in_page
 
 logger = logging.getLogger(__name__)
 
@@ -82,6 +84,8 @@ WAITS_FOR_OWNER = (
     "I go on when there is an answer; /stop takes the question back."
 )
 WAITS_FOR_PERSON = "May I use {0}?"
+SIGN_IN = "Please sign in to {0} first, then I go on. /stop takes the question back."
+OWNER_SIGNS_IN = "The owner has to sign in to {0} first; I have asked, and go on then."
 CUT_HERE = "The answer was cut here: it is longer than this gateway allows."
 
 
@@ -208,13 +212,18 @@ class Turn:
 
     async def _go_on(self) -> bool:
         """Make the calls of the paused run that were decided; return whether the turn is over."""
+        before = len(self.messages)
         results = await self._act_on(self.allowed)
         in_order = [each["id"] for each in last_calls(self.kept)]
-        made = self.messages[-len(results) :]
-        del self.messages[-len(results) :]
+        made = self.messages[before:]
+        del self.messages[before:]
         while self.messages[-1]["role"] == "tool":
             made.append(self.messages.pop())
         self.messages += sorted(made, key=lambda each: in_order.index(each["tool_call_id"]))
+        if self.questions:
+            self._leave_links()
+            self._say_that_it_waits()
+            return True
         return all(result.final for result in results)
 
     async def _carry_out(self, calls: list[Call], texts: list[str]) -> bool:
@@ -252,10 +261,16 @@ class Turn:
 
     def _say_that_it_waits(self) -> None:
         """Tell the person which questions were asked."""
-        names = ", ".join(dict.fromkeys(each.tool for each in self.questions))
-        of_owner = any(not each.of_person for each in self.questions)
-        line = (WAITS_FOR_OWNER if of_owner else WAITS_FOR_PERSON).format(f"“{names}”")
-        self.note(self._in_their_language(line))
+        asked = [each for each in self.questions if each.sign_in is None]
+        if asked:
+            names = ", ".join(dict.fromkeys(each.tool for each in asked))
+            of_owner = any(not each.of_person for each in asked)
+            line = (WAITS_FOR_OWNER if of_owner else WAITS_FOR_PERSON).format(f"“{names}”")
+            self.note(self._in_their_language(line))
+        for wanted in {each.sign_in for each in self.questions if each.sign_in is not None}:
+            line = OWNER_SIGNS_IN if wanted.of_gateway else SIGN_IN
+            line = self._in_their_language(line.format(f"“{wanted.server}”"))
+            self.note(line if wanted.of_gateway else f"{line}\n{sign_in_page(wanted.public_id)}")
 
     def _in_their_language(self, line: str) -> str:
         """Return a sentence of the gateway in the language of the request."""
@@ -523,8 +538,25 @@ class Turn:
         """Make calls side by side; show and keep their results in the order of the calls."""
         results = await side_by_side([partial(self._act, call) for call in calls])
         for call, result in zip(calls, results, strict=True):
-            self._keep(call, result)
+            if result.sign_in is None or self.approvals is None:
+                self._keep(call, result)
+            else:
+                self._wait_for_sign_in(call, result.sign_in)
         return results
+
+    def _wait_for_sign_in(self, call: Call, wanted: SignInWanted) -> None:
+        """Add the question of a call that was not made; one sign-in a server is enough."""
+        others = (each.sign_in for each in self.questions if each.sign_in is not None)
+        known = next((each for each in others if each.server_id == wanted.server_id), wanted)
+        self.questions.append(
+            Asked(
+                call.id,
+                call.name,
+                call.arguments or "{}",
+                of_person=not wanted.of_gateway,
+                sign_in=known,
+            )
+        )
 
     async def _act(self, call: Call) -> ToolResult:
         self._whole(
@@ -589,6 +621,8 @@ class Turn:
             async with asyncio.timeout(tool.seconds or None):
                 result = await tool.run(context, arguments)
             return replace(result, text=clean(result.text), shown=clean(result.shown))
+        except SignInError as error:
+            return ToolResult(clean(f"Error: {error}"), ok=False, sign_in=error.wanted)
         except ToolError as error:
             return ToolResult(clean(f"Error: {error}"), ok=False)
         except TimeoutError:

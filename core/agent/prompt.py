@@ -79,7 +79,8 @@ class Capacity:
 @dataclass(slots=True)
 class Prompt:
     """The messages that a turn may send to a model. ``own``: a client's messages, which are sent
-    unchanged.
+    unchanged; ``is_alone``: without the instructions before them; ``may_shorten``: the client lets
+    its oldest be left out where the window is too small.
 
     ``earlier`` is the history, newest first, as far as the largest window of the chain takes it;
     ``has_more``: not all of it was read. ``left_out``: how many messages the last :meth:`fitted`
@@ -90,6 +91,8 @@ class Prompt:
     current: ChatMessage
     system_tokens: int
     own: list[ChatMessage] = field(default_factory=list)
+    is_alone: bool = False
+    may_shorten: bool = False
     earlier: list[Said] = field(default_factory=list)
     has_more: bool = False
     left_out: int = 0
@@ -100,9 +103,14 @@ class Prompt:
     def messages(self) -> list[ChatMessage]:
         """Return everything, for a model of any window."""
         if self.own:
-            return [self.system, *self.own]
+            return [*self.before_own, *self.own]
         enough = CALLS_SHARE * sum(map(sum, self.sizes()))
         return [self.system, *self.history(enough, with_calls=True), self.current]
+
+    @property
+    def before_own(self) -> list[ChatMessage]:
+        """Return what comes before a client's own messages."""
+        return [] if self.is_alone else [self.system]
 
     def fitted(
         self, model: ModelInfo, tools_tokens: int = 0, *, added: Sequence[ChatMessage] = ()
@@ -118,7 +126,7 @@ class Prompt:
     def within(self, capacity: Capacity, *, added: Sequence[ChatMessage] = ()) -> list[ChatMessage]:
         """Return the same, for a model of which only the tokens are known."""
         if self.own:
-            return [self.system, *self.own, *added]
+            return [*self.before_own, *self.own_within(capacity, added), *added]
         fixed = self.system_tokens + capacity.tools
         new = tokens_of(self.current, pictures=False)
         most = capacity.window - min(capacity.answer, LEAST_ANSWER) - fixed
@@ -132,6 +140,24 @@ class Prompt:
             capacity.window - capacity.answer - used, with_calls=capacity.with_calls
         )
         return [self.system, *history, self.current, *added]
+
+    def own_within(self, capacity: Capacity, added: Sequence[ChatMessage]) -> Sequence[ChatMessage]:
+        """Return a client's own messages; without the oldest that do not fit, where it lets them be
+        left out. System messages stay, and the rest begins with a person's message.
+        """
+        if not self.may_shorten:
+            return self.own
+        rules = [each for each in self.own if each["role"] == "system"]
+        fixed = sum(map(tokens_of, [*self.before_own, *rules, *added])) + capacity.tools
+        left = capacity.window - capacity.answer - fixed
+        first = len(self.own)
+        for number, each in reversed(list(enumerate(self.own))):
+            left -= tokens_of(each) if each["role"] != "system" else 0
+            if left < 0:
+                break
+            first = number if each["role"] == "user" else first
+        kept = [each for each in self.own[:first] if each["role"] == "system"]
+        return [*kept, *self.own[first:]] if first < len(self.own) else self.own
 
     def history(self, budget: int, *, with_calls: bool) -> list[ChatMessage]:
         """Return the messages of the history that fit ``budget`` tokens, in order."""
@@ -179,8 +205,13 @@ def prepare(run: Run, pictures: Sequence[str] = (), *, known: Catalogue | None =
     rules = instructions(run, known)
     if run.options.get("schedule"):
         rules = f"{rules}\n\n{SCHEDULED}"
+    if context := run.options.get("context"):
+        rules = f"{rules}\n\n{context}"
     own: list[ChatMessage] = run.options.get("messages") or []
-    if own:
+    is_alone = bool(own and run.options.get("model_only"))
+    if is_alone:
+        own = with_documents(own, run, pictures)
+    elif own:
         given = [each["content"] for each in own if each["role"] == "system"]
         said = [each for each in own if each["role"] != "system"] or own
         if said is not own:
@@ -191,6 +222,8 @@ def prepare(run: Run, pictures: Sequence[str] = (), *, known: Catalogue | None =
         current={"role": "user", "content": content(run, pictures)},
         system_tokens=estimate(rules),
         own=own,
+        is_alone=is_alone,
+        may_shorten=bool(run.options.get("may_shorten")),
     )
     assistant = known.assistants.get(run.assistant_id)
     made.most_answer = assistant.max_output_tokens if assistant is not None else None

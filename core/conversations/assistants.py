@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from django.db import transaction
+from django.utils.translation import gettext, gettext_noop
 
 from core.database.transactions import atomic_write
 from core.models import Assistant, ChatSession, User
@@ -18,13 +19,13 @@ from core.providers.catalogue import AssistantInfo, Catalogue, ModelInfo
 from core.signals import pubsub
 
 WHY = {
-    "request": "the request names it",
-    "choice": "it was chosen in this conversation",
-    "key": "it is bound to the API key",
-    "chat": "it is bound to this group",
-    "person": "it is bound to this person",
-    "account": "it is bound to this account",
-    "default": "it is the default",
+    "request": gettext_noop("the request names it"),
+    "choice": gettext_noop("it was chosen in this conversation"),
+    "key": gettext_noop("it is bound to the API key"),
+    "chat": gettext_noop("it is bound to this group"),
+    "person": gettext_noop("it is bound to this person"),
+    "account": gettext_noop("it is bound to this account"),
+    "default": gettext_noop("it is the default"),
 }
 
 
@@ -78,7 +79,8 @@ class Choice:
     @property
     def why(self) -> str:
         """Return the explanation as a sentence."""
-        return f"{self.assistant.name} answers: {WHY[self.reason]}."
+        said = gettext("{name} answers: {reason}.")
+        return said.format(name=self.assistant.name, reason=gettext(WHY[self.reason]))
 
 
 def place_of(session: ChatSession, *, key_id: int = 0, listed: bool = True) -> Place:

@@ -3,6 +3,8 @@
 from datetime import datetime
 from typing import Protocol
 
+from django.utils.translation import gettext, gettext_noop
+
 from core.conversations.reservations import Refused
 from core.models import Budget, User
 from core.providers.base import ProviderError
@@ -17,8 +19,14 @@ TOO_LARGE = "The rest of the budget for {when} is not enough for this message."
 BUSY = "Other answers are being written within the same budget. Please try again soon."
 WHEN = {"day": "today", "month": "this month"}
 FREE = "You can go on from {moment}."
-UNITS = {"tokens": " tokens", "money": "", "messages": " messages"}
-PERIODS = {"day": "a day", "month": "a month"}
+LIMITS = {
+    ("tokens", "day"): gettext_noop("{amount} tokens a day"),
+    ("tokens", "month"): gettext_noop("{amount} tokens a month"),
+    ("money", "day"): gettext_noop("{amount} a day"),
+    ("money", "month"): gettext_noop("{amount} a month"),
+    ("messages", "day"): gettext_noop("{amount} messages a day"),
+    ("messages", "month"): gettext_noop("{amount} messages a month"),
+}
 
 
 class Counted(Protocol):
@@ -60,27 +68,40 @@ def at(moment: datetime) -> str:
 
 def named(budget: Budget | BudgetInfo) -> str:
     """Return a limit: ``100,000 tokens a day``."""
-    return f"{amount(budget.unit, budget.limit)}{UNITS[budget.unit]} {PERIODS[budget.period]}"
+    said = gettext(LIMITS[budget.unit, budget.period])
+    return said.format(amount=amount(budget.unit, budget.limit))
 
 
 def used_line(when: str, used: Counted) -> str:
     """Return a sum of calls in one line."""
-    cost = f", {dollars(used.cost)}" if used.cost else ""
-    return f"{when}: {used.tokens:,} tokens in {used.calls:,} calls{cost}."
+    said = gettext("{when}: {tokens} tokens in {calls} calls.")
+    if used.cost:
+        said = gettext("{when}: {tokens} tokens in {calls} calls, {cost}.")
+    counts = {"tokens": f"{used.tokens:,}", "calls": f"{used.calls:,}"}
+    return said.format(when=when, cost=dollars(used.cost), **counts)
 
 
 def left_line(budget: BudgetInfo, spent: int, free_at: datetime) -> str:
     """Return what is left of a budget in one line."""
     left = amount(budget.unit, max(0, budget.limit - spent))
-    return f"Budget of {named(budget)}: {left} left until {at(free_at)}."
+    said = gettext("Budget of {limit}: {left} left until {date}.")
+    return said.format(limit=named(budget), left=left, date=at(free_at))
 
 
 def notice(budget: Budget, whose: User | None, *, percent: int, spent: int, end: datetime) -> str:
     """Return the notice that so much of a budget is used; ``whose``: of the person that it is for,
     to others than that person.
     """
-    of_whom = f" of {whose}" if whose is not None else ""
-    used = f"{amount(budget.unit, spent)} of {named(budget)}"
+    used = gettext("{spent} of {limit}").format(
+        spent=amount(budget.unit, spent), limit=named(budget)
+    )
+    values = {"percent": percent, "used": used, "name": whose, "date": at(end)}
     if percent < 100:
-        return f"{percent} % of the budget{of_whom} are used: {used}."
-    return f"The budget{of_whom} is used up: {used}. It begins again at {at(end)}."
+        said = gettext("{percent} % of the budget are used: {used}.")
+        if whose is not None:
+            said = gettext("{percent} % of the budget of {name} are used: {used}.")
+        return said.format(**values)
+    said = gettext("The budget is used up: {used}. It begins again at {date}.")
+    if whose is not None:
+        said = gettext("The budget of {name} is used up: {used}. It begins again at {date}.")
+    return said.format(**values)

@@ -114,15 +114,18 @@ def claim_next() -> Job | None:
     """Take the queued job whose turn it is, as ``core.conversations.shares`` shares workers; return
     None when there is none.
 
-    A wake-up is a permission to work: as many come as there are jobs, whichever they name.
+    A wake-up is a permission to work: as many come as there are jobs, whichever they name. So a
+    worker whose jobs were all taken by others looks again: one of them may have come for a job that
+    was queued after this look, and nobody else is woken for that.
     """
     queued = Job.objects.filter(state=Run.State.QUEUED).order_by("id")
-    waiting = list(queued.values_list("id", "run__user_id")[:MOST_WAITING])
-    running = Job.objects.filter(state=Run.State.RUNNING).values_list("run__user_id", flat=True)
-    for job_id in in_turn(waiting, Counter(running), most=len(waiting)):
-        job = claim(job_id=job_id)
-        if job is not None:
-            return job
+    running = Job.objects.filter(state=Run.State.RUNNING)
+    while waiting := list(queued.values_list("id", "run__user_id")[:MOST_WAITING]):
+        held = Counter(running.values_list("run__user_id", flat=True))
+        for job_id in in_turn(waiting, held, most=len(waiting)):
+            job = claim(job_id=job_id)
+            if job is not None:
+                return job
     return None
 
 

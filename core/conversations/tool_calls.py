@@ -24,7 +24,8 @@ from core.conversations import assistants
 from core.conversations.events import LostLeaseError
 from core.database import transactions
 from core.database.transactions import atomic_write
-from core.models import Run, RunPause, ToolCall, ToolGrant
+from core.lib.ids import public_id
+from core.models import McpServer, McpSignIn, Run, RunPause, ToolCall, ToolGrant
 from core.providers import catalogue
 from core.providers.base import ChatMessage
 from core.signals import wakeups
@@ -33,13 +34,30 @@ State = ToolCall.State
 HOUR = timedelta(hours=1)
 AT_ONCE = 100
 RESULT_CHARACTERS = 50_000
+PARTS = ("run__user", "run__session__account", "asked_of", "sign_in__server")
 GRANTING = {ToolCall.Scope.HOUR, ToolCall.Scope.ALWAYS}
+
+
+@dataclass(frozen=True, slots=True)
+class SignInWanted:
+    """A sign-in at an MCP server: of the person, or, ``of_gateway``, of the owner for the gateway.
+
+    ``scope``, ``resource_metadata``: as the server has demanded them. ``public_id``: of the sign-in
+    that is made with the question.
+    """
+
+    server_id: int
+    server: str
+    of_gateway: bool = False
+    scope: str = ""
+    resource_metadata: str = ""
+    public_id: str = field(default_factory=public_id)
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
     """A call that waits for a yes: ``arguments`` are JSON; ``cost`` is in words; ``of_person``:
-    the person's own yes is needed, not the owner's.
+    the person's own yes is needed, not the owner's. ``sign_in``: it waits for that, not for a yes.
     """
 
     call_id: str
@@ -47,12 +65,13 @@ class Asked:
     arguments: str
     cost: str = ""
     of_person: bool = False
+    sign_in: SignInWanted | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
     """The stored result of a call: the texts for the model and for the person; ``final``: the first
-    is the answer.
+    is the answer. ``sign_in``: the call was not made, as it needs that first.
     """
 
     text: str
@@ -60,6 +79,7 @@ class Stored:
     final: bool = False
     shown: str = ""
     files: list[dict[str, str]] = field(default_factory=list)
+    sign_in: SignInWanted | None = None
 
 
 def digest_of(tool: str, arguments: str) -> str:
@@ -89,6 +109,11 @@ def pause(
     """
     RunPause.objects.create(run=run, messages=list(messages))
     expires_at = transactions.now() + timedelta(hours=settings.TOOL_QUESTION_HOURS)
+    wanted = [(each.sign_in, user_id) for each, user_id in asked if each.sign_in is not None]
+    sign_ins = {each.public_id: sign_in_of(each, user_id, expires_at) for each, user_id in wanted}
+    # A call that must not be made twice has a row: its start was stored before it was refused.
+    refused = [each.call_id for each, _ in asked if each.sign_in is not None]
+    ToolCall.objects.filter(run=run, call_id__in=refused).delete()
     rows = [
         ToolCall(
             run=run,
@@ -101,22 +126,44 @@ def pause(
             of_person=each.of_person,
             asked_of_id=user_id,
             expires_at=expires_at,
+            kind=ToolCall.Kind.YES if each.sign_in is None else ToolCall.Kind.SIGN_IN,
+            sign_in=sign_ins.get(each.sign_in.public_id) if each.sign_in is not None else None,
         )
         for each, user_id in asked
     ]
     return ToolCall.objects.bulk_create(rows)
 
 
+def sign_in_of(wanted: SignInWanted, user_id: int | None, expires_at: datetime) -> McpSignIn | None:
+    """Return the stored sign-in of a question; None without a person to ask, and
+    without the server.
+    """
+    if user_id is None or not McpServer.objects.filter(pk=wanted.server_id).exists():
+        return None
+    row, _ = McpSignIn.objects.get_or_create(
+        public_id=wanted.public_id,
+        defaults={
+            "server_id": wanted.server_id,
+            "user_id": user_id,
+            "of_gateway": wanted.of_gateway,
+            "scope": wanted.scope,
+            "resource_metadata": wanted.resource_metadata,
+            "expires_at": expires_at,
+        },
+    )
+    return row
+
+
 def waiting() -> QuerySet[ToolCall]:
     """Return the calls that wait for a yes, the oldest first."""
     rows = ToolCall.objects.filter(state=State.WAITING).order_by("expires_at", "id")
-    return rows.select_related("run__user", "run__session__account", "asked_of")
+    return rows.select_related(*PARTS)
 
 
 def locked(call: ToolCall) -> ToolCall:
     """Return a call anew, with its pause locked until the end of the transaction."""
     list(RunPause.objects.select_for_update(no_key=True).filter(run_id=call.run_id))
-    rows = ToolCall.objects.select_related("run__user", "run__session__account", "asked_of")
+    rows = ToolCall.objects.select_related(*PARTS)
     return rows.get(pk=call.pk)
 
 

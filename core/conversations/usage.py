@@ -147,6 +147,26 @@ class RunMeter:
         made.book, made._purpose, made._open, made._deadline = self.book, purpose, None, None
         return made
 
+    @classmethod
+    def without_run(
+        cls, *, user_id: int, key_id: int, account_id: int, assistant_id: int, known: Catalogue
+    ) -> "RunMeter":
+        """Return a meter for a call that belongs to no run: a person's key calls a model through
+        the gateway. :func:`store` stores it.
+        """
+        ids = {
+            "user_id": user_id,
+            "key_id": key_id,
+            "account_id": account_id,
+            "assistant_id": assistant_id,
+        }
+        made = object.__new__(cls)
+        made.book = Book(whose={"run_id": None, **ids}, limits=())
+        if known.budgets:
+            made.book.limits = budgets.applying(known.budgets, **ids)
+        made._purpose, made._open, made._deadline = ModelCall.Purpose.TURN, None, None
+        return made
+
     async def reserve(self, model: ModelInfo, request: ModelRequest) -> int | None:
         """See ``Meter``. Without a budget this is a look at an empty tuple."""
         if not self.book.limits:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from django.db.models import Count, F, Q, QuerySet, Sum, Value
 from django.db.models.functions import Coalesce
+from django.utils.translation import gettext
 
 from core.conversations import budget_words, budgets
 from core.database import transactions
@@ -338,8 +339,8 @@ def summary(user: User, now: datetime) -> str:
     """Return a person's usage for a chat: today, this month, and what is left of budgets."""
     found = figures(user, now)
     lines = [
-        budget_words.used_line("Today", found.today),
-        budget_words.used_line("This month", found.month),
+        budget_words.used_line(gettext("Today"), found.today),
+        budget_words.used_line(gettext("This month"), found.month),
         *(budget_words.left_line(*each) for each in found.budgets),
     ]
     return "\n".join(lines)

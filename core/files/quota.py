@@ -2,6 +2,8 @@
 
 from django.conf import settings
 from django.db.models import Count, Sum
+from django.utils.text import format_lazy
+from django.utils.translation import gettext_lazy
 
 from core.models import StoredFile, User
 
@@ -25,8 +27,13 @@ def check(*, user_id: int, size: int, number: int = 1) -> None:
     if too_large or (most_files and now["number"] + number > most_files):
         limit = f"{most} MB" if too_large else f"{most_files} files"
         raise QuotaExceededError(
-            f"Not enough storage for this file: your limit is {limit}. Delete files that you "
-            "no longer need, or ask the owner."
+            format_lazy(
+                gettext_lazy(
+                    "Not enough storage for this file: your limit is {limit}. Delete files that "
+                    "you no longer need, or ask the owner."
+                ),
+                limit=limit,
+            )
         )
 
 

@@ -15,6 +15,7 @@ from django.conf import settings
 from django.core.signing import BadSignature, Signer
 from django.db.models import F, QuerySet
 from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy
 
 from core.database.transactions import atomic_write
 from core.documents.sniffing import media_type
@@ -35,7 +36,7 @@ NOT_SHARED = (
 )
 SENT, MADE = quota.SENT, "made"
 # One text for both cases: it must not reveal which addresses were once valid.
-NO_LINK = "This link is invalid: it was changed, or it has expired."
+NO_LINK = gettext_lazy("This link is invalid: it was changed, or it has expired.")
 
 
 class BadLinkError(Exception):

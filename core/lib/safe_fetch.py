@@ -9,6 +9,7 @@ seconds.
 import asyncio
 import ipaddress
 import socket
+import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urljoin, urlsplit
@@ -184,6 +185,8 @@ class Fetcher:
     local_names: bool = False  # whether ``localhost`` may be asked at all
     max_bytes: int = MAX_BYTES
     max_seconds: float = MAX_SECONDS
+    tls: ssl.SSLContext | bool = True  # the certificates to trust; True: the system's
+    https_only: bool = False
 
     async def get(self, url: str) -> Fetched:
         """Return the content of ``url``. Raises FetchError."""
@@ -224,7 +227,7 @@ class Fetcher:
 
     def _session(self, address: Address) -> aiohttp.ClientSession:
         connector = aiohttp.TCPConnector(
-            resolver=Pinned(address), use_dns_cache=False, force_close=True
+            resolver=Pinned(address), use_dns_cache=False, force_close=True, ssl=self.tls
         )
         return aiohttp.ClientSession(
             connector=connector, auto_decompress=False, cookie_jar=aiohttp.DummyCookieJar()
@@ -263,6 +266,8 @@ class Fetcher:
         """Return the parts of an acceptable URL. Raises FetchError."""
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
+            raise FetchError("address not allowed")
+        if self.https_only and parts.scheme != "https":
             raise FetchError("address not allowed")
         if parts.username is not None or parts.password is not None:
             raise FetchError("address not allowed")

@@ -44,3 +44,9 @@ def visible_line(text: str, limit: int = 200) -> str:
     """Return ``visible`` on one line, of at most ``limit`` characters of ``text``."""
     cut = text[:limit] + ("…" if len(text) > limit else "")
     return visible(cut.replace("\t", " ").replace("\r\n", "\n").replace("\n", " ⏎ "))
+
+
+def as_sentence(reason: object) -> str:
+    """Return a reason such as "there is no file" with a capital letter and a full stop."""
+    text = str(reason)
+    return f"{text[:1].upper()}{text[1:]}."

@@ -25,8 +25,16 @@ from core.models.language_models import (
     ModelCircuit,
     ModelProvider,
 )
-from core.models.mcp import McpFinding, McpServer, McpTool
+from core.models.mcp import (
+    McpConnection,
+    McpFinding,
+    McpRevocation,
+    McpServer,
+    McpSignIn,
+    McpTool,
+)
 from core.models.people import ChannelAccount, ChannelIdentity, User
+from core.models.push import PushMessage, PushSubscription
 from core.models.schedules import Occurrence, Schedule
 from core.models.tools import RunPause, ToolCall, ToolGrant, ToolRule
 from core.models.usage import Budget, BudgetPeriod, ModelCall, UsageDay
@@ -49,8 +57,11 @@ __all__ = [
     "Job",
     "JobStep",
     "LanguageModel",
+    "McpConnection",
     "McpFinding",
+    "McpRevocation",
     "McpServer",
+    "McpSignIn",
     "McpTool",
     "Message",
     "ModelCall",
@@ -58,6 +69,8 @@ __all__ = [
     "ModelProvider",
     "ModelTrouble",
     "Occurrence",
+    "PushMessage",
+    "PushSubscription",
     "Run",
     "RunEvent",
     "RunFailure",

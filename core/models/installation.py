@@ -22,7 +22,7 @@ class Installation(models.Model):
     ``version``: of the code that migrated it last. ``files_mark``: the mark of the folder of stored
     files on each machine, to detect a folder that is not shared. ``models_version`` rises with
     each change of providers, models, assistants and budgets. ``setup``: the state of each step of
-    the first run.
+    the first run. ``secrets``: encrypted; the key that signs Web Push (``vapid``).
     """
 
     id = models.PositiveSmallIntegerField(primary_key=True, default=1)
@@ -30,6 +30,7 @@ class Installation(models.Model):
     files_mark = models.CharField(max_length=64, blank=True, default="")
     models_version = models.PositiveBigIntegerField(default=0, db_default=0)
     setup = models.JSONField(null=True, blank=True)
+    secrets = models.TextField(default="", db_default="", blank=True, editable=False)
 
     def __str__(self) -> str:
         return self.version

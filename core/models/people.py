@@ -26,6 +26,9 @@ class User(AbstractUser):
     language = models.CharField(max_length=16, blank=True)
     time_zone = models.CharField(max_length=64, blank=True)
     show_progress = models.BooleanField("show progress during long tasks", default=True)
+    hide_push_text = models.BooleanField(
+        "hide the text of notifications", default=False, db_default=False
+    )
     last_account = models.ForeignKey(
         "core.ChannelAccount", null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
     )

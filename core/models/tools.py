@@ -8,6 +8,7 @@ from core.lib.ids import public_id
 from core.lib.text import visible_line
 from core.models.conversations import ChatSession, Run
 from core.models.language_models import Assistant
+from core.models.mcp import McpSignIn
 from core.models.people import ChannelAccount, User
 
 
@@ -39,8 +40,13 @@ class ToolCall(models.Model):
 
     ``run`` made the call; ``digest`` is of the tool and its arguments: a decision is about these.
     ``started`` is stored before the call leaves. A start whose worker died becomes ``unsure``, and
-    the call is not repeated. ``carried_out_in``: the run that started it.
+    the call is not repeated. ``carried_out_in``: the run that started it. ``kind``: it waits for
+    a yes, or until ``asked_of`` signs in at an MCP server (``sign_in``).
     """
+
+    class Kind(models.TextChoices):
+        YES = "yes", "a yes"
+        SIGN_IN = "sign_in", "a sign-in"
 
     class State(models.TextChoices):
         WAITING = "waiting"
@@ -68,6 +74,10 @@ class ToolCall(models.Model):
     edited = models.BooleanField(default=False)
     cost = models.CharField(max_length=200, blank=True)
     state = models.CharField(max_length=16, choices=State.choices)
+    kind = models.CharField(max_length=8, choices=Kind.choices, default=Kind.YES, db_default="yes")
+    sign_in = models.ForeignKey(
+        McpSignIn, null=True, blank=True, on_delete=models.SET_NULL, related_name="calls"
+    )
     # The person who is asked; none for a call that needs no yes. Any owner answers for an owner.
     of_person = models.BooleanField(default=False)
     asked_of = models.ForeignKey(

@@ -12,6 +12,7 @@ from urllib.parse import SplitResult, urlsplit
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
+from django.utils.translation import gettext
 
 from core.lib.safe_fetch import (
     METADATA,
@@ -74,25 +75,29 @@ def problem(url: str, *, private: bool, resolve: ResolveNow = now_by_system) -> 
     if all(allowed_of(private=private)(each) for each in addresses):
         return ""
     if all(is_public_or_inside(each) for each in addresses):
-        return "This address is inside your network. Allow that below, if the server is yours."
-    return "This address is never asked: clouds keep the credentials of their machines there."
+        return gettext(
+            "This address is inside your network. Allow that below, if the server is yours."
+        )
+    return gettext(
+        "This address is never asked: clouds keep the credentials of their machines there."
+    )
 
 
 def problem_of_form(url: str) -> str:
     """Return what is wrong with the text of an address, as a sentence for the owner."""
     if len(url) > LONGEST or any(c.isspace() or not c.isprintable() for c in url):
-        return "An address has no spaces and no line breaks."
+        return gettext("An address has no spaces and no line breaks.")
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        return "This is not an address. It looks like https://api.example.com/v1"
+        return gettext("This is not an address. It looks like https://api.example.com/v1")
     if parts.scheme not in {"http", "https"} or not parts.hostname or port == 0:
-        return "An address begins with http:// or https:// and names a server."
+        return gettext("An address begins with http:// or https:// and names a server.")
     if parts.username is not None or parts.password is not None:
-        return "Write the key into its own field, not into the address."
+        return gettext("Write the key into its own field, not into the address.")
     if parts.query or parts.fragment:
-        return "The address has no part behind ? or #."
+        return gettext("The address has no part behind ? or #.")
     return ""
 
 

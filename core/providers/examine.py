@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
+from django.utils.translation import gettext, gettext_noop
 
 from core.lib.safe_fetch import RefusedAddressError
 from core.providers import prices, questions, registry, vendors
@@ -36,9 +37,11 @@ SMALL_SECONDS = 3.0
 ENOUGH_CHARACTERS = 200
 # Failures that a request without tools or pictures may not have.
 OF_ABILITIES = {"bad_request", "unprocessable", "server", "not_found", "bad_stream"}
-NO_TOOLS = "The model answers, but cannot call tools."
-NO_CALL = "The model answers, but did not call a tool when it was asked to: it may not be able to."
-NO_IMAGES = "The model answers, but cannot see pictures."
+NO_TOOLS = gettext_noop("The model answers, but cannot call tools.")
+NO_CALL = gettext_noop(
+    "The model answers, but did not call a tool when it was asked to: it may not be able to."
+)
+NO_IMAGES = gettext_noop("The model answers, but cannot see pictures.")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -79,13 +82,21 @@ async def examine(info: ProviderInfo, model_name: str = "") -> Examination:
         async with asyncio.timeout(EXAMINE_SECONDS), client_of(server) as client:
             await Examiner(info, model_name, server, client, result).run()
     except TimeoutError:
-        text = f"No answer came within {EXAMINE_SECONDS:.0f} seconds."
+        text = no_answer()
         if result.answers:
-            result.note("name", f"{text} Not all abilities were found out.", is_error=False)
+            more = gettext("Not all abilities were found out.")
+            result.note("name", f"{text} {more}", is_error=False)
         else:
-            more = "A local model may still be loading: test again in a minute."
+            more = gettext("A local model may still be loading: test again in a minute.")
             result.note("base_url", f"{text} {more}")
     return result
+
+
+def no_answer() -> str:
+    """Return that a server was silent for too long."""
+    return gettext("No answer came within {seconds} seconds.").format(
+        seconds=round(EXAMINE_SECONDS)
+    )
 
 
 def field_of_setup(info: ProviderInfo) -> str:
@@ -106,9 +117,9 @@ async def examine_settings(result: Examination) -> None:
                     result.answers = True
                     return
     except ProviderError as error:
-        result.note("name", sentence(str(error), error.reason))
+        result.note("name", sentence(gettext(str(error)), error.reason))
     except TimeoutError:
-        result.note("name", f"No answer came within {EXAMINE_SECONDS:.0f} seconds.")
+        result.note("name", no_answer())
     finally:
         if provider is not None:
             await provider.close()
@@ -129,7 +140,7 @@ class Examiner:
         is_plain = self.server.url.startswith("http://") and not self.info.allow_private
         if self.server.key and is_plain and self.info.base_url:
             self.result.note(
-                "base_url", "The key is sent unencrypted: use https://.", is_error=False
+                "base_url", gettext("The key is sent unencrypted: use https://."), is_error=False
             )
         if not await self._list() or not self.model_name:
             return
@@ -171,7 +182,8 @@ class Examiner:
                 await models_of(self.client, other)
         except (ProviderError, TimeoutError, RefusedAddressError, aiohttp.ClientError):
             return
-        self.result.note("base_url", f"A model server answers at {url}: write this address.")
+        said = gettext("A model server answers at {url}: write this address.").format(url=url)
+        self.result.note("base_url", said)
 
     async def _answers(self) -> bool:
         """Ask for a call of a tool, and without one when that is refused; return whether the model
@@ -193,7 +205,7 @@ class Examiner:
             self._tell(error)
             return False
         self.result.can_call_tools = False
-        self.result.note("can_call_tools", NO_TOOLS, is_error=False)
+        self.result.note("can_call_tools", gettext(NO_TOOLS), is_error=False)
         return True
 
     def _tell_call(self, *, called: bool | None) -> None:
@@ -201,7 +213,7 @@ class Examiner:
         if called is not None:
             self.result.can_call_tools = called
         if called is False:
-            self.result.note("can_call_tools", NO_CALL, is_error=False)
+            self.result.note("can_call_tools", gettext(NO_CALL), is_error=False)
 
     async def _examine_images(self) -> None:
         """Ask about a picture, unless the list has told whether the model sees them."""
@@ -214,7 +226,7 @@ class Examiner:
             else:
                 self.result.can_see_images = said or None
         if self.result.can_see_images is False:
-            self.result.note("can_see_images", NO_IMAGES, is_error=False)
+            self.result.note("can_see_images", gettext(NO_IMAGES), is_error=False)
 
     async def _examine_window(self, model: ListedModel) -> None:
         """Find the window that the server runs the model with, else the one that it lists."""
@@ -229,9 +241,8 @@ class Examiner:
             )
         self.result.context_tokens = window
         if window is not None:
-            self.result.note(
-                "context_tokens", f"The model's window is {window:,} tokens.", is_error=False
-            )
+            said = gettext("The model's window is {count} tokens.").format(count=f"{window:,}")
+            self.result.note("context_tokens", said, is_error=False)
 
     async def _ollama_window(self) -> int | None:
         """Return the window that Ollama runs the model with; note when the model could do more, and
@@ -256,8 +267,10 @@ class Examiner:
                 if window and longest and window < longest:
                     self.result.note(
                         "context_tokens",
-                        f"The model could read {longest:,} tokens, but Ollama runs it with "
-                        f"{window:,}: OLLAMA_CONTEXT_LENGTH raises that.",
+                        gettext(
+                            "The model could read {longest} tokens, but Ollama runs it with "
+                            "{window}: OLLAMA_CONTEXT_LENGTH raises that."
+                        ).format(longest=f"{longest:,}", window=f"{window:,}"),
                         is_error=False,
                     )
                 return window

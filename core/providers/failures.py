@@ -15,6 +15,7 @@ from typing import Any
 
 import aiohttp
 import orjson
+from django.utils.translation import gettext_noop
 
 from core.lib.text import one_line
 
@@ -72,133 +73,159 @@ refused_request = partial(Kind, type=REQUEST, is_reported=False)
 
 KINDS: dict[str, Kind] = {
     "rate_limited": Kind(
-        person="The model is busy (rate limit). Please try again later.",
-        owner="The provider limits the number of requests. Ask it for a higher limit.",
+        person=gettext_noop("The model is busy (rate limit). Please try again later."),
+        owner=gettext_noop(
+            "The provider limits the number of requests. Ask it for a higher limit."
+        ),
         status=429,
         type="rate_limit_error",
         name="rate_limit_exceeded",
         is_retried=True,
     ),
     "overloaded": Kind(
-        person="The model server is overloaded. Please try again in a moment.",
-        owner="The provider is overloaded, or the model is still being loaded.",
+        person=gettext_noop("The model server is overloaded. Please try again in a moment."),
+        owner=gettext_noop("The provider is overloaded, or the model is still being loaded."),
         status=503,
         name="overloaded",
         is_retried=True,
     ),
     "quota": Kind(
-        person="The model's quota is used up. The owner of this gateway has to renew it.",
-        owner="The account at the provider has no credit left, or its budget is reached.",
+        person=gettext_noop(
+            "The model's quota is used up. The owner of this gateway has to renew it."
+        ),
+        owner=gettext_noop(
+            "The account at the provider has no credit left, or its budget is reached."
+        ),
         status=429,
         type="insufficient_quota",
         name="insufficient_quota",
     ),
     "budget": Kind(
-        person="The budget is used up.",
-        owner="A budget of this gateway is used up. See Budgets in the admin.",
+        person=gettext_noop("The budget is used up."),
+        owner=gettext_noop("A budget of this gateway is used up. See Budgets in the admin."),
         status=429,
         type="insufficient_quota",
         name="insufficient_quota",
         is_reported=False,
     ),
     "unauthorised": Kind(
-        person="The model server refused the gateway's key. The owner has to correct it.",
-        owner="The provider refuses the key. Check GATEWAY_MODEL_KEY.",
+        person=gettext_noop(
+            "The model server refused the gateway's key. The owner has to correct it."
+        ),
+        owner=gettext_noop("The provider refuses the key. Check GATEWAY_MODEL_KEY."),
         name="model_unauthorised",
     ),
     "context_length": refused_request(
-        person="This conversation is too long for the model. Send less, or start a new one.",
-        owner="The request was longer than the model's window. Check LLM_CONTEXT_TOKENS.",
+        person=gettext_noop(
+            "This conversation is too long for the model. Send less, or start a new one."
+        ),
+        owner=gettext_noop(
+            "The request was longer than the model's window. Check LLM_CONTEXT_TOKENS."
+        ),
         status=400,
         name="context_length_exceeded",
     ),
     "too_large": refused_request(
-        person="The request is too large for the model server. Send less at once.",
-        owner="The server refuses requests of this size.",
+        person=gettext_noop("The request is too large for the model server. Send less at once."),
+        owner=gettext_noop("The server refuses requests of this size."),
         status=413,
         name="request_too_large",
     ),
     "content": refused_request(
-        person="The model's provider refuses this request because of its content.",
-        owner="The provider's content filter refused the request.",
+        person=gettext_noop("The model's provider refuses this request because of its content."),
+        owner=gettext_noop("The provider's content filter refused the request."),
         status=400,
         name="content_filter",
     ),
     "bad_request": refused_request(
-        person="The model server did not accept the request.",
-        owner="The server refused the request as wrong; its reason is on the run's page.",
+        person=gettext_noop("The model server did not accept the request."),
+        owner=gettext_noop(
+            "The server refused the request as wrong; its reason is on the run's page."
+        ),
         status=400,
         name="bad_request",
     ),
     "unprocessable": refused_request(
-        person="The model server did not accept the request.",
-        owner="The server refused the request as wrong; its reason is on the run's page.",
+        person=gettext_noop("The model server did not accept the request."),
+        owner=gettext_noop(
+            "The server refused the request as wrong; its reason is on the run's page."
+        ),
         status=422,
         name="unprocessable",
     ),
     "not_found": Kind(
-        person="The model was not found. The owner has to correct its name or address.",
-        owner="The server does not know this model or address. Check GATEWAY_MODEL(_URL).",
+        person=gettext_noop(
+            "The model was not found. The owner has to correct its name or address."
+        ),
+        owner=gettext_noop(
+            "The server does not know this model or address. Check GATEWAY_MODEL(_URL)."
+        ),
         status=404,
         type=REQUEST,
         name="model_not_found",
     ),
     "timeout": Kind(
-        person="The model did not answer in time.",
-        owner="No token came within LLM_FIRST_TOKEN_SECONDS.",
+        person=gettext_noop("The model did not answer in time."),
+        owner=gettext_noop("No token came within LLM_FIRST_TOKEN_SECONDS."),
         status=504,
         name="timeout",
         is_retried=True,
     ),
     "silence": Kind(
-        person="The model stopped in the middle of its answer.",
-        owner="The stream had no token for LLM_IDLE_SECONDS.",
+        person=gettext_noop("The model stopped in the middle of its answer."),
+        owner=gettext_noop("The stream had no token for LLM_IDLE_SECONDS."),
         status=504,
         name="timeout",
         is_retried=True,
     ),
     "cut": Kind(
-        person="The connection to the model broke off in the middle of its answer.",
-        owner="The server, or a proxy before it, closed the stream before its end.",
+        person=gettext_noop("The connection to the model broke off in the middle of its answer."),
+        owner=gettext_noop("The server, or a proxy before it, closed the stream before its end."),
         name="model_cut_off",
         is_retried=True,
     ),
     "bad_stream": Kind(
-        person="The model's answer could not be read.",
-        owner="The stream is not that of the chat completions API.",
+        person=gettext_noop("The model's answer could not be read."),
+        owner=gettext_noop("The stream is not that of the chat completions API."),
         name="model_bad_stream",
         is_retried=True,
     ),
     "unreachable": Kind(
-        person="The model server cannot be reached.",
-        owner="No server answers at the model's address. Check the server and the address.",
+        person=gettext_noop("The model server cannot be reached."),
+        owner=gettext_noop(
+            "No server answers at the model's address. Check the server and the address."
+        ),
         name="model_unreachable",
         is_retried=True,
     ),
     "no_model_server": Kind(
-        person="The server at the model's address is not a model server.",
-        owner="A web page or another service answers there. Check GATEWAY_MODEL_URL.",
+        person=gettext_noop("The server at the model's address is not a model server."),
+        owner=gettext_noop("A web page or another service answers there. Check GATEWAY_MODEL_URL."),
         name="model_not_a_server",
     ),
     "server": Kind(
-        person="The model server failed.",
-        owner="The server reported an error of its own.",
+        person=gettext_noop("The model server failed."),
+        owner=gettext_noop("The server reported an error of its own."),
         name="model_server_error",
         is_retried=True,
     ),
     "empty": Kind(
-        person="The model gave an empty answer, twice. Please rephrase your message.",
-        owner="The model ended its answer without text.",
+        person=gettext_noop("The model gave an empty answer, twice. Please rephrase your message."),
+        owner=gettext_noop("The model ended its answer without text."),
         name="model_empty_answer",
     ),
     "setup": Kind(
-        person="The model is not set up. The owner has to set it up.",
-        owner="Check GATEWAY_MODEL, GATEWAY_MODEL_URL and GATEWAY_MODEL_KEY.",
+        person=gettext_noop("The model is not set up. The owner has to set it up."),
+        owner=gettext_noop("Check GATEWAY_MODEL, GATEWAY_MODEL_URL and GATEWAY_MODEL_KEY."),
         name="model_not_set_up",
     ),
 }
 # Causes outside the model that end a run.
-OWN = Kind(person="Something went wrong.", owner="See the log.", is_reported=False)
+OWN = Kind(
+    person=gettext_noop("Something went wrong."),
+    owner=gettext_noop("See the log."),
+    is_reported=False,
+)
 
 # Codes and types of the servers' error bodies, in lower case, each with its code of KINDS.
 NAMES: dict[str, str] = {
@@ -351,7 +378,7 @@ def of_exception(error: BaseException) -> Failure:
         case TimeoutError():
             return Failure("timeout")
         case aiohttp.InvalidURL() | aiohttp.NonHttpUrlClientError():
-            return Failure("setup", "The model's address is wrong.")
+            return Failure("setup", gettext_noop("The model's address is wrong."))
         case aiohttp.ClientConnectorError() | aiohttp.ServerDisconnectedError():
             return Failure("unreachable", bounded(type(error).__name__))
         case NoStreamError():

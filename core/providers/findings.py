@@ -4,6 +4,7 @@ import difflib
 from dataclasses import dataclass
 
 import aiohttp
+from django.utils.translation import gettext, gettext_noop
 
 from core.lib.safe_fetch import RefusedAddressError
 from core.providers.base import ProviderError
@@ -13,14 +14,20 @@ CLOSE_NAMES = 3
 LEAST_CLOSE = 0.4  # of difflib's ratio
 # By code of failures.KINDS, for a provider that is just being set up: field, sentence.
 SENTENCES = {
-    "quota": ("key", "The key works, but its account has no credit left."),
+    "quota": ("key", gettext_noop("The key works, but its account has no credit left.")),
     "no_model_server": (
         "base_url",
-        "A web page or another service answers there, not a model server.",
+        gettext_noop("A web page or another service answers there, not a model server."),
     ),
-    "rate_limited": ("base_url", "The provider answers, but is busy now. Test again in a minute."),
-    "overloaded": ("base_url", "The provider answers, but is busy now. Test again in a minute."),
-    "not_found": ("base_url", "Nothing is found at this address."),
+    "rate_limited": (
+        "base_url",
+        gettext_noop("The provider answers, but is busy now. Test again in a minute."),
+    ),
+    "overloaded": (
+        "base_url",
+        gettext_noop("The provider answers, but is busy now. Test again in a minute."),
+    ),
+    "not_found": ("base_url", gettext_noop("Nothing is found at this address.")),
 }
 UNREACHED = {"unreachable", "timeout", "silence", "cut"}
 
@@ -40,27 +47,32 @@ def refused(error: ProviderError, *, key: str, model: str, names: list[str]) -> 
     """Return the finding of a server's refusal. ``names``: the models that it offers."""
     words = hide(error.reason, key)
     if error.code == "unauthorised":
-        text = "The provider refuses the key." if key else "The provider wants a key."
+        text = gettext("The provider refuses the key.")
+        if not key:
+            text = gettext("The provider wants a key.")
         return Finding("key", sentence(text, words))
     if error.code == "setup":
-        return Finding("base_url", words or str(error))
+        return Finding("base_url", gettext(words or str(error)))
     if error.code in UNREACHED:
-        return Finding("base_url", str(error))
+        return Finding("base_url", gettext(str(error)))
     if error.code == "not_found" and names:
         return Finding("name", sentence(unknown(model, names), words))
     if error.code == "not_found" and model:
-        text = "The server knows no such model, or the address is wrong."
+        text = gettext("The server knows no such model, or the address is wrong.")
         return Finding("name", sentence(text, words))
     where, text = SENTENCES.get(error.code, ("name" if names else "base_url", str(error)))
-    return Finding(where, sentence(text, words))
+    return Finding(where, sentence(gettext(text), words))
 
 
 def unknown(model: str, names: list[str]) -> str:
     """Return that a model is not known, with the names that are close to it."""
     close = [each for each in names if model.lower() in each.lower()]
     close = close or difflib.get_close_matches(model, names, CLOSE_NAMES, LEAST_CLOSE)
-    which = f" Close to it: {', '.join(close[:CLOSE_NAMES])}." if close else ""
-    return f"The provider knows no model of this name.{which}"
+    none = gettext("The provider knows no model of this name.")
+    if not close:
+        return none
+    which = gettext("Close to it: {names}.").format(names=", ".join(close[:CLOSE_NAMES]))
+    return f"{none} {which}"
 
 
 def unreached(error: Exception, host: str) -> str:
@@ -69,23 +81,25 @@ def unreached(error: Exception, host: str) -> str:
         case RefusedAddressError():
             return str(error)
         case aiohttp.ClientConnectorDNSError():
-            return f"The name in the address does not resolve: {host}"
+            said = gettext("The name in the address does not resolve: {host}")
         case aiohttp.ClientConnectorCertificateError():
-            return f"The certificate of {host} is not valid for this name, or not trusted."
+            said = gettext("The certificate of {host} is not valid for this name, or not trusted.")
         case aiohttp.ClientSSLError():
-            return f"{host} does not speak HTTPS: should the address begin with http://?"
+            said = gettext("{host} does not speak HTTPS: should the address begin with http://?")
         case aiohttp.ClientConnectorError():
-            return (
-                f"Nothing answers at {host}: is the server running, and does it listen on this "
+            said = gettext(
+                "Nothing answers at {host}: is the server running, and does it listen on this "
                 "address?"
             )
         case TimeoutError():
-            return f"{host} does not answer in time."
+            said = gettext("{host} does not answer in time.")
         case aiohttp.InvalidURL():
-            return "This is not an address."
-    return f"The server at {host} is not a model server."
+            said = gettext("This is not an address.")
+        case _:
+            said = gettext("The server at {host} is not a model server.")
+    return said.format(host=host)
 
 
 def sentence(text: str, words: str) -> str:
     """Return a sentence with the server's own words."""
-    return f"{text} The server says: {words}" if words else text
+    return f"{text} {gettext('The server says: {words}').format(words=words)}" if words else text

@@ -12,6 +12,8 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from django.utils.translation import gettext
+
 from core.lib.encryption import DecryptError, decrypt
 from core.models import ModelProvider
 from core.providers import addresses
@@ -166,31 +168,34 @@ def problems(
     For forms; blocks on the system's resolver. The sentences never contain the key.
     """
     if info.kind not in VENDORS:
-        return {"kind": "Choose the kind of this provider."}
+        return {"kind": gettext("Choose the kind of this provider.")}
     found: dict[str, str] = {}
     if wrong := problem_of_key(info.kind, key):
         found["key"] = wrong
     given = info.base_url.strip()
     if not given and not VENDORS[info.kind].address:
-        found["base_url"] = "An address is needed, for example http://192.168.1.5:8000/v1"
+        found["base_url"] = gettext("An address is needed, for example {address}").format(
+            address="http://192.168.1.5:8000/v1"
+        )
     elif given and (wrong := addresses.problem(given, private=info.allow_private, resolve=resolve)):
         found["base_url"] = wrong
     for name in ("first_token_seconds", "idle_seconds"):
         if not 1 <= getattr(info, name) <= MOST_SECONDS:
-            found[name] = f"A number of seconds from 1 to {MOST_SECONDS}."
+            found[name] = gettext("A number of seconds from 1 to {most}.").format(most=MOST_SECONDS)
     return found
 
 
 def problem_of_key(kind: str, key: str) -> str:
     """Return what is wrong with a key, as a sentence without it; empty for nothing."""
     if not key:
-        return f"{label(kind)} wants a key." if VENDORS[kind].needs_key else ""
+        wanted = gettext("{name} wants a key.").format(name=label(kind))
+        return wanted if VENDORS[kind].needs_key else ""
     if len(key) > LONGEST_KEY:
-        return "The key is too long."
+        return gettext("The key is too long.")
     if any(each.isspace() for each in key):
-        return "The key contains a space or a line break. Copy it again, without them."
+        return gettext("The key contains a space or a line break. Copy it again, without them.")
     if not (key.isascii() and key.isprintable()):
-        return "The key contains a character that no key has. Copy it again."
+        return gettext("The key contains a character that no key has. Copy it again.")
     return ""
 
 

@@ -205,3 +205,8 @@ def batch(session_id: int) -> None:
 def delivery(delivery_id: int) -> None:
     """Wake a ``runs`` worker for a pending delivery."""
     on_commit("core.runs.wake_delivery", delivery_id)
+
+
+def push(message_id: int) -> None:
+    """Wake a ``runs`` worker for a message to a browser, after the commit."""
+    on_commit("core.runs.wake_push", message_id)

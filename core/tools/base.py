@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from core.conversations.schedules.changes import Grant
+from core.conversations.tool_calls import SignInWanted
 from core.messages import Message, message_end, message_start
 from core.models import Schedule
 
@@ -33,7 +34,8 @@ class ToolContext:
 
     ``request`` is the user's text, ``context_tokens`` the window of the models that may answer.
     ``more_time`` extends the turn's time limit by seconds, for long work. ``was_said``: whether an
-    earlier attempt of the run emitted this message already. ``schedule_grant`` may block.
+    earlier attempt of the run emitted this message already. ``schedule_grant`` may block, and so
+    may ``is_listed``: whether the sender is this person, and not one whom an open list lets in.
     """
 
     run_id: int
@@ -47,6 +49,7 @@ class ToolContext:
     more_time: Callable[[float], None] = lambda _seconds: None
     was_said: Callable[[str], bool] = lambda _message_id: False
     schedule_grant: GrantOf = no_grant
+    is_listed: Callable[[], bool] = lambda: True
 
     def send(self, message: Message) -> None:
         """Add a whole message, which has an id, to the run's log, between its start and its end
@@ -66,7 +69,8 @@ class ToolResult:
 
     ``final``: the text is the answer to the user, verbatim; the model is not asked again.
     ``shown``: a text that the user is shown verbatim; the model goes on after it.
-    ``messages`` (created pictures, recordings, videos) follow the text.
+    ``messages`` (created pictures, recordings, videos) follow the text. ``sign_in``: the call was
+    not made; somebody has to sign in first.
     """
 
     text: str
@@ -75,10 +79,21 @@ class ToolResult:
     shown: str = ""
     files: list[dict[str, str]] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
+    sign_in: SignInWanted | None = None
 
 
 class ToolError(Exception):
     """The tool failed; the text is for the model."""
+
+
+class SignInError(ToolError):
+    """The call was not made, since somebody has to sign in first: ``wanted`` says where. The turn
+    ends with that question, and another run makes the call.
+    """
+
+    def __init__(self, text: str, wanted: SignInWanted) -> None:
+        super().__init__(text)
+        self.wanted = wanted
 
 
 Ask = Literal["never", "first", "always"]

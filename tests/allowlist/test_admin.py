@@ -735,6 +735,27 @@ def test_a10_a_key_is_made_in_the_admin_and_shown_once(
     assert token[0] not in str(AuditEntry.objects.values())
 
 
+def test_w22_a_key_for_the_model_only_is_made_and_listed_as_such(
+    owner_client: Client, make_user: MakeUser
+) -> None:
+    """[W22] The box has a help text; the list and the key's page say what answers; so does the
+    audit.
+    """
+    assert "without its instructions and tools" in page(
+        owner_client, "/admin/allowlist/apikey/add/"
+    )
+    ann = make_user("ann")
+    form = {"name": "agent", "user": str(ann.pk), "scopes": ["chat"], "model_only": "on"}
+    owner_client.post("/admin/allowlist/apikey/add/", form)
+    key = ApiKey.objects.get(name="agent")
+    assert key.model_only
+    assert "model only" in page(owner_client, "/admin/allowlist/apikey/")
+    assert "model only" in page(owner_client, f"/admin/allowlist/apikey/{key.pk}/change/")
+    assert AuditEntry.objects.get(action="key.created").data["model_only"] is True
+    owner_client.post("/admin/allowlist/apikey/add/", {**form, "name": "usual", "model_only": ""})
+    assert "gateway assistant" in page(owner_client, "/admin/allowlist/apikey/")
+
+
 @pytest.mark.parametrize(
     "form",
     [

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from allowlist import keys, unknown_requests
 from allowlist.checks import open_to_everyone
-from allowlist.models import AuditEntry, UnknownRequest
+from allowlist.models import ApiKey, AuditEntry, UnknownRequest
 from allowlist.permissions import Sender, decide
 from core.models import ChannelAccount, ChannelIdentity, InboundMessage, Run, User
 from tests.allowlist.conftest import Hold, MakeUser
@@ -99,7 +99,10 @@ def test_a10_create_key_prints_the_token_once(
     assert (key.user, key.scopes) == (ann, ["chat"])
     assert token not in note.getvalue()
     assert keys.authenticate(token=token, now=timezone.now() + timedelta(days=3)) is None
+    assert not key.model_only
     assert "lk_" in run("create_key", "b", "--account", "telegram/main", "--scope", "inbound")
+    run("create_key", "agent", "--user", "ann", "--scope", "chat", "--model-only")
+    assert ApiKey.objects.get(name="agent").model_only
     for wrong in (["--user", "nobody"], ["--account", "telegram/other"]):
         with pytest.raises(CommandError, match="there is no"):
             run("create_key", "x", *wrong, "--scope", "chat")

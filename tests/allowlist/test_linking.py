@@ -122,7 +122,9 @@ def test_five_wrong_codes_an_hour_and_then_not_even_the_right_one(
     say(memory, now, f"/link {code}")
     assert user_of(memory, now) is None
     words = "This code is invalid or has expired."
-    assert answers(memory, "41") == [words] * 4 + [f"{words}That was the last attempt for an hour."]
+    assert answers(memory, "41") == [words] * 4 + [
+        f"{words} That was the last attempt for an hour."
+    ]
     assert AuditEntry.objects.filter(action="link.refused").count() == 5
     later = now + timedelta(hours=1)
     say(memory, later, f"/link {asked(telegram, later)}")

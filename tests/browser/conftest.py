@@ -7,7 +7,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -72,7 +72,12 @@ class Seen:
     sockets: list[str] = field(default_factory=list)
 
 
-def started(folder: Path, database_url: str, roles: tuple[str, ...]) -> Gateway:
+def started(
+    folder: Path,
+    database_url: str,
+    roles: tuple[str, ...],
+    extra: Mapping[str, str] | None = None,
+) -> Gateway:
     """Start a gateway with its static files, its owner Ada and a script."""
     (folder / "home").mkdir(parents=True)
     script = folder / "script.json"
@@ -80,7 +85,12 @@ def started(folder: Path, database_url: str, roles: tuple[str, ...]) -> Gateway:
     gateway = Gateway(
         folder=folder,
         database_url=database_url,
-        extra={"LLM_SCRIPT": str(script), "LLM_IS_EMBEDDED": "1", "RUN_LEASE_SECONDS": "4"},
+        extra={
+            "LLM_SCRIPT": str(script),
+            "LLM_IS_EMBEDDED": "1",
+            "RUN_LEASE_SECONDS": "4",
+            **(extra or {}),
+        },
         roles=roles,
     )
     gateway.manage("collectstatic", "--noinput", "--verbosity", "0")

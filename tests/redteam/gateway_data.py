@@ -27,7 +27,17 @@ from core.database import transactions
 from core.files import storage
 from core.lib import encryption
 from core.messages import Message, RetrievalSource, retrieval_message, stream_start, to_dict
-from core.models import ChannelAccount, ChatSession, Occurrence, Run, RunEvent, Schedule, User
+from core.models import (
+    ChannelAccount,
+    ChatSession,
+    McpServer,
+    Occurrence,
+    Run,
+    RunEvent,
+    Schedule,
+    User,
+)
+from core.tools.mcp.oauth import sign_ins
 from gateway_project.asgi import ROUTES, application
 from tests.loops import end_tasks
 
@@ -38,6 +48,20 @@ WEBHOOK_SECRET = "a-webhook-secret"
 SOURCES: list[RetrievalSource] = [
     {"id": "s1", "type": "web", "title": "T", "url": "https://t.example", "content": "…"}
 ]
+
+RESPONSE = {
+    "response": {
+        "model": "default",
+        "store": True,
+        "background": False,
+        "previous": "",
+        "instructed": False,
+        "repeated": {},
+        "kinds": {},
+        "language": "en",
+    },
+    "messages": [{"role": "user", "content": "a secret request"}],
+}
 
 
 @dataclass(frozen=True)
@@ -216,7 +240,13 @@ def furnish(gateway: GatewayData, bridge: ChannelAccount) -> None:
     with transactions.atomic_write():
         asked = [(Asked("1", "send_mail", '{"to": "a secret address"}'), None)]
         [call] = tool_calls.pause(run=reminded, messages=[], asked=asked)
+        responded = results.settled_run(session=receipt.session, text="a secret response")
+    Run.objects.filter(pk=responded.pk).update(options=RESPONSE)
+    server = McpServer.objects.create(
+        name="Notes", slug="notes", url="https://notes.example/mcp", authentication="person"
+    )
     gateway.names = {
+        "sign_in": sign_ins.create(server, own, now=timezone.now()).public_id,
         "call": call.public_id,
         "digest": call.digest,
         "schedule": schedule.public_id,
@@ -224,6 +254,7 @@ def furnish(gateway: GatewayData, bridge: ChannelAccount) -> None:
         "agent": agents.public_id,
         "session": receipt.session.public_id,
         "run": receipt.run.public_id,
+        "response": f"resp_{responded.public_id}",
         "file": kept.public_id,
         "request": str(UnknownRequest.objects.get().public_id),
         "nobody": "A" * 22,

@@ -31,14 +31,30 @@ class Row:
 RENAME = {"action": "rename", "title": "x"}
 THUMB = {"run_id": "{run}", "source_id": "s1", "verdict": "up"}
 DONE = {"choice": "done"}
+ENDPOINT = {"endpoint": "https://push.example/send/one"}
+BROWSER: dict[str, Any] = {
+    **ENDPOINT,
+    "keys": {  # the base point of P-256, and 16 bytes
+        "p256dh": "BGsX0fLhLEJH-Lzm5WOkQPJ3A32BLeszoPShOUXYmMKW"
+        "T-NC4v4af5uO5-tKfA-eFivOM1drMV7Oy7ZAaDe_UfU",
+        "auth": "AAAAAAAAAAAAAAAAAAAAAA",
+    },
+}
 VERDICT = {"verdict": "deny"}
 PLAN = {"text": "x", "at": "2100-01-01T08:00", "rule": "FREQ=DAILY", "time_zone": "UTC"}
 ASK = {"text": "hi", "async": True}
 ASK_HERE = {**ASK, "session_id": "{session}"}
 CHAT = {"model": "default", "stream": True, "messages": [{"role": "user", "content": "hi"}]}
+RESPOND = {"model": "default", "input": "hi", "background": True}
+FOLLOW = {**RESPOND, "previous_response_id": "{response}"}
 UI = {
     "id": "chat-1",
     "messages": [{"id": "m", "role": "user", "parts": [{"type": "text", "text": "x"}]}],
+}
+AG_UI = {
+    "threadId": "thread-1",
+    "runId": "run-1",
+    "messages": [{"id": "m", "role": "user", "content": "x"}],
 }
 WEBHOOK = (("x-telegram-bot-api-secret-token", "a-webhook-secret"),)
 UPDATE = {"update_id": 1, "poll": {}}
@@ -103,6 +119,22 @@ PAGES: dict[str, list[Row]] = {
     "chat/settings": [
         Row("POST", "/chat/settings", "401 200 200 200 200 401 401", {"show_progress": True}),
     ],
+    "chat/push/key": [Row("POST", "/chat/push/key", "401 200 200 200 200 401 401")],
+    "chat/push/subscriptions": [
+        Row("POST", "/chat/push/subscriptions", "401 200 200 200 200 401 401", BROWSER),
+        Row("POST", "/chat/push/subscriptions", "401 400 400 400 400 401 401", {"keys": {}}),
+    ],
+    "chat/push/remove": [
+        Row("POST", "/chat/push/remove", "401 200 200 200 200 401 401", ENDPOINT),
+    ],
+    "chat/push/settings": [
+        Row("POST", "/chat/push/settings", "401 200 200 200 200 401 401", {"hide_text": True}),
+    ],
+    # The same for all roles.
+    "manifest.webmanifest": [Row("GET", "/manifest.webmanifest", "200 200 200 200 200 200 200")],
+    "sw.js": [Row("GET", "/sw.js", "200 200 200 200 200 200 200")],
+    "offline": [Row("GET", "/offline", "200 200 200 200 200 200 200")],
+    "share": [Row("POST", "/share", "303 303 303 303 303 303 303")],
     "chat/time-zone": [
         Row("POST", "/chat/time-zone", "401 200 200 200 200 401 401", {"time_zone": "UTC"}),
     ],
@@ -138,6 +170,20 @@ PAGES: dict[str, list[Row]] = {
     "tool-calls/<str:public_id>": [
         Row("GET", "/tool-calls/{call}", "302 404 404 404 200 302 302"),
         Row("POST", "/tool-calls/{call}", "302 404 404 404 400 302 302"),
+    ],
+    "texts/<str:language>/<str:version>.js": [
+        Row("GET", "/texts/de/old.js", "200 200 200 200 200 200 200"),
+    ],
+    "mcp/oauth/sign-in/<str:value>": [
+        Row("GET", "/mcp/oauth/sign-in/guessed", "404 404 404 404 404 404 404"),
+        Row("GET", "/mcp/oauth/sign-in/{sign_in}", "302 404 200 404 404 302 302", hides=True),
+        Row("POST", "/mcp/oauth/sign-in/{sign_in}", "302 404 200 404 404 302 302"),
+    ],
+    "mcp/oauth/callback": [
+        Row("GET", "/mcp/oauth/callback?state=x&code=y", "400 400 400 400 400 400 400"),
+    ],
+    "mcp/oauth/client.json": [
+        Row("GET", "/mcp/oauth/client.json", "200 200 200 200 200 200 200"),
     ],
     "sign-out": [Row("POST", "/sign-out", "302 302 302 302 302 302 302")],
     "trace/<str:run_id>/view": [
@@ -253,6 +299,22 @@ ENDPOINTS: dict[str, list[Row]] = {
     "v1/chat/completions": [
         Row("POST", "/v1/chat/completions", "401 200 200 200 200 401 400", CHAT),
     ],
+    "v1/responses": [
+        Row("POST", "/v1/responses", "401 200 200 200 200 401 400", RESPOND),
+        Row("POST", "/v1/responses", "401 404 200 404 404 401 400", FOLLOW, hides=True),
+    ],
+    "v1/responses/<str:response>": [
+        Row("GET", "/v1/responses/{response}", "401 404 200 404 404 401 404", hides=True),
+        Row("DELETE", "/v1/responses/{response}", "401 404 200 404 404 401 404", hides=True),
+    ],
+    "v1/responses/<str:response>/cancel": [
+        Row("POST", "/v1/responses/{response}/cancel", "401 404 200 404 404 401 404", hides=True),
+    ],
+    "v1/responses/<str:response>/input_items": [
+        Row(
+            "GET", "/v1/responses/{response}/input_items", "401 404 200 404 404 401 404", hides=True
+        ),
+    ],
     "v1/models": [Row("GET", "/v1/models", "401 200 200 200 200 401 200")],
     "v1/models/<path:name>": [Row("GET", "/v1/models/default", "401 200 200 200 200 401 200")],
     r"(?s)^v1(?:/.*)?$": [Row("GET", "/v1/none", "404 404 404 404 404 404 404")],
@@ -279,6 +341,13 @@ ENDPOINTS: dict[str, list[Row]] = {
     "files/<str:file_id>": [
         Row("GET", "/files/{file}", "401 404 200 404 404 401 403", hides=True),
         Row("DELETE", "/files/{file}", "401 404 200 404 404 401 403", hides=True),
+    ],
+    "ag-ui": [Row("POST", "/ag-ui", "401 200 200 200 200 401 403", AG_UI)],
+    "ag-ui/<str:thread>/stream": [
+        Row("GET", "/ag-ui/{session}/stream", "401 404 200 404 404 401 403", hides=True),
+    ],
+    "ag-ui/<str:thread>/stop": [
+        Row("POST", "/ag-ui/{session}/stop", "401 200 200 200 200 401 403", hides=True),
     ],
     "ui/chat": [Row("POST", "/ui/chat", "401 200 200 200 200 401 403", UI)],
     # The run of ``own``'s session: other users' resume or stop does not find it.
@@ -337,6 +406,7 @@ FRAMES: dict[str, list[tuple[dict[str, Any], list[str]]]] = {
             ["error 401 " + CLOSED, *["error 400"] * 3, CLOSED, "error 400"],
         )
     ],
+    "Visible": [({"type": "visible", "visible": True}, [CLOSED, "", "", "", CLOSED, ""])],
     "Ping": [({"type": "ping"}, [CLOSED, "pong", "pong", "pong", CLOSED, "pong"])],
 }
 
@@ -353,8 +423,9 @@ TOOLS: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 # Path of a socket -> who may open it with a cookie, and the frames that it takes besides pings.
+SAID_TO_CHAT = {"message", "stop", "resume", "decide", "auth", "visible"}
 SOCKETS = {
-    "/ws": ({"other", "own", "staff", "owner"}, {"message", "stop", "resume", "decide", "auth"}),
+    "/ws": ({"other", "own", "staff", "owner"}, SAID_TO_CHAT),
     "/ws/desk": ({"owner"}, set[str]()),
 }
 

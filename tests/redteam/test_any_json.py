@@ -30,7 +30,19 @@ from core.models import ChannelAccount
 from tests.channels_app.telegram.people import message
 from tests.redteam import gateway_data, matrix
 from tests.redteam.gateway_data import GatewayData
-from tests.redteam.matrix import ACCEPT, CHAT, PLAN, RENAME, RPC, THUMB, UI
+from tests.redteam.matrix import (
+    ACCEPT,
+    AG_UI,
+    BROWSER,
+    CHAT,
+    ENDPOINT,
+    PLAN,
+    RENAME,
+    RESPOND,
+    RPC,
+    THUMB,
+    UI,
+)
 
 EXAMPLES = 40
 CHEAP = bounded(
@@ -54,14 +66,48 @@ PROCESS = {"user_id": "u", "text": "hi", "request_id": "r", "images": [], "conte
 CALLBACK = {"callback_url": "https://bridge.example/get_response"}
 SIGNING = "a signing secret of the bridge"
 SAID = {"text": "hi", "async": True, "images": [], "session_id": None, "user_id": "u"}
+GRAMMAR = {"type": "grammar", "syntax": "lark", "definition": "start: x"}
+# Items and tools of the Responses API.
+ITEMS: dict[str, Any] = {
+    "input": [
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}]},
+        {"type": "function_call", "call_id": "c", "name": "f", "namespace": "n", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c", "output": "x"},
+        {"type": "custom_tool_call", "call_id": "e", "name": "p", "input": "x"},
+        {"type": "custom_tool_call_output", "call_id": "e", "output": "x"},
+        {"type": "local_shell_call", "call_id": "d", "action": {"command": ["ls"]}},
+        {
+            "type": "local_shell_call_output",
+            "call_id": "d",
+            "output": [{"type": "input_text", "text": "a"}],
+        },
+    ],
+    "instructions": "Be brief.",
+    "tools": [
+        {"type": "custom", "name": "p", "description": "x", "format": GRAMMAR},
+        {"type": "namespace", "name": "n", "tools": [{"type": "function", "name": "f"}]},
+    ],
+    "tool_choice": {
+        "type": "allowed_tools",
+        "mode": "auto",
+        "tools": [{"type": "custom", "name": "p"}],
+    },
+    "text": {"format": {"type": "json_object"}, "verbosity": "low"},
+    "reasoning": {"effort": "low"},
+    "metadata": {"a": "b"},
+}
 ENDPOINTS: dict[str, tuple[str, dict[str, Any]]] = {
     "inbound": ("/inbound", SAID),
     "cancel": ("/inbound/cancel", {"run_id": "{run}"}),
     "openai": ("/v1/chat/completions", {**CHAT, "tools": [], "stop": None, "user": "u"}),
+    "responses": ("/v1/responses", {**RESPOND, **ITEMS, "user": "u"}),
     "ui": ("/ui/chat", UI),
+    "ag_ui": ("/ag-ui", AG_UI),
     "telegram": ("/telegram/bot/webhook", message("hello")),
     "rename": ("/chat/sessions/{session}", RENAME),
     "settings": ("/chat/settings", {"show_progress": True}),
+    "push": ("/chat/push/subscriptions", BROWSER),
+    "push-remove": ("/chat/push/remove", ENDPOINT),
     "thumb": ("/chat/feedback", THUMB),
     "sessions": ("/api/sessions", {"title": "x"}),
     "decision": ("/api/requests/{request}/decision", {"verdict": "deny"}),
@@ -144,6 +190,8 @@ def test_no_value_is_a_failure(
     if isinstance(body, dict) and path in {"/inbound", "/v1/chat/completions"}:
         waits = "async" if path == "/inbound" else "stream"
         body = {**body, waits: body.get(waits) or True}  # no worker runs here to wait for
+    if isinstance(body, dict) and path == "/v1/responses":
+        body = {**body, "background": body.get("background") or True}
     raw = encoded(body)
     who, method, headers = credentials(endpoint, raw)
     answer = gateway.ask(who, method, gateway.fill(path), raw, **headers)
@@ -221,6 +269,38 @@ FULL_UI = {
     "tools": [TOOL],
     "trigger": "submit-message",
 }
+FULL_AG_UI = {
+    "threadId": "thread-1",
+    "runId": "run-1",
+    "protocolVersion": "1.0",
+    "messages": [
+        {"id": "m1", "role": "system", "content": "s"},
+        {"id": "m2", "role": "reasoning", "content": "s"},
+        {
+            "id": "m3",
+            "role": "user",
+            "content": [
+                {"type": "text", "text": "x"},
+                {"type": "image", "source": {"type": "data", "value": PIXEL, "mimeType": "i"}},
+                {"type": "document", "source": {"type": "data", "value": PAPER, "mimeType": "t"}},
+                {"type": "binary", "mimeType": "image/png", "data": PIXEL, "filename": "f"},
+            ],
+        },
+        {
+            "id": "m4",
+            "role": "assistant",
+            "content": "y",
+            "toolCalls": [
+                {"id": "c1", "type": "function", "function": {"name": "w", "arguments": "{}"}}
+            ],
+        },
+        {"id": "m5", "role": "tool", "toolCallId": "c1", "content": "warm"},
+    ],
+    "tools": [{"name": "w", "description": "d", "parameters": {"type": "object"}}],
+    "context": [{"description": "d", "value": "v"}],
+    "state": {"a": [1, 2.5]},
+    "forwardedProps": {"assistant": None, "model": None},
+}
 FULL_SAID = {
     "text": "hi",
     "async": True,
@@ -253,6 +333,7 @@ FULL: dict[str, Any] = {
     "inbound": FULL_SAID,
     "openai": FULL_CHAT,
     "ui": FULL_UI,
+    "ag_ui": FULL_AG_UI,
     "process": FULL_PROCESS,
     "thumb": THUMB_OF,
     "agents": AGENT,
@@ -343,7 +424,7 @@ def test_a_hostile_value_in_any_place_is_refused_by_name_on_both_databases(
 
 
 @CHEAP
-@given(value=VALUES, where=st.integers(0, 20), kind=st.integers(0, 6))
+@given(value=VALUES, where=st.integers(0, 20), kind=st.integers(0, 7))
 def test_no_frame_is_more_than_refused(value: Any, where: int, kind: int) -> None:
     """[RWS7] A socket gets frames of ours only, or a refusal that names the field."""
     every: list[dict[str, Any]] = [
@@ -358,6 +439,7 @@ def test_no_frame_is_more_than_refused(value: Any, where: int, kind: int) -> Non
         {"type": "decide", "request": "A" * 22, "verdict": "deny"},
         {"type": "auth", "key": "k"},
         {"type": "ping"},
+        {"type": "visible", "visible": True},
         {"text": "x", "user_id": "u"},
     ]
     changed = with_one_part_changed(every[kind], value, where)

@@ -27,6 +27,18 @@ BODIES: dict[str, tuple[str, dict[str, Any]]] = {
             "messages": [*HISTORY, {"role": "user", "content": PARTS}],
         },
     ),
+    "ag_ui": (
+        "/ag-ui",
+        {
+            "threadId": "thread-1",
+            "runId": "run-1",
+            "messages": [
+                {"id": "m1", "role": "user", "content": PARTS},
+                {"id": "m2", "role": "assistant", "content": "No."},
+                {"id": "m3", "role": "user", "content": PARTS},
+            ],
+        },
+    ),
     "ui": (
         "/ui/chat",
         {

@@ -15,6 +15,11 @@ ENDPOINTS: dict[str, dict[str, Any]] = {
         "stream": True,
         "messages": [{"role": "user", "content": "hi"}],
     },
+    "/ag-ui": {
+        "threadId": "thread-1",
+        "runId": "run-1",
+        "messages": [{"id": "m", "role": "user", "content": "x"}],
+    },
     "/ui/chat": {
         "id": "chat-1",
         "messages": [{"id": "m", "role": "user", "parts": [{"type": "text", "text": "x"}]}],

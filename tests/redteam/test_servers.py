@@ -35,6 +35,7 @@ KINDS = [
     ("POST", "/mcp"),
     ("GET", "/mcp"),
     ("POST", "/ui/chat"),
+    ("POST", "/ag-ui"),
     ("POST", "/files"),
     ("GET", "/files/out?token=x"),
     ("GET", "/files/" + "A" * 22),

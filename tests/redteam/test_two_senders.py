@@ -354,6 +354,11 @@ UI = {
     "id": "{session}",
     "messages": [{"id": "m", "role": "user", "parts": [{"type": "text", "text": "hi"}]}],
 }
+AG_UI = {
+    "threadId": "{session}",
+    "runId": "run-1",
+    "messages": [{"id": "m", "role": "user", "content": "hi"}],
+}
 FOREIGN = {
     "run: result, sender of a bridge": Foreign(
         "bridge", "GET", "/inbound/result?run_id={run}&user_id=bob", 404
@@ -387,6 +392,7 @@ FOREIGN = {
     "session: files": Foreign("bob", "GET", "/api/sessions/{session}/files", 404),
     "session: rename": Foreign("bob", "PATCH", "/api/sessions/{session}", 404, {"title": "x"}),
     "session: delete": Foreign("bob", "DELETE", "/api/sessions/{session}", 404),
+    "session: AG-UI, reconnect": Foreign("bob", "GET", "/ag-ui/{session}/stream", 404),
     "session: UI stream, resume": Foreign("bob", "GET", "/ui/chat/{session}/stream", 204),
     "file: get": Foreign("bob", "GET", "/files/{file}", 404),
     "file: delete": Foreign("bob", "DELETE", "/files/{file}", 404),
@@ -405,6 +411,7 @@ FOREIGN = {
     "session: /inbound, sender of a bridge": Foreign(
         "bridge", "POST", "/inbound", 202, {**HI, "user_id": "bob", "session_id": "{session}"}
     ),
+    "session: AG-UI": Foreign("bob", "POST", "/ag-ui", 200, AG_UI),
     "session: UI stream": Foreign("bob", "POST", "/ui/chat", 200, UI),
     "label: /inbound": Foreign("bob", "POST", "/inbound", 202, {**HI, "user_id": "alice"}),
     # Whose a file is, is looked at when the run begins; the request tells nothing.
@@ -460,4 +467,4 @@ def test_only_platforms_give_ids_that_are_unique_for_the_account() -> None:
 
 def test_the_table_of_two_senders_has_every_way() -> None:
     """A missing way would be untested."""
-    assert len(BRIDGED) * 6 + len(EVERY) * 2 + len(FOREIGN) == 5 * 6 + 8 * 2 + 27
+    assert len(BRIDGED) * 6 + len(EVERY) * 2 + len(FOREIGN) == 5 * 6 + 8 * 2 + 29

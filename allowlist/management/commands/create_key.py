@@ -24,6 +24,11 @@ class Command(BaseCommand):
         owner.add_argument("--account", help="channel/name")
         parser.add_argument("--scope", action="append", choices=ApiKey.Scope.values, required=True)
         parser.add_argument("--days", type=int, help="days until it expires; never by default")
+        parser.add_argument(
+            "--model-only",
+            action="store_true",
+            help="at /v1 the assistant's models answer, without its instructions and tools",
+        )
 
     def handle(self, *_: object, **options: Any) -> None:
         until = timezone.now() + timedelta(days=options["days"]) if options["days"] else None
@@ -33,6 +38,7 @@ class Command(BaseCommand):
             account=_account(options["account"]) if options["account"] else None,
             scopes=options["scope"],
             expires_at=until,
+            model_only=options["model_only"],
             actor="manage.py",
         )
         self.stderr.write(f"{key}: only its hash is stored; this is the only time it is shown:")

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from django import forms
 from django.db.models import Model
+from django.utils.translation import gettext, gettext_lazy, gettext_noop
 
 from allowlist import audit
 from channels_app.owner import setup_steps
@@ -21,7 +22,7 @@ from core.providers.listing import FoundOllama, find_ollama
 
 Kind = ModelProvider.Kind
 NAME_CHARACTERS = 64
-NO_MODEL = "Choose a model."
+NO_MODEL = gettext_lazy("Choose a model.")
 # The fields of a model whose findings belong to a field of this form.
 FIELDS = {"name": "model"}
 
@@ -35,6 +36,11 @@ class KindChoice:
     has_address: bool = False
     has_key: bool = True
     key_page: str = ""
+
+    @property
+    def title(self) -> str:
+        """Return the name that the owner reads."""
+        return gettext(self.name)
 
     @property
     def own_address(self) -> str:
@@ -55,7 +61,7 @@ KINDS: Sequence[KindChoice] = (
     KindChoice(Kind.MISTRAL, "Mistral", key_page="https://console.mistral.ai/api-keys"),
     KindChoice(Kind.DEEPSEEK, "DeepSeek", key_page="https://platform.deepseek.com/api_keys"),
     KindChoice(Kind.GROQ, "Groq", key_page="https://console.groq.com/keys"),
-    KindChoice(Kind.OPENAI_COMPATIBLE, "Another server", has_address=True),
+    KindChoice(Kind.OPENAI_COMPATIBLE, gettext_noop("Another server"), has_address=True),
 )
 BY_KIND = {each.value: each for each in KINDS}
 
@@ -211,7 +217,7 @@ def saved(form: ModelStepForm, *, owner: User, now: datetime) -> bool:
         return False
     name = form.cleaned_data["model"]
     if not name:
-        form.add_error("model", NO_MODEL)
+        form.add_error("model", str(NO_MODEL))
         return False
     examination = asyncio.run(examine.examine(vendors.info_of(form.provider), name))
     add_errors(form, examination)

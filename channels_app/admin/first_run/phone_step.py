@@ -6,6 +6,7 @@ from typing import Any
 from django import forms
 from django.conf import settings
 from django.db.models import Q
+from django.utils.translation import gettext_lazy
 
 from allowlist import audit, link_codes
 from channels_app.admin.account_form import AccountForm, form_for
@@ -18,18 +19,20 @@ from core.models import ChannelAccount, ChannelIdentity, User
 
 # The fields of the channel's own form whose errors belong to a field of this one.
 FIELDS = {"field_token": "token", "field_api_base": "api_base"}
-NAME_TAKEN = "There is a Telegram account of this bot already. Change it in the admin."
+NAME_TAKEN = gettext_lazy(
+    "There is a Telegram account of this bot already. Change it in the admin."
+)
 
 
 class PhoneStepForm(forms.Form):
     """A bot's token, and the server of the Bot API."""
 
     token = forms.CharField(
-        label="Bot token",
+        label=gettext_lazy("Bot token"),
         max_length=4000,
-        error_messages={"required": "Paste the token that @BotFather gave you."},
+        error_messages={"required": gettext_lazy("Paste the token that @BotFather gave you.")},
     )
-    api_base = forms.CharField(label="Bot API server", max_length=500, required=False)
+    api_base = forms.CharField(label=gettext_lazy("Bot API server"), max_length=500, required=False)
 
 
 def saved(form: PhoneStepForm, *, owner: User, now: datetime) -> bool:
@@ -49,7 +52,7 @@ def saved(form: PhoneStepForm, *, owner: User, now: datetime) -> bool:
         form.add_error("token", str(error))
         return False
     if ChannelAccount.objects.filter(channel=PHONE_CHANNEL, name=row.name).exists():
-        form.add_error("token", NAME_TAKEN)
+        form.add_error("token", str(NAME_TAKEN))
         return False
     store(row, names=sorted(secrets), owner=owner, now=now)
     return True

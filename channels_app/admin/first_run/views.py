@@ -19,6 +19,7 @@ from django.http import (
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import gettext_lazy
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
@@ -30,7 +31,7 @@ from channels_app.owner import setup_steps
 from core.models import User
 
 View = Callable[[HttpRequest], HttpResponse]
-FIRST_WORDS = "Hello! What can you do for me?"
+FIRST_WORDS = gettext_lazy("Hello! What can you do for me?")
 
 
 def for_first_owner(view: View) -> View:

@@ -57,7 +57,7 @@ class ChatCompletions(OpenAIEndpoint, RunEndpoint[Frame]):
         ``Last-Event-ID`` is answered with the rest.
         """
         data, caller, request = http.parse_object(body), self.caller, self.request
-        self.asked = asked = fields.read(data)
+        self.asked = asked = fields.read(data, keeps_system=caller.model_only)
         seen = self.seen()
         key = acceptance.repeat_key(caller, data, self.session, request.idempotency_key())
         acceptance.needs_sender(caller, asked)

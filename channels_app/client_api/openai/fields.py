@@ -28,9 +28,9 @@ class Asked(Ask):
     include_usage: bool = False
 
 
-def read(body: Json) -> Asked:
+def read(body: Json, *, keeps_system: bool = False) -> Asked:
     """Parse ``body``. Raises RefusedError 400 or 413. Which names ``model`` may have is known when
-    its sender is.
+    its sender is. ``keeps_system``: see :func:`channels_app.asgi.chat_messages.checked`.
     """
     model = model_name(body.get("model"))
     refuse_unsupported(body)
@@ -38,7 +38,7 @@ def read(body: Json) -> Asked:
     tools = [] if body.get("tool_choice") == "none" else chat_tools.checked(body.get("tools"))
     return Asked(
         model=model,
-        messages=chat_messages.checked(body.get("messages")),
+        messages=chat_messages.checked(body.get("messages"), keeps_system=keeps_system),
         stream=stream,
         include_usage=include_usage(body.get("stream_options"), stream=stream),
         tools=tools,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import mimetypes
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import orjson
@@ -23,6 +23,7 @@ from channels_app.client_api.run_adapter import (
     RunConfig,
     TextKind,
 )
+from channels_app.client_api.tool_questions import Before, Question, arguments_of
 from channels_app.rendering.links import is_web_url
 from core.messages import (
     ActionMessage,
@@ -41,14 +42,21 @@ Frame = Chunk | Literal["[DONE]"]
 DONE: Literal["[DONE]"] = "[DONE]"
 HEADERS = {"x-vercel-ai-ui-message-stream": "v1"}
 MEDIA_TYPES = {"image": "image/png", "audio": "audio/mpeg", "video": "video/mp4"}
+BY_GATEWAY: Chunk = {"providerExecuted": True, "dynamic": True}
+FINISH_REASONS = {"content_filter": "content-filter", "tool_calls": "tool-calls"}
+STOPPED = "The answer was stopped."
 LIFECYCLE = ("stream_start", "message_start", "message_end", "block_start", "block_end")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config(RunConfig):
-    """The options of one request: the id of the answer."""
+    """The options of one request: the id of the answer. ``before``: the run that this one goes on
+    with; ``continues``: the answer goes on in the client's message with the calls of that run.
+    """
 
     message_id: str
+    before: Before = field(default_factory=Before)
+    continues: bool = False
 
 
 @dataclass(slots=True)
@@ -65,12 +73,15 @@ class UiStreamAdapter(RunAdapter[Frame]):
     def __init__(self, config: Config) -> None:
         super().__init__(config)
         self.config = config
+        self.questions: list[Question] = []
         self._parts: dict[str, _Part] = {}
         self._running: list[str] = []
 
     def begin(self) -> list[Frame]:
         """Begin the message and its only step."""
         start: Chunk = {"type": "start", "messageId": self.config.message_id}
+        if self.config.run_id:
+            start["messageMetadata"] = {"runId": self.config.run_id}
         return [start, {"type": "start-step"}]
 
     def length(self, frame: Frame) -> int:
@@ -108,7 +119,9 @@ class UiStreamAdapter(RunAdapter[Frame]):
     def own_call(self, call_id: str, name: str, arguments: str) -> list[Frame]:
         """Show a call that the gateway makes."""
         self._running.append(call_id)
-        return [_call(call_id, name, arguments) | {"providerExecuted": True, "dynamic": True}]
+        if self.config.continues and call_id in self.config.before.calls:
+            return []  # the client's message has the call, and the person's answer
+        return [_call(call_id, name, arguments) | BY_GATEWAY]
 
     def own_result(self, data: Mapping[str, object]) -> list[Frame]:
         """Show the end of a call that the gateway made."""
@@ -116,7 +129,9 @@ class UiStreamAdapter(RunAdapter[Frame]):
         if call_id not in self._running:
             return []
         self._running.remove(call_id)
-        ran: Chunk = {"toolCallId": call_id, "providerExecuted": True, "dynamic": True}
+        ran: Chunk = {"toolCallId": call_id, **BY_GATEWAY}
+        if self.config.continues and self.config.before.calls.get(call_id) == "denied":
+            return [{"type": "tool-output-denied", "toolCallId": call_id}]
         output = str(data.get("output") or "")
         if data.get("status") == "error":
             text = output or self.words.failed
@@ -179,8 +194,11 @@ class UiStreamAdapter(RunAdapter[Frame]):
         """Close what is open, and finish."""
         frames = self._closed("error" if end.is_cancelled else "completed")
         if end.is_cancelled:
-            return [*frames, {"type": "abort"}, DONE]
-        finish: Chunk = {"type": "finish"}
+            return [*frames, {"type": "abort", "reason": STOPPED}, DONE]
+        for question in self.questions:
+            frames += asked(question)
+        reason = "tool-calls" if self.questions else FINISH_REASONS.get(end.reason, end.reason)
+        finish: Chunk = {"type": "finish", "finishReason": reason or "stop"}
         if usage := end.data.get("usage"):
             finish["messageMetadata"] = {"usage": usage}
         return [*frames, {"type": "finish-step"}, finish, DONE]
@@ -201,6 +219,44 @@ class UiStreamAdapter(RunAdapter[Frame]):
 def encode(frame: Frame) -> bytes:
     """Encode one frame as a server-sent event."""
     return b"data: " + (frame.encode() if frame == DONE else orjson.dumps(frame)) + b"\n\n"
+
+
+def asked(question: Question) -> list[Frame]:
+    """Return the chunks of a call that waits for a yes: data for the page, and, if the page may
+    answer, a request for approval.
+
+    A client sends its answers when no call of the message is open: one for the owner is only data.
+    """
+    expires = question.expires_at
+    data: Chunk = {
+        "approvalId": question.id,
+        "toolCallId": question.call_id,
+        "toolName": question.tool,
+        "input": arguments_of(question),
+        "text": question.text,
+        "cost": question.cost,
+        "askedOf": question.asked_of,
+        "mayAnswer": question.may_answer,
+        "state": question.state,
+        "expiresAt": expires.isoformat() if expires is not None else None,
+    }
+    part: Chunk = {"type": "data-tool-approval", "id": question.id, "data": data}
+    if not question.may_answer:
+        return [part]
+    request: Chunk = {"approvalId": question.id, "toolCallId": question.call_id}
+    return [
+        _call(question.call_id, question.tool, question.arguments) | BY_GATEWAY,
+        {"type": "tool-approval-request", **request},
+        part,
+    ]
+
+
+def waiting(message_id: str, questions: list[Question]) -> list[Frame]:
+    """Return the stream of a request after which no run goes on: ``questions`` wait for others."""
+    frames: list[Frame] = [{"type": "start", "messageId": message_id}]
+    for question in questions:
+        frames += asked(question) if not question.may_answer else asked(question)[-1:]
+    return [*frames, {"type": "finish", "finishReason": "stop"}, DONE]
 
 
 def _call(call_id: str, name: str, arguments: str) -> Chunk:

@@ -1,59 +1,58 @@
 """``POST /ui/chat``, its resume and its stop, for clients of the UI message stream."""
 
-from typing import Any
+from collections.abc import AsyncGenerator, Iterable
 
 from django.conf import settings
 from django.utils import timezone
 
-from allowlist.models import ApiKey
 from channels_app.asgi import chat_messages, event_stream, http
 from channels_app.asgi.admission import admit_head, admit_message
 from channels_app.asgi.authentication import slot
-from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.asgi.http import RefusedError
-from channels_app.client_api import acceptance
-from channels_app.client_api.acceptance import Work
-from channels_app.client_api.run_endpoint import RunEndpoint
+from channels_app.asgi.principal import Principal
+from channels_app.client_api import acceptance, chats, tool_questions
+from channels_app.client_api.acceptance import Ask, Said, Work
+from channels_app.client_api.chats import ChatEndpoint
+from channels_app.client_api.run_adapter import RunAdapter
+from channels_app.client_api.tool_questions import Question, Resumed
 from channels_app.client_api.ui_stream import adapter, fields
-from channels_app.intake.inbound import Receipt, receive_personal
+from channels_app.intake.inbound import Receipt
 from channels_app.rendering.links import Links
-from core.conversations import inbox, runs
-from core.conversations.inbox import Draft
+from channels_app.tool_requests import deciding
 from core.database.transactions import in_thread
-from core.models import ChatSession, Run, User
 
 ORIGIN = "ui"
 
 
-class UiEndpoint(RunEndpoint[adapter.Frame]):
-    """An endpoint of this interface: a personal key with the scope ``chat``."""
+class UiEndpoint(ChatEndpoint[adapter.Frame]):
+    """An endpoint of this interface."""
 
-    key_scope = ApiKey.Scope.CHAT
-    waits_for_text = False
-    user: User
-
-    async def check_head(self) -> None:
-        """Check as every endpoint does. Raises RefusedError 403 for the key of a bridge."""
-        await super().check_head()
-        if self.caller.user is None:
-            raise RefusedError(403, "This endpoint needs a personal key.")
-        self.user = self.caller.user
+    # The answer goes on in the client's message that has the calls of the paused run.
+    continues = False
 
     @property
     def chat_id(self) -> str:
         """Return the id of the chat in ``/ui/chat/<chat>/…``. Raises RefusedError 400."""
-        return fields.checked_id(self.scope["url_route"]["kwargs"]["chat"])
+        return chats.checked_id(self.scope["url_route"]["kwargs"]["chat"])
 
     def adapter_of(self, work: Work) -> adapter.UiStreamAdapter:
         """Return the adapter of a run."""
         run = work.run
         config = adapter.Config(
+            run_id=run.public_id,
             message_id=run.options.get("ui_message_id") or run.public_id,
             links=Links(base_url=settings.GATEWAY_URL, run_id=run.public_id),
             locale=work.language,
             client_tools=acceptance.tool_names(run),
+            before=self.before,
+            continues=self.continues,
         )
         return adapter.UiStreamAdapter(config)
+
+    def ask(self, adapted: RunAdapter[adapter.Frame], questions: list[Question]) -> None:
+        """Give the adapter the questions with which its run ended."""
+        assert isinstance(adapted, adapter.UiStreamAdapter)  # noqa: S101 - by adapter_of
+        adapted.questions = questions
 
     def encode(self, number: int, frame: adapter.Frame) -> bytes:
         """Encode a chunk with its number."""
@@ -92,29 +91,54 @@ class Chat(UiEndpoint):
         admit_message(self.caller)
 
     async def handle(self, body: bytes) -> None:
-        """Accept a message, and answer its run."""
+        """Accept a message, and answer its run; or take a person's answers to questions, and answer
+        the run that goes on.
+        """
         asked = fields.read(http.parse_object(body))
         # Before anything is stored: a refused stream must not leave a run behind.
         with slot(self.caller):
+            if asked.answers:
+                resumed = await in_thread(answer, self.caller, asked)
+                if resumed is not None:
+                    await self.go_on(asked, resumed)
+                    return
             await chat_messages.fetch_pictures(asked.messages)
-            receipt = await in_thread(accept, self.user, asked, self.caller.key_id)
-            await self.stream_run(work_of(receipt.run, language=self.request.language()))
+            receipt = await in_thread(accept, self.caller, asked)
+            await self.stream_run(chats.work_of(receipt.run, language=self.request.language()))
+
+    async def go_on(self, asked: fields.Asked, resumed: Resumed) -> None:
+        """Answer the run that goes on, or what is still open."""
+        if resumed.run is not None:
+            self.continues = True
+            await self.learn(resumed.run)
+            await self.stream_run(Work(run=resumed.run, language=self.request.language()))
+            return
+        frames = adapter.waiting(asked.message_id, resumed.open)
+        for outcome in sorted(set(resumed.problems.values())):
+            frames[-2:] = [{"type": "error", "errorText": deciding.TEXTS[outcome]}, adapter.DONE]
+        await self.stream(encoded(frames), headers=adapter.HEADERS, farewell=b"")
 
 
 class Resume(UiEndpoint):
-    """``GET /ui/chat/<chat>/stream``: the open run from its beginning; 204 when there is none."""
+    """``GET /ui/chat/<chat>/stream``: the open run from its beginning, or from after
+    ``Last-Event-ID``; 204 when there is none. ``run_id``: that run instead.
+    """
 
     methods = ("GET",)
 
     async def handle(self, body: bytes) -> None:
-        """Answer the open run."""
-        run = await in_thread(open_run, self.user, self.chat_id)
+        """Answer the run."""
+        seen, name = self.seen(), self.request.query("run_id")
+        run = await in_thread(
+            chats.run_to_resume, self.user, ORIGIN, self.chat_id, name=name, seen=seen
+        )
         if run is None:
             await self.send_response(204, b"", headers=http.encoded({}))
             return
         with slot(self.caller):
-            work = work_of(run, language=self.request.language())
-            await self.stream_run(work, seen=self.seen())
+            self.continues = bool(seen) and bool(run.options.get("ui_continues"))
+            await self.learn(run)
+            await self.stream_run(Work(run=run, language=self.request.language()), seen=seen)
 
 
 class Stop(UiEndpoint):
@@ -124,62 +148,39 @@ class Stop(UiEndpoint):
 
     async def handle(self, body: bytes) -> None:
         """Ask the open run to end."""
-        asked = await in_thread(stop_run, self.user, self.chat_id)
+        asked = await in_thread(chats.stop_run, self.user, ORIGIN, self.chat_id)
         await self.answer(200, {"ok": True, "status": 200, "cancelled": asked})
 
 
-def accept(user: User, asked: fields.Asked, key: int) -> Receipt:
-    """Put the message into the inbox; ``key``: that of the API key that was used."""
-    text = chat_messages.last_said(asked.messages)
-    documents = chat_messages.take_files(asked.messages)
-    options: dict[str, Any] = {"tools": asked.tools, "ui_message_id": asked.message_id}
-    if asked.history:
-        options["messages"] = asked.messages
-    mine = inbox.own_session(user=user, session_id=asked.chat)
-    draft = Draft(
-        account=builtin_account(ORIGIN),
-        chat=f"chat:{asked.chat}",
-        text=text,
-        media=[
-            {"kind": "image", "url": part["image_url"]["url"]}
-            for part in chat_messages.parts_with_pictures(asked.messages[-1])
-        ]
-        + documents,
-        options=options,
-        via_key=key,
-        wanted=asked.wanted,
+async def encoded(frames: Iterable[adapter.Frame]) -> AsyncGenerator[bytes, None]:
+    """Yield frames as server-sent events."""
+    for number, frame in enumerate(frames, 1):
+        yield b"id: %d\n" % number + adapter.encode(frame)
+
+
+def accept(caller: Principal, asked: fields.Asked) -> Receipt:
+    """Put the message into the inbox. Raises RefusedError."""
+    context = {"context": asked.system} if asked.system else {}
+    ask = Ask(
+        model="",
+        messages=asked.messages or fields.checked([]),
+        sends_history=asked.history,
+        tools=asked.tools,
+        more={"ui_message_id": asked.message_id, **context},
     )
-    session_id = mine.public_id if mine else ""
-    return receive_personal(
-        user=user, draft=draft, session_id=session_id, now=timezone.now(), origin=ORIGIN
+    return chats.accept(
+        caller, Said.of(caller, ask), origin=ORIGIN, chat=asked.chat, wanted=asked.wanted
     )
 
 
-def session_of(user: User, chat_id: str) -> ChatSession | None:
-    """Return the user's session for a chat id: its public id, or the client's own name."""
-    mine = inbox.own_session(user=user, session_id=chat_id)
-    named = ChatSession.objects.filter(
-        user=user, account=builtin_account(ORIGIN), chat=f"chat:{chat_id}", closed_at__isnull=True
-    )
-    return mine or named.first()
-
-
-def open_run(user: User, chat_id: str) -> Run | None:
-    """Return the oldest run of a chat that has not ended."""
-    session = session_of(user, chat_id)
-    return runs.open_of([session.id]).get(session.id) if session else None
-
-
-def stop_run(user: User, chat_id: str) -> bool:
-    """Cancel the open run of a chat; return whether there was one."""
-    run = open_run(user, chat_id)
-    return run is not None and runs.request_cancel(run=run)
-
-
-def work_of(run: Run | None, *, language: str) -> Work:
-    """Return the run to stream; it goes on when the client leaves. Raises RefusedError 404 when its
-    session was closed meanwhile.
-    """
-    if run is None:
-        raise RefusedError(404, "This chat does not exist.", field="id")
-    return Work(run=run, language=language)
+def answer(caller: Principal, asked: fields.Asked) -> Resumed | None:
+    """Decide the questions that a request answers; None if they are not of this chat."""
+    session = chats.session_of(caller.person, ORIGIN, asked.chat)
+    if session is None:
+        return None
+    rows = tool_questions.found([each.id for each in asked.answers], session)
+    if not rows:
+        return None
+    answers = [each for each in asked.answers if each.id in rows]
+    more = {"ui_message_id": asked.message_id, "ui_continues": True}
+    return tool_questions.answer(rows, answers, caller=caller, now=timezone.now(), more=more)

@@ -8,8 +8,13 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
+from django.conf import settings
+
 from channels_app.asgi import chat_messages, chat_tools, fields
 from channels_app.asgi.chat_messages import Document, Json, data_url, file_name, refused
+from channels_app.client_api.chats import checked_id
+from channels_app.client_api.tool_questions import Answer, known_id
+from channels_app.tool_requests.deciding import Choice
 from core.conversations.assistants import Wanted
 
 # States of a tool part with a result for the model; the others are still in progress.
@@ -23,7 +28,9 @@ class Asked:
     """The fields of a request. ``history``: the messages are the whole conversation, not only the
     last.
 
-    ``message_id`` is that of the assistant's message that the answer continues, if any.
+    ``message_id``: of the assistant's message that the answer continues, if any. ``answers``:
+    those to the gateway's questions in that message; ``messages`` may be empty then. ``system``:
+    the page's instructions, which follow the gateway's.
     """
 
     chat: str
@@ -32,6 +39,8 @@ class Asked:
     message_id: str = ""
     tools: list[Json] = field(default_factory=list)
     wanted: Wanted | None = None
+    system: str = ""
+    answers: list[Answer] = field(default_factory=list)
 
 
 def read(body: Json) -> Asked:
@@ -44,23 +53,17 @@ def read(body: Json) -> Asked:
     converted: list[Json] = []
     for number, item in enumerate(given):
         converted += converted_message(item, f"messages[{number}]")
+    answers = answers_in(given[-1])
     return Asked(
         chat=chat,
-        messages=chat_messages.checked(converted, keeps_system=True),
+        messages=[] if answers and not converted else checked(converted),
+        answers=answers,
         history=not only_last,
         message_id=continued(given[-1]),
-        tools=chat_tools.checked(body.get("tools")),
+        tools=chat_tools.checked(tools(body.get("tools"))),
+        system=fields.text(body, "system", settings.MAX_TEXT_CHARACTERS),
         wanted=fields.wanted(body),
     )
-
-
-def checked_id(value: Any) -> str:
-    """Check the id of a chat, which the client chose. Raises RefusedError 400."""
-    if not isinstance(value, str) or not 0 < len(value) <= fields.MAX_CHAT_ID:
-        raise refused(f"must be a string of 1 to {fields.MAX_CHAT_ID} characters", "id")
-    if not (value.isascii() and value.isprintable()):
-        raise refused("must be printable ASCII", "id")
-    return value
 
 
 def continued(last: Json) -> str:
@@ -69,6 +72,37 @@ def continued(last: Json) -> str:
     return (
         name if isinstance(name, str) and len(name) <= fields.MAX_CHAT_ID and name.isascii() else ""
     )
+
+
+def tools(value: Any) -> Any:
+    """Return tools in OpenAI's form; assistant-ui sends an object of them by name."""
+    if not isinstance(value, dict):
+        return value
+    found: list[Json] = []
+    for name, given in value.items():
+        if not isinstance(given, dict):
+            raise refused("must be an object", f"tools.{name}")
+        function = {key: given.get(key) for key in ("description", "parameters")}
+        found.append({"type": "function", "function": {"name": name, **function}})
+    return found
+
+
+def checked(converted: list[Json]) -> list[Json]:
+    """Check messages in OpenAI's form. Raises RefusedError."""
+    return chat_messages.checked(converted, keeps_system=True)
+
+
+def answers_in(last: Json) -> list[Answer]:
+    """Return the answers to the gateway's own questions in the last message, the assistant's."""
+    found = []
+    for part in last["parts"] if last.get("role") == "assistant" else ():
+        approval = part.get("approval")
+        if part.get("state") != "approval-responded" or not isinstance(approval, dict):
+            continue
+        if known_id(approval.get("id")):
+            choice: Choice = "once" if approval.get("approved") is True else "deny"
+            found.append(Answer(id=approval["id"], choice=choice))
+    return found
 
 
 def converted_message(value: Any, field_name: str) -> list[Json]:

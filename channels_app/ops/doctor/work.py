@@ -22,6 +22,7 @@ from core.models import (
     ChannelAccount,
     Delivery,
     InboundMessage,
+    Installation,
     McpServer,
     ModelCircuit,
     ModelProvider,
@@ -93,6 +94,26 @@ def providers() -> Iterator[Finding]:
 def mcp_servers() -> Iterator[Finding]:
     """Check for keys of MCP servers that cannot be decrypted, or are under an old key."""
     yield from keys_of(McpServer, "MCP server")
+
+
+def push() -> Iterator[Finding]:
+    """Check for a key of Web Push that cannot be decrypted, or is under an old key."""
+    sealed = Installation.objects.filter(id=1).values_list("secrets", flat=True).first() or ""
+    try:
+        encryption.decrypt(sealed)
+    except encryption.DecryptError:
+        yield error(
+            "sealed",
+            "The key of Web Push cannot be opened with any key: no notification is sent.",
+            "Put the old key back into GATEWAY_ENCRYPTION_KEYS.",
+        )
+        return
+    if not encryption.is_current(sealed):
+        yield warning(
+            "sealed",
+            "The key of Web Push is encrypted with an old key.",
+            "Run `manage.py rotate_secrets`.",
+        )
 
 
 def keys_of(

@@ -1,5 +1,7 @@
 // Calls to the gateway's own views: JSON in, JSON out, with the CSRF token of the page.
 
+import { filled, gettext } from "./texts.js";
+
 export class ApiError extends Error {
   constructor(status, message) {
     super(message);
@@ -17,7 +19,7 @@ export async function call(path, body) {
     options.headers["X-CSRFToken"] = csrfToken();
   }
   const response = await fetch(path, options).catch(() => {
-    throw new ApiError(0, "The gateway cannot be reached. Try again in a moment.");
+    throw new ApiError(0, gettext("The gateway cannot be reached. Try again in a moment."));
   });
   if (response.status === 401) signIn();
   const answer = await response.json().catch(() => ({}));
@@ -27,7 +29,7 @@ export async function call(path, body) {
 
 // Not one of our own refusals: a form token of another session, or a proxy in between.
 function refused(status) {
-  return `The gateway answered with HTTP ${status}. Reload the page and try again.`;
+  return filled(gettext("The gateway answered with HTTP {status}. Reload the page and try again."), { status });
 }
 
 /** Go to the sign-in page and come back here afterwards. */

@@ -3,6 +3,7 @@
 
 import { textOf } from "./conversation.js";
 import { el, icon, iconButton } from "./dom.js";
+import { filled, gettext, ngettext } from "./texts.js";
 
 const MOST = 4;
 const LONGEST_SIDE = 1568;
@@ -67,10 +68,15 @@ export class Attachments {
     this.#draw();
   }
 
+  /** Add files of the system. */
+  add(files) {
+    return this.#add(files);
+  }
+
   async #add(files) {
     for (const file of files) {
       if (this.#items.length >= MOST) {
-        this.on.failed(`A message can have at most ${MOST} files.`);
+        this.on.failed(filled(ngettext("A message can have at most {count} file.", "A message can have at most {count} files.", MOST), { count: MOST }));
         break;
       }
       const name = file.name.slice(0, 255);
@@ -82,7 +88,7 @@ export class Attachments {
   }
 
   #upload(file, name) {
-    const bar = el("progress", { max: 100, value: 0, "aria-label": `Uploading ${name}` });
+    const bar = el("progress", { max: 100, value: 0, "aria-label": filled(gettext("Uploading {name}"), { name }) });
     const item = { name, bar, upload: uploading(file, name, (percent) => (bar.value = percent)) };
     this.#items.push(item);
     item.upload.done.then(
@@ -111,7 +117,7 @@ export class Attachments {
   }
 
   #shown(item) {
-    const remove = iconButton("close", `Remove ${item.name}`, () => this.#remove(item));
+    const remove = iconButton("close", filled(gettext("Remove {name}"), item), () => this.#remove(item));
     if (item.url) return el("li", {}, el("img", { src: item.url, alt: textOf(item.name) }), remove);
     const name = el("span.file-name", {}, textOf(item.name));
     return el("li.file", {}, icon("clip"), name, item.upload ? item.bar : null, remove);
@@ -131,9 +137,9 @@ function uploading(file, name, onProgress) {
     });
     request.addEventListener("load", () => {
       if (request.status === 201 && request.response?.id) resolve(request.response.id);
-      else reject(new Error(`${name}: ${request.response?.error ?? "the upload failed."}`));
+      else reject(new Error(`${name}: ${request.response?.error ?? gettext("The upload failed.")}`));
     });
-    request.addEventListener("error", () => reject(new Error(`${name} could not be uploaded.`)));
+    request.addEventListener("error", () => reject(new Error(filled(gettext("{name} could not be uploaded."), { name }))));
     request.addEventListener("abort", () => reject(new Error("")));
   });
   request.open("POST", `/files?name=${encodeURIComponent(name)}`);

@@ -1,20 +1,26 @@
 // The page: dispatches frames from the connection to their run, and sends the user's actions.
 // The state of an answer is in its Run; unsent messages are in the Outbox.
 
+import { isShell, leaveShell } from "./offline.js"; // first: it says whose page it is
 import { act } from "./actions.js";
 import { call, signIn } from "./api.js";
 import { Composer } from "./composer.js";
+import { App } from "./install.js";
 import { Connection, socketUrl } from "./connection.js";
 import { isMessage, Run, textOf } from "./conversation.js";
 import { Log } from "./log.js";
 import { showNotice, toast } from "./notices.js";
 import { frameOf, Outbox, randomId, resendable } from "./outbox.js";
 import { Picker } from "./picker.js";
+import { Push } from "./push.js";
 import { Settings } from "./settings.js";
+import { takeShared } from "./share.js";
 import { listenForShortcuts } from "./shortcuts.js";
 import { Sidebar, sidebarToggle } from "./sidebar.js";
+import { gettext } from "./texts.js";
 import { sendTimeZone } from "./time-zone.js";
 import { Turn } from "./turn.js";
+import { tellVisibility } from "./visibility.js";
 
 const SOON = 300;
 
@@ -43,7 +49,7 @@ class Chat {
       open: (id) => this.open(id),
       removed: (id) => id === this.session && this.open(null),
       renamed: (id, title) => id === this.session && this.log.setTitle(title),
-      failed: toast,
+      failed: (words) => isShell() || toast(words),
     });
     this.composer = new Composer({
       send: (text, files) => this.say(text, files),
@@ -62,6 +68,9 @@ class Chat {
         refused: () => call("/chat/sessions").catch(() => {}),
       },
     });
+    this.app = new App();
+    this.push = new Push({ open: (id) => this.open(id), failed: toast });
+    this.visibility = tellVisibility((frame) => this.connection.send(frame));
     this.turnEvents = {
       retry: (said) => this.say(said.text, resendable(said.media)),
       edit: (said) => this.edit(said),
@@ -89,6 +98,9 @@ class Chat {
     this.open(this.session, { push: false, key: unsent?.chat });
     this.sidebar.refresh();
     this.connection.start();
+    this.app.start();
+    this.push.start();
+    takeShared({ add: (text, files) => this.composer.add(text, files), failed: toast });
   }
 
   /** Show a chat (null: a new one). */
@@ -120,7 +132,7 @@ class Chat {
     } catch (error) {
       if (opening !== this.#opening) return;
       if (error.status === 404) {
-        toast("This chat no longer exists.");
+        toast(gettext("This chat no longer exists."));
         this.open(null);
       } else {
         this.log.failed(error.message, () => this.open(id, { push: false }));
@@ -185,7 +197,7 @@ class Chat {
   /** Put a sent message into the box, to be edited and sent again. */
   edit(said) {
     if (said === undefined || this.composer.offer(said.text, resendable(said.media))) return;
-    toast("Send or clear the text in the message box first.");
+    toast(gettext("Send or clear the text in the message box first."));
   }
 
   #addPending(entry) {
@@ -194,7 +206,7 @@ class Chat {
     this.#turns.push(turn);
     this.log.add(turn.node);
     this.log.toEnd();
-    turn.pending(this.connection.isOpen ? "" : "Waiting for the connection…");
+    turn.pending(this.connection.isOpen ? "" : gettext("Waiting for the connection…"));
     this.#updateBusy();
   }
 
@@ -206,12 +218,14 @@ class Chat {
   stop() {
     for (const run of this.#openRuns()) {
       this.connection.send({ type: "stop", run_id: run.id });
-      run.note({ message: "Stopping…" });
+      run.note({ message: gettext("Stopping…") });
       this.#turnOf(run)?.wait();
     }
   }
 
   #connected() {
+    if (leaveShell({ outbox: this.outbox, attachments: this.composer.attachments })) return;
+    this.visibility();
     this.#resuming.clear();
     this.#flush();
     for (const run of this.#openRuns()) this.#resume(run);
@@ -376,7 +390,7 @@ class Chat {
   }
 
   error(frame) {
-    const message = textOf(frame.error) || "The gateway refused the request.";
+    const message = textOf(frame.error) || gettext("The gateway refused the request.");
     const entry = frame.client_id ? this.outbox.remove(frame.client_id) : undefined;
     const turn = entry && this.#turns.find((each) => each.clientId === entry.client_id);
     if (turn) {
@@ -401,7 +415,7 @@ class Chat {
   notice(frame) {
     const send = (fields) => {
       const sent = this.connection.send({ type: "decide", ...fields });
-      if (!sent) toast("No connection. Try again in a moment.");
+      if (!sent) toast(gettext("No connection. Try again in a moment."));
       return sent;
     };
     const decide = {
@@ -440,7 +454,7 @@ class Chat {
   #connectionState(state) {
     this.log.connection(state);
     const waiting = this.#turns.filter((turn) => turn.clientId !== null);
-    for (const turn of waiting) turn.pending(state === "open" ? "" : "Waiting for the connection…");
+    for (const turn of waiting) turn.pending(state === "open" ? "" : gettext("Waiting for the connection…"));
   }
 }
 

@@ -28,7 +28,7 @@ export class Composer {
     this.#text.addEventListener("input", () => this.#changed());
     this.#text.addEventListener("keydown", (event) => this.#key(event));
     this.#stop.addEventListener("click", () => this.on.stop());
-    this.#changed();
+    this.open(null); // not only empty: that would remove the draft of a new chat
   }
 
   /** Write for this chat now: its draft comes back. */
@@ -53,6 +53,15 @@ export class Composer {
     this.#changed();
     this.focus();
     return true;
+  }
+
+  /** Add text and files (of the system) to what is in the box. */
+  add(text, files = []) {
+    const before = this.#text.value.trimEnd();
+    this.#text.value = before && text ? `${before}\n${text}` : before || text;
+    this.#changed();
+    this.attachments.add(files);
+    this.focus();
   }
 
   /** Unless that would push a phone's keyboard up unasked. */

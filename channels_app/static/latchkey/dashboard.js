@@ -4,6 +4,8 @@
 
 import { Connection } from "./connection.js";
 import { el } from "./dom.js";
+import { filled, gettext, ngettext } from "./texts.js";
+import { tellVisibility } from "./visibility.js";
 
 const TOAST = 20_000;
 const MOST_TOASTS = 3;
@@ -18,21 +20,21 @@ const KINDS = {
     bell: document.querySelector("[data-dashboard-bell]"),
     list: "/allowlist/unknownrequest/",
     says: requests,
-    title: "New unknown request",
-    label: "Unknown request",
+    title: gettext("New unknown request"),
+    label: gettext("Unknown request"),
   },
   call: {
     bell: document.querySelector("[data-dashboard-calls]"),
     list: "/core/toolcall/",
-    says: (count) => `Waiting calls of tools: ${count}`,
-    title: "A tool needs a yes",
-    label: "Call of a tool",
+    says: (count) => filled(gettext("Waiting calls of tools: {count}"), { count }),
+    title: gettext("A tool needs a yes"),
+    label: gettext("Call of a tool"),
   },
 };
 
 function requests(count) {
-  if (!count) return "No pending requests";
-  return count === 1 ? "1 unknown request pending" : `${count} unknown requests pending`;
+  if (!count) return gettext("No pending requests");
+  return filled(ngettext("{count} unknown request pending", "{count} unknown requests pending", count), { count });
 }
 
 function show(kind, count) {
@@ -67,8 +69,8 @@ function toast(frame, kind) {
     el(
       "p.dashboard-buttons",
       {},
-      el("a.dashboard-button.dashboard-button-yes", { href: frame.address }, "Review"),
-      el("button.dashboard-button", { type: "button", onclick: close }, "Later"),
+      el("a.dashboard-button.dashboard-button-yes", { href: frame.address }, gettext("Review")),
+      el("button.dashboard-button", { type: "button", onclick: close }, gettext("Later")),
     ),
   );
   toasts.append(node);
@@ -105,10 +107,11 @@ function receive(frame) {
 
 function start() {
   const scheme = location.protocol === "https:" ? "wss:" : "ws:";
+  const visibility = tellVisibility((frame) => connection.send(frame));
   const connection = new Connection({
     open: () => new WebSocket(`${scheme}//${location.host}/ws/desk`),
     on: {
-      open: () => {},
+      open: visibility,
       frame: receive,
       state: (state) => live.classList.toggle("dashboard-bell-away", state === "waiting"),
       signedOut: () => live.classList.add("dashboard-bell-away"),

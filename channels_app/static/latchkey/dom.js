@@ -1,7 +1,12 @@
 // How elements are made. Text is always text; HTML comes only from our own server, which has
 // sanitised it, through the one Trusted Types policy the page's CSP allows.
 
-const policy = globalThis.trustedTypes?.createPolicy("latchkey", { createHTML: (html) => html });
+const SERVICE_WORKER = "/sw.js";
+
+const policy = globalThis.trustedTypes?.createPolicy("latchkey", {
+  createHTML: (html) => html,
+  createScriptURL: () => SERVICE_WORKER, // the one script that a page may start by address
+});
 
 /** An element: el("a.link", {href}, "text", child, …). Null children are left out. */
 export function el(selector, attributes = {}, ...children) {
@@ -33,6 +38,11 @@ export function iconButton(name, label, onclick, more = {}) {
 /** Fill an element with HTML that our server sanitised. */
 export function setServerHtml(element, html) {
   element.innerHTML = policy ? policy.createHTML(html) : html;
+}
+
+/** The address of the service worker, as `register` takes it. */
+export function serviceWorkerUrl() {
+  return policy ? policy.createScriptURL(SERVICE_WORKER) : SERVICE_WORKER;
 }
 
 /** An address that leads to this gateway, or null. */

@@ -3,6 +3,7 @@
 import { Connection, socketUrl } from "./connection.js";
 import { isMessage, Run, textOf } from "./conversation.js";
 import { frameOf, Outbox, randomId } from "./outbox.js";
+import { gettext } from "./texts.js";
 import { Turn } from "./turn.js";
 import { signIn } from "./api.js";
 
@@ -28,7 +29,7 @@ export class Trial {
         frame: (frame) => this.#frame(frame),
         state: () => {},
         signedOut: signIn,
-        refused: () => this.#problem("The gateway refuses the connection. Reload the page."),
+        refused: () => this.#problem(gettext("The gateway refuses the connection. Reload the page.")),
       },
     });
     this.turnEvents = {
@@ -62,7 +63,7 @@ export class Trial {
     const turn = new Turn({ said, clientId: entry.client_id, on: this.turnEvents });
     this.#turns.push(turn);
     this.list.append(turn.node);
-    turn.pending(this.connection.isOpen ? "" : "Waiting for the connection…");
+    turn.pending(this.connection.isOpen ? "" : gettext("Waiting for the connection…"));
     this.#toEnd();
     this.#flush();
     this.#busy();
@@ -146,7 +147,7 @@ export class Trial {
   }
 
   #refused(frame) {
-    const message = textOf(frame.error) || "The gateway refused the message.";
+    const message = textOf(frame.error) || gettext("The gateway refused the message.");
     const entry = frame.client_id ? this.outbox.remove(frame.client_id) : undefined;
     const turn = entry && this.#turns.find((each) => each.clientId === entry.client_id);
     if (turn) {

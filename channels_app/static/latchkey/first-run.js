@@ -4,6 +4,7 @@
 
 import { call } from "./api.js";
 import { Trial } from "./first-message.js";
+import { filled, gettext, ngettext } from "./texts.js";
 
 const STATE_SECONDS = 2;
 
@@ -37,10 +38,10 @@ class StepForm {
     for (const [name, value] of Object.entries(more)) body.set(name, value);
     const options = { method: "POST", body, headers: { Accept: "application/json" }, credentials: "same-origin" };
     const response = await fetch(location.pathname, options).catch(() => {
-      throw new Error("The gateway cannot be reached. Try again in a moment.");
+      throw new Error(gettext("The gateway cannot be reached. Try again in a moment."));
     });
     const answer = await response.json().catch(() => null);
-    if (answer === null) throw new Error(`The gateway answered with HTTP ${response.status}. Reload the page and try again.`);
+    if (answer === null) throw new Error(filled(gettext("The gateway answered with HTTP {status}. Reload the page and try again."), response));
     return answer;
   }
 
@@ -152,7 +153,7 @@ class ModelForm extends StepForm {
   /** Fill the list of models. `quiet`: the person did not ask, so the focus stays where it is. */
   async list({ quiet = false } = {}) {
     const listing = ++this.#listing;
-    this.state.textContent = "Asking for the models…";
+    this.state.textContent = gettext("Asking for the models…");
     const answer = await this.post({ do: "list" }).catch((error) => ({ errors: { __all__: [error.message] } }));
     if (listing !== this.#listing) return;
     const focus = document.activeElement;
@@ -165,13 +166,13 @@ class ModelForm extends StepForm {
     const wanted = this.input.value || (names.length === 1 ? names[0] : "");
     const hasList = names.length > 0;
     const options = names.map((name) => new Option(name, name, false, name === wanted));
-    const choose = new Option("Choose a model", "", false, !names.includes(wanted));
+    const choose = new Option(gettext("Choose a model"), "", false, !names.includes(wanted));
     choose.disabled = true;
-    const other = new Option("Another name…", "");
+    const other = new Option(gettext("Another name…"), "");
     other.dataset.other = "1";
     this.select.replaceChildren(choose, ...options, other);
     this.#useList(hasList);
-    this.state.textContent = hasList ? `${names.length} ${names.length === 1 ? "model" : "models"}.` : "";
+    this.state.textContent = hasList ? filled(ngettext("{count} model.", "{count} models.", names.length), { count: names.length }) : "";
   }
 
   #typed() {
@@ -211,15 +212,15 @@ class Waiting {
     copy.hidden = !navigator.clipboard;
     copy.addEventListener("click", async () => {
       await navigator.clipboard.writeText(this.code.textContent);
-      announce("Copied.");
-      copy.textContent = "Copied";
+      announce(gettext("Copied."));
+      copy.textContent = gettext("Copied");
     });
   }
 
   async makeCode() {
     const { command } = await call("/chat/link-code", {}).catch((error) => ({ command: error.message }));
     this.code.textContent = command;
-    this.root.querySelector("[data-code-form] button").textContent = "Make a new one";
+    this.root.querySelector("[data-code-form] button").textContent = gettext("Make a new one");
   }
 
   async wait() {

@@ -3,6 +3,7 @@
 import { el, icon, setServerHtml } from "./dom.js";
 import { pieces } from "./highlight.js";
 import { parseBlocks, parseInline, settledUpTo } from "./preview.js";
+import { gettext } from "./texts.js";
 
 // The beginning of a line with only markers so far: their meaning is not known yet.
 const UNFINISHED = /(?:^|\n)[ |#>*_`~+-]{1,6}$/;
@@ -58,8 +59,8 @@ export function decorate(root) {
     const frame = el("div.code", {});
     pre.replaceWith(frame);
     pre.tabIndex = 0;
-    const head = el("div.code-head", {}, el("span", {}, pre.dataset.language || "text"));
-    head.append(copyButton("Copy code", () => pre.textContent));
+    const head = el("div.code-head", {}, el("span", {}, pre.dataset.language || gettext("text")));
+    head.append(copyButton(gettext("Copy code"), () => pre.textContent));
     frame.append(head, pre);
     colour(pre, pre.dataset.language ?? "");
   }
@@ -74,12 +75,12 @@ function colour(pre, language) {
 /** A button that copies the result of `text()` and confirms it. */
 export function copyButton(label, text) {
   const button = el("button.copy", { type: "button", "aria-label": label, title: label });
-  const rest = () => button.replaceChildren(icon("copy"), el("span.word", {}, "Copy"));
+  const rest = () => button.replaceChildren(icon("copy"), el("span.word", {}, gettext("Copy")));
   button.addEventListener("click", async () => {
     const copied = await writeClipboard(text());
     button.replaceChildren(
       icon(copied ? "check" : "warning"),
-      el("span.word", {}, copied ? "Copied" : "Not allowed"),
+      el("span.word", {}, copied ? gettext("Copied") : gettext("Not allowed")),
     );
     setTimeout(rest, 1600);
   });
@@ -138,7 +139,7 @@ function headingTag(level, first) {
 }
 
 function codeNode(block) {
-  const head = el("div.code-head", {}, el("span", {}, block.language || "text"));
+  const head = el("div.code-head", {}, el("span", {}, block.language || gettext("text")));
   return el("div.code", {}, head, el("pre", {}, el("code", {}, block.text)));
 }
 

@@ -2,6 +2,7 @@
 // welcome, the title, the state of the connection, and announcements for screen readers.
 
 import { el, icon } from "./dom.js";
+import { gettext } from "./texts.js";
 import { greeting } from "./time.js";
 
 const NEAR_END = 96;
@@ -34,11 +35,11 @@ export class Log {
     this.#list.replaceChildren();
     this.#earlier.hidden = true;
     this.#following = true;
-    if (loading) this.#list.append(el("p.opening", {}, "Opening the chat…"));
+    if (loading) this.#list.append(el("p.opening", {}, gettext("Opening the chat…")));
   }
 
   failed(message, again) {
-    const button = el("button.button", { type: "button", onclick: again }, icon("retry"), "Try again");
+    const button = el("button.button", { type: "button", onclick: again }, icon("retry"), gettext("Try again"));
     this.#list.replaceChildren(el("div.opening", {}, el("p", {}, message), button));
   }
 
@@ -84,7 +85,7 @@ export class Log {
   }
 
   setTitle(title) {
-    this.#title.textContent = title || "New chat";
+    this.#title.textContent = title || gettext("New chat");
     document.title = title ? `${title} · Latchkey` : "Latchkey";
   }
 
@@ -95,6 +96,6 @@ export class Log {
 
   connection(state) {
     this.#connection.hidden = state === "open";
-    this.#connection.textContent = { connecting: "Connecting…", waiting: "No connection. Trying again…" }[state] ?? "";
+    this.#connection.textContent = { connecting: gettext("Connecting…"), waiting: gettext("No connection. Trying again…") }[state] ?? "";
   }
 }

@@ -4,6 +4,7 @@
 import { textOf } from "./conversation.js";
 import { el, icon, iconButton, ownUrl, webUrl } from "./dom.js";
 import { LiveText } from "./live.js";
+import { around, filled, gettext, LOCALE, ngettext } from "./texts.js";
 
 const SAFE_IMAGE = /^data:image\/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/=\s]+$/;
 const DATA_MEDIA = /^data:((?:audio|video)\/[\w.+-]+)(?:;[^,]*)?;base64,([A-Za-z0-9+/=\s]+)$/;
@@ -40,7 +41,7 @@ class TextView {
 
 class ThinkingView {
   #body = el("div.thinking-text");
-  #label = el("span.thinking-label.shimmer", {}, "Thinking…");
+  #label = el("span.thinking-label.shimmer", {}, gettext("Thinking…"));
   #since = Date.now();
   node = el(
     "details.thinking",
@@ -57,7 +58,7 @@ class ThinkingView {
     if (!this.#label.classList.contains("shimmer")) return;
     const seconds = Math.round((Date.now() - this.#since) / 1000);
     this.#label.classList.remove("shimmer");
-    this.#label.textContent = seconds >= 1 ? `Thought for ${seconds} s` : "Thoughts";
+    this.#label.textContent = seconds >= 1 ? filled(gettext("Thought for {seconds} s"), { seconds }) : gettext("Thoughts");
   }
 }
 
@@ -87,9 +88,10 @@ const BUILD = {
 };
 
 function toolCall(props, { toolState }) {
-  const name = textOf(props.name) || "a tool";
-  const word = { running: "Using ", failed: "Failed: " }[toolState?.(props.id)] ?? "Used ";
-  const label = el("span", {}, word, el("code", {}, name));
+  const name = textOf(props.name) || gettext("a tool");
+  const words = { running: gettext("Using {tool}"), failed: gettext("Failed: {tool}") };
+  const said = words[toolState?.(props.id)] ?? gettext("Used {tool}");
+  const label = el("span", {}, ...around(said, "tool", el("code", {}, name)));
   const summary = el("summary", {}, icon("tool"), label, icon("chevron"));
   return el("details.tool-call", {}, summary, el("pre", { tabindex: 0 }, pretty(props.arguments)));
 }
@@ -98,15 +100,15 @@ function pretty(text) {
   try {
     return JSON.stringify(JSON.parse(text), null, 2);
   } catch {
-    return textOf(text) || "(no arguments)";
+    return textOf(text) || gettext("(no arguments)");
   }
 }
 
 /** The error, with details for the owner folded away. */
 export function errorBlock({ message, code, details }) {
-  const head = el("p", {}, textOf(message) || "Something went wrong.");
+  const head = el("p", {}, textOf(message) || gettext("Something went wrong."));
   const more = [textOf(code), textOf(details)].filter(Boolean).join("\n");
-  const fold = more ? el("details", {}, el("summary", {}, "Details", icon("chevron")), el("pre", { tabindex: 0 }, more)) : null;
+  const fold = more ? el("details", {}, el("summary", {}, gettext("Details"), icon("chevron")), el("pre", { tabindex: 0 }, more)) : null;
   return el("div.error-block", { role: "alert" }, icon("warning"), el("div", {}, head, fold));
 }
 
@@ -117,12 +119,13 @@ function retrieval(props, { rate, runId, thumbs }, part) {
     given: (id) => thumbs?.[messageId]?.[id] ?? "",
   };
   const sources = Array.isArray(props.sources) ? props.sources : [];
-  const count = `${sources.length} ${sources.length === 1 ? "source" : "sources"}`;
-  const label = el("span", {}, count, " for “", textOf(props.query), "”");
+  const count = sources.length;
+  const found = ngettext("{count} source for “{query}”", "{count} sources for “{query}”", count);
+  const label = el("span", {}, filled(found, { count, query: textOf(props.query) }));
   const facts = [
     textOf(props.provider),
     Number.isFinite(props.query_time_ms) ? `${props.query_time_ms} ms` : "",
-    Number.isFinite(props.total_results) ? `${props.total_results} found` : "",
+    Number.isFinite(props.total_results) ? filled(gettext("{count} found"), { count: props.total_results.toLocaleString(LOCALE) }) : "",
   ].filter(Boolean);
   const summary = el("summary", {}, icon("book"), label, icon("chevron"));
   const cards = el("ol.sources", {}, ...sources.map((source, at) => sourceCard(source, at, context)));
@@ -132,10 +135,10 @@ function retrieval(props, { rate, runId, thumbs }, part) {
 
 function sourceCard(source, at, context) {
   const url = webUrl(textOf(source.url));
-  const title = textOf(source.title) || textOf(source.url) || textOf(source.document_id) || `Source ${at + 1}`;
+  const title = textOf(source.title) || textOf(source.url) || textOf(source.document_id) || filled(gettext("Source {number}"), { number: at + 1 });
   const linked = textOf(source.url) && url;
   const head = linked ? el("a", outward(url), title) : el("span", {}, title);
-  const kind = linked ? url.host : { kb: "Knowledge base", file: "File", api: "API", mcp: "MCP" }[source.type];
+  const kind = linked ? url.host : { kb: gettext("Knowledge base"), file: gettext("File"), api: "API", mcp: "MCP" }[source.type];
   const score = Number.isFinite(source.score) ? `${Math.round(source.score * 100)} %` : "";
   const facts = [kind ?? textOf(source.type), score].filter(Boolean).join(" · ");
   const text = el("p.source-text", { tabindex: 0 }, textOf(source.content));
@@ -146,7 +149,7 @@ function sourceCard(source, at, context) {
 function thumbs(source, { rate, given }, title) {
   if (!rate || typeof source.id !== "string") return null;
   const buttons = ["up", "down"].map((verdict) => {
-    const label = `${verdict === "up" ? "Useful" : "Not useful"}: ${title}`;
+    const label = filled(verdict === "up" ? gettext("Useful: {title}") : gettext("Not useful: {title}"), { title });
     const pressed = { "aria-pressed": String(given(source.id) === verdict) };
     return iconButton(`${verdict}-thumb`, label, () => press(verdict), pressed);
   });
@@ -171,7 +174,7 @@ function image(props) {
   const address = textOf(props.url);
   const source = imageSource(address);
   const alt = textOf(props.alt);
-  if (source === null) return elsewhere("Open the image", address, alt);
+  if (source === null) return elsewhere(gettext("Open the image"), address, alt);
   const size = { width: pixels(props.width), height: pixels(props.height) };
   const picture = el("img", { src: source, alt, loading: "lazy", ...size });
   const link = el("a", { href: source, target: "_blank", rel: "noopener" }, picture);
@@ -181,14 +184,14 @@ function image(props) {
 
 function audio(props) {
   const source = mediaSource(textOf(props.url));
-  if (source === null) return elsewhere("Open the recording", textOf(props.url), "");
+  if (source === null) return elsewhere(gettext("Open the recording"), textOf(props.url), "");
   const player = el("audio", { src: source, controls: true, preload: "metadata" });
   return el("figure.media", {}, player, transcript(props.transcript));
 }
 
 function video(props) {
   const source = mediaSource(textOf(props.url));
-  if (source === null) return elsewhere("Open the video", textOf(props.url), "");
+  if (source === null) return elsewhere(gettext("Open the video"), textOf(props.url), "");
   const poster = imageSource(textOf(props.thumbnail) || "data:");
   const size = { width: pixels(props.width), height: pixels(props.height) };
   const flags = { controls: true, playsinline: true, loop: props.loop === true, preload: "metadata" };
@@ -209,13 +212,13 @@ function mediaSource(address) {
 
 function transcript(text) {
   if (typeof text !== "string" || text === "") return null;
-  return el("details", {}, el("summary", {}, "Transcript", icon("chevron")), el("p.plain", {}, text));
+  return el("details", {}, el("summary", {}, gettext("Transcript"), icon("chevron")), el("p.plain", {}, text));
 }
 
 // Loading it would reveal to its host when the answer was read: it needs a click.
 function elsewhere(label, address, alt) {
   const url = /^https?:/.test(address) ? webUrl(address) : null;
-  if (url === null) return el("p.facts", {}, alt || "This medium cannot be shown.");
+  if (url === null) return el("p.facts", {}, alt || gettext("This medium cannot be shown."));
   const words = el("span", {}, label, alt ? `: ${alt}` : "");
   return el("a.elsewhere", outward(url), icon("link"), words, el("span.real-host", {}, `(${url.host})`));
 }

@@ -3,13 +3,14 @@
 import { callBody } from "./call-card.js";
 import { textOf } from "./conversation.js";
 import { el, icon, iconButton } from "./dom.js";
+import { filled, gettext, ngettext } from "./texts.js";
 
 const TOAST = 6000;
 const VERDICTS = [
-  ["approve", "Approve", "button-primary"],
-  ["approve_24h", "Approve 24 h", "button-plain"],
-  ["deny", "Deny", "button-plain"],
-  ["block", "Block", "button-danger"],
+  ["approve", gettext("Approve"), "button-primary"],
+  ["approve_24h", gettext("Approve 24 h"), "button-plain"],
+  ["deny", gettext("Deny"), "button-plain"],
+  ["block", gettext("Block"), "button-danger"],
 ];
 
 /** Show a toast for a few seconds. */
@@ -45,7 +46,7 @@ function arrange(place) {
     each.hidden = index > 0 && !open;
   });
   if (cards.length < 2) return;
-  const label = open ? "Show one" : `${cards.length - 1} more`;
+  const label = open ? gettext("Show one") : filled(ngettext("{count} more", "{count} more", cards.length - 1), { count: cards.length - 1 });
   const toggle = () => {
     place.toggleAttribute("data-open", !open);
     arrange(place);
@@ -62,9 +63,9 @@ function dismiss(node) {
 }
 
 function callCard(frame, id, decide) {
-  const attributes = { "data-request": id, role: "group", "aria-label": "Call of a tool" };
+  const attributes = { "data-request": id, role: "group", "aria-label": gettext("Call of a tool") };
   const node = el("section.notice", attributes, icon("tool"), callBody(frame, decide));
-  node.append(iconButton("close", "Dismiss the notice", () => dismiss(node)));
+  node.append(iconButton("close", gettext("Dismiss the notice"), () => dismiss(node)));
   return node;
 }
 
@@ -73,7 +74,7 @@ function card(frame, id, decide) {
   const quote = textOf(frame.quote);
   const senderQuote = quote ? el("blockquote.sender-quote", { title: quote }, quote) : null;
   senderQuote?.addEventListener("click", () => senderQuote.classList.toggle("whole"));
-  const node = el("section.notice", { "data-request": id, role: "group", "aria-label": "Notice" }, icon("request"));
+  const node = el("section.notice", { "data-request": id, role: "group", "aria-label": gettext("Notice") }, icon("request"));
   const open = id && !frame.decided;
   const buttons = open ? VERDICTS.map(([verdict, label, look]) => button(verdict, label, look)) : [];
   function button(verdict, label, look) {
@@ -85,6 +86,6 @@ function card(frame, id, decide) {
   }
   const row = open ? el("div.notice-buttons", {}, ...buttons) : null;
   node.append(el("div.notice-body", {}, text, senderQuote, row));
-  node.append(iconButton("close", "Dismiss the notice", () => dismiss(node)));
+  node.append(iconButton("close", gettext("Dismiss the notice"), () => dismiss(node)));
   return node;
 }

@@ -12,6 +12,7 @@ export class Outbox {
     this.#newId = newId;
     this.#key = `latchkey.outbox.${person}`;
     this.entries = read(storage, this.#key);
+    this.isStored = true; // whether a reload would find them
   }
 
   /**
@@ -59,7 +60,9 @@ export class Outbox {
   #save() {
     try {
       this.#storage.setItem(this.#key, JSON.stringify(this.entries));
+      this.isStored = true;
     } catch {
+      this.isStored = false;
       // The storage is full or forbidden: memory still holds them for this page.
     }
   }

@@ -5,10 +5,11 @@
 import { call } from "./api.js";
 import { el, icon } from "./dom.js";
 import { moved } from "./menu.js";
+import { filled, gettext } from "./texts.js";
 
 const NOTHING = { assistant_id: 0, model_id: 0 };
 const FIELD = { assistants: "assistant_id", models: "model_id" };
-const HEADING = { assistants: "Assistant", models: "Model" };
+const HEADING = { assistants: gettext("Assistant"), models: gettext("Model") };
 
 export class Picker {
   #place = document.querySelector("#picker");
@@ -108,7 +109,7 @@ export class Picker {
     this.#drawHeader();
     if (this.#panel) this.#fillPanel();
     const isNew = before && (before.name !== found.name || before.model !== found.model);
-    if (isNew) this.on.announce(`${said(found)} answers from now on.`);
+    if (isNew) this.on.announce(filled(gettext("{name} answers from now on."), { name: said(found) }));
   }
 
   #drawHeader() {
@@ -123,9 +124,9 @@ export class Picker {
     }
     // The name is what is seen with two words between: a label of its own would hide what is seen.
     const unseen = (text) => el("span.visually-hidden", {}, text);
-    const model = found.model ? [unseen(" with "), el("bdi.picker-model", {}, found.model)] : [];
+    const model = found.model ? [unseen(` ${gettext("with")} `), el("bdi.picker-model", {}, found.model)] : [];
     const name = el("bdi.picker-name", {}, found.name);
-    const words = el("span.picker-words", {}, unseen("Assistant: "), name, ...model);
+    const words = el("span.picker-words", {}, unseen(`${gettext("Assistant")}: `), name, ...model);
     const button = el(
       "button.picker-button",
       {
@@ -183,7 +184,7 @@ export class Picker {
     const lists = Object.keys(FIELD).filter((list) => this.#shown[list].length > 1);
     const menu = el(
       "div.picker-menu",
-      { id: "picker-menu", role: "menu", "aria-label": "Assistant and model of this chat", "aria-describedby": "picker-why" },
+      { id: "picker-menu", role: "menu", "aria-label": gettext("Assistant and model of this chat"), "aria-describedby": "picker-why" },
       ...lists.map((list) => this.#group(list)),
     );
     const why = el("p.picker-why", { id: "picker-why", dir: "auto" }, this.#shown.why);
@@ -198,7 +199,7 @@ export class Picker {
   }
 
   #item(list, option) {
-    const usual = option.usual ? el("small", {}, " usual here") : null;
+    const usual = option.usual ? el("small", {}, ` ${gettext("usual here")}`) : null;
     return el(
       "button.picker-item",
       {
@@ -267,7 +268,7 @@ function checked(found, pending) {
 }
 
 function said({ name, model }) {
-  return model ? `${name} with ${model}` : name;
+  return model ? filled(gettext("{name} with {model}"), { name, model }) : name;
 }
 
 function avatar({ name, picture }) {

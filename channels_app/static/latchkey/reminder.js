@@ -2,6 +2,7 @@
 
 import { call } from "./api.js";
 import { el, icon } from "./dom.js";
+import { gettext } from "./texts.js";
 
 /** The buttons of `reminder` ({buttons: [[choice, label], …], said}), or what a press has said. */
 export function reminderButtons(reminder, runId) {
@@ -12,7 +13,7 @@ export function reminderButtons(reminder, runId) {
 }
 
 function buttons(place, choices, runId) {
-  const row = el("div.reminder-buttons", { role: "group", "aria-label": "This reminder" });
+  const row = el("div.reminder-buttons", { role: "group", "aria-label": gettext("This reminder") });
   for (const [choice, label] of choices) {
     const attributes = { type: "button", "data-choice": choice };
     const button = el("button.button", attributes, label);

@@ -1,6 +1,7 @@
-// The settings dialog: theme (of this browser), progress lines and usage (of the person), sign-out.
+// The settings dialog: theme (of this browser), language, progress lines and usage (of the person), sign-out.
 
 import { call } from "./api.js";
+import { filled, ngettext } from "./texts.js";
 import { showUsage } from "./usage.js";
 
 const THEME = "latchkey.theme";
@@ -22,6 +23,7 @@ export class Settings {
       choice.addEventListener("change", () => chooseTheme(choice.value));
     }
     for (const dialog of document.querySelectorAll("dialog")) closeOnBackdrop(dialog);
+    this.#dialog.querySelector("#language").addEventListener("change", (event) => this.#chooseLanguage(event.target));
     this.#dialog.querySelector("#make-link-code")?.addEventListener("click", () => this.#link());
   }
 
@@ -34,6 +36,16 @@ export class Settings {
     showUsage(this.#dialog.querySelector("#usage"));
   }
 
+  /** The page comes anew in the language. */
+  async #chooseLanguage(choice) {
+    try {
+      await call("/chat/settings", { language: choice.value });
+      location.reload();
+    } catch (error) {
+      this.on.failed(error.message);
+    }
+  }
+
   async #link() {
     const shown = this.#dialog.querySelector("#link-code");
     try {
@@ -41,7 +53,14 @@ export class Settings {
       shown.textContent = made.command;
       shown.hidden = false;
       this.#dialog.querySelector("#link-hint").textContent =
-        `Send this to the bot within ${made.minutes} minutes. Anyone who sends it is linked to your account.`;
+        filled(
+        ngettext(
+          "Send this to the bot within {count} minute. Anyone who sends it is linked to your account.",
+          "Send this to the bot within {count} minutes. Anyone who sends it is linked to your account.",
+          made.minutes,
+        ),
+        { count: made.minutes },
+      );
     } catch (error) {
       this.on.failed(error.message);
     }

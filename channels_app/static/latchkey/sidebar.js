@@ -2,6 +2,7 @@
 
 import { call } from "./api.js";
 import { el, icon, iconButton } from "./dom.js";
+import { filled, gettext } from "./texts.js";
 import { ageGroup } from "./time.js";
 
 const PAUSE = 250;
@@ -30,7 +31,7 @@ export class Sidebar {
     try {
       this.#sessions = this.#remaining((await call("/chat/sessions")).sessions);
     } catch (error) {
-      this.on.failed(`The list of chats could not be loaded. ${error.message}`);
+      this.on.failed(`${gettext("The list of chats could not be loaded.")} ${error.message}`);
     }
     this.#draw();
   }
@@ -124,8 +125,8 @@ export class Sidebar {
   }
 
   #nothing(wanted) {
-    if (!wanted) return "No chats yet.";
-    return this.#asking ? "Searching…" : "No results.";
+    if (!wanted) return gettext("No chats yet.");
+    return this.#asking ? gettext("Searching…") : gettext("No results.");
   }
 
   #row(session) {
@@ -145,7 +146,7 @@ export class Sidebar {
       el("span.session-words", {}, el("span.session-title", {}, session.title), excerpt),
       dot,
     );
-    const menu = iconButton("more", `Rename, download or delete: ${session.title}`, () => this.#menu(session), {
+    const menu = iconButton("more", filled(gettext("Rename, download or delete: {title}"), session), () => this.#menu(session), {
       "aria-haspopup": "dialog",
     });
     menu.classList.add("session-more");
@@ -153,8 +154,8 @@ export class Sidebar {
   }
 
   #state(session) {
-    if (session.busy) return ["busy", "working"];
-    return this.#unread.has(session.id) ? ["unread", "new answer"] : ["", ""];
+    if (session.busy) return ["busy", gettext("working")];
+    return this.#unread.has(session.id) ? ["unread", gettext("new answer")] : ["", ""];
   }
 
   #menu(session) {

@@ -1,7 +1,9 @@
 // Dates for people.
 
-const TIME = new Intl.DateTimeFormat(undefined, { timeStyle: "short" });
-const FULL = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle: "short" });
+import { gettext, LOCALE } from "./texts.js";
+
+const TIME = new Intl.DateTimeFormat(LOCALE, { timeStyle: "short" });
+const FULL = new Intl.DateTimeFormat(LOCALE, { dateStyle: "full", timeStyle: "short" });
 const DAY = 24 * 60 * 60 * 1000;
 
 /** A <time> for an ISO date (or now), with the whole date as its title. */
@@ -19,15 +21,15 @@ export function timeNode(at) {
 export function ageGroup(at, now = new Date()) {
   const midnight = new Date(now).setHours(0, 0, 0, 0);
   const moment = new Date(at).getTime();
-  if (moment >= midnight) return "Today";
-  if (moment >= midnight - DAY) return "Yesterday";
-  if (moment >= midnight - 7 * DAY) return "Last 7 days";
-  return "Older";
+  if (moment >= midnight) return gettext("Today");
+  if (moment >= midnight - DAY) return gettext("Yesterday");
+  if (moment >= midnight - 7 * DAY) return gettext("Last 7 days");
+  return gettext("Older");
 }
 
 /** The greeting of an hour (0–23). */
 export function greeting(hour) {
-  if (hour < 5) return "Good night";
-  if (hour < 12) return "Good morning";
-  return hour < 18 ? "Good afternoon" : "Good evening";
+  if (hour < 5) return gettext("Good night");
+  if (hour < 12) return gettext("Good morning");
+  return hour < 18 ? gettext("Good afternoon") : gettext("Good evening");
 }

@@ -5,6 +5,7 @@ import { el, icon, iconButton } from "./dom.js";
 import { copyButton } from "./live.js";
 import { errorBlock, imageSource, viewOf } from "./messages.js";
 import { reminderButtons } from "./reminder.js";
+import { around, filled, gettext, LOCALE } from "./texts.js";
 import { timeNode } from "./time.js";
 
 const LONG_MESSAGE = 900;
@@ -14,7 +15,7 @@ export class Turn {
   #parts = el("div.parts");
   #status = el("div.status");
   #foot = el("div.answer-foot");
-  #heading = el("h2.visually-hidden", {}, "The assistant answers");
+  #heading = el("h2.visually-hidden", {}, gettext("The assistant answers"));
 
   /** `said`: {text, at, media} or null. `on`: {retry, edit, rate, showProgress}. */
   constructor({ said, clientId = null, on }) {
@@ -79,9 +80,9 @@ export class Turn {
     this.answer.setAttribute("aria-busy", "true");
     const { progress, ended } = this.run;
     const last = [...this.#views.values()].at(-1);
-    if (progress && this.on.showProgress()) this.#showStatus(progress.message || "Working…", progress.percent);
+    if (progress && this.on.showProgress()) this.#showStatus(progress.message || gettext("Working…"), progress.percent);
     else if (last?.type === "text" && !progress && !ended) this.#status.replaceChildren();
-    else this.#showStatus(this.#views.size || progress ? "Working…" : "", null);
+    else this.#showStatus(this.#views.size || progress ? gettext("Working…") : "", null);
   }
 
   /** The answer is complete: the server's rendering in, spinner out, buttons in. */
@@ -100,7 +101,7 @@ export class Turn {
     this.#showEnd(final);
     if (final.reminder) this.#parts.append(reminderButtons(final.reminder, this.run.id));
     this.#fillFoot(final);
-    this.#heading.textContent = "The assistant answered";
+    this.#heading.textContent = gettext("The assistant answered");
   }
 
   #settleTexts(final) {
@@ -135,16 +136,16 @@ export class Turn {
 
   #showEnd(final) {
     const broken = [...this.#views.values()].some((view) => view.type === "error");
-    if (final.interrupted) this.#parts.append(el("p.stopped", {}, "This answer was stopped."));
+    if (final.interrupted) this.#parts.append(el("p.stopped", {}, gettext("This answer was stopped.")));
     else if (textOf(final.error) && !broken) this.#parts.append(errorBlock({ message: final.error }));
     const by = textOf(final.answered_by);
-    if (by) this.#parts.append(el("p.answered-by", {}, "Answered by ", el("bdi", {}, by)));
+    if (by) this.#parts.append(el("p.answered-by", {}, ...around(gettext("Answered by {name}"), "name", el("bdi", {}, by))));
   }
 
   #fillFoot(final) {
-    const copy = this.run.text() ? copyButton("Copy the answer", () => this.run.text()) : null;
+    const copy = this.run.text() ? copyButton(gettext("Copy the answer"), () => this.run.text()) : null;
     const again = this.said
-      ? iconButton("retry", "Ask again", () => this.on.retry(this.said))
+      ? iconButton("retry", gettext("Ask again"), () => this.on.retry(this.said))
       : null;
     this.#foot.replaceChildren(...[copy, again, timeNode(final.at)].filter(Boolean));
     this.#foot.hidden = false;
@@ -173,7 +174,7 @@ export class Turn {
 
 function bubble(said, edit) {
   const text = said.text ? el("p.plain", {}, said.text) : null;
-  const heading = el("h2.visually-hidden", {}, said.is_scheduled ? "Your schedule asked" : "You said");
+  const heading = el("h2.visually-hidden", {}, said.is_scheduled ? gettext("Your schedule asked") : gettext("You said"));
   const children = [heading, said.is_scheduled ? scheduledLine() : null, ...attachments(said.media), text];
   if (said.text.length > LONG_MESSAGE) children.push(foldButton(text));
   const foot = el("div.said-foot", {}, timeNode(said.at), ...(text ? saidButtons(said, edit) : []));
@@ -182,19 +183,19 @@ function bubble(said, edit) {
 
 /** Not the person has asked this, but a schedule of theirs. */
 function scheduledLine() {
-  return el("p.scheduled", {}, "⏰ ", el("a", { href: "/reminders" }, "Scheduled"));
+  return el("p.scheduled", {}, "⏰ ", el("a", { href: "/reminders" }, gettext("Scheduled")));
 }
 
 function saidButtons(said, edit) {
-  return [copyButton("Copy the message", () => said.text), iconButton("pencil", "Edit and send again", edit)];
+  return [copyButton(gettext("Copy the message"), () => said.text), iconButton("pencil", gettext("Edit and send again"), edit)];
 }
 
 function foldButton(text) {
   text.classList.add("folded");
-  const button = el("button.fold", { type: "button", "aria-expanded": "false" }, "Show more");
+  const button = el("button.fold", { type: "button", "aria-expanded": "false" }, gettext("Show more"));
   button.addEventListener("click", () => {
     const folded = text.classList.toggle("folded");
-    button.textContent = folded ? "Show more" : "Show less";
+    button.textContent = folded ? gettext("Show more") : gettext("Show less");
     button.setAttribute("aria-expanded", String(!folded));
   });
   return button;
@@ -211,21 +212,22 @@ function fileCard(file) {
   const more = el("span.file-more", {}, [kind, size].filter(Boolean).join(" · "));
   return el(
     "a.file-card",
-    { href: address, target: "_blank", rel: "noopener", "aria-label": `Open ${textOf(file.name)}` },
+    { href: address, target: "_blank", rel: "noopener", "aria-label": filled(gettext("Open {name}"), { name: textOf(file.name) }) },
     icon("clip"), el("span", {}, name, more), icon("down"),
   );
 }
 
 function sizeOf(bytes) {
   if (!Number.isFinite(bytes) || bytes <= 0) return "";
-  return bytes < 1e6 ? `${Math.max(1, Math.round(bytes / 1e3))} KB` : `${(bytes / 1e6).toFixed(1)} MB`;
+  if (bytes < 1e6) return `${Math.max(1, Math.round(bytes / 1e3))} KB`;
+  return `${(bytes / 1e6).toLocaleString(LOCALE, { minimumFractionDigits: 1, maximumFractionDigits: 1 })} MB`;
 }
 
 function attachments(media) {
   const items = Array.isArray(media) ? media : [];
   return items.map((item) => {
     const source = imageSource(textOf(item?.url) || "data:");
-    const name = textOf(item?.name) || "attachment";
+    const name = textOf(item?.name) || gettext("attachment");
     return source ? el("img.attached", { src: source, alt: name }) : el("p.attached", {}, icon("clip"), fileName(item, name));
   });
 }

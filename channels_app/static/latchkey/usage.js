@@ -2,9 +2,10 @@
 
 import { call } from "./api.js";
 import { el } from "./dom.js";
+import { around, filled, gettext, LOCALE } from "./texts.js";
 
-const COUNT = new Intl.NumberFormat();
-const MOMENT = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+const COUNT = new Intl.NumberFormat(LOCALE);
+const MOMENT = new Intl.DateTimeFormat(LOCALE, { dateStyle: "medium", timeStyle: "short" });
 
 /** Fill the panel with the figures of now. */
 export async function showUsage(place) {
@@ -12,27 +13,27 @@ export async function showUsage(place) {
     const { periods, budgets } = await call("/chat/usage");
     place.replaceChildren(table(periods), ...budgets.map(budget));
   } catch (error) {
-    place.replaceChildren(el("p", {}, `Your usage could not be loaded. ${error.message}`));
+    place.replaceChildren(el("p", {}, `${gettext("Your usage could not be loaded.")} ${error.message}`));
   }
 }
 
 function table(periods) {
-  const head = ["Usage", "Tokens", "Cost"].map((name) => el("th", { scope: "col" }, name));
+  const head = [gettext("Usage"), gettext("Tokens"), gettext("Cost")].map((name) => el("th", { scope: "col" }, name));
   const isEstimated = periods.some((each) => each.is_estimated);
-  const note = isEstimated ? el("caption", {}, "≈ A provider reported no usage: partly estimated.") : null;
+  const note = isEstimated ? el("caption", {}, gettext("≈ A provider reported no usage: partly estimated.")) : null;
   return el("table", {}, note, el("thead", {}, el("tr", {}, ...head)), el("tbody", {}, ...periods.map(row)));
 }
 
 function row({ name, tokens, cost, is_estimated: isEstimated }) {
   const count = `${isEstimated ? "≈ " : ""}${COUNT.format(tokens)}`;
-  const title = cost ? null : "No price is known.";
+  const title = cost ? null : gettext("No price is known.");
   return el("tr", {}, el("th", { scope: "row" }, name), el("td", {}, count), el("td", { title }, cost || "–"));
 }
 
 function budget({ name, left, used, free_at: freeAt }) {
   const state = used >= 1 ? ".full" : used >= 0.8 ? ".near" : "";
-  const bar = el(`progress${state}`, { max: 1, value: used, "aria-label": `Used of the budget of ${name}` });
-  const words = el("p", {}, el("span", {}, name), el("strong", {}, `${left} left`));
-  const free = el("small", {}, "Begins again on ", el("time", { datetime: freeAt }, MOMENT.format(new Date(freeAt))));
+  const bar = el(`progress${state}`, { max: 1, value: used, "aria-label": filled(gettext("Used of the budget of {name}"), { name }) });
+  const words = el("p", {}, el("span", {}, name), el("strong", {}, filled(gettext("{amount} left"), { amount: left })));
+  const free = el("small", {}, ...around(gettext("Begins again on {date}"), "date", el("time", { datetime: freeAt }, MOMENT.format(new Date(freeAt)))));
   return el("div.budget", {}, words, bar, free);
 }

@@ -8,6 +8,8 @@ from zoneinfo import ZoneInfo
 from django.conf import settings
 from django.db.models import OuterRef, QuerySet, Subquery
 from django.db.models.functions import Now
+from django.utils import dateformat
+from django.utils.translation import gettext, ngettext
 
 from core.conversations.schedules import occurrences, rules
 from core.conversations.schedules.rules import Rule, RuleError
@@ -99,8 +101,10 @@ def create(
         number = Schedule.objects.filter(user=user, state__in=OPEN).count()
         if number >= settings.SCHEDULES_PER_PERSON:
             raise RuleError(
-                f"There are {number} schedules already, the most that this gateway allows. Delete "
-                "one first."
+                gettext(
+                    "There are {count} schedules already, the most that this gateway allows. "
+                    "Delete one first."
+                ).format(count=number)
             )
         row.save()
         occurrences.plan(row, rule=rule, after=before_first(wish, now), not_before=now)
@@ -156,12 +160,14 @@ def resume(*, schedule: Schedule, now: datetime, by_owner: bool = False) -> Sche
         if row.state == Schedule.State.ACTIVE:
             return row
         if row.why == Schedule.Why.OWNER and not by_owner:
-            raise RuleError("The owner of this gateway paused this. Ask the owner to resume it.")
+            raise RuleError(
+                gettext("The owner of this gateway paused this. Ask the owner to resume it.")
+            )
         row.state, row.why, row.failures = Schedule.State.ACTIVE, "", 0
         row.save(update_fields=["state", "why", "failures", "changed_at"])
         is_put_off = occurrences.snooze_again(row, now=now)
         if occurrences.plan(row, after=now) is None and not is_put_off:
-            raise RuleError("Its time has passed. Change the time instead.")
+            raise RuleError(gettext("Its time has passed. Change the time instead."))
     return row
 
 
@@ -214,9 +220,15 @@ def text_of(text: str | None) -> str:
     """Return the text of a schedule as it is stored. Raises RuleError."""
     found = clean(text or "").strip()
     if not found:
-        raise RuleError("The text is missing. Give the text to say, or the task to carry out.")
+        raise RuleError(
+            gettext("The text is missing. Give the text to say, or the task to carry out.")
+        )
     if len(found) > TEXT_CHARACTERS:
-        raise RuleError(f"The text is too long: at most {TEXT_CHARACTERS} characters.")
+        raise RuleError(
+            gettext("The text is too long: at most {count} characters.").format(
+                count=TEXT_CHARACTERS
+            )
+        )
     return found
 
 
@@ -244,7 +256,9 @@ def rule_of(wish: Wish, *, now: datetime, before: Schedule | None = None) -> Rul
     is_new = before is None or wish.at is not None or wish.rule is not None
     if is_new and not rule.after(now - PAST):
         raise RuleError(
-            f"That time has passed: it is {here:%A}, {here:%Y-%m-%d %H:%M} in {zone.key} now."
+            gettext("That time has passed: it is {now} in {zone} now.").format(
+                now=dateformat.format(here, "l, Y-m-d H:i"), zone=zone.key
+            )
         )
     return rule
 
@@ -271,8 +285,18 @@ def check_interval(kind: str, rule: Rule) -> None:
     prompt = kind == Schedule.Kind.PROMPT
     minutes = settings.SCHEDULE_PROMPT_MINUTES if prompt else settings.SCHEDULE_TEXT_MINUTES
     if shortest is not None and shortest < timedelta(minutes=minutes):
-        what = "Tasks for the assistant" if prompt else "Texts"
-        raise RuleError(f"{what} may come every {minutes} minutes at most, not more often.")
+        said = ngettext(
+            "Texts may come every {count} minute at most, not more often.",
+            "Texts may come every {count} minutes at most, not more often.",
+            minutes,
+        )
+        if prompt:
+            said = ngettext(
+                "Tasks for the assistant may come every {count} minute at most, not more often.",
+                "Tasks for the assistant may come every {count} minutes at most, not more often.",
+                minutes,
+            )
+        raise RuleError(said.format(count=minutes))
 
 
 def locked(schedule_id: int) -> Schedule:
@@ -280,7 +304,7 @@ def locked(schedule_id: int) -> Schedule:
     rows = Schedule.objects.select_for_update(no_key=True).filter(pk=schedule_id, state__in=OPEN)
     row = rows.first()
     if row is None:
-        raise RuleError("There is no such schedule any more.")
+        raise RuleError(gettext("There is no such schedule any more."))
     return row
 
 

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
 from dateutil.rrule import DAILY, MONTHLY, WEEKLY, YEARLY, rrule, weekday
+from django.utils.translation import gettext
 
 from core.conversations.schedules.rule_text import ELAPSED, Parts, RuleError, read, written
 from core.conversations.schedules.zones import find_zones, stored_zone, zone_named
@@ -148,7 +149,11 @@ def parse(text: str, *, start: datetime, zone: ZoneInfo) -> Rule:
     none are those of ``start``. Raises RuleError for whatever is not a rule, or never happens.
     """
     if not FIRST_YEAR <= start.year <= LAST_YEAR:
-        raise RuleError(f"The start has to be in the years {FIRST_YEAR} to {LAST_YEAR}.")
+        raise RuleError(
+            gettext("The start has to be in the years {first} to {last}.").format(
+                first=FIRST_YEAR, last=LAST_YEAR
+            )
+        )
     start = start.replace(microsecond=0)
     parts = read(text, zone=zone)
     rule = Rule(written(parts), start, zone)
@@ -198,7 +203,7 @@ def local_time(moment: datetime, zone: ZoneInfo) -> datetime:
     try:
         local = moment.astimezone(zone).replace(tzinfo=None, fold=0)
     except OverflowError as error:
-        raise RuleError("This time is outside of the calendar.") from error
+        raise RuleError(gettext("This time is outside of the calendar.")) from error
     if to_utc(local, zone) != moment:
         raise RuleError(TWICE)
     return local

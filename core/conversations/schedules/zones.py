@@ -5,6 +5,8 @@ from difflib import get_close_matches
 from functools import cache
 from zoneinfo import ZoneInfo, available_timezones
 
+from django.utils.translation import gettext
+
 from core.conversations.schedules.rule_text import RuleError
 
 # In the folder of the system's zones, but no zones of IANA that mean a place or UTC.
@@ -23,8 +25,11 @@ def zone_named(name: str) -> ZoneInfo:
     if found := names().get(wanted):
         return ZoneInfo(found)
     close = close_to(name)
-    hint = f"Did you mean {' or '.join(close)}?" if close else "Use one such as Europe/Berlin."
-    raise RuleError(f'"{name[:LONGEST]}" is not the IANA name of a time zone. {hint}')
+    hint = gettext("Use one such as Europe/Berlin.")
+    if close:
+        hint = gettext("Did you mean {names}?").format(names=gettext(" or ").join(close))
+    said = gettext('"{name}" is not the IANA name of a time zone. {hint}')
+    raise RuleError(said.format(name=name[:LONGEST], hint=hint))
 
 
 def stored_zone(name: str) -> ZoneInfo:

@@ -25,7 +25,7 @@ from core.lib.text import one_line
 from core.providers import addresses
 from core.providers.redaction import hide
 from core.tools.mcp import offers
-from core.tools.mcp.errors import McpError, StoppedError
+from core.tools.mcp.errors import McpError, StoppedError, UnauthorizedError
 from core.tools.mcp.offers import Offer
 from core.tools.mcp.servers import ServerInfo
 from core.tools.mcp.transport import Guard
@@ -37,7 +37,8 @@ CLOSE_SECONDS = 3.0  # for taking leave once the result is there
 MOST_TOOLS = 200
 MOST_PAGES = 20
 MOST_WORDS = 300
-SIGN_IN = "It wants people to sign in (OAuth), which the gateway cannot do yet: use a key."
+SIGN_IN = "It wants people to sign in: choose OAuth as its authentication."
+REFUSED = "It does not accept the sign-in."
 STATUS = {
     401: "It does not accept the key.",
     403: "It does not accept the key.",
@@ -96,19 +97,37 @@ class Connection:
     is_sent: bool = field(default=False)
 
 
-async def list_tools(server: ServerInfo) -> Listing:
-    """Return the tools of a server, after negotiating anew. Raises McpError."""
+async def list_tools(server: ServerInfo, *, token: str = "") -> Listing:
+    """Return the tools of a server, after negotiating anew. ``token``: of OAuth. Raises
+    McpError.
+    """
 
     async def work(connection: Connection) -> Listing:
         return await listing_of(connection.session)
 
-    return await within(server, LIST_SECONDS, work, protocol="")
+    return await within(server, LIST_SECONDS, work, protocol="", token=token)
+
+
+async def challenge_of(server: ServerInfo) -> str:
+    """Return what a server demands of those who come without a token: its WWW-Authenticate header;
+    empty where it demands nothing yet. Raises McpError.
+    """
+    try:
+        await list_tools(server)
+    except UnauthorizedError as error:
+        return error.challenge
+    return ""
 
 
 async def call(
-    server: ServerInfo, offer: Callable[[list[Offer]], bool] | None, name: str, arguments: Any
+    server: ServerInfo,
+    offer: Callable[[list[Offer]], bool] | None,
+    name: str,
+    arguments: Any,
+    *,
+    token: str = "",
 ) -> Called:
-    """Call a tool. Raises McpError.
+    """Call a tool. ``token``: of OAuth. Raises McpError, UnauthorizedError for a refused token.
 
     ``offer``: when given, the tools are listed before the call, and it says of them whether the
     tool may still be called. They are listed after the call when the server said that they changed.
@@ -129,7 +148,8 @@ async def call(
             called.listing = await listing_of(session)
         return called
 
-    return await within(server, float(server.seconds), work, protocol=server.protocol)
+    seconds = float(server.seconds)
+    return await within(server, seconds, work, protocol=server.protocol, token=token)
 
 
 async def listing_of(session: Session) -> Listing:
@@ -168,9 +188,10 @@ async def within(
     work: Callable[[Connection], Awaitable[T]],
     *,
     protocol: str,
+    token: str,
 ) -> T:
     """Return the result of ``work`` on a connection, in at most ``seconds``. Raises McpError."""
-    key = key_of(server)
+    key = token if server.signs_in else key_of(server)
     guard = Guard(addresses.allowed_of(private=server.allow_private))
     done: list[T] = []
     is_sent = False
@@ -187,6 +208,9 @@ async def within(
         raise
     except Exception as error:
         if not done:
+            if server.signs_in and is_for_token(guard):
+                status, challenge = guard.refused or (401, "")
+                raise UnauthorizedError(status, challenge, REFUSED) from error
             raise explained(error, guard, key, seconds=seconds, is_sent=is_sent) from error
         logger.info("an MCP server did not let go of its connection: %s", type(error).__name__)
     finally:
@@ -206,7 +230,7 @@ def key_of(server: ServerInfo) -> str:
 async def connected(server: ServerInfo, key: str, guard: Guard) -> AsyncIterator[Session]:
     """Open a session, not negotiated yet."""
     headers: dict[str, str] = {}
-    if key and server.key_header:
+    if key and server.key_header and not server.signs_in:
         headers[server.key_header] = key
     elif key:
         headers["Authorization"] = f"Bearer {key}"
@@ -238,6 +262,14 @@ async def negotiate(connection: Connection, protocol: str) -> None:
             return
     guard.refused = None
     await session.initialize()
+
+
+def is_for_token(guard: Guard) -> bool:
+    """Return whether the server refused a request for lack of a token, or of rights."""
+    status, challenge = guard.refused or (0, "")
+    return guard.stopped is None and (
+        status == 401 or (status == 403 and "insufficient_scope" in challenge)
+    )
 
 
 def is_final(refused: tuple[int, str] | None) -> bool:

@@ -11,3 +11,19 @@ class StoppedError(McpError):
     def __init__(self, code: str, text: str) -> None:
         super().__init__(text)
         self.code = code
+
+
+class UnauthorizedError(McpError):
+    """The server refused a request for lack of a token or of rights: it was not carried out.
+
+    ``challenge``: its WWW-Authenticate header.
+    """
+
+    def __init__(self, status: int, challenge: str, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+        self.challenge = challenge
+
+
+class GrantEndedError(McpError):
+    """The authorization server does not accept a code or a refresh token (any more)."""

@@ -119,6 +119,12 @@ def note_stopped(server_id: int, error: McpError, *, name: str, now: datetime) -
         note(server_id, key=f"stopped:{error.code}:{now:%Y-%m-%d}", text=text, now=now)
 
 
+def list_again(server_id: int) -> None:
+    """Have a server's tools listed by the next chore."""
+    with atomic_write():
+        McpServer.objects.filter(pk=server_id).update(listed_at=None)
+
+
 def store_failure(server_id: int, *, now: datetime) -> None:
     """Note that a server was asked for its tools in vain; they stay as they are."""
     with atomic_write():

@@ -10,6 +10,7 @@ from core.database.transactions import atomic_write, in_thread
 from core.models import McpServer
 from core.tools.mcp import pins
 from core.tools.mcp.errors import McpError
+from core.tools.mcp.oauth import signed_in
 from core.tools.mcp.servers import ServerInfo, info_of
 from core.tools.mcp.tool import loaded
 
@@ -23,7 +24,8 @@ async def refresh(server: ServerInfo) -> int:
     client = await loaded()
     now = timezone.now()
     try:
-        listing = await client.list_tools(server)
+        token = await signed_in.token_for_listing(server) if server.signs_in else ""
+        listing = await client.list_tools(server, token=token)
     except McpError as error:
         await in_thread(pins.note_stopped, server.id, error, name=server.name, now=now)
         raise

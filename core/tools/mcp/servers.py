@@ -17,8 +17,19 @@ class ServerInfo:
     allow_private: bool
     seconds: int
     protocol: str
+    authentication: str = McpServer.Authentication.KEY
     people: frozenset[int] = frozenset()
     assistants: frozenset[int] = frozenset()
+
+    @property
+    def is_of_gateway(self) -> bool:
+        """Return whether the gateway has one account at it."""
+        return self.authentication == McpServer.Authentication.GATEWAY
+
+    @property
+    def signs_in(self) -> bool:
+        """Return whether its calls need a token of OAuth."""
+        return self.authentication != McpServer.Authentication.KEY
 
 
 def info_of(row: McpServer) -> ServerInfo:
@@ -32,6 +43,7 @@ def info_of(row: McpServer) -> ServerInfo:
         allow_private=row.allow_private,
         seconds=row.seconds,
         protocol=row.protocol,
+        authentication=row.authentication,
         people=frozenset(each.pk for each in row.people.all()),
         assistants=frozenset(each.pk for each in row.assistants.all()),
     )

@@ -3,17 +3,21 @@
 import asyncio
 import importlib
 import time
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
 from django.utils import timezone
 
 from core.database.transactions import in_thread
+from core.lib.text import one_line
 from core.lib.ttl_cache import TtlCache
 from core.tools.base import Ask, Tool, ToolContext, ToolError, ToolResult
-from core.tools.mcp import pins, results
+from core.tools.mcp import pictures, pins, results
 from core.tools.mcp.errors import McpError
+from core.tools.mcp.oauth import signed_in
 from core.tools.mcp.servers import ServerInfo
 
 if TYPE_CHECKING:
@@ -23,6 +27,9 @@ if TYPE_CHECKING:
 LISTED_SECONDS = 60.0  # a list of tools that is younger is not asked for again before a call
 OTHER_TOOL = (
     "The server has changed this tool. It is off until the owner has looked at the difference."
+)
+NOT_LISTED = (
+    "Only people on the owner's list may sign in to this server: the owner has to add this address."
 )
 _listed = TtlCache[int, float](LISTED_SECONDS)
 
@@ -47,13 +54,21 @@ class ServerTool(Tool):
 
     async def run(self, context: ToolContext, arguments: dict[str, Any]) -> ToolResult:
         """Call the tool on its server, unless it is another one by now. Raises ToolError."""
-        del context
-        fresh = _listed.get(self.server.id) is not None
+        fresh = _listed.get(self.server.id) is not None and not self.server.signs_in
         client = await loaded()
-        try:
-            called = await client.call(
-                self.server, None if fresh else self.is_same, self.remote_name, arguments
+
+        async def work(token: str) -> "Called":
+            called: Called = await client.call(
+                self.server,
+                None if fresh else self.is_same,
+                self.remote_name,
+                arguments,
+                token=token,
             )
+            return called
+
+        try:
+            called = await self._as_person(context, client, work)
         except McpError as error:
             now = timezone.now()
             await in_thread(
@@ -63,7 +78,32 @@ class ServerTool(Tool):
         await self._store(called)
         if called.result is None:
             raise ToolError(OTHER_TOOL)
-        return results.result_of(called.result, tool=self.remote_name, server=self.server.name)
+        found = pictures.pictures_of(called.result.content)
+        result = results.result_of(
+            called.result, tool=self.remote_name, server=self.server.name, shown=found
+        )
+        if not found:
+            return result
+        name = one_line(self.remote_name, 60)
+        shown = await in_thread(pictures.kept, context, list(found.values()), tool=name)
+        return replace(result, messages=shown)
+
+    async def _as_person(
+        self, context: ToolContext, client: ModuleType, work: "Callable[[str], Awaitable[Called]]"
+    ) -> "Called":
+        """Return the result of ``work``, with the token of the person where the server wants one.
+        Raises SignInError, ToolError, McpError.
+        """
+        if not self.server.signs_in:
+            return await work("")
+        if not self.server.is_of_gateway and not await in_thread(context.is_listed):
+            raise ToolError(NOT_LISTED)
+        return await signed_in.call(
+            self.server,
+            context.user_id,
+            work,
+            challenge=partial(client.challenge_of, self.server),
+        )
 
     def is_same(self, offers: "list[Offer]") -> bool:
         """Return whether the server describes the tool as the owner has accepted it."""
@@ -75,6 +115,11 @@ class ServerTool(Tool):
         """Store the list of tools that came with a call."""
         listing = called.listing
         if listing is None:
+            return
+        if self.server.signs_in and not self.server.is_of_gateway:
+            # A list may differ by person: it is compared and not stored.
+            if called.result is None:
+                await in_thread(pins.list_again, self.server.id)
             return
         _listed.put(self.server.id, time.monotonic())
         await in_thread(

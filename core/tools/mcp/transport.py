@@ -36,9 +36,10 @@ class Guard(httpx2.AsyncBaseTransport):
     whether the body of a response is being read.
     """
 
-    def __init__(self, allowed: addresses.Allowed) -> None:
-        """Connect lazily."""
+    def __init__(self, allowed: addresses.Allowed, *, most_bytes: int = MOST_BYTES) -> None:
+        """Connect lazily. ``most_bytes``: of one response."""
         self._session = addresses.session(allowed)
+        self._most = most_bytes
         self._requests = 0
         self._left = MOST_ALL_BYTES
         self.stopped: McpError | None = None
@@ -87,9 +88,10 @@ class Guard(httpx2.AsyncBaseTransport):
     def count(self, size: int, read: int) -> None:
         """Count bytes of a response, of which ``read`` were read. Raises httpx2.TransportError."""
         self._left -= size
-        if read > MOST_BYTES or self._left < 0:
-            most = MOST_BYTES if read > MOST_BYTES else MOST_ALL_BYTES
-            words = f"It sent more than {most // 1024 // 1024} MB, and the rest was not read."
+        if read > self._most or self._left < 0:
+            most = self._most if read > self._most else MOST_ALL_BYTES
+            most_words = f"{most // 1024 // 1024} MB" if most >= 1024**2 else f"{most // 1024} kB"
+            words = f"It sent more than {most_words}, and the rest was not read."
             raise self.stop("too_big", words)
 
     def stop(self, code: str, words: str) -> httpx2.TransportError:

@@ -271,8 +271,8 @@ def test_h22_an_unknown_time_zone_changes_nothing(
 @pytest.mark.parametrize(
     ("language", "zone", "none"),
     [
-        ("de", "Ihre Zeitzone ist UTC (12:00).", "Sie haben keine Erinnerungen."),
-        ("es-MX", "Su zona horaria es UTC (12:00).", "No tiene recordatorios."),
+        ("de", "Deine Zeitzone ist UTC (12:00).", "Du hast keine Erinnerungen."),
+        ("es-MX", "Tu zona horaria es UTC (12:00).", "No tienes recordatorios."),
         ("fr", "Votre fuseau horaire est UTC (12:00).", "Vous n'avez aucun rappel."),
         ("ja", "タイムゾーンは UTC (12:00) です。", "リマインダーはありません。"),
         ("zh-CN", "您的时区是 UTC (12:00)。", "您没有提醒。"),

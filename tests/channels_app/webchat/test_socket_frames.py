@@ -34,6 +34,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
         ({"type": "resume", "run_id": "x", "after": "' OR 1=1"}, "after"),
         ({"type": "decide", "request": "x", "verdict": "sudo"}, "verdict"),
         ({"type": "auth", "key": "again"}, "type"),
+        ({"type": "visible"}, "visible"),
+        ({"type": "visible", "visible": "yes"}, "visible"),
         ({"type": "launch"}, "type"),
         ({"type": ["message"]}, "type"),
         ({}, "type"),

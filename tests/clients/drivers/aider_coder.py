@@ -1,6 +1,8 @@
 """aider, by its own scripting interface: one process for all journeys."""
 
 import base64
+import contextlib
+import io
 import os
 from pathlib import Path
 from typing import Any
@@ -8,10 +10,11 @@ from typing import Any
 import common
 
 os.environ |= {"OPENAI_API_KEY": common.KEY, "OPENAI_API_BASE": f"{common.GATEWAY}/v1"}
-from aider.coders import Coder
+from aider.coders import Coder, base_coder
 from aider.io import InputOutput
 from aider.models import Model
 
+base_coder.RETRY_TIMEOUT = 0.1  # it would ask again for a minute
 FILE = Path("greeting.py")
 
 
@@ -28,7 +31,7 @@ class Shown(InputOutput):
 
 def coder(name: str = "default", key: str = common.KEY, **more: Any) -> Any:
     os.environ["OPENAI_API_KEY"] = key
-    model = Model(f"openai/{name}", weak_model=False, editor_model=False)
+    model = Model(f"openai/{name}", weak_model=f"openai/{name}")
     model.info = {**model.info, "supports_vision": True}
     model.extra_params = {"num_retries": 0}
     return Coder.create(
@@ -51,19 +54,31 @@ def ask(text: str, **more: Any) -> str:
     return str(said)
 
 
+class Pieces(io.StringIO):
+    """A terminal that keeps each piece."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def write(self, text: str) -> int:
+        self.found.append(text)
+        return len(text)
+
+
 def stream() -> list[str]:
-    made = coder()
+    made, pieces = coder(), Pieces()
     made.stream = True
-    pieces, show = [], made.live_incremental_response
+    with contextlib.redirect_stdout(pieces):
+        made.run(with_message=common.COUNT, preproc=False)
+    return answer_of(pieces.found)
 
-    def note(final: bool) -> None:
-        pieces.append(made.partial_response_content)
-        show(final)
 
-    made.live_incremental_response = note
-    made.run(with_message=common.COUNT, preproc=False)
-    texts = list(dict.fromkeys(pieces)) or [made.partial_response_content]
-    return [text[len(texts[at - 1]) if at else 0 :] for at, text in enumerate(texts)]
+def answer_of(pieces: list[str]) -> list[str]:
+    """Return the pieces of the answer, without what aider says around it."""
+    first = next(at for at, piece in enumerate(pieces) if piece.startswith("one"))
+    last = next(at for at, piece in enumerate(pieces) if piece.startswith("eight"))
+    return pieces[first : last + 1]
 
 
 def edit() -> str:

@@ -13,7 +13,7 @@ KEY = os.environ["KEY"]
 POOR = os.environ["POOR"]  # the key of a person whose budget is used up
 REVOKED = os.environ["REVOKED"]
 NAME = os.environ["NAME"]  # of the client
-DOWN = "down"  # the model whose server does not answer
+DOWN = "down"  # an assistant whose model does not answer
 PIXEL = (
     "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9"
     "awAAAABJRU5ErkJggg=="

@@ -451,3 +451,40 @@ class Nothing:
         raise NotImplementedError
 
     async def close(self) -> None: ...
+
+
+OWN: list[ChatMessage] = [
+    {"role": "system", "content": "be brief"},
+    {"role": "user", "content": "old " * 300},
+    {"role": "assistant", "content": "long " * 300},
+    {"role": "user", "content": "new"},
+]
+
+
+def own_prompt(**more: Any) -> Prompt:
+    """Return a prompt of a client's own messages."""
+    return Prompt(
+        system={"role": "system", "content": "rules"},
+        current={"role": "user", "content": "new"},
+        system_tokens=estimate("rules"),
+        own=OWN,
+        **more,
+    )
+
+
+def test_w22_a_client_of_the_model_alone_sends_the_only_messages() -> None:
+    """[W22] Without the gateway's instructions, uncut, whatever the window is."""
+    made = own_prompt(is_alone=True)
+    assert made.messages == OWN
+    assert made.within(Capacity(100, 20)) == OWN
+
+
+def test_w23_the_oldest_messages_are_left_out_where_the_client_lets_them() -> None:
+    """[W23] System messages stay, and the rest begins with a person's message."""
+    made = own_prompt(is_alone=True, may_shorten=True)
+    assert made.within(Capacity(5000, 100)) == OWN
+    assert made.within(Capacity(300, 100)) == [OWN[0], OWN[3]]
+    assert made.within(Capacity(50, 45)) == OWN  # nothing would be left: the server says so
+    made = own_prompt(may_shorten=True)
+    assert made.within(Capacity(300, 100)) == [made.system, OWN[0], OWN[3]]
+    assert own_prompt().within(Capacity(300, 100)) == [made.system, *OWN]

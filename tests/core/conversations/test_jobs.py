@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from core.conversations import jobs, runs
+from core.conversations import jobs, runs, shares
 from core.database import transactions
 from core.files import storage
 from core.models import ChatSession, Job, Run, StoredFile, User
@@ -130,6 +130,29 @@ def test_l2_jobs_are_taken_by_person_first_then_by_order(begin: Begin) -> None:
     assert [each and each.id for each in taken] == [
         first.id, theirs.id, *(each.id for each in rest), None,
     ]  # fmt: skip
+
+
+def test_l2_a_worker_whose_job_another_took_takes_the_one_that_came_meanwhile(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its wake-up is the only one that is left: a job would wait for the next, in half a minute."""
+    first = begin("a")
+    came: list[Job] = []
+    in_turn = shares.in_turn
+
+    def late(*args: Any, **options: Any) -> list[int]:
+        """Another worker, woken for a second job, takes the first one after our look."""
+        order = in_turn(*args, **options)
+        if not came:
+            came.append(begin("b"))
+            claimed(first)
+        return order
+
+    monkeypatch.setattr(jobs, "in_turn", late)
+    taken = jobs.claim_next()
+    assert taken is not None
+    assert taken.id == came[0].id
+    assert jobs.claim_next() is None
 
 
 def test_l2_a_claim_takes_one_job_for_the_time_of_a_lease(begin: Begin) -> None:

@@ -123,7 +123,8 @@ def test_m3_a_cancelled_new_attempt_leaves_the_longer_partial_text() -> None:
     log = run(text_of("One, two"), reset(), text_of("One"), status="cancelled")
     assert openai(log)["content"] == "One, two"
     seen = ui(log)
-    assert (seen["text"], seen["end"]) == ("One, two", {"type": "abort"})
+    stopped = {"type": "abort", "reason": "The answer was stopped."}
+    assert (seen["text"], seen["end"]) == ("One, two", stopped)
 
 
 def test_m3_the_notice_stands_outside_an_open_code_fence() -> None:
@@ -270,7 +271,7 @@ def test_m3_nothing_follows_the_end_of_a_run() -> None:
 def test_m3_a_log_that_stops_short_still_ends_as_clients_need() -> None:
     assert openai(run(text_of("x"))[:-1])["finish"] == "stop"
     assert openai(say(error_message("no")))["error"]["code"] == "server_error"
-    assert ui(run(text_of("x"))[:-1])["end"] == {"type": "finish"}
+    assert ui(run(text_of("x"))[:-1])["end"] == {"type": "finish", "finishReason": "stop"}
     assert ui(say(error_message("no")))["end"]["errorText"] == "no"
 
 

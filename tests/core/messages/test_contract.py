@@ -8,8 +8,12 @@ from typing import Any
 
 import pytest
 
+from channels_app.client_api.ag_ui import adapter as ag_ui
+from channels_app.client_api.anthropic import adapter as anthropic
 from channels_app.client_api.openai.adapter import Config, OpenAIAdapter, error_of
 from channels_app.client_api.openai.completion import completion
+from channels_app.client_api.responses import adapter as responses_adapter
+from channels_app.client_api.responses.fields import REPEATED
 from channels_app.client_api.run_adapter import Failure
 from channels_app.client_api.ui_stream import adapter as ui_stream
 from channels_app.http_api.adapter import InboundAdapter
@@ -17,6 +21,7 @@ from channels_app.rendering.links import Links
 from channels_app.rendering.text import Rendering
 from channels_app.webchat import adapter as webchat
 from core.messages import BUILTIN_TYPES, custom_message, delta_message, fold, to_dict
+from tests.channels_app.client_api.ag_ui.frames import verify
 from tests.core.messages.samples import (
     SAMPLES,
     USAGE,
@@ -65,14 +70,64 @@ def openai(log: list[Event]) -> object:
     return seen["content"], seen["reasoning"], len(seen["annotations"])
 
 
+def responses(log: list[Event]) -> object:
+    begun: Any = {**REPEATED, "id": "resp_r1", "output": []}
+    config = responses_adapter.Config(run_id="r1", links=LINKS, response=begun)
+    converter = responses_adapter.ResponsesAdapter(config)
+    frames: list[Any] = [f for event in log for f in converter.feed(event)] + converter.close()
+    said = [f["delta"] for f in frames if f["type"] == "response.output_text.delta"]
+    thought = [f["delta"] for f in frames if f["type"] == "response.reasoning_summary_text.delta"]
+    end = frames[-1]["response"]
+    parts = [part for item in end["output"] for part in item.get("content", [])]
+    assert "".join(said) == "".join(part["text"] for part in parts)
+    if end["status"] == "failed":
+        return end["error"]["message"]
+    assert end["usage"]["total_tokens"] == USAGE["total_tokens"]
+    return "".join(said), "".join(thought), sum(len(part["annotations"]) for part in parts)
+
+
 def ui(log: list[Event]) -> object:
     converter = ui_stream.UiStreamAdapter(ui_stream.Config(message_id="A1", links=LINKS))
     seen = ui_client([f for event in log for f in converter.feed(event)] + converter.close())
     parts = [part["type"] for part in seen["parts"]]
     if seen["end"]["type"] == "error":
         return seen["end"]["errorText"]
-    assert seen["end"] == {"type": "finish", "messageMetadata": {"usage": USAGE}}
+    usage = {"messageMetadata": {"usage": USAGE}}
+    assert seen["end"] == {"type": "finish", "finishReason": "stop", **usage}
     return seen["text"] or seen["reasoning"], parts, sorted(seen["data"])
+
+
+def agent(log: list[Event]) -> object:
+    config = ag_ui.Config(run_id="R1", thread="T1", name="N1", links=LINKS)
+    converter = ag_ui.AgUiAdapter(config)
+    events = [frame for event in log for frame in converter.feed(event)] + converter.close()
+    verify(events)
+    if events[-1]["type"] == "RUN_ERROR":
+        return events[-1]["message"]
+    parts = [each["type"] for each in events if each["type"] in ("TOOL_CALL_RESULT", "CUSTOM")]
+    shown = {
+        kind: "".join(str(each["delta"]) for each in events if each["type"] == f"{kind}_CONTENT")
+        for kind in ("TEXT_MESSAGE", "REASONING_MESSAGE")
+    }
+    return shown["TEXT_MESSAGE"] or shown["REASONING_MESSAGE"], parts
+
+
+def anthropic_message(log: list[Event]) -> object:
+    config = anthropic.Config(run_id="R1", links=LINKS, shows_thinking=True)
+    converter = anthropic.AnthropicAdapter(config)
+    frames = [frame for event in log for frame in converter.feed(event)] + converter.close()
+    found = anthropic.message(log, config)
+    if isinstance(found, Failure):
+        assert frames[-1]["type"] == "error"
+        return found.text
+    streamed_texts = "".join(map(anthropic.text_of, frames))
+    texts = {"text": "", "thinking": ""}
+    for block in found["content"]:
+        assert block["type"] != "tool_use"
+        texts[block["type"]] += block["text"] if block["type"] == "text" else block["thinking"]
+    assert streamed_texts == texts["thinking"] + texts["text"]
+    assert found["usage"]["output_tokens"] == USAGE["completion_tokens"]
+    return texts["text"], texts["thinking"]
 
 
 def inbound(log: list[Event]) -> object:
@@ -115,6 +170,40 @@ EXPECTED: dict[str, tuple[Callable[[list[Event]], object], dict[str, object]]] =
             "event": SILENT_OPENAI,
         },
     ),
+    "anthropic": (
+        anthropic_message,
+        {
+            "user_input": ("", ""),
+            "text": ("Hello **world**!", ""),
+            "thinking": ("", "Let me see."),
+            "loading": ("", ""),
+            "tool_call": ("", ""),
+            "retrieval": (SOURCES, ""),
+            "error": "It broke",
+            "image": (f"![A cat]({IMAGE})", ""),
+            "audio": (AUDIO_LINK, ""),
+            "video": (VIDEO_LINK, ""),
+            "action": ("", ""),
+            "event": ("", ""),
+        },
+    ),
+    "responses": (
+        responses,
+        {
+            "user_input": SILENT_OPENAI,
+            "text": ("Hello **world**!", "", 0),
+            "thinking": ("", "Let me see.", 0),
+            "loading": SILENT_OPENAI,
+            "tool_call": SILENT_OPENAI,
+            "retrieval": (SOURCES, "", 1),
+            "error": "It broke",
+            "image": (f"![A cat]({IMAGE})", "", 0),
+            "audio": (AUDIO_LINK, "", 0),
+            "video": (VIDEO_LINK, "", 0),
+            "action": SILENT_OPENAI,
+            "event": SILENT_OPENAI,
+        },
+    ),
     "ui_stream": (
         ui,
         {
@@ -130,6 +219,23 @@ EXPECTED: dict[str, tuple[Callable[[list[Event]], object], dict[str, object]]] =
             "video": ("", ["file"], ["data-video"]),
             "action": ("", [], ["data-action"]),
             "event": ("", [], ["data-event"]),
+        },
+    ),
+    "ag_ui": (
+        agent,
+        {
+            "user_input": ("", []),
+            "text": ("Hello **world**!", []),
+            "thinking": ("Let me see.", []),
+            "loading": ("", []),
+            "tool_call": ("", ["TOOL_CALL_RESULT"]),
+            "retrieval": ("", ["CUSTOM"]),
+            "error": "It broke",
+            "image": (f"![A cat]({IMAGE})", []),
+            "audio": (AUDIO_LINK, []),
+            "video": (VIDEO_LINK, []),
+            "action": ("", ["CUSTOM"]),
+            "event": ("", ["CUSTOM"]),
         },
     ),
     "http_api": (

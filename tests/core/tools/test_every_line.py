@@ -200,7 +200,7 @@ def test_v23_why_a_model_failed_within_a_long_task_is_translated(code: str) -> N
         (
             "Not read: “a.pdf” (The document is protected with a password. Send it without one), "
             "“b (2).doc”.",
-            "Nicht gelesen: “a.pdf” (Das Dokument ist mit einem Passwort geschützt. Schicken Sie "
+            "Nicht gelesen: “a.pdf” (Das Dokument ist mit einem Passwort geschützt. Schicke "
             "es ohne), “b (2).doc”.",
         ),
         ("Not read: “Paused.”.", "Nicht gelesen: “Paused.”."),

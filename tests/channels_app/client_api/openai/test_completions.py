@@ -268,7 +268,7 @@ def test_models_are_listed_and_an_unknown_one_is_404(client: httpx.Client) -> No
         ("GET", "/v1/chat/completions", 405),
         ("POST", "/v1/models", 405),
         ("POST", "/v1/models/default", 405),
-        ("POST", "/v1/embeddings", 404),
+        ("POST", "/v1/images/generations", 404),
         ("GET", "/v1", 404),
     ],
 )

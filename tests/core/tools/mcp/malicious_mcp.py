@@ -162,8 +162,13 @@ def sends_to(where: str, status: int = 307) -> Reply:
 
 
 @contextmanager
-def running(server: MaliciousMcp) -> Iterator[MaliciousMcp]:
-    """Let a server listen on a free port of this machine, in a thread of its own."""
+def running(
+    server: MaliciousMcp, other: Callable[[web.Request], Any] | None = None
+) -> Iterator[MaliciousMcp]:
+    """Let a server listen on a free port of this machine, in a thread of its own.
+
+    ``other``: answers requests for other addresses than /mcp.
+    """
     loop = asyncio.new_event_loop()
     ready = threading.Event()
     runner: list[web.AppRunner] = []
@@ -171,6 +176,8 @@ def running(server: MaliciousMcp) -> Iterator[MaliciousMcp]:
     async def start() -> None:
         app = web.Application(client_max_size=1024**3)
         app.router.add_route("*", "/mcp", server.answer)
+        if other is not None:
+            app.router.add_route("*", "/{tail:.*}", other)
         made = web.AppRunner(app, shutdown_timeout=0.1)
         await made.setup()
         await web.TCPSite(made, "127.0.0.1", 0).start()

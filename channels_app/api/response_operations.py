@@ -1,0 +1,123 @@
+"""OpenAPI operations of ``/v1/responses``, for ``channels_app/api/endpoint_operations.py``."""
+
+from collections.abc import Callable
+from typing import Any
+
+from channels_app.api.shapes import (
+    ANY,
+    FLAG,
+    INTEGER,
+    STRING,
+    Json,
+    listed,
+    nullable,
+    ref,
+    shape,
+    union,
+)
+
+RESPONSE_ID: Json = {**STRING, "pattern": "^resp_[A-Za-z0-9_-]{22}$"}
+SCHEMAS: dict[str, Json] = {
+    "ResponseRequest": shape(
+        ("model", "input"),
+        model={**STRING, "minLength": 1},
+        input=union({**STRING, "minLength": 1}, listed(ANY, minItems=1)),
+        instructions=nullable(STRING),
+        previous_response_id=nullable(STRING),
+        stream=nullable(FLAG),
+        background=nullable(FLAG),
+        store=nullable(FLAG),
+        tools=nullable(listed(ANY)),
+        tool_choice=nullable(union(STRING, ANY)),
+        temperature=nullable({"type": "number", "minimum": 0, "maximum": 2}),
+        top_p=nullable({"type": "number", "minimum": 0, "maximum": 1}),
+        max_output_tokens=nullable({"type": "integer", "minimum": 1}),
+        text=nullable(ANY),
+        reasoning=nullable(ANY),
+        user=nullable({**STRING, "maxLength": 256}),
+    ),
+    "Response": shape(
+        ("id", "object", "created_at", "status", "model", "output"),
+        id=STRING,
+        object=STRING,
+        created_at=INTEGER,
+        status=STRING,
+        model=STRING,
+        output=listed(ANY),
+        usage=nullable(ANY),
+        error=nullable(ANY),
+        incomplete_details=nullable(ANY),
+    ),
+    "ResponseDeleted": shape(("id", "object", "deleted"), id=STRING, object=STRING, deleted=FLAG),
+    "ResponseItems": shape(
+        ("object", "data", "first_id", "last_id", "has_more"),
+        object=STRING,
+        data=listed(ANY),
+        first_id=STRING,
+        last_id=STRING,
+        has_more=FLAG,
+    ),
+}
+
+
+def operations(
+    operation: Callable[..., Json],
+    content: Callable[..., Json],
+    parameter: Callable[..., Json],
+    *,
+    error: Json,
+    headers: tuple[Json, ...],
+) -> dict[tuple[str, str], Json]:
+    """Return the operations, made with the functions of the document; ``headers``: of a request
+    for a new response.
+    """
+    one = parameter("response", "path", schema=RESPONSE_ID)
+    count: Json = {**STRING, "pattern": "^[0-9]{0,15}$"}
+    common: dict[str, Any] = {"tag": "openai", "error": error}
+    return {
+        ("/v1/responses", "post"): operation(
+            "Create a response.",
+            body=ref("ResponseRequest"),
+            answers={"200": content(ref("Response"), stream=True)},
+            errors=("404", "422", "502", "504"),
+            parameters=headers,
+            **common,
+        ),
+        ("/v1/responses/{response}", "get"): operation(
+            "Read a response, or stream its events after a number.",
+            answers={"200": content(ref("Response"), stream=True)},
+            errors=("404",),
+            parameters=(
+                one,
+                parameter("stream", "query"),
+                parameter("starting_after", "query", schema=count),
+            ),
+            **common,
+        ),
+        ("/v1/responses/{response}", "delete"): operation(
+            "Delete a response.",
+            answers={"200": content(ref("ResponseDeleted"))},
+            errors=("404",),
+            parameters=(one,),
+            **common,
+        ),
+        ("/v1/responses/{response}/cancel", "post"): operation(
+            "Cancel a response; its partial output is kept.",
+            answers={"200": content(ref("Response"))},
+            errors=("404", "408", "413"),
+            parameters=(one,),
+            **common,
+        ),
+        ("/v1/responses/{response}/input_items", "get"): operation(
+            "List the input of a response.",
+            answers={"200": content(ref("ResponseItems"))},
+            errors=("404",),
+            parameters=(
+                one,
+                parameter("order", "query", schema={**STRING, "enum": ["asc", "desc"]}),
+                parameter("after", "query"),
+                parameter("limit", "query", schema=count),
+            ),
+            **common,
+        ),
+    }

@@ -1,0 +1,186 @@
+"""``POST /ag-ui``, and reconnecting to and stopping a run, for clients of AG-UI."""
+
+from collections.abc import AsyncGenerator, Iterable
+
+from django.conf import settings
+
+from channels_app.asgi import chat_messages, event_stream, http
+from channels_app.asgi.admission import admit_head, admit_message
+from channels_app.asgi.authentication import slot
+from channels_app.asgi.http import RefusedError
+from channels_app.client_api import acceptance, chats
+from channels_app.client_api.acceptance import Work
+from channels_app.client_api.ag_ui import adapter, fields, resuming, threads
+from channels_app.client_api.ag_ui.threads import ORIGIN
+from channels_app.client_api.chats import ChatEndpoint
+from channels_app.client_api.run_adapter import RunAdapter
+from channels_app.client_api.tool_questions import Question
+from channels_app.rendering.links import Links
+from core.database.transactions import in_thread
+from core.models import Run
+
+
+class AgUiEndpoint(ChatEndpoint[adapter.Frame]):
+    """An endpoint of this protocol. ``thread``, ``name`` and ``state`` are of the client's
+    request: its ids of the conversation and of the run.
+    """
+
+    thread = ""
+    name = ""
+    state: object = None
+
+    @property
+    def thread_id(self) -> str:
+        """Return the id of the thread in the path. Raises RefusedError 400."""
+        given = self.scope["url_route"]["kwargs"]["thread"]
+        return chats.checked_id(given, field="threadId")
+
+    def config_of(self, *, run_id: str = "", language: str = "") -> adapter.Config:
+        """Return the ids of a stream whose run is not followed."""
+        return adapter.Config(
+            run_id=run_id,
+            thread=self.thread,
+            name=self.name,
+            state=self.state,
+            locale=language or self.request.language(),
+        )
+
+    def adapter_of(self, work: Work) -> adapter.AgUiAdapter:
+        """Return the adapter of a run."""
+        run = work.run
+        config = adapter.Config(
+            run_id=run.public_id,
+            thread=self.thread,
+            name=self.name,
+            state=self.state,
+            links=Links(base_url=settings.GATEWAY_URL, run_id=run.public_id),
+            locale=work.language,
+            client_tools=acceptance.tool_names(run),
+            before=self.before,
+        )
+        return adapter.AgUiAdapter(config)
+
+    def ask(self, adapted: RunAdapter[adapter.Frame], questions: list[Question]) -> None:
+        """Give the adapter the questions with which its run ended."""
+        assert isinstance(adapted, adapter.AgUiAdapter)  # noqa: S101 - by adapter_of
+        adapted.questions = questions
+
+    def encode(self, number: int, frame: adapter.Frame) -> bytes:
+        """Encode an event with its number."""
+        return b"id: %d\n" % number + adapter.encode(frame)
+
+    def headers_of(self, work: Work) -> http.Headers:
+        """Return the headers of a stream."""
+        return {"X-Run-Id": work.run.public_id}
+
+    def farewell(self, work: Work) -> bytes:
+        """Return the last event of a stream whose process is stopped."""
+        return adapter.encode(adapter.error(event_stream.RESTARTS, "restarting"))
+
+    async def stream_frames(self, frames: Iterable[adapter.Frame]) -> None:
+        """Answer with events that belong to no run."""
+        await self.stream(encoded(frames), headers={}, farewell=b"")
+
+    async def follow(self, run: Run, *, seen: int = 0) -> None:
+        """Answer a run; it goes on when the client leaves."""
+        await self.learn(run)
+        await self.stream_run(Work(run=run, language=self.request.language()), seen=seen)
+
+
+class Runs(AgUiEndpoint):
+    """``POST /ag-ui``: the run as events. The same ``runId`` again is the same run."""
+
+    methods = ("POST",)
+    takes_json = True
+
+    async def check_head(self) -> None:
+        """Check as every endpoint does, and whether the gateway is busy."""
+        admit_head()
+        await super().check_head()
+        admit_message(self.caller)
+
+    async def handle(self, body: bytes) -> None:
+        """Accept a message, or answers to questions, and answer the run that comes of it."""
+        asked, seen = fields.read(http.parse_object(body)), self.seen()
+        self.thread, self.name, self.state = asked.thread, asked.run_id, asked.state
+        # Before anything is stored: a refused stream must not leave a run behind.
+        with slot(self.caller):
+            if problem := await in_thread(resuming.problem_of, self.caller, asked):
+                await self.stream_frames([problem])
+                return
+            if asked.resume:
+                resumed = await in_thread(resuming.resume, self.caller, asked)
+                if resumed.problem or not asked.said:
+                    await self.go_on(resumed, seen=seen)
+                    return
+            await chat_messages.fetch_pictures(asked.messages)
+            receipt = await in_thread(threads.accept, self.caller, asked)
+            if receipt.run is None:
+                raise RefusedError(404, "This thread does not exist.", field="threadId")
+            await self.follow(receipt.run, seen=seen)
+
+    async def go_on(self, resumed: resuming.Outcome, *, seen: int) -> None:
+        """Answer the run that goes on, or say what is still open."""
+        if resumed.problem is not None:
+            await self.stream_frames([resumed.problem])
+        elif resumed.run is not None:
+            await self.follow(resumed.run, seen=seen)
+        else:
+            stopped: adapter.Frame = {"type": "cancelled"}
+            outcome = adapter.interrupted(resumed.open) if resumed.open else stopped
+            config = self.config_of()
+            await self.stream_frames([*adapter.beginning(config), adapter.finish(config, outcome)])
+
+
+class Connect(AgUiEndpoint):
+    """``GET /ag-ui/<thread>/stream``: the messages of a thread, and its open run from its
+    beginning; with ``Last-Event-ID`` the rest of a run. ``runId``: that run instead.
+    """
+
+    methods = ("GET",)
+    snapshot: adapter.Frame
+
+    async def handle(self, body: bytes) -> None:
+        """Answer the run; without one, its messages and open questions."""
+        self.thread, seen = self.thread_id, self.seen()
+        name = self.request.query("runId")
+        found = await in_thread(
+            threads.look_up, self.caller, self.thread, name=name, is_cut=bool(seen)
+        )
+        self.name, self.state, self.snapshot = found.name, found.state, found.snapshot
+        with slot(self.caller):
+            if found.run is not None:
+                await self.follow(found.run, seen=seen)
+                return
+            config, open_ones = self.config_of(), found.questions
+            done: adapter.Frame = {"type": "success"}
+            outcome = adapter.interrupted(open_ones) if open_ones else done
+            first, *state = adapter.beginning(config)
+            frames = [first, self.snapshot, *state, adapter.finish(config, outcome)]
+            await self.stream_frames(frames)
+
+    async def opened(
+        self, adapted: RunAdapter[adapter.Frame], seen: int
+    ) -> AsyncGenerator[bytes, None]:
+        """Yield the first events, and the messages of the thread."""
+        async for block in super().opened(adapted, seen):
+            yield block
+        if not seen:
+            yield self.encode(adapted.number, self.snapshot)
+
+
+class Stop(AgUiEndpoint):
+    """``POST /ag-ui/<thread>/stop``: ask the open run to end; its partial answer is kept."""
+
+    methods = ("POST",)
+
+    async def handle(self, body: bytes) -> None:
+        """Ask the open run to end."""
+        asked = await in_thread(chats.stop_run, self.user, ORIGIN, self.thread_id)
+        await self.answer(200, {"ok": True, "status": 200, "cancelled": asked})
+
+
+async def encoded(frames: Iterable[adapter.Frame]) -> AsyncGenerator[bytes, None]:
+    """Yield events as server-sent events."""
+    for number, frame in enumerate(frames, 1):
+        yield b"id: %d\n" % number + adapter.encode(frame)

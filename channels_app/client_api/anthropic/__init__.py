@@ -1,0 +1,1 @@
+"""The endpoints for clients of the Anthropic Messages API."""

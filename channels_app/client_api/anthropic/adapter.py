@@ -1,0 +1,291 @@
+"""A run's event log as the events of the Messages API, and as one message.
+
+Every text, every stretch of thinking and every call of a tool of the client is a block of its own,
+with an index; a block ends when the next one begins, whether the log is live or stored. Calls that
+the gateway makes itself are no ``tool_use`` blocks: the client would run them and call again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import orjson
+
+from channels_app.client_api.anthropic import errors
+from channels_app.client_api.anthropic.wire import (
+    Block,
+    BlockDelta,
+    BlockStart,
+    Frame,
+    InputDelta,
+    Message,
+    SignatureDelta,
+    StopReason,
+    TextDelta,
+    ThinkingDelta,
+    ToolUseBlock,
+)
+from channels_app.client_api.anthropic.wire import Usage as WireUsage
+from channels_app.client_api.run_adapter import (
+    End,
+    Failure,
+    Medium,
+    RunAdapter,
+    RunConfig,
+    TextKind,
+    Usage,
+    final_log,
+)
+from channels_app.rendering.links import citations, source_line
+from channels_app.rendering.text import one_line
+from core.messages import CustomMessage, ErrorMessage, RetrievalMessage
+
+STOP_REASONS: dict[str, StopReason] = {
+    "stop": "end_turn",
+    "length": "max_tokens",
+    "tool_calls": "tool_use",
+    "content_filter": "refusal",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config(RunConfig):
+    """The options of one request. ``shows_thinking``: the client asked for thinking blocks."""
+
+    shows_thinking: bool = False
+
+
+class AnthropicAdapter(RunAdapter[Frame]):
+    """Turns events into frames, for one run; `encode` makes server-sent events of them."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        self.config = config
+        self._index = -1
+        self._calls = 0
+        # The kind and the name of the block that is not ended yet.
+        self._open: tuple[TextKind, str] | None = None
+        self._retrievals: dict[str, RetrievalMessage] = {}
+
+    def length(self, frame: Frame) -> int:
+        """Count the characters of a piece of text or thinking."""
+        return len(text_of(frame))
+
+    def without(self, frame: Frame, characters: int) -> Frame:
+        """Return a piece without its first characters."""
+        if frame["type"] != "content_block_delta":
+            return frame
+        piece = text_of(frame)[characters:]
+        delta = frame["delta"]
+        if delta["type"] == "text_delta":
+            return {**frame, "delta": {"type": "text_delta", "text": piece}}
+        if delta["type"] == "thinking_delta":
+            return {**frame, "delta": {"type": "thinking_delta", "thinking": piece}}
+        return frame
+
+    def begin(self) -> list[Frame]:
+        """Begin with the empty message; its tokens are known at the end."""
+        return [{"type": "message_start", "message": empty_message(self.config)}]
+
+    def text(self, kind: TextKind, key: str, piece: str, *, settled: bool) -> list[Frame]:
+        """Add to the open block, or begin one. Thinking is left out unless the client asked for
+        it.
+        """
+        if not piece or (kind == "thinking" and not self.config.shows_thinking):
+            return []
+        frames: list[Frame] = []
+        if not key or self._open != (kind, key):
+            block: Block = {"type": "text", "text": ""}
+            if kind == "thinking":
+                block = {"type": "thinking", "thinking": "", "signature": ""}
+            frames += [*self._stop(), self._start(block)]
+            self._open = (kind, key)
+        delta: TextDelta | ThinkingDelta = {"type": "text_delta", "text": piece}
+        if kind == "thinking":
+            delta = {"type": "thinking_delta", "thinking": piece}
+        return [*frames, self._delta(delta)]
+
+    def client_call(self, call_id: str, name: str, arguments: str) -> list[Frame]:
+        """Convert a call of the client's own tool.
+
+        Its id is new: some models' servers give the same one in every turn, and the client's
+        history holds them all.
+        """
+        self._calls += 1
+        block: ToolUseBlock = {
+            "type": "tool_use",
+            "id": f"toolu_{self.config.run_id}_{self._calls}",
+            "name": name,
+            "input": {},
+        }
+        piece: InputDelta = {"type": "input_json_delta", "partial_json": as_object(arguments)}
+        ended = self._stop()
+        frames = [*ended, self._start(block), self._delta(piece)]
+        return [*frames, {"type": "content_block_stop", "index": self._index}]
+
+    def sources(self, message: RetrievalMessage, *, settled: bool) -> list[Frame]:
+        """Keep sources for the list at the end."""
+        self._retrievals[message.message_id or str(len(self._retrievals))] = message
+        return []
+
+    def medium(self, message: Medium) -> list[Frame]:
+        """Convert a medium to a text block: the API has no other form for it."""
+        return self._line(self.links.markdown(message))
+
+    def custom(self, message: CustomMessage, *, settled: bool) -> list[Frame]:
+        """Convert a card to a text block."""
+        if not settled or (message.message_id and not self.first(f"card:{message.message_id}")):
+            return []
+        return self._line(self.links.markdown(message))
+
+    def harmless_error(self, message: ErrorMessage) -> list[Frame]:
+        """Convert an error that did not end the run to a text block."""
+        return self._line(f"⚠️ {one_line(message.props.get('message') or self.words.failed)}")
+
+    def end(self, end: End) -> list[Frame]:
+        """End with the sources, the reason and the usage."""
+        frames = [*self._sources(), *self._stop()]
+        reason: StopReason = "tool_use" if self._calls else "end_turn"
+        stopped = STOP_REASONS.get(end.reason, reason)
+        if stopped == "tool_use" and not self._calls:
+            stopped = "end_turn"
+        return [
+            *frames,
+            {
+                "type": "message_delta",
+                "delta": {"stop_reason": stopped, "stop_sequence": None},
+                "usage": usage_of(end.usage),
+            },
+            {"type": "message_stop"},
+        ]
+
+    def fail(self, failure: Failure) -> list[Frame]:
+        """Return the error, which ends the stream."""
+        return [error_of(failure, request_id=self.config.run_id)]
+
+    def _sources(self) -> list[Frame]:
+        """Convert the sources to a numbered list."""
+        found = citations(self._retrievals.values())
+        if not found:
+            return []
+        lines = [source_line(number, each) for number, each in enumerate(found, start=1)]
+        return self._line("\n".join([f"**{self.words.sources}**\n", *lines]))
+
+    def _line(self, text: str) -> list[Frame]:
+        return self.text("text", "", text, settled=True)
+
+    def _start(self, block: Block) -> BlockStart:
+        self._index += 1
+        return {"type": "content_block_start", "index": self._index, "content_block": block}
+
+    def _delta(self, delta: TextDelta | ThinkingDelta | SignatureDelta | InputDelta) -> BlockDelta:
+        return {"type": "content_block_delta", "index": self._index, "delta": delta}
+
+    def _stop(self) -> list[Frame]:
+        """End the open block; thinking is signed before."""
+        if self._open is None:
+            return []
+        kind, self._open = self._open[0], None
+        frames: list[Frame] = []
+        if kind == "thinking":
+            signature = signature_of(self.config.run_id, self._index)
+            frames.append(self._delta({"type": "signature_delta", "signature": signature}))
+        return [*frames, {"type": "content_block_stop", "index": self._index}]
+
+
+def signature_of(run_id: str, index: int) -> str:
+    """Return the signature of a thinking block: the same for the same one, and of no other use."""
+    return hashlib.sha256(f"{run_id}:{index}".encode()).hexdigest()
+
+
+def as_object(arguments: str) -> str:
+    """Return the arguments of a call as a JSON object. Clients can't read anything else; what a
+    model wrote instead is in it as a text, so that the client's own check of the fields refuses it.
+    """
+    try:
+        is_object = isinstance(orjson.loads(arguments), dict)
+    except orjson.JSONDecodeError:
+        is_object = False
+    return arguments if is_object else orjson.dumps({"arguments": arguments}).decode()
+
+
+def text_of(frame: Frame) -> str:
+    """Return the text or thinking that a frame adds."""
+    if frame["type"] != "content_block_delta":
+        return ""
+    delta = frame["delta"]
+    if delta["type"] == "text_delta":
+        return delta["text"]
+    return delta["thinking"] if delta["type"] == "thinking_delta" else ""
+
+
+def encode(frame: Frame) -> bytes:
+    """Encode one frame as a server-sent event."""
+    return b"event: %s\ndata: %s\n\n" % (frame["type"].encode(), orjson.dumps(frame))
+
+
+def empty_message(config: Config) -> Message:
+    """Return the message before its first block."""
+    return {
+        "id": f"msg_{config.run_id}",
+        "type": "message",
+        "role": "assistant",
+        "model": config.model,
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+        "usage": {**usage_of(Usage()), "service_tier": "standard"},
+    }
+
+
+def usage_of(usage: Usage) -> WireUsage:
+    """Return the usage of a run in Anthropic's form."""
+    return {
+        "input_tokens": usage.prompt,
+        "output_tokens": usage.answer,
+        "cache_creation_input_tokens": 0,
+        "cache_read_input_tokens": 0,
+    }
+
+
+def error_of(failure: Failure, *, request_id: str) -> Frame:
+    """Return the error of a failed run, without the owner's details."""
+    return errors.body(errors.status_of(failure), failure.text, request_id=request_id)
+
+
+def message(events: Iterable[Mapping[str, object]], config: Config) -> Message | Failure:
+    """Return the whole run as one message, or why it failed.
+
+    Abandoned attempts leave no trace: only the final messages are included.
+    """
+    settled, _ = final_log(events)
+    adapter = AnthropicAdapter(config)
+    frames = [frame for event in settled for frame in adapter.feed(event)] + adapter.close()
+    if adapter.failure is not None:
+        return adapter.failure
+    found = empty_message(config)
+    for frame in frames:
+        match frame["type"]:
+            case "content_block_start":
+                found["content"].append(frame["content_block"])
+            case "content_block_delta":
+                add(found["content"][-1], frame)
+            case "message_delta":
+                found["stop_reason"] = frame["delta"]["stop_reason"]
+                found["usage"] = {**frame["usage"], "service_tier": "standard"}
+    return found
+
+
+def add(block: Block, frame: BlockDelta) -> None:
+    """Merge one delta into a block, as clients do."""
+    delta = frame["delta"]
+    if block["type"] == "text" and delta["type"] == "text_delta":
+        block["text"] += delta["text"]
+    elif block["type"] == "thinking" and delta["type"] == "thinking_delta":
+        block["thinking"] += delta["thinking"]
+    elif block["type"] == "thinking" and delta["type"] == "signature_delta":
+        block["signature"] += delta["signature"]
+    elif block["type"] == "tool_use" and delta["type"] == "input_json_delta":
+        block["input"] = orjson.loads(delta["partial_json"])

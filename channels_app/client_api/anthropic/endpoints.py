@@ -1,0 +1,225 @@
+"""``POST /v1/messages`` and what belongs to it, as Anthropic's clients expect them."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from django.conf import settings
+
+from allowlist.models import ApiKey
+from channels_app.asgi import event_stream, http
+from channels_app.asgi.admission import BusyError, admit_head, admit_message
+from channels_app.asgi.authentication import slot
+from channels_app.asgi.consumer import Endpoint
+from channels_app.asgi.http import Headers, RefusedError
+from channels_app.client_api import acceptance, models, sessions
+from channels_app.client_api.acceptance import Work
+from channels_app.client_api.anthropic import adapter, errors, fields
+from channels_app.client_api.anthropic.wire import Frame, Model
+from channels_app.client_api.run_adapter import Failure
+from channels_app.client_api.run_endpoint import RunEndpoint
+from channels_app.intake import choosing
+from channels_app.rendering.links import Links
+from core.database.transactions import in_thread
+from core.lib.ids import public_id
+from core.messages import MessageDict
+
+PING = b'event: ping\ndata: {"type":"ping"}\n\n'
+MAX_SENDER = 256  # characters, of a bridge
+USUAL_PAGE, MOST_PAGE = 20, 1000
+
+
+class AnthropicEndpoint(Endpoint):
+    """An endpoint of the Messages API: needs a key with the scope ``chat``; errors in Anthropic's
+    shape. Every answer has an id in the header ``request-id``.
+    """
+
+    key_scope = ApiKey.Scope.CHAT
+    request_id = ""
+
+    async def refuse(self, error: RefusedError) -> None:
+        """Answer a refused request; a busy gateway is 529, which clients repeat."""
+        status = errors.OVERLOADED if isinstance(error, BusyError) else error.status
+        rates = errors.rates(error.headers) if status == 429 else {}
+        name = self.name_request()
+        body = errors.body(status, str(error), request_id=name, field=error.field)
+        await self.answer(status, body, {**rates, **error.headers, "request-id": name})
+
+    def name_request(self) -> str:
+        """Return the id of this request."""
+        self.request_id = self.request_id or f"req_{public_id()}"
+        return self.request_id
+
+
+class Messages(AnthropicEndpoint, RunEndpoint[Frame]):
+    """``POST /v1/messages``."""
+
+    methods = ("POST",)
+    takes_json = True
+    beat = PING
+    asked: fields.Asked
+
+    async def check_head(self) -> None:
+        """Check as every endpoint does, and the session that the request names."""
+        admit_head()
+        await super().check_head()
+        admit_message(self.caller)
+        self.session = sessions.checked(self.request.header("x-session-id"))
+
+    async def handle(self, body: bytes) -> None:
+        """Accept a request, and answer its run.
+
+        With an ``Idempotency-Key`` the events of a stream are numbered, and the same request with
+        ``Last-Event-ID`` is answered with the rest.
+        """
+        data, caller, request = http.parse_object(body), self.caller, self.request
+        self.asked = asked = fields.read(data)
+        seen = self.seen()
+        key = acceptance.repeat_key(caller, data, self.session, request.idempotency_key())
+        acceptance.needs_sender(caller, asked, name="metadata.user_id")
+        if caller.user is None and len(asked.user) > MAX_SENDER:
+            text = f"metadata.user_id is longer than {MAX_SENDER} characters."
+            raise RefusedError(400, text, field="metadata.user_id")
+        with slot(caller, sender=asked.user):
+            await acceptance.prepare(caller, asked)
+            work = await acceptance.accepted(
+                caller, asked, session=self.session, repeat=key, language=request.language()
+            )
+            self.is_numbered = work.keep
+            if asked.stream:
+                await self.stream_run(work, seen=seen if work.keep else 0)
+            else:
+                await self.answer_run(work)
+
+    def adapter_of(self, work: Work) -> adapter.AnthropicAdapter:
+        """Return the adapter of a run."""
+        return adapter.AnthropicAdapter(config_of(work, self.asked))
+
+    def encode(self, number: int, frame: Frame) -> bytes:
+        """Encode an event; its number is only sent to a client that can resume."""
+        head = b"id: %d\n" % number if self.is_numbered else b""
+        return head + adapter.encode(frame)
+
+    def farewell(self, work: Work) -> bytes:
+        """Return the last event of a stream whose process is stopped."""
+        name = work.run.public_id
+        text = f"{event_stream.RESTARTS} Its id is {name}; its answer is in the transcript."
+        return adapter.encode(errors.body(errors.OVERLOADED, text, request_id=name))
+
+    def headers_of(self, work: Work) -> Headers:
+        """Return the headers of an answer; the id of the request is that of its run."""
+        return {**work.headers, "request-id": work.run.public_id}
+
+    async def answer_failure(self, work: Work, failure: Failure) -> None:
+        """Answer a failed run with its error."""
+        headers = {**self.headers_of(work), **errors.headers_of(failure)}
+        body = adapter.error_of(failure, request_id=work.run.public_id)
+        await self.answer(errors.status_of(failure), body, headers)
+
+    async def answer_log(self, work: Work, log: list[MessageDict]) -> None:
+        """Answer a finished run as one message."""
+        found = adapter.message(log, config_of(work, self.asked))
+        if isinstance(found, Failure):
+            await self.answer_failure(work, found)
+        else:
+            await self.answer(200, found, self.headers_of(work))
+
+
+def config_of(work: Work, asked: fields.Asked) -> adapter.Config:
+    """Return the options of an answer."""
+    run = work.run
+    return adapter.Config(
+        run_id=run.public_id,
+        model=asked.model,
+        links=Links(base_url=settings.GATEWAY_URL, run_id=run.public_id),
+        locale=work.language,
+        client_tools=acceptance.tool_names(run),
+        shows_thinking=asked.shows_thinking,
+    )
+
+
+class CountTokens(AnthropicEndpoint):
+    """``POST /v1/messages/count_tokens``: an estimate, without a call of a model."""
+
+    methods = ("POST",)
+    takes_json = True
+
+    async def handle(self, body: bytes) -> None:
+        """Answer the tokens of a request that is not made."""
+        asked = fields.read(http.parse_object(body), counts=True)
+        await found_model(self, asked.model)
+        headers = {"request-id": self.name_request()}
+        await self.answer(200, {"input_tokens": fields.tokens(asked)}, headers)
+
+
+class Models(AnthropicEndpoint):
+    """``GET /v1/models`` of a request with the header ``anthropic-version``."""
+
+    methods = ("GET",)
+
+    async def handle(self, body: bytes) -> None:
+        """Answer the list, or the page of it that is asked for."""
+        every = [model_of(each) for each in await in_thread(models.listed, self.caller)]
+        page, has_more = self.page(every)
+        found = {
+            "data": page,
+            "has_more": has_more,
+            "first_id": page[0]["id"] if page else None,
+            "last_id": page[-1]["id"] if page else None,
+        }
+        await self.answer(200, found, {"request-id": self.name_request()})
+
+    def page(self, every: list[Model]) -> tuple[list[Model], bool]:
+        """Return the entries after ``after_id`` or before ``before_id``, at most ``limit``, and
+        whether there are more in that direction.
+        """
+        given = self.request.query("limit") or str(USUAL_PAGE)
+        if not (given.isascii() and given.isdigit() and 1 <= int(given[:9]) <= MOST_PAGE):
+            text = f"limit must be a whole number from 1 to {MOST_PAGE}."
+            raise RefusedError(400, text, field="limit")
+        limit, names = int(given), [each["id"] for each in every]
+        after, before = self.request.query("after_id"), self.request.query("before_id")
+        start = names.index(after) + 1 if after in names else 0
+        if before in names:
+            end = names.index(before)
+            return every[max(end - limit, 0) : end], end > limit
+        return every[start : start + limit], len(every) > start + limit
+
+
+class OneModel(AnthropicEndpoint):
+    """``GET /v1/models/<name>`` of a request with the header ``anthropic-version``."""
+
+    methods = ("GET",)
+
+    async def handle(self, body: bytes) -> None:
+        """Answer one model."""
+        found = await found_model(self, self.scope["url_route"]["kwargs"]["name"])
+        await self.answer(200, model_of(found), {"request-id": self.name_request()})
+
+
+async def found_model(endpoint: AnthropicEndpoint, name: str) -> dict[str, Any]:
+    """Return the entry of a model that the caller may use. Raises RefusedError 404."""
+    found = await in_thread(models.one, endpoint.caller, name)
+    if found is None:
+        raise choosing.refusal("either", name)
+    return found
+
+
+def model_of(entry: dict[str, Any]) -> Model:
+    """Return an entry of the list of models in Anthropic's form."""
+    made = datetime.fromtimestamp(entry["created"], UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    name = entry["id"]
+    return {
+        "type": "model",
+        "id": name,
+        "display_name": name,
+        "created_at": made,
+        "lifecycle": "active",
+    }
+
+
+class Unknown(AnthropicEndpoint):
+    """Any other address under ``/v1/messages``."""
+
+    async def check_head(self) -> None:
+        """Answer 404, also without a key."""
+        raise RefusedError(404, f"There is no {self.request.method} here.")

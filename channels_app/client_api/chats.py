@@ -1,0 +1,179 @@
+"""Chats of clients that name their conversations themselves: ``/ui/chat`` and ``/ag-ui``.
+
+A chat is one of the person's own sessions, by its public id, or a name of the client's choice.
+"""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any, TypeVar
+
+from django.utils import timezone
+
+from allowlist.models import ApiKey
+from channels_app.asgi import fields
+from channels_app.asgi.builtin_accounts import builtin_account
+from channels_app.asgi.chat_messages import refused
+from channels_app.asgi.http import RefusedError
+from channels_app.asgi.principal import Principal
+from channels_app.client_api import tool_questions
+from channels_app.client_api.acceptance import Said, Work
+from channels_app.client_api.run_adapter import RunAdapter, after
+from channels_app.client_api.run_endpoint import Opening, RunEndpoint
+from channels_app.client_api.tool_questions import Question
+from channels_app.intake.inbound import Receipt, receive_personal
+from channels_app.rendering import follow_run
+from core.conversations import inbox, runs
+from core.conversations.assistants import Wanted
+from core.conversations.inbox import Draft, RepeatKey
+from core.database.transactions import in_thread
+from core.lib.ids import is_public_id
+from core.messages import MessageDict
+from core.models import ChatSession, Run, User
+
+Frame = TypeVar("Frame")
+
+
+class ChatEndpoint(RunEndpoint[Frame]):
+    """An endpoint of such an interface: a personal key with the scope ``chat``."""
+
+    key_scope = ApiKey.Scope.CHAT
+    waits_for_text = False
+    user: User
+    before = tool_questions.Before()
+
+    async def check_head(self) -> None:
+        """Check as every endpoint does. Raises RefusedError 403 for the key of a bridge."""
+        await super().check_head()
+        if self.caller.user is None:
+            raise RefusedError(403, "This endpoint needs a personal key.")
+        self.user = self.caller.user
+
+    def ask(self, adapter: RunAdapter[Frame], questions: list[Question]) -> None:
+        """Give the adapter the questions with which its run ended."""
+        raise NotImplementedError
+
+    async def learn(self, run: Run) -> None:
+        """Look up what the frames of a run depend on besides its log."""
+        self.before = await in_thread(tool_questions.before, run)
+
+    async def opened(self, adapter: RunAdapter[Frame], seen: int) -> AsyncGenerator[bytes, None]:
+        """Yield the first frames, before the log begins: a run may wait for its turn."""
+        for number, frame in after(adapter, adapter.opened(), seen):
+            yield self.encode(number, frame)
+
+    async def blocks(
+        self,
+        log: follow_run.Log,
+        adapter: RunAdapter[Frame],
+        opening: Opening[Frame],
+        seen: int,
+    ) -> AsyncGenerator[bytes, None]:
+        """Yield the frames as server-sent events."""
+        async for block in self.opened(adapter, seen):
+            yield block
+        async for block in super().blocks(log, adapter, opening, seen):
+            yield block
+
+    async def log_of(
+        self, work: Work, adapter: RunAdapter[Frame]
+    ) -> AsyncGenerator[MessageDict | None, None]:
+        """Yield the events of a run; at its end the adapter knows its questions."""
+        async with aclosing(follow_run.follow(work.run)) as log:
+            async for event in log:
+                if event is not None and is_end(event):
+                    found = await in_thread(tool_questions.of_run, work.run, self.caller)
+                    self.ask(adapter, found)
+                yield event
+
+
+def is_end(event: MessageDict) -> bool:
+    """Return whether an event is the end of a run."""
+    return event["type"] == "event" and event["props"].get("event") == "stream_end"
+
+
+def checked_id(value: Any, *, field: str = "id") -> str:
+    """Check the id of a chat, which the client chose. Raises RefusedError 400."""
+    if not isinstance(value, str) or not 0 < len(value) <= fields.MAX_CHAT_ID:
+        raise refused(f"must be a string of 1 to {fields.MAX_CHAT_ID} characters", field)
+    if not (value.isascii() and value.isprintable()):
+        raise refused("must be printable ASCII", field)
+    return value
+
+
+def accept(
+    caller: Principal,
+    said: Said,
+    *,
+    origin: str,
+    chat: str,
+    wanted: Wanted | None,
+    repeat: RepeatKey | None = None,
+) -> Receipt:
+    """Put a message into the inbox. ``origin``: the channel of the built-in account. Raises
+    RefusedError.
+    """
+    user = caller.person
+    mine = inbox.own_session(user=user, session_id=chat)
+    draft = Draft(
+        account=builtin_account(origin),
+        chat=f"chat:{chat}",
+        repeat=repeat,
+        text=said.text,
+        media=said.media,
+        options=said.options,
+        via_key=caller.key_id,
+        wanted=wanted,
+    )
+    session_id = mine.public_id if mine else ""
+    return receive_personal(
+        user=user, draft=draft, session_id=session_id, now=timezone.now(), origin=origin
+    )
+
+
+def session_of(user: User, origin: str, chat: str) -> ChatSession | None:
+    """Return the user's session for a chat: by its public id, or the client's own name."""
+    mine = inbox.own_session(user=user, session_id=chat)
+    named = ChatSession.objects.filter(
+        user=user, account=builtin_account(origin), chat=f"chat:{chat}", closed_at__isnull=True
+    )
+    return mine or named.first()
+
+
+def open_run(user: User, origin: str, chat: str) -> Run | None:
+    """Return the oldest run of a chat that has not ended."""
+    session = session_of(user, origin, chat)
+    return runs.open_of([session.id]).get(session.id) if session else None
+
+
+def run_to_resume(user: User, origin: str, chat: str, *, name: str, seen: int) -> Run | None:
+    """Return the run that a cut stream goes on with: the one with the public id ``name``, else the
+    open one, else, for a client that has ``seen`` a part of it, the newest.
+
+    None when there is none. Raises RefusedError 404 for a name that is not of this chat.
+    """
+    session = session_of(user, origin, chat)
+    rows = Run.objects.filter(session=session) if session else Run.objects.none()
+    if name:
+        found = rows.filter(public_id=name).first() if is_public_id(name) else None
+        if found is None:
+            raise RefusedError(404, "This run does not exist.", field="run_id")
+        return found
+    if session is None:
+        return None
+    open_one = runs.open_of([session.id]).get(session.id)
+    return open_one or (rows.order_by("-id").first() if seen else None)
+
+
+def stop_run(user: User, origin: str, chat: str) -> bool:
+    """Cancel the open run of a chat; return whether there was one."""
+    run = open_run(user, origin, chat)
+    return run is not None and runs.request_cancel(run=run)
+
+
+def work_of(run: Run | None, *, language: str) -> Work:
+    """Return the run to stream; it goes on when the client leaves. Raises RefusedError 404 when its
+    session was closed meanwhile.
+    """
+    if run is None:
+        raise RefusedError(404, "This chat does not exist.", field="id")
+    return Work(run=run, language=language)

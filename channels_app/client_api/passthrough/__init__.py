@@ -1,0 +1,1 @@
+"""Embeddings, transcription and speech: requests that a provider of models answers itself."""

@@ -1,0 +1,73 @@
+"""Which provider answers a request that is passed through: by the name in ``model``.
+
+It is a model that the owner has enabled, ``name`` or ``provider/name`` (Admin → Models), of a
+provider that speaks OpenAI's API; it need not be offered for chats, and may be in no chain. For
+transcriptions also ``TRANSCRIPTION_MODEL``, at the server of the settings.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from django.conf import settings
+
+from channels_app.asgi.chat_messages import refused
+from channels_app.asgi.http import RefusedError
+from core.conversations.assistants import model_names
+from core.lib.text import one_line
+from core.providers import listing, vendors
+from core.providers.catalogue import Catalogue, ModelInfo
+from core.providers.listing import Server
+
+SHOWN = 100  # characters of a name in an error
+SPEECH_TO_TEXT = frozenset({"audio/transcriptions", "audio/translations"})
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The server that answers, and the model there: its name, its prices and its limits."""
+
+    server: Server
+    model: ModelInfo
+
+
+def target_of(known: Catalogue, name: Any, path: str) -> Target:
+    """Return the target of a request to ``path``. Raises RefusedError 400 or 404; ProviderError for
+    a provider that is not set up.
+    """
+    if not isinstance(name, str) or not name:
+        raise refused("must be the name of a model", "model")
+    if path in SPEECH_TO_TEXT and name == settings.TRANSCRIPTION_MODEL:
+        return of_settings(known)
+    found = model_names(known).get(name)
+    shown = one_line(name, SHOWN)
+    if found is None:
+        text = f"The model {shown} is not known here: the owner has to add it to the models."
+        raise RefusedError(404, text, field="model")
+    provider = found.provider
+    vendor = vendors.VENDORS.get(provider.kind)
+    speaks = vendor is not None and not vendor.in_library
+    if provider.from_environment:
+        speaks = settings.LLM_PROVIDER == vendors.Kind.OPENAI_COMPATIBLE
+    if not speaks:
+        text = f"The provider of {shown} has no /v1/{path}: it does not speak OpenAI's API."
+        raise RefusedError(404, text, field="model")
+    return Target(listing.server_of(provider), found)
+
+
+def of_settings(known: Catalogue) -> Target:
+    """Return the transcriber of the settings. It has no price: the tokens are counted."""
+    url = settings.TRANSCRIPTION_BASE_URL or settings.LLM_BASE_URL
+    key = settings.TRANSCRIPTION_API_KEY or settings.LLM_API_KEY
+    server = Server(vendors.Kind.OPENAI_COMPATIBLE, url, key, allowed=None)
+    usual = next(iter(known.models.values()), None)
+    if usual is None:
+        raise RefusedError(404, "No model is set up.", field="model")
+    model = replace(
+        usual,
+        id=0,
+        name=settings.TRANSCRIPTION_MODEL,
+        input_price=None,
+        cached_price=None,
+        output_price=None,
+    )
+    return Target(server, model)

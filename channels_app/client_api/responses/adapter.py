@@ -1,0 +1,313 @@
+"""A run's event log as the events of one response, whose number is their ``sequence_number``.
+
+Texts, media and cards of the answer are one message, until reasoning or a call of the client's
+tools comes between; sources are a list at its end, with annotations. Calls of the gateway's own
+tools and progress lines are no items: clients would run them and call again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import orjson
+
+from channels_app.client_api.responses.frames import (
+    arguments_of,
+    begun,
+    code_of,
+    message_of,
+    reasoning_of,
+    seconds_of,
+    summary_ends,
+    text_ends,
+    text_part,
+    usage_of,
+)
+from channels_app.client_api.responses.tools import Kinds
+from channels_app.client_api.responses.wire import (
+    Event,
+    Item,
+    ItemStatus,
+    MessageItem,
+    ReasoningItem,
+    Response,
+    Status,
+    UrlCitation,
+)
+from channels_app.client_api.run_adapter import (
+    End,
+    Failure,
+    Medium,
+    RunAdapter,
+    RunConfig,
+    TextKind,
+)
+from channels_app.rendering.links import citations, source_line
+from channels_app.rendering.text import one_line
+from core.messages import CustomMessage, ErrorMessage, RetrievalMessage
+
+GAP = "\n\n"
+INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config(RunConfig):
+    """The response as it is before the run begins, and what the client's tools are."""
+
+    response: Response
+    kinds: Kinds = field(default_factory=Kinds)
+
+
+class ResponsesAdapter(RunAdapter[Event]):
+    """Turns events into those of a response. ``response``: as the last one shows it."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        self.config = config
+        self.response: Response = {**config.response, "status": "in_progress"}
+        self._output: list[Item] = []
+        self._open: MessageItem | ReasoningItem | None = None
+        self._open_key = ""
+        self._speaker = ""
+        self._tail = ""
+        self._retrievals: dict[str, RetrievalMessage] = {}
+
+    def length(self, frame: Event) -> int:
+        """Count the characters of texts, and of reasoning."""
+        if (
+            frame["type"] == "response.output_text.delta"
+            or frame["type"] == "response.reasoning_summary_text.delta"
+        ):
+            return len(frame["delta"])
+        return 0
+
+    def without(self, frame: Event, characters: int) -> Event:
+        """Return a piece of a text without its first characters."""
+        if frame["type"] == "response.output_text.delta":
+            return {**frame, "delta": frame["delta"][characters:]}
+        if frame["type"] == "response.reasoning_summary_text.delta":
+            return {**frame, "delta": frame["delta"][characters:]}
+        return frame
+
+    def begin(self) -> list[Event]:
+        """Return the beginning of the response."""
+        return [{"type": "response.created", "response": self.response}]
+
+    def started(self, data: Mapping[str, object]) -> list[Event]:
+        """Say that a worker has begun."""
+        return [{"type": "response.in_progress", "response": self.response}]
+
+    def text(self, kind: TextKind, key: str, piece: str, *, settled: bool) -> list[Event]:
+        """Add text to the message, or to the reasoning."""
+        if kind == "text":
+            return self._say(piece, speaker=key)
+        frames = self._think(piece, key)
+        if settled and self._open is not None and self._open_key == key:
+            frames += self._close()
+        return frames
+
+    def sources(self, message: RetrievalMessage, *, settled: bool) -> list[Event]:
+        """Keep sources for the list at the end."""
+        self._retrievals[message.message_id or str(len(self._retrievals))] = message
+        return []
+
+    def medium(self, message: Medium) -> list[Event]:
+        """Convert a medium to a line of the answer."""
+        return self._say(self.links.markdown(message))
+
+    def custom(self, message: CustomMessage, *, settled: bool) -> list[Event]:
+        """Convert a card to a line of the answer."""
+        if not settled or (message.message_id and not self.first(f"card:{message.message_id}")):
+            return []
+        return self._say(self.links.markdown(message))
+
+    def harmless_error(self, message: ErrorMessage) -> list[Event]:
+        """Convert an error that did not end the run: a line of the answer."""
+        return self._say(f"⚠️ {one_line(message.props.get('message') or self.words.failed)}")
+
+    def client_call(self, call_id: str, name: str, arguments: str) -> list[Event]:
+        """Convert a call of the client's own tool to an item."""
+        frames = self._close()
+        item = self.config.kinds.item(self._id("fc"), call_id, name, arguments)
+        at = len(self._output)
+        frames.append(
+            {"type": "response.output_item.added", "output_index": at, "item": begun(item)}
+        )
+        frames += arguments_of(item, at)
+        self._output.append(item)
+        frames.append({"type": "response.output_item.done", "output_index": at, "item": item})
+        return frames
+
+    def end(self, end: End) -> list[Event]:
+        """End with the sources and the response."""
+        reason = INCOMPLETE.get(end.reason)
+        is_whole = reason is None and not end.is_cancelled
+        frames = self._sources()
+        frames += self._close("completed" if is_whole else "incomplete")
+        status: Status = "cancelled" if end.is_cancelled else "incomplete"
+        self._settle("completed" if is_whole else status, end.data)
+        if is_whole:
+            self.response["completed_at"] = seconds_of(end.data)
+            return [*frames, {"type": "response.completed", "response": self.response}]
+        self.response["incomplete_details"] = {"reason": reason} if reason else None
+        return [*frames, {"type": "response.incomplete", "response": self.response}]
+
+    def fail(self, failure: Failure) -> list[Event]:
+        """End with the error."""
+        frames = self._close("incomplete")
+        self._settle("failed", failure.data)
+        self.response["error"] = {"code": code_of(failure), "message": failure.text}
+        return [*frames, {"type": "response.failed", "response": self.response}]
+
+    def _settle(self, status: Status, data: Mapping[str, object]) -> None:
+        self.response = {
+            **self.response,
+            "status": status,
+            "output": self._output,
+            "usage": usage_of(data),
+        }
+
+    def _id(self, prefix: str) -> str:
+        return f"{prefix}_{self.config.run_id}_{len(self._output)}"
+
+    def _say(self, piece: str, speaker: str = "") -> list[Event]:
+        """Add text to the message, separated from the text of an earlier one."""
+        if not piece:
+            return []
+        frames: list[Event] = []
+        if self._open is None or self._open["type"] != "message":
+            frames = [*self._close(), *self._begin_message()]
+        if self._tail and not (speaker and speaker == self._speaker):
+            piece = GAP[len(self._tail) - len(self._tail.rstrip("\n")) :] + piece
+        self._speaker = speaker
+        self._tail = (self._tail + piece)[-2:]
+        message = self._open
+        assert message is not None and message["type"] == "message"  # noqa: S101, PT018 - above
+        message["content"][0]["text"] += piece
+        frames.append(
+            {
+                "type": "response.output_text.delta",
+                "item_id": message["id"],
+                "output_index": len(self._output),
+                "content_index": 0,
+                "delta": piece,
+                "logprobs": [],
+            }
+        )
+        return frames
+
+    def _begin_message(self) -> list[Event]:
+        name, at = self._id("msg"), len(self._output)
+        part = text_part("", [])
+        self._open = message_of(name, "in_progress", text_part("", []))
+        empty: MessageItem = {**self._open, "content": []}
+        return [
+            {"type": "response.output_item.added", "output_index": at, "item": empty},
+            {
+                "type": "response.content_part.added",
+                "item_id": name,
+                "output_index": at,
+                "content_index": 0,
+                "part": part,
+            },
+        ]
+
+    def _think(self, piece: str, key: str) -> list[Event]:
+        """Add reasoning; another thought is another item."""
+        if not piece:
+            return []
+        frames: list[Event] = []
+        is_open = self._open is not None and self._open["type"] == "reasoning"
+        if not is_open or self._open_key != key:
+            frames = [*self._close(), *self._begin_reasoning(key)]
+        item = self._open
+        assert item is not None and item["type"] == "reasoning"  # noqa: S101, PT018 - above
+        item["summary"][0]["text"] += piece
+        frames.append(
+            {
+                "type": "response.reasoning_summary_text.delta",
+                "item_id": item["id"],
+                "output_index": len(self._output),
+                "summary_index": 0,
+                "delta": piece,
+            }
+        )
+        return frames
+
+    def _begin_reasoning(self, key: str) -> list[Event]:
+        name, at = self._id("rs"), len(self._output)
+        self._open_key = key
+        self._open = reasoning_of(name, "in_progress", "")
+        empty: ReasoningItem = {**self._open, "summary": []}
+        return [
+            {"type": "response.output_item.added", "output_index": at, "item": empty},
+            {
+                "type": "response.reasoning_summary_part.added",
+                "item_id": name,
+                "output_index": at,
+                "summary_index": 0,
+                "part": {"type": "summary_text", "text": ""},
+            },
+        ]
+
+    def _close(self, status: ItemStatus = "completed") -> list[Event]:
+        """End the open item."""
+        item, self._open, self._open_key = self._open, None, ""
+        if item is None:
+            return []
+        at = len(self._output)
+        done: Item
+        if item["type"] == "message":
+            [part] = item["content"]
+            done = message_of(item["id"], status, part)
+            frames = text_ends(item["id"], at, part)
+        else:
+            [summary] = item["summary"]
+            done = reasoning_of(item["id"], status, summary["text"])
+            frames = summary_ends(item["id"], at, summary["text"])
+        self._output.append(done)
+        return [
+            *frames,
+            {"type": "response.output_item.done", "output_index": at, "item": done},
+        ]
+
+    def _sources(self) -> list[Event]:
+        """Convert the sources to a numbered list; the annotations point into it."""
+        found = citations(self._retrievals.values())
+        if not found:
+            return []
+        frames = self._say(f"**{self.words.sources}**\n", speaker="sources")
+        for number, citation in enumerate(found, start=1):
+            line = "\n" + source_line(number, citation)
+            frames += self._say(line, speaker="sources")
+            if citation.url:
+                frames.append(self._annotate(citation.url, citation.title, len(line) - 1))
+        return frames
+
+    def _annotate(self, url: str, title: str, characters: int) -> Event:
+        message = self._open
+        assert message is not None and message["type"] == "message"  # noqa: S101, PT018 - just said
+        part = message["content"][0]
+        cited: UrlCitation = {
+            "type": "url_citation",
+            "url": url,
+            "title": title,
+            "start_index": len(part["text"]) - characters,
+            "end_index": len(part["text"]),
+        }
+        part["annotations"].append(cited)
+        return {
+            "type": "response.output_text.annotation.added",
+            "item_id": message["id"],
+            "output_index": len(self._output),
+            "content_index": 0,
+            "annotation_index": len(part["annotations"]) - 1,
+            "annotation": cited,
+        }
+
+
+def encode(number: int, event: Event) -> bytes:
+    """Encode one event, with its number, as a server-sent event."""
+    data = orjson.dumps({**event, "sequence_number": number})
+    return b"event: " + event["type"].encode() + b"\ndata: " + data + b"\n\n"

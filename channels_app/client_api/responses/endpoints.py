@@ -1,0 +1,192 @@
+"""``/v1/responses``: create, poll, resume, cancel, delete, and the list of a response's input."""
+
+import asyncio
+import contextlib
+from dataclasses import replace
+from typing import Any
+
+from channels_app.asgi import event_stream, http
+from channels_app.asgi.admission import admit_head, admit_message
+from channels_app.asgi.authentication import slot
+from channels_app.asgi.http import RefusedError
+from channels_app.client_api import acceptance, failures, sessions
+from channels_app.client_api.acceptance import Work
+from channels_app.client_api.openai.adapter import error_of
+from channels_app.client_api.openai.endpoints import OpenAIEndpoint
+from channels_app.client_api.responses import adapter, fields, stored
+from channels_app.client_api.responses.wire import Event
+from channels_app.client_api.run_adapter import Failure
+from channels_app.client_api.run_endpoint import RunEndpoint, number_of, whole_log
+from core.conversations import runs
+from core.database.transactions import in_thread
+from core.messages import MessageDict
+from core.models import Run
+
+# How long a request to cancel waits for the end, which comes within 3 s.
+CANCEL_SECONDS = 5.0
+MOST_ITEMS, USUAL_ITEMS = 100, 20
+
+
+class ResponseEndpoint(OpenAIEndpoint, RunEndpoint[Event]):
+    """An endpoint of responses."""
+
+    def adapter_of(self, work: Work) -> adapter.ResponsesAdapter:
+        """Return the adapter of a run."""
+        return adapter.ResponsesAdapter(stored.config_of(work))
+
+    def encode(self, number: int, frame: Event) -> bytes:
+        """Encode an event with its number."""
+        return adapter.encode(number, frame)
+
+    def farewell(self, work: Work) -> bytes:
+        """Return the end of a stream whose process is stopped: a comment, since the number of an
+        event would say that all before it came.
+        """
+        return f": {event_stream.RESTARTS}\n\n".encode()
+
+    async def answer_failure(self, work: Work, failure: Failure) -> None:
+        """Answer a failed run with its error."""
+        headers = {**work.headers, **failures.headers_of(failure)}
+        await self.answer(failures.status_of(failure), error_of(failure), headers)
+
+    async def answer_log(self, work: Work, log: list[MessageDict]) -> None:
+        """Answer a finished run as one response."""
+        whole = await in_thread(stored.ended, work, log)
+        if whole.failure is not None:
+            await self.answer_failure(work, whole.failure)
+        else:
+            await self.answer(200, whole.response, work.headers)
+
+
+class Responses(ResponseEndpoint):
+    """``POST /v1/responses``."""
+
+    methods = ("POST",)
+    takes_json = True
+
+    async def check_head(self) -> None:
+        """Check as every endpoint does, and the session that the request names."""
+        admit_head()
+        await super().check_head()
+        admit_message(self.caller)
+        self.session = sessions.checked(self.request.header("x-session-id"))
+
+    async def handle(self, body: bytes) -> None:
+        """Accept a request, and answer its run: streamed, whole, or at once (``background``)."""
+        data, caller, request = http.parse_object(body), self.caller, self.request
+        asked = fields.read(data)
+        seen = self.seen()
+        key = acceptance.repeat_key(caller, data, self.session, request.idempotency_key())
+        acceptance.needs_sender(caller, asked)
+        with slot(caller, sender=asked.user):
+            messages, session = await stored.compose(caller, asked)
+            asked = replace(
+                asked, messages=messages, more=stored.kept_of(asked, request.language())
+            )
+            await acceptance.prepare(caller, asked)
+            work = await acceptance.accepted(
+                caller,
+                asked,
+                session=session or self.session,
+                repeat=key,
+                language=request.language(),
+                keep=asked.background,
+            )
+            self.waits_for_text = not asked.background
+            if asked.stream:
+                await self.stream_run(work, seen=seen if work.keep else 0)
+            elif asked.background:
+                await self.answer(200, await stored.current(work), work.headers)
+            else:
+                await self.answer_run(work)
+
+
+class StoredEndpoint(ResponseEndpoint):
+    """An endpoint of one stored response."""
+
+    waits_for_text = False
+
+    async def own_run(self) -> Run:
+        """Return the run of the response in the address. Raises RefusedError 404."""
+        name = self.scope["url_route"]["kwargs"]["response"]
+        return await in_thread(stored.find, self.caller, name)
+
+    async def stopped(self) -> Run:
+        """Return the run after it was asked to end; it has, unless that takes too long."""
+        run = await self.own_run()
+        if await in_thread(runs.request_cancel, run=run):
+            with contextlib.suppress(TimeoutError):  # no worker has it: it ends when one does
+                async with asyncio.timeout(CANCEL_SECONDS):
+                    await whole_log(stored.work_of(run))
+            run = await self.own_run()
+        return run
+
+    async def answer_current(self, run: Run) -> None:
+        """Answer a response as it is now."""
+        work = stored.work_of(run)
+        await self.answer(200, await stored.current(work), work.headers)
+
+
+class Response(StoredEndpoint):
+    """``GET`` and ``DELETE /v1/responses/<id>``."""
+
+    methods = ("GET", "DELETE")
+
+    async def handle(self, body: bytes) -> None:
+        """Answer the response, or with ``stream=true`` its events after ``starting_after``."""
+        if self.request.method == "DELETE":
+            run = await self.stopped()
+            await in_thread(stored.delete, run)
+            found = {"id": stored.id_of(run), "object": "response", "deleted": True}
+            await self.answer(200, found)
+            return
+        run = await self.own_run()
+        if self.request.query("stream") == "true":
+            seen = number_of(self.request.query("starting_after"), "starting_after") or self.seen()
+            with slot(self.caller):
+                await self.stream_run(stored.work_of(run), seen=seen)
+        else:
+            await self.answer_current(run)
+
+
+class Cancel(StoredEndpoint):
+    """``POST /v1/responses/<id>/cancel``: stop it; the partial output is kept."""
+
+    methods = ("POST",)
+
+    async def handle(self, body: bytes) -> None:
+        """Ask the run to end, and wait for it."""
+        await self.answer_current(await self.stopped())
+
+
+class InputItems(StoredEndpoint):
+    """``GET /v1/responses/<id>/input_items``."""
+
+    methods = ("GET",)
+
+    async def handle(self, body: bytes) -> None:
+        """Answer one page of the items."""
+        order, after = self.request.query("order") or "desc", self.request.query("after")
+        if order not in ("asc", "desc"):
+            raise RefusedError(400, "order must be asc or desc.", field="order")
+        limit = number_of(self.request.query("limit"), "limit") or USUAL_ITEMS
+        if limit > MOST_ITEMS:
+            raise RefusedError(400, f"limit must be at most {MOST_ITEMS}.", field="limit")
+        items = await in_thread(stored.given_items, await self.own_run())
+        await self.answer(200, page(items if order == "asc" else items[::-1], after, limit))
+
+
+def page(items: list[dict[str, Any]], after: str, limit: int) -> dict[str, Any]:
+    """Return a page of ``items``: those after the id ``after``. Raises RefusedError 404."""
+    names = [each["id"] for each in items]
+    if after and after not in names:
+        raise RefusedError(404, "There is no such item.", field="after")
+    start = names.index(after) + 1 if after else 0
+    shown = items[start : start + limit]
+    return {
+        "object": "list",
+        "data": shown,
+        "first_id": shown[0]["id"] if shown else "",
+        "last_id": shown[-1]["id"] if shown else "",
+        "has_more": start + limit < len(items),
+    }

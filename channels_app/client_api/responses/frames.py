@@ -1,0 +1,154 @@
+"""The parts of which the events of a response are made. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from channels_app.client_api import failures
+from channels_app.client_api.responses.wire import (
+    CallItem,
+    Event,
+    ItemStatus,
+    MessageItem,
+    OutputText,
+    ReasoningItem,
+    UrlCitation,
+)
+from channels_app.client_api.responses.wire import Usage as WireUsage
+from channels_app.client_api.run_adapter import Failure, Usage
+
+
+def text_part(text: str, annotations: list[UrlCitation]) -> OutputText:
+    return {"type": "output_text", "text": text, "annotations": annotations, "logprobs": []}
+
+
+def message_of(name: str, status: ItemStatus, part: OutputText) -> MessageItem:
+    return {
+        "id": name,
+        "type": "message",
+        "role": "assistant",
+        "status": status,
+        "content": [part],
+    }
+
+
+def reasoning_of(name: str, status: ItemStatus, text: str) -> ReasoningItem:
+    return {
+        "id": name,
+        "type": "reasoning",
+        "status": status,
+        "summary": [{"type": "summary_text", "text": text}],
+        "encrypted_content": None,
+    }
+
+
+def text_ends(name: str, at: int, part: OutputText) -> list[Event]:
+    """Return the events that end the text of a message."""
+    return [
+        {
+            "type": "response.output_text.done",
+            "item_id": name,
+            "output_index": at,
+            "content_index": 0,
+            "text": part["text"],
+            "logprobs": [],
+        },
+        {
+            "type": "response.content_part.done",
+            "item_id": name,
+            "output_index": at,
+            "content_index": 0,
+            "part": part,
+        },
+    ]
+
+
+def summary_ends(name: str, at: int, text: str) -> list[Event]:
+    """Return the events that end a thought."""
+    return [
+        {
+            "type": "response.reasoning_summary_text.done",
+            "item_id": name,
+            "output_index": at,
+            "summary_index": 0,
+            "text": text,
+        },
+        {
+            "type": "response.reasoning_summary_part.done",
+            "item_id": name,
+            "output_index": at,
+            "summary_index": 0,
+            "part": {"type": "summary_text", "text": text},
+        },
+    ]
+
+
+def begun(item: CallItem) -> CallItem:
+    """Return a call as it is before its arguments are known."""
+    if item["type"] == "function_call":
+        return {**item, "status": "in_progress", "arguments": ""}
+    if item["type"] == "custom_tool_call":
+        return {**item, "status": "in_progress", "input": ""}
+    return {**item, "status": "in_progress"}
+
+
+def arguments_of(item: CallItem, at: int) -> list[Event]:
+    """Return the events between the begin and the end of a call."""
+    if item["type"] == "function_call":
+        return [
+            {
+                "type": "response.function_call_arguments.delta",
+                "item_id": item["id"],
+                "output_index": at,
+                "delta": item["arguments"],
+            },
+            {
+                "type": "response.function_call_arguments.done",
+                "item_id": item["id"],
+                "output_index": at,
+                "arguments": item["arguments"],
+            },
+        ]
+    if item["type"] == "custom_tool_call":
+        return [
+            {
+                "type": "response.custom_tool_call_input.delta",
+                "item_id": item["id"],
+                "output_index": at,
+                "delta": item["input"],
+            },
+            {
+                "type": "response.custom_tool_call_input.done",
+                "item_id": item["id"],
+                "output_index": at,
+                "input": item["input"],
+            },
+        ]
+    return []
+
+
+def usage_of(data: Mapping[str, object]) -> WireUsage:
+    """Return the usage of a ``stream_end`` in the form of the Responses API."""
+    usage = Usage.of(data)
+    return {
+        "input_tokens": usage.prompt,
+        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+        "output_tokens": usage.answer,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": usage.total,
+    }
+
+
+def seconds_of(data: Mapping[str, object]) -> int | None:
+    """Return when a run ended, in seconds since 1970; None where its log does not say."""
+    at = data.get("timestamp")
+    return int(at) // 1000 if isinstance(at, int | float) else None
+
+
+def code_of(failure: Failure) -> Literal["rate_limit_exceeded", "invalid_prompt", "server_error"]:
+    """Return the code of a failed response: the API's schema has no others that fit."""
+    status = failures.status_of(failure)
+    if status == 429:
+        return "rate_limit_exceeded"
+    return "invalid_prompt" if status in (400, 413, 422) else "server_error"

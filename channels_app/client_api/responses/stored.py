@@ -1,0 +1,277 @@
+"""Responses that were stored: found by their id, shown, followed by the next one, deleted.
+
+A response is a run; ``Run.options["response"]`` holds the part that the protocol keeps with it. The
+conversation before it is kept as the messages of the run, as for chat completions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from django.conf import settings
+from django.utils import timezone
+
+from allowlist import permissions
+from channels_app.asgi.chat_messages import Json, parts_with_pictures, refused
+from channels_app.asgi.http import RefusedError
+from channels_app.asgi.principal import Principal
+from channels_app.client_api.acceptance import Work, tool_names
+from channels_app.client_api.responses import tools
+from channels_app.client_api.responses.adapter import Config, ResponsesAdapter
+from channels_app.client_api.responses.fields import REPEATED, Asked
+from channels_app.client_api.responses.items import Reader, listed, references
+from channels_app.client_api.responses.tools import Kinds
+from channels_app.client_api.responses.wire import Item, Response, Status
+from channels_app.client_api.run_adapter import final_log
+from channels_app.client_api.run_endpoint import whole_log
+from channels_app.intake import media
+from channels_app.rendering.links import Links
+from core.agent import prompt
+from core.conversations import events
+from core.database.transactions import atomic_write, in_thread
+from core.lib.ids import is_public_id
+from core.messages import MessageDict
+from core.models import Run
+
+KEPT = "response"
+PREFIX = "resp_"
+ITEM = re.compile(r"(?:msg|rs|fc)_([A-Za-z0-9_-]{22})_[0-9]+", re.ASCII)
+STATES: dict[str, Status] = {Run.State.QUEUED: "queued", Run.State.RUNNING: "in_progress"}
+MISSING_PICTURE = "[a picture of an earlier message]"
+
+
+def id_of(run: Run) -> str:
+    """Return the id of the response that a run makes."""
+    return f"{PREFIX}{run.public_id}"
+
+
+def kept_of(asked: Asked, language: str) -> Json:
+    """Return what is kept with a run besides its messages, tools and options."""
+    return {
+        "may_shorten": asked.repeated.get("truncation") == "auto",
+        KEPT: {
+            "model": asked.model,
+            "store": asked.store,
+            "background": asked.background,
+            "previous": asked.previous,
+            "instructed": bool(asked.instructions),
+            "repeated": asked.repeated,
+            "kinds": asked.offered.kinds.of,
+            "language": language,
+        },
+    }
+
+
+def find(caller: Principal, response_id: str, *, sender: str = "", field: str = "") -> Run:
+    """Return the run of a stored response of the caller's own. ``sender``: that a bridge names;
+    then the response must be of that sender, and of the person who the sender is now.
+
+    Raises RefusedError 404, also for another person's. May block on the database.
+    """
+    name = response_id.removeprefix(PREFIX)
+    run = None
+    if response_id.startswith(PREFIX) and is_public_id(name):
+        own = Run.objects.select_related("session__account", "user").filter(public_id=name)
+        if caller.user is not None:
+            run = own.filter(user=caller.user).first()
+        else:
+            run = own.filter(session__account=caller.account).first()
+            run = run if run is None or not sender or is_of(run, caller, sender) else None
+    if run is None or not run.options.get(KEPT, {}).get("store"):
+        text = "There is no response with this id."
+        raise RefusedError(404, text, field=field or "response_id")
+    return run
+
+
+def is_of(run: Run, caller: Principal, sender: str) -> bool:
+    """Return whether a run was made for a sender of a bridge, who is still the same person."""
+    account = run.session.account
+    kind = str(account.config.get("kind", "im"))
+    named = permissions.Sender(account, kind, sender)
+    user = permissions.decide(sender=named, now=timezone.now()).user
+    return run.session.chat == sender[:128] and user is not None and user.pk == run.user_id
+
+
+def work_of(run: Run) -> Work:
+    """Return a stored response as work; it goes on when the client leaves."""
+    language = run.user.language or run.options[KEPT]["language"]
+    return Work(run=run, language=language, session=run.session.public_id)
+
+
+def config_of(work: Work) -> Config:
+    """Return the options of an answer."""
+    run = work.run
+    kept = run.options[KEPT]
+    return Config(
+        run_id=run.public_id,
+        links=Links(base_url=settings.GATEWAY_URL, run_id=run.public_id),
+        locale=work.language,
+        client_tools=tool_names(run),
+        model=kept["model"],
+        created=int(run.created_at.timestamp()),
+        response=response_of(run),
+        kinds=kinds_of(run),
+    )
+
+
+def kinds_of(run: Run) -> Kinds:
+    """Return what the client's tools are to it."""
+    return Kinds(run.options[KEPT]["kinds"])
+
+
+def response_of(run: Run) -> Response:
+    """Return a response that has no output yet."""
+    kept = run.options[KEPT]
+    messages = run.options.get("messages") or []
+    shown: Any = {
+        **REPEATED,
+        **kept["repeated"],
+        "tools": tools.shown(run.options.get("tools") or [], kinds_of(run)),
+        "id": id_of(run),
+        "object": "response",
+        "created_at": int(run.created_at.timestamp()),
+        "completed_at": None,
+        "status": STATES.get(run.state, "in_progress"),
+        "error": None,
+        "incomplete_details": None,
+        "output": [],
+        "usage": None,
+        "model": kept["model"],
+        "background": kept["background"],
+        "store": kept["store"],
+        "instructions": messages[0]["content"] if kept["instructed"] else None,
+        "previous_response_id": kept["previous"] or None,
+    }
+    found: Response = shown
+    return found
+
+
+def ended(work: Work, log: Iterable[MessageDict]) -> ResponsesAdapter:
+    """Return the adapter of a run that has ended, which has read all its events: ``response`` is
+    the whole one.
+    """
+    settled, _ = final_log(log)
+    adapter = ResponsesAdapter(config_of(work))
+    for event in settled:
+        adapter.feed(event)
+    adapter.close()
+    return adapter
+
+
+async def current(work: Work) -> Response:
+    """Return a response as it is now."""
+    if work.run.state not in Run.FINAL:
+        return response_of(work.run)
+    log = await whole_log(work)
+    return (await in_thread(ended, work, log)).response
+
+
+async def compose(caller: Principal, asked: Asked) -> tuple[list[Json], str]:
+    """Return the messages of a request with those before it, and the name of its session; empty
+    for none. Raises RefusedError 400, 404 and 413.
+    """
+    before, reader = None, Reader(kinds=asked.offered.kinds)
+    if references(asked.given):
+        reader.known = await in_thread(known_items, caller, asked)
+    if asked.previous:
+        field = "previous_response_id"
+        before = await in_thread(find, caller, asked.previous, sender=asked.user, field=field)
+        pictures = await media.pictures(before, {})
+        reader.messages = await in_thread(conversation, before, pictures)
+        reader.called = calls_in(reader.messages)
+    known = len(reader.messages)
+    reader.read(asked.given)
+    check(reader.messages, known)
+    if asked.instructions:
+        reader.messages.insert(0, {"role": "system", "content": asked.instructions})
+    return reader.messages, session_name(caller, before)
+
+
+def check(messages: list[Json], known: int) -> None:
+    """Check the messages of a request, the first ``known`` of which are those of earlier responses:
+    something new, a result for each call, and no more pictures than the gateway takes; earlier
+    ones are left out first.
+    """
+    if len(messages) == known or not any(each["content"] for each in messages):
+        raise refused("must not be empty", "input")
+    answered = {each["tool_call_id"] for each in messages if each["role"] == "tool"}
+    if missing := calls_in(messages) - answered:
+        call_id = min(missing)[:64].encode("ascii", "backslashreplace").decode()
+        raise refused(f"has no output for the call {call_id!r}", "input")
+    found = [each for message in messages[known:] for each in parts_with_pictures(message)]
+    most = settings.MAX_ATTACHMENTS
+    if len(found) > most:
+        raise refused(f"holds more than {most} pictures", "input", status=413)
+    left = most - len(found)
+    for message in reversed(messages[:known]):
+        content = message["content"]
+        for number, each in enumerate(content if isinstance(content, list) else []):
+            left -= "image_url" in each
+            if "image_url" in each and left < 0:
+                content[number] = {"type": "text", "text": MISSING_PICTURE}
+
+
+def conversation(run: Run, pictures: Sequence[str]) -> list[Json]:
+    """Return the conversation up to the end of a stored response, without the instructions of its
+    own. ``pictures``: of its uploaded files. Raises RefusedError 400 while it has not ended.
+    """
+    if run.state not in Run.FINAL:
+        raise refused("has not ended", "previous_response_id")
+    messages: list[Json] = run.options.get("messages") or []
+    said = messages[1:] if run.options[KEPT]["instructed"] else messages
+    reader = Reader(messages=[*prompt.with_documents(said, run, pictures)], kinds=kinds_of(run))
+    reader.read(output_of(run))
+    return reader.messages
+
+
+def output_of(run: Run) -> list[Item]:
+    """Return the items of a response that has ended, pictures as links."""
+    return ended(work_of(run), [each for _, each in events.whole_log(run.id)]).response["output"]
+
+
+def known_items(caller: Principal, asked: Asked) -> dict[str, Any]:
+    """Return the items of earlier responses that a request refers to, by id. Raises RefusedError
+    404.
+    """
+    found: dict[str, Any] = {}
+    for name in references(asked.given):
+        match = ITEM.fullmatch(name)
+        if match is not None and name not in found:
+            run = find(caller, f"{PREFIX}{match[1]}", sender=asked.user, field="input")
+            found |= {item["id"]: item for item in output_of(run)}
+    return found
+
+
+def calls_in(messages: Iterable[Json]) -> set[str]:
+    """Return the ids of the calls in messages."""
+    return {call["id"] for each in messages for call in each.get("tool_calls") or ()}
+
+
+def session_name(caller: Principal, before: Run | None) -> str:
+    """Return the session of an earlier response, as :func:`acceptance.accept` takes it."""
+    if before is None:
+        return ""
+    if caller.user is not None:
+        return before.session.public_id
+    return before.session.thread.removeprefix("=")
+
+
+def given_items(run: Run) -> list[Json]:
+    """Return the input of a stored response as items, those of earlier responses first."""
+    kept, messages = run.options[KEPT], run.options.get("messages") or []
+    return listed(messages[1:] if kept["instructed"] else messages, run.public_id, kinds_of(run))
+
+
+def delete(run: Run) -> None:
+    """Forget a stored response: it is not found any more, and its input is removed if it has
+    ended. The answer stays in the transcript of its session.
+    """
+    with atomic_write():
+        row = Run.objects.select_for_update().get(pk=run.pk)
+        row.options[KEPT]["store"] = False
+        if row.state in Run.FINAL:
+            row.options.pop("messages", None)
+            row.options[KEPT]["instructed"] = False
+        row.save(update_fields=["options"])

@@ -1,0 +1,48 @@
+// The chat as an app: registers the service worker, and offers to install where the browser does.
+
+import { serviceWorkerUrl } from "./dom.js";
+import { gettext } from "./texts.js";
+
+// iOS has no prompt: there the person does it in the menu of Safari.
+const IS_IOS = /iPhone|iPad/.test(navigator.userAgent);
+
+export class App {
+  #row = document.querySelector("#install-row");
+  #button = document.querySelector("#install");
+  #prompt = null;
+
+  constructor() {
+    addEventListener("beforeinstallprompt", (event) => {
+      event.preventDefault();
+      this.#prompt = event;
+      this.#show(true);
+    });
+    addEventListener("appinstalled", () => this.#show(false));
+    this.#button?.addEventListener("click", () => this.#install());
+  }
+
+  /** Register the service worker; it updates itself whenever a page is opened. */
+  start() {
+    if (!("serviceWorker" in navigator)) return;
+    navigator.serviceWorker
+      .register(serviceWorkerUrl(), { scope: "/", updateViaCache: "none" })
+      .catch(() => {}); // a private window, or no secure connection: the page works without
+    if (IS_IOS && !navigator.standalone && this.#row) {
+      this.#row.querySelector("small").textContent = gettext("In the menu “Share”: Add to Home Screen.");
+      this.#button.hidden = true;
+      this.#show(true);
+    }
+  }
+
+  #show(isOffered) {
+    if (this.#row) this.#row.hidden = !isOffered;
+  }
+
+  async #install() {
+    const prompt = this.#prompt;
+    if (prompt === null) return;
+    this.#prompt = null; // it can be used once
+    this.#show(false);
+    await prompt.prompt();
+  }
+}

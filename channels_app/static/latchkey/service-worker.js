@@ -1,0 +1,155 @@
+// The service worker of the whole gateway, served at /sw.js below a line that defines GIVEN:
+// {version, shell, files, icon, badge}. It keeps the shell of the chat and static files, whose names
+// carry their content; it keeps no answer, no page of a person, and nothing of the admin or the API.
+
+const KEPT = `latchkey-shell-${GIVEN.version}`;
+const SHARED = "latchkey-shared";
+const FILES = new Set(GIVEN.files);
+const MOST_SHARED = 8;
+
+addEventListener("install", (event) => {
+  skipWaiting();
+  event.waitUntil(fill());
+});
+
+addEventListener("activate", (event) => {
+  event.waitUntil(Promise.all([clients.claim(), forget((name) => name !== KEPT && name !== SHARED)]));
+});
+
+addEventListener("fetch", (event) => {
+  const { request } = event;
+  const url = new URL(request.url);
+  if (url.origin !== location.origin) return;
+  if (request.method === "POST") {
+    if (url.pathname === "/share") event.respondWith(share(request));
+    else if (["/sign-out", "/admin/logout/"].includes(url.pathname)) event.respondWith(signOut(event));
+  } else if (request.method === "GET" && FILES.has(url.pathname)) {
+    event.respondWith(file(request));
+  } else if (request.method === "GET" && request.mode === "navigate" && isChat(url.pathname)) {
+    event.respondWith(page(event));
+  }
+});
+
+function isChat(path) {
+  return path === "/" || /^\/c\/[\w-]{22}$/.test(path);
+}
+
+async function fill() {
+  const cache = await caches.open(KEPT);
+  await cache.addAll([GIVEN.shell, ...GIVEN.files].map((url) => new Request(url, { cache: "no-cache" })));
+}
+
+async function forget(isOld) {
+  const names = (await caches.keys()).filter((name) => name.startsWith("latchkey-"));
+  await Promise.all(names.filter(isOld).map((name) => caches.delete(name)));
+}
+
+async function file(request) {
+  const kept = await caches.match(request, { cacheName: KEPT });
+  return kept ?? fetch(request);
+}
+
+/** A page of the chat, always from the gateway; the shell where that cannot be reached. */
+async function page(event) {
+  try {
+    const found = await fetch(event.request);
+    // Signing out emptied the cache; who is back needs it again.
+    if (found.ok) event.waitUntil(caches.has(KEPT).then((has) => has || fill().catch(() => {})));
+    return found;
+  } catch (error) {
+    const shell = await caches.match(GIVEN.shell, { cacheName: KEPT });
+    if (shell === undefined) throw error;
+    return shell;
+  }
+}
+
+async function signOut(event) {
+  const answer = await fetch(event.request);
+  await forget(() => true);
+  event.waitUntil(clear());
+  return answer;
+}
+
+async function clear() {
+  const shown = await registration.getNotifications();
+  for (const each of shown) each.close();
+  await navigator.clearAppBadge?.().catch(() => {});
+}
+
+/** Put aside what another app shares, and open the chat, which takes it as a draft. */
+async function share(request) {
+  try {
+    const form = await request.formData();
+    const texts = ["title", "text", "url"].map((name) => String(form.get(name) ?? "").trim());
+    const words = texts.filter((each, index) => each && texts.indexOf(each) === index);
+    const files = form.getAll("files").filter((each) => each instanceof File).slice(0, MOST_SHARED);
+    await caches.delete(SHARED);
+    const cache = await caches.open(SHARED);
+    const said = {
+      text: words.join("\n"),
+      files: files.map(({ name, type }) => ({ name, type })),
+      at: Date.now(),
+    };
+    await cache.put("/shared/text", Response.json(said));
+    await Promise.all(files.map((each, index) => cache.put(`/shared/${index}`, new Response(each))));
+    return Response.redirect("/?shared=here", 303);
+  } catch {
+    return Response.redirect("/?shared=lost", 303);
+  }
+}
+
+addEventListener("push", (event) => {
+  event.waitUntil(show(read(event.data)));
+});
+
+/** What the gateway sent: {tag, title, body, url, at, actions: [{title, url}]}. */
+function read(data) {
+  try {
+    const found = data.json();
+    return typeof found.title === "string" && typeof found.tag === "string" ? found : null;
+  } catch {
+    return null;
+  }
+}
+
+async function show(said) {
+  if (said === null) return;
+  const actions = (said.actions ?? []).slice(0, 2);
+  await registration.showNotification(said.title, {
+    body: said.body,
+    tag: said.tag, // what came twice is shown once
+    icon: GIVEN.icon,
+    badge: GIVEN.badge,
+    timestamp: said.at,
+    data: {
+      url: said.url,
+      isChat: isChat(said.url),
+      actions: actions.map(({ url }) => url),
+    },
+    actions: actions.map(({ title }, index) => ({ action: String(index), title })),
+  });
+  const shown = await registration.getNotifications();
+  await navigator.setAppBadge?.(shown.length).catch(() => {});
+}
+
+addEventListener("notificationclick", (event) => {
+  const { action, notification } = event;
+  notification.close();
+  const { url, actions } = notification.data ?? {};
+  event.waitUntil(open((action && actions?.[Number(action)]) || url || "/"));
+});
+
+/** Bring a page of the chat to the front and open the conversation there; else open a window. */
+async function open(path) {
+  const url = new URL(path, location.origin);
+  if (url.origin !== location.origin) return;
+  const windows = await clients.matchAll({ type: "window", includeUncontrolled: true });
+  const pages = windows.filter((each) => isChat(new URL(each.url).pathname));
+  const here = pages.find((each) => new URL(each.url).pathname === url.pathname) ?? pages[0];
+  if (here === undefined || !isChat(url.pathname)) {
+    await clients.openWindow(url.href);
+    return;
+  }
+  await here.focus().catch(() => {}); // a browser that does not let it shows it in its bar
+  here.postMessage({ type: "open", session: url.pathname.split("/")[2] ?? null });
+}

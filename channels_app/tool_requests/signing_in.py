@@ -1,0 +1,213 @@
+"""Sign-ins at MCP servers: begun from a link, ended by the callback, and what waited goes on.
+
+Nothing is locked while a server is asked (decision 199).
+"""
+
+import asyncio
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, TypeVar
+
+from django.utils import timezone
+from django.utils.translation import gettext, gettext_noop
+
+from allowlist import audit, tool_rights
+from channels_app.schedules.rights import is_group
+from channels_app.tool_requests import deciding
+from core.conversations import tool_calls
+from core.database.transactions import atomic_write
+from core.lib import encryption
+from core.models import McpConnection, McpServer, McpSignIn, ToolCall, User
+from core.tools.mcp import pins
+from core.tools.mcp.errors import GrantEndedError, McpError
+from core.tools.mcp.oauth import connections, sign_ins, signed_in
+from core.tools.mcp.oauth.secret_values import Client as OAuthClient
+from core.tools.mcp.oauth.secret_values import Started, Tokens
+from core.tools.mcp.servers import ServerInfo, info_of
+from core.tools.mcp.tool import loaded
+
+Outcome = Literal["done", "declined", "used", "unknown", "failed"]
+TEXTS: dict[str, str] = {
+    "done": gettext_noop("You are signed in. You can close this page: I go on with your request."),
+    "declined": gettext_noop("You are not signed in. You can close this page."),
+    "used": gettext_noop(
+        "This sign-in is over, or was used already. Ask again for what you wanted."
+    ),
+    "unknown": gettext_noop(
+        "This page belongs to a sign-in that was begun in another browser, or to none."
+    ),
+}
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The end of an attempt to sign in; ``text`` is for the person."""
+
+    outcome: Outcome
+    text: str
+
+
+def begin(row: McpSignIn, *, browser: str) -> str:
+    """Return the address at which the person of a sign-in goes on. Raises McpError.
+
+    ``browser``: a random value that only their browser has.
+    """
+    client, info = sign_ins.client_of(row.server), info_of(row.server)
+    started = waited_for(started_of(row, client, info), row.server)
+    if not sign_ins.store_started(row, started, browser=browser):
+        raise McpError(TEXTS["used"])
+    return str(started.address)
+
+
+async def started_of(row: McpSignIn, client: OAuthClient, server: ServerInfo) -> Started:
+    """Find where the person of a sign-in signs in. Raises McpError."""
+    flow = await connections.loaded()
+    scope, metadata = row.scope, row.resource_metadata
+    if not scope and not metadata:  # no call was refused: this one says what the server demands
+        challenge = await (await loaded()).challenge_of(server)
+        scope = signed_in.field_of(challenge, "scope")
+        metadata = signed_in.field_of(challenge, "resource_metadata")
+    started: Started = await flow.begin(server, client, scope=scope, resource_metadata=metadata)
+    return started
+
+
+def finish(
+    *,
+    state: str,
+    browser: str,
+    code: str,
+    issuer: str | None,
+    error: str,
+    now: datetime,
+) -> Finished:
+    """End the sign-in of a callback: exchange its code, store the tokens, and let what waited go
+    on. ``issuer``, ``error``: parameters of the callback.
+    """
+    row = sign_ins.came_back(state, browser=browser)
+    if row is None:
+        return Finished("unknown", TEXTS["unknown"])
+    person = row.user
+    if not person.is_active or not sign_ins.is_open(row, now):
+        return Finished("used", TEXTS["used"])
+    try:
+        kept = sign_ins.take(row, now=now)
+        if kept is None:
+            return Finished("used", TEXTS["used"])
+        flow = asyncio.run(connections.loaded())
+        if error or not code:
+            flow.check_issuer(kept, issuer)
+            decline(row, by=person)
+            return Finished("declined", TEXTS["declined"])
+        tokens = waited_for(
+            flow.exchange(info_of(row.server), kept, code=code, issuer=issuer), row.server
+        )
+    except GrantEndedError as refused:
+        forget_registration(row.server)
+        return Finished("failed", f"{refused} {gettext('Open the link again.')}")
+    except McpError as failure:
+        return Finished("failed", f"{failure} {gettext('Open the link again.')}")
+    return complete(row, kept, tokens, now=now)
+
+
+def complete(row: McpSignIn, kept: dict[str, str], tokens: Tokens, *, now: datetime) -> Finished:
+    """Store the tokens of a sign-in and let what waits for it go on, in one transaction."""
+    with atomic_write():
+        calls = [tool_calls.locked(each) for each in waiting_for(row)]
+        fresh = McpSignIn.objects.select_related("server", "user").get(pk=row.pk)
+        may = sign_ins.may_open(fresh, fresh.user, now)
+        if not may or not sign_ins.close(row, now=now):
+            sealed = encryption.encrypt({**kept, **tokens_of(tokens)})
+            private = row.server.allow_private
+            connections.queue_revocation(sealed, allow_private=private, now=now)
+            return Finished("used", TEXTS["used"])
+        connection = connections.store_signed_in(
+            server_id=row.server_id,
+            user_id=None if row.of_gateway else row.user_id,
+            kept=kept,
+            tokens=tokens,
+            scope=kept.get("scope", ""),
+        )
+        if row.of_gateway or row.user.is_owner:
+            pins.list_again(row.server_id)
+        go_on(calls, by=row.user, now=now)
+        record(connection, by=row.user, action="mcp.connected", now=now)
+    return Finished("done", TEXTS["done"])
+
+
+def tokens_of(tokens: Tokens) -> dict[str, str]:
+    return {"access_token": tokens.access_token, "refresh_token": tokens.refresh_token}
+
+
+def waiting_for(row: McpSignIn) -> list[ToolCall]:
+    """Return the calls that wait for a sign-in at its server of its person, or of the gateway."""
+    rows = tool_calls.waiting().filter(
+        kind=ToolCall.Kind.SIGN_IN,
+        sign_in__server=row.server_id,
+        sign_in__of_gateway=row.of_gateway,
+    )
+    return list(rows if row.of_gateway else rows.filter(run__user=row.user_id))
+
+
+def go_on(calls: list[ToolCall], *, by: User, now: datetime) -> None:
+    """Allow calls that waited for a sign-in, each if its person is still let in. Inside a
+    transaction that has them locked.
+    """
+    for call in calls:
+        if call.state != ToolCall.State.WAITING or deciding.is_over(call, now):
+            continue
+        if tool_rights.may_go_on(call.run, is_group=is_group(call.run.session), now=now):
+            tool_calls.allow(call=call, by=by.pk, scope=ToolCall.Scope.ONCE)
+        else:
+            tool_calls.withdraw(session_id=call.run.session_id)
+            call.refresh_from_db()
+        deciding.show(call)
+
+
+def decline(row: McpSignIn, *, by: User) -> None:
+    """End a sign-in that its person does not want; the calls that wait for it are not made."""
+    with atomic_write():
+        for each in ToolCall.objects.filter(sign_in=row, state=ToolCall.State.WAITING):
+            call = tool_calls.locked(each)
+            if call.state == ToolCall.State.WAITING:
+                tool_calls.deny(call=call, by=by.pk)
+                deciding.show(call)
+        sign_ins.end(row)
+
+
+def remove(connection: McpConnection, *, by: User, now: datetime) -> None:
+    """Delete a connection; its tokens are revoked at the server by a chore."""
+    with atomic_write(joins=True):
+        rows = McpConnection.objects.filter(pk=connection.pk)
+        if connections.remove(rows):
+            record(connection, by=by, action="mcp.disconnected", now=now)
+
+
+def record(connection: McpConnection, *, by: User, action: str, now: datetime) -> None:
+    """Write into the audit log that an account was connected or removed."""
+    person = connection.user
+    audit.record(
+        actor=audit.actor_of(by),
+        action=action,
+        subject=str(connection.server),
+        data={"person": person.username if person is not None else "", "scope": connection.scope},
+        now=now,
+    )
+
+
+def forget_registration(server: McpServer) -> None:
+    """Have the gateway registered anew: the client may be unknown by now."""
+    with atomic_write():
+        McpServer.objects.filter(pk=server.pk).update(registration="")
+
+
+def waited_for(work: Coroutine[Any, Any, T], server: McpServer) -> T:
+    """Return the result of a step of the flow; the owners are told when a server was stopped.
+    Raises McpError.
+    """
+    try:
+        return asyncio.run(work)
+    except McpError as error:
+        pins.note_stopped(server.pk, error, name=str(server), now=timezone.now())
+        raise

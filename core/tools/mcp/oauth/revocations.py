@@ -1,0 +1,48 @@
+"""Revoke tokens at their servers whose connection is gone: best effort, three attempts. A chore."""
+
+from datetime import datetime, timedelta
+
+from django.db.models import F
+from django.utils import timezone
+
+from core.database.transactions import atomic_write, in_thread
+from core.lib import encryption
+from core.models import McpRevocation
+from core.tools.mcp.errors import McpError
+from core.tools.mcp.oauth.connections import loaded
+
+AT_ONCE = 10
+ATTEMPTS = 3
+LATER = timedelta(minutes=10)
+
+
+async def revoke_due() -> None:
+    """Revoke the tokens that are due; after ATTEMPTS they are given up."""
+    for row in await in_thread(take_due, timezone.now()):
+        try:
+            kept = encryption.decrypt(row.secrets)
+            await (await loaded()).revoke(kept, allow_private=row.allow_private)
+        except McpError:
+            if row.attempts < ATTEMPTS:
+                continue
+        except encryption.DecryptError:  # nothing is left to revoke with
+            await in_thread(drop, row)
+            continue
+        await in_thread(drop, row)
+
+
+def take_due(now: datetime) -> list[McpRevocation]:
+    """Return rows, each for one worker: they are due again later."""
+    taken = []
+    for row in McpRevocation.objects.filter(due_at__lte=now).order_by("due_at")[:AT_ONCE]:
+        rows = McpRevocation.objects.filter(pk=row.pk, due_at=row.due_at)
+        with atomic_write():
+            if rows.update(due_at=now + LATER, attempts=F("attempts") + 1):
+                row.attempts += 1
+                taken.append(row)
+    return taken
+
+
+def drop(row: McpRevocation) -> None:
+    with atomic_write():
+        McpRevocation.objects.filter(pk=row.pk).delete()

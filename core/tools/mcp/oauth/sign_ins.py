@@ -1,0 +1,148 @@
+"""Sign-ins as rows: the right to open one, its state and browser; its code is used once."""
+
+import hashlib
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+
+from core.database import transactions
+from core.database.transactions import atomic_write
+from core.lib import encryption
+from core.models import McpServer, McpSignIn, User
+from core.tools.mcp.errors import McpError
+from core.tools.mcp.oauth import pages
+from core.tools.mcp.oauth.secret_values import Client, Started
+
+State = McpSignIn.State
+OF_ADMIN = timedelta(hours=1)
+KEPT = timedelta(days=7)
+CANNOT_OPEN = "Its secrets cannot be opened: the gateway's own key was changed."
+
+
+def digest(*parts: object) -> str:
+    """Return the stored form of random values: 256 bits need no salt."""
+    return hashlib.sha256("\0".join(map(str, parts)).encode(errors="replace")).hexdigest()
+
+
+def may_open(row: McpSignIn, user: User, now: datetime) -> bool:
+    """Return whether a person may sign in: the one that was asked; any owner for the gateway."""
+    if row.of_gateway:
+        is_right = user.is_owner
+    else:
+        is_right = row.user_id == user.pk and may_use(row.server, user)
+    return is_right and user.is_active and row.server.enabled and is_open(row, now)
+
+
+def is_open(row: McpSignIn, now: datetime) -> bool:
+    return row.state in {State.OPEN, State.EXCHANGING} and row.expires_at > now
+
+
+def may_use(server: McpServer, user: User) -> bool:
+    """Return whether the owner lets a person use a server."""
+    people = [each.pk for each in server.people.all()]
+    return not people or user.pk in people
+
+
+def create(server: McpServer, user: User, *, now: datetime) -> McpSignIn:
+    """Return a new sign-in, which no call waits for."""
+    return McpSignIn.objects.create(
+        server=server,
+        user=user,
+        of_gateway=server.authentication == McpServer.Authentication.GATEWAY,
+        expires_at=now + OF_ADMIN,
+    )
+
+
+def client_of(server: McpServer) -> Client:
+    """Return the gateway as a client of OAuth at a server. Raises McpError."""
+    try:
+        secret = encryption.decrypt(server.secrets).get("client_secret", "")
+        known = encryption.decrypt(server.registration).get("client", "")
+    except encryption.DecryptError as error:
+        raise McpError(CANNOT_OPEN) from error
+    return Client(
+        redirect_uri=pages.callback(),
+        client_id=server.client_id,
+        client_secret=secret,
+        metadata_url=pages.client_document(),
+        registration=known,
+    )
+
+
+def store_started(row: McpSignIn, started: Started, *, browser: str) -> bool:
+    """Store that the browser goes to the authorization server, in place of an earlier attempt;
+    return whether the sign-in was still open. ``browser``: a value that only this browser has.
+    """
+    values: dict[str, Any] = {
+        "state": State.OPEN,
+        "state_hash": digest(started.state),
+        "browser_hash": digest(browser, row.pk),
+        "secrets": encryption.encrypt({**started.kept, "scope": started.scope}),
+    }
+    rows = McpSignIn.objects.filter(pk=row.pk, state__in=(State.OPEN, State.EXCHANGING))
+    with atomic_write():
+        if started.registered:
+            sealed = encryption.encrypt({"client": started.registered})
+            McpServer.objects.filter(pk=row.server_id).update(registration=sealed)
+        return rows.update(**values) == 1
+
+
+def came_back(state: str, *, browser: str) -> McpSignIn | None:
+    """Return the sign-in of a state; None for an unknown state and for another browser. Writes
+    nothing.
+    """
+    rows = McpSignIn.objects.select_related("server", "user")
+    row = rows.filter(state_hash=digest(state)).first() if state else None
+    if row is None or not browser or row.browser_hash != digest(browser, row.pk):
+        return None
+    return row
+
+
+def take(row: McpSignIn, *, now: datetime) -> dict[str, str] | None:
+    """Return what the exchange of the code needs, once; None for a state that was used, and for a
+    sign-in that is over. Raises McpError.
+    """
+    rows = McpSignIn.objects.filter(
+        pk=row.pk, state=State.OPEN, state_hash=row.state_hash, expires_at__gt=now
+    )
+    with atomic_write():
+        if rows.update(state=State.EXCHANGING) != 1:
+            return None
+    try:
+        return encryption.decrypt(row.secrets)
+    except encryption.DecryptError as error:
+        raise McpError(CANNOT_OPEN) from error
+
+
+def close(row: McpSignIn, *, now: datetime) -> bool:
+    """Note that the code of this attempt gave tokens; return false where another attempt, or
+    somebody else, was faster. Inside a transaction.
+    """
+    rows = McpSignIn.objects.filter(
+        pk=row.pk, state=State.EXCHANGING, state_hash=row.state_hash, browser_hash=row.browser_hash
+    )
+    return rows.update(state=State.DONE, done_at=now, secrets="") == 1
+
+
+def end(row: McpSignIn) -> None:
+    """Note that a sign-in was declined. Inside a transaction."""
+    McpSignIn.objects.filter(pk=row.pk).exclude(state=State.DONE).update(
+        state=State.ENDED, secrets=""
+    )
+
+
+def purge(*, now: datetime) -> None:
+    """Delete sign-ins of long ago, and the secrets of those that have expired. A chore."""
+    old = McpSignIn.objects.filter(expires_at__lt=now - KEPT)
+    left = McpSignIn.objects.filter(expires_at__lt=now).exclude(secrets="")
+    if old.exists() or left.exists():
+        with atomic_write():
+            left.update(secrets="")
+            old.delete()
+
+
+def bring_near() -> None:
+    """Shorten what a clock which was set back left open far into the future."""
+    most = timedelta(hours=settings.TOOL_QUESTION_HOURS)
+    transactions.bring_near(McpSignIn.objects.exclude(state=State.DONE), "expires_at", most=most)

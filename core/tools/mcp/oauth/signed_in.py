@@ -1,0 +1,120 @@
+"""Calls of an MCP server with the token of a person, or with that of the gateway.
+
+A refused token is refreshed once; then somebody has to sign in, unless the server has refused the
+new sign-in, too.
+"""
+
+import re
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from django.utils import timezone
+
+from core.conversations.tool_calls import SignInWanted
+from core.database.transactions import in_thread
+from core.tools.base import SignInError
+from core.tools.mcp.errors import McpError, UnauthorizedError
+from core.tools.mcp.oauth import connections
+from core.tools.mcp.oauth.connections import Token
+from core.tools.mcp.servers import ServerInfo
+
+MOST_FIELD = 2_000
+# Further sign-ins without an accepted call: for a refused token, and for more rights.
+MOST_REPEATED, MOST_WIDENED = 1, 2
+NOT_ACCEPTED = "It does not accept the account that has just signed in."
+NOT_ALLOWED = "The account that is signed in may not do that."
+OWNER_FIRST = "Sign in with “Connect” first: its tools are listed with your account."
+T = TypeVar("T")
+
+
+async def call(
+    server: ServerInfo,
+    user_id: int,
+    work: Callable[[str], Awaitable[T]],
+    *,
+    challenge: Callable[[], Awaitable[str]],
+) -> T:
+    """Return the result of ``work`` with the token of a person, or of the gateway.
+
+    ``challenge`` asks the server, without a token, what it demands. Raises SignInError, McpError.
+    """
+    person = None if server.is_of_gateway else user_id
+    token = await connections.usable(server, person)
+    if token is None:
+        if await in_thread(connections.was_refused, server.id, person, now=timezone.now()):
+            raise McpError(NOT_ACCEPTED)
+        raise wanted_by(server, await challenge())
+    for is_last in (False, True):
+        try:
+            result = await work(token.value)
+        except UnauthorizedError as error:
+            if error.status == 403:
+                raise widened(server, token, error) from error
+            newer = None if is_last else await connections.usable(server, person, instead_of=token)
+            if newer is None:
+                raise await ended(server, token, error) from error
+            token = newer
+        else:
+            if not token.proven:
+                await in_thread(connections.prove, token)
+            return result
+    raise AssertionError  # the second time returns or raises
+
+
+async def ended(server: ServerInfo, token: Token, error: UnauthorizedError) -> Exception:
+    """End a connection whose token was refused; return what to raise: a person is asked once more,
+    and told when the server refuses that, too.
+    """
+    await in_thread(connections.end, token.connection_id, version=token.version)
+    if token.proven or token.repeated < MOST_REPEATED:
+        return wanted_by(server, error.challenge)
+    await in_thread(connections.note_refused, token.connection_id)
+    return McpError(NOT_ACCEPTED)
+
+
+def widened(server: ServerInfo, token: Token, error: UnauthorizedError) -> Exception:
+    """Return what to raise for a call that needs more rights: a sign-in that asks for those that
+    there are and the others.
+    """
+    more = field_of(error.challenge, "scope").split()
+    held = token.scope.split()
+    is_new = bool(set(more) - set(held))
+    if not is_new or token.repeated >= MOST_WIDENED:
+        return McpError(NOT_ALLOWED)
+    return wanted_by(server, error.challenge, scope=" ".join(dict.fromkeys([*held, *more])))
+
+
+def wanted_by(server: ServerInfo, challenge: str, *, scope: str = "") -> SignInError:
+    """Return the request to sign in, as the server demands it."""
+    who = "The owner" if server.is_of_gateway else "The person"
+    wanted = SignInWanted(
+        server_id=server.id,
+        server=server.name,
+        of_gateway=server.is_of_gateway,
+        scope=(scope or field_of(challenge, "scope"))[:MOST_FIELD],
+        resource_metadata=field_of(challenge, "resource_metadata"),
+    )
+    return SignInError(f"{who} has to sign in to {server.name} first.", wanted)
+
+
+def field_of(challenge: str, name: str) -> str:
+    """Return a parameter of a WWW-Authenticate header; empty for none and for a huge one."""
+    found = re.search(rf'(?:^|[\s,]){name}=(?:"([^"]*)"|([^\s,"]+))', challenge[:8_000])
+    value = (found[1] or found[2] or "") if found is not None else ""
+    return value if len(value) <= MOST_FIELD and value.isprintable() else ""
+
+
+async def token_for_listing(server: ServerInfo) -> str:
+    """Return the token with which the tools of a server are listed: that of the gateway, or of an
+    owner. Raises McpError.
+    """
+    people = [None] if server.is_of_gateway else await in_thread(owners_of, server.id)
+    for each in people:
+        token = await connections.usable(server, each)
+        if token is not None:
+            return token.value
+    raise McpError(OWNER_FIRST)
+
+
+def owners_of(server_id: int) -> list[int | None]:
+    return list(connections.of_owners(server_id))

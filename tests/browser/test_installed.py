@@ -1,0 +1,372 @@
+"""The web chat as an app, and its notifications, in a real browser: W55, W56, W57, W64."""
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import (
+    Browser,
+    Page,
+    expect,
+)
+
+from tests.browser.conftest import Seen, ask, finished, link, shell, sign_in
+from tests.browser.icons import BADGE, ICONS, drawn, path_of
+from tests.gateways import Gateway
+
+pytestmark = pytest.mark.slow
+OpenPage = Callable[..., tuple[Page, Seen]]
+OFFLINE = "You are offline; what you write is sent when you are connected again."
+# The platform: a push service cannot be reached from a test. The page's code is its own.
+FAKE_PUSH = """
+const own = { current: null };
+const key = (bytes) => btoa(String.fromCharCode(...bytes)).replaceAll("+", "-").replaceAll("/", "_")
+  .replaceAll("=", "");
+PushManager.prototype.getSubscription = async () => own.current;
+PushManager.prototype.subscribe = async ({ applicationServerKey, userVisibleOnly }) => {
+  if (!userVisibleOnly || applicationServerKey.length !== 65) throw new Error("wrong options");
+  const curve = { name: "ECDH", namedCurve: "P-256" };
+  const pair = await crypto.subtle.generateKey(curve, true, ["deriveBits"]);
+  const point = new Uint8Array(await crypto.subtle.exportKey("raw", pair.publicKey));
+  const endpoint = `https://push.example/send/${key(crypto.getRandomValues(new Uint8Array(9)))}`;
+  own.current = {
+    endpoint,
+    options: { applicationServerKey: applicationServerKey.buffer },
+    toJSON: () => ({ endpoint, keys: { p256dh: key(point), auth: "AAAAAAAAAAAAAAAAAAAAAA" } }),
+    unsubscribe: async () => { own.current = null; return true; },
+  };
+  return own.current;
+};
+"""
+
+
+def controlled(page: Page) -> None:
+    """Wait until the service worker controls the page."""
+    page.evaluate("navigator.serviceWorker.ready.then(() => true)")
+    page.wait_for_function("navigator.serviceWorker.controller !== null")
+
+
+def kept(page: Page) -> list[str]:
+    """Return the paths in the caches of this browser."""
+    script = """async () => {
+      const found = [];
+      for (const name of await caches.keys()) {
+        const kept = await (await caches.open(name)).keys();
+        found.push(...kept.map(({ url }) => new URL(url).pathname));
+      }
+      return found;
+    }"""
+    found: list[str] = page.evaluate(script)
+    return found
+
+
+def test_w55_the_browser_finds_no_error_in_the_manifest_and_can_install(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    page, seen = open_page(gateway)
+    controlled(page)
+    session = page.context.new_cdp_session(page)
+    found = session.send("Page.getAppManifest")
+    assert found["url"].endswith("/manifest.webmanifest")
+    assert found["errors"] == []
+    assert json.loads(found["data"])["name"] == "Latchkey"
+    assert session.send("Page.getInstallabilityErrors")["installabilityErrors"] in ([], incognito())
+    assert seen.problems == []
+
+
+def incognito() -> list[dict[str, Any]]:
+    """Return the one reason that is the test's own: its contexts are private windows."""
+    return [{"errorId": "in-incognito", "errorArguments": []}]
+
+
+def test_w55_the_icons_are_drawn_from_the_mark(browser: Browser) -> None:
+    for name, pixels, part in (*ICONS, (*BADGE, None)):
+        assert drawn(browser, name, pixels, part) == path_of(name, pixels).read_bytes(), name
+
+
+def test_w55_the_settings_offer_to_install_when_the_browser_does(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    page, _ = open_page(gateway)
+    page.locator("[data-open-settings]").click()
+    expect(page.locator("#install-row")).to_be_hidden()
+    page.evaluate("""() => {
+      const event = new Event("beforeinstallprompt", { cancelable: true });
+      event.prompt = async () => { document.title = "asked"; return { outcome: "accepted" }; };
+      dispatchEvent(event);
+    }""")
+    page.get_by_role("button", name="Install").click()
+    expect(page).to_have_title("asked")
+    expect(page.locator("#install-row")).to_be_hidden()
+
+
+def test_w56_without_a_connection_the_chat_opens_and_sends_later(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    page, _ = open_page(gateway)
+    controlled(page)
+    ask(page, "markdown, please")
+    finished(page)
+    address = page.url
+    box = page.get_by_label("Message", exact=True)
+    box.fill("A draft that stays")
+    page.context.set_offline(True)
+    page.reload()
+    expect(page.locator("#offline-note")).to_have_text(OFFLINE)
+    expect(box).to_have_value("A draft that stays")
+    expect(page.locator(".toast")).to_have_count(0)
+    box.press("Enter")
+    expect(page.locator(".status-words")).to_have_text("Waiting for the connection…")
+    box.fill("And another draft")
+    page.reload()
+    expect(page.locator(".said")).to_have_count(1)
+    expect(box).to_have_value("And another draft")
+    page.context.set_offline(False)
+    finished(page, 2)
+    expect(page.locator("#offline-note")).to_have_count(0)
+    expect(box).to_have_value("And another draft")
+    assert page.url == address
+    page.reload()
+    finished(page, 2)
+    expect(page.locator(".said")).to_contain_text(["markdown, please", "A draft that stays"])
+
+
+def test_w56_only_the_shell_and_static_files_are_kept_and_signing_out_forgets_them(
+    browser: Browser, gateway: Gateway
+) -> None:
+    context = browser.new_context()
+    page = context.new_page()
+    sign_in(page, link(gateway), "Ada Lovelace")
+    controlled(page)
+    ask(page, "markdown, please")
+    finished(page)
+    page.goto(gateway.base_url + "/reminders")
+    page.goto(gateway.base_url + "/admin/")
+    page.goto(gateway.base_url + "/")
+    found = kept(page)
+    assert "/offline" in found
+    assert all(path == "/offline" or path.startswith("/static/latchkey/") for path in found)
+    page.locator("[data-open-settings]").click()
+    page.get_by_role("button", name="Sign out").click()
+    page.wait_for_url("**/sign-in*")
+    assert kept(page) == []
+    assert page.evaluate("localStorage.getItem('latchkey.person')") is None
+    context.close()
+
+
+def test_w56_a_new_version_takes_over_and_the_old_one_is_removed(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    page, _ = open_page(gateway)
+    controlled(page)
+    before = page.evaluate("caches.keys()")
+    page.context.route(
+        "**/sw.js",
+        lambda route: route.fulfill(
+            response=(got := route.fetch()),
+            body=got.text().replace('"version": "', '"version": "new-'),
+        ),
+    )
+    page.evaluate("caches.open('latchkey-shell-older').then(() => true)")
+    page.reload()
+    page.wait_for_function(
+        "caches.keys().then((names) => names.length === 1 && names[0].includes('new-'))"
+    )
+    assert page.evaluate("caches.keys()") != before
+    page.context.set_offline(True)
+    page.reload()
+    expect(page.locator("#offline-note")).to_have_text(OFFLINE)
+
+
+SHARE = """async (files) => {
+  const form = document.createElement("form");
+  Object.assign(form, { method: "post", action: "/share", enctype: "multipart/form-data" });
+  for (const [name, value] of [["title", "The sky"], ["text", "Why is it blue?"],
+                               ["url", "https://example.com/sky"]]) {
+    const input = document.createElement("input");
+    Object.assign(input, { name, value, type: "hidden" });
+    form.append(input);
+  }
+  const input = document.createElement("input");
+  Object.assign(input, { name: "files", type: "file" });
+  const data = new DataTransfer();
+  data.items.add(new File(["Blue is short."], "notes.txt", { type: "text/plain" }));
+  input.files = data.files;
+  form.append(input);
+  document.body.append(form);
+  form.submit();
+}"""
+
+
+def test_w57_content_of_another_app_becomes_a_draft_and_is_not_sent(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    page, seen = open_page(gateway)
+    controlled(page)
+    page.get_by_label("Message", exact=True).fill("First:")
+    page.evaluate(SHARE)
+    box = page.get_by_label("Message", exact=True)
+    expect(box).to_have_value("First:\nThe sky\nWhy is it blue?\nhttps://example.com/sky")
+    expect(page.locator("#attachments .file-name")).to_have_text("notes.txt")
+    expect(page.locator("#send")).to_be_enabled()
+    assert page.url == gateway.base_url + "/"
+    expect(page.locator(".said")).to_have_count(0)
+    assert not [path for path in kept(page) if path.startswith("/shared")]
+    assert seen.problems == []
+    page.goto(gateway.base_url + "/?shared=lost")
+    expect(page.locator(".toast")).to_contain_text("did not arrive")
+
+
+@pytest.fixture
+def notified(
+    browser: Browser, signed_in: Callable[[Gateway], Any], gateway: Gateway
+) -> Iterator[Page]:
+    """Yield a page that may show notifications."""
+    context = browser.new_context(storage_state=signed_in(gateway), permissions=["notifications"])
+    context.add_init_script(FAKE_PUSH)
+    page = context.new_page()
+    page.goto(gateway.base_url + "/")
+    controlled(page)
+    yield page
+    context.close()
+
+
+def browsers(gateway: Gateway) -> str:
+    return shell(
+        gateway,
+        "from core.models import PushSubscription as P; "
+        "print(*P.objects.values_list('user__username', 'browser'))",
+    )
+
+
+def test_w59_notifications_are_enabled_by_a_tap_and_disabled_by_another(
+    notified: Page, gateway: Gateway
+) -> None:
+    page = notified
+    page.locator("[data-open-settings]").click()
+    switch = page.get_by_role("switch", name="Notifications on this device")
+    expect(switch).not_to_be_checked()
+    with page.expect_response("**/chat/push/subscriptions") as answer:
+        switch.check()
+    assert answer.value.status == 200
+    expect(switch).to_be_enabled()
+    assert browsers(gateway) == "('ada', 'Chrome on Linux')"
+    hide = page.get_by_role("switch", name="Hide the text of notifications")
+    with page.expect_response("**/chat/push/settings"):
+        hide.check()
+    with page.expect_response("**/chat/push/remove"):
+        switch.uncheck()
+    expect(hide).to_be_hidden()
+    assert browsers(gateway) == ""
+
+
+def delivered(page: Page, gateway: Gateway, **said: Any) -> None:
+    """Let the service worker get a push, as the browser's push service would."""
+    session = page.context.new_cdp_session(page)
+    ids: list[str] = []
+    session.on(
+        "ServiceWorker.workerRegistrationUpdated",
+        lambda event: ids.extend(each["registrationId"] for each in event["registrations"]),
+    )
+    session.send("ServiceWorker.enable")
+    while not ids:
+        page.evaluate("1")  # lets the events of the session come
+    session.send(
+        "ServiceWorker.deliverPushMessage",
+        {"origin": gateway.base_url, "registrationId": ids[-1], "data": json.dumps(said)},
+    )
+    session.detach()
+
+
+SHOWN = """navigator.serviceWorker.ready.then((ready) => ready.getNotifications()).then((all) =>
+  all.map(({ title, body, tag, actions, icon }) => ({ title, body, tag, actions, icon })))"""
+COUNT = """(count) => navigator.serviceWorker.ready.then((ready) => ready.getNotifications())
+  .then((all) => all.length === count)"""
+
+
+def shown(page: Page, count: int) -> list[dict[str, Any]]:
+    """Return the notifications, once there are ``count``."""
+    page.wait_for_function(COUNT, arg=count)
+    found: list[dict[str, Any]] = page.evaluate(SHOWN)
+    return found
+
+
+ALLOW = {"title": "Allow", "url": "/decide/t?choice=approve"}
+DENY = {"title": "Deny", "url": "/decide/t?choice=deny"}
+SAID = {"tag": "request:1", "title": "Unknown", "body": "They say", "url": "/admin/x", "at": 1}
+
+
+def test_w64_a_push_shows_one_notification_for_a_tag_with_its_buttons(
+    notified: Page, gateway: Gateway
+) -> None:
+    page = notified
+    delivered(page, gateway, **SAID, actions=[ALLOW, DENY])
+    (first,) = shown(page, 1)
+    assert (first["title"], first["body"], first["tag"]) == ("Unknown", "They say", "request:1")
+    assert [each["title"] for each in first["actions"]] == ["Allow", "Deny"]
+    assert first["icon"].endswith(".png")
+    delivered(page, gateway, **{**SAID, "tag": "request:2"}, actions=[])
+    shown(page, 2)
+    delivered(page, gateway, **{**SAID, "body": "They say more"}, actions=[])
+    page.wait_for_function(SHOWN + ".then((all) => all.some((n) => n.body === 'They say more'))")
+    assert {each["body"] for each in shown(page, 2)} == {"They say", "They say more"}
+
+
+# A test cannot tap: it dispatches the event, and notes what only a tap may do.
+TAP = """async ({ tag, action }) => {
+  self.done = [];
+  WindowClient.prototype.focus = async function () { self.done.push(`focus ${this.url}`); };
+  Clients.prototype.openWindow = async (url) => { self.done.push(`open ${url}`); };
+  const [notification] = await registration.getNotifications({ tag });
+  try {
+    self.dispatchEvent(new NotificationEvent("notificationclick", { notification, action }));
+  } catch {}
+  while (self.done.length === 0) await new Promise((then) => setTimeout(then, 10));
+  return self.done;
+}"""
+
+
+def test_w64_a_tap_opens_the_chat_in_the_open_page_and_a_button_the_page_of_the_decision(
+    notified: Page, gateway: Gateway
+) -> None:
+    page = notified
+    base = gateway.base_url
+    ask(page, "markdown, please")
+    finished(page)
+    path = page.url.removeprefix(base)
+    page.locator("#new-chat").click()
+    expect(page.locator(".said")).to_have_count(0)
+    worker = page.context.service_workers[0]
+    answer = {"tag": "answer:1", "title": "Latchkey", "body": "Title", "url": path, "at": 1}
+    delivered(page, gateway, **answer, actions=[])
+    delivered(page, gateway, **SAID, actions=[ALLOW, DENY])
+    shown(page, 2)
+    assert worker.evaluate(TAP, {"tag": "answer:1", "action": ""}) == [f"focus {base}/"]
+    expect(page.locator(".said")).to_contain_text("markdown, please")
+    assert page.url == base + path
+    tapped = worker.evaluate(TAP, {"tag": "request:1", "action": "1"})
+    assert tapped == [f"open {base}/decide/t?choice=deny"]
+    delivered(page, gateway, **SAID, actions=[])
+    shown(page, 1)
+    assert worker.evaluate(TAP, {"tag": "request:1", "action": ""}) == [f"open {base}/admin/x"]
+    shown(page, 0)
+
+
+def test_w64_looking_at_the_page_takes_its_notifications_away(
+    notified: Page, gateway: Gateway
+) -> None:
+    page = notified
+    answer = {"tag": "answer:1", "title": "Latchkey", "body": "Title", "url": "/", "at": 1}
+    delivered(page, gateway, **answer, actions=[])
+    shown(page, 1)
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    shown(page, 0)
+
+
+def test_w56_the_address_of_the_shell_leads_to_the_chat(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    page, _ = open_page(gateway, "/offline")
+    page.wait_for_url(gateway.base_url + "/")
+    expect(page.locator("#greeting")).to_contain_text("Ada")

@@ -1,0 +1,1 @@
+"""The catalogues of the interface's texts: made from the sources, and checked."""

@@ -1,0 +1,124 @@
+"""Accounts at MCP servers in the admin: connected, shown without tokens, removed (V77, V78)."""
+
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from allowlist.models import AuditEntry
+from core.lib.encryption import decrypt, encrypt
+from core.models import McpConnection, McpRevocation, McpServer, McpSignIn, User
+from tests.channels_app.admin.conftest import page, shown_fields
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("hosts")]
+TOKEN = "planted-token-0123456789"
+SECRET = "planted-secret-0123456789"
+
+
+@pytest.fixture
+def row(db: None) -> McpServer:
+    return McpServer.objects.create(
+        name="Notes",
+        slug="notes",
+        url="https://api.example.com/mcp",
+        authentication="person",
+        enabled=False,
+        registration=encrypt({"client": "{}"}),
+    )
+
+
+def connected(row: McpServer, user: User | None) -> McpConnection:
+    kept = {"access_token": TOKEN, "refresh_token": TOKEN, "metadata": "{}"}
+    return McpConnection.objects.create(
+        server=row, user=user, secrets=encrypt(kept), scope="notes", connected_at=timezone.now()
+    )
+
+
+def action(name: str, row: McpServer) -> str:
+    return reverse(f"admin:core_mcpserver_{name}", args=[row.pk])
+
+
+def fields_of(browser: Client, row: McpServer, **more: str) -> dict[str, Any]:
+    """Return the fields of the server's form, some of them changed."""
+    return {**shown_fields(browser.get(page(McpServer, row.pk))), **more}
+
+
+def test_v77_an_owner_connects_and_removes_accounts(browser: Client, row: McpServer) -> None:
+    """[V77] Connect leads to the page of a sign-in of their own; removing is recorded."""
+    ann = User.objects.create(username="ann", display_name="Ann")
+    connection = connected(row, ann)
+    answer = browser.post(action("connect", row))
+    made = McpSignIn.objects.get()
+    assert answer.headers["Location"] == f"/mcp/oauth/sign-in/{made.public_id}"
+    assert (made.user.is_owner, made.of_gateway) == (True, False)
+    shown = browser.get(page(McpServer, row.pk)).content.decode()
+    assert "Ann" in shown
+    assert "notes" in shown
+    assert TOKEN not in shown
+    browser.post(action("disconnect", row), {"connection": "x"})
+    assert McpConnection.objects.count() == 1
+    browser.post(action("disconnect", row), {"connection": connection.pk})
+    assert McpConnection.objects.count() == 0
+    assert McpRevocation.objects.count() == 1
+    entry = AuditEntry.objects.get(action="mcp.disconnected")
+    assert entry.data["person"] == "ann"
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"url": "https://api.example.com/other"},
+        {"authentication": "gateway"},
+        {"client_id": "another"},
+    ],
+)
+def test_v77_no_token_is_sent_to_another_address(
+    browser: Client, row: McpServer, changed: dict[str, str]
+) -> None:
+    """[V77] A changed address, client or authentication ends the accounts; a name does not."""
+    connected(row, User.objects.create(username="ann"))
+    answer = browser.post(page(McpServer, row.pk), fields_of(browser, row, name="Notebook"))
+    assert answer.status_code == 302
+    assert McpConnection.objects.count() == 1
+    answer = browser.post(page(McpServer, row.pk), fields_of(browser, row, **changed))
+    assert answer.status_code == 302
+    assert McpConnection.objects.count() == 0
+    row.refresh_from_db()
+    assert row.registration == ""
+
+
+def test_v78_the_client_secret_is_kept_encrypted_and_never_shown(
+    browser: Client, row: McpServer
+) -> None:
+    """[V78] Empty keeps it; without a client id it goes; the key is beside it."""
+    given = {"client_id": "mine", "client_secret": SECRET}
+    browser.post(page(McpServer, row.pk), fields_of(browser, row, **given))
+    row.refresh_from_db()
+    assert SECRET not in row.secrets
+    assert decrypt(row.secrets) == {"client_secret": SECRET}
+    assert SECRET not in browser.get(page(McpServer, row.pk)).content.decode()
+    browser.post(page(McpServer, row.pk), fields_of(browser, row, key="a-key"))
+    row.refresh_from_db()
+    assert decrypt(row.secrets) == {"client_secret": SECRET, "key": "a-key"}
+    browser.post(page(McpServer, row.pk), fields_of(browser, row, remove_key="on"))
+    row.refresh_from_db()
+    assert decrypt(row.secrets) == {"client_secret": SECRET}
+    browser.post(page(McpServer, row.pk), fields_of(browser, row, client_id=""))
+    row.refresh_from_db()
+    assert decrypt(row.secrets) == {}
+
+
+def test_v77_staff_and_guests_connect_and_remove_nothing(row: McpServer) -> None:
+    """[V77] Also by forged requests."""
+    connection = connected(row, None)
+    for name in ("guest", "staff"):
+        browser = Client()
+        browser.force_login(User.objects.create(username=name, is_staff=name == "staff"))
+        for each in ("connect", "disconnect"):
+            answer = browser.post(action(each, row), {"connection": connection.pk})
+            assert answer.status_code in {302, 403, 404}
+            assert "/mcp/oauth/" not in answer.headers.get("Location", "")
+    assert McpConnection.objects.count() == 1
+    assert McpSignIn.objects.count() == 0

@@ -1,0 +1,244 @@
+"""The calls about notifications, and the files that make the web chat an app: W55 to W60."""
+
+import json
+import re
+import struct
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.test import Client
+from django.utils import timezone
+
+from allowlist import decision_links
+from allowlist.models import AuditEntry, UnknownRequest
+from channels_app.push import keys, presence
+from channels_app.webchat import installed, push
+from core.database.transactions import in_thread
+from core.models import ChannelAccount, Installation, PushMessage, PushSubscription, User
+from tests import ROOT
+from tests.channels_app.webchat.conftest import HOST, at_the_page, eventually
+from tests.redteam.matrix import BROWSER, ENDPOINT
+
+pytestmark = pytest.mark.django_db(transaction=True)
+JSON = "application/json"
+STATIC = ROOT / "channels_app" / "static"
+FIREFOX = "Mozilla/5.0 (Android 14; Mobile; rv:130.0) Gecko/130.0 Firefox/130.0"
+
+
+def signed_in(user: User) -> Client:
+    client = Client(HTTP_HOST=HOST)
+    client.force_login(user)
+    return client
+
+
+@pytest.fixture
+def page(ada: User) -> Client:
+    return signed_in(ada)
+
+
+def post(client: Client, path: str, body: Any, **more: Any) -> Any:
+    return client.post(f"/chat/push/{path}", body, content_type=JSON, **more)
+
+
+def test_w59_a_browser_is_stored_for_its_person_and_session(page: Client, ada: User) -> None:
+    assert post(page, "subscriptions", BROWSER, HTTP_USER_AGENT=FIREFOX).json() == {"ok": True}
+    row = PushSubscription.objects.get()
+    assert (row.user, row.session_key) == (ada, page.session.session_key)
+    assert (row.endpoint, row.browser) == (ENDPOINT["endpoint"], "Firefox on Android")
+    post(page, "subscriptions", BROWSER)
+    assert PushSubscription.objects.count() == 1
+    post(page, "remove", ENDPOINT)
+    assert PushSubscription.objects.count() == 0
+
+
+def test_w59_the_browser_of_another_person_is_not_removed_and_changes_hands_whole(
+    page: Client, ada: User, bob: User
+) -> None:
+    post(page, "subscriptions", BROWSER)
+    row = PushSubscription.objects.get()
+    PushMessage.objects.create(subscription=row, kind="answer", ref="x", expires_at=row.created_at)
+    other = signed_in(bob)
+    post(other, "remove", ENDPOINT)
+    assert PushSubscription.objects.get().user == ada
+    post(other, "subscriptions", BROWSER)
+    assert PushSubscription.objects.get().user == bob
+    assert not PushMessage.objects.exists()
+
+
+@pytest.mark.parametrize("path", ["/sign-out", "/admin/logout/"])
+def test_w59_signing_out_forgets_this_browser_and_no_other(
+    page: Client, ada: User, path: str
+) -> None:
+    phone = signed_in(ada)
+    post(page, "subscriptions", BROWSER)
+    post(phone, "subscriptions", {**BROWSER, "endpoint": "https://push.example/send/phone"})
+    page.post(path)
+    assert [row.endpoint for row in PushSubscription.objects.all()] == [
+        "https://push.example/send/phone"
+    ]
+
+
+KEYS: Any = BROWSER["keys"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"endpoint": "https://push.example/x"},
+        {"endpoint": "http://push.example/x", "keys": KEYS},
+        {"endpoint": "https://user:word@push.example/x", "keys": KEYS},
+        {"endpoint": "https://push.example:99999/x", "keys": KEYS},
+        {"endpoint": "https://", "keys": KEYS},
+        {"endpoint": "https://push.example/" + "x" * 1000, "keys": KEYS},
+        {"endpoint": "https://push.example/\u00e9", "keys": KEYS},
+        {"endpoint": 5, "keys": KEYS},
+        {"endpoint": "https://push.example/x", "keys": []},
+        {"endpoint": "https://push.example/x", "keys": {**KEYS, "auth": "AAAA"}},
+        {"endpoint": "https://push.example/x", "keys": {**KEYS, "p256dh": "AAAA"}},
+        {"endpoint": "https://push.example/x", "keys": {**KEYS, "p256dh": "B" + "A" * 86}},
+        {"endpoint": "https://push.example/x", "keys": {**KEYS, "p256dh": KEYS["p256dh"] + "="}},
+    ],
+)
+def test_w62_a_body_that_is_no_browser_is_refused(page: Client, body: Any) -> None:
+    assert post(page, "subscriptions", body).status_code == 400
+    assert not PushSubscription.objects.exists()
+
+
+def test_w58_the_page_gets_the_public_key_only(page: Client, settings: Any) -> None:
+    found = post(page, "key", {}).json()
+    assert found == {"key": keys.public_key()}
+    assert len(found["key"]) == 87
+    settings.GATEWAY_ENCRYPTION_KEYS = ["another"]
+    answer = post(page, "key", {})
+    assert answer.status_code == 503
+    assert "not available" in answer.json()["error"]
+    assert Installation.objects.get(id=1).secrets
+
+
+def test_w63_hiding_the_text_is_a_setting_of_the_person_and_audited(
+    page: Client, ada: User
+) -> None:
+    assert post(page, "settings", {"hide_text": True}).json() == {"ok": True}
+    assert get_user_model().objects.get(pk=ada.pk).hide_push_text
+    entry = AuditEntry.objects.filter(action="setting.changed").get()
+    assert entry.data == {"hide_push_text": [False, True]}
+    assert post(page, "settings", {"hide_text": 1}).status_code == 400
+    assert 'id="push-hide" type="checkbox" role="switch" checked' in page.get("/").content.decode()
+
+
+@pytest.mark.parametrize(
+    ("agent", "name"),
+    [
+        (FIREFOX, "Firefox on Android"),
+        ("Mozilla/5.0 (X11; Linux x86_64) Chrome/141.0 Safari/537.36", "Chrome on Linux"),
+        ("Mozilla/5.0 (Windows NT 10.0) Chrome/141 Safari/537.36 Edg/141.0", "Edge on Windows"),
+        ("Mozilla/5.0 (iPhone; CPU iPhone OS 18_0) Safari/604.1", "Safari on iPhone"),
+        ("curl/8", "A browser"),
+    ],
+)
+def test_browsers_have_names_as_people_say_them(agent: str, name: str) -> None:
+    assert push.name_of(agent) == name
+
+
+async def test_w60_a_page_is_visible_while_it_says_so_and_open(ada: User, bob: User) -> None:
+    async def is_visible(*, wanted: bool) -> None:
+        await eventually(lambda: presence.is_visible(ada.pk) is wanted)
+
+    async with at_the_page(ada) as socket:
+        await is_visible(wanted=False)
+        await socket.say(type="visible", visible=True)
+        await is_visible(wanted=True)
+        assert not await in_thread(presence.is_visible, bob.pk)
+        async with at_the_page(ada) as other:
+            await other.say(type="visible", visible=True)
+            await socket.say(type="visible", visible=False)
+            await is_visible(wanted=True)
+        await is_visible(wanted=False)
+        await socket.say(type="visible", visible=True)
+        await is_visible(wanted=True)
+    await is_visible(wanted=False)
+
+
+def test_w64_the_button_of_a_notification_only_opens_the_decision(
+    client: Client, ada: User
+) -> None:
+    account = ChannelAccount.objects.create(channel="telegram", name="main")
+    now = timezone.now()
+    times = {"first_seen_at": now, "last_seen_at": now, "expires_at": now + timedelta(days=1)}
+    row = UnknownRequest.objects.create(account=account, kind="im", sender="7", **times)
+    link = f"/decide/{decision_links.token(request=row.public_id, owner=ada.pk)}?choice=deny"
+    opened = client.get(link, HTTP_HOST=HOST).content.decode()
+    assert 'value="deny" autofocus' in opened
+    assert opened.count("autofocus") == 1
+    row.refresh_from_db()
+    assert row.state == UnknownRequest.State.PENDING
+    client.post(link, {"verdict": "deny"}, HTTP_HOST=HOST)
+    row.refresh_from_db()
+    assert row.state == UnknownRequest.State.DENIED
+
+
+def test_w55_the_manifest_is_that_of_an_app(client: Client) -> None:
+    answer = client.get("/manifest.webmanifest")
+    assert answer["Content-Type"] == "application/manifest+json"
+    found = json.loads(answer.content)
+    assert (found["id"], found["start_url"], found["scope"]) == ("/", "/", "/")
+    assert found["display"] == "standalone"
+    shapes = {(icon["sizes"], icon["purpose"]) for icon in found["icons"]}
+    assert shapes == {(f"{n}x{n}", kind) for n in (192, 512) for kind in ("any", "maskable")}
+    for icon in found["icons"]:
+        data = (STATIC / icon["src"].removeprefix("/static/")).read_bytes()
+        width, height = struct.unpack(">II", data[16:24])
+        assert f"{width}x{height}" == icon["sizes"]
+    for shortcut in found["shortcuts"]:
+        assert client.get(shortcut["url"]).status_code in (200, 302)
+    share = found["share_target"]
+    assert (share["action"], share["method"]) == ("/share", "POST")
+    assert share["enctype"] == "multipart/form-data"
+
+
+def test_w55_the_colours_are_those_of_the_pages() -> None:
+    css = (STATIC / "latchkey" / "base.css").read_text(encoding="utf-8")
+    paper = re.search(r"--paper: light-dark\((#\w+), (#\w+)\)", css)
+    assert paper is not None
+    assert paper.groups() == (installed.LIGHT, installed.DARK)
+    base = (ROOT / "templates" / "webchat" / "base.html").read_text(encoding="utf-8")
+    assert set(re.findall(r'name="theme-color"[^>]*content="(#\w+)"', base)) == set(paper.groups())
+
+
+def test_w56_the_service_worker_is_not_cached_and_keeps_the_files_of_the_shell(
+    client: Client,
+) -> None:
+    answer = client.get("/sw.js")
+    assert answer["Content-Type"] == "text/javascript; charset=utf-8"
+    assert answer["Cache-Control"] == "no-store"
+    head, _, rest = answer.content.decode().partition(";\n")
+    given = json.loads(head.removeprefix("const GIVEN = "))
+    assert rest.startswith("// The service worker")
+    assert len(given["version"]) == 16
+    assert given["shell"] == "/offline"
+    for address in given["files"]:
+        assert address.startswith("/static/latchkey/")
+        assert (STATIC / address.removeprefix("/static/")).is_file()
+    shell = client.get(given["shell"]).content.decode()
+    named = set(re.findall(r'(?:href|src)="(/static/[^"]+\.(?:js|css))"', shell))
+    assert named <= set(given["files"]), "the shell needs files that are not kept"
+
+
+def test_w56_the_shell_says_nothing_of_anybody(page: Client, ada: User, client: Client) -> None:
+    mine, nobodys = page.get("/offline"), client.get("/offline")
+    assert mine.content == nobodys.content
+    text = mine.content.decode()
+    assert "Ada" not in text
+    assert "csrfmiddlewaretoken" not in text
+    assert "You are offline" in text
+    assert f'data-person="{ada.pk}"' not in text
+
+
+def test_w57_without_a_service_worker_nothing_shared_is_read(client: Client) -> None:
+    strict = Client(enforce_csrf_checks=True)
+    answer = strict.post("/share", {"text": "x"})
+    assert (answer.status_code, answer["Location"]) == (303, "/?shared=lost")
+    assert client.get("/share").status_code == 405
