@@ -6,6 +6,7 @@ those of the chat in all four; ``JUDGES_ALL=1`` (``make soak``) at every page in
 """
 
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -67,13 +68,15 @@ class Seen:
 
 def names_of_pages() -> tuple[set[str], set[str]]:
     """Return the names of all addresses that Django serves: our own, and those of the admin."""
-    own = {str(each.name) for each in visits.patterns(urlpatterns)}
+    programs = {str(each.pattern) for each in VIEWS}
+    found = [each for each in visits.patterns(urlpatterns) if str(each.pattern) not in programs]
+    own = {str(each.name or each.pattern) for each in found}
     theirs = {str(each.name) for each in admin.site.get_urls() if isinstance(each, URLPattern)}
     for model, page in admin.site._registry.items():
         named = {str(each.name) for each in page.get_urls()}
         kinds = [*SOME, *({"add"} if not may(model, "add") else ())]
         theirs |= named - {f"{table_of(model)}_{kind}" for kind in kinds}
-    return own - {str(each.name) for each in VIEWS}, theirs - {"None"}
+    return own, theirs - {"None"}
 
 
 def names_of_visits() -> set[str]:
@@ -145,6 +148,8 @@ def opened(page: Page, base: str, visit: Visit) -> None:
     if visit.html:
         fulfil = {"body": visit.html, "content_type": "text/html"}
         page.route(f"**{visit.path}", lambda route: route.fulfill(**fulfil))
+    if visit.cut:
+        page.route_web_socket(re.compile("."), lambda socket: socket.close())
     address = visit.path if visit.path.startswith("http") else base + visit.path
     answer = page.goto(address)
     assert answer is not None
