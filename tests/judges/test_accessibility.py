@@ -21,7 +21,7 @@ from playwright.sync_api import Browser, BrowserContext, Page
 from gateway_project.asgi import VIEWS
 from gateway_project.urls import urlpatterns
 from tests.judges import baselines, visits
-from tests.judges.conftest import Filled, signed_in
+from tests.judges.conftest import MOST_SECONDS, Filled, signed_in
 from tests.judges.visits import NO_PAGE, NO_PAGE_IN_ADMIN, SOME, Visit, may, table_of
 from tests.npm import Packages
 
@@ -29,7 +29,6 @@ Scheme = Literal["light", "dark"]
 SCHEMES: tuple[Scheme, Scheme] = ("light", "dark")
 SIZES = {390: 844, 1280: 800}
 TURN = "judges/turn"
-MOST_SECONDS = 1800  # every page in all four beside other tests
 # All that is a rule or a good practice, of WCAG 2.2 AA.
 RUN = """async () => (await axe.run(document, {
   resultTypes: ["violations"],
