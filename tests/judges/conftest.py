@@ -21,6 +21,7 @@ __all__ = ["browser"]
 HERE = Path(__file__).parent
 PASSWORD = "correct horse battery"
 FILL_SECONDS = 240
+MOST_SECONDS = 1800  # every page in both schemes and widths, beside other tests
 SIGN_IN = "/sign-in"
 
 
@@ -48,6 +49,7 @@ def filled(
     (folder / "home").mkdir()
     gateway = Gateway(folder, new_database(), {"LLM_IS_EMBEDDED": "1"}, roles=("web",))
     gateway.manage("collectstatic", "--noinput", "--verbosity", "0")
+    gateway.broker.start()  # what is written publishes
     filling = subprocess.run(
         [sys.executable, "-m", "tests.judges.fill"],
         cwd=BASE_DIR,
@@ -58,7 +60,8 @@ def filled(
         check=False,
     )
     assert filling.returncode == 0, filling.stderr[-4000:]
-    gateway.start()
+    gateway.launch("web")
+    gateway.wait_ready("web")
     yield Filled(gateway, json.loads(filling.stdout.splitlines()[-1]))
     gateway.stop()
 

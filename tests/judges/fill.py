@@ -65,6 +65,7 @@ from core.models import (
 from core.plugins.html_slides.html_file import document
 from core.plugins.slides import layout
 from core.providers import catalogue
+from core.tools.mcp.oauth import sign_ins
 from core.tools.save_result_page import Page, page_of
 from gateway_project.home import BASE_DIR
 from tests.core.plugins.decks import DECKS
@@ -287,7 +288,11 @@ def tools(owner: User, person: User) -> Json:
     ToolGrant.objects.create(tool="web_fetch", user=person)
     ToolRule.objects.create(tool="web_fetch", ask="always")
     waiting = run.tool_calls.get()
-    return {"tool_call": reverse("tool-call", args=[waiting.public_id])}
+    asked_of = sign_ins.create(McpServer.objects.get(), owner, now=timezone.now())
+    return {
+        "tool_call": reverse("tool-call", args=[waiting.public_id]),
+        "mcp_sign_in": reverse("mcp-sign-in", args=[asked_of.public_id]),
+    }
 
 
 def files(user: User, run: Run) -> Json:

@@ -1,6 +1,5 @@
 """What leads a page into a state: by ids and attributes, in whatever language the page is."""
 
-import re
 from base64 import b64decode
 from typing import Any
 
@@ -127,8 +126,6 @@ def toast(page: Page) -> None:
 
 def no_connection(page: Page) -> None:
     """The gateway does not answer."""
-    page.route_web_socket(re.compile("."), lambda socket: socket.close())
-    page.reload()
     expect(page.locator("#connection")).to_be_visible()
     page.locator(BOX).fill("Are you there?")
     page.keyboard.press("Enter")
@@ -137,9 +134,6 @@ def no_connection(page: Page) -> None:
 
 def shell(page: Page) -> None:
     """The page of the chat without a connection, as the service worker keeps it."""
-    address = page.evaluate("location.origin")
-    page.route_web_socket(re.compile("."), lambda socket: socket.close())
-    page.goto(f"{address}/offline")
     expect(page.locator("#offline-note")).to_be_visible()
     page.locator(BOX).fill("Are you there?")
     page.keyboard.press("Enter")

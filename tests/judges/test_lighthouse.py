@@ -15,11 +15,11 @@ from playwright.sync_api import Browser
 
 from tests.chromium import PROGRAM
 from tests.judges import baselines
-from tests.judges.conftest import HERE, SIGN_IN, Filled, signed_in
+from tests.judges.conftest import HERE, MOST_SECONDS, SIGN_IN, Filled, signed_in
 from tests.judges.states import Json
 from tests.npm import Packages
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(MOST_SECONDS)]
 SECONDS = 240
 # Audits that find nothing at all, whatever the machine.
 CLEAN = (

@@ -24,7 +24,7 @@ SOME = ("history", "delete")
 @dataclass(frozen=True)
 class Visit:
     """A page in a state. ``url``: the name of its address; ``path``: where it is; ``act``: what
-    leads to the state; ``whole``: in both schemes and widths in each run.
+    leads to the state; ``whole``: in both schemes and widths in each run; ``cut``: no socket opens.
     """
 
     name: str
@@ -34,6 +34,7 @@ class Visit:
     status: int = 200
     signed_in: bool = True
     whole: bool = False
+    cut: bool = False
     # The content, for a page that no address gives.
     html: str = ""
 
@@ -62,6 +63,8 @@ NO_PAGE = {
     "push-remove": "JSON",
     "push-settings": "JSON",
     "sign-out": "redirects",
+    "script-texts": "a script",
+    "mcp-client": "JSON",
     "reminder-zone": "redirects to the list of reminders, or shows it",
     "reminder-action": "redirects to the list of reminders",
     "message-view": "redirects to a trace",
@@ -87,6 +90,8 @@ NO_PAGE_IN_ADMIN = {
     "core_mcpserver_test": "redirects",
     "core_mcpserver_tools": "redirects",
     "core_mcpserver_accept": "redirects",
+    "core_mcpserver_connect": "redirects",
+    "core_mcpserver_disconnect": "redirects",
     "core_searchprovider_test": "redirects",
     "core_toolcall_decide": "redirects, or shows the call",
     "core_toolcall_arguments": "text",
@@ -117,13 +122,15 @@ def of_web(made: Json) -> Iterator[Visit]:
     yield Visit("toast", "chat-session", chat, states.toast, whole=True)
     yield Visit("waiting", "chat-session", made["waiting"], states.waiting, whole=True)
     yield Visit("running", "chat-session", made["running"], states.running, whole=True)
-    yield Visit("no connection", "chat", "/", states.no_connection, whole=True)
-    yield Visit("shell", "offline", "/", states.shell, whole=True)
+    yield Visit("no connection", "chat", "/", states.no_connection, whole=True, cut=True)
+    yield Visit("shell", "offline", "/offline", states.shell, whole=True, cut=True)
     yield Visit("reminders", "reminders", "/reminders", states.unfolded)
     yield Visit("new reminder", "reminder-new", "/reminders/new", states.unfolded)
     yield Visit("wrong reminder", "reminder-new", "/reminders/new", states.wrong_reminder)
     yield Visit("reminder", "reminder", made["reminder"], states.unfolded)
     yield Visit("tool call", "tool-call", made["tool_call"])
+    yield Visit("server's sign-in", "mcp-sign-in", made["mcp_sign_in"])
+    yield Visit("server's answer", "mcp-callback", "/mcp/oauth/callback", status=400)
     yield Visit("trace", "trace", made["trace"], states.unfolded)
     yield Visit("decision", "decision", made["decision"], signed_in=False)
     yield Visit("no decision", "decision", "/decide/x", status=403, signed_in=False)
