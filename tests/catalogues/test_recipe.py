@@ -16,7 +16,7 @@ from tests.catalogues.catalogue import DOMAINS, path_of, read
 
 def forget() -> None:
     """Forget what Django has read of languages."""
-    trans_real._translations.clear()
+    vars(trans_real)["_translations"].clear()
     for each in (*vars(trans_real).values(), script_texts.version):
         if hasattr(each, "cache_clear"):
             each.cache_clear()
