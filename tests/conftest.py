@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from asgiref.sync import SyncToAsync
-from django.db import connections
+from django.db import connection, connections
 from django.test import TransactionTestCase
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
@@ -16,7 +16,7 @@ from hypothesis import settings as hypothesis_settings
 from core.conversations import budgets, events, usage_reports
 from core.database import transactions
 from core.signals.live_events import EventFrame, Sender
-from tests import emptying, settings
+from tests import emptying, settings, templates
 from tests.gateways import Gateway
 from tests.run import ONCE_UNMEASURED
 from tests.servers import Postgres, Valkey
@@ -112,17 +112,35 @@ def postgres() -> Iterator[Postgres | None]:
         port=settings.POSTGRES_PORT,
         password=settings.POSTGRES_PASSWORD,
     )
-    server.start()
+    folder = templates.shared()
+    server.start(copy_of=templates.postgres(folder) if folder else None)
     yield server
     connections.close_all()
     server.stop()
 
 
 @pytest.fixture(scope="session")
+def django_db_keepdb() -> bool:
+    """Drop no test database: its server and its folder are this process's own and go with it.
+
+    PostgreSQL drops no database that is in use, and the connection of a thread that ended without
+    closing it stays until the garbage collector comes.
+    """
+    return True
+
+
+@pytest.fixture(scope="session")
 def django_db_modify_db_settings(
     postgres: Postgres | None, django_db_modify_db_settings_parallel_suffix: None
 ) -> None:
-    """Start the server before pytest-django's hook makes the test database."""
+    """Start the server before pytest-django's hook makes the test database, from the one that the
+    run has migrated."""
+    folder = templates.shared()
+    ours = connection.settings_dict["TEST"]
+    if folder and postgres:
+        ours["TEMPLATE"] = templates.NAME
+    elif folder:
+        shutil.copy(templates.sqlite(folder), str(ours["NAME"]))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -182,22 +200,18 @@ def new_database(
 ) -> DatabaseMaker:
     """Return a function that makes a migrated, empty database for a gateway and returns its URL."""
     folder = tmp_path_factory.mktemp("databases")
-    template = folder / "template.sqlite3"
-    gateway = Gateway(
-        folder=folder,
-        database_url=postgres.url("template_gateway") if postgres else f"sqlite:///{template}",
-    )
-    if postgres:
-        postgres.execute("CREATE DATABASE template_gateway")
-    (folder / "home").mkdir()
-    gateway.manage("migrate", "--verbosity", "0")
+    shared = templates.shared()
+    if postgres and not shared:
+        templates.migrate(postgres, folder)
+    template = None if postgres else templates.sqlite(shared or folder)
     made = 0
 
     def make() -> str:
         nonlocal made
         made += 1
-        if postgres:
-            postgres.execute(f"CREATE DATABASE gateway_{made} TEMPLATE template_gateway")
+        if template is None:
+            assert postgres
+            postgres.execute(f"CREATE DATABASE gateway_{made} TEMPLATE {templates.NAME}")
             return postgres.url(f"gateway_{made}")
         copy = folder / f"gateway_{made}.sqlite3"
         shutil.copy(template, copy)

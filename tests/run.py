@@ -22,42 +22,62 @@ DATABASES = ("sqlite", "postgres")
 SECOND_LOOK = 5
 TESTS_FAILED = 1
 MEASURED = ("--cov", "--cov-report=", "--cov-fail-under=0")
-# With a gateway on its own default database, or on none: once is enough. Fast tests that use no
-# database are known by their fixtures (tests/conftest.py).
+# With a gateway on its own default database, on none, or of what no database decides (files, pages,
+# the HTTP of an endpoint): once is enough. Fast tests that use no database are known by their
+# fixtures (tests/conftest.py).
 ONCE = (
-    "tests/architecture/test_document.py",
-    "tests/architecture/test_ids.py",
-    "tests/architecture/test_measures.py",
     "tests/browser",
     "tests/channels_app/admin/first_run",
     "tests/channels_app/admin/test_assistants.py",
     "tests/channels_app/admin/test_models.py",
     "tests/channels_app/admin/test_providers.py",
     "tests/channels_app/bridge/test_examples.py",
+    "tests/channels_app/mcp/test_results.py",
     "tests/channels_app/telegram/test_emulator.py",
     "tests/channels_app/telegram/test_texts.py",
+    "tests/channels_app/test_every_file.py",
+    "tests/core/jobs_worker/test_real_plugins.py",
     "tests/core/lib/test_safe_fetch.py",
     "tests/core/lib/test_safe_fetch_edges.py",
     "tests/core/lib/test_safe_fetch_networks.py",
-    "tests/models_chaos/test_aimock.py",
-    "tests/models_chaos/test_canaries.py",
     "tests/core/lib/test_safe_fetch_posts.py",
-    "tests/journeys",
     "tests/core/messages/test_protocol.py",
     "tests/core/plugins/test_rendered.py",
     "tests/gateway_project/processes",
+    "tests/journeys",
+    "tests/models_chaos/test_aimock.py",
+    "tests/models_chaos/test_canaries.py",
+    "tests/redteam/test_files.py",
 )
 # The same, on the second one: coverage is not measured there, and both take about as long. Single
 # tests are marked ``unmeasured``.
 ONCE_UNMEASURED = (
     "tests/allowlist/test_staff_rights.py",
+    "tests/architecture",
+    "tests/channels_app/asgi/test_overload.py",
+    "tests/channels_app/asgi/test_shutdown.py",
+    "tests/channels_app/client_api/ag_ui/test_runs.py",
+    "tests/channels_app/client_api/anthropic/test_messages.py",
+    "tests/channels_app/client_api/openai/test_model_failures.py",
+    "tests/channels_app/client_api/openai/test_model_requests.py",
+    "tests/channels_app/client_api/passthrough/test_passthrough.py",
+    "tests/channels_app/client_api/responses/test_journeys.py",
+    "tests/channels_app/client_api/responses/test_responses.py",
+    "tests/channels_app/client_api/ui_stream/test_chat.py",
+    "tests/channels_app/client_api/ui_stream/test_questions.py",
+    "tests/channels_app/webchat/test_many_sockets.py",
     "tests/clients",
-    "tests/judges",
     "tests/core/messages/test_merge.py",
     "tests/core/plugins/test_fit.py",
+    "tests/judges",
+    "tests/models_chaos/test_failover.py",
+    "tests/redteam/test_headers.py",
     "tests/redteam/test_heads.py",
+    "tests/redteam/test_matrix.py",
+    "tests/redteam/test_matrix_more.py",
     "tests/redteam/test_nginx.py",
     "tests/redteam/test_raw_sockets.py",
+    "tests/redteam/test_reading.py",
     "tests/redteam/test_servers.py",
 )
 
@@ -153,18 +173,18 @@ def tests_on(database: str, marker: str, command: list[str], again: list[str]) -
 
 
 @contextmanager
-def bytecode() -> Iterator[None]:
-    """Let the processes of this block keep their bytecode, where the environment says otherwise
-    (as many container images do): outside of the tree, until the end.
-
-    Some thousand processes would each compile what they import: two thirds of the CPU time of a
-    start, and half of that of a collection.
+def shared_work() -> Iterator[None]:
+    """Let the processes of this block share what each would make for itself: migrated databases
+    (tests/templates.py) and, where the environment forbids it beside the modules as many container
+    images do, bytecode. A thousand processes would compile what they import, each again.
     """
-    if not os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
-        yield
-        return
-    with tempfile.TemporaryDirectory(prefix="latchkey-bytecode-") as folder:
-        os.environ["PYTHONPYCACHEPREFIX"] = folder
+    with tempfile.TemporaryDirectory(prefix="latchkey-shared-") as folder:
+        Path(folder).chmod(0o711)  # PostgreSQL never runs as root
+        (Path(folder) / "templates").mkdir()
+        os.environ["TEST_POSTGRES_PASSWORD"] = secrets.token_urlsafe(16)
+        os.environ["TEST_TEMPLATES"] = str(Path(folder) / "templates")
+        if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
+            os.environ["PYTHONPYCACHEPREFIX"] = str(Path(folder) / "bytecode")
         yield
 
 
@@ -246,9 +266,8 @@ def run_all() -> int:
     with tempfile.TemporaryDirectory(prefix="latchkey-checks-") as home:
         measured, plain = test_steps(marker="not slow", coverage=True, processes=(2, 2))
         failed = run([measured], [*static_steps(home), plain])
-        # For two cores: slow tests wait more than they compute (leases, restarts, polls). The first
-        # database has more of them.
-        slow = test_steps(marker="slow", coverage=False, processes=(3, 2))
+        # For two cores: slow tests wait more than they compute (leases, restarts, polls).
+        slow = test_steps(marker="slow", coverage=False, processes=(3, 3))
         failed += run(*([step] for step in slow))
         failed += run(
             [
@@ -318,5 +337,5 @@ def write(text: str) -> None:
 
 
 if __name__ == "__main__":
-    with bytecode():
+    with shared_work():
         sys.exit(soak() if sys.argv[1:] == ["soak"] else run_all())

@@ -239,14 +239,22 @@ class Postgres:
         """Return the ``DATABASE_URL`` of ``database``."""
         return f"postgres://postgres:{self.password}@127.0.0.1:{self.port}/{database}"
 
-    def start(self) -> None:
-        """Make a cluster in ``folder``, start it, wait until it answers."""
-        self.folder.mkdir(parents=True)
-        binaries = self.binaries()
+    def start(self, *, copy_of: Path | None = None) -> None:
+        """Make a cluster in ``folder``, start it, wait until it answers.
+
+        ``copy_of``: the folder of one with the same password that was stopped, instead of a new
+        one.
+        """
         user = UNPRIVILEGED if os.geteuid() == 0 else None
-        if user:
-            shutil.chown(self.folder, user)
-        self.initialise(binaries=binaries, user=user)
+        if copy_of:
+            subprocess.run(["cp", "-a", str(copy_of), str(self.folder)], check=True)
+            binaries = self.binaries()
+        else:
+            self.folder.mkdir(parents=True)
+            binaries = self.binaries()
+            if user:
+                shutil.chown(self.folder, user)
+            self.initialise(binaries=binaries, user=user)
         server = (str(binaries / "postgres"), "-D", str(self.folder / "data"), *self.options())
         self.process = Process(
             command=[*AS_NOBODY, *server] if user else child.command(*server),
@@ -269,6 +277,8 @@ class Postgres:
         if os.geteuid() != 0:
             return package / "pginstall" / "bin"
         copy = self.folder / package.name
+        if copy.exists():
+            return copy / "pginstall" / "bin"
         shutil.copytree(package / "pginstall", copy / "pginstall")
         libraries = package.with_name(f"{package.name}.libs")
         if libraries.is_dir():

@@ -17,7 +17,8 @@ TEST_HOME.chmod(0o711)  # PostgreSQL, which never runs as root, must reach its f
 BROKER_PORT = listener.free_port()
 BROKER_PASSWORD = secrets.token_urlsafe(16)
 POSTGRES_PORT = listener.free_port()
-POSTGRES_PASSWORD = secrets.token_urlsafe(16)
+# The processes of `make test` copy one cluster (tests/templates.py).
+POSTGRES_PASSWORD = os.environ.get("TEST_POSTGRES_PASSWORD") or secrets.token_urlsafe(16)
 POSTGRES_URL = f"postgres://postgres:{POSTGRES_PASSWORD}@127.0.0.1:{POSTGRES_PORT}"
 
 for name in [name for name in os.environ if name.startswith(("GATEWAY_", "LLM_"))]:

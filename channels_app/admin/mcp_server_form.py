@@ -93,7 +93,7 @@ class McpServerForm(KeyForm[McpServer]):
         if "client_id" in self.fields:
             about = self.fields["client_id"]
             about.help_text = str(about.help_text).format(pages.callback())
-        if not has_key and self.can_open:
+        if not self.instance.secrets:
             self.fields.pop("remove_key", None)
 
     def clean_key(self) -> str:

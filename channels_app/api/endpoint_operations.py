@@ -6,7 +6,7 @@ compares every route with it, and a fuzzer compares the responses.
 
 import re
 
-from channels_app.api import response_operations
+from channels_app.api import message_operations, response_operations
 from channels_app.api.shapes import (
     ANY,
     FLAG,
@@ -44,10 +44,12 @@ WORDS = {
     "502": "The model failed.",
     "503": "Temporarily unavailable; see `Retry-After`.",
     "504": "The answer takes too long.",
+    "529": "The model's server, or the gateway, is overloaded; see `Retry-After`.",
 }
 TAGS = {
     "inbound": "Send messages and read the answers.",
-    "openai": "The API of OpenAI: chat completions, responses and models.",
+    "openai": "The API of OpenAI: chat completions, responses, models, embeddings and audio.",
+    "anthropic": "The API of Anthropic: messages.",
     "ui": "UI message streams of the Vercel AI SDK.",
     "ag-ui": "AG-UI 1.0, the protocol of agent front ends.",
     "mcp": "The Model Context Protocol.",
@@ -279,6 +281,9 @@ OPENAI: Operations = {  # [D5]
         operation, content, parameter, error=OPENAI_ERROR, headers=(SESSION, IDEMPOTENCY)
     ),
 }
+OPENAI |= message_operations.operations(
+    operation, content, error=OPENAI_ERROR, headers=(SESSION, IDEMPOTENCY)
+)
 UI: Operations = {
     ("/ui/chat", "post"): operation(
         "Send a chat message; the answer is a UI message stream.",
@@ -325,6 +330,7 @@ AG_UI: Operations = {
         "Stop the run of a thread.",
         tag="ag-ui",
         answers={"200": STOPPED},
+        errors=("404",),
         parameters=(THREAD,),
     ),
 }
@@ -406,7 +412,8 @@ def document(result: Json, **_: object) -> Json:
     for path, methods in result["paths"].items():
         for method, found in methods.items():
             finish(found, path.removeprefix("/api/"), method)
-    result["components"]["schemas"].update(SCHEMAS | response_operations.SCHEMAS)
+    more = response_operations.SCHEMAS | message_operations.SCHEMAS
+    result["components"]["schemas"].update(SCHEMAS | more)
     for (path, method), found in OPERATIONS.items():
         name = re.sub(r"\W+", "_", f"{path}_{method}").strip("_")
         result["paths"].setdefault(path, {})[method] = {**found, "operationId": name}

@@ -199,7 +199,8 @@ SCHEMAS: Json = {
         id={**PRINTABLE, "minLength": 1, "maxLength": MAX_CHAT_ID},
         messages=nullable(listed(ref("UiMessage"), minItems=1, maxItems=MAX_MESSAGES)),
         message=ref("UiMessage"),
-        tools=nullable(listed(ANY, maxItems=MAX_TOOLS)),
+        tools={"anyOf": [nullable(listed(ANY, maxItems=MAX_TOOLS)), {"type": "object"}]},
+        system=nullable(TEXT),
         **WANTED,
     ),
     "RunAgentInput": shape(
@@ -209,8 +210,8 @@ SCHEMAS: Json = {
         messages=listed(ANY, maxItems=MAX_MESSAGES),
         tools=nullable(listed(ANY, maxItems=MAX_TOOLS)),
         context=nullable(listed(ANY)),
-        state=ANY,
-        forwardedProps=ANY,
+        state={},
+        forwardedProps={},
         resume=nullable(listed(ANY)),
     ),
     "Process": says(

@@ -43,7 +43,7 @@ class RunEndpoint(Endpoint, Generic[Frame]):
     # The head waits for the first text, so that a run that fails earlier has an error status.
     waits_for_text: bool = True
     # Sent while there is nothing to say.
-    beat: bytes = follow_run.BEAT
+    heartbeat: bytes = follow_run.BEAT
 
     @abstractmethod
     def adapter_of(self, work: Work) -> RunAdapter[Frame]:
@@ -101,12 +101,12 @@ class RunEndpoint(Endpoint, Generic[Frame]):
         opening: Opening[Frame],
         seen: int,
     ) -> AsyncGenerator[bytes, None]:
-        """Yield the frames as server-sent events, and ``beat`` while there are none."""
+        """Yield the frames as server-sent events, and ``heartbeat`` while there are none."""
         for number, frame in opening.frames:
             yield self.encode(number, frame)
         async for event in log:
             if event is None:
-                yield self.beat
+                yield self.heartbeat
                 continue
             found = adapter.numbered(event)
             for number, frame in after(adapter, found, seen) if seen else found:

@@ -94,8 +94,15 @@ class Resumed:
 
 def of_run(run: Run, caller: Principal) -> list[Question]:
     """Return the questions with which a run ended, decided or not. May block on the database."""
-    rows = ToolCall.objects.filter(run=run, expires_at__isnull=False).order_by("id")
-    return [question_of(row, caller) for row in rows.select_related("run__user")]
+    rows = list(ToolCall.objects.filter(run=run, expires_at__isnull=False).order_by("id"))
+    for row in rows:
+        row.run = run  # a run has the history that its client sent: it is not read again
+    return [question_of(row, caller) for row in rows]
+
+
+def are_waiting_of(caller: Principal) -> bool:
+    """Return whether any question of a person waits. May block on the database."""
+    return ToolCall.objects.filter(state=State.WAITING, run__user=caller.person).exists()
 
 
 def waiting_in(session: ChatSession, caller: Principal) -> list[Question]:
@@ -225,15 +232,15 @@ def before(run: Run) -> Before:
     paused = run.options.get("continues")
     if not paused:
         return Before()
-    rows = ToolCall.objects.filter(run=paused, expires_at__isnull=False).select_related("run")
-    calls = {row.call_id: row for row in rows}
-    name = next((row.run.public_id for row in calls.values()), "")
-    return Before(name, {call_id: state_of(row) for call_id, row in calls.items()})
+    rows = ToolCall.objects.filter(run=paused, expires_at__isnull=False)
+    found = list(rows.values_list("call_id", "state", "run__public_id"))
+    name = found[0][2] if found else ""
+    return Before(name, {call_id: state_of(state) for call_id, state, _ in found})
 
 
-def state_of(row: ToolCall) -> str:
+def state_of(state: str) -> str:
     """Return how a question was decided: allowed, denied or expired."""
-    return row.state if row.state in (State.DENIED, State.EXPIRED) else State.ALLOWED
+    return state if state in (State.DENIED, State.EXPIRED) else State.ALLOWED
 
 
 def arguments_of(question: Question) -> object:

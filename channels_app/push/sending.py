@@ -19,7 +19,6 @@ import aiohttp
 from django.conf import settings
 from django.utils import timezone
 from py_vapid import Vapid02, VapidException
-from pywebpush import WebPusher
 
 from channels_app.asgi.sessions import user_of_session
 from channels_app.owner import notices
@@ -29,7 +28,7 @@ from core.database.transactions import in_thread
 from core.lib.encryption import DecryptError
 from core.lib.per_loop import per_loop
 from core.lib.safe_fetch import Fetcher, Posted, RefusedAddressError
-from core.models import PushMessage
+from core.models import PushMessage, PushSubscription
 
 logger = logging.getLogger(__name__)
 
@@ -119,11 +118,7 @@ def letter_of(message: PushMessage) -> Letter | None:
     except VapidException:  # an address without a host name
         push_subscriptions.forget(id=subscription.pk)
         return None
-    info = {
-        "endpoint": subscription.endpoint,
-        "keys": {"p256dh": subscription.p256dh, "auth": subscription.auth},
-    }
-    body = WebPusher(info).encode(content.payload(message, said), "aes128gcm")["body"]
+    body = encrypted(subscription, content.payload(message, said))
     left = (message.expires_at - timezone.now()).total_seconds()
     headers = {
         "Authorization": signed,
@@ -135,6 +130,18 @@ def letter_of(message: PushMessage) -> Letter | None:
         "Topic": urlsafe_b64encode(sha256(message.tag.encode()).digest()[:24]).decode(),
     }
     return Letter(body, headers)
+
+
+def encrypted(subscription: PushSubscription, payload: bytes) -> bytes:
+    """Return ``payload`` encrypted for a browser (RFC 8291)."""
+    from pywebpush import WebPusher  # noqa: PLC0415 - 7 MB, for those who use it
+
+    info = {
+        "endpoint": subscription.endpoint,
+        "keys": {"p256dh": subscription.p256dh, "auth": subscription.auth},
+    }
+    body: bytes = WebPusher(info).encode(payload, "aes128gcm")["body"]
+    return body
 
 
 def signature(endpoint: str) -> str:

@@ -29,7 +29,7 @@ from core.tools.mcp.tool import loaded
 
 Outcome = Literal["done", "declined", "used", "unknown", "failed"]
 TEXTS: dict[str, str] = {
-    "done": gettext_noop("You are signed in. You can close this page; what you asked for goes on."),
+    "done": gettext_noop("You are signed in. You can close this page: I go on with your request."),
     "declined": gettext_noop("You are not signed in. You can close this page."),
     "used": gettext_noop(
         "This sign-in is over, or was used already. Ask again for what you wanted."

@@ -23,10 +23,10 @@ FOR_MODEL = {
         "interrupted. It was not repeated; do not repeat it. This was sent: {0}"
     ),
 }
-NO_SIGN_IN = "Nobody signed in for {0}, so I did not use it."
+NO_SIGN_IN = "There was no sign-in for {0}, so I did not use it."
 NOT_SIGNED_IN = {
     State.DENIED: "The call was not made: the sign-in that it needs was declined.",
-    State.EXPIRED: "The call was not made: nobody signed in for it in time.",
+    State.EXPIRED: "The call was not made: there was no sign-in for it in time.",
 }
 FOR_PERSON = {State.DENIED: DENIED, State.EXPIRED: EXPIRED, State.UNSURE: UNSURE}
 

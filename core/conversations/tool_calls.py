@@ -135,8 +135,8 @@ def pause(
 
 
 def sign_in_of(wanted: SignInWanted, user_id: int | None, expires_at: datetime) -> McpSignIn | None:
-    """Return the stored sign-in of a question; None where nobody is there to be asked, or the
-    server is gone.
+    """Return the stored sign-in of a question; None without a person to ask, and
+    without the server.
     """
     if user_id is None or not McpServer.objects.filter(pk=wanted.server_id).exists():
         return None

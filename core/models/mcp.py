@@ -148,10 +148,10 @@ class McpConnection(models.Model):
 
     connected -> (refreshed: ``version`` + 1) -> ended (empty ``secrets``) -> connected by a sign-in
 
-    ``secrets``: encrypted; the tokens, and what refreshing them needs. ``scope``: what was asked
-    for. ``refreshing_until``: the lease of who refreshes. ``proven_at``: when a call was accepted
-    with it; ``repeated``: further sign-ins without one. ``refused_at``: when the server did not
-    accept a new sign-in.
+    ``secrets``: encrypted; the tokens, and what refreshing them needs. ``scope``: as it was asked
+    for. ``refreshing_until``: the lease of the worker that refreshes. ``proven_at``: when a call
+    was accepted with it; ``repeated``: further sign-ins without one. ``refused_at``: when the
+    server did not accept a new sign-in.
     """
 
     server = models.ForeignKey(McpServer, on_delete=models.CASCADE, related_name="connections")
@@ -187,8 +187,8 @@ class McpSignIn(models.Model):
     open -> (link opened: ``state_hash``) -> exchanging -> done; open again when the link is opened
     again; open -> ended (declined, taken back)
 
-    ``scope`` and ``resource_metadata``: as the server has demanded. ``secrets``: encrypted; what
-    the exchange of the code needs. ``browser_hash``: of the cookie of the browser that goes there.
+    ``scope`` and ``resource_metadata``: as the server has demanded. ``secrets``: encrypted; for
+    the exchange of the code. ``browser_hash``: of the cookie of the browser that goes there.
     """
 
     class State(models.TextChoices):

@@ -40,8 +40,8 @@ class ToolCall(models.Model):
 
     ``run`` made the call; ``digest`` is of the tool and its arguments: a decision is about these.
     ``started`` is stored before the call leaves. A start whose worker died becomes ``unsure``, and
-    the call is not repeated. ``carried_out_in``: the run that started it. ``kind``: what it waits
-    for, a yes or that ``asked_of`` signs in at an MCP server (``sign_in``).
+    the call is not repeated. ``carried_out_in``: the run that started it. ``kind``: it waits for
+    a yes, or until ``asked_of`` signs in at an MCP server (``sign_in``).
     """
 
     class Kind(models.TextChoices):

@@ -5,7 +5,7 @@ from django.utils.translation import gettext_noop
 SENTENCES = (
     gettext_noop("Please sign in to {0} first, then I go on. /stop takes the question back."),
     gettext_noop("The owner has to sign in to {0} first; I have asked, and go on then."),
-    gettext_noop("Nobody signed in for {0}, so I did not use it."),
+    gettext_noop("There was no sign-in for {0}, so I did not use it."),
     gettext_noop("Sign in to {0}, so that I can go on."),
     gettext_noop("This waits for a sign-in: open its link."),
     gettext_noop("Sign in"),

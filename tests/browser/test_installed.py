@@ -362,3 +362,11 @@ def test_w64_looking_at_the_page_takes_its_notifications_away(
     shown(page, 1)
     page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
     shown(page, 0)
+
+
+def test_w56_the_address_of_the_shell_leads_to_the_chat(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    page, _ = open_page(gateway, "/offline")
+    page.wait_for_url(gateway.base_url + "/")
+    expect(page.locator("#greeting")).to_contain_text("Ada")

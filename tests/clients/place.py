@@ -106,6 +106,7 @@ CLIENTS = {
         title="LangChain", driver="langchain_python.py", requirements="clients", again=True
     ),
     "ai-sdk": Client(title="AI SDK", driver="ai_sdk.mjs", packages="."),
+    "ag-ui": Client(title="AG-UI", driver="ag_ui.mjs", packages="."),
     "curl": Client(title="curl", driver="curl.py"),
     "llm": Client(title="llm", driver="llm_command.py", requirements="clients", again=True),
     "aider": Client(

@@ -33,7 +33,7 @@ def said(text: str) -> list[MessageParam]:
     return [{"role": "user", "content": text}]
 
 
-def test_create(client: anthropic.Anthropic) -> None:
+def test_w34_create(client: anthropic.Anthropic) -> None:
     """[W34] One message with its blocks and usage."""
     answer = client.messages.create(
         model="default",
@@ -50,7 +50,7 @@ def test_create(client: anthropic.Anthropic) -> None:
     assert answer._request_id
 
 
-def test_stream(client: anthropic.Anthropic) -> None:
+def test_w34_stream(client: anthropic.Anthropic) -> None:
     """[W34] The accumulator adds the events up to the same message, which comes back as it is."""
     with client.messages.stream(
         model="default",
@@ -78,7 +78,7 @@ def test_stream(client: anthropic.Anthropic) -> None:
     assert again.content[0].text == "more?"
 
 
-def test_tools(client: anthropic.Anthropic) -> None:
+def test_w34_w28_tools(client: anthropic.Anthropic) -> None:
     """[W34] [W28] A streamed call, and the tool runner, which runs the client's tool."""
     with client.messages.stream(
         model="default", max_tokens=100, messages=said("weather?"), tools=[TOOL]
@@ -107,7 +107,7 @@ def test_tools(client: anthropic.Anthropic) -> None:
     assert last.content[0].text == "It is sunny."
 
 
-def test_errors_and_models(client: anthropic.Anthropic, scripted: Gateway) -> None:
+def test_w34_w30_w32_errors_and_models(client: anthropic.Anthropic, scripted: Gateway) -> None:
     """[W34] [W30] [W32] Each error is the exception that the client has for it."""
     with pytest.raises(anthropic.InternalServerError, match="It broke") as broken:
         client.messages.create(model="default", max_tokens=10, messages=said("break"))

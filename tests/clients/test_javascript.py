@@ -40,9 +40,32 @@ def test_the_official_javascript_client_works(run_script: Script) -> None:
 
 
 @both
-def test_the_ai_sdk_works_over_chat_completions(run_script: Script) -> None:
-    """[D5] [M3] ``ai`` with ``@ai-sdk/openai``: text, stream, a tool it runs, errors."""
-    found = run_script("ai_openai.mjs")
+def test_w11_the_official_javascript_client_works_with_responses(run_script: Script) -> None:
+    """[W11] [W14] ``openai``: create, stream, ``.stream()``, tools, background, errors."""
+    found = run_script("responses.mjs")
+    for text in (found["created"], found["streamed"], found["helped"]):
+        assert PARIS in text
+        assert "[Paris](https://example.org/paris)" in text
+    assert found["kinds"] == ["reasoning", "message"]
+    assert found["annotations"][0]["url"] == "https://example.org/paris"
+    assert found["usage"]["total_tokens"] > 0
+    assert (found["called"]["type"], found["called"]["arguments"]) == (
+        "function_call",
+        '{"city":"Paris"}',
+    )
+    assert found["after_tool"] == "It is sunny."
+    assert found["background"] == "one two three four"
+    assert found["cancelled"] == "cancelled"
+    assert found["items"] == ["hang"]
+    assert found["deleted"]["name"] == "NotFoundError"
+    assert found["broken"]["status"] == 502
+
+
+@pytest.mark.parametrize("script", ["ai_openai.mjs", "ai_responses.mjs"])
+@both
+def test_the_ai_sdk_works_over_both_apis_of_openai(run_script: Script, script: str) -> None:
+    """[D5] [M3] [W12] ``ai`` with ``@ai-sdk/openai``: text, stream, a tool it runs, errors."""
+    found = run_script(script)
     assert PARIS in found["text"]
     assert PARIS in found["streamed"]
     assert found["finish"] == found["streamed_finish"] == "stop"

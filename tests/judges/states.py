@@ -68,6 +68,9 @@ def settings(page: Page) -> None:
     page.locator("[data-open-settings]").click()
     page.locator("#make-link-code").click()
     expect(page.locator("#link-code")).to_be_visible()
+    # The rows that a browser may show.
+    for row in ("#install-row", "#push-row", "#push-hide-row"):
+        page.locator(row).evaluate("(row) => row.hidden = false")
 
 
 def shortcuts(page: Page) -> None:
@@ -127,6 +130,17 @@ def no_connection(page: Page) -> None:
     page.route_web_socket(re.compile("."), lambda socket: socket.close())
     page.reload()
     expect(page.locator("#connection")).to_be_visible()
+    page.locator(BOX).fill("Are you there?")
+    page.keyboard.press("Enter")
+    expect(page.locator(".turn")).to_be_visible()
+
+
+def shell(page: Page) -> None:
+    """The page of the chat without a connection, as the service worker keeps it."""
+    address = page.evaluate("location.origin")
+    page.route_web_socket(re.compile("."), lambda socket: socket.close())
+    page.goto(f"{address}/offline")
+    expect(page.locator("#offline-note")).to_be_visible()
     page.locator(BOX).fill("Are you there?")
     page.keyboard.press("Enter")
     expect(page.locator(".turn")).to_be_visible()

@@ -54,6 +54,13 @@ NO_PAGE = {
     "chat-reminder": "JSON",
     "chat-feedback": "JSON",
     "favicon": "a picture",
+    "manifest": "JSON",
+    "service-worker": "a script",
+    "share": "redirects",
+    "push-key": "JSON",
+    "push-subscribe": "JSON",
+    "push-remove": "JSON",
+    "push-settings": "JSON",
     "sign-out": "redirects",
     "reminder-zone": "redirects to the list of reminders, or shows it",
     "reminder-action": "redirects to the list of reminders",
@@ -111,6 +118,7 @@ def of_web(made: Json) -> Iterator[Visit]:
     yield Visit("waiting", "chat-session", made["waiting"], states.waiting, whole=True)
     yield Visit("running", "chat-session", made["running"], states.running, whole=True)
     yield Visit("no connection", "chat", "/", states.no_connection, whole=True)
+    yield Visit("shell", "offline", "/", states.shell, whole=True)
     yield Visit("reminders", "reminders", "/reminders", states.unfolded)
     yield Visit("new reminder", "reminder-new", "/reminders/new", states.unfolded)
     yield Visit("wrong reminder", "reminder-new", "/reminders/new", states.wrong_reminder)

@@ -32,7 +32,7 @@ RENAME = {"action": "rename", "title": "x"}
 THUMB = {"run_id": "{run}", "source_id": "s1", "verdict": "up"}
 DONE = {"choice": "done"}
 ENDPOINT = {"endpoint": "https://push.example/send/one"}
-BROWSER = {
+BROWSER: dict[str, Any] = {
     **ENDPOINT,
     "keys": {  # the base point of P-256, and 16 bytes
         "p256dh": "BGsX0fLhLEJH-Lzm5WOkQPJ3A32BLeszoPShOUXYmMKW"

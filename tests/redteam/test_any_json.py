@@ -66,11 +66,41 @@ PROCESS = {"user_id": "u", "text": "hi", "request_id": "r", "images": [], "conte
 CALLBACK = {"callback_url": "https://bridge.example/get_response"}
 SIGNING = "a signing secret of the bridge"
 SAID = {"text": "hi", "async": True, "images": [], "session_id": None, "user_id": "u"}
+GRAMMAR = {"type": "grammar", "syntax": "lark", "definition": "start: x"}
+# Items and tools of the Responses API.
+ITEMS: dict[str, Any] = {
+    "input": [
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}]},
+        {"type": "function_call", "call_id": "c", "name": "f", "namespace": "n", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c", "output": "x"},
+        {"type": "custom_tool_call", "call_id": "e", "name": "p", "input": "x"},
+        {"type": "custom_tool_call_output", "call_id": "e", "output": "x"},
+        {"type": "local_shell_call", "call_id": "d", "action": {"command": ["ls"]}},
+        {
+            "type": "local_shell_call_output",
+            "call_id": "d",
+            "output": [{"type": "input_text", "text": "a"}],
+        },
+    ],
+    "instructions": "Be brief.",
+    "tools": [
+        {"type": "custom", "name": "p", "description": "x", "format": GRAMMAR},
+        {"type": "namespace", "name": "n", "tools": [{"type": "function", "name": "f"}]},
+    ],
+    "tool_choice": {
+        "type": "allowed_tools",
+        "mode": "auto",
+        "tools": [{"type": "custom", "name": "p"}],
+    },
+    "text": {"format": {"type": "json_object"}, "verbosity": "low"},
+    "reasoning": {"effort": "low"},
+    "metadata": {"a": "b"},
+}
 ENDPOINTS: dict[str, tuple[str, dict[str, Any]]] = {
     "inbound": ("/inbound", SAID),
     "cancel": ("/inbound/cancel", {"run_id": "{run}"}),
     "openai": ("/v1/chat/completions", {**CHAT, "tools": [], "stop": None, "user": "u"}),
-    "responses": ("/v1/responses", {**RESPOND, "tools": [], "text": {}, "user": "u"}),
+    "responses": ("/v1/responses", {**RESPOND, **ITEMS, "user": "u"}),
     "ui": ("/ui/chat", UI),
     "ag_ui": ("/ag-ui", AG_UI),
     "telegram": ("/telegram/bot/webhook", message("hello")),

@@ -17,6 +17,7 @@ from allowlist import audit
 from allowlist.models import AuditEntry
 from channels_app.ops import credential_rotation
 from channels_app.ops.doctor import work
+from channels_app.push import keys as push_keys
 from core.lib import encryption
 from core.models import ChannelAccount, McpServer, ModelProvider, SearchProvider
 from core.providers import catalogue
@@ -100,6 +101,20 @@ class TestResealing:
         assert server.open_secrets() == {"key": "k-1"}
         settings.GATEWAY_ENCRYPTION_KEYS = ["lost"]
         assert any("cannot be opened" in each.what for each in work.mcp_servers())
+
+    def test_w58_the_key_of_web_push_comes_under_the_first_key_too(self, settings: Any) -> None:
+        """The public key stays, to which browsers are bound; the doctor says what is under an old
+        key.
+        """
+        public = push_keys.public_key()
+        settings.GATEWAY_ENCRYPTION_KEYS = ["new", "old"]
+        assert any("Web Push" in each.what for each in work.push())
+        assert credential_rotation.reencrypt_all(actor="t", now=timezone.now()) == 1
+        assert list(work.push()) == []
+        settings.GATEWAY_ENCRYPTION_KEYS = ["new"]
+        assert push_keys.public_key() == public
+        settings.GATEWAY_ENCRYPTION_KEYS = ["lost"]
+        assert any("cannot be opened" in each.what for each in work.push())
 
     def test_a_second_time_there_is_nothing_to_do(self, settings: Any) -> None:
         row = account("a", token="1")

@@ -37,7 +37,9 @@ def problem_of(caller: Principal, asked: Asked) -> adapter.Frame | None:
     """Return the error of a request that leaves the open interrupts of its thread out; None for any
     other, and for one that was accepted before.
     """
-    if asked.resume or threads.is_repeated(caller, asked):
+    if asked.resume or not tool_questions.are_waiting_of(caller):
+        return None
+    if threads.is_repeated(caller, asked):
         return None
     session = chats.session_of(caller.person, ORIGIN, asked.thread)
     if session is None or not tool_questions.waiting_in(session, caller):

@@ -3,6 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from django.db.models import Q
+from django.db.models.fields.json import KT
+
 from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.asgi.http import RefusedError
 from channels_app.asgi.principal import Principal
@@ -13,12 +16,11 @@ from channels_app.client_api.ag_ui.fields import Asked
 from channels_app.client_api.tool_questions import Question
 from channels_app.intake.inbound import Receipt
 from core.conversations import runs
-from core.conversations.inbox import RepeatKey
+from core.conversations.inbox import RepeatKey, body_digest
 from core.models import ChatSession, InboundMessage, Message, Run
 
 ORIGIN = "ag-ui"
 MOST_MESSAGES = 200
-MOST_RUNS = 100  # that a client's own id is looked for in
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,9 +37,9 @@ class Found:
 
 
 def repeat_of(caller: Principal, asked: Asked) -> RepeatKey:
-    """Return the key by which a request with the same ``runId`` is the same run."""
+    """Return the key by which a request with the same ``runId`` in a thread is the same run."""
     scope = f"ag-ui:{caller.person.pk}"
-    return RepeatKey(scope, asked.run_id, "runId", asked.digest)
+    return RepeatKey(scope, body_digest(asked.thread, asked.run_id), "runId", asked.digest)
 
 
 def is_repeated(caller: Principal, asked: Asked) -> bool:
@@ -66,7 +68,7 @@ def accept(caller: Principal, asked: Asked) -> Receipt:
     repeat = repeat_of(caller, asked)
     return chats.accept(
         caller,
-        Said.of(ask),
+        Said.of(caller, ask),
         origin=ORIGIN,
         chat=asked.thread,
         wanted=asked.wanted,
@@ -81,14 +83,18 @@ def look_up(caller: Principal, thread: str, *, name: str, is_cut: bool) -> Found
     session = chats.session_of(caller.person, ORIGIN, thread)
     if session is None:
         raise RefusedError(404, "This thread does not exist.", field="threadId")
-    newest = list(Run.objects.filter(session=session).order_by("-id")[:MOST_RUNS])
-    run = next((each for each in newest if name in (name_of(each), each.public_id)), None)
-    if name and run is None:
-        raise RefusedError(404, "This run does not exist.", field="runId")
-    run = run or runs.open_of([session.pk]).get(session.pk)
+    rows = Run.objects.filter(session=session)
+    if name:
+        # A run that goes on after a decision elsewhere has the name of the first, which is older.
+        named = rows.filter(Q(options__ag_ui__run=name) | Q(public_id=name))
+        run = named.order_by("id").first()
+        if run is None:
+            raise RefusedError(404, "This run does not exist.", field="runId")
+    else:
+        run = runs.open_of([session.pk]).get(session.pk)
+    last = run or rows.order_by("-id").first()
     if run is None and is_cut:
-        run = newest[0] if newest else None
-    last = run or (newest[0] if newest else None)
+        run = last
     questions = [] if run is not None else tool_questions.waiting_in(session, caller)
     return Found(
         run=run,
@@ -113,20 +119,19 @@ def snapshot_of(session: ChatSession, run: Run | None, questions: list[Question]
     rows = Message.objects.filter(session=session, id__gt=session.history_from)
     if run is not None:
         rows = rows.exclude(run=run, role="assistant")
-    newest = rows.select_related("run").order_by("-id")[:MOST_MESSAGES]
-    messages = [message_of(row) for row in reversed(newest)]
+    # Not the run itself: it has the whole history that its client sent.
+    newest = rows.annotate(given=KT("run__options__ag_ui__message")).order_by("-id")
+    fields = newest.values_list("id", "role", "text", "given")[:MOST_MESSAGES]
+    messages = [message_of(*row) for row in reversed(fields)]
     if questions:
         messages.append(asked_by(questions))
     return {"type": "MESSAGES_SNAPSHOT", "messages": messages}
 
 
-def message_of(row: Message) -> Frame:
-    """Return a stored message; the person's by the client's own id, if it is known."""
-    given = (row.run.options.get("ag_ui") or {}) if row.run is not None else {}
-    if row.role == "user":
-        name = given.get("message") or f"message-{row.pk}"
-        return {"id": name, "role": "user", "content": row.text}
-    return {"id": f"message-{row.pk}", "role": "assistant", "content": row.text}
+def message_of(number: int, role: str, text: str, given: str | None) -> Frame:
+    """Return a stored message; the person's by the client's own id, if it is ``given``."""
+    name = given if given and role == "user" else f"message-{number}"
+    return {"id": name, "role": "user" if role == "user" else "assistant", "content": text}
 
 
 def asked_by(questions: list[Question]) -> Frame:

@@ -201,8 +201,8 @@ def signature_of(run_id: str, index: int) -> str:
 
 
 def as_object(arguments: str) -> str:
-    """Return the arguments of a call as a JSON object. Clients can't read anything else; what a
-    model wrote instead is in it as a text, so that the client's own check of the fields refuses it.
+    """Return the arguments of a call as a JSON object. Clients can't read anything else; other
+    text of a model is in it as a string, so that the client's own check of the fields refuses it.
     """
     try:
         is_object = isinstance(orjson.loads(arguments), dict)

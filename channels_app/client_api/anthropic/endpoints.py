@@ -55,7 +55,7 @@ class Messages(AnthropicEndpoint, RunEndpoint[Frame]):
 
     methods = ("POST",)
     takes_json = True
-    beat = PING
+    heartbeat = PING
     asked: fields.Asked
 
     async def check_head(self) -> None:

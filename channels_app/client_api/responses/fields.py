@@ -11,7 +11,7 @@ from typing import Any
 
 from django.conf import settings
 
-from channels_app.asgi import chat_messages
+from channels_app.asgi import chat_messages, chat_tools
 from channels_app.asgi.chat_messages import Json, refused
 from channels_app.client_api.acceptance import Ask
 from channels_app.client_api.openai.fields import (
@@ -21,7 +21,6 @@ from channels_app.client_api.openai.fields import (
     flag,
     model_name,
     number,
-    response_format,
     sender,
     small,
     whole,
@@ -33,7 +32,7 @@ from core.lib.text import is_clean
 
 MOST_METADATA, METADATA_NAME, METADATA_VALUE = 16, 64, 512
 TRUNCATIONS = ("auto", "disabled")
-# What more a response may hold; none of it occurs here, but for what is refused.
+# Additions to items; none of these items has any here. Log probabilities are refused.
 INCLUDED = frozenset(
     {
         "reasoning.encrypted_content",
@@ -198,8 +197,8 @@ def options(body: Json, *, has_tools: bool) -> Json:
 
 
 def of_reasoning(value: Any) -> Json:
-    """Return the effort. What else the object asks for changes nothing: a summary is always shown,
-    as far as the model's server sends it.
+    """Return the effort. The rest of the object changes nothing: a summary is always shown, as far
+    as the model's server sends it.
     """
     if value is None:
         return {}
@@ -220,10 +219,22 @@ def of_text(value: Any) -> tuple[Json | None, Any]:
     if form is None or (isinstance(form, dict) and form.get("type") == "text"):
         return None, value.get("verbosity")
     kind = form.get("type") if isinstance(form, dict) else None
-    if kind not in ("json_object", "json_schema"):
+    if kind == "json_object":
+        return {"type": kind}, value.get("verbosity")
+    if kind != "json_schema":
         raise refused("must be text, json_object or json_schema", "text.format.type")
-    given = {"type": kind, "json_schema": form}
-    return response_format(given, "text.format"), value.get("verbosity")
+    return {"type": kind, "json_schema": json_schema(form)}, value.get("verbosity")
+
+
+def json_schema(form: Json) -> Json:
+    """Check the schema of an answer."""
+    found: Json = {"name": chat_messages.name(form.get("name"), "text.format.name")}
+    if form.get("description") is not None:
+        found["description"] = chat_messages.text(form["description"], "text.format.description")
+    found["schema"] = chat_tools.schema(form.get("schema"), "text.format.schema")
+    if flag(form.get("strict"), "text.format.strict") is not None:
+        found["strict"] = form["strict"]
+    return found
 
 
 def metadata(value: Any) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """Responses that were stored: found by their id, shown, followed by the next one, deleted.
 
-A response is a run; what the protocol keeps with it stands in ``Run.options["response"]``. The
+A response is a run; ``Run.options["response"]`` holds the part that the protocol keeps with it. The
 conversation before it is kept as the messages of the run, as for chat completions.
 """
 
@@ -192,7 +192,7 @@ async def compose(caller: Principal, asked: Asked) -> tuple[list[Json], str]:
 def check(messages: list[Json], known: int) -> None:
     """Check the messages of a request, the first ``known`` of which are those of earlier responses:
     something new, a result for each call, and no more pictures than the gateway takes; earlier
-    ones make room.
+    ones are left out first.
     """
     if len(messages) == known or not any(each["content"] for each in messages):
         raise refused("must not be empty", "input")

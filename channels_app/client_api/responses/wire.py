@@ -46,7 +46,7 @@ class MessageItem(TypedDict):
 
 
 class ReasoningItem(TypedDict):
-    """What the model thought. There is no encrypted content: the gateway has none to keep."""
+    """The thoughts of the model. There is no encrypted content: the gateway has none to keep."""
 
     id: str
     type: Literal["reasoning"]

@@ -160,14 +160,17 @@ async def encoded(frames: Iterable[adapter.Frame]) -> AsyncGenerator[bytes, None
 
 def accept(caller: Principal, asked: fields.Asked) -> Receipt:
     """Put the message into the inbox. Raises RefusedError."""
+    context = {"context": asked.system} if asked.system else {}
     ask = Ask(
         model="",
         messages=asked.messages or fields.checked([]),
         sends_history=asked.history,
         tools=asked.tools,
-        more={"ui_message_id": asked.message_id},
+        more={"ui_message_id": asked.message_id, **context},
     )
-    return chats.accept(caller, Said.of(ask), origin=ORIGIN, chat=asked.chat, wanted=asked.wanted)
+    return chats.accept(
+        caller, Said.of(caller, ask), origin=ORIGIN, chat=asked.chat, wanted=asked.wanted
+    )
 
 
 def answer(caller: Principal, asked: fields.Asked) -> Resumed | None:

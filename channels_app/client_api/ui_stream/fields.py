@@ -8,6 +8,8 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
+from django.conf import settings
+
 from channels_app.asgi import chat_messages, chat_tools, fields
 from channels_app.asgi.chat_messages import Document, Json, data_url, file_name, refused
 from channels_app.client_api.chats import checked_id
@@ -27,7 +29,8 @@ class Asked:
     last.
 
     ``message_id``: of the assistant's message that the answer continues, if any. ``answers``:
-    those to the gateway's questions in that message; ``messages`` may be empty then.
+    those to the gateway's questions in that message; ``messages`` may be empty then. ``system``:
+    the page's instructions, which follow the gateway's.
     """
 
     chat: str
@@ -36,6 +39,7 @@ class Asked:
     message_id: str = ""
     tools: list[Json] = field(default_factory=list)
     wanted: Wanted | None = None
+    system: str = ""
     answers: list[Answer] = field(default_factory=list)
 
 
@@ -56,7 +60,8 @@ def read(body: Json) -> Asked:
         answers=answers,
         history=not only_last,
         message_id=continued(given[-1]),
-        tools=chat_tools.checked(body.get("tools")),
+        tools=chat_tools.checked(tools(body.get("tools"))),
+        system=fields.text(body, "system", settings.MAX_TEXT_CHARACTERS),
         wanted=fields.wanted(body),
     )
 
@@ -67,6 +72,19 @@ def continued(last: Json) -> str:
     return (
         name if isinstance(name, str) and len(name) <= fields.MAX_CHAT_ID and name.isascii() else ""
     )
+
+
+def tools(value: Any) -> Any:
+    """Return tools in OpenAI's form; assistant-ui sends an object of them by name."""
+    if not isinstance(value, dict):
+        return value
+    found: list[Json] = []
+    for name, given in value.items():
+        if not isinstance(given, dict):
+            raise refused("must be an object", f"tools.{name}")
+        function = {key: given.get(key) for key in ("description", "parameters")}
+        found.append({"type": "function", "function": {"name": name, **function}})
+    return found
 
 
 def checked(converted: list[Json]) -> list[Json]:

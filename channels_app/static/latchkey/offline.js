@@ -21,6 +21,8 @@ export function leaveShell({ outbox, attachments }) {
   if (!isShell()) return false;
   document.querySelector("#offline-note")?.remove();
   if (!outbox.isStored || !attachments.isEmpty) return false;
-  location.reload();
+  // The address of the shell itself is that of no page.
+  if (location.pathname === "/offline") location.replace("/");
+  else location.reload();
   return true;
 }

@@ -1,6 +1,7 @@
 """Results of MCP tools as text for the model: bounded data from outside, never instructions."""
 
 import json
+from collections.abc import Container
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -20,9 +21,15 @@ HEAD = (
 EMPTY = "(The tool returned nothing.)"
 
 
-def result_of(found: "types.CallToolResult", *, tool: str, server: str) -> ToolResult:
-    """Return a result for the model."""
-    pieces = [piece for each in found.content if (piece := text_of(each))]
+def result_of(
+    found: "types.CallToolResult", *, tool: str, server: str, shown: Container[int] = ()
+) -> ToolResult:
+    """Return a result for the model. ``shown``: the places of the pictures that the person sees."""
+    pieces = [
+        piece
+        for place, each in enumerate(found.content)
+        if (piece := text_of(each, is_shown=place in shown))
+    ]
     if not pieces and found.structured_content is not None:
         pieces = [json.dumps(found.structured_content, ensure_ascii=False, default=str)]
     head = HEAD.format(tool=one_line(tool, 100), server=one_line(server, 64))
@@ -30,13 +37,14 @@ def result_of(found: "types.CallToolResult", *, tool: str, server: str) -> ToolR
     return ToolResult(f"{head}\n\n{cut(text)}", ok=not found.is_error)
 
 
-def text_of(block: Any) -> str:
-    """Return a piece of a result as text. Links and pictures are never loaded."""
+def text_of(block: Any, *, is_shown: bool = False) -> str:
+    """Return a piece of a result as text. Links are never loaded."""
     match block.type:
         case "text":
             return str(block.text)
         case "image" | "audio":
-            return f"({block.type}, {one_line(block.mime_type, 60)}, {size_of(block.data)})"
+            size = size_of(block.data, is_shown=is_shown)
+            return f"({block.type}, {one_line(block.mime_type, 60)}, {size})"
         case "resource_link":
             return link(str(block.uri), block.title or block.name)
         case "resource":
@@ -65,9 +73,10 @@ def link(uri: str, name: str) -> str:
     return f"{shown}: {one_line(uri, MOST_LINK)}" if is_web else shown
 
 
-def size_of(encoded: str) -> str:
-    """Return the size of base64 data, in words."""
-    return f"{max(1, len(encoded) * 3 // 4 // 1024)} kB, not shown"
+def size_of(encoded: str, *, is_shown: bool = False) -> str:
+    """Return the size of base64 data, in words, and whether the person sees it."""
+    seen_by = "shown to the person" if is_shown else "not shown"
+    return f"{max(1, len(encoded) * 3 // 4 // 1024)} kB, {seen_by}"
 
 
 def cut(text: str) -> str:

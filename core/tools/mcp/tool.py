@@ -4,7 +4,7 @@ import asyncio
 import importlib
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from django.utils import timezone
 
 from core.database.transactions import in_thread
+from core.lib.text import one_line
 from core.lib.ttl_cache import TtlCache
 from core.tools.base import Ask, Tool, ToolContext, ToolError, ToolResult
-from core.tools.mcp import pins, results
+from core.tools.mcp import pictures, pins, results
 from core.tools.mcp.errors import McpError
 from core.tools.mcp.oauth import signed_in
 from core.tools.mcp.servers import ServerInfo
@@ -77,7 +78,15 @@ class ServerTool(Tool):
         await self._store(called)
         if called.result is None:
             raise ToolError(OTHER_TOOL)
-        return results.result_of(called.result, tool=self.remote_name, server=self.server.name)
+        found = pictures.pictures_of(called.result.content)
+        result = results.result_of(
+            called.result, tool=self.remote_name, server=self.server.name, shown=found
+        )
+        if not found:
+            return result
+        name = one_line(self.remote_name, 60)
+        shown = await in_thread(pictures.kept, context, list(found.values()), tool=name)
+        return replace(result, messages=shown)
 
     async def _as_person(
         self, context: ToolContext, client: ModuleType, work: "Callable[[str], Awaitable[Called]]"

@@ -32,7 +32,7 @@ from core.models import User
 user = User.objects.create(username="ada", is_owner=True, is_staff=True)
 print(keys.create(name="fuzzer", user=user, scopes=ApiKey.Scope.values)[1])
 """
-UNDOCUMENTED = {r"(?s)^v1(?:/.*)?$"}
+UNDOCUMENTED = {r"(?s)^v1(?:/.*)?$", r"(?s)^v1/messages/.*$"}
 
 
 METHODS = ("get", "post", "put", "patch", "delete", "trace")

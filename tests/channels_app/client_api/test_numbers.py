@@ -1,5 +1,6 @@
 """The numbers of frames: a part of one stream and the rest of another make the whole answer."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -7,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from channels_app.client_api.ag_ui import adapter as ag_ui
+from channels_app.client_api.anthropic import adapter as anthropic
 from channels_app.client_api.openai import adapter as openai
 from channels_app.client_api.responses.adapter import Config, ResponsesAdapter
 from channels_app.client_api.responses.fields import REPEATED
@@ -34,6 +37,12 @@ ADAPTERS: dict[str, Make] = {
     "openai": lambda: openai.OpenAIAdapter(
         openai.Config(completion_id="c", client_tools=CLIENT_TOOLS, include_usage=True)
     ),
+    "ag_ui": lambda: ag_ui.AgUiAdapter(
+        ag_ui.Config(thread="t", name="r", client_tools=CLIENT_TOOLS)
+    ),
+    "anthropic": lambda: anthropic.AnthropicAdapter(
+        anthropic.Config(run_id="r", client_tools=CLIENT_TOOLS, shows_thinking=True)
+    ),
     "responses": lambda: ResponsesAdapter(
         Config(run_id="r", client_tools=CLIENT_TOOLS, response=RESPONSE)
     ),
@@ -46,6 +55,9 @@ PARTS = (
     ("thinking", "T1", "Let me see, what do they mean?"),
     ("text", "M2", "And another message, with 🦀 in it."),
 )
+# Of progress, and of reasoning that is joined with it.
+UNCOUNTED = ("reasoning_content", "data-loading", "PROGRESS")
+ROLE = re.compile(r"(, )?'role': 'assistant'(, )?")
 DELTAS = {"text": text_delta, "thinking": thinking_delta}
 
 
@@ -76,17 +88,24 @@ def shown(adapter: RunAdapter[Any], frames: list[Any]) -> list[Any]:
     for frame in frames:
         length = adapter.length(frame)
         if not length:
-            if "reasoning_content" not in str(frame) and "data-loading" not in str(frame):
+            if not any(each in str(frame) for each in UNCOUNTED):
                 found.append(frame)
             continue
-        text = openai.content_of(frame) if isinstance(adapter, openai.OpenAIAdapter) else ""
-        text = text or str(frame.get("delta", ""))
-        key = str(frame.get("id"))
+        text = text_of(frame)
+        key = ROLE.sub("", str(adapter.without(frame, length)))
         if found and isinstance(found[-1], list) and found[-1][0] == key:
             found[-1][1] += text
         else:
             found.append([key, text])
     return found
+
+
+def text_of(frame: Any) -> str:
+    """Return the piece of a text in a frame of any protocol."""
+    if "choices" in frame:
+        return openai.content_of(frame)
+    delta = frame["delta"]
+    return str(delta if isinstance(delta, str) else delta.get("text", delta.get("thinking")))
 
 
 def kind_of(frame: Any) -> str:

@@ -3,17 +3,20 @@
 import json
 import re
 import struct
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
 from django.test import Client
+from django.utils import timezone
 
-from allowlist.models import AuditEntry
+from allowlist import decision_links
+from allowlist.models import AuditEntry, UnknownRequest
 from channels_app.push import keys, presence
 from channels_app.webchat import installed, push
 from core.database.transactions import in_thread
-from core.models import Installation, PushMessage, PushSubscription, User
+from core.models import ChannelAccount, Installation, PushMessage, PushSubscription, User
 from tests import ROOT
 from tests.channels_app.webchat.conftest import HOST, at_the_page, eventually
 from tests.redteam.matrix import BROWSER, ENDPOINT
@@ -77,7 +80,7 @@ def test_w59_signing_out_forgets_this_browser_and_no_other(
     ]
 
 
-KEYS = BROWSER["keys"]
+KEYS: Any = BROWSER["keys"]
 
 
 @pytest.mark.parametrize(
@@ -157,6 +160,24 @@ async def test_w60_a_page_is_visible_while_it_says_so_and_open(ada: User, bob: U
         await socket.say(type="visible", visible=True)
         await is_visible(wanted=True)
     await is_visible(wanted=False)
+
+
+def test_w64_the_button_of_a_notification_only_opens_the_decision(
+    client: Client, ada: User
+) -> None:
+    account = ChannelAccount.objects.create(channel="telegram", name="main")
+    now = timezone.now()
+    times = {"first_seen_at": now, "last_seen_at": now, "expires_at": now + timedelta(days=1)}
+    row = UnknownRequest.objects.create(account=account, kind="im", sender="7", **times)
+    link = f"/decide/{decision_links.token(request=row.public_id, owner=ada.pk)}?choice=deny"
+    opened = client.get(link, HTTP_HOST=HOST).content.decode()
+    assert 'value="deny" autofocus' in opened
+    assert opened.count("autofocus") == 1
+    row.refresh_from_db()
+    assert row.state == UnknownRequest.State.PENDING
+    client.post(link, {"verdict": "deny"}, HTTP_HOST=HOST)
+    row.refresh_from_db()
+    assert row.state == UnknownRequest.State.DENIED
 
 
 def test_w55_the_manifest_is_that_of_an_app(client: Client) -> None:

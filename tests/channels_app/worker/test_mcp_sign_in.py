@@ -163,7 +163,7 @@ def answered(words: str, person: str = "guest", times: int = 1) -> None:
     until(lambda: sum(words in each for each in PLATFORM.texts(chat)) == times)
 
 
-def test_v70_what_was_asked_goes_on_after_the_sign_in(
+def test_v70_the_request_goes_on_after_the_sign_in(
     account: ChannelAccount, notes: SigningMcp, server: McpServer, guest: User
 ) -> None:
     """[V70] The call is made once, as the person; the answer has a link for their session, and the
@@ -173,6 +173,7 @@ def test_v70_what_was_asked_goes_on_after_the_sign_in(
     assert "Please sign in to “Notes” first" in run.result["text"]
     call = ToolCall.objects.get(run=run)
     assert (call.kind, call.state, call.of_person) == ("sign_in", "waiting", True)
+    assert call.sign_in is not None
     assert f"/mcp/oauth/sign-in/{call.sign_in.public_id}" in run.result["text"]
     assert notes.calls == []
     page = Client().get(link_to()).content.decode()
@@ -235,13 +236,13 @@ def test_v70_not_now_and_too_late(account: ChannelAccount, notes: SigningMcp, gu
     now = timezone.now()
     assert deciding.decide(choice="once", now=now, **decide).outcome == "sign_in"
     assert deciding.decide(choice="deny", now=now, **decide).outcome == "denied"
-    answered("Nobody signed in for “mcp_notes_read”")
+    answered("There was no sign-in for “mcp_notes_read”")
     assert "This sign-in is over" in Client().get(link).content.decode()
     late = ToolCall.objects.get(run=write(account, "read it later"))
     past = now - timedelta(seconds=1)
     ToolCall.objects.filter(pk=late.pk).update(expires_at=past)
     McpSignIn.objects.filter(calls=late).update(expires_at=past)
-    answered("Nobody signed in for", times=2)
+    answered("There was no sign-in for", times=2)
     assert notes.calls == []
 
 
@@ -257,7 +258,7 @@ def test_v70_declined_at_the_server(account: ChannelAccount, notes: SigningMcp) 
     state = list(notes.codes.values())[-1]["state"]
     back = f"/mcp/oauth/callback?state={state}&error=access_denied"
     assert "You are not signed in" in come_back(browser, f"{back}&iss={notes.base}")
-    answered("Nobody signed in for")
+    answered("There was no sign-in for")
 
 
 def test_v71_two_people_never_get_each_others_tokens(
@@ -283,7 +284,7 @@ def test_v71_two_people_never_get_each_others_tokens(
 def test_v71_people_whom_an_open_list_lets_in_have_no_account(
     account: ChannelAccount, notes: SigningMcp, guest: User
 ) -> None:
-    """[V71] They share a person: what one signs in to would be the others'."""
+    """[V71] They share a person, and would share the account of one of them."""
     guest.identities.all().delete()
     guest.only_listed = False
     guest.save()

@@ -1,6 +1,7 @@
 """Tools of MCP servers at the running worker: offered, called, stopped, and the owner told."""
 
 import asyncio
+import base64
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,7 @@ from core.models import (
     Message,
     Run,
     RunEvent,
+    StoredFile,
     ToolCall,
     User,
 )
@@ -118,6 +120,21 @@ def test_v45_a_person_is_answered_with_the_result_of_a_tool(
     assert [each["name"] for each in malicious.calls] == ["read"]
     events = [each.data for each in RunEvent.objects.filter(run=run)]
     assert any("Asking Shed" in json.dumps(each) for each in events)
+
+
+def test_v45_a_picture_of_a_result_is_shown_to_the_person(
+    account: ChannelAccount, malicious: MaliciousMcp
+) -> None:
+    """[V45] As a file of theirs: nothing is loaded from elsewhere."""
+    png = b"\x89PNG\r\n\x1a\n" + b"x" * 20
+    block = {"type": "image", "data": base64.b64encode(png).decode(), "mimeType": "image/png"}
+    malicious.results["read"] = {"content": [block]}
+    run = write(account, "read it")
+    file = StoredFile.objects.get(run=run)
+    assert (file.content_type, file.user, file.name) == ("image/png", run.user, "read-1.png")
+    events = [json.dumps(each.data) for each in RunEvent.objects.filter(run=run)]
+    assert any(file.public_id in each and "image" in each for each in events)
+    assert "shown to the person" in result_of(run)
 
 
 def test_v46_an_instruction_in_a_result_gets_no_call_without_a_yes(

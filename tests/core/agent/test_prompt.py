@@ -461,7 +461,7 @@ OWN: list[ChatMessage] = [
 ]
 
 
-def own_prompt(**more: bool) -> Prompt:
+def own_prompt(**more: Any) -> Prompt:
     """Return a prompt of a client's own messages."""
     return Prompt(
         system={"role": "system", "content": "rules"},

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from core.conversations import jobs, runs
+from core.conversations import jobs, runs, shares
 from core.database import transactions
 from core.files import storage
 from core.models import ChatSession, Job, Run, StoredFile, User
@@ -138,7 +138,7 @@ def test_l2_a_worker_whose_job_another_took_takes_the_one_that_came_meanwhile(
     """Its wake-up is the only one that is left: a job would wait for the next, in half a minute."""
     first = begin("a")
     came: list[Job] = []
-    in_turn = jobs.in_turn
+    in_turn = shares.in_turn
 
     def late(*args: Any, **options: Any) -> list[int]:
         """Another worker, woken for a second job, takes the first one after our look."""

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from channels_app.client_api.ag_ui import adapter as ag_ui
+from channels_app.client_api.anthropic import adapter as anthropic
 from channels_app.client_api.openai.adapter import Config, OpenAIAdapter, error_of
 from channels_app.client_api.openai.completion import completion
 from channels_app.client_api.responses import adapter as responses_adapter
@@ -111,6 +112,24 @@ def agent(log: list[Event]) -> object:
     return shown["TEXT_MESSAGE"] or shown["REASONING_MESSAGE"], parts
 
 
+def anthropic_message(log: list[Event]) -> object:
+    config = anthropic.Config(run_id="R1", links=LINKS, shows_thinking=True)
+    converter = anthropic.AnthropicAdapter(config)
+    frames = [frame for event in log for frame in converter.feed(event)] + converter.close()
+    found = anthropic.message(log, config)
+    if isinstance(found, Failure):
+        assert frames[-1]["type"] == "error"
+        return found.text
+    streamed_texts = "".join(map(anthropic.text_of, frames))
+    texts = {"text": "", "thinking": ""}
+    for block in found["content"]:
+        assert block["type"] != "tool_use"
+        texts[block["type"]] += block["text"] if block["type"] == "text" else block["thinking"]
+    assert streamed_texts == texts["thinking"] + texts["text"]
+    assert found["usage"]["output_tokens"] == USAGE["completion_tokens"]
+    return texts["text"], texts["thinking"]
+
+
 def inbound(log: list[Event]) -> object:
     converter = InboundAdapter(run_id="r1", session_id="s1", inline=no_image, links=LINKS)
     frames: list[Any] = [frame for event in log for frame in converter.feed(event)]
@@ -149,6 +168,23 @@ EXPECTED: dict[str, tuple[Callable[[list[Event]], object], dict[str, object]]] =
             "video": (VIDEO_LINK, "", 0),
             "action": SILENT_OPENAI,
             "event": SILENT_OPENAI,
+        },
+    ),
+    "anthropic": (
+        anthropic_message,
+        {
+            "user_input": ("", ""),
+            "text": ("Hello **world**!", ""),
+            "thinking": ("", "Let me see."),
+            "loading": ("", ""),
+            "tool_call": ("", ""),
+            "retrieval": (SOURCES, ""),
+            "error": "It broke",
+            "image": (f"![A cat]({IMAGE})", ""),
+            "audio": (AUDIO_LINK, ""),
+            "video": (VIDEO_LINK, ""),
+            "action": ("", ""),
+            "event": ("", ""),
         },
     ),
     "responses": (

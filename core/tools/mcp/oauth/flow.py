@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a server says about where people sign in."""
+    """The metadata of a server, and where people sign in."""
 
     resource: str
     protected: ProtectedResourceMetadata | None
@@ -429,6 +429,6 @@ async def bounded(work: Callable[[httpx2.AsyncClient], Awaitable[T]], *, allow_p
     except httpx2.TransportError as error:
         raise guard.stopped or McpError("Its authorization server cannot be reached.") from error
     except (OAuthFlowError, httpx2.InvalidURL, ValueError):
-        words = "What it says about the sign-in does not follow the protocol."
+        words = "Its answers about the sign-in do not follow the protocol."
         raise McpError(words) from None
     return result

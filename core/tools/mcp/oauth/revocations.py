@@ -17,7 +17,7 @@ LATER = timedelta(minutes=10)
 
 
 async def revoke_due() -> None:
-    """Revoke what is due; what was tried ATTEMPTS times is given up."""
+    """Revoke the tokens that are due; after ATTEMPTS they are given up."""
     for row in await in_thread(take_due, timezone.now()):
         try:
             kept = encryption.decrypt(row.secrets)

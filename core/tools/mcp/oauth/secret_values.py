@@ -22,7 +22,7 @@ class Client:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
-    """A sign-in that has begun. ``address``: for the browser; ``scope``: what is asked for;
+    """A sign-in that has begun. ``address``: for the browser; ``scope``: that is asked for;
     ``kept``: for the exchange of the code; ``registered``: the client, if it is a new one.
     """
 

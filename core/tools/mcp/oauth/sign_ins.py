@@ -1,4 +1,4 @@
-"""Sign-ins as rows: who may open one, its state and browser, and that its code is used once."""
+"""Sign-ins as rows: the right to open one, its state and browser; its code is used once."""
 
 import hashlib
 from datetime import datetime, timedelta
@@ -26,7 +26,7 @@ def digest(*parts: object) -> str:
 
 
 def may_open(row: McpSignIn, user: User, now: datetime) -> bool:
-    """Return whether a person may sign in: who was asked, or, for the gateway, any owner."""
+    """Return whether a person may sign in: the one that was asked; any owner for the gateway."""
     if row.of_gateway:
         is_right = user.is_owner
     else:
@@ -72,7 +72,7 @@ def client_of(server: McpServer) -> Client:
 
 def store_started(row: McpSignIn, started: Started, *, browser: str) -> bool:
     """Store that the browser goes to the authorization server, in place of an earlier attempt;
-    return whether the sign-in was still open. ``browser``: what only this browser knows.
+    return whether the sign-in was still open. ``browser``: a value that only this browser has.
     """
     values: dict[str, Any] = {
         "state": State.OPEN,

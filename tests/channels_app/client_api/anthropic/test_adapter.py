@@ -63,7 +63,7 @@ STORED = log(
 )
 
 
-def test_blocks_follow_each_other_and_are_signed() -> None:
+def test_w26_w27_w28_blocks_follow_each_other_and_are_signed() -> None:
     """[W26] [W27] [W28] One block at a time, with its index; the gateway's own call is none."""
     frames = [frame for _, frame in fed(STORED)]
     assert [frame["type"] for frame in frames] == [
@@ -85,7 +85,7 @@ def test_blocks_follow_each_other_and_are_signed() -> None:
     assert frames[-2]["usage"]["input_tokens"] == 7
 
 
-def test_numbers_do_not_depend_on_how_the_text_was_cut() -> None:
+def test_w31_numbers_do_not_depend_on_how_the_text_was_cut() -> None:
     """[W31] From each number on, the stored log gives exactly the rest of the live stream."""
     live, stored = fed(LIVE), fed(STORED)
     assert live[-1][0] == stored[-1][0]
@@ -101,7 +101,7 @@ def told(frames: list[Any]) -> str:
     return "".join(said)
 
 
-def test_the_whole_message_is_what_the_stream_adds_up_to() -> None:
+def test_w25_the_stream_adds_up_to_the_whole_message() -> None:
     """[W25] The same blocks, reason and usage."""
     found = adapter.message(LIVE, CONFIG)
     assert not isinstance(found, Failure)
@@ -112,7 +112,7 @@ def test_the_whole_message_is_what_the_stream_adds_up_to() -> None:
     assert found["usage"]["output_tokens"] == 3
 
 
-def test_thinking_is_left_out_unless_asked_for() -> None:
+def test_w27_thinking_is_left_out_unless_asked_for() -> None:
     """[W27] It has no block then, and no number."""
     config = Config(run_id="r", model="default")
     kinds = [
@@ -123,7 +123,7 @@ def test_thinking_is_left_out_unless_asked_for() -> None:
     assert kinds == ["text"]
 
 
-def test_reasons_of_the_end() -> None:
+def test_w25_reasons_of_the_end() -> None:
     """[W25] In Anthropic's words."""
     reasons = {
         "stop": "end_turn",
@@ -137,7 +137,7 @@ def test_reasons_of_the_end() -> None:
         assert found["stop_reason"] == theirs
 
 
-def test_a_failed_run_ends_with_an_error() -> None:
+def test_w30_a_failed_run_ends_with_an_error() -> None:
     """[W30] After what was said; its type is that of its status."""
     frames = fed(
         log(
@@ -153,7 +153,7 @@ def test_a_failed_run_ends_with_an_error() -> None:
     }
 
 
-def test_arguments_that_are_no_object_are_handed_over_in_one() -> None:
+def test_w28_arguments_that_are_no_object_are_handed_over_in_one() -> None:
     """[W28] Clients can parse nothing else."""
     for arguments in ("[1]", "{broken", "5"):
         events = log(tool_call_message("c", "f", arguments, message_id="t"), end())

@@ -1,4 +1,4 @@
-"""The body of ``POST /v1/messages``: what it becomes, and what is refused by its name."""
+"""The body of ``POST /v1/messages``: the request that it becomes, and refusals by name."""
 
 import base64
 from typing import Any
@@ -31,7 +31,7 @@ def said(*blocks: Any, role: str = "user") -> Json:
     return {"role": role, "content": list(blocks)}
 
 
-def test_the_system_prompt_stays_one_and_stands_first() -> None:
+def test_w25_the_system_prompt_stays_one_and_stands_first() -> None:
     """[W25] As a string or blocks; one between the messages stays at its place."""
     assert read(system="Be short.").messages[0] == {"role": "system", "content": "Be short."}
     parts = [{"type": "text", "text": "A", "cache_control": {"type": "ephemeral"}}]
@@ -43,7 +43,7 @@ def test_the_system_prompt_stays_one_and_stands_first() -> None:
     assert found[0]["content"] == "A\n\nB"
 
 
-def test_blocks_become_parts_calls_and_results() -> None:
+def test_w28_blocks_become_parts_calls_and_results() -> None:
     """[W28] Results of tools stand before what else is said; their pictures follow."""
     picture = {
         "type": "image",
@@ -75,7 +75,7 @@ def test_blocks_become_parts_calls_and_results() -> None:
     assert [part["type"] for part in found[3]["content"]] == ["text", "image_url"]
 
 
-def test_thinking_that_comes_back_is_accepted() -> None:
+def test_w27_thinking_that_comes_back_is_accepted() -> None:
     """[W27] Whole or redacted; it is not sent to the model, and alone it is no message."""
     thinking = {"type": "thinking", "thinking": "Hm.", "signature": "x"}
     redacted = {"type": "redacted_thinking", "data": "x"}
@@ -86,7 +86,7 @@ def test_thinking_that_comes_back_is_accepted() -> None:
     assert [each["content"] for each in found] == ["Sure?", "Yes.", "Sure?", "Sure?"]
 
 
-def test_documents_are_files_or_text() -> None:
+def test_w28_documents_are_files_or_text() -> None:
     """[W28] base64 as a file, text and content as text; a search result as text."""
     data = base64.b64encode(b"%PDF-1.7 ...").decode()
     pdf = {"type": "base64", "media_type": "application/pdf", "data": data}
@@ -120,8 +120,8 @@ def test_documents_are_files_or_text() -> None:
     assert {"plain", "[Document: B]", "inner", "T (https://example.org)\nfound"} <= set(texts)
 
 
-def test_options_have_the_names_of_the_models_server() -> None:
-    """[W29] What is passed on, and under which name."""
+def test_w29_options_have_the_names_of_the_models_server() -> None:
+    """[W29] The options that are passed on, and their names there."""
     asked = read(
         temperature=0.5,
         top_p=0.9,
@@ -149,7 +149,7 @@ def test_options_have_the_names_of_the_models_server() -> None:
     assert asked.tools[0]["function"]["parameters"] == {"type": "object"}
 
 
-def test_the_choice_of_a_tool() -> None:
+def test_w29_the_choice_of_a_tool() -> None:
     """[W29] auto leaves it to the model, tool names one, none offers none."""
     chosen = read(tools=[TOOL], tool_choice={"type": "tool", "name": "get_weather"})
     assert chosen.options["tool_choice"]["function"]["name"] == "get_weather"
@@ -157,8 +157,8 @@ def test_the_choice_of_a_tool() -> None:
     assert read(tools=[TOOL], tool_choice={"type": "none"}).tools == []
 
 
-def test_what_clients_send_by_themselves_changes_nothing() -> None:
-    """[W29] What Claude Code sends with every request is accepted by any model."""
+def test_w29_fields_that_clients_send_by_themselves_change_nothing() -> None:
+    """[W29] The fields that Claude Code sends with every request need no support of a model."""
     asked = read(
         cache_control={"type": "ephemeral"},
         service_tier="auto",
@@ -183,9 +183,7 @@ def test_what_clients_send_by_themselves_changes_nothing() -> None:
         ({"type": "enabled", "budget_tokens": 2000, "display": "omitted"}, False),
     ],
 )
-def test_thinking_is_shown_to_those_who_ask_for_it(
-    thinking: Json | None, *, is_shown: bool
-) -> None:
+def test_w27_thinking_is_shown_when_asked_for(thinking: Json | None, *, is_shown: bool) -> None:
     """[W27] By the field ``thinking``."""
     assert read(thinking=thinking).shows_thinking is is_shown
 
@@ -245,7 +243,7 @@ WRONG: list[tuple[Json, str]] = [
 
 
 @pytest.mark.parametrize(("more", "field"), WRONG)
-def test_what_has_no_effect_here_is_refused_by_its_name(more: Json, field: str) -> None:
+def test_w29_fields_without_effect_here_are_refused_by_name(more: Json, field: str) -> None:
     """[W29] With the path of the field."""
     with pytest.raises(RefusedError) as caught:
         read(**more)
@@ -254,7 +252,7 @@ def test_what_has_no_effect_here_is_refused_by_its_name(more: Json, field: str) 
     assert str(caught.value).startswith(field)
 
 
-def test_a_provider_of_the_library_refuses_other_options(settings: Any) -> None:
+def test_w29_a_provider_of_the_library_refuses_other_options(settings: Any) -> None:
     """[W29] By the name that the client gave them."""
     settings.LLM_PROVIDER = "anthropic:x"
     assert read(stop_sequences=["END"]).options["stop"] == ["END"]
@@ -264,7 +262,7 @@ def test_a_provider_of_the_library_refuses_other_options(settings: Any) -> None:
         read(output_config={"effort": "low"})
 
 
-def test_tokens_are_estimated() -> None:
+def test_w32_tokens_are_estimated() -> None:
     """[W32] Messages, pictures and tools; without a limit of the answer."""
     short = fields.tokens(fields.read(body(max_tokens=None), counts=True))
     more = fields.tokens(read(system="word " * 100, tools=[TOOL]))

@@ -61,7 +61,7 @@ def stream(client: httpx.Client, text: str, headers: Json | None = None, **more:
     return found
 
 
-def test_an_answer_has_every_field_that_clients_read(client: httpx.Client) -> None:
+def test_w25_an_answer_has_every_field_that_clients_read(client: httpx.Client) -> None:
     """[W25] One message with its blocks, reason, usage, session and the id of the request."""
     answer = client.post(URL, json=asked("Hello there"))
     body = answer.json()
@@ -78,7 +78,7 @@ def test_an_answer_has_every_field_that_clients_read(client: httpx.Client) -> No
     assert len(answer.headers["x-session-id"]) == 22
 
 
-def test_a_run_with_every_kind_of_message_is_one_answer(client: httpx.Client) -> None:
+def test_w25_w27_w28_a_run_with_every_kind_of_message_is_one_answer(client: httpx.Client) -> None:
     """[W25] [W27] [W28] Sources, pictures and cards as text; the gateway's own tool nowhere;
     thinking for those who ask for it."""
     found = message(client, "everything please")
@@ -95,7 +95,7 @@ def test_a_run_with_every_kind_of_message_is_one_answer(client: httpx.Client) ->
     assert len(thought["signature"]) == 64
 
 
-def test_a_stream_adds_up_to_the_answer(client: httpx.Client) -> None:
+def test_w26_a_stream_adds_up_to_the_answer(client: httpx.Client) -> None:
     """[W26] Message, blocks and the end, in order, each event with its name."""
     found = stream(client, "everything", thinking={"type": "enabled", "budget_tokens": 2000})
     names = [name for _, name, _ in found if name != "ping"]
@@ -114,7 +114,7 @@ def test_a_stream_adds_up_to_the_answer(client: httpx.Client) -> None:
     assert [delta["type"] for delta in deltas[:2]] == ["thinking_delta", "signature_delta"]
 
 
-def test_a_failed_run_is_an_error_in_both_forms(client: httpx.Client) -> None:
+def test_w30_a_failed_run_is_an_error_in_both_forms(client: httpx.Client) -> None:
     """[W30] Streamed: an error event at the end. Else: a status, and Anthropic's error object."""
     found = stream(client, "break it")
     assert found[-1][1] == "error"
@@ -130,7 +130,7 @@ def test_a_failed_run_is_an_error_in_both_forms(client: httpx.Client) -> None:
     assert not [name for name in busy.headers if name.startswith("x-ratelimit")]
 
 
-def test_a_tool_of_the_client_is_handed_over_and_its_result_is_understood(
+def test_w28_a_tool_of_the_client_is_handed_over_and_its_result_is_understood(
     client: httpx.Client,
 ) -> None:
     """[W28] In both forms; the next request's history holds the call and its result."""
@@ -155,7 +155,7 @@ def test_a_tool_of_the_client_is_handed_over_and_its_result_is_understood(
     assert starts[0]["id"] != call["id"]
 
 
-def test_an_answer_goes_on_where_the_connection_was_cut(client: httpx.Client) -> None:
+def test_w31_an_answer_goes_on_where_the_connection_was_cut(client: httpx.Client) -> None:
     """[W31] The same request again with the number of the last event gets exactly the rest."""
     headers = {"Idempotency-Key": "resumed"}
     whole = stream(client, "slow", headers)
@@ -179,7 +179,7 @@ def state_of(client: httpx.Client, run_id: str) -> str:
     return str(client.get(f"/api/runs/{run_id}").json()["state"])
 
 
-def test_a_run_stops_when_its_client_leaves(client: httpx.Client) -> None:
+def test_w31_a_run_stops_when_its_client_leaves(client: httpx.Client) -> None:
     """[W31] With an Idempotency-Key it goes on, since the client may come back."""
     with client.stream("POST", URL, json=asked("hang", stream=True)) as answer:
         run_id = answer.headers["request-id"]
@@ -193,7 +193,7 @@ def test_a_run_stops_when_its_client_leaves(client: httpx.Client) -> None:
     assert text_of(again.json()) == "one two three four"
 
 
-def test_a_long_silence_is_filled_with_pings(client: httpx.Client) -> None:
+def test_w26_a_long_silence_is_filled_with_pings(client: httpx.Client) -> None:
     """[W26] So that proxies do not cut the stream."""
     with client.stream("POST", URL, json=asked("hang", stream=True)) as answer:
         lines = answer.iter_lines()
@@ -201,7 +201,7 @@ def test_a_long_silence_is_filled_with_pings(client: httpx.Client) -> None:
     assert "event: ping" in found
 
 
-def test_pictures_and_earlier_turns_reach_the_model(client: httpx.Client) -> None:
+def test_w25_pictures_and_earlier_turns_reach_the_model(client: httpx.Client) -> None:
     """[W25] A picture in base64, and the client's history of two turns."""
     source = {"type": "base64", "media_type": "image/png", "data": people.PIXEL.partition(",")[2]}
     picture = [{"type": "image", "source": source}, {"type": "text", "text": "weather picture"}]
@@ -218,7 +218,7 @@ def test_pictures_and_earlier_turns_reach_the_model(client: httpx.Client) -> Non
     assert refused.status_code == 400
 
 
-def test_the_system_prompt_follows_the_gateways_and_is_not_what_was_said(
+def test_w25_the_system_prompt_follows_the_gateways_and_is_no_text_of_the_person(
     client: httpx.Client, scripted: Gateway
 ) -> None:
     """[W25] Also one that comes after the person's message, as coding agents send it."""
@@ -232,7 +232,7 @@ def test_the_system_prompt_follows_the_gateways_and_is_not_what_was_said(
     assert query(scripted, stored) == [(1,)]
 
 
-def test_models_are_listed_in_the_form_of_the_client(client: httpx.Client) -> None:
+def test_w32_models_are_listed_in_the_form_of_the_client(client: httpx.Client) -> None:
     """[W32] By the header ``anthropic-version``; an unknown one is 404."""
     version = {"anthropic-version": "2023-06-01"}
     listed = client.get("/v1/models", headers=version).json()
@@ -257,7 +257,7 @@ def test_models_are_listed_in_the_form_of_the_client(client: httpx.Client) -> No
         assert answer.json()["error"]["type"] == "not_found_error"
 
 
-def test_tokens_are_counted_without_a_run(client: httpx.Client, scripted: Gateway) -> None:
+def test_w32_tokens_are_counted_without_a_run(client: httpx.Client, scripted: Gateway) -> None:
     """[W32] An estimate; nothing is stored."""
     runs = query(scripted, "SELECT count(*) FROM core_run")
     answer = client.post(f"{URL}/count_tokens", json=asked("How many?", tools=[TOOL]))
@@ -271,7 +271,7 @@ def test_tokens_are_counted_without_a_run(client: httpx.Client, scripted: Gatewa
     ("method", "path", "status"),
     [("GET", URL, 405), ("POST", f"{URL}/batches", 404), ("GET", f"{URL}/count_tokens", 405)],
 )
-def test_missing_pages_are_reported_in_anthropics_shape(
+def test_w30_missing_pages_are_reported_in_anthropics_shape(
     client: httpx.Client, method: str, path: str, status: int
 ) -> None:
     """[W30] Methods and addresses."""
@@ -281,7 +281,7 @@ def test_missing_pages_are_reported_in_anthropics_shape(
     assert answer.json()["request_id"] == answer.headers["request-id"]
 
 
-def test_only_a_key_with_the_scope_speaks(scripted: Gateway, tokens: dict[str, str]) -> None:
+def test_w33_only_a_key_with_the_scope_speaks(scripted: Gateway, tokens: dict[str, str]) -> None:
     """[W33] In either header; 401 for an unknown and a revoked one, 403 without the scope."""
     with httpx.Client(base_url=scripted.base_url, timeout=60) as anyone:
         for token, status in [
@@ -314,7 +314,7 @@ else:
 """
 
 
-def test_a_revoked_key_ends_its_stream(scripted: Gateway) -> None:
+def test_w33_a_revoked_key_ends_its_stream(scripted: Gateway) -> None:
     """[W33] An answer that is being given is stopped."""
     token = scripted.manage("shell", "-v", "0", "-c", REVOKE.format(make=True)).strip()
     with httpx.Client(
@@ -332,7 +332,7 @@ def test_a_revoked_key_ends_its_stream(scripted: Gateway) -> None:
         assert client.post(URL, json=asked("x")).status_code == 401
 
 
-def test_a_bridge_names_its_sender_and_the_rule_decides(
+def test_w33_a_bridge_names_its_sender_and_the_rule_decides(
     client: httpx.Client, tokens: dict[str, str], scripted: Gateway
 ) -> None:
     """[W33] In ``metadata.user_id``; an unknown sender is denied and recorded."""
@@ -348,7 +348,7 @@ def test_a_bridge_names_its_sender_and_the_rule_decides(
     assert query(scripted, held) == [("let me in", "held")]
 
 
-def test_people_and_sessions_never_cross(client: httpx.Client, tokens: dict[str, str]) -> None:
+def test_w33_people_and_sessions_never_cross(client: httpx.Client, tokens: dict[str, str]) -> None:
     """[W33] Whatever ``metadata.user_id`` and the session header say."""
     mine = client.post(URL, json=asked("x", metadata={"user_id": tokens["member_id"]}))
     session = mine.headers["x-session-id"]

@@ -145,7 +145,7 @@ def calls(gateway: Gateway) -> list[Any]:
     return query(gateway, f"SELECT {columns} FROM core_modelcall ORDER BY id")
 
 
-def test_w36_embeddings_are_answered_by_the_provider(
+def test_w36_w38_embeddings_are_answered_by_the_provider(
     client: httpx.Client, gateway: Gateway, provider: Provider
 ) -> None:
     """[W36] [W38] Unchanged, with the provider's key; the tokens that it reports are counted."""
@@ -163,7 +163,7 @@ def test_w36_embeddings_are_answered_by_the_provider(
     assert calls(gateway)[-1] == ("settled", "media: embed", 11, 0, 0, "", None)
 
 
-def test_w37_audio_goes_both_ways(
+def test_w37_w38_audio_goes_both_ways(
     client: httpx.Client, gateway: Gateway, provider: Provider
 ) -> None:
     """[W37] [W38] A form with a recording to the provider, sound back; counted as well."""
@@ -187,7 +187,7 @@ def test_w37_audio_goes_both_ways(
     wait_until(lambda: calls(gateway)[-1][2:4] == (14, 5), seconds=10)
 
 
-def test_w36_the_official_client_works(
+def test_w36_w37_the_official_client_works(
     gateway: Gateway, tokens: dict[str, str], provider: Provider
 ) -> None:
     """[W36] [W37] Embeddings, speech and transcription of ``openai``."""
@@ -259,7 +259,7 @@ Budget.objects.create(
 """
 
 
-def test_w38_budgets_count_what_is_passed_through(
+def test_w38_budgets_count_requests_that_are_passed_through(
     gateway: Gateway, tokens: dict[str, str], provider: Provider
 ) -> None:
     """[W38] The first call is within it; the next one is refused before the provider is asked."""

@@ -78,6 +78,8 @@ def test_w10_every_field_of_the_api_has_its_place_in_the_documentation() -> None
         ({"reasoning": {"effort": 1}}, "reasoning.effort"),
         ({"text": 1}, "text"),
         ({"text": {"format": {"type": "x"}}}, "text.format.type"),
+        ({"text": {"format": {"type": "json_schema"}}}, "text.format.name"),
+        ({"text": {"format": {"type": "json_schema", "name": "n"}}}, "text.format.schema"),
         ({"metadata": {"a": 1}}, "metadata"),
         ({"metadata": {"a": "x" * 513}}, "metadata"),
         ({"metadata": {str(number): "" for number in range(17)}}, "metadata"),

@@ -207,7 +207,7 @@ def counting(client: httpx.Client, *, until: str = "") -> list[Json]:
 def test_w21_a_cut_stream_goes_on_exactly_where_it_broke(
     place: Place, client: httpx.Client
 ) -> None:
-    """[W21] In the background: what came and the rest make the whole answer."""
+    """[W21] In the background: the part that came and the rest make the whole answer."""
     cuts = place.line.cuts
     place.line.cut_next()
     with place.client(base=f"http://127.0.0.1:{place.line.port}") as cut:

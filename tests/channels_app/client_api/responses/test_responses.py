@@ -224,7 +224,7 @@ def test_w14_a_response_in_the_background_is_polled_resumed_and_cancelled(
     assert sdk.responses.cancel(queued["id"]).status == "completed"
 
 
-def test_w15_what_is_not_stored_or_another_persons_is_not_found(
+def test_w15_a_response_that_is_not_stored_or_another_persons_is_not_found(
     client: httpx.Client, scripted: Gateway, tokens: dict[str, str]
 ) -> None:
     """[W15] ``store: false``, deleted, another person's and invented ids answer alike."""

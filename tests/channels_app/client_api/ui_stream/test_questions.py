@@ -103,6 +103,20 @@ def test_w53_an_answer_that_comes_too_late(member: httpx.Client, asking: Gateway
     assert effects(asking) == before
 
 
+def test_w53_instructions_and_tools_of_assistant_ui(member: httpx.Client) -> None:
+    """Tools come as an object by name, also an empty one; ``system`` as a field."""
+    weather = {"get_weather": {"description": "d", "parameters": {"type": "object"}}}
+    body = asked("weather?", chat="aui", tools=weather, system="Be brief.", callSettings={})
+    assert of_type(told(member, body), "tool-input-available")[0]["toolName"] == "get_weather"
+    assert "none" in text_of(told(member, asked("none", chat="aui", tools={}, system=None)))
+    wrong = member.post(
+        "/ui/chat",
+        json=asked("x", chat="aui", tools={"a": 1}),
+        headers={"Accept": "application/json"},
+    )
+    assert (wrong.status_code, wrong.json()["field"]) == (400, "tools.a")
+
+
 def numbered(answer: httpx.Response) -> Iterator[tuple[int, Any]]:
     """Yield the chunks of a stream with their numbers."""
     lines = list(answer.iter_lines())

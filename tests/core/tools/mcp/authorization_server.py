@@ -23,7 +23,7 @@ SCOPE = "notes"
 
 @dataclass
 class Grant:
-    """What an access token stands for."""
+    """The account and the rights of a token."""
 
     account: str
     scope: set[str]
@@ -35,7 +35,7 @@ class SigningMcp(MaliciousMcp):
     """``tokens``, ``refresh_tokens``: those that are valid; ``codes``: by code, the request that
     got it. ``needs``: scopes that a call of a tool needs. ``seconds``: how long tokens last.
 
-    ``requests``: path and form of those that came; ``accounts_of_calls``: who made each call.
+    ``requests``: path and form of those that came; ``accounts_of_calls``: of each call.
     ``metadata`` and ``resource``: fields that replace those of its documents (None leaves one
     out). ``replies``: by path, a response in place of the usual.
     """

@@ -1,11 +1,12 @@
 """Results of tools as text for the model."""
 
+import base64
 from typing import Any
 
 import mcp_types as types
 import pytest
 
-from core.tools.mcp import results
+from core.tools.mcp import pictures, results
 from core.tools.mcp.results import result_of
 
 
@@ -72,3 +73,28 @@ def test_v45_structured_content_is_used_where_there_is_no_text() -> None:
     assert made(types.TextContent(text="text"), structured_content={"a": 1}) == "text"
     assert made() == results.EMPTY
     assert made(types.TextContent(text="failed"), is_error=True) == "failed"
+
+
+PNG = b"\x89PNG\r\n\x1a\n" + b"x" * 20
+
+
+def image(content: bytes, mime_type: str = "image/png") -> types.ImageContent:
+    return types.ImageContent(data=base64.b64encode(content).decode(), mime_type=mime_type)
+
+
+def test_v45_pictures_are_those_that_their_bytes_say() -> None:
+    """[V45] At most four of 2 MB each, of types that browsers show; the model is told."""
+    blocks: list[Any] = [
+        types.TextContent(text="a"),
+        image(b"<svg onload=alert(1)>"),
+        image(PNG, "text/html"),
+        types.ImageContent(data="no base64!", mime_type="image/png"),
+        image(PNG + b"x" * pictures.MOST_BYTES),
+        *[image(PNG) for _ in range(5)],
+    ]
+    found = pictures.pictures_of(blocks)
+    assert list(found) == [2, 5, 6, 7]
+    result = types.CallToolResult(content=blocks)
+    text = result_of(result, tool="read", server="Shed", shown=found).text
+    assert text.count("shown to the person") == 4
+    assert text.count("not shown") == 5
