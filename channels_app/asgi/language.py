@@ -37,7 +37,7 @@ def LanguageMiddleware(  # noqa: N802 - settings name middleware like classes
             handler = cast("AsyncHandler", get_response)
             if request.path.startswith(ENGLISH):
                 return await handler(request)
-            # Without a session nobody is asked for, and no thread.
+            # Without a session there is no user to read, and no thread to wait for.
             ask = sync_to_async(language_of) if has_session(request) else of_browser_soon
             language = await ask(request)
             with translation.override(language):

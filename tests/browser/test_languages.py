@@ -43,7 +43,7 @@ CUT = """() => [...document.querySelectorAll("button, .button, label, legend, su
 THEIRS_IN = "#announcer, .prose, .bubble .plain, .session, #title, title, .file-card, #link-code"
 MARKED = re.compile("⟦[^⟦⟧]*⟧")
 WORD = re.compile(r"[^\W\d_]{2,}")
-# Names and words of people, of assistants and of time zones; what browsers write; units.
+# Names and words of people, of assistants and of time zones; texts of the browser; units.
 THEIRS = re.compile(
     r"Latchkey|Ada Lovelace|Ada|\bAssistant\b|Europe/Berlin|UTC|Etc/UTC|API|MCP|KB|MB|ms|min|"
     r"(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day|AM|PM|January|February|March|April|May|June|July|"

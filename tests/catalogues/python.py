@@ -9,7 +9,7 @@ from core.tools import phrases
 from gateway_project.home import BASE_DIR
 from tests.catalogues.sources import CONTEXTUAL, PLAIN
 
-# What people read comes from these; the admin's own texts are English so far (docs/languages.md).
+# The modules that speak to people; the admin's own texts are English so far (docs/languages.md).
 MODULES = (
     "allowlist/link_codes.py",
     "allowlist/unknown_requests.py",
@@ -38,7 +38,7 @@ MODULES = (
     "core/providers/vendors.py",
 )
 MARKS = {f"{name}{end}" for name in PLAIN | CONTEXTUAL for end in ("", "_lazy", "_noop")}
-# Calls whose texts are for programs, logs, developers and the audit.
+# Calls with texts for programs, logs, developers and the audit.
 FOR_PROGRAMS = {"BadRequestError", "HttpResponseBadRequest", "ChannelError", "NotImplementedError"}
 FOR_PROGRAMS |= {"Http404", "ValueError", "TypeError", "record", "compile", "CannotReadAgainError"}
 LOGS = {"debug", "info", "warning", "error", "exception", "critical"}
@@ -47,7 +47,7 @@ SENTENCE = re.compile(
 )
 TECHNICAL = re.compile(r"%\(|redis\.call|\||^FREQ=|^[a-z-]+/|\\|script-src|'self'|=\(|^SELECT |; ")
 KNOWN = set(phrases.SENTENCES)
-# Names and rules; what is stored for the audit, for the model, or for programs; sentences that
+# Names and rules; texts for the audit, for the model, or for programs; sentences that
 # `phrases` lists whole, with their variable parts.
 LEFT = {
     "A browser",

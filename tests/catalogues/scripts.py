@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-# What a piece of code may begin with, the longest first; a regular expression stands where no
+# Pieces of code, the longest first; a regular expression stands where no
 # division can.
 PIECE = re.compile(
     r"""(?P<comment>//[^\n]*|/\*.*?\*/)

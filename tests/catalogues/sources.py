@@ -15,7 +15,7 @@ from gateway_project.home import BASE_DIR
 PACKAGES = ("allowlist", "channels_app", "core", "gateway_project")
 TEMPLATES = BASE_DIR / "templates"
 SCRIPTS = BASE_DIR / "channels_app" / "static" / "latchkey"
-# What Django makes of the tags of a template.
+# The calls that Django makes of the tags of a template.
 KEYWORDS: dict[str, tuple[int | tuple[int, str], ...] | None] = {
     "_": None,
     "gettext": None,

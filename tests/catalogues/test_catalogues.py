@@ -78,7 +78,7 @@ def test_w65_translations_are_safe_in_html_and_attributes(locale: str, domain: s
 
 
 @pytest.mark.parametrize(("locale", "domain"), EACH)
-def test_w65_what_is_compiled_is_what_is_written(locale: str, domain: str) -> None:
+def test_w65_compiled_catalogues_are_the_written_ones(locale: str, domain: str) -> None:
     path = path_of(locale, domain)
     texts = list(DOMAINS[domain]())
     made = catalogue.made(texts, read(path, locale), locale)
