@@ -116,11 +116,12 @@ def complete(row: McpSignIn, kept: dict[str, str], tokens: Tokens, *, now: datet
     with atomic_write():
         calls = [tool_calls.locked(each) for each in waiting_for(row)]
         fresh = McpSignIn.objects.select_related("server", "user").get(pk=row.pk)
-        may = sign_ins.may_open(fresh, fresh.user, now)
-        if not may or not sign_ins.close(row, now=now):
+        if not sign_ins.may_open(fresh, fresh.user, now):
             sealed = encryption.encrypt({**kept, **tokens_of(tokens)})
             private = row.server.allow_private
             connections.queue_revocation(sealed, allow_private=private, now=now)
+            return Finished("used", TEXTS["used"])
+        if not sign_ins.close(row, now=now):
             return Finished("used", TEXTS["used"])
         connection = connections.store_signed_in(
             server_id=row.server_id,

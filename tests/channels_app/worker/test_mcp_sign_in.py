@@ -490,6 +490,15 @@ def test_v75_a_server_that_is_away_ends_no_grant(
     assert McpConnection.objects.get(user=guest).refreshing_until is None
 
 
+def test_v75_tokens_that_cannot_be_opened_are_asked_for_again(
+    notes: SigningMcp, server: McpServer, guest: User
+) -> None:
+    """[V75] The gateway's own key was changed."""
+    connect(server, guest, notes, "guest@notes")
+    McpConnection.objects.filter(user=guest).update(secrets="gAAAAA-of-another-key")
+    assert asyncio.run(connections.usable(info_of(server), guest.pk)) is None
+
+
 def test_v76_more_rights_are_asked_for_with_those_that_there_are(
     account: ChannelAccount, notes: SigningMcp, server: McpServer, guest: User
 ) -> None:
@@ -503,6 +512,7 @@ def test_v76_more_rights_are_asked_for_with_those_that_there_are(
     come_back(browser, notes.authorize(response.context["address"], "guest@notes"))
     answered("It was read.")
     assert notes.accounts_of_calls == ["guest@notes"]
+    assert not McpRevocation.objects.exists()  # some servers would revoke the new tokens, too
     notes.needs["read"] = {"delete", "notes", "a"}
     write(account, "read more")
     for number in range(5):

@@ -29,7 +29,6 @@ EARLY = timedelta(seconds=30)  # a token is refreshed this long before its end
 LEASE = timedelta(seconds=40)  # longer than a refresh may take
 WAIT_SECONDS, POLL_SECONDS = 45.0, 0.1
 REFUSED_FOR = timedelta(minutes=10)
-NOT_STORED = "Its sign-in cannot be opened: the gateway's own key was changed. Sign in again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,14 +117,15 @@ async def refreshed(server: ServerInfo, seen: Seen) -> None:
 
 
 def read(server_id: int, user_id: int | None) -> Seen | None:
-    """Return the connection of a person that has tokens. Raises McpError."""
+    """Return the connection of a person that has tokens, if they can be opened."""
     row = McpConnection.objects.filter(server=server_id, user=user_id).first()
     if row is None or not row.secrets:
         return None
     try:
         return Seen(row, encryption.decrypt(row.secrets))
-    except encryption.DecryptError as error:
-        raise McpError(NOT_STORED) from error
+    except encryption.DecryptError:
+        logger.warning("the account of connection %s cannot be opened: a key was changed", row.pk)
+        return None
 
 
 def is_ending(row: McpConnection, now: datetime) -> bool:
@@ -157,7 +157,9 @@ def release(row: McpConnection) -> None:
 
 
 def store_refreshed(seen: Seen, tokens: Tokens, *, now: datetime) -> bool:
-    """Store new tokens; return whether the connection was still there: else they are revoked."""
+    """Store new tokens; return whether the row was as it was read: they are revoked where the
+    connection is gone, and forgotten where it has others by now.
+    """
     kept = {**seen.kept, "access_token": tokens.access_token}
     if tokens.refresh_token:  # else the old one goes on (RFC 6749, 6)
         kept["refresh_token"] = tokens.refresh_token
@@ -169,7 +171,7 @@ def store_refreshed(seen: Seen, tokens: Tokens, *, now: datetime) -> bool:
             version=seen.row.version + 1,
             refreshing_until=None,
         )
-        if not stored:
+        if not stored and not McpConnection.objects.filter(pk=seen.row.pk).exists():
             allow_private = seen.row.server.allow_private
             queue_revocation(encryption.encrypt(kept), allow_private=allow_private, now=now)
     return stored == 1
@@ -178,13 +180,14 @@ def store_refreshed(seen: Seen, tokens: Tokens, *, now: datetime) -> bool:
 def store_signed_in(
     *, server_id: int, user_id: int | None, kept: dict[str, str], tokens: Tokens, scope: str
 ) -> McpConnection:
-    """Store the tokens of a sign-in; those of an earlier one are revoked. Inside a transaction."""
+    """Store the tokens of a sign-in. Inside a transaction.
+
+    Those of an earlier one are forgotten: some servers revoke all tokens of an account with one.
+    """
     now = timezone.now()
     row = McpConnection.objects.select_for_update().filter(server=server_id, user=user_id).first()
     if row is None:
         row = McpConnection(server_id=server_id, user_id=user_id)
-    elif row.secrets:
-        queue_revocation(row.secrets, allow_private=row.server.allow_private, now=now)
     is_again = row.pk is not None and row.proven_at is None
     row.repeated = row.repeated + 1 if is_again else 0
     wanted = {name: kept[name] for name in ("metadata", "client", "resource")}
