@@ -116,7 +116,7 @@ def claim_next() -> Job | None:
 
     A wake-up is a permission to work: as many come as there are jobs, whichever they name. So a
     worker whose jobs were all taken by others looks again: one of them may have come for a job that
-    was queued after this look, and nobody else is woken for that.
+    was queued after this look, and no other worker is woken for that.
     """
     queued = Job.objects.filter(state=Run.State.QUEUED).order_by("id")
     running = Job.objects.filter(state=Run.State.RUNNING)

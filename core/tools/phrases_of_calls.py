@@ -1,4 +1,4 @@
-"""What is said about calls of tools: may it be used, was it carried out."""
+"""Sentences about calls of tools: may it be used, was it carried out."""
 
 from django.utils.translation import gettext_noop
 

@@ -1,4 +1,4 @@
-"""What long tasks say: why one failed, and what was not read."""
+"""Sentences of long tasks: why one failed, and what was not read."""
 
 from django.utils.translation import gettext_noop
 

@@ -429,7 +429,7 @@ def test_a6_a10_rq19_a_single_permission_shows_no_secret_and_allows_no_impersona
     walked: Walked, make_user: MakeUser, of: str
 ) -> None:
     """One permission after the other on every page of the tables that it opens; all of them
-    together on the lists of the others, and one by one on those that this opens. The sizes are
+    at once on the lists of the others, and one by one on those that this opens. The sizes are
     printed: ``-s``."""
     mine = {
         each

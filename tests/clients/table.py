@@ -1,4 +1,4 @@
-"""The table of docs/clients.md: what each client can do, as the tests found it.
+"""The table of docs/clients.md: the abilities of each client, as the tests found it.
 
 ``WRITE_CLIENTS_TABLE=1 python -m pytest tests/clients/test_journeys.py`` writes its rows.
 """

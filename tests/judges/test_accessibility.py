@@ -46,7 +46,7 @@ SETTLED = """() => new Promise((done) => requestAnimationFrame(() => requestAnim
 
 @dataclass
 class Seen:
-    """What axe found: for each violation where it was."""
+    """The findings of axe: for each violation where it was."""
 
     violations: dict[str, list[str]] = field(default_factory=dict)
     looks: int = 0
@@ -78,7 +78,7 @@ def names_of_pages() -> tuple[set[str], set[str]]:
     return own, theirs - {"None"}
 
 
-def names_of_visits() -> set[str]:
+def names_of_entries() -> set[str]:
     """Return the names of the addresses that are visited."""
     made: Any = Anything()
     return {each.url for turn in range(50) for each in visits.every(made, turn)}
@@ -95,10 +95,10 @@ class Anything(dict[str, Any]):
 
 
 def test_w70_every_address_is_visited_or_is_no_page() -> None:
-    """[W70] From the URLconf and the registry of the admin: a new page needs a visit, and what is
+    """[W70] From the URLconf and the registry of the admin: a new page needs an entry, and what is
     left out is an address still, and no page of a table."""
     own, theirs = names_of_pages()
-    seen = names_of_visits()
+    seen = names_of_entries()
     assert own | theirs <= seen | set(NO_PAGE) | set(NO_PAGE_IN_ADMIN)
     assert set(NO_PAGE) <= own
     assert set(NO_PAGE_IN_ADMIN) <= theirs
@@ -115,7 +115,7 @@ def turn(pytestconfig: pytest.Config) -> int:
 
 @pytest.fixture(scope="module")
 def contexts(browser: Browser, filled: Filled) -> Iterator[dict[tuple[int, bool], BrowserContext]]:
-    """Yield a window of each width, of the owner and of nobody."""
+    """Yield a window of each width, of the owner and of a visitor without an account."""
     state = signed_in(browser, filled.gateway.base_url, "ada")
     made = {
         (width, is_known): browser.new_context(
@@ -143,7 +143,7 @@ def looks_of(visit: Visit, number: int, turn: int) -> list[tuple[int, list[Schem
 
 
 def opened(page: Page, base: str, visit: Visit) -> None:
-    """Lead ``page`` to a visit."""
+    """Lead ``page`` to the state of an entry."""
     if visit.html:
         fulfil = {"body": visit.html, "content_type": "text/html"}
         page.route(f"**{visit.path}", lambda route: route.fulfill(**fulfil))
