@@ -83,7 +83,7 @@ class Before:
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """What became of answers. ``run``: the run that goes on; None while questions are open, or when
+    """The outcome of answers. ``run``: the run that goes on; None while questions are open, or when
     they were withdrawn. ``problems``: those that were not decided, by id of the question.
     """
 

@@ -24,7 +24,7 @@ NOT_BY_SCHEMA = "The payload does not follow responseSchema."
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of answers: an error, the run that goes on, or the questions that are open; none
+    """The outcome of answers: an error, the run that goes on, or the questions that are open; none
     of them when they were taken back.
     """
 

@@ -131,7 +131,7 @@ def test_w43_a_cut_stream_goes_on_where_it_was_cut(member: httpx.Client) -> None
 def test_w44_a_run_is_stopped_and_reconnected_to(
     member: httpx.Client, asking: Gateway, keys: dict[str, str]
 ) -> None:
-    """The partial answer is kept; nobody else reaches the thread."""
+    """The partial answer is kept; no other person reaches the thread."""
     with member.stream("POST", "/ag-ui", json=said("hang", thread="w44", run="hangs")) as answer:
         next(event for _, event in numbered(answer) if event["type"] == "TEXT_MESSAGE_CONTENT")
     with client_of(asking, keys["owner"]) as other:
@@ -151,7 +151,7 @@ def test_w44_a_run_is_stopped_and_reconnected_to(
 
 
 def test_w45_a_failed_run_ends_with_its_error(member: httpx.Client) -> None:
-    """The kind of failure, in words for the person; what was said before stays."""
+    """The kind of failure, in words for the person; the text before it stays."""
     events = told(member, said("break", thread="w45"))
     assert "Half" in text_of(events)
     assert events[-1]["type"] == "RUN_ERROR"
