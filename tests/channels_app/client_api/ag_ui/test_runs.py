@@ -151,7 +151,7 @@ def test_w44_a_run_is_stopped_and_reconnected_to(
 
 
 def test_w45_a_failed_run_ends_with_its_error(member: httpx.Client) -> None:
-    """The kind of failure, in words for the person; the text that was said before stays."""
+    """The kind of failure, in words for the person; the text before it stays."""
     events = told(member, said("break", thread="w45"))
     assert "Half" in text_of(events)
     assert events[-1]["type"] == "RUN_ERROR"
