@@ -23,6 +23,7 @@ from tests.benchmarks import (
     machine,
     models,
     paces,
+    protocols,
     report,
     sockets,
 )
@@ -203,6 +204,11 @@ async def budgets(at: MeasuredGateway, wanted: Size) -> Iterator[Row]:
     return iter(await models.rows(at, rounds=wanted.rounds))
 
 
+async def client_protocols(at: MeasuredGateway, wanted: Size) -> Iterator[Row]:
+    """Measure each protocol of clients against chat completions."""
+    return iter(await protocols.rows(at, waves=2 * wanted.waves, rounds=wanted.rounds))
+
+
 PARTS = {
     "first": first_tokens,
     "paces": real_paces,
@@ -213,6 +219,7 @@ PARTS = {
     "flood": flood,
     "long-chat": long_chats,
     "models": budgets,
+    "protocols": client_protocols,
 }
 
 
