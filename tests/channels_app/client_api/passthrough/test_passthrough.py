@@ -189,6 +189,18 @@ def test_w37_w38_audio_goes_both_ways(
     wait_until(lambda: calls(gateway)[-1][2:4] == (14, 5), seconds=10)
 
 
+def test_w37_w38_an_answer_that_breaks_off_ends_the_connection(
+    client: httpx.Client, gateway: Gateway
+) -> None:
+    """[W37] [W38] It is not taken for a whole one, by the client and by the owner."""
+    body = {"model": "speak", "input": "break off", "voice": "a"}
+    with pytest.raises(httpx.RemoteProtocolError):
+        client.post("/v1/audio/speech", json=body)
+    wait_until(lambda: calls(gateway)[-1][5] == "cut", seconds=10)
+    assert "a request failed" not in gateway.log("web")
+    assert gateway.is_healthy()
+
+
 def test_w36_w37_the_official_client_works(
     gateway: Gateway, tokens: dict[str, str], provider: Provider
 ) -> None:
