@@ -176,8 +176,9 @@ def test_w71_axe_finds_nothing_on_any_page(
             opened(page, filled.gateway.base_url, visit)
             page.evaluate(axe)
             for scheme in schemes:
-                page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
-                page.evaluate(SETTLED)
+                if scheme != schemes[0]:
+                    page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+                    page.evaluate(SETTLED)
                 seen.take(page.evaluate(RUN), f"{visit.name} ({scheme}, {width})")
             page.close()
     print(f"{seen.looks} looks, JUDGES_TURN={turn}")
