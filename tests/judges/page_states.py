@@ -23,8 +23,8 @@ SOME = ("history", "delete")
 
 @dataclass(frozen=True)
 class PageState:
-    """A page in a state. ``url``: the name of its address; ``path``: where it is; ``act``: the steps
-    that lead to the state; ``whole``: in both schemes and widths in each run; ``cut``: no socket opens.
+    """A page in a state. ``url``: the name of its address; ``path``: where it is; ``act``: leads it
+    to the state; ``whole``: in both schemes and widths in each run; ``cut``: no socket opens.
     """
 
     name: str
