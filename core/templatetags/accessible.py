@@ -1,4 +1,4 @@
-"""The parts that the pages of the admin's library lack for readers of screens and for keys."""
+"""Landmarks and names that the pages of the admin's library lack."""
 
 import re
 

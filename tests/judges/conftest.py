@@ -43,13 +43,13 @@ def judges(pytestconfig: pytest.Config) -> Packages:
 def filled(
     judges: Packages, new_database: DatabaseMaker, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Filled]:
-    """Yield a filled gateway without a worker: waiting things go on waiting."""
+    """Yield a filled gateway without a worker: waiting runs go on waiting."""
     del judges  # without its packages the test is skipped before a gateway starts
     folder = tmp_path_factory.mktemp("judges")
     (folder / "home").mkdir()
     gateway = Gateway(folder, new_database(), {"LLM_IS_EMBEDDED": "1"}, roles=("web",))
     gateway.manage("collectstatic", "--noinput", "--verbosity", "0")
-    gateway.broker.start()  # writes publish
+    gateway.broker.start()  # for the signals of writes
     filling = subprocess.run(
         [sys.executable, "-m", "tests.judges.fill"],
         cwd=BASE_DIR,

@@ -1,4 +1,4 @@
-"""The steps that lead a page into a state: by ids and attributes, in any language."""
+"""Steps that lead a page into a state: by ids and attributes, in whatever language the page is."""
 
 from base64 import b64decode
 from typing import Any

@@ -20,9 +20,9 @@ from playwright.sync_api import Browser, BrowserContext, Page
 
 from gateway_project.asgi import VIEWS
 from gateway_project.urls import urlpatterns
-from tests.judges import baselines, visits
+from tests.judges import baselines, page_states
 from tests.judges.conftest import MOST_SECONDS, Filled, signed_in
-from tests.judges.visits import NO_PAGE, NO_PAGE_IN_ADMIN, SOME, Visit, may, table_of
+from tests.judges.page_states import NO_PAGE, NO_PAGE_IN_ADMIN, SOME, PageState, may, table_of
 from tests.npm import Packages
 
 Scheme = Literal["light", "dark"]
@@ -46,7 +46,7 @@ SETTLED = """() => new Promise((done) => requestAnimationFrame(() => requestAnim
 
 @dataclass
 class Seen:
-    """The findings of axe: for each violation where it was."""
+    """The violations that axe found, each with its pages."""
 
     violations: dict[str, list[str]] = field(default_factory=dict)
     looks: int = 0
@@ -68,7 +68,9 @@ class Seen:
 def names_of_pages() -> tuple[set[str], set[str]]:
     """Return the names of all addresses that Django serves: our own, and those of the admin."""
     programs = {str(each.pattern) for each in VIEWS}
-    found = [each for each in visits.patterns(urlpatterns) if str(each.pattern) not in programs]
+    found = [
+        each for each in page_states.patterns(urlpatterns) if str(each.pattern) not in programs
+    ]
     own = {str(each.name or each.pattern) for each in found}
     theirs = {str(each.name) for each in admin.site.get_urls() if isinstance(each, URLPattern)}
     for model, page in admin.site._registry.items():
@@ -78,10 +80,10 @@ def names_of_pages() -> tuple[set[str], set[str]]:
     return own, theirs - {"None"}
 
 
-def names_of_entries() -> set[str]:
-    """Return the names of the addresses that are visited."""
+def names_of_seen_pages() -> set[str]:
+    """Return the names of the addresses that are seen."""
     made: Any = Anything()
-    return {each.url for turn in range(50) for each in visits.every(made, turn)}
+    return {each.url for turn in range(50) for each in page_states.every(made, turn)}
 
 
 class Anything(dict[str, Any]):
@@ -94,11 +96,11 @@ class Anything(dict[str, Any]):
         return "/"
 
 
-def test_w70_every_address_is_visited_or_is_no_page() -> None:
+def test_w70_every_address_is_seen_or_is_no_page() -> None:
     """[W70] From the URLconf and the registry of the admin: a new page needs an entry, and what is
     left out is an address still, and no page of a table."""
     own, theirs = names_of_pages()
-    seen = names_of_entries()
+    seen = names_of_seen_pages()
     assert own | theirs <= seen | set(NO_PAGE) | set(NO_PAGE_IN_ADMIN)
     assert set(NO_PAGE) <= own
     assert set(NO_PAGE_IN_ADMIN) <= theirs
@@ -115,7 +117,7 @@ def turn(pytestconfig: pytest.Config) -> int:
 
 @pytest.fixture(scope="module")
 def contexts(browser: Browser, filled: Filled) -> Iterator[dict[tuple[int, bool], BrowserContext]]:
-    """Yield a window of each width, of the owner and of a visitor without an account."""
+    """Yield a window of each width, of the owner and of a stranger."""
     state = signed_in(browser, filled.gateway.base_url, "ada")
     made = {
         (width, is_known): browser.new_context(
@@ -130,11 +132,11 @@ def contexts(browser: Browser, filled: Filled) -> Iterator[dict[tuple[int, bool]
         each.close()
 
 
-def looks_of(visit: Visit, number: int, turn: int) -> list[tuple[int, list[Scheme]]]:
+def looks_of(shown: PageState, number: int, turn: int) -> list[tuple[int, list[Scheme]]]:
     """Return how a page is looked at in this run: the width in which it is opened, and the schemes
     in which it is seen then. Pages of the chat follow the browser's scheme without a reload.
     """
-    if visit.whole:
+    if shown.whole:
         return [(width, list(SCHEMES)) for width in SIZES]
     looks = list(product(SIZES, SCHEMES))
     if os.environ.get("JUDGES_ALL") != "1":
@@ -142,19 +144,19 @@ def looks_of(visit: Visit, number: int, turn: int) -> list[tuple[int, list[Schem
     return [(width, [scheme]) for width, scheme in looks]
 
 
-def opened(page: Page, base: str, visit: Visit) -> None:
-    """Lead ``page`` to the state of an entry."""
-    if visit.html:
-        fulfil = {"body": visit.html, "content_type": "text/html"}
-        page.route(f"**{visit.path}", lambda route: route.fulfill(**fulfil))
-    if visit.cut:
+def opened(page: Page, base: str, shown: PageState) -> None:
+    """Lead ``page`` to a page in its state."""
+    if shown.html:
+        fulfil = {"body": shown.html, "content_type": "text/html"}
+        page.route(f"**{shown.path}", lambda route: route.fulfill(**fulfil))
+    if shown.cut:
         page.route_web_socket(re.compile("."), lambda socket: socket.close())
-    address = visit.path if visit.path.startswith("http") else base + visit.path
+    address = shown.path if shown.path.startswith("http") else base + shown.path
     answer = page.goto(address)
     assert answer is not None
-    assert (answer.status, page.url) == (visit.status, address), visit.name
-    if visit.act:
-        visit.act(page)
+    assert (answer.status, page.url) == (shown.status, address), shown.name
+    if shown.act:
+        shown.act(page)
 
 
 @pytest.mark.slow
@@ -169,17 +171,17 @@ def test_w71_axe_finds_nothing_on_any_page(
     """[W71] Rules of WCAG 2.2 AA and good practices, on our pages and on those of the admin."""
     axe = (judges.folder / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
     seen = Seen()
-    for number, visit in enumerate(visits.every(filled.made, turn)):
-        for width, schemes in looks_of(visit, number, turn):
-            page = contexts[width, visit.signed_in].new_page()
+    for number, shown in enumerate(page_states.every(filled.made, turn)):
+        for width, schemes in looks_of(shown, number, turn):
+            page = contexts[width, shown.signed_in].new_page()
             page.emulate_media(color_scheme=schemes[0], reduced_motion="reduce")
-            opened(page, filled.gateway.base_url, visit)
+            opened(page, filled.gateway.base_url, shown)
             page.evaluate(axe)
             for scheme in schemes:
                 if scheme != schemes[0]:
                     page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
                     page.evaluate(SETTLED)
-                seen.take(page.evaluate(RUN), f"{visit.name} ({scheme}, {width})")
+                seen.take(page.evaluate(RUN), f"{shown.name} ({scheme}, {width})")
             page.close()
     print(f"{seen.looks} looks, JUDGES_TURN={turn}")
     count = sum(map(len, seen.violations.values()))

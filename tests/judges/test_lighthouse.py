@@ -1,7 +1,7 @@
 """Lighthouse on the sign-in and on the web chat, as it looks at a page on a telephone.
 
 The score of performance depends on the machine: it is printed, and asserted with ``JUDGES_ALL=1``
-(``make soak``) only. The part that does not depend on the machine is asserted always.
+(``make soak``) only. The figures that do not depend on the machine are asserted always.
 """
 
 import json

@@ -221,8 +221,8 @@ def test_a_fuzzer_finds_no_500_and_nothing_undocumented(
 
 
 @pytest.mark.slow
-def test_w75_a_fuzzer_follows_the_results_of_one_operation_to_the_next(
+def test_w75_a_fuzzer_follows_the_ids_of_one_operation_to_the_next(
     fuzzed: tuple[Gateway, str], tmp_path: Path
 ) -> None:
-    """[W75] Sequences: a created thing is read, changed and deleted by its id, then it is gone."""
+    """[W75] Sequences: a created object is read, changed and deleted by its id, then it is gone."""
     assert fuzz(fuzzed, tmp_path, "--phases=stateful", "--max-examples=6", seconds=MAX_SECONDS)

@@ -22,9 +22,9 @@ SOME = ("history", "delete")
 
 
 @dataclass(frozen=True)
-class Visit:
-    """A page in a state. ``url``: the name of its address; ``path``: where it is; ``act``: what
-    leads to the state; ``whole``: in both schemes and widths in each run; ``cut``: no socket opens.
+class PageState:
+    """A page in a state. ``url``: the name of its address; ``path``: where it is; ``act``: leads it
+    to the state; ``whole``: in both schemes and widths in each run; ``cut``: no socket opens.
     """
 
     name: str
@@ -68,7 +68,7 @@ NO_PAGE = {
     "reminder-zone": "redirects to the list of reminders, or shows it",
     "reminder-action": "redirects to the list of reminders",
     "message-view": "redirects to a trace",
-    "first-run": "redirects to the first open step, or is the visit named overview",
+    "first-run": "redirects to the first open step, or is the page named overview",
     "first-run-phone-state": "JSON",
     "first-run-skip": "redirects",
     "first-run-dismiss": "redirects",
@@ -95,68 +95,68 @@ NO_PAGE_IN_ADMIN = {
     "core_searchprovider_test": "redirects",
     "core_toolcall_decide": "redirects, or shows the call",
     "core_toolcall_arguments": "text",
-    "core_user_sign_in_link": "is the visit named sign-in-link",
+    "core_user_sign_in_link": "is the page named sign-in-link",
     "allowlist_unknownrequest_decide": "redirects",
     "allowlist_unknownrequest_everywhere": "redirects",
 }
 
 
-def every(made: Json, seed: int) -> Iterator[Visit]:
-    """Yield every visit; of what is visited for one table only, for that which ``seed`` chooses."""
+def every(made: Json, seed: int) -> Iterator[PageState]:
+    """Yield every page in each state; ``seed`` chooses the table of pages with one template."""
     yield from of_web(made)
     yield from of_admin(made, seed)
 
 
-def of_web(made: Json) -> Iterator[Visit]:
+def of_web(made: Json) -> Iterator[PageState]:
     """Yield the pages of people."""
     chat = made["chat"]
-    yield Visit("empty", "chat", "/", states.quiet, whole=True)
-    yield Visit("notices", "chat", "/", states.all_notices, whole=True)
-    yield Visit("conversation", "chat-session", chat, states.unfolded, whole=True)
-    yield Visit("search", "chat", "/", states.found_chats, whole=True)
-    yield Visit("picker", "chat", "/", states.picker, whole=True)
-    yield Visit("settings", "chat", "/", states.settings, whole=True)
-    yield Visit("shortcuts", "chat", "/", states.shortcuts, whole=True)
-    yield Visit("chat's dialog", "chat-session", chat, states.chat_dialog, whole=True)
-    yield Visit("attached", "chat", "/", states.attached, whole=True)
-    yield Visit("toast", "chat-session", chat, states.toast, whole=True)
-    yield Visit("waiting", "chat-session", made["waiting"], states.waiting, whole=True)
-    yield Visit("running", "chat-session", made["running"], states.running, whole=True)
-    yield Visit("no connection", "chat", "/", states.no_connection, whole=True, cut=True)
-    yield Visit("shell", "offline", "/offline", states.shell, whole=True, cut=True)
-    yield Visit("reminders", "reminders", "/reminders", states.unfolded)
-    yield Visit("new reminder", "reminder-new", "/reminders/new", states.unfolded)
-    yield Visit("wrong reminder", "reminder-new", "/reminders/new", states.wrong_reminder)
-    yield Visit("reminder", "reminder", made["reminder"], states.unfolded)
-    yield Visit("tool call", "tool-call", made["tool_call"])
-    yield Visit("server's sign-in", "mcp-sign-in", made["mcp_sign_in"])
-    yield Visit("server's answer", "mcp-callback", "/mcp/oauth/callback", status=400)
-    yield Visit("trace", "trace", made["trace"], states.unfolded)
-    yield Visit("decision", "decision", made["decision"], signed_in=False)
-    yield Visit("no decision", "decision", "/decide/x", status=403, signed_in=False)
-    yield Visit("sign-in", "sign-in", "/sign-in", signed_in=False)
-    yield Visit("wrong password", "sign-in", "/sign-in", states.wrong_password, signed_in=False)
-    yield Visit("link", "sign-in-link", made["link"], signed_in=False)
-    yield Visit("link of another", "sign-in-link", made["other_link"])
-    yield Visit("old link", "sign-in-link", "/sign-in/x", status=403, signed_in=False)
-    yield Visit("page of a result", "files/out", made["result.html"])
-    yield Visit("slide show", "files/out", made["deck.html"])
+    yield PageState("empty", "chat", "/", states.quiet, whole=True)
+    yield PageState("notices", "chat", "/", states.all_notices, whole=True)
+    yield PageState("conversation", "chat-session", chat, states.unfolded, whole=True)
+    yield PageState("search", "chat", "/", states.found_chats, whole=True)
+    yield PageState("picker", "chat", "/", states.picker, whole=True)
+    yield PageState("settings", "chat", "/", states.settings, whole=True)
+    yield PageState("shortcuts", "chat", "/", states.shortcuts, whole=True)
+    yield PageState("chat's dialog", "chat-session", chat, states.chat_dialog, whole=True)
+    yield PageState("attached", "chat", "/", states.attached, whole=True)
+    yield PageState("toast", "chat-session", chat, states.toast, whole=True)
+    yield PageState("waiting", "chat-session", made["waiting"], states.waiting, whole=True)
+    yield PageState("running", "chat-session", made["running"], states.running, whole=True)
+    yield PageState("no connection", "chat", "/", states.no_connection, whole=True, cut=True)
+    yield PageState("shell", "offline", "/offline", states.shell, whole=True, cut=True)
+    yield PageState("reminders", "reminders", "/reminders", states.unfolded)
+    yield PageState("new reminder", "reminder-new", "/reminders/new", states.unfolded)
+    yield PageState("wrong reminder", "reminder-new", "/reminders/new", states.wrong_reminder)
+    yield PageState("reminder", "reminder", made["reminder"], states.unfolded)
+    yield PageState("tool call", "tool-call", made["tool_call"])
+    yield PageState("server's sign-in", "mcp-sign-in", made["mcp_sign_in"])
+    yield PageState("server's answer", "mcp-callback", "/mcp/oauth/callback", status=400)
+    yield PageState("trace", "trace", made["trace"], states.unfolded)
+    yield PageState("decision", "decision", made["decision"], signed_in=False)
+    yield PageState("no decision", "decision", "/decide/x", status=403, signed_in=False)
+    yield PageState("sign-in", "sign-in", "/sign-in", signed_in=False)
+    yield PageState("wrong password", "sign-in", "/sign-in", states.wrong_password, signed_in=False)
+    yield PageState("link", "sign-in-link", made["link"], signed_in=False)
+    yield PageState("link of another", "sign-in-link", made["other_link"])
+    yield PageState("old link", "sign-in-link", "/sign-in/x", status=403, signed_in=False)
+    yield PageState("page of a result", "files/out", made["result.html"])
+    yield PageState("slide show", "files/out", made["deck.html"])
     for name in ("model", "message", "phone"):
-        yield Visit(f"first run: {name}", f"first-run-{name}", f"/first-run/{name}")
-    yield Visit("first run: wrong", "first-run-model", "/first-run/model", states.wrong_model)
+        yield PageState(f"first run: {name}", f"first-run-{name}", f"/first-run/{name}")
+    yield PageState("first run: wrong", "first-run-model", "/first-run/model", states.wrong_model)
     for name, html in made["errors"].items():
-        yield Visit(f"error {name}", name, "/judged", signed_in=False, html=html)
+        yield PageState(f"error {name}", name, "/judged", signed_in=False, html=html)
 
 
-def of_admin(made: Json, seed: int) -> Iterator[Visit]:
+def of_admin(made: Json, seed: int) -> Iterator[PageState]:
     """Yield the pages of the admin: of every table the list and both forms, its own pages, and one
     of each other kind, of a table that ``seed`` chooses."""
-    yield Visit("dashboard", "index", "/admin/")
-    yield Visit("search", "index", "/admin/", states.admin_search)
-    yield Visit("filters", "core_run_changelist", "/admin/core/run/", states.admin_filters)
-    yield Visit("wrong form", "core_user_add", "/admin/core/user/add/", states.wrong_form)
-    yield Visit("password", "password_change", "/admin/password_change/")
-    yield Visit("password changed", "password_change_done", "/admin/password_change/done/")
+    yield PageState("dashboard", "index", "/admin/")
+    yield PageState("search", "index", "/admin/", states.admin_search)
+    yield PageState("filters", "core_run_changelist", "/admin/core/run/", states.admin_filters)
+    yield PageState("wrong form", "core_user_add", "/admin/core/user/add/", states.wrong_form)
+    yield PageState("password", "password_change", "/admin/password_change/")
+    yield PageState("password changed", "password_change_done", "/admin/password_change/done/")
     models = list(admin.site._registry)
     for model in models:
         yield from of_table(model, made["rows"][model._meta.label_lower])
@@ -171,23 +171,23 @@ def of_admin(made: Json, seed: int) -> Iterator[Visit]:
         ("core_modelcall_usage", "/admin/core/modelcall/usage/", None),
         ("allowlist_unknownrequest_groups", "/admin/allowlist/unknownrequest/groups/", None),
     ):
-        yield Visit(name, name, path, act)
-    yield Visit("an app", "app_list", "/admin/core/")
+        yield PageState(name, name, path, act)
+    yield PageState("an app", "app_list", "/admin/core/")
     person = made["rows"]["core.user"]["pk"]
     password = reverse("admin:auth_user_password_change", args=[person])
-    yield Visit("password of another", "auth_user_password_change", password)
+    yield PageState("password of another", "auth_user_password_change", password)
     server = made["rows"]["core.mcpserver"]["pk"]
     changes = reverse("admin:core_mcpserver_changes", args=[server])
-    yield Visit("core_mcpserver_changes", "core_mcpserver_changes", changes)
+    yield PageState("core_mcpserver_changes", "core_mcpserver_changes", changes)
 
 
-def of_table(model: type[Model], row: Json) -> Iterator[Visit]:
+def of_table(model: type[Model], row: Json) -> Iterator[PageState]:
     """Yield the list of a table and its forms."""
     name = table_of(model)
-    yield Visit(f"{name}_changelist", f"{name}_changelist", reverse(f"admin:{name}_changelist"))
+    yield PageState(f"{name}_changelist", f"{name}_changelist", reverse(f"admin:{name}_changelist"))
     yield of_row(model, "change", row)
     if may(model, "add"):
-        yield Visit(f"{name}_add", f"{name}_add", reverse(f"admin:{name}_add"))
+        yield PageState(f"{name}_add", f"{name}_add", reverse(f"admin:{name}_add"))
 
 
 def table_of(model: type[Model]) -> str:
@@ -202,10 +202,10 @@ def may(model: type[Model], what: str) -> bool:
     return bool(admin.site._registry[model].get_model_perms(request)[what])
 
 
-def of_row(model: type[Model], kind: str, row: Json) -> Visit:
+def of_row(model: type[Model], kind: str, row: Json) -> PageState:
     """Return a page of one row."""
     name = f"{table_of(model)}_{kind}"
-    return Visit(name, name, reverse(f"admin:{name}", args=[row["pk"]]))
+    return PageState(name, name, reverse(f"admin:{name}", args=[row["pk"]]))
 
 
 def patterns(urls: list[Any]) -> Iterator[URLPattern]:
