@@ -17,12 +17,7 @@ from channels_app.asgi.hosts import our_host  # noqa: E402
 from channels_app.asgi.http import Receive, Scope, Send  # noqa: E402
 from channels_app.asgi.views import ViewHandler  # noqa: E402
 from channels_app.bridge import urls as bridge  # noqa: E402
-from channels_app.client_api.ag_ui import routes as ag_ui  # noqa: E402
-from channels_app.client_api.anthropic import routes as anthropic  # noqa: E402
-from channels_app.client_api.openai import routes as openai_api  # noqa: E402
-from channels_app.client_api.passthrough import routes as passthrough  # noqa: E402
-from channels_app.client_api.responses import routes as responses  # noqa: E402
-from channels_app.client_api.ui_stream import routes as ui_stream  # noqa: E402
+from channels_app.client_api import routes as client_api  # noqa: E402
 from channels_app.http_api import routes as http_api  # noqa: E402
 from channels_app.mcp import routes as mcp  # noqa: E402
 from channels_app.ops import health  # noqa: E402
@@ -30,14 +25,9 @@ from channels_app.telegram import urls as telegram  # noqa: E402
 from channels_app.webchat import urls as webchat  # noqa: E402
 
 CONSUMERS = [
-    *ag_ui.ROUTES,
     *http_api.ROUTES,
+    *client_api.ROUTES,
     *mcp.ROUTES,
-    *responses.ROUTES,
-    *anthropic.ROUTES,
-    *passthrough.ROUTES,
-    *openai_api.ROUTES,  # the last of /v1: it answers all that is left
-    *ui_stream.ROUTES,
     *webchat.ROUTES,
 ]
 # Views that programs call: Django resolves them again, without middleware.
