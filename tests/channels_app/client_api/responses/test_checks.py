@@ -227,6 +227,41 @@ def test_w19_tools_that_are_no_functions_become_functions_and_their_calls_come_b
     assert [each["type"] for each in shown] == ["custom", "function", "local_shell"]
 
 
+def test_w16_too_many_tools_are_refused_before_they_are_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """[W16] In one list, in one namespace, and over all namespaces."""
+    read: list[str] = []
+    function_of = tools.function_of
+
+    def counted(value: Json, where: str, namespace: str) -> Json:
+        read.append(where)
+        return function_of(value, where, namespace)
+
+    monkeypatch.setattr(tools, "function_of", counted)
+    many: list[Json] = [{"type": "function", "name": f"f{number}"} for number in range(5000)]
+    spread = [
+        {"type": "namespace", "name": f"n{start}", "tools": many[start : start + 100]}
+        for start in range(0, 5000, 100)
+    ]
+    inside = [{"type": "namespace", "name": "n", "tools": many}]
+    for given, field, most in (
+        (many, "tools", 0),
+        (inside, "tools[0].tools", 0),
+        (spread, "tools", 129),
+    ):
+        read.clear()
+        with pytest.raises(RefusedError) as caught:
+            tools.read(given)
+        assert (caught.value.status, caught.value.field) == (400, field)
+        assert len(read) <= most
+    assert len(tools.read(many[:128]).functions) == 128
+    offered = tools.read(many[:3])
+    with pytest.raises(RefusedError) as caught:
+        tools.choice({"type": "allowed_tools", "mode": "auto", "tools": many}, offered)
+    assert caught.value.field == "tool_choice.tools"
+
+
 def test_w19_a_choice_of_tools_is_kept() -> None:
     """[W19] One tool, some of them, none."""
     given = [{"type": "function", "name": name} for name in "ab"]
