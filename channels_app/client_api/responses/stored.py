@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import orjson
 from django.conf import settings
 from django.utils import timezone
 
@@ -231,16 +232,26 @@ def output_of(run: Run) -> list[Item]:
     return ended(work_of(run), [each for _, each in events.whole_log(run.id)]).response["output"]
 
 
-def known_items(caller: Principal, asked: Asked) -> dict[str, Any]:
-    """Return the items of earlier responses that a request refers to, by id. Raises RefusedError
-    404.
+def known_items(caller: Principal, asked: Asked) -> dict[str, Json]:
+    """Return the items of earlier responses that a request refers to, by id: each response is read
+    once. Raises RefusedError 404, and 413 for more than a request could hold itself.
     """
-    found: dict[str, Any] = {}
+    wanted: dict[str, dict[str, int]] = {}
     for name in references(asked.given):
-        match = ITEM.fullmatch(name)
-        if match is not None and name not in found:
-            run = find(caller, f"{PREFIX}{match[1]}", sender=asked.user, field="input")
-            found |= {item["id"]: item for item in output_of(run)}
+        if match := ITEM.fullmatch(name):
+            times = wanted.setdefault(match[1], {})
+            times[name] = times.get(name, 0) + 1
+    found: dict[str, Json] = {}
+    size = 0
+    for public_id, times in wanted.items():
+        run = find(caller, f"{PREFIX}{public_id}", sender=asked.user, field="input")
+        for item in output_of(run):
+            given: Json = {**item}
+            if given["id"] in times:
+                size += len(orjson.dumps(given)) * times[given["id"]]
+                found[given["id"]] = given
+        if size > settings.MAX_BODY_BYTES:
+            raise refused("refers to items that are too large in total", "input", status=413)
     return found
 
 
