@@ -128,7 +128,7 @@ def add(found: Offered, value: Any, where: str, namespace: str = "") -> None:
             add(found, each, f"{where}.tools[{number}]", own)
     elif kind == SHELL and not namespace:
         found.add(dict(SHELL_TOOL), {"type": SHELL}, where)
-    elif kind not in LEFT_OUT:
+    elif not isinstance(kind, str) or kind not in LEFT_OUT:
         shown = str(kind)[:64].encode("ascii", "backslashreplace").decode()
         raise refused(f"({shown}) is not supported: offer a function", f"{where}.type")
 

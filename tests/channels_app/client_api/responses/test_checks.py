@@ -86,6 +86,8 @@ def test_w10_every_field_of_the_api_has_its_place_in_the_documentation() -> None
         ({"user": 5}, "user"),
         ({"tools": 5}, "tools"),
         ({"tools": [5]}, "tools[0].type"),
+        ({"tools": [{"type": []}]}, "tools[0].type"),
+        ({"tools": [{"type": {}}]}, "tools[0].type"),
         ({"tools": [{"type": "file_search"}]}, "tools[0].type"),
         ({"tools": [{"type": "function"}]}, "tools[0].name"),
         ({"tools": [{"type": "function", "name": "f", "strict": 1}]}, "tools[0].strict"),
