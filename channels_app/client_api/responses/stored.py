@@ -15,7 +15,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from allowlist import permissions
-from channels_app.asgi.chat_messages import Json, parts_with_pictures, refused
+from channels_app.asgi.chat_messages import MAX_MESSAGES, Json, parts_with_pictures, refused
 from channels_app.asgi.http import RefusedError
 from channels_app.asgi.principal import Principal
 from channels_app.client_api.acceptance import Work, tool_names
@@ -30,11 +30,11 @@ from channels_app.client_api.run_endpoint import whole_log
 from channels_app.intake import media
 from channels_app.rendering.links import Links
 from core.agent import prompt
-from core.conversations import events
+from core.conversations import events, runs
 from core.database.transactions import atomic_write, in_thread
 from core.lib.ids import is_public_id
 from core.messages import MessageDict
-from core.models import Run
+from core.models import InboundMessage, Run
 
 KEPT = "response"
 PREFIX = "resp_"
@@ -192,9 +192,12 @@ async def compose(caller: Principal, asked: Asked) -> tuple[list[Json], str]:
 
 def check(messages: list[Json], known: int) -> None:
     """Check the messages of a request, the first ``known`` of which are those of earlier responses:
-    something new, a result for each call, and no more pictures than the gateway takes; earlier
-    ones are left out first.
+    something new, a result for each call, no more pictures than the gateway takes (earlier ones are
+    left out first), and no more messages and bytes in total than one request may have.
     """
+    if len(messages) > MAX_MESSAGES:
+        text = f"with what was said before it holds more than {MAX_MESSAGES} messages"
+        raise refused(text, "input", status=413)
     if len(messages) == known or not any(each["content"] for each in messages):
         raise refused("must not be empty", "input")
     answered = {each["tool_call_id"] for each in messages if each["role"] == "tool"}
@@ -212,6 +215,8 @@ def check(messages: list[Json], known: int) -> None:
             left -= "image_url" in each
             if "image_url" in each and left < 0:
                 content[number] = {"type": "text", "text": MISSING_PICTURE}
+    if sum(len(orjson.dumps(each)) for each in messages) > settings.MAX_BODY_BYTES:
+        raise refused("is too large with what was said before it", "input", status=413)
 
 
 def conversation(run: Run, pictures: Sequence[str]) -> list[Json]:
@@ -276,13 +281,16 @@ def given_items(run: Run) -> list[Json]:
 
 
 def delete(run: Run) -> None:
-    """Forget a stored response: it is not found any more, and its input is removed if it has
-    ended. The answer stays in the transcript of its session.
+    """Forget a stored response: it is not found any more, and its input is removed from the run and
+    from the inbox. The answer stays in the transcript of its session.
+
+    One that has not ended is asked to end: no worker begins its turn any more, and one that is in
+    it has read the input.
     """
     with atomic_write():
+        runs.request_cancel(run=run)
         row = Run.objects.select_for_update().get(pk=run.pk)
-        row.options[KEPT]["store"] = False
-        if row.state in Run.FINAL:
-            row.options.pop("messages", None)
-            row.options[KEPT]["instructed"] = False
+        row.options[KEPT] |= {"store": False, "instructed": False}
+        row.options.pop("messages", None)
         row.save(update_fields=["options"])
+        InboundMessage.objects.filter(run=row).update(options={})

@@ -195,6 +195,8 @@ def choice(value: Any, offered: Offered) -> str | Json | None:
             each for each in offered.functions if each["function"]["name"] in names
         ]
         value = value.get("mode")
+        if value not in (None, "none", "auto", "required"):
+            raise refused("must be none, auto or required", "tool_choice.mode")
     if isinstance(value, dict) and value.get("type") in ("function", "custom", SHELL):
         wanted = {"type": "function", "function": {"name": function_named(value, offered.kinds)}}
         return chat_tools.choice(wanted, offered.functions)
@@ -204,6 +206,24 @@ def choice(value: Any, offered: Offered) -> str | Json | None:
     if value is not None and value not in ("auto", "required"):
         raise refused("must be none, auto, required or a function", "tool_choice")
     return chat_tools.choice(value, offered.functions)
+
+
+def shown_choice(value: Any, wanted: str | Json | None, offered: Offered) -> str | Json:
+    """Return a ``tool_choice`` as the response repeats it. ``wanted``: what :func:`choice` made of
+    it.
+    """
+    if isinstance(value, dict) and value.get("type") == "allowed_tools":
+        allowed = [reference(each["function"]["name"], offered.kinds) for each in offered.functions]
+        return {"type": "allowed_tools", "mode": value.get("mode") or "auto", "tools": allowed}
+    if isinstance(wanted, dict):
+        return reference(wanted["function"]["name"], offered.kinds)
+    return wanted or ("none" if value == "none" else "auto")
+
+
+def reference(function: str, kinds: Kinds) -> Json:
+    """Return the client's reference to a tool."""
+    kind = {"type": "function", "name": function} | kinds.of.get(function, {})
+    return {"type": SHELL} if kind["type"] == SHELL else kind
 
 
 def function_named(value: Any, kinds: Kinds) -> str:

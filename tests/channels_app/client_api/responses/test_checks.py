@@ -102,6 +102,10 @@ def test_w10_every_field_of_the_api_has_its_place_in_the_documentation() -> None
         ({"tool_choice": "required"}, "tool_choice"),
         ({"tool_choice": {"type": "function", "name": "f"}}, "tool_choice"),
         ({"tool_choice": {"type": "web_search"}}, "tool_choice"),
+        (
+            {"tool_choice": {"type": "allowed_tools", "tools": [], "mode": {"type": "function"}}},
+            "tool_choice.mode",
+        ),
         ({"nonsense\u00e9": 5}, "nonsense\\xe9"),
     ],
 )
@@ -275,6 +279,66 @@ def test_w19_a_choice_of_tools_is_kept() -> None:
     assert [each["function"]["name"] for each in offered.functions] == ["a"]
     assert tools.choice("none", offered) is None
     assert offered.functions == []
+
+
+NESTED = {"type": "namespace", "name": "n", "tools": [{"type": "function", "name": "f"}]}
+
+
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [
+        ({"tool_choice": "auto"}, "auto"),
+        ({"tool_choice": "none"}, "none"),
+        ({"tool_choice": "required"}, "required"),
+        (
+            {"tool_choice": {"type": "function", "name": "a", "more": ["x"]}},
+            {"type": "function", "name": "a"},
+        ),
+        (
+            {"tool_choice": {"type": "custom", "name": "c", "more": 1}},
+            {"type": "custom", "name": "c"},
+        ),
+        (
+            {"tool_choice": {"type": "function", "name": "f", "namespace": "n"}},
+            {"type": "function", "name": "f", "namespace": "n"},
+        ),
+        ({"tool_choice": {"type": "local_shell", "more": 1}}, {"type": "local_shell"}),
+        (
+            {
+                "tool_choice": {
+                    "type": "allowed_tools",
+                    "mode": "required",
+                    "tools": [{"type": "function", "name": "a", "more": 1}, SHELL],
+                    "more": 1,
+                }
+            },
+            {
+                "type": "allowed_tools",
+                "mode": "required",
+                "tools": [{"type": "function", "name": "a"}, SHELL],
+            },
+        ),
+        ({"text": {}}, {"format": {"type": "text"}}),
+        (
+            {"text": {"format": {"type": "json_object", "more": 1}, "verbosity": "low", "more": 1}},
+            {"format": {"type": "json_object"}, "verbosity": "low"},
+        ),
+        (
+            {"text": {"format": {"type": "json_schema", "name": "n", "schema": {}, "more": 1}}},
+            {"format": {"type": "json_schema", "name": "n", "schema": {}}},
+        ),
+    ],
+)
+def test_w10_a_response_repeats_what_was_checked_and_no_more(sent: Json, kept: Any) -> None:
+    """[W10] Unknown members of ``text`` and ``tool_choice`` are not stored."""
+    offered = [
+        {"type": "function", "name": "a"},
+        {"type": "custom", "name": "c"},
+        NESTED,
+        SHELL,
+    ]
+    (name,) = sent
+    assert fields.read(body(tools=offered, **sent)).repeated == {name: kept}
 
 
 def test_w10_options_reach_the_model_under_the_names_of_chat_completions(
