@@ -24,6 +24,7 @@ HEAD_SECONDS = 45.0
 # Events without content for a client.
 SILENT = ("event", "loading", "error")
 MAX_NUMBER = 2**53
+MOST_DIGITS = 16
 
 Result = TypeVar("Result")
 
@@ -143,7 +144,8 @@ def number_of(value: str, field: str) -> int:
     """Return the number of a frame that a client gives. Raises RefusedError 400."""
     if not value:
         return 0
-    if not (value.isascii() and value.isdigit() and int(value) < MAX_NUMBER):
+    is_number = value.isascii() and value.isdigit() and len(value) <= MOST_DIGITS
+    if not (is_number and int(value) < MAX_NUMBER):
         raise RefusedError(400, f"{field} must be the number of an event.", field=field)
     return int(value)
 

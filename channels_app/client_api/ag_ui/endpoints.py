@@ -144,6 +144,8 @@ class Connect(AgUiEndpoint):
         """Answer the run; without one, its messages and open questions."""
         self.thread, seen = self.thread_id, self.seen()
         name = self.request.query("runId")
+        if name:
+            fields.checked_run_id({"runId": name})
         found = await in_thread(
             threads.look_up, self.caller, self.thread, name=name, is_cut=bool(seen)
         )

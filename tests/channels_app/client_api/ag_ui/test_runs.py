@@ -179,6 +179,15 @@ def test_w45_a_wrong_request_names_the_field(member: httpx.Client, body: Json, f
     assert answer.json()["field"] == field
 
 
+@pytest.mark.parametrize("name", ["%00", "%C3%A9", "x" * 200])
+def test_w45_a_wrong_run_is_refused_when_reconnecting(member: httpx.Client, name: str) -> None:
+    """PostgreSQL stores no NUL, and cannot look for one."""
+    told(member, said("hello", thread="w45-reconnect"))
+    answer = member.get(f"/ag-ui/w45-reconnect/stream?runId={name}")
+    assert answer.status_code in (400, 413), answer.text
+    assert answer.json()["field"] == "runId"
+
+
 def test_w45_keys_that_may_not_are_refused(asking: Gateway, keys: dict[str, str]) -> None:
     for name, status in (("revoked", 401), ("inbound_only", 403), ("bridge", 403)):
         with client_of(asking, keys[name]) as client:
