@@ -68,7 +68,7 @@ def accept(caller: Principal, asked: Asked) -> Receipt:
     repeat = repeat_of(caller, asked)
     return chats.accept(
         caller,
-        Said.of(caller, ask),
+        Said.of(ask),
         origin=ORIGIN,
         chat=asked.thread,
         wanted=asked.wanted,

@@ -169,7 +169,7 @@ def accept(caller: Principal, asked: fields.Asked) -> Receipt:
         more={"ui_message_id": asked.message_id, **context},
     )
     return chats.accept(
-        caller, Said.of(caller, ask), origin=ORIGIN, chat=asked.chat, wanted=asked.wanted
+        caller, Said.of(ask), origin=ORIGIN, chat=asked.chat, wanted=asked.wanted
     )
 
 
