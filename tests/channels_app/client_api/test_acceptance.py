@@ -42,7 +42,8 @@ def test_w22_a_key_for_the_model_only_is_one_at_v1_alone(agent: Principal) -> No
     assert run_of(at_v1).options["model_only"] is True
     messages = [said("Hello"), said("Yes?", "assistant"), said("Go on")]
     page = fields.read({"id": "page", "messages": messages})
-    body = frames.said("", thread="t", messages=[{"id": str(n), **m} for n, m in enumerate(HISTORY)])
+    given = [{"id": str(number), **each} for number, each in enumerate(HISTORY)]
+    body = frames.said("", thread="t", messages=given)
     for receipt in (endpoints.accept(agent, page), threads.accept(agent, ag_ui.read(body))):
         assert len(run_of(receipt).options["messages"]) == 3
         assert "model_only" not in run_of(receipt).options
