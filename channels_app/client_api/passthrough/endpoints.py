@@ -63,7 +63,7 @@ class PassedOn(OpenAIEndpoint):
             if begun is None:
                 raise ClientGoneError
             headers = {"Content-Type": call.content_type}
-            await self.stream(self.pieces(call), headers=headers, farewell=b"")
+            await self.stream(self.pieces(call), headers=headers, farewell=None)
 
     async def pieces(self, call: calls.Call) -> AsyncGenerator[bytes, None]:
         """Yield the answer of the provider; where it breaks off, the connection does."""
