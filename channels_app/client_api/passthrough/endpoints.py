@@ -57,7 +57,7 @@ class PassedOn(OpenAIEndpoint):
     async def pass_on(self, asked: Asked) -> None:
         """Call the provider. Raises RefusedError, ProviderError."""
         target, meter = await in_thread(self.chosen, asked)
-        call = calls.Call(target, calls.request_of(asked, target), meter)
+        call = calls.Call(target, calls.request_of(asked, target), meter, asked.output)
         async with call.stack:
             begun = await unless_gone(self.incoming, begin(call, asked, self.path))
             if begun is None:
