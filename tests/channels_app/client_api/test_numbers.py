@@ -18,6 +18,8 @@ from channels_app.client_api.ui_stream import adapter as ui_stream
 from channels_app.rendering.translations import ENGLISH
 from core.messages import (
     Message,
+    custom_message,
+    delta_message,
     image_message,
     loading_message,
     message_end,
@@ -188,3 +190,23 @@ def test_w2_after_a_kill_a_reader_gets_the_notice_and_the_whole_new_text(
         assert said.endswith(f"{ENGLISH.restarted}\n\n{second}"), said
     last = ADAPTERS[name]()
     assert kind_of(left[-1]) == kind_of([last.feed(event) for event in run(end)][-1][-1])
+
+
+@pytest.mark.parametrize("name", ADAPTERS)
+def test_w1_a_message_that_grows_counts_the_same_however_it_is_cut(name: str) -> None:
+    """[W1] A chart in one piece, or in three; the text after it has the same numbers."""
+    whole: list[Message] = [custom_message("chart", {"points": "1 2 3"}, message_id="D1")]
+    pieces: list[Message] = [
+        message_start(message_id="D1", message_type="chart"),
+        *(
+            delta_message("chart", {"points": each}, message_id="D1", path="points")
+            for each in "12"
+        ),
+        message_end(message_id="D1", message_type="chart"),
+    ]
+    ends = []
+    for chart in (whole, pieces):
+        said = [*chart, text_delta("Look.", message_id="M1")]
+        adapter, found = numbered(ADAPTERS[name], run([to_dict(each) for each in said]))
+        ends.append(next(number for number, each in found if adapter.length(each)))
+    assert ends[0] == ends[1]
