@@ -87,12 +87,17 @@ def due_in(message_id: int) -> float | None:
 
 
 def claim(message_id: int) -> PushMessage | None:
-    """Take a message that is due, with its browser and person; None when it is not."""
+    """Take a message that is due, with its browser and person; None when it is not, or when its
+    browser is gone.
+    """
     with transactions.atomic_write():
         if not CLAIM(id=message_id, lease=LEASE):
             return None
-        rows = PushMessage.objects.select_related("subscription__user")
-        return rows.get(id=message_id)
+        row = PushMessage.objects.filter(id=message_id)
+        message = row.select_related("subscription__user").first()
+        if message is None:
+            row.delete()
+        return message
 
 
 def sent(message: PushMessage) -> None:

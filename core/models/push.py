@@ -45,7 +45,11 @@ class PushMessage(models.Model):
         STALE = "stale"
         DEAD = "dead"
 
-    subscription = models.ForeignKey(PushSubscription, on_delete=models.CASCADE)
+    # Without a constraint: it would be checked at the COMMIT of what a message is about, and the
+    # browser may be forgotten meanwhile. A claim removes what has lost its browser.
+    subscription = models.ForeignKey(
+        PushSubscription, on_delete=models.CASCADE, db_constraint=False
+    )
     kind = models.CharField(max_length=16)
     ref = models.CharField(max_length=64)
     state = models.CharField(max_length=16, choices=State.choices, default=State.PENDING)

@@ -10,13 +10,15 @@ from email.utils import format_datetime
 
 import pytest
 from aiohttp import web
+from django.conf import settings as django_settings
+from django.contrib.sessions.models import Session
 from django.utils import timezone
 
 from allowlist import revocation
 from allowlist.models import UnknownRequest
 from channels_app.push import content, keys, presence, sending
 from channels_app.tool_requests import asking
-from core.conversations import push_messages
+from core.conversations import push_messages, push_subscriptions
 from core.conversations.tool_calls import Asked
 from core.database.transactions import atomic_write
 from core.lib import encryption
@@ -253,7 +255,7 @@ def test_w64_an_unknown_request_opens_its_page_and_its_buttons_the_decision(
     assert (allow.endswith("?choice=approve"), deny.endswith("?choice=deny")) == (True, True)
     assert service.received[0].headers["Urgency"] == "high"
     request.refresh_from_db()
-    assert request.notified_at is not None
+    assert request.notified_at is None, "a push service that has it told nobody"
     assert request.state == UnknownRequest.State.PENDING
 
 
@@ -477,6 +479,50 @@ def test_w59_a_browser_is_forgotten_with_the_session_that_enabled_it(
     assert send(message) is None
     assert service.received == []
     assert not PushSubscription.objects.exists()
+
+
+def test_w59_a_session_of_an_earlier_signing_key_stays_as_it_is(
+    service: PushService, ann: User, enable: Enable, settings: object
+) -> None:
+    """Django would give it a new key, which the cookie of the browser does not have."""
+    _, row = enable(ann)
+    settings.SECRET_KEY_FALLBACKS = [django_settings.SECRET_KEY]  # type: ignore[attr-defined]
+    settings.SECRET_KEY = "n" * 60  # type: ignore[attr-defined]  # the fixture
+    before = Session.objects.get()
+    message = told(ann)
+    send(message)
+    assert state(message) == State.SENT
+    after = Session.objects.get()
+    assert (after.session_key, after.session_data) == (row.session_key, before.session_data)
+    settings.SECRET_KEY_FALLBACKS = []  # type: ignore[attr-defined]  # the fixture
+    send(told(ann))
+    assert len(service.received) == 1
+    assert Session.objects.get().session_key == row.session_key
+
+
+def test_w60_a_browser_that_is_forgotten_meanwhile_costs_its_message_only(
+    service: PushService, ann: User, enable: Enable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two connections: the browser is read, deleted elsewhere, and then the run is committed."""
+    _, row = enable(ann)
+    found = [(row.pk,)]
+    push_subscriptions.forget(id=row.pk)
+    monkeypatch.setattr(push_messages, "SUBSCRIBED", lambda **_: found)
+    message = told(ann)
+    assert send(message) is None
+    assert service.received == []
+    assert not PushMessage.objects.exists()
+
+
+def test_w60_a_message_without_its_browser_is_removed_at_its_end(
+    service: PushService, ann: User, enable: Enable
+) -> None:
+    del service
+    _, row = enable(ann)
+    told(ann)
+    PushMessage.objects.update(expires_at=timezone.now() - timedelta(hours=1))
+    PushSubscription.objects.filter(pk=row.pk)._raw_delete("default")
+    assert push_messages.purge() == 1
 
 
 def test_w59_another_person_on_the_browser_gets_their_own_only(

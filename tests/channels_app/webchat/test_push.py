@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
+from django.contrib.sessions.models import Session
+from django.db import OperationalError
 from django.test import Client
 from django.utils import timezone
 
@@ -15,6 +17,7 @@ from allowlist import decision_links
 from allowlist.models import AuditEntry, UnknownRequest
 from channels_app.push import keys, presence
 from channels_app.webchat import installed, push
+from core.conversations import push_subscriptions
 from core.database.transactions import in_thread
 from core.models import ChannelAccount, Installation, PushMessage, PushSubscription, User
 from tests import ROOT
@@ -78,6 +81,19 @@ def test_w59_signing_out_forgets_this_browser_and_no_other(
     assert [row.endpoint for row in PushSubscription.objects.all()] == [
         "https://push.example/send/phone"
     ]
+
+
+@pytest.mark.parametrize("path", ["/sign-out", "/admin/logout/"])
+def test_w59_signing_out_ends_the_session_though_the_browser_cannot_be_forgotten(
+    page: Client, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    def fail(**_: object) -> int:
+        raise OperationalError("deadlock detected")
+
+    post(page, "subscriptions", BROWSER)
+    monkeypatch.setattr(push_subscriptions, "forget", fail)
+    assert page.post(path).status_code in (200, 302)
+    assert not Session.objects.exists()
 
 
 KEYS: Any = BROWSER["keys"]
