@@ -82,7 +82,9 @@ async def send(message_id: int) -> float | None:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             reason = type(error).__name__  # its text may hold the address
             logger.info("push %d was not sent: %s", message.id, reason)
-            return await in_thread(push_messages.again, message, error=reason, seconds=None)
+            timed_out = isinstance(error, TimeoutError)
+            again = push_messages.again
+            return await in_thread(again, message, error=reason, seconds=None, timed_out=timed_out)
         return await in_thread(record, message, posted)
 
 

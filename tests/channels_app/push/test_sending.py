@@ -68,6 +68,7 @@ def state(message: PushMessage) -> str:
 
 def due_now(message: PushMessage) -> None:
     PushMessage.objects.filter(pk=message.pk).update(retry_at=None)
+    PushSubscription.objects.update(held_until=None)
 
 
 def test_w58_a_message_is_encrypted_for_the_browser_and_signed_by_the_gateway(
@@ -393,6 +394,71 @@ def test_w61_a_slow_service_costs_a_bounded_time(
     assert send(message) == 5.0
     assert state(message) == State.PENDING
     assert message.error == "TimeoutError"
+
+
+def test_w61_a_browser_whose_service_is_slow_is_held_back_whole_and_counts_as_failing(
+    service: PushService, ann: User, enable: Enable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    enable(ann)
+    over = asyncio.Event()
+
+    async def hang(_: web.Request) -> web.Response:
+        await over.wait()
+        return web.Response()
+
+    monkeypatch.setattr(sending, "FETCHER", service.fetcher(seconds=0.2))
+    first, second = told(ann), told(ann)
+    service.answers = [hang, hang]
+    assert send(first) == 5.0
+    wait = send(second)
+    assert wait is not None
+    assert 3 < wait <= 5
+    assert len(service.received) == 1, "the second did not wait for the service too"
+    assert push_messages.due() == []
+    assert PushSubscription.objects.get().failures == 1
+    due_now(first)
+    assert push_messages.due() == [first.pk]
+    assert send(second) == 15.0, "the wait of a browser grows over its messages"
+    due_now(second)
+    send(first)
+    row = PushSubscription.objects.get()
+    assert (state(first), row.failures, row.held_until) == (State.SENT, 0, None)
+
+
+def test_w61_a_browser_gets_one_request_at_a_time_and_then_the_next(
+    service: PushService, ann: User, enable: Enable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del service
+    enable(ann, "one")
+    first, second = told(ann), told(ann)
+    woken: list[int] = []
+    monkeypatch.setattr(push_messages.wakeups, "push", woken.append)
+    held = push_messages.claim(first.pk)
+    assert held is not None
+    assert push_messages.claim(second.pk) is None
+    second.refresh_from_db()
+    assert (second.state, second.attempt) == (State.PENDING, 0)
+    assert push_messages.due_in(second.pk) is None
+    assert send(second) is None
+    push_messages.sent(held)
+    assert woken == [second.pk]
+    assert push_messages.claim(second.pk) is not None
+
+
+def test_w61_what_is_due_is_sent_to_people_in_turn(
+    service: PushService, ann: User, owner: User, enable: Enable
+) -> None:
+    del service
+    for name in ("one", "two", "three"):
+        enable(ann, name)
+    runs = [answered(ann, "Blue.") for _ in range(3)]
+    for run in runs:
+        announce(ann, "answer", run.public_id)
+    enable(owner, "four")
+    last = told(owner)
+    found = push_messages.due()
+    assert len(found) == 4, "one for each browser"
+    assert found.index(last.pk) == 1
 
 
 async def flood(request: web.Request) -> web.StreamResponse:
