@@ -4,6 +4,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
 from email.utils import format_datetime
@@ -12,6 +13,7 @@ import pytest
 from aiohttp import web
 from django.conf import settings as django_settings
 from django.contrib.sessions.models import Session
+from django.db import connection
 from django.utils import timezone
 
 from allowlist import revocation
@@ -33,7 +35,7 @@ from core.models import (
     ToolCall,
     User,
 )
-from core.signals import pubsub
+from core.signals import pubsub, wakeups
 from tests.channels_app.push.conftest import Enable, answered
 from tests.channels_app.push.service import PushService, ReadingBrowser, signer
 
@@ -432,7 +434,7 @@ def test_w61_a_browser_gets_one_request_at_a_time_and_then_the_next(
     enable(ann, "one")
     first, second = told(ann), told(ann)
     woken: list[int] = []
-    monkeypatch.setattr(push_messages.wakeups, "push", woken.append)
+    monkeypatch.setattr(wakeups, "push", woken.append)
     held = push_messages.claim(first.pk)
     assert held is not None
     assert push_messages.claim(second.pk) is None
@@ -443,6 +445,26 @@ def test_w61_a_browser_gets_one_request_at_a_time_and_then_the_next(
     push_messages.sent(held)
     assert woken == [second.pk]
     assert push_messages.claim(second.pk) is not None
+
+
+def test_w61_of_workers_that_claim_at_once_one_sends_to_a_browser(
+    service: PushService, ann: User, enable: Enable
+) -> None:
+    del service
+    enable(ann)
+    rows = [told(ann) for _ in range(4)]
+    together = threading.Barrier(len(rows))
+
+    def claim(message: PushMessage) -> bool:
+        try:
+            together.wait(60)
+            return push_messages.claim(message.pk) is not None
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(len(rows)) as threads:
+        assert sum(threads.map(claim, rows)) == 1
+    assert PushMessage.objects.filter(state=State.SENDING).count() == 1
 
 
 def test_w61_what_is_due_is_sent_to_people_in_turn(
