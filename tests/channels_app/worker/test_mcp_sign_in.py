@@ -837,8 +837,8 @@ def test_v74_few_clients_are_registered(
     assert rows[0].pk == rows[1].pk
     page = f"/mcp/oauth/sign-in/{rows[0].public_id}"
     browser = own_browser()
-    before = len(notes.clients)
     back = go_there(browser, page, notes, "x")
+    before = len(notes.clients)
     notes.codes.clear()
     assert "refuses the sign-in (invalid_grant)" in come_back(browser, back)
     back = go_there(browser, page, notes, "x")

@@ -311,10 +311,10 @@ def replace_answer(server: MaliciousMcp, answer: Any) -> MaliciousMcp:
 
 @pytest.mark.parametrize("ends", ["breaks", "silent"])
 def test_v76_a_refusal_of_another_request_does_not_say_that_the_call_was_not_made(
-    server: MaliciousMcp, ends: str
+    ends: str,
 ) -> None:
     """[V76] The server may have carried it out: it is not repeated with another token."""
-    server.version = BEFORE
+    server = MaliciousMcp(version=BEFORE)
     usual = server.answer
     ping = {"jsonrpc": "2.0", "id": 77, "method": "ping"}
 
@@ -343,9 +343,9 @@ def test_v76_a_refusal_of_another_request_does_not_say_that_the_call_was_not_mad
     refused: list[int] = []
     server.on["notifications/initialized"] = refusing
     server.on["tools/call"] = begun
-    replace_answer(server, answer)
-    with pytest.raises(McpError) as caught:
+    with running(replace_answer(server, answer)), pytest.raises(McpError) as caught:
         call(server, authentication="person", seconds=3)
+    assert refused
     assert not isinstance(caught.value, UnauthorizedError)
     assert len(server.calls) == 1
 
