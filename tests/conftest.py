@@ -158,7 +158,7 @@ def fresh_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Start every rate limit from zero, here and in the broker."""
     from channels_app.asgi import throttling
 
-    for name in ("addresses", "people", "keys", "failures", "sign_ins"):
+    for name in ("addresses", "people", "keys", "failures", "sign_ins", "server_sign_ins"):
         monkeypatch.setattr(throttling, name, throttling.Rate())
 
 

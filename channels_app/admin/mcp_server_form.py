@@ -123,6 +123,8 @@ class McpServerForm(KeyForm[McpServer]):
             known["client_secret"], happened = data["client_secret"], happened or "key_set"
         elif not data.get("client_id"):
             known.pop("client_secret", None)
+        if data.get("client_secret") or "client_id" in self.changed_data:
+            known.pop("issuer", None)  # the next sign-in says whose client it is
         if known == self.known and self.can_open:
             return self.row.secrets, ""
         if not happened and not self.can_open:

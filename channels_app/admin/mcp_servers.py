@@ -138,6 +138,8 @@ class McpServerAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[McpServer]):
             # No token is sent to another address than the one that it was given for.
             for each in obj.connections.select_related("user", "server"):
                 signing_in.remove(each, by=request.user, now=timezone.now())
+            for begun in sign_ins.open_at(obj):
+                signing_in.decline(begun, by=request.user)
         if happened:
             self.record(request, happened, obj, {})
         told = {"url", "enabled", "key_header", "authentication"}

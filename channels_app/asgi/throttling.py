@@ -149,6 +149,7 @@ people = Rate("person")
 keys = Rate("key")
 failures = Rate("failure")
 sign_ins = Rate("sign-in")
+server_sign_ins = Rate("server-sign-in")
 
 
 class Streams:

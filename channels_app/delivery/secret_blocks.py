@@ -10,7 +10,6 @@ from django.conf import settings
 from allowlist import decision_links
 from channels_app.base import Block, ChannelError
 from core.lib.encryption import DecryptError, decrypt, encrypt
-from core.tools.mcp.oauth import links as sign_in_links
 
 NOT_SHOWN = "(a one-time code; it is not shown here)"
 
@@ -25,11 +24,6 @@ def with_decision_link(text: str, *, request: str, owner: int) -> Block:
     return {"text": text, "decision": {"request": request, "owner": owner}}
 
 
-def with_sign_in_link(text: str, *, sign_in: str, user: int) -> Block:
-    """Return a text to which, when it is sent, the link of a sign-in at an MCP server is added."""
-    return {"text": text, "sign_in": {"sign_in": sign_in, "user": user}}
-
-
 def as_sent(payload: Block) -> Block:
     """Return the block of ``payload``. Raises ChannelError when it cannot be decrypted any more."""
     if "sealed" in payload:
@@ -38,10 +32,6 @@ def as_sent(payload: Block) -> Block:
         except DecryptError as error:
             raise ChannelError("The stored content cannot be decrypted.", permanent=True) from error
         return opened
-    if "sign_in" in payload:
-        link = sign_in_links.link(**payload["sign_in"])
-        rest = {name: value for name, value in payload.items() if name != "sign_in"}
-        return {**rest, "text": f"{payload['text']}\n{link}"}
     if "decision" not in payload:
         return payload
     token = decision_links.token(**payload["decision"])

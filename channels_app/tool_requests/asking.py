@@ -12,7 +12,6 @@ from django.utils.translation import get_language
 from allowlist import pending_count
 from channels_app import registry
 from channels_app.base import Block, Capability, Channel
-from channels_app.delivery import secret_blocks
 from channels_app.owner import notice_targets, notices
 from channels_app.owner.notice_targets import Target
 from core.conversations import outbox, push_messages, tool_calls
@@ -84,8 +83,8 @@ def put(row: ToolCall, user: User) -> None:
 
 
 def sign_in_block(channel: Channel, text: str, sign_in: McpSignIn, rows: notices.Buttons) -> Block:
-    """Return a question to sign in; its link is made when it is sent."""
-    block = secret_blocks.with_sign_in_link(text, sign_in=sign_in.public_id, user=sign_in.user_id)
+    """Return a question to sign in, with the link of its page."""
+    block = {"text": f"{text}\n{sign_in_page(sign_in.public_id)}"}
     return {**block, "buttons": rows} if Capability.BUTTONS in channel.capabilities else block
 
 
@@ -165,12 +164,17 @@ def text_of(row: ToolCall, language: str) -> str:
 
 def where(row: ToolCall) -> str:
     """Return who asks, and in which kind of chat."""
+    return f"{one_line(str(row.run.user), 64)} · {chat_of(row)}"
+
+
+def chat_of(row: ToolCall) -> str:
+    """Return the name of the channel on which was asked, and the group."""
     session = row.run.session
     channel = registry.get(session.account.channel)
     name = channel.name if channel is not None else session.account.channel
     is_group = channel is not None and channel.is_group(session.chat)
     group = f", {one_line(session.chat, 40)}" if is_group else ""
-    return f"{one_line(str(row.run.user), 64)} · {name}{group}"
+    return f"{name}{group}"
 
 
 def arguments_of(row: ToolCall) -> list[tuple[str, str]]:

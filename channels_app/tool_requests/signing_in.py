@@ -38,6 +38,19 @@ TEXTS: dict[str, str] = {
         "This page belongs to a sign-in that was begun in another browser, or to none."
     ),
 }
+UNKNOWN_CLIENT = {"invalid_client", "unauthorized_client"}
+ERRORS = {
+    "invalid_request",
+    "unauthorized_client",
+    "unsupported_response_type",
+    "invalid_scope",
+    "server_error",
+    "temporarily_unavailable",
+    "invalid_target",
+    "consent_required",
+    "interaction_required",
+    "login_required",
+}
 T = TypeVar("T")
 
 
@@ -49,14 +62,14 @@ class Finished:
     text: str
 
 
-def begin(row: McpSignIn, *, browser: str) -> str:
+def begin(row: McpSignIn, *, browser: str, by: User) -> str:
     """Return the address at which the person of a sign-in goes on. Raises McpError.
 
-    ``browser``: a random value that only their browser has.
+    ``browser``: a random value that only their browser has; ``by``: who goes on.
     """
     client, info = sign_ins.client_of(row.server), info_of(row.server)
     started = waited_for(started_of(row, client, info), row.server)
-    if not sign_ins.store_started(row, started, browser=browser):
+    if not sign_ins.store_started(row, started, browser=browser, by=by):
         raise McpError(TEXTS["used"])
     return str(started.address)
 
@@ -80,43 +93,65 @@ def finish(
     code: str,
     issuer: str | None,
     error: str,
+    visitor: int | None,
     now: datetime,
 ) -> Finished:
     """End the sign-in of a callback: exchange its code, store the tokens, and let what waited go
-    on. ``issuer``, ``error``: parameters of the callback.
+    on. ``issuer``, ``error``: parameters of the callback; ``visitor``: who is signed in to the
+    gateway in that browser.
     """
     row = sign_ins.came_back(state, browser=browser)
     if row is None:
         return Finished("unknown", TEXTS["unknown"])
-    person = row.user
-    if not person.is_active or not sign_ins.is_open(row, now):
+    if not sign_ins.is_open(row, now):
         return Finished("used", TEXTS["used"])
     try:
         kept = sign_ins.take(row, now=now)
         if kept is None:
             return Finished("used", TEXTS["used"])
+        by = User.objects.filter(pk=kept["by"]).first()
+        if by is None or visitor not in {None, by.pk}:
+            return Finished("unknown", TEXTS["unknown"])
         flow = asyncio.run(connections.loaded())
         if error or not code:
             flow.check_issuer(kept, issuer)
-            decline(row, by=person)
+            if error != "access_denied":
+                raise McpError(words_of(error))
+            decline(row, by=by)
             return Finished("declined", TEXTS["declined"])
         tokens = waited_for(
             flow.exchange(info_of(row.server), kept, code=code, issuer=issuer), row.server
         )
     except GrantEndedError as refused:
-        forget_registration(row.server)
+        if refused.code in UNKNOWN_CLIENT:
+            forget_registration(row.server)
         return Finished("failed", f"{refused} {gettext('Open the link again.')}")
     except McpError as failure:
         return Finished("failed", f"{failure} {gettext('Open the link again.')}")
-    return complete(row, kept, tokens, now=now)
+    return complete(row, kept, tokens, by=by, now=now)
 
 
-def complete(row: McpSignIn, kept: dict[str, str], tokens: Tokens, *, now: datetime) -> Finished:
-    """Store the tokens of a sign-in and let what waits for it go on, in one transaction."""
+def words_of(error: str) -> str:
+    """Return the meaning of an error of a callback (RFC 6749, 4.1.2.1), without foreign words."""
+    if error in ERRORS:
+        return f"Its authorization server answers with an error ({error})."
+    return "Its authorization server sent you back without a code."
+
+
+def complete(
+    row: McpSignIn, kept: dict[str, str], tokens: Tokens, *, by: User, now: datetime
+) -> Finished:
+    """Store the tokens of a sign-in and let what waits for it go on, in one transaction.
+
+    They are revoked where the owner has changed the server since it was begun.
+    """
     with atomic_write():
+        # Before the rest, as the admin's form does, which then ends the sign-ins and accounts.
+        server = McpServer.objects.select_for_update(no_key=True).get(pk=row.server_id)
         calls = [tool_calls.locked(each) for each in waiting_for(row)]
         fresh = McpSignIn.objects.select_related("server", "user").get(pk=row.pk)
-        if not sign_ins.may_open(fresh, fresh.user, now):
+        is_same = kept["ground"] == sign_ins.ground_of(server)
+        if not is_same or not sign_ins.may_open(fresh, by, now):
             sealed = encryption.encrypt({**kept, **tokens_of(tokens)})
             private = row.server.allow_private
             connections.queue_revocation(sealed, allow_private=private, now=now)
@@ -132,8 +167,8 @@ def complete(row: McpSignIn, kept: dict[str, str], tokens: Tokens, *, now: datet
         )
         if row.of_gateway or row.user.is_owner:
             pins.list_again(row.server_id)
-        go_on(calls, by=row.user, now=now)
-        record(connection, by=row.user, action="mcp.connected", now=now)
+        go_on(calls, by=by, now=now)
+        record(connection, by=by, action="mcp.connected", now=now)
     return Finished("done", TEXTS["done"])
 
 
@@ -168,7 +203,7 @@ def go_on(calls: list[ToolCall], *, by: User, now: datetime) -> None:
 
 def decline(row: McpSignIn, *, by: User) -> None:
     """End a sign-in that its person does not want; the calls that wait for it are not made."""
-    with atomic_write():
+    with atomic_write(joins=True):
         for each in ToolCall.objects.filter(sign_in=row, state=ToolCall.State.WAITING):
             call = tool_calls.locked(each)
             if call.state == ToolCall.State.WAITING:

@@ -1,7 +1,8 @@
 """The pages of a sign-in at an MCP server: its link, the way back, and who the gateway is.
 
-The link needs the session of who is asked, or is a signed one from their private chat. The callback
-needs the cookie of the browser in which the link was used (decision 199).
+The link needs the session of who is asked: one that is passed on would give the sender the account
+of whoever opens it. The callback needs the cookie of the browser in which the link was used, and no
+session of somebody else (decision 199).
 """
 
 import secrets
@@ -17,11 +18,13 @@ from django.utils.translation import gettext, gettext_noop
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
-from channels_app.tool_requests import signing_in
+from channels_app.asgi import throttling
+from channels_app.asgi.http import RefusedError
+from channels_app.tool_requests import asking, signing_in
 from core.lib.ids import is_public_id
 from core.models import McpSignIn, User
 from core.tools.mcp.errors import McpError
-from core.tools.mcp.oauth import links, pages, sign_ins
+from core.tools.mcp.oauth import pages, sign_ins
 
 PAGE = "webchat/mcp_sign_in.html"
 COOKIE = "mcp-sign-in"
@@ -38,16 +41,19 @@ def page(request: HttpRequest, value: str) -> HttpResponseBase:
 
     404 for a sign-in of somebody else, as for one that does not exist.
     """
-    if is_public_id(value) and not isinstance(request.user, User):
+    if not is_public_id(value):
+        raise Http404("There is no such sign-in.")
+    if not isinstance(request.user, User):
         return redirect_to_login(request.path)
-    row, user = opened(request, value)
+    user = request.user
+    row = opened(user, value)
     if not sign_ins.is_open(row, timezone.now()):
         return shown(request, row, said=gettext(GONE))
     if not sign_ins.may_open(row, user, timezone.now()):
         raise Http404("There is no such sign-in.")
     match request.POST.get("choice") if request.method == "POST" else None:
         case "start":
-            return start(request, row)
+            return start(request, row, by=user)
         case "deny":
             signing_in.decline(row, by=user)
             return shown(request, row, said=gettext(signing_in.TEXTS["declined"]))
@@ -55,31 +61,33 @@ def page(request: HttpRequest, value: str) -> HttpResponseBase:
             return shown(request, row, asks=True)
 
 
-def opened(request: HttpRequest, value: str) -> tuple[McpSignIn, User]:
-    """Return the sign-in of a link and who opens it. Raises Http404."""
-    if not is_public_id(value):
-        found = links.opened(value)
-        if found is None:
-            raise Http404("There is no such sign-in.")
-        return found
-    rows = McpSignIn.objects.select_related("server", "user").filter(public_id=value)
-    row, user = rows.first(), request.user
-    if row is None or not isinstance(user, User):
+def opened(user: User, public_id: str) -> McpSignIn:
+    """Return the sign-in of a link for who opens it. Raises Http404."""
+    rows = McpSignIn.objects.select_related("server", "user").filter(public_id=public_id)
+    row = rows.first()
+    if row is None:
         raise Http404("There is no such sign-in.")
     if row.user_id != user.pk and not (row.of_gateway and user.is_owner):
         raise Http404("There is no such sign-in.")
-    return row, user
+    return row
 
 
-def start(request: HttpRequest, row: McpSignIn) -> HttpResponse:
+def start(request: HttpRequest, row: McpSignIn, *, by: User) -> HttpResponse:
     """Begin a sign-in; the page has the link to the authorization server: a form may not lead to
     another site, and the person sees its name first.
     """
+    limit = settings.WRONG_KEYS_PER_MINUTE
+    try:
+        throttling.server_sign_ins.check(subject=str(by.pk), limit=limit)
+    except RefusedError as error:
+        refused = shown(request, row, problem=str(error), asks=True, status=429)
+        refused.headers["Retry-After"] = error.headers["Retry-After"]
+        return refused
     browser = request.COOKIES.get(COOKIE, "")
     if len(browser) != COOKIE_LENGTH:
         browser = secrets.token_urlsafe(32)
     try:
-        address = signing_in.begin(row, browser=browser)
+        address = signing_in.begin(row, browser=browser, by=by)
     except McpError as error:
         return shown(request, row, problem=str(error), asks=True)
     response = shown(request, row, address=address)
@@ -108,6 +116,7 @@ def callback(request: HttpRequest) -> HttpResponse:
         code=given["code"],
         issuer=given["iss"] or None,
         error=given["error"],
+        visitor=request.user.pk,
         now=timezone.now(),
     )
     is_fine = finished.outcome in {"done", "declined"}
@@ -139,10 +148,14 @@ def shown(
     problem: str = "",
     address: str = "",
     asks: bool = False,
+    status: int = 502,
 ) -> HttpResponse:
-    """Return the page of a sign-in."""
+    """Return the page of a sign-in. ``status``: where there is a problem."""
+    call = row.calls.select_related("run__user", "run__session__account").first()
     context = {
         "row": row,
+        "name": str(row.user),
+        "channel": asking.chat_of(call) if call is not None else "",
         "host": urlsplit(row.server.url).netloc,
         "said": said,
         "problem": problem,
@@ -150,4 +163,4 @@ def shown(
         "address_host": urlsplit(address).netloc,
         "asks": asks,
     }
-    return render(request, PAGE, context, status=502 if problem else 200)
+    return render(request, PAGE, context, status=status if problem else 200)

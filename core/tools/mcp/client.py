@@ -139,6 +139,7 @@ async def call(
             called.listing = await listing_of(session)
             if not offer(called.listing.offers):
                 return called
+        connection.guard.count_refusals_of("tools/call")
         connection.is_sent = True
         found = await session.call_tool(name, arguments, allow_input_required=True)
         if not isinstance(found, types.CallToolResult):
@@ -208,7 +209,8 @@ async def within(
         raise
     except Exception as error:
         if not done:
-            if server.signs_in and is_for_token(guard):
+            is_late = is_sent and isinstance(error, TimeoutError)
+            if server.signs_in and not is_late and is_for_token(guard):
                 status, challenge = guard.refused or (401, "")
                 raise UnauthorizedError(status, challenge, REFUSED) from error
             raise explained(error, guard, key, seconds=seconds, is_sent=is_sent) from error

@@ -26,4 +26,11 @@ class UnauthorizedError(McpError):
 
 
 class GrantEndedError(McpError):
-    """The authorization server does not accept a code or a refresh token (any more)."""
+    """The authorization server does not accept a code or a refresh token (any more).
+
+    ``code``: of RFC 6749; empty for none.
+    """
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(text)
+        self.code = code

@@ -8,6 +8,7 @@ from urllib.parse import urljoin, urlsplit
 
 import aiohttp
 import httpx2
+import orjson
 from yarl import URL
 
 from core.lib.safe_fetch import AGENT, REDIRECTS, RefusedAddressError
@@ -32,8 +33,8 @@ UNPACKED = {b"content-encoding", b"content-length", b"transfer-encoding"}
 class Guard(httpx2.AsyncBaseTransport):
     """Sends the requests of one connection.
 
-    ``stopped``: why it was ended; ``refused``: the last status that was an error; ``is_open``:
-    whether the body of a response is being read.
+    ``stopped``: why it was ended; ``refused``: the last status of a POST that was an error;
+    ``is_open``: whether the body of a response is being read.
     """
 
     def __init__(self, allowed: addresses.Allowed, *, most_bytes: int = MOST_BYTES) -> None:
@@ -45,6 +46,11 @@ class Guard(httpx2.AsyncBaseTransport):
         self.stopped: McpError | None = None
         self.refused: tuple[int, str] | None = None
         self.is_open = False
+        self._only = ""
+
+    def count_refusals_of(self, method: str) -> None:
+        """Forget what was refused, and note refusals of this method of the protocol alone."""
+        self.refused, self._only = None, method
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Return a response whose body is still to be read. Raises httpx2.TransportError."""
@@ -80,10 +86,14 @@ class Guard(httpx2.AsyncBaseTransport):
                 host = one_line(urlsplit(there).netloc.rpartition("@")[2], 80)
                 words = f"It sent the gateway on to another server ({host}), which was not asked."
                 raise self.stop("redirect", words)
-        if answer.status >= 400 and request.method == "POST":
+        if answer.status >= 400 and request.method == "POST" and self._counts(request):
             self.refused = answer.status, answer.headers.get("WWW-Authenticate", "")
         headers = [each for each in answer.raw_headers if each[0].lower() not in UNPACKED]
         return httpx2.Response(answer.status, headers=headers, stream=Body(self, answer))
+
+    def _counts(self, request: httpx2.Request) -> bool:
+        """Return whether a refusal of a request, whose body was read, is noted."""
+        return not self._only or method_of(request.content) == self._only
 
     def count(self, size: int, read: int) -> None:
         """Count bytes of a response, of which ``read`` were read. Raises httpx2.TransportError."""
@@ -129,6 +139,15 @@ class Body(httpx2.AsyncByteStream):
             self._answer.release()
         else:
             self._answer.close()
+
+
+def method_of(body: bytes) -> str:
+    """Return the method of a message of JSON-RPC; empty for a response."""
+    try:
+        message = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return ""
+    return str(message.get("method", "")) if isinstance(message, dict) else ""
 
 
 def is_same_server(here: str, there: str) -> bool:

@@ -10,6 +10,7 @@ from django.utils import timezone
 from allowlist.models import AuditEntry
 from core.lib.encryption import decrypt, encrypt
 from core.models import McpConnection, McpRevocation, McpServer, McpSignIn, User
+from core.tools.mcp.oauth import sign_ins
 from tests.channels_app.admin.conftest import page, shown_fields
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("hosts")]
@@ -77,14 +78,22 @@ def test_v77_an_owner_connects_and_removes_accounts(browser: Client, row: McpSer
 def test_v77_no_token_is_sent_to_another_address(
     browser: Client, row: McpServer, changed: dict[str, str]
 ) -> None:
-    """[V77] A changed address, client or authentication ends the accounts; a name does not."""
+    """[V77] A changed address, client or authentication ends the accounts and the sign-ins that are
+    on their way; a name does not.
+    """
     connected(row, User.objects.create(username="ann"))
+    begun = sign_ins.create(row, User.objects.get(username="ann"), now=timezone.now())
+    McpSignIn.objects.update(state="exchanging", secrets=encrypt({"verifier": "x"}))
     answer = browser.post(page(McpServer, row.pk), fields_of(browser, row, name="Notebook"))
     assert answer.status_code == 302
     assert McpConnection.objects.count() == 1
+    begun.refresh_from_db()
+    assert begun.state == "exchanging"
     answer = browser.post(page(McpServer, row.pk), fields_of(browser, row, **changed))
     assert answer.status_code == 302
     assert McpConnection.objects.count() == 0
+    begun.refresh_from_db()
+    assert (begun.state, begun.secrets) == ("ended", "")
     row.refresh_from_db()
     assert row.registration == ""
 
@@ -122,3 +131,27 @@ def test_v77_staff_and_guests_connect_and_remove_nothing(row: McpServer) -> None
             assert "/mcp/oauth/" not in answer.headers.get("Location", "")
     assert McpConnection.objects.count() == 1
     assert McpSignIn.objects.count() == 0
+
+
+def test_v73_a_new_secret_or_client_id_may_belong_to_another_authorization_server(
+    browser: Client, row: McpServer
+) -> None:
+    """[V73] A new address alone may not: the owner enters the secret again."""
+
+    def bound() -> str:
+        row.refresh_from_db()
+        return decrypt(row.secrets).get("issuer", "")
+
+    def bind() -> None:
+        given = {"client_secret": SECRET, "issuer": "https://old.example"}
+        McpServer.objects.filter(pk=row.pk).update(client_id="mine", secrets=encrypt(given))
+        row.refresh_from_db()
+
+    bind()
+    other = {"url": "https://api.example.com/other"}
+    browser.post(page(McpServer, row.pk), fields_of(browser, row, **other))
+    assert bound() == "https://old.example"
+    for given in ({"client_secret": "another-secret"}, {"client_id": "another"}):
+        bind()
+        browser.post(page(McpServer, row.pk), fields_of(browser, row, **given))
+        assert bound() == ""

@@ -22,6 +22,7 @@ from allowlist.models import AuditEntry
 from channels_app.memory.channel import PLATFORM, say
 from channels_app.tool_requests import deciding, signing_in
 from channels_app.worker.runner import Runner
+from core.lib import encryption
 from core.models import (
     ChannelAccount,
     McpConnection,
@@ -141,20 +142,25 @@ def write(account: ChannelAccount, words: str, person: str = "guest") -> Run:
     return run
 
 
-def link_to(person: str = "guest", number: int = -1) -> str:
-    """Return the path of a link that was sent to a person."""
+def own_browser(person: str = "guest") -> Client:
+    """Return a browser in which a person is signed in to the gateway."""
+    browser = Client()
+    browser.force_login(User.objects.get(username=person))
+    return browser
 
-    def links() -> list[str]:
-        words = " ".join(PLATFORM.texts(PLACES[person][1])).split()
-        return [each for each in words if ":" in each.partition("/mcp/oauth/sign-in/")[2]]
 
-    until(lambda: len(links()) > (max(number, 0)))
-    return urlsplit(links()[number]).path
+def link_to(person: str = "guest") -> str:
+    """Return the path of the newest link that is sent to a person."""
+    rows = McpSignIn.objects.filter(user__username=person, state__in=("open", "exchanging"))
+    until(rows.exists)
+    path = f"/mcp/oauth/sign-in/{rows.latest('id').public_id}"
+    until(lambda: any("🔑" in each and path in each for each in PLATFORM.texts(PLACES[person][1])))
+    return path
 
 
 def sign_in(notes: SigningMcp, name: str, person: str = "guest", browser: Any = None) -> str:
-    """Sign in with the newest link of a person, without any session of the gateway."""
-    browser = browser or Client()
+    """Sign in with the newest link of a person, in a browser of theirs."""
+    browser = browser or own_browser(person)
     return come_back(browser, go_there(browser, link_to(person), notes, name))
 
 
@@ -176,7 +182,7 @@ def test_v70_the_request_goes_on_after_the_sign_in(
     assert call.sign_in is not None
     assert f"/mcp/oauth/sign-in/{call.sign_in.public_id}" in run.result["text"]
     assert notes.calls == []
-    page = Client().get(link_to()).content.decode()
+    page = own_browser().get(link_to()).content.decode()
     assert "Sign in to Notes" in page
     assert McpSignIn.objects.filter(state_hash=None, state="open").count() == 1
     assert "You are signed in" in sign_in(notes, "guest@notes")
@@ -237,7 +243,7 @@ def test_v70_not_now_and_too_late(account: ChannelAccount, notes: SigningMcp, gu
     assert deciding.decide(choice="once", now=now, **decide).outcome == "sign_in"
     assert deciding.decide(choice="deny", now=now, **decide).outcome == "denied"
     answered("There was no sign-in for “mcp_notes_read”")
-    assert "This sign-in is over" in Client().get(link).content.decode()
+    assert "This sign-in is over" in own_browser().get(link).content.decode()
     late = ToolCall.objects.get(run=write(account, "read it later"))
     past = now - timedelta(seconds=1)
     ToolCall.objects.filter(pk=late.pk).update(expires_at=past)
@@ -249,7 +255,7 @@ def test_v70_not_now_and_too_late(account: ChannelAccount, notes: SigningMcp, gu
 def test_v70_declined_at_the_server(account: ChannelAccount, notes: SigningMcp) -> None:
     """[V70] error=access_denied; from another server it ends nothing."""
     write(account, "read it")
-    browser = Client()
+    browser = own_browser()
     go_there(browser, link_to(), notes, "x")
     state = next(iter(notes.codes.values()))["state"]
     back = f"/mcp/oauth/callback?state={state}&error=access_denied"
@@ -259,6 +265,28 @@ def test_v70_declined_at_the_server(account: ChannelAccount, notes: SigningMcp) 
     back = f"/mcp/oauth/callback?state={state}&error=access_denied"
     assert "You are not signed in" in come_back(browser, f"{back}&iss={notes.base}")
     answered("There was no sign-in for")
+
+
+def test_v70_another_error_of_the_server_is_no_refusal(
+    account: ChannelAccount, notes: SigningMcp, guest: User
+) -> None:
+    """[V70] It is said, and the link works again; words of the server are not repeated."""
+    write(account, "read it")
+    browser = own_browser()
+    for given, said in (
+        ("&error=temporarily_unavailable", "an error (temporarily_unavailable)"),
+        ("&error=planted-words", "without a code"),
+        ("", "without a code"),
+    ):
+        go_there(browser, link_to(), notes, "x")
+        state = list(notes.codes.values())[-1]["state"]
+        back = f"/mcp/oauth/callback?state={state}&iss={notes.base}{given}"
+        page = come_back(browser, back)
+        assert said in page
+        assert "planted-words" not in page
+    assert ToolCall.objects.get(run__user=guest, kind="sign_in").state == "waiting"
+    sign_in(notes, "guest@notes")
+    answered("It was read.")
 
 
 def test_v71_two_people_never_get_each_others_tokens(
@@ -299,7 +327,7 @@ def test_v72_a_callback_counts_in_the_browser_of_the_link_once(
 ) -> None:
     """[V72] Another person's browser, a wrong state, a code that comes twice."""
     write(account, "read it")
-    mine, theirs = Client(), Client()
+    mine, theirs = own_browser(), Client()
     theirs.force_login(User.objects.get(username="other"))
     back = go_there(mine, link_to(), notes, "guest@notes")
     assert "begun in another browser" in come_back(theirs, back)
@@ -319,7 +347,7 @@ def test_v72_an_older_attempt_is_over_when_the_link_is_opened_again(
 ) -> None:
     """[V72] Its state is not known any more."""
     write(account, "read it")
-    browser = Client()
+    browser = own_browser()
     first = go_there(browser, link_to(), notes, "first")
     second = go_there(browser, link_to(), notes, "second")
     assert "begun in another browser" in come_back(browser, first)
@@ -341,10 +369,44 @@ def test_v72_the_page_is_that_of_its_person(
         browser.force_login(User.objects.get(username=name))
         assert browser.get(page).status_code == 404
         assert browser.post(page, {"choice": "start"}).status_code == 404
-    forged = f"{link_to()}x"
-    assert Client().get(forged).status_code == 404
+    browser = own_browser()
+    assert browser.get(f"{link_to()}x").status_code == 404
     User.objects.filter(pk=guest.pk).update(is_active=False)
-    assert Client().get(link_to()).status_code == 404
+    assert browser.get(page).headers["Location"] == f"/sign-in?next={page}"
+
+
+def test_v72_a_link_that_is_passed_on_gives_the_sender_nothing(
+    account: ChannelAccount, notes: SigningMcp, guest: User
+) -> None:
+    """[V72] Without the session of who is asked it begins nothing; the page says whose it is, and
+    the way back does not count in the session of somebody else.
+    """
+    write(account, "read it")
+    link = link_to()
+    answer = Client().post(link, {"choice": "start"})
+    assert answer.headers["Location"] == f"/sign-in?next={link}"
+    assert McpSignIn.objects.get(user=guest).state_hash is None
+    browser = own_browser()
+    page = browser.get(link).content.decode()
+    assert f"for {guest} alone" in page
+    assert "Asked on Memory" in page
+    back = go_there(browser, link, notes, "victim@notes")
+    browser.force_login(User.objects.get(username="other"))
+    assert "begun in another browser" in come_back(browser, back)
+    assert not McpConnection.objects.filter(user=guest).exists()
+
+
+def test_v77_an_address_that_changes_during_a_sign_in_gets_no_token(
+    account: ChannelAccount, notes: SigningMcp, server: McpServer, guest: User
+) -> None:
+    """[V77] The tokens are revoked: they were given for the old address."""
+    write(account, "read it")
+    browser = own_browser()
+    back = go_there(browser, link_to(), notes, "guest@notes")
+    McpServer.objects.update(url=f"{notes.base}/other")
+    assert "This sign-in is over" in come_back(browser, back)
+    assert not McpConnection.objects.filter(user=guest).exists()
+    assert McpRevocation.objects.count() == 1
 
 
 def test_v73_another_issuer_in_the_response_gets_no_code(
@@ -352,7 +414,7 @@ def test_v73_another_issuer_in_the_response_gets_no_code(
 ) -> None:
     """[V73] The mix-up attack (RFC 9207): also when the metadata does not promise the parameter."""
     write(account, "read it")
-    browser = Client()
+    browser = own_browser()
     for promised in (True, False):
         notes.metadata = {"authorization_response_iss_parameter_supported": promised}
         back = go_there(browser, link_to(), notes, "x")
@@ -396,7 +458,7 @@ def test_v74_metadata_that_leads_elsewhere_ends_the_sign_in(
     """[V74] The page says why, nothing is asked there, and the link can be opened again."""
     notes.resource, notes.metadata = resource, metadata
     write(account, "read it")
-    response = Client().post(link_to(), {"choice": "start"})
+    response = own_browser().post(link_to(), {"choice": "start"})
     page = response.content.decode()
     assert response.status_code == 502
     assert 'role="alert"' in page
@@ -413,11 +475,11 @@ def test_v74_plain_http_beside_https_and_huge_metadata_are_refused(
     """[V74] HTTP only for a server that is itself inside the network; 256 kB at most."""
     write(account, "read it")
     notes.replies["/.well-known/oauth-authorization-server"] = huge
-    page = Client().post(link_to(), {"choice": "start"}).content.decode()
+    page = own_browser().post(link_to(), {"choice": "start"}).content.decode()
     assert "more than 256 kB" in page
     notes.replies.clear()
     McpServer.objects.update(allow_private=False)
-    page = Client().post(link_to(), {"choice": "start"}).content.decode()
+    page = own_browser().post(link_to(), {"choice": "start"}).content.decode()
     assert "without encryption" in page
 
 
@@ -506,7 +568,7 @@ def test_v76_more_rights_are_asked_for_with_those_that_there_are(
     connect(server, guest, notes, "guest@notes")
     notes.needs["read"] = {"delete"}
     write(account, "read it")
-    browser = Client()
+    browser = own_browser()
     response = browser.post(link_to(), {"choice": "start"})
     assert "scope=notes+delete" in response.context["address"]
     come_back(browser, notes.authorize(response.context["address"], "guest@notes"))
@@ -588,7 +650,7 @@ def test_v77_a_person_lists_connects_and_removes_their_accounts(
     assert "Notes: not signed in" in command("/connections")
     assert "/connections" in command("/help")
     link = command("/connections connect notes").split()[-1]
-    browser = Client()
+    browser = own_browser()
     browser.force_login(guest)
     back = go_there(browser, urlsplit(link).path, notes, "guest@notes")
     assert "You are signed in" in come_back(browser, back)
@@ -612,7 +674,7 @@ def test_v78_no_token_and_no_code_stands_anywhere(
     """
     caplog.set_level(logging.DEBUG)
     write(account, "read it")
-    browser = Client()
+    browser = own_browser()
     first = go_there(browser, link_to(), notes, "guest@notes")
     notes.codes.clear()
     pages = [come_back(browser, first)]
@@ -646,7 +708,7 @@ def test_v79_kill_between_exchange_and_store(
 ) -> None:
     """[V79] As a kill leaves it: the code is used and no token stored. The link works again."""
     write(account, "read it")
-    browser = Client()
+    browser = own_browser()
     back = go_there(browser, link_to(), notes, "guest@notes")
     with monkeypatch.context() as patched:
         patched.setattr(signing_in, "complete", killed)
@@ -710,3 +772,86 @@ def test_v70_the_owner_signs_in_for_the_gateway(
     answered("It was read.", "other")
     assert notes.accounts_of_calls == ["gateway@notes"] * 2
     assert McpConnection.objects.get(user=None).secrets
+
+
+def test_v70_a_sign_in_for_the_gateway_is_of_the_owner_who_began_it(
+    account: ChannelAccount, notes: SigningMcp, server: McpServer, owner: User
+) -> None:
+    """[V70] Another owner than the one who was asked; the record names them."""
+    McpServer.objects.update(authentication="gateway")
+    McpServer.objects.get().save()
+    second = User.objects.create(username="second", is_owner=True)
+    row = sign_ins.create(McpServer.objects.get(), owner, now=timezone.now())
+    owner.is_active = False
+    owner.save()
+    page = f"/mcp/oauth/sign-in/{row.public_id}"
+    browser = own_browser("second")
+    assert "You are signed in" in come_back(
+        browser, go_there(browser, page, notes, "gateway@notes")
+    )
+    entry = AuditEntry.objects.filter(action="mcp.connected").latest("id")
+    assert second.username in entry.actor
+
+
+def test_v75_tokens_that_are_over_at_once_are_asked_for_twice_at_most(
+    account: ChannelAccount, notes: SigningMcp, guest: User
+) -> None:
+    """[V75] Then the person is told."""
+    notes.seconds = 0
+    notes.gives_refresh_tokens = False
+    write(account, "read it")
+    for count in (1, 2):
+        until(lambda count=count: ToolCall.objects.filter(kind="sign_in").count() == count)
+        assert "You are signed in" in sign_in(notes, "guest@notes")
+    answered("It was read.")
+    line = Message.objects.filter(run=Run.objects.latest("id"), role="assistant").get()
+    assert "does not accept the account" in json.dumps(line.calls)
+    assert ToolCall.objects.filter(kind="sign_in").count() == 2
+    assert notes.calls == []
+
+
+def test_v73_an_owners_client_belongs_to_one_authorization_server(
+    account: ChannelAccount, notes: SigningMcp
+) -> None:
+    """[V73] The first that it signs in at: its secret is sent to no other."""
+    sealed = encryption.encrypt({"client_secret": "s3cret"})
+    McpServer.objects.update(client_id="mine", secrets=sealed)
+    notes.clients["mine"] = {"client_secret": "s3cret"}
+    write(account, "read it")
+    go_there(own_browser(), link_to(), notes, "x")
+    assert encryption.decrypt(McpServer.objects.get().secrets)["issuer"] == notes.base
+    other = notes.base.replace("127.0.0.1", "localhost")
+    notes.resource, notes.metadata = {"authorization_servers": [other]}, {"issuer": other}
+    page = own_browser().post(link_to(), {"choice": "start"}).content.decode()
+    assert "client id and secret belong to another authorization server" in page
+    assert McpFinding.objects.filter(key__startswith="stopped:client").count() == 1
+
+
+def test_v74_few_clients_are_registered(
+    account: ChannelAccount, notes: SigningMcp, server: McpServer, guest: User, settings: Settings
+) -> None:
+    """[V74] A code that is refused keeps the client, an unknown client is registered anew; a person
+    begins few sign-ins a minute, and a link that is open is used again.
+    """
+    rows = [sign_ins.create(server, guest, now=timezone.now()) for _ in range(2)]
+    assert rows[0].pk == rows[1].pk
+    page = f"/mcp/oauth/sign-in/{rows[0].public_id}"
+    browser = own_browser()
+    back = go_there(browser, page, notes, "x")
+    before = len(notes.clients)
+    notes.codes.clear()
+    assert "refuses the sign-in (invalid_grant)" in come_back(browser, back)
+    back = go_there(browser, page, notes, "x")
+    assert len(notes.clients) == before
+
+    async def unknown(request: web.Request, form: dict[str, Any]) -> web.StreamResponse:
+        del request, form
+        return web.json_response({"error": "invalid_client"}, status=401)
+
+    notes.replies["/token"] = unknown
+    assert "(invalid_client)" in come_back(browser, back)
+    go_there(browser, page, notes, "x")
+    assert len(notes.clients) == before + 1
+    settings.WRONG_KEYS_PER_MINUTE = 1
+    answer = browser.post(page, {"choice": "start"})
+    assert (answer.status_code, "Retry-After" in answer.headers) == (429, True)

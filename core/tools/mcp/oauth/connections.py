@@ -29,6 +29,7 @@ EARLY = timedelta(seconds=30)  # a token is refreshed this long before its end
 LEASE = timedelta(seconds=40)  # longer than a refresh may take
 WAIT_SECONDS, POLL_SECONDS = 45.0, 0.1
 REFUSED_FOR = timedelta(minutes=10)
+MOST_REPEATED = 1  # further sign-ins for a token that was not accepted
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,9 +229,16 @@ def note_refused(connection_id: int) -> None:
 
 
 def was_refused(server_id: int, user_id: int | None, *, now: datetime) -> bool:
-    """Return whether the server has just refused a new sign-in of a person."""
-    rows = McpConnection.objects.filter(server=server_id, user=user_id, secrets="")
-    return rows.filter(refused_at__gt=now - REFUSED_FOR, refused_at__lte=now).exists()
+    """Return whether the server has just refused a new sign-in of a person without a usable token;
+    or has just given, once more, tokens that were over before a call was accepted with them.
+    """
+    since = now - REFUSED_FOR
+    refused = Q(secrets="", refused_at__gt=since, refused_at__lte=now)
+    over = Q(
+        proven_at=None, repeated__gte=MOST_REPEATED, connected_at__gt=since, connected_at__lte=now
+    )
+    rows = McpConnection.objects.filter(server=server_id, user=user_id)
+    return rows.filter(refused | over).exists()
 
 
 def remove(rows: QuerySet[McpConnection]) -> int:

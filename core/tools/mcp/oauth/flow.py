@@ -39,6 +39,10 @@ MOST_TOKEN = 16_384
 MOST_SCOPE = 2_000
 MOST_SECONDS = 10 * 366 * 86_400
 BASIC, POST, NONE = "client_secret_basic", "client_secret_post", "none"
+OTHER_ISSUER = (
+    "Its client id and secret belong to another authorization server than the one that it names "
+    "now: enter the secret again, or another client id, if that is right."
+)
 ENDED = {"invalid_grant", "invalid_client", "unauthorized_client"}
 T = TypeVar("T")
 
@@ -241,6 +245,7 @@ async def prepared(
             "redirect_uri": client.redirect_uri,
             "verifier": pkce.code_verifier,
         },
+        issuer=str(metadata.issuer),
         registered=info.model_dump_json(exclude_none=True) if is_new else "",
     )
 
@@ -257,6 +262,8 @@ async def client_for(
     """
     methods = metadata.token_endpoint_auth_methods_supported
     if client.client_id:
+        if client.issuer and client.issuer != str(metadata.issuer):
+            raise StoppedError("client", OTHER_ISSUER)
         method = method_of(methods, has_secret=bool(client.client_secret))
         given = {
             "client_id": client.client_id,
@@ -351,7 +358,7 @@ async def ask_for_tokens(
     if answer.status_code not in {200, 201}:
         code = error_code(answer)
         if code in ENDED or (answer.status_code == 401 and not code):
-            raise GrantEndedError(f"Its authorization server refuses the sign-in ({code}).")
+            raise GrantEndedError(code, f"Its authorization server refuses the sign-in ({code}).")
         words = f"Its authorization server gives no token (HTTP {answer.status_code}"
         raise McpError(f"{words}{', ' if code else ''}{code}).")
     return tokens_of(answer)

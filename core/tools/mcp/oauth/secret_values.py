@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 class Client:
     """The gateway as a client of OAuth.
 
-    ``client_id``, ``client_secret``: those that the owner has registered; ``metadata_url``: of its
+    ``client_id``, ``client_secret``: those that the owner has registered, with the authorization
+    server ``issuer`` (empty before the first sign-in); ``metadata_url``: of its
     metadata document, where authorization servers can read it; ``registration``: the client (JSON)
     that was registered last time.
     """
@@ -16,6 +17,7 @@ class Client:
     name: str = "Latchkey"
     client_id: str = ""
     client_secret: str = field(default="", repr=False)
+    issuer: str = ""
     metadata_url: str = ""
     registration: str = field(default="", repr=False)
 
@@ -23,13 +25,15 @@ class Client:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
     """A sign-in that has begun. ``address``: for the browser; ``scope``: that is asked for;
-    ``kept``: for the exchange of the code; ``registered``: the client, if it is a new one.
+    ``kept``: for the exchange of the code; ``issuer``: of the authorization server;
+    ``registered``: the client, if it is a new one.
     """
 
     address: str = field(repr=False)
     state: str = field(repr=False)
     scope: str
     kept: dict[str, str] = field(repr=False)
+    issuer: str
     registered: str = field(repr=False)
 
 

@@ -38,6 +38,11 @@ def is_open(row: McpSignIn, now: datetime) -> bool:
     return row.state in {State.OPEN, State.EXCHANGING} and row.expires_at > now
 
 
+def open_at(server: McpServer) -> list[McpSignIn]:
+    """Return the sign-ins at a server that have not ended."""
+    return list(server.sign_ins.filter(state__in=(State.OPEN, State.EXCHANGING)))
+
+
 def may_use(server: McpServer, user: User) -> bool:
     """Return whether the owner lets a person use a server."""
     people = [each.pk for each in server.people.all()]
@@ -45,11 +50,18 @@ def may_use(server: McpServer, user: User) -> bool:
 
 
 def create(server: McpServer, user: User, *, now: datetime) -> McpSignIn:
-    """Return a new sign-in, which no call waits for."""
+    """Return a sign-in which no call waits for: the one that is open, or a new one."""
+    of_gateway = server.authentication == McpServer.Authentication.GATEWAY
+    rows = server.sign_ins.filter(user=user, of_gateway=of_gateway, calls=None)
+    row = rows.filter(state__in=(State.OPEN, State.EXCHANGING), expires_at__gt=now).first()
+    if row is not None:
+        row.expires_at = now + OF_ADMIN
+        row.save(update_fields=["expires_at"])
+        return row
     return McpSignIn.objects.create(
         server=server,
         user=user,
-        of_gateway=server.authentication == McpServer.Authentication.GATEWAY,
+        of_gateway=of_gateway,
         expires_at=now + OF_ADMIN,
     )
 
@@ -57,35 +69,60 @@ def create(server: McpServer, user: User, *, now: datetime) -> McpSignIn:
 def client_of(server: McpServer) -> Client:
     """Return the gateway as a client of OAuth at a server. Raises McpError."""
     try:
-        secret = encryption.decrypt(server.secrets).get("client_secret", "")
+        own = encryption.decrypt(server.secrets)
         known = encryption.decrypt(server.registration).get("client", "")
     except encryption.DecryptError as error:
         raise McpError(CANNOT_OPEN) from error
     return Client(
         redirect_uri=pages.callback(),
         client_id=server.client_id,
-        client_secret=secret,
+        client_secret=own.get("client_secret", ""),
+        issuer=own.get("issuer", ""),
         metadata_url=pages.client_document(),
         registration=known,
     )
 
 
-def store_started(row: McpSignIn, started: Started, *, browser: str) -> bool:
+def ground_of(server: McpServer) -> str:
+    """Return the settings of a server for which a sign-in holds: tokens go nowhere else."""
+    return digest(server.url, server.client_id, server.authentication)
+
+
+def store_started(row: McpSignIn, started: Started, *, browser: str, by: User) -> bool:
     """Store that the browser goes to the authorization server, in place of an earlier attempt;
-    return whether the sign-in was still open. ``browser``: a value that only this browser has.
+    return whether the sign-in was still open. ``browser``: a value that only this browser has;
+    ``by``: who goes there.
     """
+    about = {"scope": started.scope, "by": str(by.pk), "ground": ground_of(row.server)}
     values: dict[str, Any] = {
         "state": State.OPEN,
         "state_hash": digest(started.state),
         "browser_hash": digest(browser, row.pk),
-        "secrets": encryption.encrypt({**started.kept, "scope": started.scope}),
+        "secrets": encryption.encrypt({**started.kept, **about}),
     }
     rows = McpSignIn.objects.filter(pk=row.pk, state__in=(State.OPEN, State.EXCHANGING))
     with atomic_write():
         if started.registered:
             sealed = encryption.encrypt({"client": started.registered})
             McpServer.objects.filter(pk=row.server_id).update(registration=sealed)
+        bind_client(row.server, started.issuer)
         return rows.update(**values) == 1
+
+
+def bind_client(server: McpServer, issuer: str) -> None:
+    """Note which authorization server the owner's client belongs to, at its first sign-in. Inside a
+    transaction. Raises McpError.
+    """
+    fresh = McpServer.objects.select_for_update(no_key=True).get(pk=server.pk)
+    if not fresh.client_id or fresh.client_id != server.client_id:
+        return
+    try:
+        own = encryption.decrypt(fresh.secrets)
+    except encryption.DecryptError as error:
+        raise McpError(CANNOT_OPEN) from error
+    if not own.get("issuer"):
+        sealed = encryption.encrypt({**own, "issuer": issuer})
+        McpServer.objects.filter(pk=server.pk).update(secrets=sealed)
 
 
 def came_back(state: str, *, browser: str) -> McpSignIn | None:

@@ -19,8 +19,7 @@ from core.tools.mcp.oauth.connections import Token
 from core.tools.mcp.servers import ServerInfo
 
 MOST_FIELD = 2_000
-# Further sign-ins without an accepted call: for a refused token, and for more rights.
-MOST_REPEATED, MOST_WIDENED = 1, 2
+MOST_WIDENED = 2  # further sign-ins for more rights, without an accepted call
 NOT_ACCEPTED = "It does not accept the account that has just signed in."
 NOT_ALLOWED = "The account that is signed in may not do that."
 OWNER_FIRST = "Sign in with “Connect” first: its tools are listed with your account."
@@ -66,7 +65,7 @@ async def ended(server: ServerInfo, token: Token, error: UnauthorizedError) -> E
     and told when the server refuses that, too.
     """
     await in_thread(connections.end, token.connection_id, version=token.version)
-    if token.proven or token.repeated < MOST_REPEATED:
+    if token.proven or token.repeated < connections.MOST_REPEATED:
         return wanted_by(server, error.challenge)
     await in_thread(connections.note_refused, token.connection_id)
     return McpError(NOT_ACCEPTED)

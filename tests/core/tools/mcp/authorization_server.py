@@ -47,6 +47,7 @@ class SigningMcp(MaliciousMcp):
     needs: dict[str, set[str]] = field(default_factory=dict)
     seconds: int | None = 3600
     rotates: bool = True
+    gives_refresh_tokens: bool = True
     requests: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     accounts_of_calls: list[str] = field(default_factory=list)
     metadata: dict[str, Any] = field(default_factory=dict)
@@ -177,7 +178,7 @@ class SigningMcp(MaliciousMcp):
         self.tokens[access] = self.refresh_tokens[refresh] = grant
         found: dict[str, Any] = {
             "access_token": access,
-            "refresh_token": refresh,
+            "refresh_token": refresh if self.gives_refresh_tokens else None,
             "token_type": "Bearer",
             "expires_in": self.seconds,
             "scope": " ".join(sorted(grant.scope)),

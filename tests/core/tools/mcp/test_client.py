@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+import orjson
 import pytest
 from aiohttp import web
 
 from core.lib.encryption import encrypt
 from core.tools.mcp import client, transport
 from core.tools.mcp.client import Called
-from core.tools.mcp.errors import McpError, StoppedError
+from core.tools.mcp.errors import McpError, StoppedError, UnauthorizedError
 from core.tools.mcp.servers import ServerInfo
 from tests.core.tools.mcp import malicious_mcp
 from tests.core.tools.mcp.malicious_mcp import BEFORE, NEWEST, MaliciousMcp, running, text, tool
@@ -306,3 +307,57 @@ def replace_answer(server: MaliciousMcp, answer: Any) -> MaliciousMcp:
     """Return a server that answers HTTP requests by another function."""
     server.answer = answer  # type: ignore[method-assign]
     return server
+
+
+@pytest.mark.parametrize("ends", ["breaks", "silent"])
+def test_v76_a_refusal_of_another_request_does_not_say_that_the_call_was_not_made(
+    ends: str,
+) -> None:
+    """[V76] The server may have carried it out: it is not repeated with another token."""
+    server = MaliciousMcp(version=BEFORE)
+    usual = server.answer
+    ping = {"jsonrpc": "2.0", "id": 77, "method": "ping"}
+
+    async def refusing(request: web.Request, message: dict[str, Any]) -> web.StreamResponse:
+        del request, message
+        return web.Response(status=401)
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if request.method == "POST" and "method" not in orjson.loads(await request.read()):
+            refused.append(1)
+            return web.Response(status=401)
+        return await usual(request)
+
+    async def begun(request: web.Request, message: dict[str, Any]) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        await response.write(b"event: message\ndata: " + orjson.dumps(ping) + b"\n\n")
+        while not refused:
+            await asyncio.sleep(0.01)
+        if ends == "silent":
+            return await malicious_mcp.silent(request, message)
+        assert request.transport is not None
+        request.transport.abort()
+        return response
+
+    refused: list[int] = []
+    server.on["notifications/initialized"] = refusing
+    server.on["tools/call"] = begun
+    with running(replace_answer(server, answer)), pytest.raises(McpError) as caught:
+        call(server, authentication="person", seconds=3)
+    assert refused
+    assert not isinstance(caught.value, UnauthorizedError)
+    assert len(server.calls) == 1
+
+
+def test_v76_a_refusal_of_the_call_itself_says_so(server: MaliciousMcp) -> None:
+    """[V76] 401 before it is carried out: it may be made with another token."""
+
+    async def refusing(request: web.Request, message: dict[str, Any]) -> web.StreamResponse:
+        del request, message
+        return web.Response(status=401, headers={"WWW-Authenticate": 'Bearer scope="notes"'})
+
+    server.on["tools/call"] = refusing
+    with pytest.raises(UnauthorizedError) as caught:
+        call(server, authentication="person")
+    assert (caught.value.status, "notes" in caught.value.challenge) == (401, True)
