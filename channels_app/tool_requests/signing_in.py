@@ -65,7 +65,7 @@ class Finished:
 def begin(row: McpSignIn, *, browser: str, by: User) -> str:
     """Return the address at which the person of a sign-in goes on. Raises McpError.
 
-    ``browser``: a random value that only their browser has; ``by``: who goes on.
+    ``browser``: a random value that only their browser has; ``by``: the person who goes on.
     """
     client, info = sign_ins.client_of(row.server), info_of(row.server)
     started = waited_for(started_of(row, client, info), row.server)
@@ -97,7 +97,7 @@ def finish(
     now: datetime,
 ) -> Finished:
     """End the sign-in of a callback: exchange its code, store the tokens, and let what waited go
-    on. ``issuer``, ``error``: parameters of the callback; ``visitor``: who is signed in to the
+    on. ``issuer``, ``error``: parameters of the callback; ``visitor``: the person signed in to the
     gateway in that browser.
     """
     row = sign_ins.came_back(state, browser=browser)

@@ -1,8 +1,8 @@
 """The pages of a sign-in at an MCP server: its link, the way back, and who the gateway is.
 
 The link needs the session of who is asked: one that is passed on would give the sender the account
-of whoever opens it. The callback needs the cookie of the browser in which the link was used, and no
-session of somebody else (decision 199).
+of the person who opens it. The callback needs the cookie of the browser in which the link was used,
+and no session of somebody else (decision 199).
 """
 
 import secrets

@@ -774,7 +774,7 @@ def test_v70_the_owner_signs_in_for_the_gateway(
     assert McpConnection.objects.get(user=None).secrets
 
 
-def test_v70_a_sign_in_for_the_gateway_is_of_the_owner_who_began_it(
+def test_v70_a_sign_in_for_the_gateway_counts_for_the_owner_that_began_it(
     account: ChannelAccount, notes: SigningMcp, server: McpServer, owner: User
 ) -> None:
     """[V70] Another owner than the one who was asked; the record names them."""

@@ -91,7 +91,7 @@ def ground_of(server: McpServer) -> str:
 def store_started(row: McpSignIn, started: Started, *, browser: str, by: User) -> bool:
     """Store that the browser goes to the authorization server, in place of an earlier attempt;
     return whether the sign-in was still open. ``browser``: a value that only this browser has;
-    ``by``: who goes there.
+    ``by``: the person who goes there.
     """
     about = {"scope": started.scope, "by": str(by.pk), "ground": ground_of(row.server)}
     values: dict[str, Any] = {
