@@ -13,7 +13,7 @@ from channels_app.asgi.bodies import Body
 from channels_app.asgi.consumer import Endpoint
 from channels_app.asgi.http import Headers, RefusedError
 from channels_app.client_api.acceptance import Work
-from channels_app.client_api.run_adapter import Failure, Frame, RunAdapter, after
+from channels_app.client_api.run_adapter import Failure, Frame, Rest, RunAdapter
 from channels_app.rendering import follow_run
 from core.conversations import runs
 from core.database.transactions import in_thread
@@ -104,12 +104,12 @@ class RunEndpoint(Endpoint, Generic[Frame]):
         """Yield the frames as server-sent events, and ``heartbeat`` while there are none."""
         for number, frame in opening.frames:
             yield self.encode(number, frame)
+        rest = Rest(adapter, seen)
         async for event in log:
             if event is None:
                 yield self.heartbeat
                 continue
-            found = adapter.numbered(event)
-            for number, frame in after(adapter, found, seen) if seen else found:
+            for number, frame in rest.of(event):
                 yield self.encode(number, frame)
 
     async def answer_run(self, work: Work) -> None:
