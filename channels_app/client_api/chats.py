@@ -197,7 +197,7 @@ def open_run(user: User, origin: str, chat: str) -> Run | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Rest:
+class Cut:
     """The run that a cut stream goes on with, from after the frame ``seen``. ``next``: the run that
     goes on with it, for a client that has all of it.
     """
@@ -207,7 +207,7 @@ class Rest:
     next: Run | None = None
 
 
-def run_to_resume(user: User, origin: str, chat: str, *, name: str, seen: Seen) -> Rest | None:
+def run_to_resume(user: User, origin: str, chat: str, *, name: str, seen: Seen) -> Cut | None:
     """Return the run that a cut stream goes on with: the one with the public id ``name``, else that
     of the last frame which was ``seen``, else the open one, else, for a client that has seen
     something, the newest.
@@ -220,22 +220,22 @@ def run_to_resume(user: User, origin: str, chat: str, *, name: str, seen: Seen) 
         found = rows.filter(public_id=name).first() if is_public_id(name) else None
         if found is None:
             raise RefusedError(404, "This run does not exist.", field="run_id")
-        return Rest(found, seen.in_run(found, is_named=True))
+        return Cut(found, seen.in_run(found, is_named=True))
     if session is None:
         return None
     if cut := cut_run(session, seen):
         return cut
     open_one = runs.open_of([session.id]).get(session.id)
     run = open_one or (rows.order_by("-id").first() if seen.number else None)
-    return Rest(run, 0) if run is not None else None
+    return Cut(run, 0) if run is not None else None
 
 
-def cut_run(session: ChatSession, seen: Seen) -> Rest | None:
+def cut_run(session: ChatSession, seen: Seen) -> Cut | None:
     """Return the run of the last frame that a client has; None if it is not of this chat."""
     if not seen.run_id:
         return None
     run = Run.objects.filter(session=session, public_id=seen.run_id).first()
-    return Rest(run, seen.number, tool_questions.follower(run.pk)) if run is not None else None
+    return Cut(run, seen.number, tool_questions.follower(run.pk)) if run is not None else None
 
 
 def stop_run(user: User, origin: str, chat: str) -> bool:

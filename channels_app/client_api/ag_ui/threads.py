@@ -13,7 +13,7 @@ from channels_app.client_api import chats, tool_questions
 from channels_app.client_api.acceptance import Ask, Said
 from channels_app.client_api.ag_ui.adapter import Frame, unique
 from channels_app.client_api.ag_ui.fields import Asked
-from channels_app.client_api.chats import Rest, Seen
+from channels_app.client_api.chats import Cut, Seen
 from channels_app.client_api.tool_questions import Question
 from channels_app.intake.inbound import Receipt
 from core.conversations import runs
@@ -32,7 +32,7 @@ class Found:
     are those that wait.
     """
 
-    rest: Rest | None
+    rest: Cut | None
     name: str
     state: object
     snapshot: Frame
@@ -111,17 +111,17 @@ def look_up(caller: Principal, thread: str, *, name: str, seen: Seen) -> Found:
     session = chats.session_of(caller.person, ORIGIN, thread)
     if session is None:
         raise RefusedError(404, "This thread does not exist.", field="threadId")
-    rest: Rest | None
+    rest: Cut | None
     if name:
         named = run_named(caller, session, thread, name)
-        rest = Rest(named, seen.in_run(named, is_named=True))
+        rest = Cut(named, seen.in_run(named, is_named=True))
     else:
         rest = chats.cut_run(session, seen)
     if rest is None and (open_one := runs.open_of([session.pk]).get(session.pk)):
-        rest = Rest(open_one, 0)
+        rest = Cut(open_one, 0)
     last = rest.run if rest else Run.objects.filter(session=session).order_by("-id").first()
     if rest is None and last is not None and seen.number:
-        rest = Rest(last, 0)
+        rest = Cut(last, 0)
     questions = [] if rest is not None else tool_questions.waiting_in(session, caller)
     return Found(
         rest=rest,
