@@ -66,6 +66,7 @@ ONCE_UNMEASURED = (
     "tests/channels_app/client_api/ui_stream/test_chat.py",
     "tests/channels_app/client_api/ui_stream/test_questions.py",
     "tests/channels_app/webchat/test_many_sockets.py",
+    "tests/channels_app/api/test_document.py",
     "tests/clients",
     "tests/core/messages/test_merge.py",
     "tests/core/plugins/test_fit.py",

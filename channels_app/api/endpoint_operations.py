@@ -164,6 +164,9 @@ CHAT = parameter(
 ACCOUNT = parameter("account", "path", schema={**STRING, "pattern": "^[A-Za-z0-9_.-]{1,64}$"})
 EVENT = {**STRING, "pattern": f"^[0-9]{{0,{MOST_EVENT_DIGITS}}}$"}
 LAST_EVENT = parameter("Last-Event-ID", "header", schema=EVENT)
+# At /ui/chat and /ag-ui: the run and the number.
+OF_RUN = {**STRING, "pattern": f"^([A-Za-z0-9_-]{{22}}\\.)?[0-9]{{0,{MOST_EVENT_DIGITS}}}$"}
+LAST_OF_RUN = parameter("Last-Event-ID", "header", schema=OF_RUN)
 THREAD = {**CHAT, "name": "thread"}
 ANSWER = content(ref("Answer"))
 FINISHED = dict.fromkeys(("200", "202", "409", "502", "504"), ANSWER)
@@ -299,7 +302,7 @@ UI: Operations = {
         answers={"200": EVENTS, "204": {}},
         errors=("404",),
         error=ERROR_OR_LINE,
-        parameters=(CHAT, LAST_EVENT, parameter("run_id", "query")),
+        parameters=(CHAT, LAST_OF_RUN, parameter("run_id", "query")),
     ),
     ("/ui/chat/{chat}/stop", "post"): operation(
         "Stop the running answer of a chat.",
@@ -317,14 +320,14 @@ AG_UI: Operations = {
         body=ref("RunAgentInput"),
         answers={"200": EVENTS},
         errors=("404", "422"),
-        parameters=(LAST_EVENT,),
+        parameters=(LAST_OF_RUN,),
     ),
     ("/ag-ui/{thread}/stream", "get"): operation(
         "Reconnect to a thread, or read the rest of a stream that was cut.",
         tag="ag-ui",
         answers={"200": EVENTS},
         errors=("404",),
-        parameters=(THREAD, LAST_EVENT, parameter("runId", "query")),
+        parameters=(THREAD, LAST_OF_RUN, parameter("runId", "query")),
     ),
     ("/ag-ui/{thread}/stop", "post"): operation(
         "Stop the run of a thread.",

@@ -61,7 +61,12 @@ SCHEMAS: dict[str, Json] = {
     "EmbeddingsRequest": shape(
         ("model", "input"),
         model=NAME,
-        input=union(STRING, listed(ANY, minItems=1)),
+        input=union(
+            STRING,
+            listed(STRING, minItems=1),
+            listed(INTEGER, minItems=1),
+            listed(listed(INTEGER), minItems=1),
+        ),
         dimensions=nullable(INTEGER),
         encoding_format=nullable(STRING),
     ),

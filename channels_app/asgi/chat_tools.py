@@ -58,15 +58,10 @@ def schema(value: Any, field: str) -> Json:
         raise refused("must be a JSON schema", field)
     if too_big(value):
         raise refused("is too large or too deep", field)
-    graph: dict[str, list[str]] = {"#": same_as(value)}
-    waiting = references(value)
-    while waiting:
-        reference = waiting.pop()
-        if reference in graph and reference != "#":
-            continue
-        part = resolved(value, reference, field)
-        graph[reference] = same_as(part)
-        waiting += [each for each in references(part) if each not in graph]
+    # By the identity of the part: a reference to it can be written in any number of ways.
+    parts = {each: resolved(value, each, field) for each in references(value)}
+    meant = {id(part): part for part in (value, *parts.values())}
+    graph = {key: {id(parts[each]) for each in same_as(part)} for key, part in meant.items()}
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
@@ -92,30 +87,30 @@ def children(node: Any) -> list[Any]:
     return list(node) if isinstance(node, list) else []
 
 
-def references(value: Any) -> list[str]:
+def references(value: Any) -> set[str]:
     """Return the ``$ref`` of ``value`` and of everything inside it."""
-    found: list[str] = []
+    found: set[str] = set()
     waiting = [value]
     while waiting:
         node = waiting.pop()
         if isinstance(node, dict) and isinstance(node.get("$ref"), str):
-            found.append(node["$ref"])
+            found.add(node["$ref"])
         waiting += children(node)
     return found
 
 
-def same_as(node: Any) -> list[str]:
+def same_as(node: Any) -> set[str]:
     """Return the references that apply to a value of ``node`` as a whole, not to one of its
     parts.
     """
-    found: list[str] = []
+    found: set[str] = set()
     waiting = [node]
     while waiting:
         each = waiting.pop()
         if not isinstance(each, dict):
             continue
         if isinstance(each.get("$ref"), str):
-            found.append(each["$ref"])
+            found.add(each["$ref"])
         for keyword in WHOLE:
             inner = each.get(keyword)
             waiting += inner if isinstance(inner, list) else [inner]

@@ -100,11 +100,11 @@ class Endpoint(AsyncHttpConsumer):  # type: ignore[misc]  # channels has no type
         await http.answer_bytes(self.send, status, text.encode(), kind, headers)
 
     async def stream(
-        self, blocks: AsyncGenerator[bytes, None], *, headers: Headers, farewell: bytes
+        self, blocks: AsyncGenerator[bytes, None], *, headers: Headers, farewell: bytes | None
     ) -> bool:
         """Send ``blocks`` as an event stream; False when the client left first.
 
-        ``farewell`` is the last event when this process is stopped.
+        ``farewell`` is the last event when this process is stopped; None cuts the body off.
         """
         return await event_stream.send_stream(
             self.incoming, self.send, blocks, headers=headers, farewell=farewell

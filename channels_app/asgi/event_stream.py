@@ -25,12 +25,13 @@ async def send_stream(
     blocks: AsyncGenerator[bytes, None],
     *,
     headers: Headers,
-    farewell: bytes = b"",
+    farewell: bytes | None = b"",
 ) -> bool:
     """Send ``blocks`` as an event stream; False when the client left first.
 
     When this process is stopped, ``farewell`` is the last event and the body ends properly: the
-    client learns how to resume, and does not mistake a cut connection for a failed request.
+    client learns how to resume, and does not mistake a cut connection for a failed request. None:
+    the body does not end properly either, so that a part of it does not look whole.
 
     A reader that takes nothing for STREAM_STALL_SECONDS is cut off, and so is a stream that lasts
     MAX_STREAM_SECONDS or has had MAX_STREAM_BYTES: the client can resume.
@@ -88,7 +89,7 @@ async def push(send: Send, blocks: AsyncGenerator[bytes, None], progress: Progre
 
 
 async def end_early(
-    send: Send, pump: "asyncio.Future[bool]", progress: Progress, farewell: bytes
+    send: Send, pump: "asyncio.Future[bool]", progress: Progress, farewell: bytes | None
 ) -> bool:
     """End a stream whose process is stopped: with its own end, if that comes at once, else with the
     block that is being sent and ``farewell``."""
@@ -102,6 +103,8 @@ async def end_early(
         return False
     pump.cancel()
     await asyncio.wait({pump})
+    if farewell is None:
+        return False
     return await http.write(send, farewell, more=True) and await http.write(send, b"", more=False)
 
 

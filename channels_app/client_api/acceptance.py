@@ -75,15 +75,13 @@ class Said:
     options: Json
 
     @classmethod
-    def of(cls, caller: Principal, ask: Ask) -> "Said":
+    def of(cls, ask: Ask) -> "Said":
         """Take a request apart; the documents in its messages become media."""
         text = chat_messages.last_said(ask.messages)
         media = chat_messages.take_files(ask.messages)
         options: Json = {"tools": ask.tools, "model_options": ask.options, **ask.more}
         if ask.sends_history:
             options["messages"] = ask.messages
-            if caller.model_only:
-                options["model_only"] = True
         else:
             pictures = chat_messages.parts_with_pictures(ask.messages[-1])
             media = [
@@ -161,9 +159,12 @@ def work_of(
 
 def accept(caller: Principal, ask: Ask, session: str, repeat: RepeatKey | None) -> Receipt:
     """Put the message into the inbox. ``session``: the public id of one of the person's own, or a
-    name of the client's choice. Raises RefusedError.
+    name of the client's choice. A key for the model only is one here, at ``/v1``, alone. Raises
+    RefusedError.
     """
-    said = Said.of(caller, ask)
+    said = Said.of(ask)
+    if caller.model_only and ask.sends_history:
+        said.options["model_only"] = True
     if caller.user is None:
         return accept_sender(caller, ask, session, repeat, said)
     with atomic_write(joins=True):

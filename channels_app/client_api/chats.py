@@ -5,6 +5,7 @@ A chat is one of the person's own sessions, by its public id, or a name of the c
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from django.utils import timezone
@@ -18,7 +19,7 @@ from channels_app.asgi.principal import Principal
 from channels_app.client_api import tool_questions
 from channels_app.client_api.acceptance import Said, Work
 from channels_app.client_api.run_adapter import RunAdapter, after
-from channels_app.client_api.run_endpoint import Opening, RunEndpoint
+from channels_app.client_api.run_endpoint import Opening, RunEndpoint, number_of
 from channels_app.client_api.tool_questions import Question
 from channels_app.intake.inbound import Receipt, receive_personal
 from channels_app.rendering import follow_run
@@ -31,6 +32,31 @@ from core.messages import MessageDict
 from core.models import ChatSession, Run, User
 
 Frame = TypeVar("Frame")
+LAST_EVENT = "Last-Event-ID"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The last frame that a client has: of the run with the public id ``run_id``; empty in a bare
+    number, which counts for a run that the request names.
+    """
+
+    run_id: str = ""
+    number: int = 0
+
+    @classmethod
+    def of(cls, value: str) -> "Seen":
+        """Read ``<run id>.<number>``. Raises RefusedError 400."""
+        run_id, _, number = value.rpartition(".")
+        if run_id and not is_public_id(run_id):
+            raise RefusedError(400, f"{LAST_EVENT} must be the id of an event.", field=LAST_EVENT)
+        return cls(run_id, number_of(number, LAST_EVENT))
+
+    def in_run(self, run: Run, *, is_named: bool) -> int:
+        """Return the number in ``run``; 0 if it is another run's."""
+        if self.run_id:
+            return self.number if self.run_id == run.public_id else 0
+        return self.number if is_named else 0
 
 
 class ChatEndpoint(RunEndpoint[Frame]):
@@ -40,6 +66,8 @@ class ChatEndpoint(RunEndpoint[Frame]):
     waits_for_text = False
     user: User
     before = tool_questions.Before()
+    # The public id of the run that is followed: numbers of frames are bound to it.
+    run_id = ""
 
     async def check_head(self) -> None:
         """Check as every endpoint does. Raises RefusedError 403 for the key of a bridge."""
@@ -51,6 +79,29 @@ class ChatEndpoint(RunEndpoint[Frame]):
     def ask(self, adapter: RunAdapter[Frame], questions: list[Question]) -> None:
         """Give the adapter the questions with which its run ended."""
         raise NotImplementedError
+
+    def last_seen(self) -> Seen:
+        """Return the last frame that the client has. Raises RefusedError 400."""
+        return Seen.of(self.request.header("last-event-id"))
+
+    def event_id(self, number: int) -> bytes:
+        """Return the line with the id of a frame of the run that is followed."""
+        return b"id: %s.%d\n" % (self.run_id.encode(), number)
+
+    async def stream_run(self, work: Work, *, seen: int = 0) -> None:
+        """Answer the run as a stream; the ids of its frames name it."""
+        self.run_id = work.run.public_id
+        await super().stream_run(work, seen=seen)
+
+    async def is_whole(self, run: Run, seen: int) -> bool:
+        """Return whether a client which has an ended run's frames up to ``seen`` has all."""
+        adapter = self.adapter_of(Work(run=run, language=self.request.language()))
+        adapter.opened()
+        async with aclosing(self.log_of(Work(run=run, language=""), adapter)) as log:
+            async for event in log:
+                if event is not None:
+                    adapter.numbered(event)
+        return adapter.number <= seen
 
     async def learn(self, run: Run) -> None:
         """Look up what the frames of a run depend on besides its log."""
@@ -145,9 +196,21 @@ def open_run(user: User, origin: str, chat: str) -> Run | None:
     return runs.open_of([session.id]).get(session.id) if session else None
 
 
-def run_to_resume(user: User, origin: str, chat: str, *, name: str, seen: int) -> Run | None:
-    """Return the run that a cut stream goes on with: the one with the public id ``name``, else the
-    open one, else, for a client that has ``seen`` a part of it, the newest.
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """The run that a cut stream goes on with, from after the frame ``seen``. ``next``: the run that
+    goes on with it, for a client that has all of it.
+    """
+
+    run: Run
+    seen: int
+    next: Run | None = None
+
+
+def run_to_resume(user: User, origin: str, chat: str, *, name: str, seen: Seen) -> Cut | None:
+    """Return the run that a cut stream goes on with: the one with the public id ``name``, else that
+    of the last frame which was ``seen``, else the open one, else, for a client that has seen
+    something, the newest.
 
     None when there is none. Raises RefusedError 404 for a name that is not of this chat.
     """
@@ -157,11 +220,22 @@ def run_to_resume(user: User, origin: str, chat: str, *, name: str, seen: int) -
         found = rows.filter(public_id=name).first() if is_public_id(name) else None
         if found is None:
             raise RefusedError(404, "This run does not exist.", field="run_id")
-        return found
+        return Cut(found, seen.in_run(found, is_named=True))
     if session is None:
         return None
+    if cut := cut_run(session, seen):
+        return cut
     open_one = runs.open_of([session.id]).get(session.id)
-    return open_one or (rows.order_by("-id").first() if seen else None)
+    run = open_one or (rows.order_by("-id").first() if seen.number else None)
+    return Cut(run, 0) if run is not None else None
+
+
+def cut_run(session: ChatSession, seen: Seen) -> Cut | None:
+    """Return the run of the last frame that a client has; None if it is not of this chat."""
+    if not seen.run_id:
+        return None
+    run = Run.objects.filter(session=session, public_id=seen.run_id).first()
+    return Cut(run, seen.number, tool_questions.follower(run.pk)) if run is not None else None
 
 
 def stop_run(user: User, origin: str, chat: str) -> bool:

@@ -126,6 +126,7 @@ class RunAdapter(ABC, Generic[Frame]):
         self._texts = AppendOnlyTexts(self.words.restarted)
         self._once: set[str] = set()
         self._error: ErrorMessage | None = None
+        self._has_notice = False  # to send before the next text
 
     def feed(self, event: Mapping[str, object]) -> list[Frame]:
         """Return the frames that one event adds; often none."""
@@ -158,6 +159,11 @@ class RunAdapter(ABC, Generic[Frame]):
         steps = [self._message(each, settled=True) for each, _ in self._transcript.close()]
         steps.append(self._end({"status": "error" if self._error else "completed"}))
         return [frame for _, frame in self._count(steps)]
+
+    def begin_again(self) -> None:
+        """Send the texts that follow in full, after a notice."""
+        self._texts = AppendOnlyTexts(self.words.restarted)
+        self._has_notice = True
 
     # The frames of a protocol. Each returns frames; those that are not abstract add none.
 
@@ -307,6 +313,9 @@ class RunAdapter(ABC, Generic[Frame]):
         piece = self._texts.advance(key, message.props.get("content") or "", settled=settled)
         if self._texts.restarts > before:
             self.number = (self.number // RESTART_GAP + 1) * RESTART_GAP
+        if self._has_notice and piece and kind == "text":
+            self._has_notice = False
+            piece = f"\n\n{self.words.restarted}\n\n{piece}"
         return self.text(kind, key, piece, settled=settled)
 
     def _tool_call(self, message: ToolCallMessage) -> list[Frame]:
@@ -362,6 +371,35 @@ def after(
         missing = number - seen
         length = adapter.length(frame)
         yield number, (adapter.without(frame, length - missing) if missing < length else frame)
+
+
+class Rest(Generic[Frame]):
+    """The frames of a log that a client lacks which has all up to the number ``seen``; 0: all.
+
+    Of a text that another attempt began anew it is not known how much of the lost attempt the
+    client has, since a part may never have been stored: it gets the notice and the whole new text.
+    """
+
+    def __init__(self, adapter: RunAdapter[Frame], seen: int) -> None:
+        self._adapter = adapter
+        self._seen = seen
+
+    def of(self, event: Mapping[str, object]) -> Iterable[tuple[int, Frame]]:
+        """Return the frames of one event."""
+        if self._seen and is_reset(event):
+            self._adapter.begin_again()
+            self._seen = 0
+        found = self._adapter.numbered(event)
+        return after(self._adapter, found, self._seen) if self._seen else found
+
+
+def is_reset(event: Mapping[str, object]) -> bool:
+    """Return whether an event empties a text for another attempt
+    (:func:`core.messages.reset_delta`).
+    """
+    props = event.get("props")
+    is_set = event.get("delta") is True and event.get("delta_action") == "set"
+    return is_set and isinstance(props, dict) and props.get("content") == ""
 
 
 def final_log(

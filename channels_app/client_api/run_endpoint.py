@@ -13,7 +13,7 @@ from channels_app.asgi.bodies import Body
 from channels_app.asgi.consumer import Endpoint
 from channels_app.asgi.http import Headers, RefusedError
 from channels_app.client_api.acceptance import Work
-from channels_app.client_api.run_adapter import Failure, Frame, RunAdapter, after
+from channels_app.client_api.run_adapter import Failure, Frame, Rest, RunAdapter
 from channels_app.rendering import follow_run
 from core.conversations import runs
 from core.database.transactions import in_thread
@@ -24,6 +24,7 @@ HEAD_SECONDS = 45.0
 # Events without content for a client.
 SILENT = ("event", "loading", "error")
 MAX_NUMBER = 2**53
+MOST_DIGITS = 16
 
 Result = TypeVar("Result")
 
@@ -104,12 +105,12 @@ class RunEndpoint(Endpoint, Generic[Frame]):
         """Yield the frames as server-sent events, and ``heartbeat`` while there are none."""
         for number, frame in opening.frames:
             yield self.encode(number, frame)
+        rest = Rest(adapter, seen)
         async for event in log:
             if event is None:
                 yield self.heartbeat
                 continue
-            found = adapter.numbered(event)
-            for number, frame in after(adapter, found, seen) if seen else found:
+            for number, frame in rest.of(event):
                 yield self.encode(number, frame)
 
     async def answer_run(self, work: Work) -> None:
@@ -143,7 +144,8 @@ def number_of(value: str, field: str) -> int:
     """Return the number of a frame that a client gives. Raises RefusedError 400."""
     if not value:
         return 0
-    if not (value.isascii() and value.isdigit() and int(value) < MAX_NUMBER):
+    is_number = value.isascii() and value.isdigit() and len(value) <= MOST_DIGITS
+    if not (is_number and int(value) < MAX_NUMBER):
         raise RefusedError(400, f"{field} must be the number of an event.", field=field)
     return int(value)
 

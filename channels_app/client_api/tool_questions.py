@@ -21,6 +21,7 @@ from core.conversations import tool_calls
 from core.database.transactions import atomic_write
 from core.lib.ids import is_public_id
 from core.models import ChatSession, Run, RunPause, ToolCall
+from core.tools.mcp.oauth.pages import sign_in_page
 
 State = ToolCall.State
 VIA = "API"
@@ -32,6 +33,7 @@ CHOICES: tuple[Choice, ...] = ("once", "hour", "always")
 class Question:
     """A call that waits, or waited, for a yes. ``id``: for the client's answer, bound to the call's
     hash. ``text``: for the person. ``may_answer``: whether this client's key decides it.
+    ``sign_in``: the page where the client's person signs in, which is the only yes.
     """
 
     id: str
@@ -46,6 +48,7 @@ class Question:
     state: str
     expires_at: datetime | None
     run_id: str
+    sign_in: str = ""
 
     @property
     def choices(self) -> tuple[Choice, ...]:
@@ -113,15 +116,15 @@ def waiting_in(session: ChatSession, caller: Principal) -> list[Question]:
 
 def question_of(row: ToolCall, caller: Principal) -> Question:
     """Return a stored question as this client sees it."""
-    may = may_answer(row, caller)
+    may = may_answer(row, caller) and row.kind != ToolCall.Kind.SIGN_IN
     user = caller.person
-    language = asking.language_of(user)
+    text, page = asking.text_of(row, asking.language_of(user)), sign_in_of(row, caller)
     return Question(
         id=f"{row.public_id}.{row.digest[: asking.DIGEST_CHARACTERS]}",
         call_id=row.call_id,
         tool=row.tool,
         arguments=row.arguments,
-        text=asking.text_of(row, language),
+        text=f"{text}\n{page}" if page else text,
         cost=row.cost,
         of_person=row.of_person,
         may_answer=may,
@@ -129,11 +132,21 @@ def question_of(row: ToolCall, caller: Principal) -> Question:
         state=row.state,
         expires_at=row.expires_at,
         run_id=row.run.public_id,
+        sign_in=page,
     )
 
 
+def sign_in_of(row: ToolCall, caller: Principal) -> str:
+    """Return the page where the caller signs in for a call; empty if it waits for no sign-in, or
+    for another person's.
+    """
+    if row.kind != ToolCall.Kind.SIGN_IN or row.sign_in is None:
+        return ""
+    return sign_in_page(row.sign_in.public_id) if row.sign_in.user == caller.user else ""
+
+
 def may_answer(row: ToolCall, caller: Principal) -> bool:
-    """Return whether a key decides a question."""
+    """Return whether a key decides a question; one to sign in can only be denied."""
     user = caller.user
     if user is None or not deciding.may_decide(row, user):
         return False

@@ -7,7 +7,6 @@ import orjson
 from django.utils import timezone
 from django.utils.translation import gettext, gettext_noop
 
-from allowlist import decision_links
 from allowlist.models import UnknownRequest
 from channels_app.owner import notices
 from channels_app.tool_requests import asking, deciding
@@ -103,7 +102,7 @@ def question(ref: str, user: User) -> Content | None:
 
 def request(ref: str, user: User) -> Content | None:
     """Return an unknown request that is pending, for an owner. Its buttons open the page of the
-    decision, which does not decide by being opened.
+    decision, which asks for the sign-in, and does not decide by being opened.
     """
     rows = UnknownRequest.objects.select_related("account").filter(
         public_id=ref, state=UnknownRequest.State.PENDING, expires_at__gt=timezone.now()
@@ -111,7 +110,7 @@ def request(ref: str, user: User) -> Content | None:
     row = rows.first()
     if row is None or not user.is_owner:
         return None
-    page = f"/decide/{decision_links.token(request=ref, owner=user.pk)}"
+    page = f"/requests/{row.public_id}"
     own = f"/admin/allowlist/unknownrequest/{row.pk}/change/" if user.is_staff else page
     actions = [
         (gettext("Allow"), f"{page}?choice=approve"),

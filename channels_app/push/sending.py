@@ -21,7 +21,6 @@ from django.utils import timezone
 from py_vapid import Vapid02, VapidException
 
 from channels_app.asgi.sessions import user_of_session
-from channels_app.owner import notices
 from channels_app.push import content, keys, presence
 from core.conversations import push_messages, push_subscriptions
 from core.database.transactions import in_thread
@@ -83,7 +82,9 @@ async def send(message_id: int) -> float | None:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             reason = type(error).__name__  # its text may hold the address
             logger.info("push %d was not sent: %s", message.id, reason)
-            return await in_thread(push_messages.again, message, error=reason, seconds=None)
+            timed_out = isinstance(error, TimeoutError)
+            again = push_messages.again
+            return await in_thread(again, message, error=reason, seconds=None, timed_out=timed_out)
         return await in_thread(record, message, posted)
 
 
@@ -170,8 +171,6 @@ def record(message: PushMessage, posted: Posted) -> float | None:
     status = posted.status
     if 200 <= status < 300:
         push_messages.sent(message)
-        if message.kind == "request":
-            notices.shown([message.ref], now=timezone.now())
         return None
     logger.info("push %d: the service answered %d", message.id, status)
     if status in GONE:

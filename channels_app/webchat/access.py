@@ -33,6 +33,14 @@ def has_secret_in_address(scope: Mapping[str, Any]) -> bool:
     return any(name in query for name in SECRET_NAMES)
 
 
+def is_page_of_another(scope: Mapping[str, Any], user_id: int) -> bool:
+    """Return whether the address names a person (``?person=``) who is not this one: a page that was
+    opened before somebody else signed in.
+    """
+    query = parse_qs(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True)
+    return any(each != str(user_id) for each in query.get("person", []))
+
+
 def is_ours(*, origin: str, host: str) -> bool:
     """Return whether a page of this gateway opened the socket: GATEWAY_URL, or the requested host.
 

@@ -50,6 +50,7 @@ from core.signals import live_events, pubsub
 logger = logging.getLogger(__name__)
 
 SIGNED_OUT, FOREIGN, TOO_LATE, TOO_LARGE, TOO_MANY = 4401, 4403, 4408, 4413, 4429
+OTHER_PERSON = 4409  # the page was opened before somebody else signed in
 # Daphne lets an application close with 1000 or 3000–4999 only, so not with 1011.
 STALLED, BROKEN = 4408, 4500
 # Raised after a disconnect: by uvicorn an OSError, by Daphne's autobahn the other.
@@ -155,6 +156,9 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         principal = await in_thread(self.user_of_cookie, cookie)
         if principal is None:
             raise CloseError(SIGNED_OUT)
+        if principal.user is not None and access.is_page_of_another(self.scope, principal.user.pk):
+            await self.accept()  # a browser hides the code of a handshake that is refused
+            raise CloseError(OTHER_PERSON)
         self.admit(principal)
         self.language = language_of(principal, headers)
         await self.accept()

@@ -1,9 +1,13 @@
-"""The page of the link in an owner's notice: one unknown request and its decision.
+"""The pages of one unknown request and its decision: of the link in an owner's notice, and of a
+notification, which asks for the sign-in.
 
-It does not sign in and shows nothing else ([A5], [A6], decision 165).
+The link does not sign in and shows nothing else ([A5], [A6], decision 165). A notification stays in
+a browser whoever uses it: what it opens decides for the owner who is signed in there only.
 """
 
-from django.http import HttpRequest, HttpResponse
+from django.contrib.auth.views import redirect_to_login
+from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.utils import timezone
 from django.utils.translation import gettext
@@ -12,11 +16,13 @@ from django.views.decorators.http import require_http_methods
 
 from allowlist import decision_links, unknown_requests
 from allowlist.identities import InvalidIdentity
+from allowlist.models import UnknownRequest
 from channels_app.intake import decisions
 from channels_app.owner import notices
 from core.lib.text import as_sentence
+from core.models import User
 
-VIA = "link in a notice"
+VIA, VIA_PAGE = "link in a notice", "page"
 PAGE = "webchat/decision.html"
 
 
@@ -27,14 +33,33 @@ def decision(request: HttpRequest, token: str) -> HttpResponse:
     opened = decision_links.opened(token)
     if opened is None:
         return render(request, PAGE, {"is_open": False}, status=403)
-    row, said, problem = opened.request, "", ""
+    return shown(request, opened.request, owner=opened.owner, via=VIA)
+
+
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def unknown_request(request: HttpRequest, public_id: str) -> HttpResponseBase:
+    """Do as :func:`decision` for the owner who is signed in. 404 for others, as for none."""
+    user = request.user
+    if not isinstance(user, User):
+        return redirect_to_login(request.get_full_path())
+    rows = UnknownRequest.objects.select_related("account", "decided_by")
+    row = rows.filter(public_id=public_id).first() if user.is_owner else None
+    if row is None:
+        raise Http404("There is no such request.")
+    return shown(request, row, owner=user, via=VIA_PAGE)
+
+
+def shown(request: HttpRequest, row: UnknownRequest, *, owner: User, via: str) -> HttpResponse:
+    """Return the page of a request, after the decision of a POST."""
+    said, problem = "", ""
     if request.method == "POST":
         try:
             verdict = decisions.decide(
                 request=row.public_id,
                 verdict=unknown_requests.choice(request.POST.get("verdict", "")),
-                owner=opened.owner,
-                via=VIA,
+                owner=owner,
+                via=via,
                 now=timezone.now(),
             )
             row, said = verdict.request, verdict.text

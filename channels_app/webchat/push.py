@@ -1,6 +1,7 @@
 """The calls of the web chat about notifications of a browser (Web Push)."""
 
 import binascii
+import logging
 import re
 from base64 import urlsafe_b64decode
 from typing import Any
@@ -8,6 +9,7 @@ from urllib.parse import urlsplit
 
 from cryptography.hazmat.primitives.asymmetric import ec
 from django.contrib.auth.signals import user_logged_out
+from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext, gettext_noop
 from django.views.decorators.http import require_POST
@@ -20,6 +22,8 @@ from core.conversations.push_subscriptions import Browser
 from core.database.transactions import atomic_write
 from core.lib.encryption import DecryptError
 from core.models import User
+
+logger = logging.getLogger(__name__)
 
 ENDPOINT = re.compile(r"https://[\x21-\x7e]{1,990}", re.ASCII)
 AUTH_BYTES = 16
@@ -142,10 +146,16 @@ def name_of(user_agent: str) -> str:
 
 
 def signed_out(*, request: HttpRequest | None, user: Any, **_: object) -> None:
-    """Forget the browser of a session that its person ends."""
+    """Forget the browser of a session that its person ends, which ends in any case: without it
+    nothing is sent there, and the next message forgets the browser.
+    """
     session_key = request.session.session_key if request is not None else None
-    if user is not None and session_key:
+    if user is None or not session_key:
+        return
+    try:
         push_subscriptions.forget(user_id=user.pk, session_key=session_key)
+    except DatabaseError:
+        logger.exception("the browser of a session that ends was not forgotten")
 
 
 def connect_signals() -> None:

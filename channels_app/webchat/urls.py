@@ -58,6 +58,7 @@ urlpatterns: list[URLPattern] = [
     path("sign-in", views.sign_in, name="sign-in"),
     path("sign-in/<str:token>", views.sign_in_by_link, name="sign-in-link"),
     path("decide/<str:token>", decision.decision, name="decision"),
+    path("requests/<str:public_id>", decision.unknown_request, name="unknown-request"),
     path("tool-calls/<str:public_id>", tool_call_page.tool_call, name="tool-call"),
     path("texts/<str:language>/<str:version>.js", script_texts.catalogue, name="script-texts"),
     path("mcp/oauth/sign-in/<str:value>", mcp_sign_in.page, name="mcp-sign-in"),

@@ -33,7 +33,7 @@ from core.conversations.event_codec import appends, encode, join_last, storable
 from core.database import transactions
 from core.database.queries import Among, Param, Values
 from core.database.writes import FencedInsert, insert_rows
-from core.messages import Message, MessageDict, fold, to_dict
+from core.messages import Message, MessageDict, fold, stream_end, to_dict
 from core.models import Run, RunEvent
 from core.signals import live_events, pubsub
 
@@ -465,11 +465,12 @@ async def follow(
     """Yield the events of a run after ``seq``, live, until its ``stream_end``; in order, each once.
 
     Neighbouring appends may be joined. Yields None when no event came for ``idle_seconds``.
-    Works without Redis, by polling.
+    Works without Redis, by polling. A run that was deleted with its conversation ends as cancelled.
     """
     with pubsub.local().listen([live_events.key_of(public_id)]) as listener:
         await pubsub.local().confirmed(listener)
         found: list[Numbered] | None = None
+        is_idle = False
         quiet_since = time.monotonic()
         while True:
             is_read = listener.take_lag() or found is None
@@ -478,6 +479,9 @@ async def follow(
                     missing, run_id=run_id, public_id=public_id, seq=seq
                 )
             is_stuck = is_read and not found
+            if is_stuck and is_idle and await transactions.in_thread(is_gone, run_id):
+                yield seq + 1, to_dict(stream_end(status="cancelled"))
+                return
             for number, event in found or []:
                 yield number, event
                 seq, quiet_since = number, time.monotonic()
@@ -491,9 +495,14 @@ async def follow(
                 quiet_since = time.monotonic()
             poll = POLL_CONNECTED_SECONDS if pubsub.local().connected else POLL_AWAY_SECONDS
             frames = await listener.wait(seconds=min(poll, idle_seconds or poll))
-            found = next_events(frames, seq=seq) if frames else None
+            found, is_idle = next_events(frames, seq=seq) if frames else None, not frames
             if found is None and frames and is_stuck:
                 await asyncio.sleep(GAP_SECONDS)
+
+
+def is_gone(run_id: int) -> bool:
+    """Return whether a run was deleted. May block on the database."""
+    return not Run.objects.filter(pk=run_id).exists()
 
 
 def next_events(frames: list[pubsub.Frame], *, seq: int) -> list[Numbered] | None:

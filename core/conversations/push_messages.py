@@ -5,11 +5,12 @@ about, and claimed before it is sent; a sending without an end is sent again, an
 replaces the first notification.
 """
 
+from collections import Counter
 from datetime import timedelta
 from functools import partial
 from typing import Literal
 
-from django.db.models import DurationField, F, Q
+from django.db.models import DurationField, F, Min, Q
 from django.db.models.functions import Now
 
 from core.database import transactions
@@ -32,6 +33,8 @@ MOST_FAILURES = 10
 # Sendings of one message that had no end.
 MOST_ATTEMPTS = 5
 DUE_AT_ONCE = 200
+# Of these the next are taken in turn, a browser of each person after the other.
+BROWSERS_LOOKED_AT = 2000
 
 SUBSCRIBED = Values(
     lambda: PushSubscription.objects.filter(user_id=Param("user")).order_by("id").values_list("id")
@@ -78,21 +81,45 @@ def enqueue(*, user_id: int, kind: Kind, ref: str) -> None:
 
 
 def due_in(message_id: int) -> float | None:
-    """Return the seconds until a message is due; None for one that does not wait."""
+    """Return the seconds until a message is due; None for one that does not wait, or waits for
+    another one of its browser, whose end wakes it.
+    """
     row = PushMessage.objects.filter(id=message_id, state=State.PENDING)
-    found = row.values_list("retry_at").first()
-    if found is None:
+    found = row.values_list("retry_at", "subscription_id").first()
+    if found is None or is_busy(found[1]):
         return None
-    return 0.0 if found[0] is None else max(0.0, (found[0] - transactions.now()).total_seconds())
+    browser = PushSubscription.objects.filter(id=found[1])
+    times = [found[0], browser.values_list("held_until", flat=True).first()]
+    given = [each for each in times if each is not None]
+    return max(0.0, (max(given) - transactions.now()).total_seconds()) if given else 0.0
+
+
+def is_busy(subscription_id: int) -> bool:
+    """Return whether a message is being sent to this browser."""
+    rows = PushMessage.objects.filter(subscription_id=subscription_id, state=State.SENDING)
+    return rows.filter(lease_until__gt=Now()).exists()
 
 
 def claim(message_id: int) -> PushMessage | None:
-    """Take a message that is due, with its browser and person; None when it is not."""
+    """Take a message that is due, with its browser and person; None when it is not, or when its
+    browser is gone, is held back or gets another one.
+    """
     with transactions.atomic_write():
         if not CLAIM(id=message_id, lease=LEASE):
             return None
-        rows = PushMessage.objects.select_related("subscription__user")
-        return rows.get(id=message_id)
+        row = PushMessage.objects.filter(id=message_id)
+        # The message first, then its browser, as all who change both: no deadlock.
+        browsers = PushSubscription.objects.select_for_update(no_key=True)
+        browser = browsers.filter(id__in=row.values("subscription_id")).first()
+        if browser is None:
+            row.delete()
+            return None
+        others = PushMessage.objects.filter(subscription=browser, state=State.SENDING)
+        busy = others.filter(lease_until__gt=Now()).exclude(id=message_id).exists()
+        if busy or (browser.held_until is not None and browser.held_until > transactions.now()):
+            row.update(state=State.PENDING, lease_until=None, attempt=F("attempt") - 1)
+            return None
+        return row.select_related("subscription__user").get()
 
 
 def sent(message: PushMessage) -> None:
@@ -101,7 +128,7 @@ def sent(message: PushMessage) -> None:
         ended = end(message, State.SENT, sent_at=Now())
         if ended:
             PushSubscription.objects.filter(id=message.subscription_id).update(
-                succeeded_at=Now(), failures=0
+                succeeded_at=Now(), failures=0, held_until=None
             )
 
 
@@ -127,37 +154,67 @@ def refused(message: PushMessage, *, error: str) -> None:
         theirs.filter(failures__gte=MOST_FAILURES).delete()
 
 
-def again(message: PushMessage, *, error: str, seconds: float | None) -> float | None:
-    """Send it later, after ``seconds`` or a growing wait; return the wait, or None when it is given
-    up because it would be too old by then.
+def again(
+    message: PushMessage, *, error: str, seconds: float | None, timed_out: bool = False
+) -> float | None:
+    """Send it later, after ``seconds`` or a growing wait, in which its browser gets nothing; return
+    the wait, or None when it is given up because it would be too old by then.
+
+    ``timed_out``: counts as a failure of the browser, whose next messages wait as long.
     """
-    backoff = BACKOFF_SECONDS[min(message.tries, len(BACKOFF_SECONDS) - 1)]
+    tries = max(message.tries, message.subscription.failures if timed_out else 0)
+    backoff = BACKOFF_SECONDS[min(tries, len(BACKOFF_SECONDS) - 1)]
     wait = min(timedelta(seconds=max(backoff, seconds or 0)), LONGEST_WAIT)
     if transactions.now() + wait >= message.expires_at:
         refused(message, error=error)
         return None
     with transactions.atomic_write():
-        end(message, State.PENDING, retry_at=Now() + wait, tries=F("tries") + 1, error=error[:200])
+        until = Now() + wait
+        fields = {"retry_at": until, "tries": F("tries") + 1, "error": error[:200]}
+        if end(message, State.PENDING, wakes=False, **fields):
+            PushSubscription.objects.filter(id=message.subscription_id).update(
+                held_until=until, failures=F("failures") + int(timed_out)
+            )
     return wait.total_seconds()
 
 
-def end(message: PushMessage, state: str, **fields: object) -> bool:
-    """End the claim of this attempt; return whether it still was its own."""
+def end(message: PushMessage, state: str, *, wakes: bool = True, **fields: object) -> bool:
+    """End the claim of this attempt; return whether it still was its own. ``wakes``: the next
+    message of the browser is sent now. Inside a transaction.
+    """
     mine = PushMessage.objects.filter(id=message.id, attempt=message.attempt, state=State.SENDING)
-    return bool(mine.update(state=state, lease_until=None, **fields))
+    ended = bool(mine.update(state=state, lease_until=None, **fields))
+    waiting = PushMessage.objects.filter(
+        subscription_id=message.subscription_id, state=State.PENDING
+    )
+    following = waiting.order_by("id").values_list("id", flat=True).first() if ended else None
+    if wakes and following is not None:
+        wakeups.push(following)
+    return ended
 
 
 def due() -> list[int]:
-    """Return messages that are due, and those whose sending has no end."""
+    """Return messages that are due, and those whose sending has no end: of each browser the first,
+    of people with several browsers in turn with those of others.
+    """
     lost = PushMessage.objects.filter(state=State.SENDING, lease_until__lt=Now())
     if lost.exists():
         with transactions.atomic_write():
             lost.filter(attempt__gte=MOST_ATTEMPTS).update(state=State.DEAD, lease_until=None)
             lost.update(state=State.PENDING, lease_until=None)
     rows = PushMessage.objects.filter(
-        Q(retry_at__isnull=True) | Q(retry_at__lte=Now()), state=State.PENDING
+        Q(retry_at__isnull=True) | Q(retry_at__lte=Now()),
+        Q(subscription__held_until__isnull=True) | Q(subscription__held_until__lte=Now()),
+        state=State.PENDING,
     )
-    return list(rows.order_by("id").values_list("id", flat=True)[:DUE_AT_ONCE])
+    firsts = rows.values("subscription__user_id", "subscription_id").annotate(first=Min("id"))
+    found = firsts.order_by("first").values_list("subscription__user_id", "first")
+    taken: Counter[int] = Counter()
+    turns = []
+    for user_id, first in found[:BROWSERS_LOOKED_AT]:
+        turns.append((taken[user_id], first))
+        taken[user_id] += 1
+    return [first for _, first in sorted(turns)[:DUE_AT_ONCE]]
 
 
 def bring_near() -> None:
@@ -166,6 +223,8 @@ def bring_near() -> None:
     transactions.bring_near(sending, "lease_until", most=LEASE)
     pending = PushMessage.objects.filter(state=State.PENDING)
     transactions.bring_near(pending, "retry_at", most=LONGEST_WAIT)
+    browsers = PushSubscription.objects.all()
+    transactions.bring_near(browsers, "held_until", most=LONGEST_WAIT)
 
 
 def purge() -> int:

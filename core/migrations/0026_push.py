@@ -32,6 +32,7 @@ class Migration(migrations.Migration):
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('succeeded_at', models.DateTimeField(blank=True, null=True)),
                 ('failures', models.PositiveSmallIntegerField(default=0)),
+                ('held_until', models.DateTimeField(blank=True, null=True)),
                 ('user', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='push_subscriptions', to=settings.AUTH_USER_MODEL)),
             ],
         ),
@@ -50,7 +51,7 @@ class Migration(migrations.Migration):
                 ('error', models.CharField(blank=True, max_length=200)),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('sent_at', models.DateTimeField(blank=True, null=True)),
-                ('subscription', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='core.pushsubscription')),
+                ('subscription', models.ForeignKey(db_constraint=False, on_delete=django.db.models.deletion.CASCADE, to='core.pushsubscription')),
             ],
             options={
                 'indexes': [models.Index(condition=models.Q(('state', 'pending')), fields=['id'], name='pending_pushes'), models.Index(condition=models.Q(('state', 'sending')), fields=['lease_until'], name='sending_pushes'), models.Index(fields=['expires_at'], name='pushes_by_end')],

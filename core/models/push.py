@@ -11,7 +11,8 @@ class PushSubscription(models.Model):
 
     ``endpoint``: the address at the browser's push service; ``p256dh`` and ``auth``: the keys of
     the browser (RFC 8291), in base64url. It ends with the session of that browser
-    (``session_key``, Django's). ``failures``: messages in a row that were given up.
+    (``session_key``, Django's). ``failures``: messages in a row that were given up, and requests
+    that were not answered in time. ``held_until``: nothing is sent there before.
     """
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="push_subscriptions")
@@ -23,6 +24,7 @@ class PushSubscription(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     succeeded_at = models.DateTimeField(null=True, blank=True)
     failures = models.PositiveSmallIntegerField(default=0)
+    held_until = models.DateTimeField(null=True, blank=True)
 
     def __str__(self) -> str:
         return f"{self.browser or 'a browser'} of user {self.user_id}"
@@ -45,7 +47,11 @@ class PushMessage(models.Model):
         STALE = "stale"
         DEAD = "dead"
 
-    subscription = models.ForeignKey(PushSubscription, on_delete=models.CASCADE)
+    # Without a constraint: it would be checked at the COMMIT of what a message is about, and the
+    # browser may be forgotten meanwhile. A claim removes what has lost its browser.
+    subscription = models.ForeignKey(
+        PushSubscription, on_delete=models.CASCADE, db_constraint=False
+    )
     kind = models.CharField(max_length=16)
     ref = models.CharField(max_length=64)
     state = models.CharField(max_length=16, choices=State.choices, default=State.PENDING)

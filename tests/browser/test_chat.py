@@ -296,7 +296,8 @@ def test_rws5_the_page_talks_to_its_own_host_whatever_the_address_says(
 ) -> None:
     page, seen = open_page(gateway, "/?gatewayUrl=wss://evil.example/ws&ws=wss://evil.example")
     expect(page.locator("#connection")).to_be_hidden()
-    assert seen.sockets == [gateway.ws_url]
+    person = page.evaluate("document.body.dataset.person")
+    assert seen.sockets == [f"{gateway.ws_url}?person={person}"]
     assert seen.hosts == {gateway.base_url.split("//")[1]}
 
 

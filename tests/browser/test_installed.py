@@ -132,6 +132,38 @@ def test_w56_without_a_connection_the_chat_opens_and_sends_later(
     expect(page.locator(".said")).to_contain_text(["markdown, please", "A draft that stays"])
 
 
+def become_bob(page: Page, browser: Browser, gateway: Gateway) -> None:
+    """Give this browser the cookies of Bob, without signing Ada out."""
+    shell(
+        gateway,
+        "from core.models import User; User.objects.filter(username='bob').exists() or "
+        "User.objects.create_user('bob', password='correct horse', display_name='Bob Byte')",
+    )
+    context = browser.new_context()
+    sign_in(context.new_page(), link(gateway, "bob"), "Bob Byte")
+    page.context.clear_cookies()
+    page.context.add_cookies(context.cookies())  # type: ignore[arg-type]  # what it gave
+    context.close()
+
+
+def test_w56_what_one_person_wrote_is_not_sent_as_the_next_who_signs_in(
+    open_page: OpenPage, browser: Browser, gateway: Gateway
+) -> None:
+    page, _ = open_page(gateway)
+    controlled(page)
+    page.context.set_offline(True)
+    page.reload()
+    expect(page.locator("#offline-note")).to_have_text(OFFLINE)
+    ask(page, "Only Ada may say this")
+    expect(page.locator(".status-words")).to_have_text("Waiting for the connection…")
+    become_bob(page, browser, gateway)
+    page.context.set_offline(False)
+    expect(page.locator("#greeting")).to_contain_text("Bob")
+    expect(page.locator(".said")).to_have_count(0)
+    said = "print(Run.objects.filter(user__username='bob').count())"
+    assert shell(gateway, f"from core.models import Run; {said}") == "0"
+
+
 def test_w56_only_the_shell_and_static_files_are_kept_and_signing_out_forgets_them(
     browser: Browser, gateway: Gateway
 ) -> None:
@@ -362,6 +394,23 @@ def test_w64_looking_at_the_page_takes_its_notifications_away(
     shown(page, 1)
     page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
     shown(page, 0)
+
+
+def test_w64_who_comes_next_finds_no_notification_and_nothing_shared(
+    notified: Page, browser: Browser, gateway: Gateway
+) -> None:
+    page = notified
+    delivered(page, gateway, **SAID, actions=[ALLOW, DENY])
+    shown(page, 1)
+    page.evaluate("""caches.open("latchkey-shared").then((cache) => cache.put("/shared/text",
+      Response.json({ text: "Of Ada", files: [], at: Date.now() })))""")
+    become_bob(page, browser, gateway)
+    page.goto(gateway.base_url + "/?shared=here")
+    expect(page.locator("#greeting")).to_contain_text("Bob")
+    shown(page, 0)
+    expect(page.locator(".toast")).to_contain_text("did not arrive")
+    expect(page.get_by_label("Message", exact=True)).to_have_value("")
+    assert "/shared/text" not in kept(page)
 
 
 def test_w56_the_address_of_the_shell_leads_to_the_chat(

@@ -168,6 +168,10 @@ PAGES: dict[str, list[Row]] = {
         Row("GET", "/decide/guessed", "403 403 403 403 403 403 403"),
         Row("POST", "/decide/guessed", "403 403 403 403 403 403 403", {"verdict": "approve"}),
     ],
+    "requests/<str:public_id>": [
+        Row("GET", "/requests/{request}", "302 404 404 404 200 302 302"),
+        Row("POST", "/requests/{request}", "302 404 404 404 400 302 302"),
+    ],
     "tool-calls/<str:public_id>": [
         Row("GET", "/tool-calls/{call}", "302 404 404 404 200 302 302"),
         Row("POST", "/tool-calls/{call}", "302 404 404 404 400 302 302"),

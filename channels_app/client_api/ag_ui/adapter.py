@@ -283,10 +283,14 @@ def interrupted(questions: list[Question]) -> Frame:
 
 
 def interrupt(question: Question) -> Frame:
-    """Return a question. One for the owner has no schema of an answer: the client waits."""
+    """Return a question. One for the owner, or to sign in, has no schema of an answer: the client
+    waits.
+    """
+    elsewhere = "latchkey:sign_in" if question.sign_in else "latchkey:waiting_for_owner"
+    sign_in = {"signIn": question.sign_in} if question.sign_in else {}
     made: Frame = {
         "id": question.id,
-        "reason": "tool_call" if question.may_answer else "latchkey:waiting_for_owner",
+        "reason": "tool_call" if question.may_answer else elsewhere,
         "message": question.text,
         "toolCallId": unique(question.call_id, question.run_id),
         "metadata": {
@@ -296,6 +300,7 @@ def interrupt(question: Question) -> Frame:
                 "cost": question.cost,
                 "askedOf": question.asked_of,
                 "state": question.state,
+                **sign_in,
             }
         },
     }

@@ -1,6 +1,7 @@
 """``POST /ag-ui``, and reconnecting to and stopping a run, for clients of AG-UI."""
 
 from collections.abc import AsyncGenerator, Iterable
+from functools import partial
 
 from django.conf import settings
 
@@ -12,7 +13,7 @@ from channels_app.client_api import acceptance, chats
 from channels_app.client_api.acceptance import Work
 from channels_app.client_api.ag_ui import adapter, fields, resuming, threads
 from channels_app.client_api.ag_ui.threads import ORIGIN
-from channels_app.client_api.chats import ChatEndpoint
+from channels_app.client_api.chats import ChatEndpoint, Seen
 from channels_app.client_api.run_adapter import RunAdapter
 from channels_app.client_api.tool_questions import Question
 from channels_app.rendering.links import Links
@@ -67,7 +68,7 @@ class AgUiEndpoint(ChatEndpoint[adapter.Frame]):
 
     def encode(self, number: int, frame: adapter.Frame) -> bytes:
         """Encode an event with its number."""
-        return b"id: %d\n" % number + adapter.encode(frame)
+        return self.event_id(number) + adapter.encode(frame)
 
     def headers_of(self, work: Work) -> http.Headers:
         """Return the headers of a stream."""
@@ -101,7 +102,7 @@ class Runs(AgUiEndpoint):
 
     async def handle(self, body: bytes) -> None:
         """Accept a message, or answers to questions, and answer the run that comes of it."""
-        asked, seen = fields.read(http.parse_object(body)), self.seen()
+        asked, seen = fields.read(http.parse_object(body)), self.last_seen()
         self.thread, self.name, self.state = asked.thread, asked.run_id, asked.state
         # Before anything is stored: a refused stream must not leave a run behind.
         with slot(self.caller):
@@ -117,14 +118,14 @@ class Runs(AgUiEndpoint):
             receipt = await in_thread(threads.accept, self.caller, asked)
             if receipt.run is None:
                 raise RefusedError(404, "This thread does not exist.", field="threadId")
-            await self.follow(receipt.run, seen=seen)
+            await self.follow(receipt.run, seen=seen.in_run(receipt.run, is_named=True))
 
-    async def go_on(self, resumed: resuming.Outcome, *, seen: int) -> None:
+    async def go_on(self, resumed: resuming.Outcome, *, seen: Seen) -> None:
         """Answer the run that goes on, or say what is still open."""
         if resumed.problem is not None:
             await self.stream_frames([resumed.problem])
         elif resumed.run is not None:
-            await self.follow(resumed.run, seen=seen)
+            await self.follow(resumed.run, seen=seen.in_run(resumed.run, is_named=True))
         else:
             stopped: adapter.Frame = {"type": "cancelled"}
             outcome = adapter.interrupted(resumed.open) if resumed.open else stopped
@@ -142,15 +143,21 @@ class Connect(AgUiEndpoint):
 
     async def handle(self, body: bytes) -> None:
         """Answer the run; without one, its messages and open questions."""
-        self.thread, seen = self.thread_id, self.seen()
+        self.thread, seen = self.thread_id, self.last_seen()
         name = self.request.query("runId")
-        found = await in_thread(
-            threads.look_up, self.caller, self.thread, name=name, is_cut=bool(seen)
-        )
-        self.name, self.state, self.snapshot = found.name, found.state, found.snapshot
+        if name:
+            fields.checked_run_id({"runId": name})
         with slot(self.caller):
-            if found.run is not None:
-                await self.follow(found.run, seen=seen)
+            found = await in_thread(threads.look_up, self.caller, self.thread, name=name, seen=seen)
+            if found.rest is not None and found.rest.next is not None:
+                await self.learn(found.rest.run)
+                if await self.is_whole(found.rest.run, found.rest.seen):
+                    later = found.rest.next.public_id
+                    look_up = partial(threads.look_up, name=later, seen=Seen())
+                    found = await in_thread(look_up, self.caller, self.thread)
+            self.name, self.state, self.snapshot = found.name, found.state, found.snapshot
+            if found.rest is not None:
+                await self.follow(found.rest.run, seen=found.rest.seen)
                 return
             config, open_ones = self.config_of(), found.questions
             done: adapter.Frame = {"type": "success"}
@@ -182,5 +189,5 @@ class Stop(AgUiEndpoint):
 
 async def encoded(frames: Iterable[adapter.Frame]) -> AsyncGenerator[bytes, None]:
     """Yield events as server-sent events."""
-    for number, frame in enumerate(frames, 1):
-        yield b"id: %d\n" % number + adapter.encode(frame)
+    for frame in frames:
+        yield adapter.encode(frame)

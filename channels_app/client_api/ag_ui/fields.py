@@ -62,9 +62,10 @@ def read(body: Json) -> Asked:
     given = body.get("messages")
     if not isinstance(given, list) or not all(isinstance(each, dict) for each in given):
         raise refused("must be a list of messages", "messages")
-    run_id = fields.text(body, "runId", MAX_RUN_ID, required=True)
-    if not run_id or not run_id.isascii() or not run_id.isprintable():
-        raise refused("must be printable ASCII", "runId")
+    if len(given) > chat_messages.MAX_MESSAGES:
+        text = f"holds more than {chat_messages.MAX_MESSAGES} messages"
+        raise refused(text, "messages", status=413)
+    run_id = checked_run_id(body)
     thread = checked_id(body.get("threadId"), field="threadId")
     visible = [each for each in given if each.get("role") not in SKIPPED]
     last = visible[-1] if visible else {}
@@ -87,6 +88,14 @@ def read(body: Json) -> Asked:
         wanted=fields.wanted(props) if isinstance(props, dict) else None,
         resume=resume,
     )
+
+
+def checked_run_id(body: Json) -> str:
+    """Check ``runId``, the client's id of a run. Raises RefusedError 400 or 413."""
+    run_id = fields.text(body, "runId", MAX_RUN_ID, required=True)
+    if not run_id or not run_id.isascii() or not run_id.isprintable():
+        raise refused("must be printable ASCII", "runId")
+    return run_id
 
 
 def is_ours(message: Json) -> bool:
@@ -166,24 +175,38 @@ def state_of(value: Any) -> Any:
 
 def converted(given: list[Json]) -> list[Json]:
     """Convert messages; those of the assistant in a row become one, as models expect them."""
-    answered = {each.get("toolCallId") for each in given if is_result(each)}
+    answered = {
+        word(each.get("toolCallId"), f"messages[{number}].toolCallId")
+        for number, each in enumerate(given)
+        if is_result(each)
+    }
     found: list[Json] = []
+    row: list[Json] = []
     for number, each in enumerate(given):
         name, role = f"messages[{number}]", each.get("role")
         if role in SKIPPED or is_ours(each):
             continue
         if role == "assistant":
-            join(found, assistant(each, answered, name))
-        elif role == "tool":
-            content = content_of(each.get("content"), f"{name}.content")
+            said = assistant(each, answered, name)
+            row += [said] if said["content"] or "tool_calls" in said else []
+            continue
+        found += joined(row)
+        row = []
+        content = content_of(each.get("content"), f"{name}.content")
+        if role == "tool":
             failed = each.get("error")
             text = content or (failed if isinstance(failed, str) else "")
-            result = {"role": "tool", "tool_call_id": each.get("toolCallId"), "content": text}
-            found.append(result)
+            found.append({"role": "tool", "tool_call_id": each["toolCallId"], "content": text})
         else:
-            content = content_of(each.get("content"), f"{name}.content")
             found.append({"role": role, "content": content})
-    return found
+    return [*found, *joined(row)]
+
+
+def word(value: Any, name: str) -> str:
+    """Check a field that must be a string."""
+    if not isinstance(value, str):
+        raise refused("must be a string", name)
+    return value
 
 
 def is_result(message: Json) -> bool:
@@ -191,32 +214,31 @@ def is_result(message: Json) -> bool:
     return message.get("role") == "tool" and not is_ours(message)
 
 
-def assistant(message: Json, answered: set[Any], name: str) -> Json:
+def assistant(message: Json, answered: set[str], name: str) -> Json:
     """Convert a message of the assistant: its text, and its calls that have a result."""
     calls = message.get("toolCalls") or []
     if not isinstance(calls, list) or not all(isinstance(each, dict) for each in calls):
         raise refused("must be a list of calls", f"{name}.toolCalls")
     kept = [
         {"id": each.get("id"), "type": "function", "function": each.get("function")}
-        for each in calls
-        if each.get("id") in answered
+        for number, each in enumerate(calls)
+        if word(each.get("id"), f"{name}.toolCalls[{number}].id") in answered
     ]
     said: Json = {"role": "assistant", "content": message.get("content") or ""}
     return {**said, "tool_calls": kept} if kept else said
 
 
-def join(found: list[Json], said: Json) -> None:
-    """Add a message of the assistant, to the one before where that is the assistant's, too."""
-    if not said["content"] and "tool_calls" not in said:
-        return
-    if not found or found[-1]["role"] != "assistant":
-        found.append(said)
-        return
-    last = found[-1]
-    texts = [each for each in (last["content"], said["content"]) if isinstance(each, str) and each]
-    last["content"] = "\n\n".join(texts)
-    if calls := [*last.get("tool_calls", []), *said.get("tool_calls", [])]:
-        last["tool_calls"] = calls
+def joined(row: list[Json]) -> list[Json]:
+    """Join messages of the assistant that follow each other: their texts, and their calls."""
+    if len(row) < 2:
+        return row
+    texts = [each["content"] for each in row if each["content"]]
+    said: Json = {
+        "role": "assistant",
+        "content": "\n\n".join(each for each in texts if isinstance(each, str)),
+    }
+    calls = [call for each in row for call in each.get("tool_calls", ())]
+    return [{**said, "tool_calls": calls} if calls else said]
 
 
 def content_of(value: Any, name: str) -> Any:
@@ -229,7 +251,7 @@ def content_of(value: Any, name: str) -> Any:
 def part(value: Any, name: str) -> Json | Document:
     """Convert one part: text, or a medium with a ``source``; ``binary`` of older clients, too."""
     given = value if isinstance(value, dict) else {}
-    kind = given.get("type")
+    kind = word(given.get("type"), f"{name}.type")
     if kind == "text":
         return {"type": "text", "text": given.get("text")}
     if kind == "binary":
@@ -239,7 +261,7 @@ def part(value: Any, name: str) -> Json | Document:
         raise refused("must be text, image, audio, video or document", f"{name}.type")
     label = given.get("metadata")
     title = label.get("filename") if isinstance(label, dict) else ""
-    return medium(str(kind), source, title, f"{name}.source")
+    return medium(kind, source, title, f"{name}.source")
 
 
 def binary(given: Json, name: str) -> Json | Document:

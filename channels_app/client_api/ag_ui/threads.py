@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.db.models import Q
+from django.db.models import QuerySet
 from django.db.models.fields.json import KT
 
 from channels_app.asgi.builtin_accounts import builtin_account
@@ -13,14 +13,17 @@ from channels_app.client_api import chats, tool_questions
 from channels_app.client_api.acceptance import Ask, Said
 from channels_app.client_api.ag_ui.adapter import Frame, unique
 from channels_app.client_api.ag_ui.fields import Asked
+from channels_app.client_api.chats import Cut, Seen
 from channels_app.client_api.tool_questions import Question
 from channels_app.intake.inbound import Receipt
 from core.conversations import runs
 from core.conversations.inbox import RepeatKey, body_digest
+from core.database.transactions import atomic_write
 from core.models import ChatSession, InboundMessage, Message, Run
 
 ORIGIN = "ag-ui"
 MOST_MESSAGES = 200
+CLIENT_ID = "client_id"  # in the data of a stored message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +32,7 @@ class Found:
     are those that wait.
     """
 
-    run: Run | None
+    rest: Cut | None
     name: str
     state: object
     snapshot: Frame
@@ -38,15 +41,26 @@ class Found:
 
 def repeat_of(caller: Principal, asked: Asked) -> RepeatKey:
     """Return the key by which a request with the same ``runId`` in a thread is the same run."""
-    scope = f"ag-ui:{caller.person.pk}"
-    return RepeatKey(scope, body_digest(asked.thread, asked.run_id), "runId", asked.digest)
+    return repeat_key(caller, asked.thread, asked.run_id, asked.digest)
+
+
+def repeat_key(caller: Principal, thread: str, name: str, digest: str = "") -> RepeatKey:
+    """Return the key of the ``runId`` ``name`` in a thread."""
+    return RepeatKey(f"ag-ui:{caller.person.pk}", body_digest(thread, name), "runId", digest)
+
+
+def accepted(caller: Principal, thread: str, name: str) -> QuerySet[InboundMessage]:
+    """Return the message that was accepted in a thread with the ``runId`` ``name``, by the inbox's
+    index.
+    """
+    known = repeat_key(caller, thread, name).stored("")
+    rows = InboundMessage.objects.filter(account=builtin_account(ORIGIN))
+    return rows.filter(external_update_id=known).exclude(external_update_id="")
 
 
 def is_repeated(caller: Principal, asked: Asked) -> bool:
     """Return whether a request with its ``runId`` was accepted before. May block."""
-    known = repeat_of(caller, asked).stored("")
-    rows = InboundMessage.objects.filter(account=builtin_account(ORIGIN))
-    return rows.filter(external_update_id=known).exists()
+    return accepted(caller, asked.thread, asked.run_id).exists()
 
 
 def kept(asked: Asked) -> dict[str, Any]:
@@ -65,44 +79,72 @@ def accept(caller: Principal, asked: Asked) -> Receipt:
         tools=asked.tools,
         more={**kept(asked), **context},
     )
-    repeat = repeat_of(caller, asked)
-    return chats.accept(
-        caller,
-        Said.of(caller, ask),
-        origin=ORIGIN,
-        chat=asked.thread,
-        wanted=asked.wanted,
-        repeat=repeat,
-    )
+    with atomic_write():
+        receipt = chats.accept(
+            caller,
+            Said.of(ask),
+            origin=ORIGIN,
+            chat=asked.thread,
+            wanted=asked.wanted,
+            repeat=repeat_of(caller, asked),
+        )
+        if asked.message_id and receipt.run is not None:
+            keep_id(receipt.run, asked.message_id)
+    return receipt
 
 
-def look_up(caller: Principal, thread: str, *, name: str, is_cut: bool) -> Found:
-    """Return the thread and the run to go on with: that with the client's id ``name``, else the
-    open one, else, for a stream that ``is_cut``, the newest. Raises RefusedError 404.
+def keep_id(run: Run, message_id: str) -> None:
+    """Keep the client's id of its message in the stored one, where a snapshot finds it: not in the
+    run, which has the whole history that its client sent.
+    """
+    said = Message.objects.filter(run=run, role="user").first()
+    if said is not None and CLIENT_ID not in said.data:
+        said.data[CLIENT_ID] = message_id
+        said.save(update_fields=["data"])
+
+
+def look_up(caller: Principal, thread: str, *, name: str, seen: Seen) -> Found:
+    """Return the thread and the run to go on with: that with the client's id ``name``, else that of
+    the last event which was ``seen``, else the open one, else, for a stream that was cut, the
+    newest. Raises RefusedError 404.
     """
     session = chats.session_of(caller.person, ORIGIN, thread)
     if session is None:
         raise RefusedError(404, "This thread does not exist.", field="threadId")
-    rows = Run.objects.filter(session=session)
+    rest: Cut | None
     if name:
-        # A run that goes on after a decision elsewhere has the name of the first, which is older.
-        named = rows.filter(Q(options__ag_ui__run=name) | Q(public_id=name))
-        run = named.order_by("id").first()
-        if run is None:
-            raise RefusedError(404, "This run does not exist.", field="runId")
+        named = run_named(caller, session, thread, name)
+        rest = Cut(named, seen.in_run(named, is_named=True))
     else:
-        run = runs.open_of([session.pk]).get(session.pk)
-    last = run or rows.order_by("-id").first()
-    if run is None and is_cut:
-        run = last
-    questions = [] if run is not None else tool_questions.waiting_in(session, caller)
+        rest = chats.cut_run(session, seen)
+    if rest is None and (open_one := runs.open_of([session.pk]).get(session.pk)):
+        rest = Cut(open_one, 0)
+    last = rest.run if rest else Run.objects.filter(session=session).order_by("-id").first()
+    if rest is None and last is not None and seen.number:
+        rest = Cut(last, 0)
+    questions = [] if rest is not None else tool_questions.waiting_in(session, caller)
     return Found(
-        run=run,
+        rest=rest,
         name=name_of(last) if last is not None else thread,
         state=(last.options.get("ag_ui") or {}).get("state") if last is not None else None,
-        snapshot=snapshot_of(session, run, questions),
+        snapshot=snapshot_of(session, rest.run if rest else None, questions),
         questions=questions,
     )
+
+
+def run_named(caller: Principal, session: ChatSession, thread: str, name: str) -> Run:
+    """Return the run with the client's id ``name``, or the gateway's. Raises RefusedError 404.
+
+    A message's run is found by the inbox's index. A run that goes on with the answer to a question
+    has no message, only its name: few are looked at.
+    """
+    rows = Run.objects.filter(session=session)
+    ids = accepted(caller, thread, name).values_list("run_id", flat=True)
+    resumed = rows.filter(continues__isnull=False, options__ag_ui__run=name)
+    for found in (rows.filter(id__in=list(ids)), rows.filter(public_id=name), resumed):
+        if run := found.order_by("id").first():
+            return run
+    raise RefusedError(404, "This run does not exist.", field="runId")
 
 
 def name_of(run: Run) -> str:
@@ -119,8 +161,7 @@ def snapshot_of(session: ChatSession, run: Run | None, questions: list[Question]
     rows = Message.objects.filter(session=session, id__gt=session.history_from)
     if run is not None:
         rows = rows.exclude(run=run, role="assistant")
-    # Not the run itself: it has the whole history that its client sent.
-    newest = rows.annotate(given=KT("run__options__ag_ui__message")).order_by("-id")
+    newest = rows.annotate(given=KT(f"data__{CLIENT_ID}")).order_by("-id")
     fields = newest.values_list("id", "role", "text", "given")[:MOST_MESSAGES]
     messages = [message_of(*row) for row in reversed(fields)]
     if questions:

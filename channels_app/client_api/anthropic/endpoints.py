@@ -172,11 +172,7 @@ class Models(AnthropicEndpoint):
         """Return the entries after ``after_id`` or before ``before_id``, at most ``limit``, and
         whether there are more in that direction.
         """
-        given = self.request.query("limit") or str(USUAL_PAGE)
-        if not (given.isascii() and given.isdigit() and 1 <= int(given[:9]) <= MOST_PAGE):
-            text = f"limit must be a whole number from 1 to {MOST_PAGE}."
-            raise RefusedError(400, text, field="limit")
-        limit, names = int(given), [each["id"] for each in every]
+        limit, names = limit_of(self.request.query("limit")), [each["id"] for each in every]
         after, before = self.request.query("after_id"), self.request.query("before_id")
         start = names.index(after) + 1 if after in names else 0
         if before in names:
@@ -194,6 +190,17 @@ class OneModel(AnthropicEndpoint):
         """Answer one model."""
         found = await found_model(self, self.scope["url_route"]["kwargs"]["name"])
         await self.answer(200, model_of(found), {"request-id": self.name_request()})
+
+
+def limit_of(given: str) -> int:
+    """Return the size of a page that a client asks for. Raises RefusedError 400."""
+    if not given:
+        return USUAL_PAGE
+    is_number = given.isascii() and given.isdigit() and len(given) <= len(str(MOST_PAGE))
+    if not (is_number and 1 <= int(given) <= MOST_PAGE):
+        text = f"limit must be a whole number from 1 to {MOST_PAGE}."
+        raise RefusedError(400, text, field="limit")
+    return int(given)
 
 
 async def found_model(endpoint: AnthropicEndpoint, name: str) -> dict[str, Any]:

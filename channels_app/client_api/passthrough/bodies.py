@@ -6,6 +6,7 @@ The rest of the fields is the provider's: it checks them.
 import json
 from dataclasses import dataclass
 from io import BytesIO
+from math import ceil
 from typing import Any
 
 import aiohttp
@@ -17,7 +18,8 @@ from channels_app.asgi import http
 from channels_app.asgi.chat_messages import refused, text
 from channels_app.asgi.http import RefusedError
 
-BYTES_A_TOKEN = 1000  # of a recording: on the safe side
+BYTES_A_TOKEN = 1000  # of a recording, and so of what is heard in it: on the safe side
+SPOKEN_TOKENS = 1.5  # of a byte that is said: a minute of speech is some 900 bytes, 1,250 tokens
 MOST_INPUTS = 2048
 
 
@@ -26,12 +28,14 @@ class Asked:
     """A request: the model that it names, and the texts by which it is measured.
 
     ``fields``: the rest of a JSON object, or the fields of a form; ``files``: those of a form.
+    ``output``: the tokens of the answer, estimated, where it is speech or what is heard.
     """
 
     model: Any
     texts: list[str]
     fields: dict[str, Any]
     files: list[tuple[str, str, str, bytes]] | None = None
+    output: int = 0
 
     def payload(self, model: str) -> tuple[Any, dict[str, str]]:
         """Return the body for the provider, whose name of the model is ``model``, and its
@@ -75,7 +79,8 @@ def speech(body: bytes) -> Asked:
     said = text(data.get("input"), "input")
     if not said:
         raise refused("must not be empty", "input")
-    return Asked(data.pop("model", None), [said], data)
+    tokens_said = ceil(len(said.encode()) * SPOKEN_TOKENS)
+    return Asked(data.pop("model", None), [said], data, output=tokens_said)
 
 
 class InMemory(MemoryFileUploadHandler):
@@ -105,4 +110,5 @@ def recording(body: bytes, content_type: str) -> Asked:
     ]
     if [name for name, *_ in kept] != ["file"]:
         raise refused("must be one recording", "file")
-    return Asked(model, ["abc" * (len(kept[0][3]) // BYTES_A_TOKEN + 1)], given, kept)
+    heard = len(kept[0][3]) // BYTES_A_TOKEN + 1
+    return Asked(model, ["abc" * heard], given, kept, output=heard)

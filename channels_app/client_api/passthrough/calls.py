@@ -35,11 +35,14 @@ PAGES = ("text/html", "application/xhtml+xml")
 
 @dataclass(slots=True)
 class Call:
-    """A call that has begun to answer. ``content_type``: of the answer."""
+    """A call that has begun to answer. ``content_type``: of the answer; ``output``: its tokens,
+    estimated.
+    """
 
     target: Target
     request: ModelRequest
     meter: RunMeter
+    output: int = 0
     stack: AsyncExitStack = field(default_factory=AsyncExitStack)
     content_type: str = ""
     _response: aiohttp.ClientResponse | None = None
@@ -110,7 +113,8 @@ class Call:
         used = Usage(int(prompt[-1]), int(answer[-1]) if answer else 0) if prompt else None
         if self._is_reserved:
             model, request, failure = self.target.model, self.request, self._failure
-            self.meter.settled(model, request, usage=used, output_tokens=0, failure=failure)
+            output = self.output if self.content_type else 0  # it was not answered
+            self.meter.settled(model, request, usage=used, output_tokens=output, failure=failure)
         storing = asyncio.ensure_future(in_thread(usage.store, self.meter))
         with suppress(asyncio.CancelledError):  # the client left: it is stored all the same
             await asyncio.shield(storing)
@@ -121,6 +125,8 @@ class CutOffError(ClientGoneError):
 
 
 def request_of(asked: Asked, target: Target) -> ModelRequest:
-    """Return a request by which budgets measure a call: its texts, and hardly an answer."""
+    """Return a request by which budgets measure a call: its texts, and the answer as estimated."""
     messages = [{"role": "user", "content": each} for each in asked.texts]
-    return ModelRequest(messages, model=target.model.name, options={"max_tokens": 1})
+    return ModelRequest(
+        messages, model=target.model.name, options={"max_tokens": max(1, asked.output)}
+    )

@@ -57,13 +57,13 @@ class PassedOn(OpenAIEndpoint):
     async def pass_on(self, asked: Asked) -> None:
         """Call the provider. Raises RefusedError, ProviderError."""
         target, meter = await in_thread(self.chosen, asked)
-        call = calls.Call(target, calls.request_of(asked, target), meter)
+        call = calls.Call(target, calls.request_of(asked, target), meter, asked.output)
         async with call.stack:
             begun = await unless_gone(self.incoming, begin(call, asked, self.path))
             if begun is None:
                 raise ClientGoneError
             headers = {"Content-Type": call.content_type}
-            await self.stream(self.pieces(call), headers=headers, farewell=b"")
+            await self.stream(self.pieces(call), headers=headers, farewell=None)
 
     async def pieces(self, call: calls.Call) -> AsyncGenerator[bytes, None]:
         """Yield the answer of the provider; where it breaks off, the connection does."""

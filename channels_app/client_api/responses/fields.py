@@ -125,7 +125,7 @@ def read(body: Json) -> Asked:
         background=background,
         store=store,
         offered=offered,
-        repeated=repeated(body),
+        repeated=repeated(body, tools.shown_choice(body.get("tool_choice"), wanted, offered)),
     )
 
 
@@ -248,12 +248,26 @@ def metadata(value: Any) -> dict[str, str]:
     return value
 
 
-def repeated(body: Json) -> Json:
-    """Return the fields that the response repeats, without the absent ones."""
+def repeated(body: Json, choice: str | Json) -> Json:
+    """Return the fields that the response repeats, without the absent ones: what was checked, and
+    nothing else. ``choice``: of the tools, checked.
+    """
     found = {name: body[name] for name in REPEATED if body.get(name) is not None}
     if "metadata" in found:
         metadata(found["metadata"])
+    if "tool_choice" in found:
+        found["tool_choice"] = choice
+    if "text" in found:
+        found["text"] = shown_text(*of_text(found["text"]))
     return found
+
+
+def shown_text(form: Json | None, verbosity: Any) -> Json:
+    """Return ``text`` as the response repeats it; what :func:`of_text` takes from it."""
+    shown: Json = {"type": "text"} if form is None else {"type": form["type"]}
+    if form is not None:
+        shown |= form.get("json_schema", {})
+    return {"format": shown} if verbosity is None else {"format": shown, "verbosity": verbosity}
 
 
 Check = Callable[[Any, str], Any]

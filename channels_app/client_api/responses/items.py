@@ -15,6 +15,7 @@ ROLES = {"user": "user", "assistant": "assistant", "system": "system", "develope
 TEXTS = {"input_text": "text", "output_text": "text", "text": "text", "refusal": "refusal"}
 PICTURES = "The pictures of the results above:"
 LONGEST_ID = 128
+MOST_REFERENCES = 200
 
 
 @dataclass(slots=True)
@@ -217,13 +218,19 @@ def picture(value: Json, where: str) -> Json:
 
 
 def references(value: Any) -> list[str]:
-    """Return the ids of earlier items that an ``input`` refers to."""
+    """Return the ids of earlier items that an ``input`` refers to. Raises RefusedError 413 for more
+    than MOST_REFERENCES.
+    """
     given = value if isinstance(value, list) else []
-    return [
+    found = [
         str(each.get("id"))
         for each in given
         if isinstance(each, dict) and kind_of(each) == "item_reference"
     ]
+    if len(found) > MOST_REFERENCES:
+        text = f"holds more than {MOST_REFERENCES} references to items"
+        raise refused(text, "input", status=413)
+    return found
 
 
 def listed(messages: Iterable[Json], run_id: str, kinds: Kinds) -> list[Json]:

@@ -10,11 +10,12 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import orjson
 from django.conf import settings
 from django.utils import timezone
 
 from allowlist import permissions
-from channels_app.asgi.chat_messages import Json, parts_with_pictures, refused
+from channels_app.asgi.chat_messages import MAX_MESSAGES, Json, parts_with_pictures, refused
 from channels_app.asgi.http import RefusedError
 from channels_app.asgi.principal import Principal
 from channels_app.client_api.acceptance import Work, tool_names
@@ -29,11 +30,11 @@ from channels_app.client_api.run_endpoint import whole_log
 from channels_app.intake import media
 from channels_app.rendering.links import Links
 from core.agent import prompt
-from core.conversations import events
+from core.conversations import events, runs
 from core.database.transactions import atomic_write, in_thread
 from core.lib.ids import is_public_id
 from core.messages import MessageDict
-from core.models import Run
+from core.models import InboundMessage, Run
 
 KEPT = "response"
 PREFIX = "resp_"
@@ -191,9 +192,12 @@ async def compose(caller: Principal, asked: Asked) -> tuple[list[Json], str]:
 
 def check(messages: list[Json], known: int) -> None:
     """Check the messages of a request, the first ``known`` of which are those of earlier responses:
-    something new, a result for each call, and no more pictures than the gateway takes; earlier
-    ones are left out first.
+    something new, a result for each call, no more pictures than the gateway takes (earlier ones are
+    left out first), and no more messages and bytes in total than one request may have.
     """
+    if len(messages) > MAX_MESSAGES:
+        text = f"with what was said before it holds more than {MAX_MESSAGES} messages"
+        raise refused(text, "input", status=413)
     if len(messages) == known or not any(each["content"] for each in messages):
         raise refused("must not be empty", "input")
     answered = {each["tool_call_id"] for each in messages if each["role"] == "tool"}
@@ -211,6 +215,8 @@ def check(messages: list[Json], known: int) -> None:
             left -= "image_url" in each
             if "image_url" in each and left < 0:
                 content[number] = {"type": "text", "text": MISSING_PICTURE}
+    if sum(len(orjson.dumps(each)) for each in messages) > settings.MAX_BODY_BYTES:
+        raise refused("is too large with what was said before it", "input", status=413)
 
 
 def conversation(run: Run, pictures: Sequence[str]) -> list[Json]:
@@ -231,16 +237,26 @@ def output_of(run: Run) -> list[Item]:
     return ended(work_of(run), [each for _, each in events.whole_log(run.id)]).response["output"]
 
 
-def known_items(caller: Principal, asked: Asked) -> dict[str, Any]:
-    """Return the items of earlier responses that a request refers to, by id. Raises RefusedError
-    404.
+def known_items(caller: Principal, asked: Asked) -> dict[str, Json]:
+    """Return the items of earlier responses that a request refers to, by id: each response is read
+    once. Raises RefusedError 404, and 413 for more than a request could hold itself.
     """
-    found: dict[str, Any] = {}
+    wanted: dict[str, dict[str, int]] = {}
     for name in references(asked.given):
-        match = ITEM.fullmatch(name)
-        if match is not None and name not in found:
-            run = find(caller, f"{PREFIX}{match[1]}", sender=asked.user, field="input")
-            found |= {item["id"]: item for item in output_of(run)}
+        if match := ITEM.fullmatch(name):
+            times = wanted.setdefault(match[1], {})
+            times[name] = times.get(name, 0) + 1
+    found: dict[str, Json] = {}
+    size = 0
+    for public_id, times in wanted.items():
+        run = find(caller, f"{PREFIX}{public_id}", sender=asked.user, field="input")
+        for item in output_of(run):
+            given: Json = {**item}
+            if given["id"] in times:
+                size += len(orjson.dumps(given)) * times[given["id"]]
+                found[given["id"]] = given
+        if size > settings.MAX_BODY_BYTES:
+            raise refused("refers to items that are too large in total", "input", status=413)
     return found
 
 
@@ -265,13 +281,16 @@ def given_items(run: Run) -> list[Json]:
 
 
 def delete(run: Run) -> None:
-    """Forget a stored response: it is not found any more, and its input is removed if it has
-    ended. The answer stays in the transcript of its session.
+    """Forget a stored response: it is not found any more, and its input is removed from the run and
+    from the inbox. The answer stays in the transcript of its session.
+
+    One that has not ended is asked to end: no worker begins its turn any more, and one that is in
+    it has read the input.
     """
     with atomic_write():
+        runs.request_cancel(run=run)
         row = Run.objects.select_for_update().get(pk=run.pk)
-        row.options[KEPT]["store"] = False
-        if row.state in Run.FINAL:
-            row.options.pop("messages", None)
-            row.options[KEPT]["instructed"] = False
+        row.options[KEPT] |= {"store": False, "instructed": False}
+        row.options.pop("messages", None)
         row.save(update_fields=["options"])
+        InboundMessage.objects.filter(run=row).update(options={})

@@ -25,6 +25,7 @@ LEFT_OUT = frozenset(
 )
 LONGEST_NAME = 128
 BETWEEN = "__"
+TOO_MANY = f"holds more than {chat_tools.MAX_TOOLS} tools"
 SHELL = "local_shell"
 SHELL_TOOL: Json = {
     "name": SHELL,
@@ -78,11 +79,15 @@ class Offered:
 
     functions: list[Json] = field(default_factory=list)
     kinds: Kinds = field(default_factory=Kinds)
+    names: set[str] = field(default_factory=set)
 
     def add(self, function: Json, kind: Json, where: str) -> None:
-        """Add a function. Raises RefusedError 400 for a name that is there."""
-        if any(each["function"]["name"] == function["name"] for each in self.functions):
+        """Add a function. Raises RefusedError 400 for a name that is there, or one too many."""
+        if function["name"] in self.names:
             raise refused("holds the same name twice", where)
+        if len(self.names) >= chat_tools.MAX_TOOLS:
+            raise refused(TOO_MANY, "tools")
+        self.names.add(function["name"])
         self.functions.append({"type": "function", "function": function})
         if kind:
             self.kinds.of[function["name"]] = kind
@@ -93,13 +98,18 @@ def read(value: Any) -> Offered:
     found = Offered()
     if value is None:
         return found
-    if not isinstance(value, list):
-        raise refused("must be a list", "tools")
-    for number, each in enumerate(value):
+    for number, each in enumerate(bounded(value, "tools")):
         add(found, each, f"tools[{number}]")
-    if len(found.functions) > chat_tools.MAX_TOOLS:
-        raise refused(f"holds more than {chat_tools.MAX_TOOLS} tools", "tools")
     return found
+
+
+def bounded(value: Any, where: str) -> list[Any]:
+    """Check a list of tools before anything in it is read."""
+    if not isinstance(value, list):
+        raise refused("must be a list", where)
+    if len(value) > chat_tools.MAX_TOOLS:
+        raise refused(TOO_MANY, where)
+    return value
 
 
 def add(found: Offered, value: Any, where: str, namespace: str = "") -> None:
@@ -112,15 +122,13 @@ def add(found: Offered, value: Any, where: str, namespace: str = "") -> None:
         function = custom_of(value, where, namespace)
         found.add(function, {**spaced({"name": value["name"]}, namespace), "type": kind}, where)
     elif kind == "namespace" and not namespace:
-        inside = value.get("tools")
-        if not isinstance(inside, list):
-            raise refused("must be a list", f"{where}.tools")
+        inside = bounded(value.get("tools"), f"{where}.tools")
         own = name(value.get("name"), f"{where}.name")
         for number, each in enumerate(inside):
             add(found, each, f"{where}.tools[{number}]", own)
     elif kind == SHELL and not namespace:
         found.add(dict(SHELL_TOOL), {"type": SHELL}, where)
-    elif kind not in LEFT_OUT:
+    elif not isinstance(kind, str) or kind not in LEFT_OUT:
         shown = str(kind)[:64].encode("ascii", "backslashreplace").decode()
         raise refused(f"({shown}) is not supported: offer a function", f"{where}.type")
 
@@ -181,14 +189,14 @@ def choice(value: Any, offered: Offered) -> str | Json | None:
     ``allowed_tools`` leaves the others out of ``offered``.
     """
     if isinstance(value, dict) and value.get("type") == "allowed_tools":
-        allowed = value.get("tools")
-        if not isinstance(allowed, list):
-            raise refused("must be a list", "tool_choice.tools")
+        allowed = bounded(value.get("tools"), "tool_choice.tools")
         names = {function_named(each, offered.kinds) for each in allowed}
         offered.functions = [
             each for each in offered.functions if each["function"]["name"] in names
         ]
         value = value.get("mode")
+        if value not in (None, "none", "auto", "required"):
+            raise refused("must be none, auto or required", "tool_choice.mode")
     if isinstance(value, dict) and value.get("type") in ("function", "custom", SHELL):
         wanted = {"type": "function", "function": {"name": function_named(value, offered.kinds)}}
         return chat_tools.choice(wanted, offered.functions)
@@ -198,6 +206,24 @@ def choice(value: Any, offered: Offered) -> str | Json | None:
     if value is not None and value not in ("auto", "required"):
         raise refused("must be none, auto, required or a function", "tool_choice")
     return chat_tools.choice(value, offered.functions)
+
+
+def shown_choice(value: Any, wanted: str | Json | None, offered: Offered) -> str | Json:
+    """Return a ``tool_choice`` as the response repeats it. ``wanted``: what :func:`choice` made of
+    it.
+    """
+    if isinstance(value, dict) and value.get("type") == "allowed_tools":
+        allowed = [reference(each["function"]["name"], offered.kinds) for each in offered.functions]
+        return {"type": "allowed_tools", "mode": value.get("mode") or "auto", "tools": allowed}
+    if isinstance(wanted, dict):
+        return reference(wanted["function"]["name"], offered.kinds)
+    return wanted or ("none" if value == "none" else "auto")
+
+
+def reference(function: str, kinds: Kinds) -> Json:
+    """Return the client's reference to a tool."""
+    kind = {"type": "function", "name": function} | kinds.of.get(function, {})
+    return {"type": SHELL} if kind["type"] == SHELL else kind
 
 
 def function_named(value: Any, kinds: Kinds) -> str:

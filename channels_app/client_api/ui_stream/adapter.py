@@ -67,6 +67,10 @@ class _Part:
     id: str = ""
 
 
+class _State(Chunk):
+    """A part of a message that grows: the next state replaces it."""
+
+
 class UiStreamAdapter(RunAdapter[Frame]):
     """Turns events into chunks, for one run; `encode` makes server-sent events of them."""
 
@@ -91,6 +95,12 @@ class UiStreamAdapter(RunAdapter[Frame]):
     def without(self, frame: Frame, characters: int) -> Frame:
         """Return a delta without its first characters."""
         return frame if frame == DONE else {**frame, "delta": str(frame["delta"])[characters:]}
+
+    def counts(self, frame: Frame) -> bool:
+        """Only a whole message has a number: how many states it had depends on how the log was
+        cut.
+        """
+        return not isinstance(frame, _State)
 
     def text(self, kind: TextKind, key: str, piece: str, *, settled: bool) -> list[Frame]:
         """Add a piece to a part of text or reasoning, which is opened and closed as needed."""
@@ -167,7 +177,8 @@ class UiStreamAdapter(RunAdapter[Frame]):
 
     def custom(self, message: CustomMessage, *, settled: bool) -> list[Frame]:
         """Show a message of another type, in each of its states."""
-        return [self._data(message)]
+        part = self._data(message)
+        return [part if settled else _State(part)]
 
     def action(self, message: ActionMessage) -> list[Frame]:
         """Hand an action to the page."""
@@ -225,7 +236,8 @@ def asked(question: Question) -> list[Frame]:
     """Return the chunks of a call that waits for a yes: data for the page, and, if the page may
     answer, a request for approval.
 
-    A client sends its answers when no call of the message is open: one for the owner is only data.
+    A client sends its answers when no call of the message is open: one for the owner, or to sign
+    in, is only data.
     """
     expires = question.expires_at
     data: Chunk = {
@@ -240,6 +252,8 @@ def asked(question: Question) -> list[Frame]:
         "state": question.state,
         "expiresAt": expires.isoformat() if expires is not None else None,
     }
+    if question.sign_in:
+        data["signIn"] = question.sign_in
     part: Chunk = {"type": "data-tool-approval", "id": question.id, "data": data}
     if not question.may_answer:
         return [part]

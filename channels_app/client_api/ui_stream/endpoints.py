@@ -20,6 +20,7 @@ from channels_app.intake.inbound import Receipt
 from channels_app.rendering.links import Links
 from channels_app.tool_requests import deciding
 from core.database.transactions import in_thread
+from core.models import Run
 
 ORIGIN = "ui"
 
@@ -56,7 +57,7 @@ class UiEndpoint(ChatEndpoint[adapter.Frame]):
 
     def encode(self, number: int, frame: adapter.Frame) -> bytes:
         """Encode a chunk with its number."""
-        return b"id: %d\n" % number + adapter.encode(frame)
+        return self.event_id(number) + adapter.encode(frame)
 
     def headers_of(self, work: Work) -> http.Headers:
         """Return the headers of a stream."""
@@ -120,25 +121,33 @@ class Chat(UiEndpoint):
 
 
 class Resume(UiEndpoint):
-    """``GET /ui/chat/<chat>/stream``: the open run from its beginning, or from after
-    ``Last-Event-ID``; 204 when there is none. ``run_id``: that run instead.
+    """``GET /ui/chat/<chat>/stream``: the open run from its beginning, or the run of
+    ``Last-Event-ID`` from after it; 204 when there is none. ``run_id``: that run instead.
     """
 
     methods = ("GET",)
 
     async def handle(self, body: bytes) -> None:
         """Answer the run."""
-        seen, name = self.seen(), self.request.query("run_id")
-        run = await in_thread(
+        seen, name = self.last_seen(), self.request.query("run_id")
+        rest = await in_thread(
             chats.run_to_resume, self.user, ORIGIN, self.chat_id, name=name, seen=seen
         )
-        if run is None:
+        if rest is None:
             await self.send_response(204, b"", headers=http.encoded({}))
             return
         with slot(self.caller):
-            self.continues = bool(seen) and bool(run.options.get("ui_continues"))
-            await self.learn(run)
-            await self.stream_run(Work(run=run, language=self.request.language()), seen=seen)
+            await self.begin(rest.run, rest.seen)
+            number, run = rest.seen, rest.run
+            if rest.next is not None and await self.is_whole(run, number):
+                number, run = 0, rest.next
+                await self.begin(run, number)
+            await self.stream_run(Work(run=run, language=self.request.language()), seen=number)
+
+    async def begin(self, run: Run, seen: int) -> None:
+        """Look up what the frames of a run depend on."""
+        self.continues = bool(seen) and bool(run.options.get("ui_continues"))
+        await self.learn(run)
 
 
 class Stop(UiEndpoint):
@@ -154,8 +163,8 @@ class Stop(UiEndpoint):
 
 async def encoded(frames: Iterable[adapter.Frame]) -> AsyncGenerator[bytes, None]:
     """Yield frames as server-sent events."""
-    for number, frame in enumerate(frames, 1):
-        yield b"id: %d\n" % number + adapter.encode(frame)
+    for frame in frames:
+        yield adapter.encode(frame)
 
 
 def accept(caller: Principal, asked: fields.Asked) -> Receipt:
@@ -168,9 +177,7 @@ def accept(caller: Principal, asked: fields.Asked) -> Receipt:
         tools=asked.tools,
         more={"ui_message_id": asked.message_id, **context},
     )
-    return chats.accept(
-        caller, Said.of(caller, ask), origin=ORIGIN, chat=asked.chat, wanted=asked.wanted
-    )
+    return chats.accept(caller, Said.of(ask), origin=ORIGIN, chat=asked.chat, wanted=asked.wanted)
 
 
 def answer(caller: Principal, asked: fields.Asked) -> Resumed | None:

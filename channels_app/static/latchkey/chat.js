@@ -1,7 +1,7 @@
 // The page: dispatches frames from the connection to their run, and sends the user's actions.
 // The state of an answer is in its Run; unsent messages are in the Outbox.
 
-import { isShell, leaveShell } from "./offline.js"; // first: it says whose page it is
+import { cleared, isShell, leaveShell, loadPage } from "./offline.js"; // first: it says whose page it is
 import { act } from "./actions.js";
 import { call, signIn } from "./api.js";
 import { Composer } from "./composer.js";
@@ -59,12 +59,13 @@ class Chat {
     });
     this.picker = new Picker({ announce: (words) => this.log.announce(words), failed: toast });
     this.connection = new Connection({
-      open: () => new WebSocket(socketUrl()),
+      open: () => new WebSocket(socketUrl(document.body.dataset.person)),
       on: {
         open: () => this.#connected(),
         frame: (frame) => this.#frame(frame),
         state: (state) => this.#connectionState(state),
         signedOut: signIn,
+        otherPerson: loadPage,
         refused: () => call("/chat/sessions").catch(() => {}),
       },
     });
@@ -100,7 +101,8 @@ class Chat {
     this.connection.start();
     this.app.start();
     this.push.start();
-    takeShared({ add: (text, files) => this.composer.add(text, files), failed: toast });
+    const add = (text, files) => this.composer.add(text, files);
+    cleared.then(() => takeShared({ add, failed: toast }));
   }
 
   /** Show a chat (null: a new one). */

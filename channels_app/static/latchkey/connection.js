@@ -6,7 +6,7 @@ const LONGEST_WAIT = 15_000;
 const HEARTBEAT = 25_000;
 const PATIENCE = 10_000;
 
-export const CLOSE = { SIGNED_OUT: 4401, ORIGIN: 4403, TOO_LARGE: 4413, TOO_MANY: 4429 };
+export const CLOSE = { SIGNED_OUT: 4401, ORIGIN: 4403, OTHER_PERSON: 4409, TOO_LARGE: 4413, TOO_MANY: 4429 };
 
 export class Connection {
   #open;
@@ -19,8 +19,8 @@ export class Connection {
   #deadline = null;
 
   /**
-   * open() makes a WebSocket. on: {open, frame, state, signedOut, refused}. clock: {set, clear,
-   * random}, the browser's timers unless a test says otherwise.
+   * open() makes a WebSocket. on: {open, frame, state, signedOut, otherPerson, refused}. clock: {set,
+   * clear, random}, the browser's timers unless a test says otherwise.
    */
   constructor({ open, on, clock = BROWSER_CLOCK }) {
     this.#open = open;
@@ -104,6 +104,11 @@ export class Connection {
       this.#on.signedOut();
       return;
     }
+    if (code === CLOSE.OTHER_PERSON) {
+      this.#on.state("signed-out");
+      this.#on.otherPerson();
+      return;
+    }
     if (!opened) this.#on.refused();
     this.#failures += 1;
     const wait = this.#wait(code);
@@ -133,7 +138,11 @@ function parse(data) {
   }
 }
 
-/** Only ever this page's own host: no parameter of the address can name another. */
-export function socketUrl() {
-  return `${location.protocol === "https:" ? "wss:" : "ws:"}//${location.host}/ws`;
+/**
+ * Only ever this page's own host: no parameter of the address can name another. `person`: whose page
+ * this is; the gateway refuses it when the cookie is another person's by now.
+ */
+export function socketUrl(person) {
+  const host = `${location.protocol === "https:" ? "wss:" : "ws:"}//${location.host}`;
+  return `${host}/ws?person=${encodeURIComponent(person)}`;
 }

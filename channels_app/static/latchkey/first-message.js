@@ -23,12 +23,13 @@ export class Trial {
     // Not the tab's storage: the chat would send these messages again.
     this.outbox = new Outbox({ storage: { getItem: () => null, setItem: () => {} }, newId: randomId, person: "" });
     this.connection = new Connection({
-      open: () => new WebSocket(socketUrl()),
+      open: () => new WebSocket(socketUrl(document.body.dataset.person)),
       on: {
         open: () => this.#connected(),
         frame: (frame) => this.#frame(frame),
         state: () => {},
         signedOut: signIn,
+        otherPerson: () => location.reload(),
         refused: () => this.#problem(gettext("The gateway refuses the connection. Reload the page.")),
       },
     });

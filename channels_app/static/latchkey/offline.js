@@ -2,6 +2,13 @@
 // without a person. Whose it is, this browser knows; drafts and unsent messages are in the tab.
 
 const PERSON = "latchkey.person";
+const SHARED = "latchkey-shared";
+
+const before = localStorage.getItem(PERSON);
+const isAnother = !isShell() && before !== document.body.dataset.person;
+
+/** Settles when nothing is left here of another person who used this browser before. */
+export const cleared = isAnother ? clear({ shared: before !== null }).catch(() => {}) : Promise.resolve();
 
 if (isShell()) {
   document.body.dataset.person = localStorage.getItem(PERSON) ?? "";
@@ -9,6 +16,14 @@ if (isShell()) {
 } else {
   localStorage.setItem(PERSON, document.body.dataset.person);
   document.querySelector("#sign-out")?.addEventListener("submit", () => localStorage.removeItem(PERSON));
+}
+
+// `shared`: who signs in only after sharing something still finds it; signing out removed the rest.
+async function clear({ shared }) {
+  if (shared && "caches" in window) await caches.delete(SHARED);
+  const registration = await navigator.serviceWorker?.getRegistration("/");
+  for (const each of (await registration?.getNotifications?.()) ?? []) each.close();
+  await navigator.clearAppBadge?.();
 }
 
 /** Whether this is the page without a connection. */
@@ -21,8 +36,13 @@ export function leaveShell({ outbox, attachments }) {
   if (!isShell()) return false;
   document.querySelector("#offline-note")?.remove();
   if (!outbox.isStored || !attachments.isEmpty) return false;
+  loadPage();
+  return true;
+}
+
+/** Load the page of who is signed in now. */
+export function loadPage() {
   // The address of the shell itself is that of no page.
   if (location.pathname === "/offline") location.replace("/");
   else location.reload();
-  return true;
 }

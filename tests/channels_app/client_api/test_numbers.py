@@ -13,10 +13,13 @@ from channels_app.client_api.anthropic import adapter as anthropic
 from channels_app.client_api.openai import adapter as openai
 from channels_app.client_api.responses.adapter import Config, ResponsesAdapter
 from channels_app.client_api.responses.fields import REPEATED
-from channels_app.client_api.run_adapter import RESTART_GAP, RunAdapter, after
+from channels_app.client_api.run_adapter import Rest, RunAdapter
 from channels_app.client_api.ui_stream import adapter as ui_stream
+from channels_app.rendering.translations import ENGLISH
 from core.messages import (
     Message,
+    custom_message,
+    delta_message,
     image_message,
     loading_message,
     message_end,
@@ -146,7 +149,8 @@ def test_w1_a_client_gets_exactly_the_rest_however_the_log_is_cut(
     seen = live[at - 1][0] if at else 0
     stored = log_of(stored_cuts, with_progress=stored_progress)
     again = make()
-    rest = [frame for event in stored for _, frame in after(again, again.numbered(event), seen)]
+    lacks = Rest(again, seen)
+    rest = [frame for event in stored for _, frame in lacks.of(event)]
     whole = shown(adapter, [frame for _, frame in live])
     assert shown(adapter, [frame for _, frame in live[:at]] + rest) == whole
 
@@ -160,24 +164,49 @@ def test_w1_numbers_rise(name: str) -> None:
     assert numbers[-1] > sum(len(text) for _, _, text in PARTS[::2])
 
 
+TEXTS = st.text("The way is long. 🦀", min_size=1, max_size=30)
+
+
 @pytest.mark.parametrize("name", ADAPTERS)
-def test_w2_after_a_restart_numbers_are_above_all_that_may_have_been_sent(name: str) -> None:
-    """[W2] A reader of the lost attempt gets the notice and the new text, and nothing twice."""
-    first = [to_dict(text_delta("One way to see it", message_id="M1"))]
-    lost = [*first, to_dict(text_delta(" is this.", message_id="M1"))]
-    second = [
+@given(TEXTS, TEXTS, st.integers(0, 30), st.data())
+def test_w2_after_a_kill_a_reader_gets_the_notice_and_the_whole_new_text(
+    name: str, lost: str, second: str, stored: int, data: st.DataObject
+) -> None:
+    """[W2] However much of the lost attempt was sent, and however little of it was stored."""
+    end = [
         to_dict(reset_delta("text", message_id="M1")),
-        to_dict(text_delta("Another way.", message_id="M1")),
+        to_dict(text_delta(second, message_id="M1")),
         to_dict(message_end(message_id="M1", message_type="text")),
     ]
-    adapter, live = numbered(ADAPTERS[name], run([*lost, *second]))
-    seen = max(number for number, _ in live if number < RESTART_GAP)
+    pieces = [to_dict(text_delta(each, message_id="M1")) for each in lost]
+    _, live = numbered(ADAPTERS[name], run(pieces)[:-1])
+    at = data.draw(st.integers(1, len(live)))
+    seen = live[at - 1][0]
     again = ADAPTERS[name]()
-    rest = [
-        frame
-        for event in run([*first, *second])  # the end of the lost attempt was never stored
-        for _, frame in after(again, again.numbered(event), seen)
+    rest = Rest(again, seen)
+    left = [frame for event in run([*pieces[:stored], *end]) for _, frame in rest.of(event)]
+    said = "".join(text_of(each) for each in left if again.length(each))
+    if seen:
+        assert said.endswith(f"{ENGLISH.restarted}\n\n{second}"), said
+    last = ADAPTERS[name]()
+    assert kind_of(left[-1]) == kind_of([last.feed(event) for event in run(end)][-1][-1])
+
+
+@pytest.mark.parametrize("name", ADAPTERS)
+def test_w1_a_message_that_grows_counts_the_same_however_it_is_cut(name: str) -> None:
+    """[W1] A chart in one piece, or in three; the text after it has the same numbers."""
+    whole: list[Message] = [custom_message("chart", {"points": "1 2 3"}, message_id="D1")]
+    pieces: list[Message] = [
+        message_start(message_id="D1", message_type="chart"),
+        *(
+            delta_message("chart", {"points": each}, message_id="D1", path="points")
+            for each in "12"
+        ),
+        message_end(message_id="D1", message_type="chart"),
     ]
-    expected = [frame for number, frame in live if number > seen]
-    assert shown(adapter, added(rest)) == shown(adapter, added(expected))
-    assert "Another way." in str(rest)
+    ends = []
+    for chart in (whole, pieces):
+        said = [*chart, text_delta("Look.", message_id="M1")]
+        adapter, found = numbered(ADAPTERS[name], run([to_dict(each) for each in said]))
+        ends.append(next(number for number, each in found if adapter.length(each)))
+    assert ends[0] == ends[1]

@@ -4,19 +4,23 @@ import asyncio
 import logging
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
 from email.utils import format_datetime
 
 import pytest
 from aiohttp import web
+from django.conf import settings as django_settings
+from django.contrib.sessions.models import Session
+from django.db import connection
 from django.utils import timezone
 
 from allowlist import revocation
 from allowlist.models import UnknownRequest
 from channels_app.push import content, keys, presence, sending
 from channels_app.tool_requests import asking
-from core.conversations import push_messages
+from core.conversations import push_messages, push_subscriptions
 from core.conversations.tool_calls import Asked
 from core.database.transactions import atomic_write
 from core.lib import encryption
@@ -31,7 +35,7 @@ from core.models import (
     ToolCall,
     User,
 )
-from core.signals import pubsub
+from core.signals import pubsub, wakeups
 from tests.channels_app.push.conftest import Enable, answered
 from tests.channels_app.push.service import PushService, ReadingBrowser, signer
 
@@ -66,6 +70,7 @@ def state(message: PushMessage) -> str:
 
 def due_now(message: PushMessage) -> None:
     PushMessage.objects.filter(pk=message.pk).update(retry_at=None)
+    PushSubscription.objects.update(held_until=None)
 
 
 def test_w58_a_message_is_encrypted_for_the_browser_and_signed_by_the_gateway(
@@ -249,11 +254,11 @@ def test_w64_an_unknown_request_opens_its_page_and_its_buttons_the_decision(
     assert said["url"] == f"/admin/allowlist/unknownrequest/{request.pk}/change/"
     assert [each["title"] for each in said["actions"]] == ["Allow", "Deny"]
     allow, deny = (each["url"] for each in said["actions"])
-    assert allow.startswith("/decide/")
-    assert (allow.endswith("?choice=approve"), deny.endswith("?choice=deny")) == (True, True)
+    page = f"/requests/{request.public_id}"
+    assert (allow, deny) == (f"{page}?choice=approve", f"{page}?choice=deny")
     assert service.received[0].headers["Urgency"] == "high"
     request.refresh_from_db()
-    assert request.notified_at is not None
+    assert request.notified_at is None, "a push service that has it told nobody"
     assert request.state == UnknownRequest.State.PENDING
 
 
@@ -393,6 +398,91 @@ def test_w61_a_slow_service_costs_a_bounded_time(
     assert message.error == "TimeoutError"
 
 
+def test_w61_a_browser_whose_service_is_slow_is_held_back_whole_and_counts_as_failing(
+    service: PushService, ann: User, enable: Enable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    enable(ann)
+    over = asyncio.Event()
+
+    async def hang(_: web.Request) -> web.Response:
+        await over.wait()
+        return web.Response()
+
+    monkeypatch.setattr(sending, "FETCHER", service.fetcher(seconds=0.2))
+    first, second = told(ann), told(ann)
+    service.answers = [hang, hang]
+    assert send(first) == 5.0
+    wait = send(second)
+    assert wait is not None
+    assert 3 < wait <= 5
+    assert len(service.received) == 1, "the second did not wait for the service too"
+    assert push_messages.due() == []
+    assert PushSubscription.objects.get().failures == 1
+    due_now(first)
+    assert push_messages.due() == [first.pk]
+    assert send(second) == 15.0, "the wait of a browser grows over its messages"
+    due_now(second)
+    send(first)
+    row = PushSubscription.objects.get()
+    assert (state(first), row.failures, row.held_until) == (State.SENT, 0, None)
+
+
+def test_w61_a_browser_gets_one_request_at_a_time_and_then_the_next(
+    service: PushService, ann: User, enable: Enable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del service
+    enable(ann, "one")
+    first, second = told(ann), told(ann)
+    woken: list[int] = []
+    monkeypatch.setattr(wakeups, "push", woken.append)
+    held = push_messages.claim(first.pk)
+    assert held is not None
+    assert push_messages.claim(second.pk) is None
+    second.refresh_from_db()
+    assert (second.state, second.attempt) == (State.PENDING, 0)
+    assert push_messages.due_in(second.pk) is None
+    assert send(second) is None
+    push_messages.sent(held)
+    assert woken == [second.pk]
+    assert push_messages.claim(second.pk) is not None
+
+
+def test_w61_of_workers_that_claim_at_once_one_sends_to_a_browser(
+    service: PushService, ann: User, enable: Enable
+) -> None:
+    del service
+    enable(ann)
+    rows = [told(ann) for _ in range(4)]
+    together = threading.Barrier(len(rows))
+
+    def claim(message: PushMessage) -> bool:
+        try:
+            together.wait(60)
+            return push_messages.claim(message.pk) is not None
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(len(rows)) as threads:
+        assert sum(threads.map(claim, rows)) == 1
+    assert PushMessage.objects.filter(state=State.SENDING).count() == 1
+
+
+def test_w61_what_is_due_is_sent_to_people_in_turn(
+    service: PushService, ann: User, owner: User, enable: Enable
+) -> None:
+    del service
+    for name in ("one", "two", "three"):
+        enable(ann, name)
+    runs = [answered(ann, "Blue.") for _ in range(3)]
+    for run in runs:
+        announce(ann, "answer", run.public_id)
+    enable(owner, "four")
+    last = told(owner)
+    found = push_messages.due()
+    assert len(found) == 4, "one for each browser"
+    assert found.index(last.pk) == 1
+
+
 async def flood(request: web.Request) -> web.StreamResponse:
     response = web.StreamResponse(status=201)
     await response.prepare(request)
@@ -477,6 +567,50 @@ def test_w59_a_browser_is_forgotten_with_the_session_that_enabled_it(
     assert send(message) is None
     assert service.received == []
     assert not PushSubscription.objects.exists()
+
+
+def test_w59_a_session_of_an_earlier_signing_key_stays_as_it_is(
+    service: PushService, ann: User, enable: Enable, settings: object
+) -> None:
+    """Django would give it a new key, which the cookie of the browser does not have."""
+    _, row = enable(ann)
+    settings.SECRET_KEY_FALLBACKS = [django_settings.SECRET_KEY]  # type: ignore[attr-defined]
+    settings.SECRET_KEY = "n" * 60  # type: ignore[attr-defined]  # the fixture
+    before = Session.objects.get()
+    message = told(ann)
+    send(message)
+    assert state(message) == State.SENT
+    after = Session.objects.get()
+    assert (after.session_key, after.session_data) == (row.session_key, before.session_data)
+    settings.SECRET_KEY_FALLBACKS = []  # type: ignore[attr-defined]  # the fixture
+    send(told(ann))
+    assert len(service.received) == 1
+    assert Session.objects.get().session_key == row.session_key
+
+
+def test_w60_a_browser_that_is_forgotten_meanwhile_costs_its_message_only(
+    service: PushService, ann: User, enable: Enable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two connections: the browser is read, deleted elsewhere, and then the run is committed."""
+    _, row = enable(ann)
+    found = [(row.pk,)]
+    push_subscriptions.forget(id=row.pk)
+    monkeypatch.setattr(push_messages, "SUBSCRIBED", lambda **_: found)
+    message = told(ann)
+    assert send(message) is None
+    assert service.received == []
+    assert not PushMessage.objects.exists()
+
+
+def test_w60_a_message_without_its_browser_is_removed_at_its_end(
+    service: PushService, ann: User, enable: Enable
+) -> None:
+    del service
+    _, row = enable(ann)
+    told(ann)
+    PushMessage.objects.update(expires_at=timezone.now() - timedelta(hours=1))
+    PushSubscription.objects.filter(pk=row.pk)._raw_delete("default")
+    assert push_messages.purge() == 1
 
 
 def test_w59_another_person_on_the_browser_gets_their_own_only(

@@ -8,13 +8,15 @@ from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
+from django.contrib.sessions.models import Session
+from django.db import OperationalError
 from django.test import Client
 from django.utils import timezone
 
-from allowlist import decision_links
 from allowlist.models import AuditEntry, UnknownRequest
 from channels_app.push import keys, presence
 from channels_app.webchat import installed, push
+from core.conversations import push_subscriptions
 from core.database.transactions import in_thread
 from core.models import ChannelAccount, Installation, PushMessage, PushSubscription, User
 from tests import ROOT
@@ -78,6 +80,19 @@ def test_w59_signing_out_forgets_this_browser_and_no_other(
     assert [row.endpoint for row in PushSubscription.objects.all()] == [
         "https://push.example/send/phone"
     ]
+
+
+@pytest.mark.parametrize("path", ["/sign-out", "/admin/logout/"])
+def test_w59_signing_out_ends_the_session_though_the_browser_cannot_be_forgotten(
+    page: Client, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    def fail(**_: object) -> int:
+        raise OperationalError("deadlock detected")
+
+    post(page, "subscriptions", BROWSER)
+    monkeypatch.setattr(push_subscriptions, "forget", fail)
+    assert page.post(path).status_code in (200, 302)
+    assert not Session.objects.exists()
 
 
 KEYS: Any = BROWSER["keys"]
@@ -162,22 +177,40 @@ async def test_w60_a_page_is_visible_while_it_says_so_and_open(ada: User, bob: U
     await is_visible(wanted=False)
 
 
-def test_w64_the_button_of_a_notification_only_opens_the_decision(
-    client: Client, ada: User
-) -> None:
-    account = ChannelAccount.objects.create(channel="telegram", name="main")
-    now = timezone.now()
-    times = {"first_seen_at": now, "last_seen_at": now, "expires_at": now + timedelta(days=1)}
-    row = UnknownRequest.objects.create(account=account, kind="im", sender="7", **times)
-    link = f"/decide/{decision_links.token(request=row.public_id, owner=ada.pk)}?choice=deny"
-    opened = client.get(link, HTTP_HOST=HOST).content.decode()
+def test_w64_the_button_of_a_notification_only_opens_the_decision(page: Client) -> None:
+    row = unknown()
+    link = f"/requests/{row.public_id}?choice=deny"
+    opened = page.get(link).content.decode()
     assert 'value="deny" autofocus' in opened
     assert opened.count("autofocus") == 1
     row.refresh_from_db()
     assert row.state == UnknownRequest.State.PENDING
-    client.post(link, {"verdict": "deny"}, HTTP_HOST=HOST)
+    page.post(link, {"verdict": "deny"})
     row.refresh_from_db()
     assert row.state == UnknownRequest.State.DENIED
+
+
+def test_w64_what_a_notification_opens_decides_for_a_signed_in_owner_only(bob: User) -> None:
+    """The notification may be that of the person who used the browser before."""
+    row = unknown()
+    link = f"/requests/{row.public_id}?choice=approve"
+    nobody, member = Client(HTTP_HOST=HOST), signed_in(bob)
+    for send in (nobody.get, nobody.post):
+        answer = send(link, {"verdict": "approve"} if send == nobody.post else None)
+        assert answer.status_code == 302
+        assert answer["Location"].startswith("/sign-in?next=/requests/")
+        assert "choice" in answer["Location"]
+    assert member.get(link).status_code == 404
+    assert member.post(link, {"verdict": "approve"}).status_code == 404
+    row.refresh_from_db()
+    assert row.state == UnknownRequest.State.PENDING
+
+
+def unknown() -> UnknownRequest:
+    account = ChannelAccount.objects.create(channel="telegram", name="main")
+    now = timezone.now()
+    times = {"first_seen_at": now, "last_seen_at": now, "expires_at": now + timedelta(days=1)}
+    return UnknownRequest.objects.create(account=account, kind="im", sender="7", **times)
 
 
 def test_w55_the_manifest_is_that_of_an_app(client: Client) -> None:

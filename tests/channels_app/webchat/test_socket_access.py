@@ -42,6 +42,23 @@ async def test_rws1_an_invalid_cookie_is_refused_before_the_handshake(ada: User)
     assert await refused(cookie="x" * 32) == 4401
 
 
+@pytest.mark.parametrize("named", ["", "0", "ada"])
+async def test_w56_a_page_of_another_person_is_closed_and_nothing_of_it_is_taken(
+    ada: User, bob: User, named: str
+) -> None:
+    """What ada wrote without a connection must not go out as bob, who signed in meanwhile."""
+    cookie = await in_thread(sign_in, bob)
+    person = str(ada.pk) if named == "ada" else named
+    async with opened(path=f"/ws?person={person}", cookie=cookie) as socket:
+        await socket.say(type="message", text="From ada", client_id="c1")
+        assert await socket.closed() == 4409
+        await socket.say(type="message", text="From ada", client_id="c1")
+    assert await in_thread(InboundMessage.objects.count) == 0
+    assert await in_thread(Run.objects.count) == 0
+    async with opened(path=f"/ws?person={bob.pk}", cookie=cookie) as socket:
+        assert (await socket.ask("From bob"))["type"] == "accepted"
+
+
 @pytest.mark.parametrize(
     "origin",
     [

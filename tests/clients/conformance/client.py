@@ -128,7 +128,7 @@ def sign_in(row: Any, user: Any, wanted: Any) -> None:
         resource_metadata=wanted.resource_metadata,
         expires_at=timezone.now() + timedelta(hours=1),
     )
-    address = signing_in.begin(question, browser="browser")
+    address = signing_in.begin(question, browser="browser", by=user)
     back = {name: values[0] for name, values in parse_qs(urlsplit(follow(address)).query).items()}
     finished = signing_in.finish(
         state=back.get("state", ""),
@@ -136,6 +136,7 @@ def sign_in(row: Any, user: Any, wanted: Any) -> None:
         code=back.get("code", ""),
         issuer=back.get("iss"),
         error=back.get("error", ""),
+        visitor=user.pk,
         now=timezone.now(),
     )
     assert finished.outcome == "done", finished

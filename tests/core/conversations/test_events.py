@@ -33,7 +33,7 @@ from core.messages import (
     to_dict,
     tool_call_message,
 )
-from core.models import Run, RunEvent
+from core.models import ChatSession, Run, RunEvent
 from core.signals import live_events, pubsub
 from core.signals.live_events import EventFrame
 from tests.core.conftest import Say
@@ -588,6 +588,22 @@ async def test_d2_a_heartbeat_comes_when_nothing_else_does(
         while (item := await anext(follower)) is None:
             pass
         assert item[0] == 1
+
+
+async def test_d2_a_deleted_run_ends_for_those_who_follow_it(
+    log: Log, monkeypatch: pytest.MonkeyPatch, listening: Callable[[int], Any]
+) -> None:
+    """[D2] As cancelled, at the next poll: its session was deleted, and no end is stored."""
+    monkeypatch.setattr(events, "POLL_CONNECTED_SECONDS", 0.05)
+    follower = events.follow(run_id=log.run_id, public_id=log.public_id, seq=0)
+    async with aclosing(follower), asyncio.timeout(60):
+        log.append(progress("a"))
+        assert await anext(follower) is not None
+        await ChatSession.objects.filter(runs__id=log.run_id).adelete()
+        [last] = [item async for item in follower]
+        assert last is not None
+        assert events.ends(last[1])
+        assert last[1]["props"]["data"] == {"status": "cancelled"}
 
 
 def test_frames_with_a_gap_are_no_answer() -> None:

@@ -9,6 +9,8 @@ import httpx
 from ag_ui.core import Event, RunAgentInput
 from pydantic import TypeAdapter
 
+from core.lib.ids import is_public_id
+
 Json = dict[str, Any]
 EVENTS: TypeAdapter[Any] = TypeAdapter(Event)
 numbers = itertools.count(1)
@@ -57,13 +59,32 @@ def verify(events: Sequence[Mapping[str, Any]]) -> None:
     assert not open_ones
 
 
-def numbered(answer: httpx.Response) -> Iterator[tuple[int, Json]]:
+class EventId(int):
+    """The number of an event; as text the id, with which a client goes on."""
+
+    text = ""
+
+    @classmethod
+    def of(cls, text: str) -> "EventId":
+        """Read an id."""
+        run_id, dot, number = text.rpartition(".")
+        assert is_public_id(run_id), text
+        assert dot, text
+        made = cls(number)
+        made.text = text
+        return made
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def numbered(answer: httpx.Response) -> Iterator[tuple[EventId, Json]]:
     """Yield the events of a stream, each with its number, as strict types of the protocol."""
-    number = 0
+    number = EventId()
     for line in answer.iter_lines():
         name, _, value = line.partition(": ")
         if name == "id":
-            number = int(value)
+            number = EventId.of(value)
         elif name == "data":
             EVENTS.validate_json(value, strict=True)
             yield number, json.loads(value)

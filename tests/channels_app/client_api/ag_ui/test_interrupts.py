@@ -59,6 +59,7 @@ def test_w48_a_persons_own_yes_lets_the_run_go_on(member: httpx.Client, asking: 
         assert (result["toolCallId"], result["content"]) == (question["toolCallId"], "ok")
         assert text_of(events) == "The diary: done."
         assert outcome_of(events) == {"type": "success"}
+        assert text_of(connected(member, "w48", "?runId=goes-on")) == "The diary: done."
     assert effects(asking).count("read_diary Ada") == 1
 
 

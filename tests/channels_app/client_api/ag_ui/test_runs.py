@@ -76,13 +76,15 @@ def test_w42_two_turns_are_remembered_by_the_gateway_or_the_client(
     member: httpx.Client,
 ) -> None:
     """Only the last message: the gateway has the others. Reconnecting returns them."""
-    told(member, said("My name is Ada", thread="w42"))
+    first = said("My name is Ada", thread="w42")
+    told(member, first)
     assert "And" in text_of(told(member, said("And again", thread="w42")))
     events = connected(member, "w42")
     assert kinds(events) == ["RUN_STARTED", "MESSAGES_SNAPSHOT", "RUN_FINISHED"]
     messages = events[1]["messages"]
     assert [each["role"] for each in messages] == ["user", "assistant"] * 2
     assert messages[0]["content"] == "My name is Ada"
+    assert messages[0]["id"] == first["messages"][0]["id"]
     history = [*messages, {"id": "x", "role": "user", "content": "third"}]
     assert "third" in text_of(told(member, said("", thread="w42", messages=history)))
 
@@ -126,6 +128,24 @@ def test_w43_a_cut_stream_goes_on_where_it_was_cut(member: httpx.Client) -> None
     assert "RUN_STARTED" not in kinds(rest)
     assert text_of([event for _, event in before]) + text_of(rest) == "one two three four"
     assert outcome_of(rest) == {"type": "success"}
+
+
+def test_w43_a_number_is_of_its_run(member: httpx.Client) -> None:
+    """While another run is open the rest is that of the run that was cut; at a run that is named
+    another's number is none.
+    """
+    with member.stream("POST", "/ag-ui", json=said("slow", thread="bound")) as answer:
+        parts = list(numbered(answer))
+    last, text = next(each for each in parts if each[1]["type"] == "TEXT_MESSAGE_CONTENT")
+    body = said("hang", thread="bound", run="open")
+    with member.stream("POST", "/ag-ui", json=body) as hanging:
+        next(hanging.iter_lines())
+        rest = connected(member, "bound", **{"Last-Event-ID": str(last)})
+        assert text["delta"] + text_of(rest) == "one two three four"
+        path, headers = "/ag-ui/bound/stream?runId=open", {"Last-Event-ID": str(last)}
+        with member.stream("GET", path, headers=headers) as answer:
+            assert next(numbered(answer))[1]["type"] == "RUN_STARTED"
+    member.post("/ag-ui/bound/stop")
 
 
 def test_w44_a_run_is_stopped_and_reconnected_to(
@@ -177,6 +197,15 @@ def test_w45_a_wrong_request_names_the_field(member: httpx.Client, body: Json, f
     answer = member.post("/ag-ui", json={**said("x", thread="t"), **body})
     assert answer.status_code in (400, 413), answer.text
     assert answer.json()["field"] == field
+
+
+@pytest.mark.parametrize("name", ["%00", "%C3%A9", "x" * 200])
+def test_w45_a_wrong_run_is_refused_when_reconnecting(member: httpx.Client, name: str) -> None:
+    """PostgreSQL stores no NUL, and cannot look for one."""
+    told(member, said("hello", thread="w45-reconnect"))
+    answer = member.get(f"/ag-ui/w45-reconnect/stream?runId={name}")
+    assert answer.status_code in (400, 413), answer.text
+    assert answer.json()["field"] == "runId"
 
 
 def test_w45_keys_that_may_not_are_refused(asking: Gateway, keys: dict[str, str]) -> None:

@@ -1,6 +1,7 @@
 """The checks of messages, tools and pictures, one by one."""
 
 import base64
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -202,6 +203,31 @@ def test_a_schema_that_is_nothing_but_itself_is_refused(schema: Json) -> None:
     """[RO4] It leads nowhere."""
     with pytest.raises(RefusedError):
         chat_tools.schema(schema, "x")
+
+
+@pytest.mark.parametrize("reference", ["#", "#{0}", "#{0}/properties"])
+def test_a_schema_is_walked_a_fixed_number_of_times(
+    monkeypatch: pytest.MonkeyPatch, reference: str
+) -> None:
+    """However often, and in however many ways, it refers to the same part."""
+    number = 2000
+    references = {f"p{each}": {"$ref": reference.format(each)} for each in range(number)}
+    steps = 0
+    children, same_as = chat_tools.children, chat_tools.same_as
+
+    def counted(walk: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def walked(node: Any) -> Any:
+            nonlocal steps
+            steps += 1
+            return walk(node)
+
+        return walked
+
+    monkeypatch.setattr(chat_tools, "children", counted(children))
+    monkeypatch.setattr(chat_tools, "same_as", counted(same_as))
+    schema = {"properties": references}
+    assert chat_tools.schema(schema, "x") is schema
+    assert steps < 6 * number
 
 
 def test_a_schema_may_refer_to_its_own_parts() -> None:

@@ -53,6 +53,8 @@ def answer_of(path: str, body: bytes) -> tuple[int, str, bytes]:
         return 200, "application/json", json.dumps(VECTORS).encode()
     if path.endswith("/audio/speech"):
         return 200, "audio/mpeg", SOUND
+    if b"without usage" in body:
+        return 200, "text/plain", b"He said."
     if path.endswith(("/transcriptions", "/translations")):
         return 200, "application/json", json.dumps(HEARD).encode()
     return 404, "application/json", b'{"error": {"message": "unknown"}}'
@@ -187,6 +189,21 @@ def test_w37_w38_audio_goes_both_ways(
         assert b'name="language"' in sent
         assert headers["Authorization"] == f"Bearer {KEY}"
     wait_until(lambda: calls(gateway)[-1][2:4] == (14, 5), seconds=10)
+
+
+def test_w38_the_answer_is_estimated_where_the_provider_does_not_count(
+    client: httpx.Client, gateway: Gateway
+) -> None:
+    """[W38] Speech by what is said, a transcription by its recording."""
+    said = {"model": "speak", "input": "äb" * 20, "voice": "a"}
+    assert client.post("/v1/audio/speech", json=said).status_code == 200
+    wait_until(lambda: calls(gateway)[-1][3:5] == (90, 1), seconds=10)
+    form = {"model": "hear", "prompt": "without usage"}
+    file = {"file": ("a.mp3", SOUND, "audio/mpeg")}
+    heard = client.post("/v1/audio/transcriptions", data=form, files=file)
+    assert heard.text == "He said."
+    tokens = len(SOUND) // 1000 + 1
+    wait_until(lambda: calls(gateway)[-1][3:5] == (tokens, 1), seconds=10)
 
 
 def test_w37_w38_an_answer_that_breaks_off_ends_the_connection(

@@ -86,6 +86,8 @@ def test_w10_every_field_of_the_api_has_its_place_in_the_documentation() -> None
         ({"user": 5}, "user"),
         ({"tools": 5}, "tools"),
         ({"tools": [5]}, "tools[0].type"),
+        ({"tools": [{"type": []}]}, "tools[0].type"),
+        ({"tools": [{"type": {}}]}, "tools[0].type"),
         ({"tools": [{"type": "file_search"}]}, "tools[0].type"),
         ({"tools": [{"type": "function"}]}, "tools[0].name"),
         ({"tools": [{"type": "function", "name": "f", "strict": 1}]}, "tools[0].strict"),
@@ -100,6 +102,10 @@ def test_w10_every_field_of_the_api_has_its_place_in_the_documentation() -> None
         ({"tool_choice": "required"}, "tool_choice"),
         ({"tool_choice": {"type": "function", "name": "f"}}, "tool_choice"),
         ({"tool_choice": {"type": "web_search"}}, "tool_choice"),
+        (
+            {"tool_choice": {"type": "allowed_tools", "tools": [], "mode": {"type": "function"}}},
+            "tool_choice.mode",
+        ),
         ({"nonsense\u00e9": 5}, "nonsense\\xe9"),
     ],
 )
@@ -227,6 +233,41 @@ def test_w19_tools_that_are_no_functions_become_functions_and_their_calls_come_b
     assert [each["type"] for each in shown] == ["custom", "function", "local_shell"]
 
 
+def test_w16_too_many_tools_are_refused_before_they_are_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """[W16] In one list, in one namespace, and over all namespaces."""
+    read: list[str] = []
+    function_of = tools.function_of
+
+    def counted(value: Json, where: str, namespace: str) -> Json:
+        read.append(where)
+        return function_of(value, where, namespace)
+
+    monkeypatch.setattr(tools, "function_of", counted)
+    many: list[Json] = [{"type": "function", "name": f"f{number}"} for number in range(5000)]
+    spread = [
+        {"type": "namespace", "name": f"n{start}", "tools": many[start : start + 100]}
+        for start in range(0, 5000, 100)
+    ]
+    inside = [{"type": "namespace", "name": "n", "tools": many}]
+    for given, field, most in (
+        (many, "tools", 0),
+        (inside, "tools[0].tools", 0),
+        (spread, "tools", 129),
+    ):
+        read.clear()
+        with pytest.raises(RefusedError) as caught:
+            tools.read(given)
+        assert (caught.value.status, caught.value.field) == (400, field)
+        assert len(read) <= most
+    assert len(tools.read(many[:128]).functions) == 128
+    offered = tools.read(many[:3])
+    with pytest.raises(RefusedError) as caught:
+        tools.choice({"type": "allowed_tools", "mode": "auto", "tools": many}, offered)
+    assert caught.value.field == "tool_choice.tools"
+
+
 def test_w19_a_choice_of_tools_is_kept() -> None:
     """[W19] One tool, some of them, none."""
     given = [{"type": "function", "name": name} for name in "ab"]
@@ -238,6 +279,66 @@ def test_w19_a_choice_of_tools_is_kept() -> None:
     assert [each["function"]["name"] for each in offered.functions] == ["a"]
     assert tools.choice("none", offered) is None
     assert offered.functions == []
+
+
+NESTED = {"type": "namespace", "name": "n", "tools": [{"type": "function", "name": "f"}]}
+
+
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [
+        ({"tool_choice": "auto"}, "auto"),
+        ({"tool_choice": "none"}, "none"),
+        ({"tool_choice": "required"}, "required"),
+        (
+            {"tool_choice": {"type": "function", "name": "a", "more": ["x"]}},
+            {"type": "function", "name": "a"},
+        ),
+        (
+            {"tool_choice": {"type": "custom", "name": "c", "more": 1}},
+            {"type": "custom", "name": "c"},
+        ),
+        (
+            {"tool_choice": {"type": "function", "name": "f", "namespace": "n"}},
+            {"type": "function", "name": "f", "namespace": "n"},
+        ),
+        ({"tool_choice": {"type": "local_shell", "more": 1}}, {"type": "local_shell"}),
+        (
+            {
+                "tool_choice": {
+                    "type": "allowed_tools",
+                    "mode": "required",
+                    "tools": [{"type": "function", "name": "a", "more": 1}, SHELL],
+                    "more": 1,
+                }
+            },
+            {
+                "type": "allowed_tools",
+                "mode": "required",
+                "tools": [{"type": "function", "name": "a"}, SHELL],
+            },
+        ),
+        ({"text": {}}, {"format": {"type": "text"}}),
+        (
+            {"text": {"format": {"type": "json_object", "more": 1}, "verbosity": "low", "more": 1}},
+            {"format": {"type": "json_object"}, "verbosity": "low"},
+        ),
+        (
+            {"text": {"format": {"type": "json_schema", "name": "n", "schema": {}, "more": 1}}},
+            {"format": {"type": "json_schema", "name": "n", "schema": {}}},
+        ),
+    ],
+)
+def test_w10_a_response_repeats_what_was_checked_and_no_more(sent: Json, kept: Any) -> None:
+    """[W10] Unknown members of ``text`` and ``tool_choice`` are not stored."""
+    offered = [
+        {"type": "function", "name": "a"},
+        {"type": "custom", "name": "c"},
+        NESTED,
+        SHELL,
+    ]
+    (name,) = sent
+    assert fields.read(body(tools=offered, **sent)).repeated == {name: kept}
 
 
 def test_w10_options_reach_the_model_under_the_names_of_chat_completions(

@@ -6,6 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.channels_app.client_api.ag_ui.frames import EventId
 from tests.channels_app.client_api.asking_tools import (
     client_of,
     decide_elsewhere,
@@ -73,6 +74,7 @@ def test_w53_anothers_answer_and_one_to_the_owners_question_decide_nothing(
     assert effects(asking) == before
     letter = told(member, asked("letter", chat="letter"))
     assert of_type(letter, "tool-approval-request") == []
+    letter_id = letter[0]["messageMetadata"]["runId"]
     [part] = of_type(letter, "data-tool-approval")
     assert (part["data"]["askedOf"], part["data"]["mayAnswer"]) == ("owner", False)
     call = {"toolCallId": "x", "toolName": "send_letter", "input": {}}
@@ -82,10 +84,11 @@ def test_w53_anothers_answer_and_one_to_the_owners_question_decide_nothing(
     assert [each["id"] for each in of_type(waits, "data-tool-approval")] == [part["id"]]
     assert effects(asking) == before
     assert decide_elsewhere(asking, "once") == "allowed"
-    path = "/ui/chat/letter/stream"
-    with member.stream("GET", path, headers={"Last-Event-ID": "1"}) as answer:
-        assert answer.status_code == 200
-        assert text_of(frames(answer)).endswith("The letter: done.")
+    for last in ("1", f"{letter_id}.999999999"):
+        path = "/ui/chat/letter/stream"
+        with member.stream("GET", path, headers={"Last-Event-ID": last}) as answer:
+            assert answer.status_code == 200
+            assert text_of(frames(answer)).endswith("The letter: done.")
 
 
 def test_w53_an_answer_that_comes_too_late(member: httpx.Client, asking: Gateway) -> None:
@@ -117,10 +120,10 @@ def test_w53_instructions_and_tools_of_assistant_ui(member: httpx.Client) -> Non
     assert (wrong.status_code, wrong.json()["field"]) == (400, "tools.a")
 
 
-def numbered(answer: httpx.Response) -> Iterator[tuple[int, Any]]:
+def numbered(answer: httpx.Response) -> Iterator[tuple[EventId, Any]]:
     """Yield the chunks of a stream with their numbers."""
     lines = list(answer.iter_lines())
-    numbers = [int(line[4:]) for line in lines if line.startswith("id: ")]
+    numbers = [EventId.of(line[4:]) for line in lines if line.startswith("id: ")]
     answer_lines = httpx.Response(200, text="\n".join(lines))
     yield from zip(numbers, frames(answer_lines), strict=True)
 
@@ -141,3 +144,25 @@ def test_w54_a_cut_stream_goes_on_at_its_number(member: httpx.Client) -> None:
         assert "".join(texts) == "one two three four"
     assert member.get("/ui/chat/w54/stream?run_id=none").status_code == 404
     assert member.get("/ui/chat/w54/stream").status_code == 204
+
+
+def test_w54_a_number_is_of_its_run(member: httpx.Client) -> None:
+    """While another run is open the rest is that of the run that was cut; with the id of another
+    chat's run the open one comes from its beginning.
+    """
+    with member.stream("POST", "/ui/chat", json=asked("slow", chat="bound")) as answer:
+        parts = list(numbered(answer))
+    last, text = next(each for each in parts if each[1] != "[DONE]" and "delta" in each[1])
+    assert str(last).endswith(f".{int(last)}")
+    with member.stream("POST", "/ui/chat", json=asked("hang", chat="bound")) as hanging:
+        next(hanging.iter_lines())
+        stream = "/ui/chat/bound/stream"
+        with member.stream("GET", stream, headers={"Last-Event-ID": str(last)}) as answer:
+            assert text["delta"] + text_of(frames(answer)) == "one two three four"
+        strange = {"Last-Event-ID": f"{'x' * 22}.{int(last)}"}
+        with member.stream("GET", stream, headers=strange) as answer:
+            lines = (line for line in answer.iter_lines() if line.startswith("data: "))
+            assert '"start"' in next(lines)
+        wrong = member.get(stream, headers={"Last-Event-ID": f"x.{int(last)}"})
+        assert wrong.status_code == 400
+    member.post("/ui/chat/bound/stop")

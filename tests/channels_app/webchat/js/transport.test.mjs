@@ -78,7 +78,7 @@ class Wire {
 function connected() {
   const wires = [];
   const timers = new Map();
-  const heard = { frames: [], states: [], opened: 0, signedOut: 0, refused: 0 };
+  const heard = { frames: [], states: [], opened: 0, signedOut: 0, otherPerson: 0, refused: 0 };
   let next = 0;
   const clock = {
     set: (call, ms) => { timers.set((next += 1), { call, ms }); return next; },
@@ -93,6 +93,7 @@ function connected() {
       frame: (frame) => heard.frames.push(frame),
       state: (state) => heard.states.push(state),
       signedOut: () => { heard.signedOut += 1; },
+      otherPerson: () => { heard.otherPerson += 1; },
       refused: () => { heard.refused += 1; },
     },
   });
@@ -137,6 +138,14 @@ test("who is signed out is told, and the line stays down", () => {
   wires[0].opens();
   wires[0].dies(4401);
   assert.equal(heard.signedOut, 1);
+  assert.equal(timers.size, 0);
+});
+
+test("a page of somebody else than the cookie is told, and the line stays down", () => {
+  const { wires, heard, timers } = connected();
+  wires[0].opens();
+  wires[0].dies(4409);
+  assert.equal(heard.otherPerson, 1);
   assert.equal(timers.size, 0);
 });
 
