@@ -19,7 +19,7 @@ def user_of_session(session_key: str) -> User | None:
     """Return the active user of a Django session; None without one.
 
     Changes nothing. Django's ``get_user`` gives a session that was signed with an earlier
-    SECRET_KEY a new key, and ends one whose signature is wrong; here nobody could be given the
+    SECRET_KEY a new key, and ends one whose signature is wrong; here no response could set the
     cookie of the new key.
     """
     store = import_module(settings.SESSION_ENGINE).SessionStore(session_key)

@@ -50,7 +50,7 @@ from core.signals import live_events, pubsub
 logger = logging.getLogger(__name__)
 
 SIGNED_OUT, FOREIGN, TOO_LATE, TOO_LARGE, TOO_MANY = 4401, 4403, 4408, 4413, 4429
-OTHER_PERSON = 4409  # the page was opened before somebody else signed in
+OTHER_PERSON = 4409  # the page was opened before another person signed in
 # Daphne lets an application close with 1000 or 3000–4999 only, so not with 1011.
 STALLED, BROKEN = 4408, 4500
 # Raised after a disconnect: by uvicorn an OSError, by Daphne's autobahn the other.

@@ -2,7 +2,8 @@
 notification, which asks for the sign-in.
 
 The link does not sign in and shows nothing else ([A5], [A6], decision 165). A notification stays in
-a browser whoever uses it: what it opens decides for the owner who is signed in there only.
+a browser when another person uses it: the page that it opens decides for the owner who is signed in
+there only.
 """
 
 from django.contrib.auth.views import redirect_to_login

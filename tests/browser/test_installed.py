@@ -146,7 +146,7 @@ def become_bob(page: Page, browser: Browser, gateway: Gateway) -> None:
     context.close()
 
 
-def test_w56_what_one_person_wrote_is_not_sent_as_the_next_who_signs_in(
+def test_w56_a_message_of_one_person_is_not_sent_as_the_next(
     open_page: OpenPage, browser: Browser, gateway: Gateway
 ) -> None:
     page, _ = open_page(gateway)
@@ -396,7 +396,7 @@ def test_w64_looking_at_the_page_takes_its_notifications_away(
     shown(page, 0)
 
 
-def test_w64_who_comes_next_finds_no_notification_and_nothing_shared(
+def test_w64_the_next_person_finds_no_notification_and_nothing_shared(
     notified: Page, browser: Browser, gateway: Gateway
 ) -> None:
     page = notified

@@ -453,11 +453,11 @@ def test_w61_of_workers_that_claim_at_once_one_sends_to_a_browser(
     del service
     enable(ann)
     rows = [told(ann) for _ in range(4)]
-    together = threading.Barrier(len(rows))
+    barrier = threading.Barrier(len(rows))
 
     def claim(message: PushMessage) -> bool:
         try:
-            together.wait(60)
+            barrier.wait(60)
             return push_messages.claim(message.pk) is not None
         finally:
             connection.close()
@@ -467,7 +467,7 @@ def test_w61_of_workers_that_claim_at_once_one_sends_to_a_browser(
     assert PushMessage.objects.filter(state=State.SENDING).count() == 1
 
 
-def test_w61_what_is_due_is_sent_to_people_in_turn(
+def test_w61_due_messages_are_sent_to_people_in_turn(
     service: PushService, ann: User, owner: User, enable: Enable
 ) -> None:
     del service

@@ -190,13 +190,13 @@ def test_w64_the_button_of_a_notification_only_opens_the_decision(page: Client) 
     assert row.state == UnknownRequest.State.DENIED
 
 
-def test_w64_what_a_notification_opens_decides_for_a_signed_in_owner_only(bob: User) -> None:
+def test_w64_the_page_of_a_notification_decides_for_a_signed_in_owner_only(bob: User) -> None:
     """The notification may be that of the person who used the browser before."""
     row = unknown()
     link = f"/requests/{row.public_id}?choice=approve"
-    nobody, member = Client(HTTP_HOST=HOST), signed_in(bob)
-    for send in (nobody.get, nobody.post):
-        answer = send(link, {"verdict": "approve"} if send == nobody.post else None)
+    stranger, member = Client(HTTP_HOST=HOST), signed_in(bob)
+    for send in (stranger.get, stranger.post):
+        answer = send(link, {"verdict": "approve"} if send == stranger.post else None)
         assert answer.status_code == 302
         assert answer["Location"].startswith("/sign-in?next=/requests/")
         assert "choice" in answer["Location"]

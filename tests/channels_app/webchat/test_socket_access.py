@@ -46,7 +46,7 @@ async def test_rws1_an_invalid_cookie_is_refused_before_the_handshake(ada: User)
 async def test_w56_a_page_of_another_person_is_closed_and_nothing_of_it_is_taken(
     ada: User, bob: User, named: str
 ) -> None:
-    """What ada wrote without a connection must not go out as bob, who signed in meanwhile."""
+    """A message that ada wrote offline must not go out as bob, who signed in meanwhile."""
     cookie = await in_thread(sign_in, bob)
     person = str(ada.pk) if named == "ada" else named
     async with opened(path=f"/ws?person={person}", cookie=cookie) as socket:
