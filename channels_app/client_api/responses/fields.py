@@ -249,7 +249,7 @@ def metadata(value: Any) -> dict[str, str]:
 
 
 def repeated(body: Json, choice: str | Json) -> Json:
-    """Return the fields that the response repeats, without the absent ones: what was checked, and
+    """Return the fields that the response repeats, without the absent ones: the checked form, and
     nothing else. ``choice``: of the tools, checked.
     """
     found = {name: body[name] for name in REPEATED if body.get(name) is not None}
@@ -263,7 +263,7 @@ def repeated(body: Json, choice: str | Json) -> Json:
 
 
 def shown_text(form: Json | None, verbosity: Any) -> Json:
-    """Return ``text`` as the response repeats it; what :func:`of_text` takes from it."""
+    """Return ``text`` as the response repeats it, from the result of :func:`of_text`."""
     shown: Json = {"type": "text"} if form is None else {"type": form["type"]}
     if form is not None:
         shown |= form.get("json_schema", {})

@@ -209,8 +209,8 @@ def choice(value: Any, offered: Offered) -> str | Json | None:
 
 
 def shown_choice(value: Any, wanted: str | Json | None, offered: Offered) -> str | Json:
-    """Return a ``tool_choice`` as the response repeats it. ``wanted``: what :func:`choice` made of
-    it.
+    """Return a ``tool_choice`` as the response repeats it. ``wanted``: the result of
+    :func:`choice` for it.
     """
     if isinstance(value, dict) and value.get("type") == "allowed_tools":
         allowed = [reference(each["function"]["name"], offered.kinds) for each in offered.functions]

@@ -1,4 +1,4 @@
-"""What is accepted at the endpoints of clients: the same for all of them, but for a few words."""
+"""Requests that are accepted: the same for all endpoints of clients, but for a few words."""
 
 import pytest
 from django.db import connection

@@ -14,7 +14,7 @@ EVENT = partial(number_of, field="starting_after")
 
 @pytest.mark.parametrize("given", ["9" * 5000, "0" * 9 + "9" * 5000, "-1", "\u0661", "1.5", "x"])
 @pytest.mark.parametrize(("read", "field"), [(EVENT, "starting_after"), (limit_of, "limit")])
-def test_what_is_no_number_is_refused_by_name(
+def test_a_value_that_is_no_number_is_refused_by_name(
     read: Callable[[str], int], field: str, given: str
 ) -> None:
     """However many digits it has: Python converts at most 4300."""

@@ -590,7 +590,7 @@ async def test_d2_a_heartbeat_comes_when_nothing_else_does(
         assert item[0] == 1
 
 
-async def test_d2_a_deleted_run_ends_for_those_who_follow_it(
+async def test_d2_a_deleted_run_ends_for_its_followers(
     log: Log, monkeypatch: pytest.MonkeyPatch, listening: Callable[[int], Any]
 ) -> None:
     """[D2] As cancelled, at the next poll: its session was deleted, and no end is stored."""

@@ -56,7 +56,7 @@ def test_w45_too_many_messages_are_refused_before_they_are_read(
 
 
 def test_w41_messages_of_the_assistant_in_a_row_are_one() -> None:
-    """[W41] Their texts and calls together; empty ones are left out."""
+    """[W41] Their texts and calls are joined; empty ones are left out."""
     calls = [
         {"id": each, "type": "function", "function": {"name": "f", "arguments": "{}"}}
         for each in ("a", "b", "open")

@@ -329,7 +329,7 @@ NESTED = {"type": "namespace", "name": "n", "tools": [{"type": "function", "name
         ),
     ],
 )
-def test_w10_a_response_repeats_what_was_checked_and_no_more(sent: Json, kept: Any) -> None:
+def test_w10_a_response_repeats_the_checked_values_and_no_more(sent: Json, kept: Any) -> None:
     """[W10] Unknown members of ``text`` and ``tool_choice`` are not stored."""
     offered = [
         {"type": "function", "name": "a"},

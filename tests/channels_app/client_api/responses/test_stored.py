@@ -61,7 +61,7 @@ def test_w16_references_are_counted_before_anything_is_read(
 def test_w16_a_response_is_read_once_for_all_its_items(
     monkeypatch: pytest.MonkeyPatch, settings: Settings
 ) -> None:
-    """[W16] Also for an item that it does not have; what references add up to is bounded."""
+    """[W16] Also for an item that it does not have; the sum of references is bounded."""
     outputs = Outputs(monkeypatch, "x" * 1000)
     one, two = public_id(), public_id()
     names = [f"msg_{one}_1", f"msg_{one}_9", f"msg_{one}_8", f"msg_{two}_2", f"msg_{one}_1"]
