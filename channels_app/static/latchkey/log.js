@@ -2,7 +2,7 @@
 // welcome, the title, the state of the connection, and announcements for screen readers.
 
 import { el, icon } from "./dom.js";
-import { gettext } from "./texts.js";
+import { filled, gettext } from "./texts.js";
 import { greeting } from "./time.js";
 
 const NEAR_END = 96;
@@ -25,7 +25,8 @@ export class Log {
     new ResizeObserver(() => this.#following && this.toEnd()).observe(this.#list);
     const hello = document.querySelector("#greeting");
     const name = document.body.dataset.firstName;
-    hello.textContent = greeting(new Date().getHours()) + (name ? `, ${name}` : "");
+    const words = greeting(new Date().getHours());
+    hello.textContent = name ? filled(gettext("{greeting}, {name}"), { greeting: words, name }) : words;
     for (const button of this.#welcome.querySelectorAll("[data-suggest]")) {
       button.addEventListener("click", () => suggest(button.dataset.suggest));
     }
