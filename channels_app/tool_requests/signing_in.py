@@ -134,8 +134,9 @@ def finish(
 def words_of(error: str) -> str:
     """Return the meaning of an error of a callback (RFC 6749, 4.1.2.1), without foreign words."""
     if error in ERRORS:
-        return f"Its authorization server answers with an error ({error})."
-    return "Its authorization server sent you back without a code."
+        words = gettext("Its authorization server answers with an error ({error}).")
+        return words.format(error=error)
+    return gettext("Its authorization server sent you back without a code.")
 
 
 def complete(
