@@ -20,6 +20,7 @@ from allowlist.identities import InvalidIdentity
 from allowlist.models import UnknownRequest
 from channels_app.intake import decisions
 from channels_app.owner import notices
+from core.lib.ids import is_public_id
 from core.lib.text import as_sentence
 from core.models import User
 
@@ -45,7 +46,8 @@ def unknown_request(request: HttpRequest, public_id: str) -> HttpResponseBase:
     if not isinstance(user, User):
         return redirect_to_login(request.get_full_path())
     rows = UnknownRequest.objects.select_related("account", "decided_by")
-    row = rows.filter(public_id=public_id).first() if user.is_owner else None
+    may_look = user.is_owner and is_public_id(public_id)
+    row = rows.filter(public_id=public_id).first() if may_look else None
     if row is None:
         raise Http404("There is no such request.")
     return shown(request, row, owner=user, via=VIA_PAGE)

@@ -24,7 +24,7 @@ from channels_app.owner import notices
 from channels_app.worker import account_watcher
 from channels_app.worker import runner as running_code
 from channels_app.worker.runner import Runner
-from core.conversations import inbox, jobs, outbox, runs
+from core.conversations import inbox, jobs, outbox, push_messages, runs
 from core.conversations.schedules import occurrences
 from core.models import (
     ChannelAccount,
@@ -34,9 +34,15 @@ from core.models import (
     InboundMessage,
     Job,
     LanguageModel,
+    McpConnection,
+    McpRevocation,
+    McpServer,
+    McpSignIn,
     ModelCircuit,
     ModelProvider,
     Occurrence,
+    PushMessage,
+    PushSubscription,
     Run,
     RunPause,
     Schedule,
@@ -45,6 +51,7 @@ from core.models import (
     WorkerHeartbeat,
 )
 from core.providers import circuits
+from core.tools.mcp.oauth import connections, sign_ins
 from tests.channels_app.running import memory_account, until
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -63,6 +70,8 @@ RIGHTS = {
     "allowlist.LinkCode.expires_at",
     "allowlist.LinkCode.identity_expires_at",
     "core.ToolGrant.until",
+    "core.McpConnection.expires_at",
+    "core.PushMessage.expires_at",
 }
 # Records of past times: nothing waits for them. `notice_at`, `answered_at` and
 # `LinkAttempt.at` are counted within the last hour; a future one counts as long ago.
@@ -149,6 +158,15 @@ RECORDS = {
     "core.McpTool.created_at",
     "core.McpFinding.created_at",
     "core.McpFinding.reported_at",
+    "core.McpConnection.connected_at",
+    "core.McpConnection.proven_at",
+    "core.McpConnection.refused_at",
+    "core.McpSignIn.created_at",
+    "core.McpSignIn.done_at",
+    "core.PushMessage.created_at",
+    "core.PushMessage.sent_at",
+    "core.PushSubscription.created_at",
+    "core.PushSubscription.succeeded_at",
     "channels_app.SourceFeedback.changed_at",
     "channels_app.SourceFeedback.created_at",
     "channels_app.SeenSignature.at",
@@ -335,6 +353,62 @@ def a_question(jump: Jump) -> Callable[[], object]:
         return row.state == "expired" or row.expires_at <= timezone.now() + day
 
     return waits_no_longer_than_ever
+
+
+def waits_at_most(most: timedelta, row: models.Model, *columns: str) -> Callable[[], object]:
+    """Return whether a row waits no longer than it ever does, or is gone."""
+
+    def is_near() -> bool:
+        found = type(row)._default_manager.filter(pk=row.pk).values_list(*columns).first()
+        latest = timezone.now() + most
+        return found is None or all(each is None or each <= latest for each in found)
+
+    return is_near
+
+
+@waits(
+    "core.PushMessage.retry_at", "core.PushMessage.lease_until", "core.PushSubscription.held_until"
+)
+def a_notification(jump: Jump) -> Callable[[], object]:
+    browser = PushSubscription.objects.create(
+        user=jump.user, endpoint="https://push.invalid/1", held_until=jump.at(60)
+    )
+    lasts = {"subscription": browser, "expires_at": timezone.now() + timedelta(days=2)}
+    waiting = PushMessage.objects.create(**lasts, kind="answer", ref="1", retry_at=jump.at(60))
+    sending = PushMessage.objects.create(
+        **lasts, kind="answer", ref="2", state="sending", lease_until=jump.at(60)
+    )
+    near = [
+        waits_at_most(push_messages.LONGEST_WAIT, browser, "held_until"),
+        waits_at_most(push_messages.LONGEST_WAIT, waiting, "retry_at"),
+        waits_at_most(push_messages.LEASE, sending, "lease_until"),
+    ]
+    return lambda: all(each() for each in near)
+
+
+@waits("core.McpSignIn.expires_at", "core.McpRevocation.due_at")
+def a_sign_in_at_a_server(jump: Jump) -> Callable[[], object]:
+    server = McpServer.objects.create(name="Notes", slug="notes", url="https://notes.invalid/mcp")
+    question = McpSignIn.objects.create(server=server, user=jump.user, expires_at=jump.at(86_400))
+    revocation = McpRevocation.objects.create(secrets="", due_at=jump.at(60))
+    day = timedelta(hours=settings.TOOL_QUESTION_HOURS)
+    near = [
+        waits_at_most(day, question, "expires_at"),
+        waits_at_most(sign_ins.LONGEST_REVOCATION, revocation, "due_at"),
+    ]
+    return lambda: all(each() for each in near)
+
+
+@waits("core.McpConnection.refreshing_until")
+def a_refresh_of_a_dead_worker(jump: Jump) -> Callable[[], object]:
+    server = McpServer.objects.create(name="Mail", slug="mail", url="https://mail.invalid/mcp")
+    row = McpConnection.objects.create(
+        server=server,
+        user=jump.user,
+        connected_at=timezone.now(),
+        refreshing_until=jump.at(5),
+    )
+    return lambda: connections.take_lease(row, timezone.now() + 3 * connections.LEASE)
 
 
 @waits("core.Occurrence.look_at")

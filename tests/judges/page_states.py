@@ -133,6 +133,7 @@ def of_web(made: Json) -> Iterator[PageState]:
     yield PageState("server's answer", "mcp-callback", "/mcp/oauth/callback", status=400)
     yield PageState("trace", "trace", made["trace"], states.unfolded)
     yield PageState("decision", "decision", made["decision"], signed_in=False)
+    yield PageState("unknown request", "unknown-request", made["unknown_request"])
     yield PageState("no decision", "decision", "/decide/x", status=403, signed_in=False)
     yield PageState("sign-in", "sign-in", "/sign-in", signed_in=False)
     yield PageState("wrong password", "sign-in", "/sign-in", states.wrong_password, signed_in=False)

@@ -9,7 +9,7 @@ from django.conf import settings
 from core.database import transactions
 from core.database.transactions import atomic_write
 from core.lib import encryption
-from core.models import McpServer, McpSignIn, User
+from core.models import McpRevocation, McpServer, McpSignIn, User
 from core.tools.mcp.errors import McpError
 from core.tools.mcp.oauth import pages
 from core.tools.mcp.oauth.secret_values import Client, Started
@@ -17,6 +17,7 @@ from core.tools.mcp.oauth.secret_values import Client, Started
 State = McpSignIn.State
 OF_ADMIN = timedelta(hours=1)
 KEPT = timedelta(days=7)
+LONGEST_REVOCATION = timedelta(minutes=10)  # until it is tried again
 CANNOT_OPEN = "Its secrets cannot be opened: the gateway's own key was changed."
 
 
@@ -183,3 +184,4 @@ def bring_near() -> None:
     """Shorten what a clock which was set back left open far into the future."""
     most = timedelta(hours=settings.TOOL_QUESTION_HOURS)
     transactions.bring_near(McpSignIn.objects.exclude(state=State.DONE), "expires_at", most=most)
+    transactions.bring_near(McpRevocation.objects.all(), "due_at", most=LONGEST_REVOCATION)
