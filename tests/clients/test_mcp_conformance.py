@@ -16,7 +16,7 @@ from tests.gateways import Gateway
 from tests.npm import installed
 from tests.servers import Process, wait_until
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 SUITE = HERE / "conformance"
 SCENARIO_SECONDS, SECONDS = 240, 900
@@ -44,6 +44,7 @@ def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             "DJANGO_SETTINGS_MODULE": "gateway_project.settings",
             "GATEWAY_HOME": str(folder / "home"),
             "PYTHONPATH": str(BASE_DIR),
+            "SECRET_KEY": "key-of-a-test",
             "NO_PROXY": "localhost,127.0.0.1",
         },
     )
