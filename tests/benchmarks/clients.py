@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
@@ -138,15 +139,26 @@ class Chat:
         tag = new_tag()
         message = {"role": "user", "content": f"hello {tag}"}
         asked: dict[str, Any] = {"model": self.model, "messages": [message], "stream": True}
-        headers = {"Authorization": f"Bearer {self.key}"} if self.key else {}
-        async with asyncio.timeout(SECONDS), Http(self.url) as http:
-            turn = Turn()
-            http.send(self.path, orjson.dumps(asked), headers)
-            status, found = await http.head()
-            if status != 200:
-                raise WrongAnswerError(f"{status}: {(await http.body(found))[:300]!r}")
-            await read_stream(http, turn)
-        return turn.end(), tag
+        return await streamed(self.url, self.path, self.key, asked, read_stream), tag
+
+
+async def streamed(
+    url: str,
+    path: str,
+    key: str,
+    asked: Any,
+    read: Callable[[Http, Turn], Awaitable[None]],
+) -> Turn:
+    """Return the answer to a POST whose stream ``read`` takes in. Raises WrongAnswerError."""
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    async with asyncio.timeout(SECONDS), Http(url) as http:
+        turn = Turn()
+        http.send(path, orjson.dumps(asked), headers)
+        status, found = await http.head()
+        if status != 200:
+            raise WrongAnswerError(f"{status}: {(await http.body(found))[:300]!r}")
+        await read(http, turn)
+    return turn.end()
 
 
 async def read_stream(http: Http, turn: Turn) -> None:

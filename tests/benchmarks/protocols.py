@@ -1,6 +1,5 @@
 """The same answer over each protocol of clients, against chat completions in the same run."""
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -11,11 +10,10 @@ from tests.benchmarks import chats, machine
 from tests.benchmarks.chats import Load, Target
 from tests.benchmarks.clients import (
     MOST_FRAMES,
-    SECONDS,
     Http,
     Turn,
-    WrongAnswerError,
     new_tag,
+    streamed,
 )
 from tests.benchmarks.gateway import MeasuredGateway
 from tests.benchmarks.report import Row
@@ -78,15 +76,8 @@ class Asker:
     async def ask(self) -> tuple[Turn, str]:
         """Return a streamed answer, and the tag that was asked with."""
         tag = new_tag()
-        body = orjson.dumps(BODIES[self.path](f"hello {tag}", tag))
-        async with asyncio.timeout(SECONDS), Http(self.url) as http:
-            turn = Turn()
-            http.send(self.path, body, {"Authorization": f"Bearer {self.key}"})
-            status, found = await http.head()
-            if status != 200:
-                raise WrongAnswerError(f"{status}: {(await http.body(found))[:300]!r}")
-            await read_stream(http, turn)
-        return turn.end(), tag
+        asked = BODIES[self.path](f"hello {tag}", tag)
+        return await streamed(self.url, self.path, self.key, asked, read_stream), tag
 
 
 async def read_stream(http: Http, turn: Turn) -> None:

@@ -1,4 +1,4 @@
-// The AI SDK with its OpenAI provider (chat completions): text, stream, tools, errors.
+// The AI SDK with its OpenAI provider, `chat` or `responses`: text, stream, tools, errors.
 import { createOpenAI } from "@ai-sdk/openai";
 import { generateText, jsonSchema, stepCountIs, streamText, tool } from "ai";
 
@@ -6,7 +6,7 @@ const provider = createOpenAI({
   baseURL: `${process.env.GATEWAY}/v1`,
   apiKey: process.env.KEY,
 });
-const model = provider.chat("default");
+const model = provider[process.argv[2]]("default");
 const found = {};
 
 const whole = await generateText({ model, prompt: "everything", maxRetries: 0 });

@@ -18,7 +18,7 @@ from tests.npm import Packages, installed
 HERE = Path(__file__).parent
 SCRIPT_SECONDS = 180
 Json = dict[str, Any]
-Script = Callable[[str], Json]
+Script = Callable[..., Json]
 
 
 @pytest.fixture(scope="module")
@@ -54,12 +54,12 @@ def run_script(packages: Packages, scripted: Gateway, token: str) -> Script:
     return partial(run_node, packages, scripted, token)
 
 
-def run_node(packages: Packages, gateway: Gateway, key: str, name: str) -> Json:
+def run_node(packages: Packages, gateway: Gateway, key: str, name: str, *arguments: str) -> Json:
     """Run a script of this folder under Node with the address and a key of a gateway; parse its
     output as JSON."""
     script = Path(shutil.copy(HERE / name, packages.folder / name))
     done = subprocess.run(
-        [packages.node, str(script)],
+        [packages.node, str(script), *arguments],
         env={**os.environ, "GATEWAY": gateway.base_url, "KEY": key, "NO_PROXY": "127.0.0.1"},
         capture_output=True,
         text=True,
