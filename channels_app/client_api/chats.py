@@ -3,7 +3,8 @@
 A chat is one of the person's own sessions, by its public id, or a name of the client's choice.
 """
 
-from collections.abc import AsyncGenerator
+from abc import abstractmethod
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -14,12 +15,12 @@ from allowlist.models import ApiKey
 from channels_app.asgi import fields
 from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.asgi.chat_messages import refused
-from channels_app.asgi.http import RefusedError
+from channels_app.asgi.http import Headers, RefusedError
 from channels_app.asgi.principal import Principal
 from channels_app.client_api import tool_questions
 from channels_app.client_api.acceptance import Said, Work
-from channels_app.client_api.run_adapter import RunAdapter, after
-from channels_app.client_api.run_endpoint import Opening, RunEndpoint, number_of
+from channels_app.client_api.run_adapter import Numbered, RunAdapter, after
+from channels_app.client_api.run_endpoint import RunEndpoint, number_of
 from channels_app.client_api.tool_questions import Question
 from channels_app.intake.inbound import Receipt, receive_personal
 from channels_app.rendering import follow_run
@@ -76,6 +77,28 @@ class ChatEndpoint(RunEndpoint[Frame]):
             raise RefusedError(403, "This endpoint needs a personal key.")
         self.user = self.caller.user
 
+    @abstractmethod
+    def encoded(self, frame: Frame) -> bytes:
+        """Return a frame as a server-sent event without an id."""
+
+    def encode(self, number: int, frame: Frame) -> bytes:
+        """Return a frame of the run that is followed, with its id."""
+        return b"id: %s.%d\n" % (self.run_id.encode(), number) + self.encoded(frame)
+
+    async def stream_frames(self, frames: Iterable[Frame], headers: Headers) -> None:
+        """Answer with frames that belong to no run."""
+
+        async def blocks() -> AsyncGenerator[bytes, None]:
+            for frame in frames:
+                yield self.encoded(frame)
+
+        await self.stream(blocks(), headers=headers, farewell=b"")
+
+    async def answer_stop(self, origin: str, chat: str) -> None:
+        """Ask the open run of a chat to end, and answer whether there was one."""
+        asked = await in_thread(stop_run, self.user, origin, chat)
+        await self.answer(200, {"ok": True, "status": 200, "cancelled": asked})
+
     def ask(self, adapter: RunAdapter[Frame], questions: list[Question]) -> None:
         """Give the adapter the questions with which its run ended."""
         raise NotImplementedError
@@ -83,10 +106,6 @@ class ChatEndpoint(RunEndpoint[Frame]):
     def last_seen(self) -> Seen:
         """Return the last frame that the client has. Raises RefusedError 400."""
         return Seen.of(self.request.header("last-event-id"))
-
-    def event_id(self, number: int) -> bytes:
-        """Return the line with the id of a frame of the run that is followed."""
-        return b"id: %s.%d\n" % (self.run_id.encode(), number)
 
     async def stream_run(self, work: Work, *, seen: int = 0) -> None:
         """Answer the run as a stream; the ids of its frames name it."""
@@ -116,7 +135,7 @@ class ChatEndpoint(RunEndpoint[Frame]):
         self,
         log: follow_run.Log,
         adapter: RunAdapter[Frame],
-        opening: Opening[Frame],
+        opening: Numbered[Frame],
         seen: int,
     ) -> AsyncGenerator[bytes, None]:
         """Yield the frames as server-sent events."""

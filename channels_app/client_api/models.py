@@ -13,6 +13,7 @@ from django.conf import settings
 from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.asgi.principal import Principal
 from channels_app.client_api.sessions import ORIGIN
+from channels_app.intake import choosing
 from core.conversations import assistants
 from core.conversations.assistants import Place, Wanted
 from core.models import Assistant, LanguageModel
@@ -74,6 +75,16 @@ def one(caller: Principal, name: str) -> dict[str, Any] | None:
     elif model_id := assistants.model_named(known, place, name):
         found = Entry(name, known.models[model_id].provider.name, model_id=model_id)
     return bodies(known, [found])[0] if found is not None else None
+
+
+def named(caller: Principal, name: str) -> dict[str, Any]:
+    """Return one entry. Raises RefusedError 404 for a name that the caller may not use. May block
+    on the database.
+    """
+    found = one(caller, name)
+    if found is None:
+        raise choosing.refusal("either", name)
+    return found
 
 
 def own(known: Catalogue, place: Place) -> Iterator[Entry]:

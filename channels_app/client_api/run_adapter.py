@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, Literal, TypeVar, assert_never
 
-from channels_app.rendering.links import Links
+from channels_app.rendering.links import Citation, Links, citations
+from channels_app.rendering.text import one_line
 from channels_app.rendering.translations import wording
 from core.messages import (
     ActionMessage,
@@ -38,11 +39,11 @@ from core.messages import (
 )
 
 Frame = TypeVar("Frame")
+# Frames, each with its number.
+Numbered = list[tuple[int, Frame]]
 Medium = ImageMessage | AudioMessage | VideoMessage
 TextKind = Literal["text", "thinking"]
 
-# Numbers of a text that another attempt began anew are above all that may have been sent before.
-RESTART_GAP = 1_000_000
 FINISH_REASONS = ("stop", "length", "tool_calls", "content_filter")
 
 
@@ -132,7 +133,7 @@ class RunAdapter(ABC, Generic[Frame]):
         """Return the frames that one event adds; often none."""
         return [frame for _, frame in self.numbered(event)]
 
-    def numbered(self, event: Mapping[str, object]) -> list[tuple[int, Frame]]:
+    def numbered(self, event: Mapping[str, object]) -> Numbered[Frame]:
         """Return the frames that one event adds, each with its number."""
         if self.has_ended:
             return []
@@ -141,7 +142,7 @@ class RunAdapter(ABC, Generic[Frame]):
             steps.append(self._message(message, settled=settled))
         return self._count(steps)
 
-    def opened(self) -> list[tuple[int, Frame]]:
+    def opened(self) -> Numbered[Frame]:
         """Return the frames before all others, with their numbers, for a stream that begins before
         the log does; none if they were returned.
         """
@@ -250,11 +251,11 @@ class RunAdapter(ABC, Generic[Frame]):
         self._once.add(key)
         return True
 
-    def _count(self, steps: Iterable[tuple[int, list[Frame]]]) -> list[tuple[int, Frame]]:
+    def _count(self, steps: Iterable[tuple[int, list[Frame]]]) -> Numbered[Frame]:
         """Number the frames of ``steps``: pairs of what a frame without a text counts, and
         frames.
         """
-        found: list[tuple[int, Frame]] = []
+        found: Numbered[Frame] = []
         for weight, frames in steps:
             if frames and not self._has_begun:
                 self._has_begun = True
@@ -309,10 +310,7 @@ class RunAdapter(ABC, Generic[Frame]):
     def _text(self, message: TextMessage | ThinkingMessage, *, settled: bool) -> list[Frame]:
         kind: TextKind = "text" if isinstance(message, TextMessage) else "thinking"
         key = f"{kind}:{message.message_id}" if message.message_id else ""
-        before = self._texts.restarts
         piece = self._texts.advance(key, message.props.get("content") or "", settled=settled)
-        if self._texts.restarts > before:
-            self.number = (self.number // RESTART_GAP + 1) * RESTART_GAP
         if self._has_notice and piece and kind == "text":
             self._has_notice = False
             piece = f"\n\n{self.words.restarted}\n\n{piece}"
@@ -359,6 +357,43 @@ class RunAdapter(ABC, Generic[Frame]):
         code = self._error.props.get("code") or "server_error"
         text = self._error.props.get("message") or self.words.failed
         return Failure(code=code, text=text, data=data)
+
+
+class ProseAdapter(RunAdapter[Frame]):
+    """A protocol that has no form for media, cards and sources: they are lines of the answer, the
+    sources as a list at its end.
+    """
+
+    def __init__(self, config: RunConfig) -> None:
+        super().__init__(config)
+        self._retrievals: dict[str, RetrievalMessage] = {}
+
+    @abstractmethod
+    def line(self, text: str) -> list[Frame]:
+        """Add a text of its own to the answer."""
+
+    def sources(self, message: RetrievalMessage, *, settled: bool) -> list[Frame]:
+        """Keep sources for the list at the end."""
+        self._retrievals[message.message_id or str(len(self._retrievals))] = message
+        return []
+
+    def citations(self) -> list[Citation]:
+        """Return the sources that were kept."""
+        return citations(self._retrievals.values())
+
+    def medium(self, message: Medium) -> list[Frame]:
+        """Convert a medium to a line of the answer."""
+        return self.line(self.links.markdown(message))
+
+    def custom(self, message: CustomMessage, *, settled: bool) -> list[Frame]:
+        """Convert a card to a line of the answer."""
+        if not settled or (message.message_id and not self.first(f"card:{message.message_id}")):
+            return []
+        return self.line(self.links.markdown(message))
+
+    def harmless_error(self, message: ErrorMessage) -> list[Frame]:
+        """Convert an error that did not end the run to a line of the answer."""
+        return self.line(f"⚠️ {one_line(message.props.get('message') or self.words.failed)}")
 
 
 def after(

@@ -4,16 +4,19 @@ import asyncio
 import contextlib
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Awaitable
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from django.conf import settings
 
+from channels_app.asgi.admission import admit_head, admit_message
+from channels_app.asgi.authentication import slot
 from channels_app.asgi.bodies import Body
+from channels_app.asgi.chat_messages import Json
 from channels_app.asgi.consumer import Endpoint
 from channels_app.asgi.http import Headers, RefusedError
-from channels_app.client_api.acceptance import Work
-from channels_app.client_api.run_adapter import Failure, Frame, Rest, RunAdapter
+from channels_app.client_api import acceptance, sessions
+from channels_app.client_api.acceptance import Ask, Work
+from channels_app.client_api.run_adapter import Failure, Frame, Numbered, Rest, RunAdapter
 from channels_app.rendering import follow_run
 from core.conversations import runs
 from core.database.transactions import in_thread
@@ -27,13 +30,6 @@ MAX_NUMBER = 2**53
 MOST_DIGITS = 16
 
 Result = TypeVar("Result")
-
-
-@dataclass(frozen=True, slots=True)
-class Opening(Generic[Frame]):
-    """The beginning of a stream: its first frames, each with its number."""
-
-    frames: list[tuple[int, Frame]]
 
 
 class RunEndpoint(Endpoint, Generic[Frame]):
@@ -82,7 +78,7 @@ class RunEndpoint(Endpoint, Generic[Frame]):
         """
         adapter = self.adapter_of(work)
         async with contextlib.aclosing(self.log_of(work, adapter)) as log:
-            opening: Opening[Frame] | None = Opening([])
+            opening: Numbered[Frame] | None = []
             if self.waits_for_text and not seen:
                 opening = await unless_gone(self.incoming, opening_of(log, adapter))
             if opening is None:
@@ -99,11 +95,11 @@ class RunEndpoint(Endpoint, Generic[Frame]):
         self,
         log: follow_run.Log,
         adapter: RunAdapter[Frame],
-        opening: Opening[Frame],
+        opening: Numbered[Frame],
         seen: int,
     ) -> AsyncGenerator[bytes, None]:
         """Yield the frames as server-sent events, and ``heartbeat`` while there are none."""
-        for number, frame in opening.frames:
+        for number, frame in opening:
             yield self.encode(number, frame)
         rest = Rest(adapter, seen)
         async for event in log:
@@ -150,6 +146,70 @@ def number_of(value: str, field: str) -> int:
     return int(value)
 
 
+class Accepting(Endpoint):
+    """The part of an endpoint that accepts messages: a busy gateway refuses them by their head."""
+
+    methods = ("POST",)
+    takes_json = True
+
+    async def check_head(self) -> None:
+        """Check as every endpoint does, and whether the gateway is busy."""
+        admit_head()
+        await super().check_head()
+        admit_message(self.caller)
+
+
+class InSession(Accepting):
+    """One that names its session in a header, as the endpoints under ``/v1`` do."""
+
+    session: str
+
+    async def check_head(self) -> None:
+        """Check as :class:`Accepting` does, and the name of the session."""
+        await super().check_head()
+        self.session = sessions.checked(self.request.header(sessions.HEADER.lower()))
+
+
+class HistoryEndpoint(InSession, RunEndpoint[Frame]):
+    """An endpoint whose client keeps the history itself, and resumes by an idempotency key.
+
+    With an ``Idempotency-Key`` the events of a stream are numbered, and the same request with
+    ``Last-Event-ID`` is answered with the rest. Without it there are no numbers: some simple
+    clients know no line but ``data:``.
+    """
+
+    is_numbered = False
+
+    @abstractmethod
+    def encoded(self, frame: Frame) -> bytes:
+        """Return a frame as a server-sent event without a number."""
+
+    def encode(self, number: int, frame: Frame) -> bytes:
+        """Encode a frame, with its number if the client can resume."""
+        head = b"id: %d\n" % number if self.is_numbered else b""
+        return head + self.encoded(frame)
+
+    async def accept(self, data: Json, asked: Ask, *, sender: str) -> None:
+        """Accept a request, and answer its run. ``data``: the body; ``sender``: the field in which
+        a bridge names its sender.
+        """
+        caller, request = self.caller, self.request
+        seen = self.seen()
+        key = acceptance.repeat_key(caller, data, self.session, request.idempotency_key())
+        acceptance.needs_sender(caller, asked, name=sender)
+        # Before anything is stored: a refused request must not leave a run behind.
+        with slot(caller, sender=asked.user):
+            await acceptance.prepare(caller, asked)
+            work = await acceptance.accepted(
+                caller, asked, session=self.session, repeat=key, language=request.language()
+            )
+            self.is_numbered = work.keep
+            if asked.stream:
+                await self.stream_run(work, seen=seen if work.keep else 0)
+            else:
+                await self.answer_run(work)
+
+
 async def unless_gone(incoming: Body, begins: Awaitable[Result]) -> Result | None:
     """Return the result of ``begins``; None when the client left first."""
     begun = asyncio.ensure_future(begins)
@@ -164,17 +224,17 @@ async def unless_gone(incoming: Body, begins: Awaitable[Result]) -> Result | Non
             await asyncio.gather(begun, gone, return_exceptions=True)
 
 
-async def opening_of(log: follow_run.Log, adapter: RunAdapter[Frame]) -> Opening[Frame]:
+async def opening_of(log: follow_run.Log, adapter: RunAdapter[Frame]) -> Numbered[Frame]:
     """Read the frames up to the first text, the end, or HEAD_SECONDS: a proxy waits no longer."""
     deadline = asyncio.get_running_loop().time() + HEAD_SECONDS
-    frames: list[tuple[int, Frame]] = []
+    frames: Numbered[Frame] = []
     async for event in log:
         if event is not None:
             frames += adapter.numbered(event)
         is_silent = event is None or event["type"] in SILENT
         if adapter.has_ended or not is_silent or asyncio.get_running_loop().time() > deadline:
             break
-    return Opening(frames)
+    return frames
 
 
 async def whole_log(work: Work) -> list[MessageDict]:

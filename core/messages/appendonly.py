@@ -59,11 +59,10 @@ class AppendOnlyTexts:
     """All the texts of a run for one append-only client.
 
     When one of them differs, the later ones of the lost attempt stand above it: they are sent again
-    in full, below it, without another notice. `restarts` counts the new starts.
+    in full, below it, without another notice.
     """
 
     notice: str
-    restarts: int = 0
     _texts: dict[str, AppendOnly] = field(default_factory=dict)
 
     def advance(self, key: str, text: str, *, settled: bool) -> str:
@@ -74,7 +73,6 @@ class AppendOnlyTexts:
         before = known.restarts
         piece = known.settle(text) if settled else known.advance(text)
         if known.restarts > before:
-            self.restarts += 1
             for other in self._texts.values():
                 if other.behind:
                     other.sent, other.behind = "", False

@@ -1,12 +1,11 @@
 """``POST /ag-ui``, and reconnecting to and stopping a run, for clients of AG-UI."""
 
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator
 from functools import partial
 
 from django.conf import settings
 
 from channels_app.asgi import chat_messages, event_stream, http
-from channels_app.asgi.admission import admit_head, admit_message
 from channels_app.asgi.authentication import slot
 from channels_app.asgi.http import RefusedError
 from channels_app.client_api import acceptance, chats
@@ -15,6 +14,7 @@ from channels_app.client_api.ag_ui import adapter, fields, resuming, threads
 from channels_app.client_api.ag_ui.threads import ORIGIN
 from channels_app.client_api.chats import ChatEndpoint, Seen
 from channels_app.client_api.run_adapter import RunAdapter
+from channels_app.client_api.run_endpoint import Accepting
 from channels_app.client_api.tool_questions import Question
 from channels_app.rendering.links import Links
 from core.database.transactions import in_thread
@@ -66,9 +66,9 @@ class AgUiEndpoint(ChatEndpoint[adapter.Frame]):
         assert isinstance(adapted, adapter.AgUiAdapter)  # noqa: S101 - by adapter_of
         adapted.questions = questions
 
-    def encode(self, number: int, frame: adapter.Frame) -> bytes:
-        """Encode an event with its number."""
-        return self.event_id(number) + adapter.encode(frame)
+    def encoded(self, frame: adapter.Frame) -> bytes:
+        """Encode an event."""
+        return adapter.encode(frame)
 
     def headers_of(self, work: Work) -> http.Headers:
         """Return the headers of a stream."""
@@ -78,27 +78,14 @@ class AgUiEndpoint(ChatEndpoint[adapter.Frame]):
         """Return the last event of a stream whose process is stopped."""
         return adapter.encode(adapter.error(event_stream.RESTARTS, "restarting"))
 
-    async def stream_frames(self, frames: Iterable[adapter.Frame]) -> None:
-        """Answer with events that belong to no run."""
-        await self.stream(encoded(frames), headers={}, farewell=b"")
-
     async def follow(self, run: Run, *, seen: int = 0) -> None:
         """Answer a run; it goes on when the client leaves."""
         await self.learn(run)
         await self.stream_run(Work(run=run, language=self.request.language()), seen=seen)
 
 
-class Runs(AgUiEndpoint):
+class Runs(Accepting, AgUiEndpoint):
     """``POST /ag-ui``: the run as events. The same ``runId`` again is the same run."""
-
-    methods = ("POST",)
-    takes_json = True
-
-    async def check_head(self) -> None:
-        """Check as every endpoint does, and whether the gateway is busy."""
-        admit_head()
-        await super().check_head()
-        admit_message(self.caller)
 
     async def handle(self, body: bytes) -> None:
         """Accept a message, or answers to questions, and answer the run that comes of it."""
@@ -107,7 +94,7 @@ class Runs(AgUiEndpoint):
         # Before anything is stored: a refused stream must not leave a run behind.
         with slot(self.caller):
             if problem := await in_thread(resuming.problem_of, self.caller, asked):
-                await self.stream_frames([problem])
+                await self.stream_frames([problem], {})
                 return
             if asked.resume:
                 resumed = await in_thread(resuming.resume, self.caller, asked)
@@ -123,14 +110,15 @@ class Runs(AgUiEndpoint):
     async def go_on(self, resumed: resuming.Outcome, *, seen: Seen) -> None:
         """Answer the run that goes on, or say what is still open."""
         if resumed.problem is not None:
-            await self.stream_frames([resumed.problem])
+            await self.stream_frames([resumed.problem], {})
         elif resumed.run is not None:
             await self.follow(resumed.run, seen=seen.in_run(resumed.run, is_named=True))
         else:
             stopped: adapter.Frame = {"type": "cancelled"}
             outcome = adapter.interrupted(resumed.open) if resumed.open else stopped
             config = self.config_of()
-            await self.stream_frames([*adapter.beginning(config), adapter.finish(config, outcome)])
+            frames = [*adapter.beginning(config), adapter.finish(config, outcome)]
+            await self.stream_frames(frames, {})
 
 
 class Connect(AgUiEndpoint):
@@ -164,7 +152,7 @@ class Connect(AgUiEndpoint):
             outcome = adapter.interrupted(open_ones) if open_ones else done
             first, *state = adapter.beginning(config)
             frames = [first, self.snapshot, *state, adapter.finish(config, outcome)]
-            await self.stream_frames(frames)
+            await self.stream_frames(frames, {})
 
     async def opened(
         self, adapted: RunAdapter[adapter.Frame], seen: int
@@ -183,11 +171,4 @@ class Stop(AgUiEndpoint):
 
     async def handle(self, body: bytes) -> None:
         """Ask the open run to end."""
-        asked = await in_thread(chats.stop_run, self.user, ORIGIN, self.thread_id)
-        await self.answer(200, {"ok": True, "status": 200, "cancelled": asked})
-
-
-async def encoded(frames: Iterable[adapter.Frame]) -> AsyncGenerator[bytes, None]:
-    """Yield events as server-sent events."""
-    for frame in frames:
-        yield adapter.encode(frame)
+        await self.answer_stop(ORIGIN, self.thread_id)

@@ -31,16 +31,13 @@ from channels_app.client_api.anthropic.wire import Usage as WireUsage
 from channels_app.client_api.run_adapter import (
     End,
     Failure,
-    Medium,
-    RunAdapter,
+    ProseAdapter,
     RunConfig,
     TextKind,
     Usage,
     final_log,
 )
-from channels_app.rendering.links import citations, source_line
-from channels_app.rendering.text import one_line
-from core.messages import CustomMessage, ErrorMessage, RetrievalMessage
+from channels_app.rendering.links import source_line
 
 STOP_REASONS: dict[str, StopReason] = {
     "stop": "end_turn",
@@ -57,7 +54,7 @@ class Config(RunConfig):
     shows_thinking: bool = False
 
 
-class AnthropicAdapter(RunAdapter[Frame]):
+class AnthropicAdapter(ProseAdapter[Frame]):
     """Turns events into frames, for one run; `encode` makes server-sent events of them."""
 
     def __init__(self, config: Config) -> None:
@@ -67,7 +64,6 @@ class AnthropicAdapter(RunAdapter[Frame]):
         self._calls = 0
         # The kind and the name of the block that is not ended yet.
         self._open: tuple[TextKind, str] | None = None
-        self._retrievals: dict[str, RetrievalMessage] = {}
 
     def length(self, frame: Frame) -> int:
         """Count the characters of a piece of text or thinking."""
@@ -125,25 +121,6 @@ class AnthropicAdapter(RunAdapter[Frame]):
         frames = [*ended, self._start(block), self._delta(piece)]
         return [*frames, {"type": "content_block_stop", "index": self._index}]
 
-    def sources(self, message: RetrievalMessage, *, settled: bool) -> list[Frame]:
-        """Keep sources for the list at the end."""
-        self._retrievals[message.message_id or str(len(self._retrievals))] = message
-        return []
-
-    def medium(self, message: Medium) -> list[Frame]:
-        """Convert a medium to a text block: the API has no other form for it."""
-        return self._line(self.links.markdown(message))
-
-    def custom(self, message: CustomMessage, *, settled: bool) -> list[Frame]:
-        """Convert a card to a text block."""
-        if not settled or (message.message_id and not self.first(f"card:{message.message_id}")):
-            return []
-        return self._line(self.links.markdown(message))
-
-    def harmless_error(self, message: ErrorMessage) -> list[Frame]:
-        """Convert an error that did not end the run to a text block."""
-        return self._line(f"⚠️ {one_line(message.props.get('message') or self.words.failed)}")
-
     def end(self, end: End) -> list[Frame]:
         """End with the sources, the reason and the usage."""
         frames = [*self._sources(), *self._stop()]
@@ -167,13 +144,14 @@ class AnthropicAdapter(RunAdapter[Frame]):
 
     def _sources(self) -> list[Frame]:
         """Convert the sources to a numbered list."""
-        found = citations(self._retrievals.values())
+        found = self.citations()
         if not found:
             return []
         lines = [source_line(number, each) for number, each in enumerate(found, start=1)]
-        return self._line("\n".join([f"**{self.words.sources}**\n", *lines]))
+        return self.line("\n".join([f"**{self.words.sources}**\n", *lines]))
 
-    def _line(self, text: str) -> list[Frame]:
+    def line(self, text: str) -> list[Frame]:
+        """Add a text block."""
         return self.text("text", "", text, settled=True)
 
     def _start(self, block: Block) -> BlockStart:

@@ -7,17 +7,15 @@ from django.conf import settings
 
 from allowlist.models import ApiKey
 from channels_app.asgi import event_stream, http
-from channels_app.asgi.admission import BusyError, admit_head, admit_message
-from channels_app.asgi.authentication import slot
+from channels_app.asgi.admission import BusyError
 from channels_app.asgi.consumer import Endpoint
 from channels_app.asgi.http import Headers, RefusedError
-from channels_app.client_api import acceptance, models, sessions
+from channels_app.client_api import acceptance, models
 from channels_app.client_api.acceptance import Work
 from channels_app.client_api.anthropic import adapter, errors, fields
 from channels_app.client_api.anthropic.wire import Frame, Model
 from channels_app.client_api.run_adapter import Failure
-from channels_app.client_api.run_endpoint import RunEndpoint
-from channels_app.intake import choosing
+from channels_app.client_api.run_endpoint import HistoryEndpoint
 from channels_app.rendering.links import Links
 from core.database.transactions import in_thread
 from core.lib.ids import public_id
@@ -50,54 +48,28 @@ class AnthropicEndpoint(Endpoint):
         return self.request_id
 
 
-class Messages(AnthropicEndpoint, RunEndpoint[Frame]):
+class Messages(HistoryEndpoint[Frame], AnthropicEndpoint):
     """``POST /v1/messages``."""
 
-    methods = ("POST",)
-    takes_json = True
     heartbeat = PING
     asked: fields.Asked
 
-    async def check_head(self) -> None:
-        """Check as every endpoint does, and the session that the request names."""
-        admit_head()
-        await super().check_head()
-        admit_message(self.caller)
-        self.session = sessions.checked(self.request.header("x-session-id"))
-
     async def handle(self, body: bytes) -> None:
-        """Accept a request, and answer its run.
-
-        With an ``Idempotency-Key`` the events of a stream are numbered, and the same request with
-        ``Last-Event-ID`` is answered with the rest.
-        """
-        data, caller, request = http.parse_object(body), self.caller, self.request
-        self.asked = asked = fields.read(data)
-        seen = self.seen()
-        key = acceptance.repeat_key(caller, data, self.session, request.idempotency_key())
-        acceptance.needs_sender(caller, asked, name="metadata.user_id")
-        if caller.user is None and len(asked.user) > MAX_SENDER:
+        """Accept a request, and answer its run."""
+        data = http.parse_object(body)
+        self.asked = fields.read(data)
+        if self.caller.user is None and len(self.asked.user) > MAX_SENDER:
             text = f"metadata.user_id is longer than {MAX_SENDER} characters."
             raise RefusedError(400, text, field="metadata.user_id")
-        with slot(caller, sender=asked.user):
-            await acceptance.prepare(caller, asked)
-            work = await acceptance.accepted(
-                caller, asked, session=self.session, repeat=key, language=request.language()
-            )
-            self.is_numbered = work.keep
-            if asked.stream:
-                await self.stream_run(work, seen=seen if work.keep else 0)
-            else:
-                await self.answer_run(work)
+        await self.accept(data, self.asked, sender="metadata.user_id")
 
     def adapter_of(self, work: Work) -> adapter.AnthropicAdapter:
         """Return the adapter of a run."""
         return adapter.AnthropicAdapter(config_of(work, self.asked))
 
-    def encode(self, number: int, frame: Frame) -> bytes:
-        """Encode an event; its number is only sent to a client that can resume."""
-        head = b"id: %d\n" % number if self.is_numbered else b""
-        return head + adapter.encode(frame)
+    def encoded(self, frame: Frame) -> bytes:
+        """Encode an event."""
+        return adapter.encode(frame)
 
     def farewell(self, work: Work) -> bytes:
         """Return the last event of a stream whose process is stopped."""
@@ -146,7 +118,7 @@ class CountTokens(AnthropicEndpoint):
     async def handle(self, body: bytes) -> None:
         """Answer the tokens of a request that is not made."""
         asked = fields.read(http.parse_object(body), counts=True)
-        await found_model(self, asked.model)
+        await in_thread(models.named, self.caller, asked.model)
         headers = {"request-id": self.name_request()}
         await self.answer(200, {"input_tokens": fields.tokens(asked)}, headers)
 
@@ -188,7 +160,8 @@ class OneModel(AnthropicEndpoint):
 
     async def handle(self, body: bytes) -> None:
         """Answer one model."""
-        found = await found_model(self, self.scope["url_route"]["kwargs"]["name"])
+        name = self.scope["url_route"]["kwargs"]["name"]
+        found = await in_thread(models.named, self.caller, name)
         await self.answer(200, model_of(found), {"request-id": self.name_request()})
 
 
@@ -201,14 +174,6 @@ def limit_of(given: str) -> int:
         text = f"limit must be a whole number from 1 to {MOST_PAGE}."
         raise RefusedError(400, text, field="limit")
     return int(given)
-
-
-async def found_model(endpoint: AnthropicEndpoint, name: str) -> dict[str, Any]:
-    """Return the entry of a model that the caller may use. Raises RefusedError 404."""
-    found = await in_thread(models.one, endpoint.caller, name)
-    if found is None:
-        raise choosing.refusal("either", name)
-    return found
 
 
 def model_of(entry: dict[str, Any]) -> Model:

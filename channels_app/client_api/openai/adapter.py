@@ -35,15 +35,13 @@ from channels_app.client_api.openai.wire import Usage as WireUsage
 from channels_app.client_api.run_adapter import (
     End,
     Failure,
-    Medium,
-    RunAdapter,
+    ProseAdapter,
     RunConfig,
     TextKind,
     Usage,
 )
-from channels_app.rendering.links import Citation, citations, source_line
-from channels_app.rendering.text import one_line
-from core.messages import CustomMessage, ErrorMessage, LoadingMessage, RetrievalMessage
+from channels_app.rendering.links import Citation, source_line
+from core.messages import LoadingMessage
 from core.providers.failures import KINDS
 
 TraceLink = Literal["off", "content", "reasoning"]
@@ -63,14 +61,13 @@ class Config(RunConfig):
     include_usage: bool = False
 
 
-class OpenAIAdapter(RunAdapter[Frame]):
+class OpenAIAdapter(ProseAdapter[Frame]):
     """Turns events into frames, for one run; `encode` makes server-sent events of them."""
 
     def __init__(self, config: Config) -> None:
         super().__init__(config)
         self.config = config
         self._lines: dict[str, str] = {}
-        self._retrievals: dict[str, RetrievalMessage] = {}
         self._annotations: list[Annotation] = []
         self._tool_calls = 0
         self._has_role = False
@@ -100,6 +97,10 @@ class OpenAIAdapter(RunAdapter[Frame]):
         """Add text to the content, or to the reasoning."""
         return self._say("content" if kind == "text" else "reasoning_content", piece, speaker=key)
 
+    def line(self, text: str) -> list[Frame]:
+        """Add a line to the content."""
+        return self._say("content", text, speaker="")
+
     def progress(self, message: LoadingMessage, *, settled: bool) -> list[Frame]:
         """Convert a progress line to reasoning: its new part, or a new line when it changed."""
         line = message.props.get("message", LOADING if settled else "") or ""
@@ -113,21 +114,6 @@ class OpenAIAdapter(RunAdapter[Frame]):
         frames = self._say("reasoning_content", line, speaker="")
         self._speaker["reasoning_content"] = speaker
         return frames
-
-    def sources(self, message: RetrievalMessage, *, settled: bool) -> list[Frame]:
-        """Keep sources for the list at the end."""
-        self._retrievals[message.message_id or str(len(self._retrievals))] = message
-        return []
-
-    def medium(self, message: Medium) -> list[Frame]:
-        """Convert a medium to a line of the answer."""
-        return self._say("content", self.links.markdown(message), speaker="")
-
-    def custom(self, message: CustomMessage, *, settled: bool) -> list[Frame]:
-        """Convert a card to a line of the answer."""
-        if not settled or (message.message_id and not self.first(f"card:{message.message_id}")):
-            return []
-        return self._say("content", self.links.markdown(message), speaker="")
 
     def client_call(self, call_id: str, name: str, arguments: str) -> list[Frame]:
         """Convert a call of the client's own tool; the gateway's tools are not shown."""
@@ -151,11 +137,6 @@ class OpenAIAdapter(RunAdapter[Frame]):
             return self._say("reasoning_content", f"🔍 {words}", speaker="trace")
         return self._say("content", f"🚀 {words}", speaker="trace")
 
-    def harmless_error(self, message: ErrorMessage) -> list[Frame]:
-        """Convert an error that did not end the run: a line of the answer."""
-        line = one_line(message.props.get("message") or self.words.failed)
-        return self._say("content", f"⚠️ {line}", speaker="")
-
     def end(self, end: End) -> list[Frame]:
         """End with the sources, the reason and, if asked for, the usage."""
         frames = [*self._sources(), self._finish(end)]
@@ -171,7 +152,7 @@ class OpenAIAdapter(RunAdapter[Frame]):
 
     def _sources(self) -> list[Frame]:
         """Convert the sources to a numbered list; the annotations point into it."""
-        found = citations(self._retrievals.values())
+        found = self.citations()
         if not found:
             return []
         frames = self._say("content", f"**{self.words.sources}**\n", speaker="sources")

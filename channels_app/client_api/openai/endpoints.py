@@ -4,18 +4,16 @@ from django.conf import settings
 
 from allowlist.models import ApiKey
 from channels_app.asgi import event_stream, http
-from channels_app.asgi.admission import BusyError, admit_head, admit_message
-from channels_app.asgi.authentication import slot
+from channels_app.asgi.admission import BusyError
 from channels_app.asgi.consumer import Endpoint
 from channels_app.asgi.http import RefusedError
-from channels_app.client_api import acceptance, failures, models, sessions
+from channels_app.client_api import acceptance, failures, models
 from channels_app.client_api.acceptance import Work
 from channels_app.client_api.openai import adapter, errors, fields
 from channels_app.client_api.openai.completion import completion
 from channels_app.client_api.openai.wire import DONE, Frame
 from channels_app.client_api.run_adapter import Failure
-from channels_app.client_api.run_endpoint import RunEndpoint
-from channels_app.intake import choosing
+from channels_app.client_api.run_endpoint import HistoryEndpoint
 from channels_app.rendering.links import Links
 from core.database.transactions import in_thread
 from core.messages import MessageDict
@@ -36,53 +34,24 @@ class OpenAIEndpoint(Endpoint):
         await self.answer(status, body, {**rates, **error.headers})
 
 
-class ChatCompletions(OpenAIEndpoint, RunEndpoint[Frame]):
+class ChatCompletions(HistoryEndpoint[Frame], OpenAIEndpoint):
     """``POST /v1/chat/completions``."""
 
-    methods = ("POST",)
-    takes_json = True
     asked: fields.Asked
 
-    async def check_head(self) -> None:
-        """Check as every endpoint does, and the session that the request names."""
-        admit_head()
-        await super().check_head()
-        admit_message(self.caller)
-        self.session = sessions.checked(self.request.header("x-session-id"))
-
     async def handle(self, body: bytes) -> None:
-        """Accept a request, and answer its run.
-
-        With an ``Idempotency-Key`` the events of a stream are numbered, and the same request with
-        ``Last-Event-ID`` is answered with the rest.
-        """
-        data, caller, request = http.parse_object(body), self.caller, self.request
-        self.asked = asked = fields.read(data, keeps_system=caller.model_only)
-        seen = self.seen()
-        key = acceptance.repeat_key(caller, data, self.session, request.idempotency_key())
-        acceptance.needs_sender(caller, asked)
-        # Before anything is stored: a refused request must not leave a run behind.
-        with slot(caller, sender=asked.user):
-            await acceptance.prepare(caller, asked)
-            work = await acceptance.accepted(
-                caller, asked, session=self.session, repeat=key, language=request.language()
-            )
-            self.is_numbered = work.keep
-            if asked.stream:
-                await self.stream_run(work, seen=seen if work.keep else 0)
-            else:
-                await self.answer_run(work)
+        """Accept a request, and answer its run."""
+        data = http.parse_object(body)
+        self.asked = fields.read(data, keeps_system=self.caller.model_only)
+        await self.accept(data, self.asked, sender="user")
 
     def adapter_of(self, work: Work) -> adapter.OpenAIAdapter:
         """Return the adapter of a run."""
         return adapter.OpenAIAdapter(config_of(work, self.asked))
 
-    def encode(self, number: int, frame: Frame) -> bytes:
-        """Encode a chunk; its number is only sent to a client that can resume, since some simple
-        clients know no line but ``data:``.
-        """
-        head = b"id: %d\n" % number if self.is_numbered else b""
-        return head + adapter.encode(frame)
+    def encoded(self, frame: Frame) -> bytes:
+        """Encode a chunk."""
+        return adapter.encode(frame)
 
     def farewell(self, work: Work) -> bytes:
         """Return the last frames of a stream whose process is stopped."""
@@ -148,10 +117,7 @@ class Model(OpenAIEndpoint):
     async def handle(self, body: bytes) -> None:
         """Answer one model."""
         name = self.scope["url_route"]["kwargs"]["name"]
-        found = await in_thread(models.one, self.caller, name)
-        if found is None:
-            raise choosing.refusal("either", name)
-        await self.answer(200, found)
+        await self.answer(200, await in_thread(models.named, self.caller, name))
 
 
 class Unknown(OpenAIEndpoint):

@@ -38,14 +38,11 @@ from channels_app.client_api.responses.wire import (
 from channels_app.client_api.run_adapter import (
     End,
     Failure,
-    Medium,
-    RunAdapter,
+    ProseAdapter,
     RunConfig,
     TextKind,
 )
-from channels_app.rendering.links import citations, source_line
-from channels_app.rendering.text import one_line
-from core.messages import CustomMessage, ErrorMessage, RetrievalMessage
+from channels_app.rendering.links import source_line
 
 GAP = "\n\n"
 INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
@@ -59,7 +56,7 @@ class Config(RunConfig):
     kinds: Kinds = field(default_factory=Kinds)
 
 
-class ResponsesAdapter(RunAdapter[Event]):
+class ResponsesAdapter(ProseAdapter[Event]):
     """Turns events into those of a response. ``response``: as the last one shows it."""
 
     def __init__(self, config: Config) -> None:
@@ -71,7 +68,6 @@ class ResponsesAdapter(RunAdapter[Event]):
         self._open_key = ""
         self._speaker = ""
         self._tail = ""
-        self._retrievals: dict[str, RetrievalMessage] = {}
 
     def length(self, frame: Event) -> int:
         """Count the characters of texts, and of reasoning."""
@@ -107,24 +103,9 @@ class ResponsesAdapter(RunAdapter[Event]):
             frames += self._close()
         return frames
 
-    def sources(self, message: RetrievalMessage, *, settled: bool) -> list[Event]:
-        """Keep sources for the list at the end."""
-        self._retrievals[message.message_id or str(len(self._retrievals))] = message
-        return []
-
-    def medium(self, message: Medium) -> list[Event]:
-        """Convert a medium to a line of the answer."""
-        return self._say(self.links.markdown(message))
-
-    def custom(self, message: CustomMessage, *, settled: bool) -> list[Event]:
-        """Convert a card to a line of the answer."""
-        if not settled or (message.message_id and not self.first(f"card:{message.message_id}")):
-            return []
-        return self._say(self.links.markdown(message))
-
-    def harmless_error(self, message: ErrorMessage) -> list[Event]:
-        """Convert an error that did not end the run: a line of the answer."""
-        return self._say(f"⚠️ {one_line(message.props.get('message') or self.words.failed)}")
+    def line(self, text: str) -> list[Event]:
+        """Add a line to the message."""
+        return self._say(text)
 
     def client_call(self, call_id: str, name: str, arguments: str) -> list[Event]:
         """Convert a call of the client's own tool to an item."""
@@ -274,7 +255,7 @@ class ResponsesAdapter(RunAdapter[Event]):
 
     def _sources(self) -> list[Event]:
         """Convert the sources to a numbered list; the annotations point into it."""
-        found = citations(self._retrievals.values())
+        found = self.citations()
         if not found:
             return []
         frames = self._say(f"**{self.words.sources}**\n", speaker="sources")

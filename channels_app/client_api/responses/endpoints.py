@@ -6,17 +6,16 @@ from dataclasses import replace
 from typing import Any
 
 from channels_app.asgi import event_stream, http
-from channels_app.asgi.admission import admit_head, admit_message
 from channels_app.asgi.authentication import slot
 from channels_app.asgi.http import RefusedError
-from channels_app.client_api import acceptance, failures, sessions
+from channels_app.client_api import acceptance, failures
 from channels_app.client_api.acceptance import Work
 from channels_app.client_api.openai.adapter import error_of
 from channels_app.client_api.openai.endpoints import OpenAIEndpoint
 from channels_app.client_api.responses import adapter, fields, stored
 from channels_app.client_api.responses.wire import Event
 from channels_app.client_api.run_adapter import Failure
-from channels_app.client_api.run_endpoint import RunEndpoint, number_of, whole_log
+from channels_app.client_api.run_endpoint import InSession, RunEndpoint, number_of, whole_log
 from core.conversations import runs
 from core.database.transactions import in_thread
 from core.messages import MessageDict
@@ -58,18 +57,8 @@ class ResponseEndpoint(OpenAIEndpoint, RunEndpoint[Event]):
             await self.answer(200, whole.response, work.headers)
 
 
-class Responses(ResponseEndpoint):
+class Responses(InSession, ResponseEndpoint):
     """``POST /v1/responses``."""
-
-    methods = ("POST",)
-    takes_json = True
-
-    async def check_head(self) -> None:
-        """Check as every endpoint does, and the session that the request names."""
-        admit_head()
-        await super().check_head()
-        admit_message(self.caller)
-        self.session = sessions.checked(self.request.header("x-session-id"))
 
     async def handle(self, body: bytes) -> None:
         """Accept a request, and answer its run: streamed, whole, or at once (``background``)."""

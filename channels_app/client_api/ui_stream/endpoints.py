@@ -1,12 +1,9 @@
 """``POST /ui/chat``, its resume and its stop, for clients of the UI message stream."""
 
-from collections.abc import AsyncGenerator, Iterable
-
 from django.conf import settings
 from django.utils import timezone
 
 from channels_app.asgi import chat_messages, event_stream, http
-from channels_app.asgi.admission import admit_head, admit_message
 from channels_app.asgi.authentication import slot
 from channels_app.asgi.http import RefusedError
 from channels_app.asgi.principal import Principal
@@ -14,6 +11,7 @@ from channels_app.client_api import acceptance, chats, tool_questions
 from channels_app.client_api.acceptance import Ask, Said, Work
 from channels_app.client_api.chats import ChatEndpoint
 from channels_app.client_api.run_adapter import RunAdapter
+from channels_app.client_api.run_endpoint import Accepting
 from channels_app.client_api.tool_questions import Question, Resumed
 from channels_app.client_api.ui_stream import adapter, fields
 from channels_app.intake.inbound import Receipt
@@ -55,9 +53,9 @@ class UiEndpoint(ChatEndpoint[adapter.Frame]):
         assert isinstance(adapted, adapter.UiStreamAdapter)  # noqa: S101 - by adapter_of
         adapted.questions = questions
 
-    def encode(self, number: int, frame: adapter.Frame) -> bytes:
-        """Encode a chunk with its number."""
-        return self.event_id(number) + adapter.encode(frame)
+    def encoded(self, frame: adapter.Frame) -> bytes:
+        """Encode a chunk."""
+        return adapter.encode(frame)
 
     def headers_of(self, work: Work) -> http.Headers:
         """Return the headers of a stream."""
@@ -79,17 +77,8 @@ class UiEndpoint(ChatEndpoint[adapter.Frame]):
             await self.answer_text(error.status, str(error), error.headers)
 
 
-class Chat(UiEndpoint):
+class Chat(Accepting, UiEndpoint):
     """``POST /ui/chat``: the run as a UI message stream. It goes on when the client leaves."""
-
-    methods = ("POST",)
-    takes_json = True
-
-    async def check_head(self) -> None:
-        """Check as every endpoint does, and whether the gateway is busy."""
-        admit_head()
-        await super().check_head()
-        admit_message(self.caller)
 
     async def handle(self, body: bytes) -> None:
         """Accept a message, and answer its run; or take a person's answers to questions, and answer
@@ -117,7 +106,7 @@ class Chat(UiEndpoint):
         frames = adapter.waiting(asked.message_id, resumed.open)
         for outcome in sorted(set(resumed.problems.values())):
             frames[-2:] = [{"type": "error", "errorText": deciding.TEXTS[outcome]}, adapter.DONE]
-        await self.stream(encoded(frames), headers=adapter.HEADERS, farewell=b"")
+        await self.stream_frames(frames, adapter.HEADERS)
 
 
 class Resume(UiEndpoint):
@@ -157,14 +146,7 @@ class Stop(UiEndpoint):
 
     async def handle(self, body: bytes) -> None:
         """Ask the open run to end."""
-        asked = await in_thread(chats.stop_run, self.user, ORIGIN, self.chat_id)
-        await self.answer(200, {"ok": True, "status": 200, "cancelled": asked})
-
-
-async def encoded(frames: Iterable[adapter.Frame]) -> AsyncGenerator[bytes, None]:
-    """Yield frames as server-sent events."""
-    for frame in frames:
-        yield adapter.encode(frame)
+        await self.answer_stop(ORIGIN, self.chat_id)
 
 
 def accept(caller: Principal, asked: fields.Asked) -> Receipt:
