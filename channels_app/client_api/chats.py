@@ -145,10 +145,10 @@ class ChatEndpoint(RunEndpoint[Frame]):
             yield block
 
     async def log_of(
-        self, work: Work, adapter: RunAdapter[Frame]
+        self, work: Work, adapter: RunAdapter[Frame], *, is_cut: bool = False
     ) -> AsyncGenerator[MessageDict | None, None]:
         """Yield the events of a run; at its end the adapter knows its questions."""
-        async with aclosing(follow_run.follow(work.run)) as log:
+        async with aclosing(follow_run.follow(work.run, with_lost=is_cut)) as log:
             async for event in log:
                 if event is not None and is_end(event):
                     found = await in_thread(tool_questions.of_run, work.run, self.caller)

@@ -411,8 +411,8 @@ def after(
 class Rest(Generic[Frame]):
     """The frames of a log that a client lacks which has all up to the number ``seen``; 0: all.
 
-    Of a text that another attempt began anew it is not known how much of the lost attempt the
-    client has, since a part may never have been stored: it gets the notice and the whole new text.
+    A client may have more of an attempt whose worker was killed than the log: it gets a notice and
+    the whole text of the next attempt then, since what it has is not known.
     """
 
     def __init__(self, adapter: RunAdapter[Frame], seen: int) -> None:
@@ -422,7 +422,8 @@ class Rest(Generic[Frame]):
     def of(self, event: Mapping[str, object]) -> Iterable[tuple[int, Frame]]:
         """Return the frames of one event."""
         if self._seen and is_reset(event):
-            self._adapter.begin_again()
+            if self._seen > self._adapter.number:
+                self._adapter.begin_again()
             self._seen = 0
         found = self._adapter.numbered(event)
         return after(self._adapter, found, self._seen) if self._seen else found

@@ -62,11 +62,13 @@ class RunEndpoint(Endpoint, Generic[Frame]):
         """Answer a finished run that is not streamed. ``log``: all its events."""
         raise NotImplementedError
 
-    def log_of(self, work: Work, adapter: RunAdapter[Frame]) -> follow_run.Log:
+    def log_of(
+        self, work: Work, adapter: RunAdapter[Frame], *, is_cut: bool = False
+    ) -> follow_run.Log:
         """Return the event log of a run, live. A protocol that needs more than the log for a frame
-        gives it to its adapter here.
+        gives it to its adapter here. ``is_cut``: the client has a part of it.
         """
-        return follow_run.follow(work.run)
+        return follow_run.follow(work.run, with_lost=is_cut)
 
     def headers_of(self, work: Work) -> Headers:
         """Return the headers of an answer."""
@@ -77,7 +79,7 @@ class RunEndpoint(Endpoint, Generic[Frame]):
         leaves, unless the work is kept.
         """
         adapter = self.adapter_of(work)
-        async with contextlib.aclosing(self.log_of(work, adapter)) as log:
+        async with contextlib.aclosing(self.log_of(work, adapter, is_cut=bool(seen))) as log:
             opening: Numbered[Frame] | None = []
             if self.waits_for_text and not seen:
                 opening = await unless_gone(self.incoming, opening_of(log, adapter))

@@ -13,17 +13,20 @@ from core.database.transactions import in_thread
 from core.files import storage
 from core.messages import MessageDict
 from core.models import Run
+from core.signals import live_events
 
 BEAT = b": still working\n\n"
 Log: TypeAlias = AsyncGenerator[MessageDict | None, None]
 
 
-async def follow(run: Run) -> AsyncGenerator[MessageDict | None, None]:
+async def follow(run: Run, *, with_lost: bool = False) -> AsyncGenerator[MessageDict | None, None]:
     """Yield the events of ``run`` from the first to its ``stream_end``; None when a heartbeat is
     due.
 
-    Adapters need all of them: their output for one depends on the earlier ones.
+    Adapters need all of them: their output for one depends on the earlier ones. ``with_lost``: also
+    those that a killed worker had shown and not stored, as far as the live stream still has them.
     """
+    last = 0
     log = events.follow(
         run_id=run.id,
         public_id=run.public_id,
@@ -32,7 +35,15 @@ async def follow(run: Run) -> AsyncGenerator[MessageDict | None, None]:
     )
     async with aclosing(log):
         async for item in log:
-            yield None if item is None else await with_picture(item[1], run.user_id)
+            if item is None:
+                yield None
+                continue
+            number, event = item
+            if with_lost and number > last + events.AHEAD:  # another attempt
+                for _, lost in await in_thread(live_events.after, run=run.public_id, seq=last):
+                    yield lost
+            last = number
+            yield await with_picture(event, run.user_id)
 
 
 async def with_picture(event: MessageDict, user_id: int) -> MessageDict:

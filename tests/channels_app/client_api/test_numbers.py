@@ -186,8 +186,13 @@ def test_w2_after_a_kill_a_reader_gets_the_notice_and_the_whole_new_text(
     rest = Rest(again, seen)
     left = [frame for event in run([*pieces[:stored], *end]) for _, frame in rest.of(event)]
     said = "".join(text_of(each) for each in left if again.length(each))
-    if seen:
+    known, log = numbered(ADAPTERS[name], run(pieces[:stored])[:-1])
+    if seen > known.number:
         assert said.endswith(f"{ENGLISH.restarted}\n\n{second}"), said
+    else:
+        uncut, whole = numbered(ADAPTERS[name], run([*pieces[:stored], *end]))
+        has = [frame for number, frame in log if number <= seen]
+        assert shown(uncut, added([*has, *left])) == shown(uncut, added([f for _, f in whole]))
     last = ADAPTERS[name]()
     assert kind_of(left[-1]) == kind_of([last.feed(event) for event in run(end)][-1][-1])
 
