@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import APIResponse, Browser, Page, Route, expect
 
 from tests.browser.conftest import SLOW, Seen, ask, finished, link, shell, sign_in, watch
 from tests.gateways import Gateway
@@ -138,6 +138,29 @@ def test_the_keyboard_is_enough(open_page: OpenPage, gateway: Gateway) -> None:
     expect(settings).to_be_focused()
 
 
+def test_what_is_typed_before_the_script_runs_is_kept(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    page, _ = open_page(gateway, service_workers="block")  # it would bring the script by itself
+    ask(page, "A chat about terns")
+    finished(page)
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/static/latchkey/chat*.js", hold)
+    for path in (page.url, gateway.base_url + "/"):
+        page.goto(path, wait_until="commit")
+        box = page.get_by_label("Message", exact=True)
+        box.fill("As quick as I am")
+        while not held:
+            page.evaluate("1")  # lets the request of the script come
+        held.pop().continue_()
+        expect(page.locator("#send")).to_be_enabled()
+        expect(box).to_have_value("As quick as I am")
+
+
 def test_the_shortcuts_and_the_list_of_them(open_page: OpenPage, gateway: Gateway) -> None:
     page, seen = open_page(gateway)
     ask(page, "Some markdown on otters")
@@ -171,6 +194,35 @@ def test_a_message_is_edited_and_sent_again(open_page: OpenPage, gateway: Gatewa
     page.keyboard.press("Enter")
     finished(page, 2)
     expect(page.locator(".bubble .plain").nth(1)).to_have_text("Some markdown on badgers and moles")
+
+
+def test_a_list_asked_for_before_the_new_title_does_not_bring_the_old_one_back(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    page, _ = open_page(gateway)
+    ask(page, "A chat about petrels")
+    finished(page)
+    more = page.get_by_role("button", name="Rename, download or delete: A chat about petrels")
+    expect(more).to_be_visible()
+    held: list[tuple[Route, APIResponse]] = []
+
+    def late(route: Route) -> None:
+        held.append((route, route.fetch()))
+
+    page.route("**/chat/sessions", late, times=1)
+    page.evaluate("window.dispatchEvent(new Event('online'))")  # connects again, and reads the list
+    while not held:
+        page.evaluate("1")
+    more.click()
+    page.get_by_label("Title", exact=True).fill("Seabirds")
+    page.keyboard.press("Enter")
+    expect(page.locator("#title")).to_have_text("Seabirds")
+    for route, answer in held:
+        with page.expect_response("**/chat/sessions"):
+            route.fulfill(response=answer)
+    expect(page.locator(".session-title").first).to_have_text("Seabirds")
+    page.locator(".session a").first.click()
+    expect(page.locator("#title")).to_have_text("Seabirds")
 
 
 def test_a_chat_is_found_by_its_answer_and_downloaded(

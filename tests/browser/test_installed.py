@@ -42,9 +42,12 @@ PushManager.prototype.subscribe = async ({ applicationServerKey, userVisibleOnly
 
 
 def controlled(page: Page) -> None:
-    """Wait until the service worker controls the page."""
+    """Wait until the service worker controls the page, and the browser is this person's."""
     page.evaluate("navigator.serviceWorker.ready.then(() => true)")
     page.wait_for_function("navigator.serviceWorker.controller !== null")
+    page.wait_for_function(
+        "localStorage.getItem('latchkey.person') === document.body.dataset.person"
+    )
 
 
 def kept(page: Page) -> list[str]:
@@ -293,8 +296,24 @@ def test_w59_notifications_are_enabled_by_a_tap_and_disabled_by_another(
     assert browsers(gateway) == ""
 
 
+# Chromium forgets a notification when it is asked for all while it shows that one.
+SHOWING = """() => {
+  const { prototype } = ServiceWorkerRegistration;
+  const show = prototype.showNotification;
+  self.isShown = new Promise((done) => {
+    prototype.showNotification = async function (...given) {
+      prototype.showNotification = show;
+      await show.apply(this, given);
+      done(true);
+    };
+  });
+}"""
+
+
 def delivered(page: Page, gateway: Gateway, **said: Any) -> None:
-    """Let the service worker get a push, as the browser's push service would."""
+    """Let the service worker get a push, as the browser's push service would, and show it."""
+    worker = page.context.service_workers[0]
+    worker.evaluate(SHOWING)
     session = page.context.new_cdp_session(page)
     ids: list[str] = []
     session.on(
@@ -309,6 +328,7 @@ def delivered(page: Page, gateway: Gateway, **said: Any) -> None:
         {"origin": gateway.base_url, "registrationId": ids[-1], "data": json.dumps(said)},
     )
     session.detach()
+    assert worker.evaluate("self.isShown")
 
 
 SHOWN = """navigator.serviceWorker.ready.then((ready) => ready.getNotifications()).then((all) =>

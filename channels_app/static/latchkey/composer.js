@@ -28,7 +28,10 @@ export class Composer {
     this.#text.addEventListener("input", () => this.#changed());
     this.#text.addEventListener("keydown", (event) => this.#key(event));
     this.#stop.addEventListener("click", () => this.on.stop());
-    this.open(null); // not only empty: that would remove the draft of a new chat
+    // Whoever types before this script runs keeps it; else the draft of this chat comes back.
+    const typed = this.#text.value;
+    this.open(document.body.dataset.session || null);
+    if (typed) this.add(typed);
   }
 
   /** Write for this chat now: its draft comes back. */

@@ -4,18 +4,22 @@
 const PERSON = "latchkey.person";
 const SHARED = "latchkey-shared";
 
-const before = localStorage.getItem(PERSON);
-const isAnother = !isShell() && before !== document.body.dataset.person;
-
 /** Settles when nothing is left here of another person who used this browser before. */
-export const cleared = isAnother ? clear({ shared: before !== null }).catch(() => {}) : Promise.resolve();
+export const cleared = isShell() ? Promise.resolve() : greet(document.body.dataset.person);
 
 if (isShell()) {
   document.body.dataset.person = localStorage.getItem(PERSON) ?? "";
   document.body.dataset.session = /^\/c\/([\w-]{22})$/.exec(location.pathname)?.[1] ?? "";
 } else {
-  localStorage.setItem(PERSON, document.body.dataset.person);
   document.querySelector("#sign-out")?.addEventListener("submit", () => localStorage.removeItem(PERSON));
+}
+
+// The browser is theirs only once it is cleared: a page that is closed before leaves that to the next.
+async function greet(person) {
+  const before = localStorage.getItem(PERSON);
+  if (before === person) return;
+  await clear({ shared: before !== null }).catch(() => {});
+  localStorage.setItem(PERSON, person);
 }
 
 // `shared`: who signs in only after sharing something still finds it; signing out removed the rest.

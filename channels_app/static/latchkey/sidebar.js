@@ -14,6 +14,8 @@ export class Sidebar {
   #unread = new Set();
   #hits = null;
   #removed = new Set();
+  #isOutdated = false;
+  #reading = null;
   #asking = null;
   #list = document.querySelector("#sessions");
   #empty = document.querySelector("#sessions-empty");
@@ -27,9 +29,23 @@ export class Sidebar {
     this.#list.addEventListener("keydown", (event) => this.#arrows(event));
   }
 
-  async refresh() {
+  /** Read the list again; settles when it shows what was true at the call. */
+  refresh() {
+    this.#isOutdated = true;
+    this.#reading ??= this.#read().finally(() => {
+      this.#reading = null;
+    });
+    return this.#reading;
+  }
+
+  // One request at a time: an older answer cannot come last, nor undo a new title.
+  async #read() {
     try {
-      this.#sessions = this.#remaining((await call("/chat/sessions")).sessions);
+      while (this.#isOutdated) {
+        this.#isOutdated = false;
+        const { sessions } = await call("/chat/sessions");
+        if (!this.#isOutdated) this.#sessions = this.#remaining(sessions);
+      }
     } catch (error) {
       this.on.failed(`${gettext("The list of chats could not be loaded.")} ${error.message}`);
     }
@@ -196,6 +212,7 @@ export class Sidebar {
     if (title === "" || title === session.title) return;
     const done = await this.#post(session, { action: "rename", title });
     if (!done) return;
+    this.#isOutdated = true; // a list on its way may have the old title
     for (const each of this.#known(session.id)) each.title = title;
     this.#draw();
     this.on.renamed(session.id, title);

@@ -151,8 +151,15 @@ async def at_the_page(user: User) -> AsyncIterator[Socket]:
     """Return the socket of a browser in which ``user`` is signed in, once pub/sub feeds it."""
     cookie = await transactions.in_thread(sign_in, user)
     async with opened(cookie=cookie) as socket:
-        await eventually(partial(getattr, pubsub.local(), "connected"))
+        await eventually(partial(is_fed, pubsub.local(), f"user:{user.pk}"))
         yield socket
+
+
+def is_fed(hub: pubsub.Hub, key: str) -> bool:
+    """Return whether a listener to this key misses nothing. A later socket of a test finds the
+    subscription connected, and its channel not yet."""
+    listeners = hub._listeners.get(key, set())
+    return bool(listeners) and not any(each.unconfirmed for each in listeners)
 
 
 @pytest.fixture(autouse=True)
