@@ -6,12 +6,9 @@ redirect and reads little of what is answered. Addresses and texts are in no log
 
 import asyncio
 import logging
-import math
 import time
 from base64 import urlsafe_b64encode
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from hashlib import sha256
 from urllib.parse import urlsplit
 
@@ -28,6 +25,7 @@ from core.lib.encryption import DecryptError
 from core.lib.per_loop import per_loop
 from core.lib.safe_fetch import Fetcher, Posted, RefusedAddressError
 from core.models import PushMessage, PushSubscription
+from core.providers.failures import wait_seconds
 
 logger = logging.getLogger(__name__)
 
@@ -177,21 +175,7 @@ def record(message: PushMessage, posted: Posted) -> float | None:
         push_subscriptions.forget(id=message.subscription_id)
         return None
     if status == 429 or status >= 500:
-        seconds = retry_after(posted, now=timezone.now())
+        seconds = wait_seconds({name.lower(): value for name, value in posted.headers.items()})
         return push_messages.again(message, error=f"HTTP {status}", seconds=seconds)
     push_messages.refused(message, error=f"HTTP {status}")
     return None
-
-
-def retry_after(posted: Posted, *, now: datetime) -> float | None:
-    """Return the seconds of ``Retry-After``, a number or a date (RFC 9110); None for none."""
-    given = next((v for k, v in posted.headers.items() if k.lower() == "retry-after"), "").strip()
-    if given.isascii() and given.isdigit():
-        return float(given[:9])
-    try:
-        at = parsedate_to_datetime(given)
-    except (TypeError, ValueError):
-        return None
-    at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
-    seconds = (at - now).total_seconds()
-    return seconds if math.isfinite(seconds) and seconds > 0 else None

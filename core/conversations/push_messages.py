@@ -164,7 +164,7 @@ def again(
     """
     tries = max(message.tries, message.subscription.failures if timed_out else 0)
     backoff = BACKOFF_SECONDS[min(tries, len(BACKOFF_SECONDS) - 1)]
-    wait = min(timedelta(seconds=max(backoff, seconds or 0)), LONGEST_WAIT)
+    wait = timedelta(seconds=min(max(backoff, seconds or 0), LONGEST_WAIT.total_seconds()))
     if transactions.now() + wait >= message.expires_at:
         refused(message, error=error)
         return None

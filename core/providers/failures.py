@@ -5,6 +5,7 @@
 vLLM, Ollama and llama.cpp each have their own, and proxies before them answer with HTML.
 """
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -429,15 +430,19 @@ def text_of_page(body: bytes) -> str:
 
 
 def wait_seconds(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds in ``Retry-After`` (seconds or a date) or ``retry-after-ms``."""
+    """Return the seconds in ``Retry-After`` (seconds or a date) or ``retry-after-ms``; None for
+    none, or what is no time.
+    """
     try:
         if milliseconds := headers.get("retry-after-ms"):
-            return max(0.0, float(milliseconds) / 1000)
-        return max(0.0, float(headers["retry-after"]))
+            seconds = float(milliseconds) / 1000
+        else:
+            seconds = float(headers["retry-after"])
     except KeyError:
         return None
     except ValueError:
         return until(headers.get("retry-after", ""))
+    return max(0.0, seconds) if math.isfinite(seconds) else None
 
 
 def until(date: str) -> float | None:

@@ -262,6 +262,8 @@ def test_every_kind_has_words_for_all() -> None:
         ({"retry-after-ms": "250", "retry-after": "9"}, 0.25),
         ({"retry-after": "-5"}, 0),
         ({"retry-after": "soon"}, None),
+        ({"retry-after": "inf"}, None),
+        ({"retry-after-ms": "nan"}, None),
         ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0),
     ],
 )
