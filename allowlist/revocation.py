@@ -24,7 +24,7 @@ from core.models import ChannelIdentity, InboundMessage, McpConnection, Run
 from core.signals import pubsub
 from core.tools.mcp.oauth import connections
 
-OPEN = (Run.State.QUEUED, Run.State.RUNNING)
+OPEN = Run.UNFINISHED
 # The chore looks back further than its period, so that a slow sweep misses no expiry.
 LOOK_BACK = timedelta(minutes=2)
 

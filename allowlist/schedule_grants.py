@@ -13,7 +13,7 @@ from core.conversations.schedules import changes
 from core.conversations.schedules.changes import Grant
 from core.models import ChannelAccount, Occurrence, Run, Schedule, User
 
-OPEN = (Run.State.QUEUED, Run.State.RUNNING)
+OPEN = Run.UNFINISHED
 
 
 def of_run(run: Run, *, is_group: bool) -> Grant:

@@ -29,7 +29,7 @@ from core.lib.text import as_sentence, one_line
 from core.models import ChannelIdentity, ChatSession, InboundMessage, Message, Run, Schedule, User
 
 COMMAND = re.compile(r"/([a-z0-9_]{1,32})(?:\s+(.*))?$", re.DOTALL | re.IGNORECASE)
-OPEN = (Run.State.QUEUED, Run.State.RUNNING)
+OPEN = Run.UNFINISHED
 LISTED = 10
 HELP = {
     "new": gettext_noop("start a new conversation without the history"),

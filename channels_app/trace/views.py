@@ -25,6 +25,7 @@ STATES = {
     Run.State.SUCCEEDED: gettext_noop("Succeeded"),
     Run.State.FAILED: gettext_noop("Failed"),
     Run.State.CANCELLED: gettext_noop("Cancelled"),
+    Run.State.HELD: gettext_noop("Waiting for the owner"),
 }
 # Only our own style sheet and data: pictures; no scripts.
 STRICT = {

@@ -117,7 +117,7 @@ class RunAdmin(ExtraContext, ReadOnlyAdmin[Run]):
         "failure_reason",
         "usage",
     )
-    actions = ("cancel",)
+    actions = ("cancel", "let_go")
 
     @admin.display(description="failure")
     def failure_code(self, run: Run) -> str:
@@ -140,6 +140,11 @@ class RunAdmin(ExtraContext, ReadOnlyAdmin[Run]):
         """Cancel the chosen runs."""
         asked = [runs.request_cancel(run=run) for run in queryset.order_by("pk")]
         messages.info(request, f"{sum(asked)} of {len(asked)} runs are being cancelled.")
+
+    @admin.action(description="Let held runs go on", permissions=["cancel"])
+    def let_go(self, request: HttpRequest, queryset: QuerySet[Run]) -> None:
+        """Queue those of the chosen runs that are held since a restore."""
+        messages.info(request, f"{runs.let_go(queryset)} runs go on.")
 
     def has_cancel_permission(self, request: HttpRequest) -> bool:
         """Require the permission to change runs."""

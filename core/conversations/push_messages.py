@@ -138,6 +138,12 @@ def seen(message: PushMessage) -> None:
         end(message, State.SEEN)
 
 
+def drop_unsent() -> int:
+    """Drop what no push service has got; return how much: the database was restored."""
+    rows = PushMessage.objects.filter(state__in=(State.PENDING, State.SENDING))
+    return rows.update(state=State.STALE, retry_at=None)
+
+
 def stale(message: PushMessage) -> None:
     """Record that there is nothing to tell any more."""
     with transactions.atomic_write():

@@ -291,9 +291,10 @@ def wake_next(session_id: int) -> None:
 def request_cancel(*, run: Run) -> bool:
     """Ask for a run to end, within 3 s ([C9]); return whether it was still open."""
     with transactions.atomic_write():
-        asked = Run.objects.filter(
-            id=run.id, state__in=(Run.State.QUEUED, Run.State.RUNNING)
-        ).update(cancel_requested_at=Coalesce(F("cancel_requested_at"), Now()))
+        rows = Run.objects.filter(id=run.id)
+        is_open = rows.filter(state__in=(Run.State.QUEUED, Run.State.RUNNING))
+        values = {"cancel_requested_at": Coalesce(F("cancel_requested_at"), Now())}
+        asked = is_open.update(**values) or (let_go(rows, wakes=False) and is_open.update(**values))
         if asked:
             transaction.on_commit(partial(tell_cancel, run.id), robust=True)
     return asked == 1
@@ -307,8 +308,41 @@ def tell_cancel(run_id: int) -> None:
 
 def cancel_all_of(*, user_id: int) -> None:
     """Ask for every open run of a person to end: the person was revoked ([A9])."""
-    for run in Run.objects.filter(user_id=user_id, state__in=(Run.State.QUEUED, Run.State.RUNNING)):
+    for run in Run.objects.filter(user_id=user_id, state__in=Run.UNFINISHED):
         request_cancel(run=run)
+
+
+def hold_open() -> int:
+    """Hold every run that is open, with its jobs; return how many: the database was restored.
+
+    Those that were asked to end do so. Inside a transaction, while no worker runs.
+    """
+    is_open = {"state__in": (Run.State.QUEUED, Run.State.RUNNING)}
+    Run.objects.filter(state=Run.State.RUNNING).update(
+        state=Run.State.QUEUED, lease_until=None, worker=""
+    )
+    wanted = Run.objects.filter(**is_open, cancel_requested_at__isnull=True)
+    Job.objects.filter(run__in=wanted, **is_open).update(state=Run.State.HELD, lease_until=None)
+    return wanted.update(state=Run.State.HELD)
+
+
+def let_go(rows: QuerySet[Run], *, wakes: bool = True) -> int:
+    """Queue those of these runs that are held, with their jobs; return how many."""
+    with transactions.atomic_write(joins=True):
+        held = rows.filter(state=Run.State.HELD).select_for_update(no_key=True)
+        ids = list(held.values_list("id", flat=True))
+        if not ids:
+            return 0
+        Job.objects.filter(run__in=ids, state=Run.State.HELD).update(state=Run.State.QUEUED)
+        Run.objects.filter(id__in=ids).update(state=Run.State.QUEUED)
+        for run_id in ids if wakes else ():
+            wakeups.run(run_id)
+    return len(ids)
+
+
+def held() -> QuerySet[Run]:
+    """Return the runs that wait for the owner since the database was restored."""
+    return Run.objects.filter(state=Run.State.HELD)
 
 
 def recover(*, limit: int = 500) -> list[int]:

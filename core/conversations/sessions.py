@@ -14,7 +14,7 @@ TITLE_CHARACTERS = 200
 EXCERPT_BEFORE, EXCERPT_CHARACTERS = 10, 90
 # Read without an index: chats, and the last messages of each.
 SEARCHED_CHATS, SEARCHED, SEARCHED_FOR_SHORT = 200, 200, 1000
-OPEN = (Run.State.QUEUED, Run.State.RUNNING)
+OPEN = Run.UNFINISHED
 
 
 def of(*, user: User, channel: str, limit: int = 200) -> list[tuple[ChatSession, bool]]:

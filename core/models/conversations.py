@@ -77,6 +77,7 @@ class Run(models.Model):
     """One turn of the assistant: a batch of messages and the answer to it.
 
     queued -> running -> succeeded | failed | cancelled. At most one running per session.
+    held: was open in a backup that was restored; the owner lets it go (-> queued) or drops it.
     ``attempt`` is the fencing token: a writer with an older one is refused. An expired lease puts
     the run back in the queue, at most ``RUN_MAX_ATTEMPTS`` times. ``route`` is the target of the
     answer, taken when the batch was flushed ([C3]). ``via_key``: the primary key of the API key
@@ -92,8 +93,10 @@ class Run(models.Model):
         SUCCEEDED = "succeeded"
         FAILED = "failed"
         CANCELLED = "cancelled"
+        HELD = "held"
 
     FINAL: ClassVar[tuple[str, ...]] = (State.SUCCEEDED, State.FAILED, State.CANCELLED)
+    UNFINISHED: ClassVar[tuple[str, ...]] = (State.QUEUED, State.RUNNING, State.HELD)
 
     public_id = models.CharField(max_length=32, unique=True, default=public_id, editable=False)
     # Both keys begin an index below.

@@ -22,7 +22,8 @@ class Installation(models.Model):
     ``version``: of the code that migrated it last. ``files_mark``: the mark of the folder of stored
     files on each machine, to detect a folder that is not shared. ``models_version`` rises with
     each change of providers, models, assistants and budgets. ``setup``: the state of each step of
-    the first run. ``secrets``: encrypted; the key that signs Web Push (``vapid``).
+    the first run. ``secrets``: encrypted; the key that signs Web Push (``vapid``). ``restored_at``:
+    when it was restored from a backup, and ``restored_from``: when that was made.
     """
 
     id = models.PositiveSmallIntegerField(primary_key=True, default=1)
@@ -31,6 +32,8 @@ class Installation(models.Model):
     models_version = models.PositiveBigIntegerField(default=0, db_default=0)
     setup = models.JSONField(null=True, blank=True)
     secrets = models.TextField(default="", db_default="", blank=True, editable=False)
+    restored_at = models.DateTimeField(null=True, blank=True)
+    restored_from = models.DateTimeField(null=True, blank=True)
 
     def __str__(self) -> str:
         return self.version

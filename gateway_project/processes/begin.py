@@ -9,6 +9,7 @@ from django.conf import settings
 from django.db import DatabaseError, connection
 
 from core import VERSION
+from gateway_project.processes.preflight import StartError, check_restored
 
 logger = logging.getLogger(__name__)
 
@@ -19,6 +20,10 @@ def begin(name: str, **more: object) -> None:
     Ends the process when newer code has migrated the database. For a database that does not answer
     yet, or is older, the process starts and waits.
     """
+    try:
+        check_restored(settings.GATEWAY_HOME)
+    except StartError as error:
+        sys.exit(f"{name} does not start: {error}")
     django.setup()
     from core.database import schema_version  # noqa: PLC0415 - needs the line above
     from core.files import storage  # noqa: PLC0415 - needs the line above

@@ -20,6 +20,20 @@ def run_folder(folder: Path) -> Path:
     return folder / "run"
 
 
+def restoring_mark(folder: Path) -> Path:
+    """Return the file that is there while a backup is being restored into this home."""
+    return run_folder(folder) / "restoring"
+
+
+def check_restored(folder: Path) -> None:
+    """Raise ``StartError`` when a restore was begun and not finished: it could answer twice."""
+    if restoring_mark(folder).exists():
+        raise StartError(
+            f"a restore into GATEWAY_HOME {folder} was not finished. Remove that folder (and the "
+            "new database, if it is on a server), and run `manage.py restore` again."
+        )
+
+
 def check_home(folder: Path) -> None:
     """Create ``folder`` if missing. Raises ``StartError`` when it cannot be written or is full."""
     try:
@@ -35,6 +49,7 @@ def check_home(folder: Path) -> None:
             f"only {free // 2**20} MB are free where GATEWAY_HOME is ({folder}); the gateway needs "
             f"{MINIMUM_FREE_BYTES // 2**20} MB. Free some space or set GATEWAY_HOME elsewhere."
         )
+    check_restored(folder)
 
 
 def lock(folder: Path) -> TextIO:

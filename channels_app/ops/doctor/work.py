@@ -9,7 +9,7 @@ from django.db.migrations.executor import MigrationExecutor
 from django.utils import timezone
 
 from allowlist.permissions import open_kinds
-from channels_app.ops import health
+from channels_app.ops import health, restored
 from channels_app.ops.doctor.findings import Finding, error, warning
 from core.conversations import runs
 from core.conversations.schedules import reports
@@ -156,6 +156,19 @@ def tools_that_fail() -> Iterator[Finding]:
             "tool",
             f"The installed tool {visible_line(name, 80)} cannot be used. {visible_line(problem)}",
             "Fix or remove its package, and restart the gateway (docs/tools.md, “Writing a tool”).",
+        )
+
+
+def held() -> Iterator[Finding]:
+    """Check for runs that wait for the owner since a backup was restored."""
+    found = restored.restored()
+    number = runs.held().count() if found else 0
+    if found and number:
+        yield warning(
+            "held",
+            f"{number} questions were open when the backup of {found[1]:%Y-%m-%d %H:%M} UTC was "
+            "made, and wait for you: they may have been answered before the restore.",
+            "In “Runs”, choose those in the state “held”: let them go on, or cancel them.",
         )
 
 

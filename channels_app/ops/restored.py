@@ -1,0 +1,74 @@
+"""What a restored database leaves to the owner (decision 207): it may have happened already, in the
+gateway from which the backup is.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from allowlist import audit
+from core.conversations import inbox, outbox, push_messages, runs
+from core.conversations.schedules import occurrences
+from core.database import transactions
+from core.models import ChatSession, InboundMessage, Installation, Occurrence, Schedule
+
+UNSENT = "The gateway was restored from a backup: this may have been sent after it was made."
+MISSED = "Due between a backup and its restore: it may have happened."
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Numbers of what waits for the owner: runs, messages; and of occurrences that were skipped."""
+
+    runs: int
+    deliveries: int
+    skipped: int
+
+
+def hold(*, made_at: datetime, now: datetime) -> Held:
+    """Hold everything that was open when the backup was made (``made_at``). Once, after the
+    restore, before a process of the gateway starts.
+    """
+    with transactions.atomic_write():
+        run_waiting_messages(now)
+        found = Held(
+            runs=runs.hold_open(),
+            deliveries=outbox.doubt_unsent(error=UNSENT),
+            skipped=skip_due(now),
+        )
+        push_messages.drop_unsent()
+        values = {"restored_at": now, "restored_from": made_at}
+        Installation.objects.update_or_create(id=1, defaults=values)
+        audit.record(
+            actor="manage.py",
+            action="gateway.restored",
+            data={"made_at": made_at.isoformat(), "runs": found.runs, "sends": found.deliveries},
+            now=now,
+        )
+    return found
+
+
+def run_waiting_messages(now: datetime) -> None:
+    """Make runs of the messages that wait for one, to be held with the others."""
+    waiting = InboundMessage.objects.filter(state=InboundMessage.State.RECEIVED)
+    ids = waiting.exclude(session=None).values_list("session_id", flat=True).distinct()
+    for session in ChatSession.objects.filter(id__in=ids).order_by("id"):
+        inbox.run_waiting(session=session, now=now)
+        ChatSession.objects.filter(id=session.id).update(flush_at=None, batch_started_at=None)
+
+
+def skip_due(now: datetime) -> int:
+    """Skip the occurrences that were due by now, and plan the next ones; return how many."""
+    due = Occurrence.objects.filter(state=Occurrence.State.WAITING, nominal_at__lte=now)
+    ids = list(due.order_by("schedule_id").values_list("schedule_id", flat=True).distinct())
+    number = due.update(
+        state=Occurrence.State.SKIPPED, look_at=None, was_missed=True, fired_at=now, note=MISSED
+    )
+    for schedule in Schedule.objects.filter(id__in=ids, state=Schedule.State.ACTIVE):
+        occurrences.plan(schedule, after=now)
+    return number
+
+
+def restored() -> tuple[datetime, datetime] | None:
+    """Return when the database was restored and when its backup was made; None for never."""
+    row = Installation.objects.filter(id=1).values_list("restored_at", "restored_from").first()
+    return None if row is None or row[0] is None or row[1] is None else (row[0], row[1])

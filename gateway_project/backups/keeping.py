@@ -1,0 +1,43 @@
+"""Which backups are kept: the newest ones, and one of each of the last weeks."""
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from gateway_project.backups import manifest
+
+
+def surplus(folders: Sequence[Path], *, newest: int, weeks: int) -> list[Path]:
+    """Return which of these backups (the newest first) no rule keeps.
+
+    Kept are ``newest`` ones, at least one, and the newest one of each of the last ``weeks`` weeks
+    (ISO 8601) that have one.
+    """
+    kept = set(folders[: max(newest, 1)])
+    seen: list[tuple[int, int]] = []
+    for folder in folders:
+        year, week, _ = manifest.made_at(folder).isocalendar()
+        if (year, week) not in seen and len(seen) < weeks:
+            seen.append((year, week))
+            kept.add(folder)
+    return [folder for folder in folders if folder not in kept]
+
+
+def thin_out(root: Path, *, newest: int, weeks: int) -> list[Path]:
+    """Remove the backups that no rule keeps, and the contents that none names; return the former.
+
+    A backup loses its manifest first: what a kill leaves of it is none, and goes the next time.
+    """
+    gone = surplus(manifest.all_in(root), newest=newest, weeks=weeks)
+    for folder in gone:
+        (folder / manifest.MANIFEST).unlink()
+    for folder in root.glob("2*"):
+        if not (folder / manifest.MANIFEST).exists():
+            shutil.rmtree(folder)
+    named = {
+        each.sha256 for folder in manifest.all_in(root) for each in manifest.read(folder).files
+    }
+    for path in (root / manifest.CONTENTS).glob("??/*"):
+        if path.name not in named:
+            path.unlink()
+    return gone

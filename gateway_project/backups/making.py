@@ -1,0 +1,124 @@
+"""Make a backup while the gateway runs."""
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from core import VERSION
+from core.database import copies, schema_version
+from core.database.copies import CopyError
+from gateway_project import home
+from gateway_project.backups import manifest, sealed
+from gateway_project.backups.manifest import BackupError, Manifest, Stored
+
+# Below GATEWAY_HOME; everything else there is made again at the next start.
+KEPT_FOLDERS = ("files", "skills")
+SPARE_BYTES = 100 * 1024 * 1024
+
+
+def default_root() -> Path:
+    """Return the folder of the backups unless another one is named."""
+    return home.directory() / "backups"
+
+
+def make(root: Path, *, passphrase: str, now: datetime) -> Path:
+    """Make a backup in ``root``; return its folder. Without a passphrase it has no keys.
+
+    Raises BackupError; nothing that looks like a backup is left then, nor after a kill.
+    """
+    try:
+        root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with one_at_a_time(root):
+            for left in root.glob(f"{manifest.PARTIAL}*"):
+                shutil.rmtree(left)
+            return made(root, passphrase=passphrase, now=now.astimezone(UTC))
+    except CopyError as error:
+        raise BackupError(str(error)) from error
+    except OSError as error:
+        raise BackupError(f"The backup could not be written: {error.strerror or error}.") from error
+
+
+@contextmanager
+def one_at_a_time(root: Path) -> Iterator[None]:
+    """Hold the lock of the backups in ``root``. Raises BackupError when another process has it."""
+    with (root / ".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise BackupError("Another backup is being made or checked.") from error
+        yield
+
+
+def made(root: Path, *, passphrase: str, now: datetime) -> Path:
+    """Write the parts under another name, to the disk, then give them theirs."""
+    name = now.strftime(manifest.NAME)
+    target, partial = root / name, root / f"{manifest.PARTIAL}{name}"
+    if target.exists():
+        raise BackupError(f"{target} is there already.")
+    partial.mkdir(mode=0o700)
+    database = partial / manifest.DATABASE
+    copies.copy(database)
+    database.chmod(0o600)
+    sync(database)
+    if passphrase:
+        sealed.seal(partial / manifest.SEALED, passphrase)
+        sync(partial / manifest.SEALED)
+    found = Manifest(
+        made_at=now.isoformat(),
+        version=VERSION,
+        vendor="sqlite" if copies.is_sqlite() else "postgresql",
+        migrations=schema_version.applied(),
+        rows=copies.check(database) if copies.is_sqlite() else {},
+        database=manifest.digest_of(database),
+        files=list(kept_files(root)),
+        has_secrets=bool(passphrase),
+    )
+    manifest.write(partial, found)
+    sync(partial)
+    partial.rename(target)
+    sync(root)
+    return target
+
+
+def kept_files(root: Path) -> Iterator[Stored]:
+    """Store the content of every file that belongs to the installation, and yield it.
+
+    After the database was copied: what that names is there. A file that was removed meanwhile
+    (revoked, or of a deleted conversation) is left out.
+    """
+    base = home.directory()
+    for folder in KEPT_FOLDERS:
+        for path in sorted((base / folder).rglob("*")):
+            if path.is_symlink() or not path.is_file():
+                continue
+            try:
+                yield stored(root, path, str(path.relative_to(base)))
+            except FileNotFoundError:
+                continue
+
+
+def stored(root: Path, path: Path, name: str) -> Stored:
+    """Store the content of one file unless it is there. Raises OSError."""
+    digest = manifest.digest_of(path)
+    target = manifest.content(root, digest)
+    if not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        scratch = target.with_name(f".{digest}")
+        shutil.copyfile(path, scratch)
+        scratch.chmod(0o600)
+        sync(scratch)
+        scratch.replace(target)
+    return Stored(path=name, sha256=digest, size=target.stat().st_size)
+
+
+def sync(path: Path) -> None:
+    """Write a file, or the names in a folder, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,91 @@
+"""What a backup holds: ``manifest.json``, the last file that is written."""
+
+import hashlib
+import json
+import os
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+MANIFEST, DATABASE, SEALED = "manifest.json", "database", "secrets.sealed"
+CONTENTS = "files"
+PARTIAL = ".partial-"
+NAME = "%Y-%m-%dT%H-%M-%SZ"
+FORMAT = 1
+
+
+class BackupError(Exception):
+    """A backup cannot be made, read or restored; the text says why, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A file below GATEWAY_HOME: its relative path, and its content by SHA-256."""
+
+    path: str
+    sha256: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """``vendor``: sqlite or postgresql. ``migrations``: app -> number of the newest one. ``rows``:
+    table -> number; of SQLite only. ``database``: SHA-256 of that file. ``made_at``: UTC, before
+    the copy began.
+    """
+
+    made_at: str
+    version: str
+    vendor: str
+    migrations: dict[str, int]
+    rows: dict[str, int]
+    database: str
+    files: list[Stored]
+    has_secrets: bool
+    format: int = FORMAT
+
+    @property
+    def moment(self) -> datetime:
+        return datetime.fromisoformat(self.made_at)
+
+
+def write(folder: Path, manifest: Manifest) -> None:
+    """Write the manifest of a backup, to the disk."""
+    with (folder / MANIFEST).open("w", encoding="utf-8") as file:
+        json.dump(asdict(manifest), file, indent=1)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read(folder: Path) -> Manifest:
+    """Return the manifest of a backup. Raises BackupError."""
+    try:
+        data = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        if data["format"] != FORMAT:
+            raise BackupError(f"{folder} was made by a newer version: format {data['format']}.")
+        return Manifest(**{**data, "files": [Stored(**each) for each in data["files"]]})
+    except OSError as error:
+        raise BackupError(f"{folder} is no backup: {MANIFEST} cannot be read.") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise BackupError(f"{folder} is damaged: {MANIFEST} cannot be understood.") from error
+
+
+def all_in(root: Path) -> list[Path]:
+    """Return the folders of the whole backups, the newest first."""
+    return sorted((each.parent for each in root.glob(f"2*/{MANIFEST}")), reverse=True)
+
+
+def made_at(folder: Path) -> datetime:
+    """Return the time in a backup's name (UTC)."""
+    return datetime.strptime(folder.name[:20], NAME).replace(tzinfo=UTC)
+
+
+def digest_of(path: Path) -> str:
+    """Return the SHA-256 of a file. Raises OSError."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def content(root: Path, sha256: str) -> Path:
+    """Return the place of a content."""
+    return root / CONTENTS / sha256[:2] / sha256

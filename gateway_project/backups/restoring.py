@@ -1,0 +1,191 @@
+"""Bring a backup back: into a scratch home to check it, or into an empty one to go on with it."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from datetime import datetime
+from pathlib import Path
+
+from django.conf import settings
+from django.core.management import call_command
+from django.db import connection
+from django.utils import timezone
+
+from channels_app.ops import restored
+from channels_app.ops.doctor import examination
+from channels_app.ops.restored import Held
+from core.database import copies, schema_version
+from core.database.copies import CopyError
+from gateway_project import home
+from gateway_project.backups import manifest, sealed
+from gateway_project.backups.manifest import BackupError, Manifest
+from gateway_project.processes import preflight
+from gateway_project.processes.preflight import StartError
+
+DOCTOR_SECONDS = 300
+
+
+def verify(folder: Path) -> Manifest:
+    """Check a whole backup by bringing it back into a scratch folder beside it; return its
+    manifest. Raises BackupError.
+    """
+    found = manifest.read(folder)
+    root = folder.parent
+    with tempfile.TemporaryDirectory(prefix=f"{manifest.PARTIAL}check-", dir=root) as scratch:
+        try:
+            copied = Path(scratch) / manifest.DATABASE
+            bring_database(folder, found, copied)
+            if found.vendor == "sqlite":
+                if (rows := copies.check(copied)) != found.rows:
+                    raise BackupError(f"{folder}: the tables have other rows than noted: {rows}.")
+            else:
+                copies.read_through(copied)
+            bring_files(folder, found, Path(scratch))
+            examine(Path(scratch), found)
+        except CopyError as error:
+            raise BackupError(str(error)) from error
+        except OSError as error:
+            raise BackupError(f"{folder} cannot be read: {error.strerror or error}.") from error
+    return found
+
+
+def examine(scratch: Path, found: Manifest) -> None:
+    """Run the doctor on what was brought back. Raises BackupError for an error that this
+    installation has not itself, except that no process runs there.
+
+    Not for PostgreSQL (that would need a second database), nor a backup of an older version.
+    """
+    if found.vendor != "sqlite" or found.migrations != schema_version.own():
+        return
+    done = subprocess.run(
+        [sys.executable, str(settings.BASE_DIR / "manage.py"), "doctor", "--json"],
+        env=os.environ
+        | {
+            "GATEWAY_HOME": str(scratch),
+            "DATABASE_URL": f"sqlite:///{scratch / manifest.DATABASE}",
+            "SECRET_KEY": settings.SECRET_KEY,
+            "GATEWAY_ENCRYPTION_KEYS": ",".join(settings.GATEWAY_ENCRYPTION_KEYS),
+        },
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=DOCTOR_SECONDS,
+        check=False,
+    )
+    try:
+        said = {(each["id"], each["what"]) for each in errors(json.loads(done.stdout))}
+    except ValueError as error:
+        raise BackupError("The doctor could not look at what was brought back.") from error
+    own = {(each.id, each.what) for each in examination.examine(now=timezone.now())}
+    if new := sorted(said - own):
+        raise BackupError(f"The doctor says of what was brought back: {new[0][1]}")
+
+
+def errors(findings: list[dict[str, str]]) -> list[dict[str, str]]:
+    """Return the errors of the doctor that do not say that no process runs."""
+    return [each for each in findings if each["level"] == "error" and each["id"] != "not-ready"]
+
+
+def bring_database(folder: Path, found: Manifest, target: Path) -> None:
+    """Copy the database of a backup. Raises BackupError when it is damaged, OSError."""
+    shutil.copyfile(folder / manifest.DATABASE, target)
+    target.chmod(0o600)
+    if manifest.digest_of(target) != found.database:
+        raise BackupError(f"{folder} is damaged: its database has changed.")
+
+
+def bring_files(folder: Path, found: Manifest, base: Path) -> None:
+    """Copy the files of a backup below ``base``. Raises BackupError for a damaged one, OSError."""
+    for each in found.files:
+        target = (base / each.path).resolve()
+        if not target.is_relative_to(base.resolve()):
+            raise BackupError(f"{folder} is damaged: it names a file outside of the home.")
+        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        source = manifest.content(folder.parent, each.sha256)
+        if not source.exists():
+            raise BackupError(f"{folder} is damaged: {each.path} is missing.")
+        shutil.copyfile(source, target)
+        target.chmod(0o600)
+        if manifest.digest_of(target) != each.sha256:
+            raise BackupError(f"{folder} is damaged: {each.path} has changed.")
+
+
+def restore(folder: Path, *, passphrase: str, now: datetime) -> Held:
+    """Bring a backup back into this empty home and hold what was open; return what is held.
+
+    Raises BackupError; a home in which that happens half-way does not start.
+    """
+    found = manifest.read(folder)
+    check_fits(found)
+    keys = keys_of(folder, found, passphrase)
+    base = home.directory()
+    try:
+        preflight.check_home(base)
+        with preflight.lock(base):
+            check_empty(base)
+            mark = preflight.restoring_mark(base)
+            mark.write_text(str(folder), encoding="utf-8")
+            bring_files(folder, found, base)
+            for name, value in keys.items():
+                home.replace_keys(name, value.split())
+            fill(folder, found, base)
+            held = restored.hold(made_at=found.moment, now=now)
+            mark.unlink()
+    except (StartError, CopyError) as error:
+        raise BackupError(str(error)) from error
+    except OSError as error:
+        raise BackupError(
+            f"The backup could not be restored: {error.strerror or error}."
+        ) from error
+    return held
+
+
+def fill(folder: Path, found: Manifest, base: Path) -> None:
+    """Bring the database back, and to this version. Raises BackupError, CopyError, OSError."""
+    copied = Path(connection.settings_dict["NAME"]) if copies.is_sqlite() else base / ".restored"
+    bring_database(folder, found, copied)
+    connection.close()
+    if not copies.is_sqlite():
+        copies.fill(copied)
+        copied.unlink()
+    call_command("migrate", interactive=False, verbosity=0)
+
+
+def keys_of(folder: Path, found: Manifest, passphrase: str) -> dict[str, str]:
+    """Return the keys of a backup; none where it has none. Raises BackupError."""
+    if not found.has_secrets:
+        return {}
+    if not passphrase:
+        raise BackupError(
+            "The keys of this backup need its passphrase: set BACKUP_PASSPHRASE, or "
+            "BACKUP_PASSPHRASE_FILE to a file with it."
+        )
+    return sealed.opened(folder / manifest.SEALED, passphrase)
+
+
+def check_fits(found: Manifest) -> None:
+    """Raise BackupError for a backup of newer code, or of the other kind of database."""
+    vendor = "sqlite" if copies.is_sqlite() else "postgresql"
+    if found.vendor != vendor:
+        raise BackupError(f"This is a backup of {found.vendor}, and DATABASE_URL names {vendor}.")
+    own = schema_version.own()
+    if any(number > own.get(label, number) for label, number in found.migrations.items()):
+        raise BackupError(
+            f"This backup was made by newer code (version {found.version}): restore it with that."
+        )
+
+
+def check_empty(base: Path) -> None:
+    """Raise BackupError unless this home has no conversations and no files yet."""
+    taken = [base / name for name in ("files", "skills") if any((base / name).glob("*"))]
+    if copies.is_sqlite() and Path(connection.settings_dict["NAME"]).exists():
+        taken.append(Path(connection.settings_dict["NAME"]))
+    elif not copies.is_sqlite() and connection.introspection.table_names():
+        raise BackupError("The database is not empty. Restore into a new one (DATABASE_URL).")
+    if taken:
+        raise BackupError(
+            f"{taken[0]} is there already: a backup is restored into an empty GATEWAY_HOME. Move "
+            "the old one aside, or name another."
+        )

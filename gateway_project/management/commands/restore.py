@@ -1,0 +1,38 @@
+"""``manage.py restore``: bring a backup back into an empty home."""
+
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+from django.utils import timezone
+
+from gateway_project.backups import restoring
+from gateway_project.backups.manifest import BackupError
+
+
+class Command(BaseCommand):
+    """Restore a backup into an empty GATEWAY_HOME (and an empty PostgreSQL database).
+
+    What was open when it was made waits for the owner, in the admin: it may have been answered.
+    """
+
+    help = __doc__
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("backup", type=Path, metavar="BACKUP", help="its folder")
+
+    def handle(self, *_: object, **options: Any) -> None:
+        folder = options["backup"].resolve()
+        try:
+            passphrase = settings.BACKUP_PASSPHRASE
+            held = restoring.restore(folder, passphrase=passphrase, now=timezone.now())
+        except BackupError as error:
+            raise CommandError(str(error)) from error
+        self.stdout.write(
+            f"Restored {folder.name}. {held.runs} questions and {held.deliveries} messages wait "
+            f"for the owner (Runs and Deliveries in the admin); {held.skipped} reminders that were "
+            "due meanwhile were skipped."
+        )

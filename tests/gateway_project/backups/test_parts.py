@@ -1,0 +1,102 @@
+"""The parts of a backup [X41] [X42] [X43]."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from gateway_project import home
+from gateway_project.backups import keeping, making, manifest, restoring, sealed
+from gateway_project.backups.manifest import BackupError, Manifest, Stored
+
+START = datetime(2026, 3, 2, 3, tzinfo=UTC)  # a Monday
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a home of its own, with keys."""
+    monkeypatch.setenv("GATEWAY_HOME", str(tmp_path / "home"))
+    home.ensure()
+    return tmp_path / "home"
+
+
+def empty(root: Path, at: datetime, files: list[Stored] | None = None) -> Path:
+    folder = root / at.strftime(manifest.NAME)
+    folder.mkdir(parents=True)
+    found = Manifest(at.isoformat(), "1", "sqlite", {}, {}, "", files or [], has_secrets=False)
+    manifest.write(folder, found)
+    return folder
+
+
+def test_x41_the_newest_and_one_of_each_week_stay(tmp_path: Path) -> None:
+    days = [empty(tmp_path, START + timedelta(days=day)) for day in range(30)]
+    gone = keeping.thin_out(tmp_path, newest=3, weeks=3)
+    left = [each.name[5:10] for each in manifest.all_in(tmp_path)]
+    assert left == ["03-31", "03-30", "03-29", "03-22"]
+    assert len(gone) == len(days) - 4
+    assert keeping.thin_out(tmp_path, newest=3, weeks=3) == []
+
+
+def test_x41_a_content_goes_with_the_last_backup_that_names_it(here: Path, tmp_path: Path) -> None:
+    root = tmp_path / "backups"
+    (here / "files" / "ab").mkdir(parents=True)
+    (here / "files" / "ab" / "one").write_bytes(b"both")
+    (both,) = making.kept_files(root)
+    empty(root, START, [both])
+    (here / "files" / "ab" / "two").write_bytes(b"new")
+    found = list(making.kept_files(root))
+    empty(root, START + timedelta(days=1), found)
+    assert len(list((root / manifest.CONTENTS).glob("??/*"))) == 2
+    keeping.thin_out(root, newest=1, weeks=0)
+    for each in found:
+        assert manifest.content(root, each.sha256).exists()
+    empty(root, START + timedelta(days=2), [both])
+    keeping.thin_out(root, newest=1, weeks=0)
+    (left,) = (root / manifest.CONTENTS).glob("??/*")
+    assert left.read_bytes() == b"both"
+
+
+def test_x42_keys_are_opened_with_the_passphrase_alone(here: Path, tmp_path: Path) -> None:
+    target = tmp_path / "secrets.sealed"
+    sealed.seal(target, "correct horse")
+    assert home.read_secret("secret_key") not in target.read_text()
+    assert sealed.opened(target, "correct horse") == {
+        name: home.read_secret(name) for name in home.SECRET_NAMES
+    }
+    with pytest.raises(BackupError, match="passphrase"):
+        sealed.opened(target, "wrong")
+    target.write_text("{}")
+    with pytest.raises(BackupError, match="damaged"):
+        sealed.opened(target, "correct horse")
+
+
+def test_x43_a_manifest_names_no_file_outside(tmp_path: Path) -> None:
+    base = tmp_path / "home"
+    base.mkdir()
+    outside = [Stored("../escaped", "0" * 64, 1), Stored("/etc/escaped", "0" * 64, 1)]
+    for each in outside:
+        folder = empty(tmp_path / "backups" / each.path[0].replace("/", "r"), START, [each])
+        with pytest.raises(BackupError, match="outside"):
+            restoring.bring_files(folder, manifest.read(folder), base)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 1}', '{"format": 9}'])
+def test_x43_a_damaged_manifest_is_said_in_a_sentence(tmp_path: Path, text: str) -> None:
+    (tmp_path / manifest.MANIFEST).write_text(text)
+    with pytest.raises(BackupError):
+        manifest.read(tmp_path)
+
+
+def test_x43_two_backups_at_once_are_refused(tmp_path: Path) -> None:
+    with (
+        making.one_at_a_time(tmp_path),
+        pytest.raises(BackupError, match="Another"),
+        making.one_at_a_time(tmp_path),
+    ):
+        pass
+
+
+def test_x40_what_a_kill_left_is_no_backup(tmp_path: Path) -> None:
+    folder = empty(tmp_path, START)
+    folder.rename(tmp_path / f"{manifest.PARTIAL}{folder.name}")
+    assert manifest.all_in(tmp_path) == []
