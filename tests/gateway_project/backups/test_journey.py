@@ -22,11 +22,12 @@ from tests.servers import Postgres, wait_until
 
 pytestmark = pytest.mark.slow
 PASSPHRASE = "correct horse battery staple"
-SLOW = " ".join(f"word{number}" for number in range(40))
-SCRIPT = [
-    {"match": "slowly", "steps": [{"text": SLOW, "tokens_per_second": 8}]},
-    {"match": "", "steps": [{"text": "Fine."}]},
-]
+# The answer is on its way when the backup is made, however long that takes.
+HANGS = [{"text": "Half of "}, {"hang": True}]
+SCRIPTS = {
+    name: [{"match": "slowly", "steps": steps}, {"match": "", "steps": [{"text": "Fine."}]}]
+    for name, steps in {"old": HANGS, "new": [{"text": "The answer."}]}.items()
+}
 
 
 @dataclass
@@ -51,11 +52,8 @@ def programs() -> str:
 def places(
     new_database: DatabaseMaker, postgres: Postgres | None, tmp_path: Path
 ) -> Iterator[Places]:
-    script = tmp_path / "script.json"
-    script.write_text(json.dumps(SCRIPT))
     root = tmp_path / "backups"
     extra = {
-        "LLM_SCRIPT": str(script),
         "BACKUP_PASSPHRASE": PASSPHRASE,
         "DEBOUNCE_IDLE_MILLISECONDS": "50",
         "PATH": programs(),
@@ -71,7 +69,10 @@ def places(
             empty = f"restored_{secrets.token_hex(4)}"
             postgres.execute(f"CREATE DATABASE {empty}")
             url = postgres.url(empty)
-        made.append(Gateway(folder=folder, database_url=url, extra=extra, roles=("web", "runs")))
+        script = folder / "script.json"
+        script.write_text(json.dumps(SCRIPTS[name]))
+        given = {**extra, "LLM_SCRIPT": str(script)}
+        made.append(Gateway(folder=folder, database_url=url, extra=given, roles=("web", "runs")))
     old, new = made
     old.start()
     (ada, _) = people(old, number=1)
@@ -90,7 +91,7 @@ def answers(gateway: Gateway) -> list[str]:
 
 
 def test_x47_a_restored_gateway_answers_nothing_a_second_time(places: Places) -> None:
-    """[X40] [X47] F6.2: the question was being answered when the backup was made."""
+    """[X40] [X47] F6.2: nobody knows whether the question was answered after the backup."""
     old, new, ada = places.old, places.new, places.ada
     assert ada.say("Hello").body["text"] == "Fine."
     asked = ada.start("slowly, please")
@@ -98,7 +99,6 @@ def test_x47_a_restored_gateway_answers_nothing_a_second_time(places: Places) ->
     said = old.manage("backup", "--to", str(places.root))
     assert "with keys" in said
     (backup,) = manifest.all_in(places.root)
-    wait_until(lambda: states(old)[-1] == "succeeded")
     old.stop()
 
     said = new.manage("restore", str(backup))
@@ -111,7 +111,7 @@ def test_x47_a_restored_gateway_answers_nothing_a_second_time(places: Places) ->
     let_go = "from core.conversations import runs; print(runs.let_go(runs.held()))"
     assert new.manage("shell", "-v0", "-c", let_go).strip() == "1"
     wait_until(lambda: set(states(new)) == {"succeeded"})
-    assert client.result(asked).body["text"] == SLOW
+    assert client.result(asked).body["text"] == "The answer."
     assert len(answers(new)) == 3
     with pytest.raises(AssertionError, match=r"there already|not empty"):
         new.manage("restore", str(backup))
