@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from django.db import DEFAULT_DB_ALIAS, InterfaceError, OperationalError, connections
-from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 from core.database import driver
 from core.database.threads import LifoThreadPool
@@ -36,6 +35,8 @@ CONCURRENT_BATCHES = 2
 SLOW_BATCH_SECONDS = 0.03
 # Two transactions with rows of several people may deadlock; PostgreSQL detects that only after 1 s.
 LIMIT_LOCK_WAIT = "SELECT set_config('lock_timeout', '50ms', true)"
+# PostgreSQL's codes of a deadlock and of a lock that was not free in that time.
+LOCKED = frozenset({"40P01", "55P03"})
 
 
 class Kind(NamedTuple):
@@ -179,7 +180,7 @@ def run_in_transaction(works: Sequence[Work[Result]]) -> list[Result | Exception
                     driver.fetch(here, LIMIT_LOCK_WAIT, ())
                 return [work() for work in works]
         except (OperationalError, InterfaceError) as error:
-            if not isinstance(error.__cause__, DeadlockDetected | LockNotAvailable):
+            if getattr(error.__cause__, "sqlstate", None) not in LOCKED:
                 return [error for _ in works]
             logger.info("%d requests are run one by one: their rows are locked", len(works))
         except Exception as error:  # noqa: BLE001 - raised again where the work was submitted

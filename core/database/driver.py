@@ -10,14 +10,15 @@ or the query log of tests, statements go through Django's cursor.
 import select
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import psycopg
 from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.sqlite3.base import FORMAT_QMARK_REGEX
-from psycopg.types.numeric import Int8Dumper
+
+if TYPE_CHECKING:
+    import psycopg
 
 KEPT_STATEMENTS = 1000
 Rows = list[tuple[Any, ...]]
@@ -64,8 +65,17 @@ def postgresql_cursor(here: BaseDatabaseWrapper) -> "psycopg.Cursor[Any]":
     if cursor is None or cursor.connection is not driver:
         if settings.GATEWAY_DATABASE_PREPARES:
             driver.prepare_threshold = 0
-        cursor = vars(here)[CURSOR] = psycopg.Cursor(driver)
-        cursor.adapters.register_dumper(int, Int8Dumper)
+        cursor = vars(here)[CURSOR] = new_cursor(driver)
+    return cursor
+
+
+def new_cursor(driver: Any) -> "psycopg.Cursor[Any]":
+    """Return a cursor of a connection to PostgreSQL that sends all integers as one type."""
+    import psycopg  # noqa: PLC0415 - 9 MB that a worker on SQLite does without
+    from psycopg.types.numeric import Int8Dumper  # noqa: PLC0415 - the same
+
+    cursor = psycopg.Cursor(driver)
+    cursor.adapters.register_dumper(int, Int8Dumper)
     return cursor
 
 
