@@ -1,5 +1,5 @@
-"""What a restored database leaves to the owner (decision 207): it may have happened already, in the
-gateway from which the backup is.
+"""Leave to the owner whatever was open in a restored database (decision 207): it may have happened
+already, in the gateway from which the backup is.
 """
 
 from dataclasses import dataclass

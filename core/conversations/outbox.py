@@ -532,7 +532,7 @@ def doubt_unsent(*, error: str) -> int:
     """Leave what is unsent to the owner, with ``error``: the database was restored, and it may have
     been sent after its copy; return how much. Inside a transaction, while no worker runs.
 
-    What a held run has not sent is removed: the run makes it again. A waiting change of a sent
+    Unsent messages of a held run are removed: the run makes them again. A waiting change of a sent
     message stays: it repeats nothing.
     """
     rows = Delivery.objects.filter(state__in=OPEN)

@@ -26,7 +26,7 @@ def surplus(folders: Sequence[Path], *, newest: int, weeks: int) -> list[Path]:
 def thin_out(root: Path, *, newest: int, weeks: int) -> list[Path]:
     """Remove the backups that no rule keeps, and the contents that none names; return the former.
 
-    A backup loses its manifest first: what a kill leaves of it is none, and goes the next time.
+    A backup loses its manifest first: the rest that a kill leaves is none, and goes the next time.
     """
     gone = surplus(manifest.all_in(root), newest=newest, weeks=weeks)
     for folder in gone:

@@ -87,7 +87,7 @@ def made(root: Path, *, passphrase: str, now: datetime) -> Path:
 def kept_files(root: Path) -> Iterator[Stored]:
     """Store the content of every file that belongs to the installation, and yield it.
 
-    After the database was copied: what that names is there. A file that was removed meanwhile
+    After the database was copied: all files that it names are there. One that was removed meanwhile
     (revoked, or of a deleted conversation) is left out.
     """
     base = home.directory()

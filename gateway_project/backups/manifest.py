@@ -1,4 +1,4 @@
-"""What a backup holds: ``manifest.json``, the last file that is written."""
+"""The content of a backup: ``manifest.json``, the last file that is written."""
 
 import hashlib
 import json

@@ -138,7 +138,7 @@ def test_the_keyboard_is_enough(open_page: OpenPage, gateway: Gateway) -> None:
     expect(settings).to_be_focused()
 
 
-def test_what_is_typed_before_the_script_runs_is_kept(
+def test_text_that_is_typed_before_the_script_runs_is_kept(
     open_page: OpenPage, gateway: Gateway
 ) -> None:
     page, _ = open_page(gateway, service_workers="block")  # it would bring the script by itself

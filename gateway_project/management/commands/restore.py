@@ -15,7 +15,8 @@ from gateway_project.backups.manifest import BackupError
 class Command(BaseCommand):
     """Restore a backup into an empty GATEWAY_HOME (and an empty PostgreSQL database).
 
-    What was open when it was made waits for the owner, in the admin: it may have been answered.
+    Questions that were open when it was made wait for the owner, in the admin: they may have been
+    answered.
     """
 
     help = __doc__

@@ -1,4 +1,4 @@
-"""What a restored database leaves to the owner [X44] [X45] [X46]."""
+"""The open work of a restored database waits for the owner [X44] [X45] [X46]."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -55,7 +55,7 @@ def put(key: str, account: ChannelAccount, **more: Any) -> Delivery:
         )
 
 
-def test_x44_what_was_open_is_held_and_new_questions_are_answered(
+def test_x44_open_work_is_held_and_new_questions_are_answered(
     say: Say, session: ChatSession, woken: Woken
 ) -> None:
     running, queued = say("1"), say("2")

@@ -355,7 +355,7 @@ async def test_a_worker_learns_that_wake_ups_may_be_lost_when_the_broker_is_back
     await asyncio.to_thread(broker.start)
     while not await asyncio.to_thread(lists.push, [(wakeups.RUN, 3)]):
         pass
-    # It syncs its file once a second: what was taken just before its death may come again.
+    # It syncs its file once a second: a wake-up taken just before its death may come again.
     found = await taken(taker)
     while found[-1] != (wakeups.RUN, 3):
         found += await taken(taker)

@@ -96,7 +96,7 @@ def test_x43_two_backups_at_once_are_refused(tmp_path: Path) -> None:
         pass
 
 
-def test_x40_what_a_kill_left_is_no_backup(tmp_path: Path) -> None:
+def test_x40_the_remains_of_a_kill_are_no_backup(tmp_path: Path) -> None:
     folder = empty(tmp_path, START)
     folder.rename(tmp_path / f"{manifest.PARTIAL}{folder.name}")
     assert manifest.all_in(tmp_path) == []
