@@ -12,10 +12,11 @@ from django.utils import timezone
 
 from allowlist import pending_count
 from allowlist.models import UnknownRequest
-from channels_app.ops import health
+from channels_app.ops import health, restored
 from channels_app.ops.doctor import examination
 from channels_app.owner import setup_steps, waiting_calls
 from core.conversations import outbox
+from core.conversations import runs as run_states
 from core.models import Delivery, Job, Message, Run, User
 
 SHOWN = 8
@@ -44,6 +45,8 @@ def context(request: HttpRequest, given: dict[str, Any]) -> dict[str, Any]:
         queued = runs.filter(state=Run.State.QUEUED).order_by("id")[:SHOWN]
         found["runs"] = sorted([*running, *queued], key=lambda run: run.pk)[:SHOWN]
         found["jobs"] = Job.objects.filter(state=Run.State.RUNNING).order_by("id")[:SHOWN]
+    if may("core.change_run") and (since := restored.restored()):
+        found["held"], found["restored_from"] = run_states.held().count(), since[1]
     if may("core.view_delivery"):
         dead = (Delivery.State.DEAD, Delivery.State.UNCERTAIN)
         rows = Delivery.objects.filter(state__in=dead).select_related("account")

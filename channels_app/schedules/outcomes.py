@@ -7,7 +7,7 @@ from django.utils.translation import gettext_noop
 
 from core.models import Delivery, Occurrence, Run, Schedule
 
-OPEN_RUN = (Run.State.QUEUED, Run.State.RUNNING)
+OPEN_RUN = Run.UNFINISHED
 OPEN_DELIVERY = (Delivery.State.PENDING, Delivery.State.SENDING)
 
 

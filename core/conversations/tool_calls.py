@@ -414,9 +414,7 @@ def close_left() -> int:
 
     Those of a run that goes on are settled by its next attempt.
     """
-    going_on = Run.objects.filter(
-        id=OuterRef("carried_out_in"), state__in=(Run.State.QUEUED, Run.State.RUNNING)
-    )
+    going_on = Run.objects.filter(id=OuterRef("carried_out_in"), state__in=Run.UNFINISHED)
     rows = ToolCall.objects.filter(state=State.STARTED).exclude(Exists(going_on))
     ids = list(rows.values_list("pk", flat=True)[:AT_ONCE])
     if not ids:

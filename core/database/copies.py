@@ -108,19 +108,24 @@ def run(program: str, *arguments: str, connects: bool = True) -> None:
     if found is None:
         raise CopyError(f"{program} is missing: install PostgreSQL's client programs.")
     environment = os.environ | (parameters(connection.settings_dict) if connects else {})
-    done = subprocess.run(
-        [found, *arguments],
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        timeout=PROGRAM_SECONDS,
-        check=False,
-    )
+    try:
+        done = subprocess.run(
+            [found, *arguments],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=PROGRAM_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise CopyError(
+            f"{program} has not ended after {PROGRAM_SECONDS // 3600} hours."
+        ) from error
     if done.returncode:
-        lines = done.stderr.strip().splitlines() or ["no reason given"]
-        raise CopyError(f"{program} failed: {lines[0][:300]}")
+        said = " ".join(done.stderr.split()) or "no reason given"
+        raise CopyError(f"{program} failed: {said[:500]}")
 
 
 def parameters(given: dict[str, Any]) -> dict[str, str]:

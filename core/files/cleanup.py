@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 AT_ONCE = 200
 DISCARD_SECONDS = 5
-OPEN = (Run.State.QUEUED, Run.State.RUNNING)
+OPEN = Run.UNFINISHED
 
 
 def purge(*, now: datetime) -> int:

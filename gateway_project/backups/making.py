@@ -28,14 +28,13 @@ def default_root() -> Path:
 def make(root: Path, *, passphrase: str, now: datetime) -> Path:
     """Make a backup in ``root``; return its folder. Without a passphrase it has no keys.
 
-    Raises BackupError; nothing that looks like a backup is left then, nor after a kill.
+    Under the lock of ``root``. Raises BackupError; nothing that looks like a backup is left then,
+    nor after a kill.
     """
     try:
-        root.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with one_at_a_time(root):
-            for left in root.glob(f"{manifest.PARTIAL}*"):
-                shutil.rmtree(left)
-            return made(root, passphrase=passphrase, now=now.astimezone(UTC))
+        for left in root.glob(f"{manifest.PARTIAL}*"):
+            shutil.rmtree(left)
+        return made(root, passphrase=passphrase, now=now.astimezone(UTC))
     except CopyError as error:
         raise BackupError(str(error)) from error
     except OSError as error:
@@ -44,8 +43,18 @@ def make(root: Path, *, passphrase: str, now: datetime) -> Path:
 
 @contextmanager
 def one_at_a_time(root: Path) -> Iterator[None]:
-    """Hold the lock of the backups in ``root``. Raises BackupError when another process has it."""
-    with (root / ".lock").open("w") as file:
+    """Hold the lock of the backups in ``root``, a folder that is made if it is missing.
+
+    Raises BackupError when another process has it, or the folder is part of what is backed up.
+    """
+    if any(root.is_relative_to(home.directory() / name) for name in KEPT_FOLDERS):
+        raise BackupError(f"{root} is backed up itself: name another folder.")
+    try:
+        root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        file = (root / ".lock").open("w")
+    except OSError as error:
+        raise BackupError(f"{root} cannot be used: {error.strerror or error}.") from error
+    with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:

@@ -30,7 +30,7 @@ DOCTOR_SECONDS = 300
 
 def verify(folder: Path) -> Manifest:
     """Check a whole backup by bringing it back into a scratch folder beside it; return its
-    manifest. Raises BackupError.
+    manifest. Under the lock of the backups. Raises BackupError.
     """
     found = manifest.read(folder)
     root = folder.parent
@@ -60,23 +60,23 @@ def examine(scratch: Path, found: Manifest) -> None:
     """
     if found.vendor != "sqlite" or found.migrations != schema_version.own():
         return
-    done = subprocess.run(
-        [sys.executable, str(settings.BASE_DIR / "manage.py"), "doctor", "--json"],
-        env=os.environ
-        | {
-            "GATEWAY_HOME": str(scratch),
-            "DATABASE_URL": f"sqlite:///{scratch / manifest.DATABASE}",
-            "SECRET_KEY": settings.SECRET_KEY,
-            "GATEWAY_ENCRYPTION_KEYS": ",".join(settings.GATEWAY_ENCRYPTION_KEYS),
-        },
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=DOCTOR_SECONDS,
-        check=False,
-    )
     try:
+        done = subprocess.run(
+            [sys.executable, str(settings.BASE_DIR / "manage.py"), "doctor", "--json"],
+            env=os.environ
+            | {
+                "GATEWAY_HOME": str(scratch),
+                "DATABASE_URL": f"sqlite:///{scratch / manifest.DATABASE}",
+                "SECRET_KEY": settings.SECRET_KEY,
+                "GATEWAY_ENCRYPTION_KEYS": ",".join(settings.GATEWAY_ENCRYPTION_KEYS),
+            },
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=DOCTOR_SECONDS,
+            check=False,
+        )
         said = {(each["id"], each["what"]) for each in errors(json.loads(done.stdout))}
-    except ValueError as error:
+    except (ValueError, subprocess.TimeoutExpired) as error:
         raise BackupError("The doctor could not look at what was brought back.") from error
     own = {(each.id, each.what) for each in examination.examine(now=timezone.now())}
     if new := sorted(said - own):

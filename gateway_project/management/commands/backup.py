@@ -32,10 +32,15 @@ class Command(BaseCommand):
 
     def handle(self, *_: object, **options: Any) -> None:
         try:
-            if options["verify"]:
-                self.stdout.write(words(restoring.verify(options["verify"].resolve())))
-            else:
-                self.make((options["to"] or making.default_root()).resolve())
+            given = options["verify"]
+            root = (
+                given.resolve().parent if given else options["to"] or making.default_root()
+            ).resolve()
+            with making.one_at_a_time(root):
+                if given:
+                    self.stdout.write(words(restoring.verify(given.resolve())))
+                else:
+                    self.make(root)
         except BackupError as error:
             raise CommandError(str(error)) from error
 

@@ -4,11 +4,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from django.test import Client
 from django.utils import timezone
 
 from allowlist import audit
 from channels_app.ops import restored
 from channels_app.ops.doctor import work
+from channels_app.schedules import outcomes
 from core.conversations import inbox, outbox, runs
 from core.conversations.schedules.changes import Grant, Wish, create
 from core.database.transactions import atomic_write
@@ -97,6 +99,30 @@ def test_x45_the_owner_lets_go_or_drops(say: Say, woken: Woken) -> None:
     assert not list(work.held())
 
 
+@pytest.mark.parametrize("choice", ["go", "cancel"])
+def test_x45_one_button_of_the_dashboard_decides_over_all(
+    say: Say, user: User, woken: Woken, client: Client, choice: str
+) -> None:
+    one, other = say("1"), say("2")
+    hold()
+    address = "/admin/core/run/held"
+    User.objects.filter(pk=user.pk).update(is_staff=True)
+    client.force_login(User.objects.get(pk=user.pk))
+    assert client.post(address, {"choice": choice}).status_code == 403
+    assert states(one, other) == [HELD, HELD]
+    User.objects.filter(pk=user.pk).update(is_owner=True, is_superuser=True)
+    client.force_login(User.objects.get(pk=user.pk))
+    page = client.get("/admin/").content.decode()
+    assert "Held since the restore" in page
+    assert f'action="{address}"' in page
+    assert client.get(address).status_code == 405
+    assert client.post(address, {"choice": choice}).status_code == 302
+    assert states(one, other) == [Run.State.QUEUED] * 2
+    asked = Run.objects.exclude(cancel_requested_at=None).count()
+    assert asked == (0 if choice == "go" else 2)
+    assert "Held since the restore" not in client.get("/admin/").content.decode()
+
+
 def test_x46_unsent_messages_wait_for_the_owner(
     say: Say, account: ChannelAccount, woken: Woken
 ) -> None:
@@ -126,3 +152,15 @@ def test_x46_a_reminder_that_was_due_meanwhile_is_skipped_and_the_next_one_waits
     assert [row.state for row in rows] == [Occurrence.State.SKIPPED, Occurrence.State.WAITING]
     assert rows[0].note == restored.MISSED
     assert rows[1].nominal_at > timezone.now()
+
+
+def test_x44_a_scheduled_task_that_is_held_is_not_done(
+    say: Say, user: User, session: ChatSession, woken: Woken
+) -> None:
+    wish = Wish(text="Look", kind="prompt", minutes=5, time_zone="UTC")
+    create(user=user, session=session, wish=wish, grant=Grant(), now=timezone.now())
+    row = Occurrence.objects.get()
+    row.state, row.run, row.fired_at = Occurrence.State.FIRED, say("Look"), timezone.now()
+    row.save()
+    hold()
+    assert not outcomes.outcome_of(Occurrence.objects.get(), now=timezone.now()).is_over

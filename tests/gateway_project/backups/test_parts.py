@@ -100,3 +100,11 @@ def test_x40_the_remains_of_a_kill_are_no_backup(tmp_path: Path) -> None:
     folder = empty(tmp_path, START)
     folder.rename(tmp_path / f"{manifest.PARTIAL}{folder.name}")
     assert manifest.all_in(tmp_path) == []
+
+
+def test_x43_a_folder_that_is_backed_up_holds_no_backups(here: Path) -> None:
+    with (
+        pytest.raises(BackupError, match="backed up itself"),
+        making.one_at_a_time(here / "files" / "backups"),
+    ):
+        pass
