@@ -1,18 +1,17 @@
 """[X60] The wheel: one command that needs no clone."""
 
-import json
 import os
 import re
 import subprocess
 import sys
 import tomllib
-import urllib.request
 import venv
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from zipfile import ZipFile
 
+import httpx
 import pytest
 
 from core import VERSION
@@ -66,7 +65,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     no_network = ("--offline", "--no-deps", "--no-index", "--quiet")
     subprocess.run(
         [str(uv), "pip", "install", *no_network, "--python", str(python), str(wheel)],
-        check=True, capture_output=True, timeout=120, env=os.environ | {"UV_CACHE_DIR": str(folder / "cache")},
+        env=os.environ | {"UV_CACHE_DIR": str(folder / "cache")},
+        check=True, capture_output=True, timeout=120,
     )  # fmt: skip
     library = next((folder / "venv" / "lib").glob("python*")) / "site-packages"
     others = [each for each in sys.path if each.endswith("site-packages")]
@@ -125,20 +125,19 @@ def test_x60_the_command_runs_without_a_clone(installed: Installed, up: Process)
     assert found is not None
     assert "latchkey sign_in_link" in up.tail(characters=1_000_000)
     url, token = found.groups()
-    browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
-    page = browser.open(f"{url}/sign-in/{token}", timeout=30).read().decode()
-    field = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page)
-    assert field is not None
-    form = f"csrfmiddlewaretoken={field[1]}".encode()
-    landed = browser.open(urllib.request.Request(f"{url}/sign-in/{token}", form), timeout=30)
-    assert landed.status == 200
-    style = re.search(r'href="(/static/[^"]+\.css)"', landed.read().decode())
-    assert style is not None
-    assert browser.open(url + style[1], timeout=30).status == 200
-    assert browser.open(f"{url}/admin/", timeout=30).status == 200
-    german = urllib.request.Request(f"{url}/sign-in", headers={"Accept-Language": "de"})
-    assert "Anmelde" in urllib.request.urlopen(german, timeout=30).read().decode()
-    assert ask(installed, url, "Is anybody there?")
+    with httpx.Client(base_url=url, follow_redirects=True, timeout=60) as browser:
+        page = browser.get(f"/sign-in/{token}").text
+        field = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page)
+        assert field is not None
+        landed = browser.post(f"/sign-in/{token}", data={"csrfmiddlewaretoken": field[1]})
+        assert landed.status_code == 200
+        style = re.search(r'href="(/static/[^"]+\.css)"', landed.text)
+        assert style is not None
+        assert browser.get(style[1]).status_code == 200
+        assert browser.get("/admin/").status_code == 200
+    german = httpx.get(f"{url}/sign-in", headers={"Accept-Language": "de"}, timeout=60)
+    assert "Anmelde" in german.text
+    assert "Is anybody there?" in ask(installed, url, "Is anybody there?")
     data = installed.folder / ".local" / "share" / "latchkey"
     assert (data / "gateway.sqlite3").is_file()
     assert not list(installed.bin.parent.glob("lib/python*/site-packages/var"))
@@ -149,15 +148,10 @@ def ask(installed: Installed, url: str, text: str) -> str:
     made = installed.run("create_key", "laptop", "--user", "owner", "--scope", "inbound")
     key = re.search(r"lk_\w{12}_[\w-]{43}", made)
     assert key is not None
-    request = urllib.request.Request(
-        f"{url}/inbound",
-        json.dumps({"text": text}).encode(),
-        {"Authorization": f"Bearer {key[0]}", "Content-Type": "application/json"},
-    )
-    with urllib.request.urlopen(request, timeout=60) as answer:
-        body = json.load(answer)
-    assert text in json.dumps(body)
-    return str(body)
+    headers = {"Authorization": f"Bearer {key[0]}"}
+    answer = httpx.post(f"{url}/inbound", headers=headers, json={"text": text}, timeout=60)
+    assert answer.status_code == 200, answer.text
+    return answer.text
 
 
 def test_x61_the_data_folder_follows_the_rules_of_the_desktop(installed: Installed) -> None:
