@@ -14,7 +14,7 @@ OLDEST_PYTHON = (3, 11)
 def main() -> None:
     """Run one management command; the first makes the installation's folder and secrets.
 
-    What is wrong with the machine or the settings is said in one line.
+    A problem of the machine or of the settings is said in one line.
     """
     if sys.version_info < OLDEST_PYTHON:
         sys.exit(f"Python 3.11 or newer is needed; this is {sys.version.split()[0]}.")

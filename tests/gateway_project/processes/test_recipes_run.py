@@ -1,7 +1,7 @@
-"""The image and the compose files without a container engine: what they run, run as processes.
+"""Commands of the image and of the compose files, run as processes without a container engine.
 
-Only folders and addresses of the containers are replaced. Root runs them as ``nobody`` where that
-user can reach Python and the clone: what root owns is read-only to them, as in the image.
+Only folders and addresses of the containers are replaced. Root runs them as an unprivileged user
+if that user can reach Python and the clone, whose files are then read-only, as in the image.
 """
 
 import json
@@ -45,8 +45,8 @@ def scratch() -> Iterator[Path]:
 
 
 @cache
-def is_nobody() -> bool:
-    """Return whether processes run as ``nobody``."""
+def drops_rights() -> bool:
+    """Return whether processes run as a user without rights, which needs root."""
     if os.geteuid() != 0:
         return False
     probe = [*AS_NOBODY, "sh", "-c", f"{BIN}/python -c 'import django, core'"]
@@ -58,13 +58,13 @@ def unprivileged(command: Sequence[str]) -> list[str]:
     program = shutil.which(command[0], path=f"{BIN}:/usr/bin:/bin")
     assert program is not None, command[0]
     found = [program, *command[1:]]
-    return [*AS_NOBODY, *found] if is_nobody() else child.command(*found)
+    return [*AS_NOBODY, *found] if drops_rights() else child.command(*found)
 
 
 def private(folder: Path) -> Path:
     """Return a new folder that belongs to the user of the processes."""
     folder.mkdir(mode=0o700)
-    if is_nobody():
+    if drops_rights():
         shutil.chown(folder, "nobody", "nogroup")
     return folder
 
@@ -234,7 +234,7 @@ def ask_through(port: int, certificate: Path, key: str) -> None:
             assert f"question {number}" in answer.text
 
 
-def test_x63_services_of_the_scaled_compose_file_work_together(scratch: Path) -> None:
+def test_x63_services_of_the_scaled_compose_file_answer_as_one(scratch: Path) -> None:
     """One ``prepare``, then as many processes as replicas say; questions through nginx with TLS."""
     variables = dict.fromkeys(
         ("POSTGRES_PASSWORD", "REDIS_PASSWORD", "SECRET_KEY", "GATEWAY_ENCRYPTION_KEYS"), PASSWORD

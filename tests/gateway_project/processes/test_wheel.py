@@ -106,7 +106,7 @@ def test_x60_the_wheel_holds_every_file_that_the_programs_read(installed: Instal
     }  # fmt: skip
 
 
-def test_x60_it_requires_what_pyproject_requires(installed: Installed) -> None:
+def test_x60_its_requirements_are_those_of_pyproject(installed: Installed) -> None:
     """The requirements are those of pyproject.toml, and nothing that has to be compiled."""
     project = tomllib.loads((BASE_DIR / "pyproject.toml").read_text())["project"]
     with ZipFile(installed.wheel) as archive:
