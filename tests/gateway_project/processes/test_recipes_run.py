@@ -74,7 +74,7 @@ def image_env(home: Path, given: Mapping[str, str]) -> dict[str, str]:
     env = recipes.stages()[1].env | {"HOME": str(home), "GATEWAY_HOME": str(home)}
     env |= {"GATEWAY_HOST": "127.0.0.1", "GATEWAY_PORT": str(listener.free_port())}
     env["PATH"] = env["PATH"].replace("/opt/latchkey/.venv/bin", str(BIN))
-    return env | given
+    return {**env, **given}
 
 
 def run(command: Sequence[str], env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
