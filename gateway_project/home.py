@@ -5,13 +5,29 @@ import secrets
 from collections.abc import Iterable
 from pathlib import Path
 
+# The folder of our packages: a clone, or site-packages.
 BASE_DIR = Path(__file__).resolve().parent.parent
+IN_CLONE = (BASE_DIR / "manage.py").is_file()
+# The folder of templates/ and locale/; a wheel has them inside this package (pyproject.toml).
+RESOURCES = BASE_DIR if IN_CLONE else Path(__file__).resolve().parent
+COMMAND = ".venv/bin/python manage.py" if IN_CLONE else "latchkey"
 SECRET_NAMES = ("secret_key", "encryption_key", "broker_password", "model_key")
 
 
 def directory() -> Path:
-    """Return ``GATEWAY_HOME``, by default ``./var`` beside ``manage.py``."""
-    return Path(os.environ.get("GATEWAY_HOME") or BASE_DIR / "var").resolve()
+    """Return ``GATEWAY_HOME``; by default ``./var`` of a clone, else a folder of this user."""
+    return Path(os.environ.get("GATEWAY_HOME") or default_directory()).resolve()
+
+
+def default_directory() -> Path:
+    """Return ``./var`` beside ``manage.py``; without one, the folder that the XDG rules name.
+
+    They say that a relative ``XDG_DATA_HOME`` is ignored.
+    """
+    if IN_CLONE:
+        return BASE_DIR / "var"
+    data = Path(os.environ.get("XDG_DATA_HOME", ""))
+    return (data if data.is_absolute() else Path.home() / ".local" / "share") / "latchkey"
 
 
 def secret_path(name: str) -> Path:

@@ -57,6 +57,8 @@ PAGE_APPS = [
     "drf_spectacular",
 ]
 GATEWAY_PROCESS: str = env.choice("GATEWAY_PROCESS", "web", "worker")
+# Whose migrations belong to a version of the gateway.
+OWN_APPS = ["core", "allowlist", "channels_app", "gateway_project"]
 INSTALLED_APPS = [
     # Daphne's app only serves `runserver`; elsewhere it costs 0.8 s and 27 MB (Twisted).
     *(["daphne"] if sys.argv[1:2] == ["runserver"] else []),
@@ -65,10 +67,7 @@ INSTALLED_APPS = [
     "django.contrib.contenttypes",
     "django.contrib.sessions",
     "channels",
-    "core",
-    "allowlist",
-    "channels_app",
-    "gateway_project",
+    *OWN_APPS,
 ]
 
 MIDDLEWARE = [
@@ -91,7 +90,7 @@ ASGI_APPLICATION = "gateway_project.asgi.application"
 TEMPLATES: list[dict[str, Any]] = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
-        "DIRS": [BASE_DIR / "templates"],
+        "DIRS": [home.RESOURCES / "templates"],
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [
@@ -185,7 +184,7 @@ LANGUAGES = [
     ("zh-hans", "简体中文"),
     ("ja", "日本語"),
 ]
-LOCALE_PATHS = [BASE_DIR / "locale"]
+LOCALE_PATHS = [home.RESOURCES / "locale"]
 TIME_ZONE = env.text("TIME_ZONE", "UTC")
 STATIC_URL = "/static/"
 STATIC_ROOT = GATEWAY_HOME / "static"

@@ -32,7 +32,7 @@ def own() -> Newest:
     return {
         label: newest(path.stem for path in (folder / "migrations").glob("*.py"))
         for label, folder in folders.items()
-        if folder.parent == settings.BASE_DIR and (folder / "migrations").is_dir()
+        if label in settings.OWN_APPS and (folder / "migrations").is_dir()
     }
 
 

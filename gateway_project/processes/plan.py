@@ -130,7 +130,7 @@ def announce(*, url: str, services: Sequence[Service]) -> None:
     else:
         console.write(f"Latchkey is ready: {url}/")
     link = "New link" if token else "A link that signs you in"
-    console.write(f"{link}: .venv/bin/python manage.py sign_in_link     Stop: Ctrl-C")
+    console.write(f"{link}: {home.COMMAND} sign_in_link     Stop: Ctrl-C")
     if model is not None:
         console.write(f"{model_files.DEMO_MODEL_NOTE} {model_files.HOW_TO_SET_A_MODEL}")
         if model.status.state != "ready":

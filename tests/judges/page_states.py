@@ -82,6 +82,7 @@ NO_PAGE_IN_ADMIN = {
     "jsi18n": "a script",
     "view_on_site": "redirects",
     "core_channelaccount_test": "redirects",
+    "core_run_held": "redirects",
     "core_modelprovider_test": "redirects",
     "core_modelprovider_models": "redirects",
     "core_modelprovider_add_model": "redirects",

@@ -72,6 +72,11 @@ def configuration(folder: Path, *, upstream: int, plain: int, tls: int) -> str:
     }.items():
         assert old in text, old
         text = text.replace(old, new)
+    return surrounded(folder, text)
+
+
+def surrounded(folder: Path, text: str) -> str:
+    """Return a file of ``conf.d`` inside of what nginx needs around it."""
     temporary = "\n".join(
         f"{kind}_temp_path {folder}/{kind};"
         for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")

@@ -1,0 +1,36 @@
+"""The command line: ``latchkey`` of an installed wheel, and ``manage.py`` of a clone."""
+
+import os
+import sys
+import time
+
+from core import VERSION
+from gateway_project import home
+from gateway_project.processes import console
+
+OLDEST_PYTHON = (3, 11)
+
+
+def main() -> None:
+    """Run one management command; the first makes the installation's folder and secrets.
+
+    A problem of the machine or of the settings is said in one line.
+    """
+    if sys.version_info < OLDEST_PYTHON:
+        sys.exit(f"Python 3.11 or newer is needed; this is {sys.version.split()[0]}.")
+    if sys.argv[1:] in (["version"], ["--version"]):
+        console.write(f"Latchkey {VERSION}")
+        return
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway_project.settings")
+    os.environ.setdefault(console.STARTED, repr(time.time()))
+    try:
+        home.ensure()
+    except OSError as error:
+        sys.exit(home.explain(error))
+    from django.core.exceptions import ImproperlyConfigured  # noqa: PLC0415 - `version` needs none
+    from django.core.management import execute_from_command_line  # noqa: PLC0415 - the same
+
+    try:
+        execute_from_command_line(sys.argv)
+    except ImproperlyConfigured as error:
+        sys.exit(f"A setting is wrong: {error}")
