@@ -26,6 +26,8 @@ from gateway_project.processes import preflight
 from gateway_project.processes.preflight import StartError
 
 DOCTOR_SECONDS = 300
+# In a clone and in an installed wheel.
+COMMAND_LINE = "from gateway_project.command_line import main; main()"
 
 
 def verify(folder: Path) -> Manifest:
@@ -62,7 +64,8 @@ def examine(scratch: Path, found: Manifest) -> None:
         return
     try:
         done = subprocess.run(
-            [sys.executable, str(settings.BASE_DIR / "manage.py"), "doctor", "--json"],
+            [sys.executable, "-c", COMMAND_LINE, "doctor", "--json"],
+            cwd=settings.BASE_DIR,
             env=os.environ
             | {
                 "GATEWAY_HOME": str(scratch),
