@@ -91,7 +91,7 @@ def answers(gateway: Gateway) -> list[str]:
 
 
 def test_x47_a_restored_gateway_answers_nothing_a_second_time(places: Places) -> None:
-    """[X40] [X47] F6.2: it is not known whether the question was answered after the backup."""
+    """[X40] [X47] It is not known whether the question was answered after the backup."""
     old, new, ada = places.old, places.new, places.ada
     assert ada.say("Hello").body["text"] == "Fine."
     asked = ada.start("slowly, please")
