@@ -161,6 +161,17 @@ def test_text_that_is_typed_before_the_script_runs_is_kept(
         expect(box).to_have_value("As quick as I am")
 
 
+def test_x44_a_held_question_says_that_it_waits_for_the_owner(
+    open_page: OpenPage, stage: Gateway
+) -> None:
+    page, _ = open_page(stage)
+    ask(page, "Was this answered?")
+    page.wait_for_url(re.compile(r"/c/"))
+    shell(stage, "from core.conversations import runs; runs.hold_open()")
+    page.reload()
+    expect(page.locator("#log")).to_contain_text("Waiting for the owner")
+
+
 def test_the_shortcuts_and_the_list_of_them(open_page: OpenPage, gateway: Gateway) -> None:
     page, seen = open_page(gateway)
     ask(page, "Some markdown on otters")

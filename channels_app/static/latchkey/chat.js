@@ -176,6 +176,10 @@ class Chat {
     this.log.add(turn.node, { first });
     if (stored.run_id === null) return;
     this.#runs.set(stored.run_id, run);
+    if (stored.state === "held") {
+      run.note({ message: gettext("Waiting for the owner") });
+      turn.wait();
+    }
     if (run.final === null) this.#resume(run);
   }
 
