@@ -84,6 +84,8 @@ RECORDS = {
     "core.ChannelIdentity.created_at",
     "core.ChatSession.created_at",
     "core.ChatSession.last_message_at",
+    "core.Installation.restored_at",
+    "core.Installation.restored_from",
     "core.ChatSession.closed_at",
     "core.Run.cancel_requested_at",
     "core.Run.created_at",

@@ -453,7 +453,7 @@ SOCKETS = {
 
 # Every action of an admin page -> whether staff who may only look at that page are offered it.
 ACTIONS: dict[str, dict[str, bool]] = {
-    "core.Run": {"cancel": False},
+    "core.Run": {"cancel": False, "let_go": False},
     "core.Delivery": {"retry": False, "dismiss": False},
     "core.StoredFile": {"take_back": False},
     "core.Job": {"cancel": False},
