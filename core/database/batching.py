@@ -82,6 +82,7 @@ class Batcher:
             self._running.add(asyncio.get_running_loop().create_task(self._run()))
 
     async def _run(self) -> None:
+        own = asyncio.current_task()
         try:
             while self._pending and (kind := self._next_kind()) is not None:
                 calls = self._pending.pop(kind)
@@ -91,7 +92,7 @@ class Batcher:
                 await asyncio.sleep(0)  # calls that its results cause are in the next batch
         finally:
             # Not in a callback of the task: the next submitter must find it ended.
-            self._running.discard(asyncio.current_task())
+            self._running.discard(own)
 
     def _next_kind(self) -> Kind | None:
         """Return the kind of the next batch, or None.

@@ -4,6 +4,7 @@ import copy
 import json
 import random
 import signal
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -29,6 +30,7 @@ PACE = {"CHUNK_MS": "20"}
 SEED = 20261126
 PEOPLE = 4
 REQUESTS = 50
+MOST_BUSY = 10
 # Dollars for a million tokens; in billionths, a token costs a thousand times as much.
 PRICES = {"input_price": "100", "output_price": "200", "max_output_tokens": 200}
 INPUT, OUTPUT = 100_000, 200_000
@@ -111,7 +113,11 @@ def ask(at: Client, question: str, *, leave: bool = False) -> tuple[int, str]:
         with at.request("POST", "/v1/chat/completions", given, X_Session_Id=question) as stream:
             stream.read(600)
             return stream.status, "left"
-    answer = at.call("POST", "/v1/chat/completions", given, X_Session_Id=question)
+    for _ in range(MOST_BUSY):
+        answer = at.call("POST", "/v1/chat/completions", given, X_Session_Id=question)
+        if answer.status != 503:  # a server that is busy refuses; clients try again, as it says
+            break
+        time.sleep(int(answer.headers["retry-after"]))
     return answer.status, answer.body["error"]["code"] if answer.status != 200 else ""
 
 

@@ -92,13 +92,19 @@ def write(account: ChannelAccount, words: str, number: int = 1) -> Run:
     until(lambda: Run.objects.filter(text=words, state__in=Run.FINAL).exists())
     run = Run.objects.get(text=words)
     assert run.state == "succeeded", run.error
+    all_sent()
     return run
+
+
+def all_sent() -> None:
+    """Wait until nothing is to be sent."""
+    until(lambda: not Delivery.objects.filter(state__in=("pending", "sending")).exists())
 
 
 def told(words: str) -> int:
     """Send what is to be told; return how many notices of the owner have these words."""
     mcp_notices.look(now=timezone.now())
-    until(lambda: not Delivery.objects.filter(state__in=("pending", "sending")).exists())
+    all_sent()
     return sum(words in each for each in PLATFORM.texts("own"))
 
 
