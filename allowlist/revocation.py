@@ -24,7 +24,6 @@ from core.models import ChannelIdentity, InboundMessage, McpConnection, Run
 from core.signals import pubsub
 from core.tools.mcp.oauth import connections
 
-OPEN = Run.UNFINISHED
 # The chore looks back further than its period, so that a slow sweep misses no expiry.
 LOOK_BACK = timedelta(minutes=2)
 
@@ -110,7 +109,7 @@ def _same(message: InboundMessage, value: str) -> bool:
 
 def _cancel(which: QuerySet[Run], *, unless: Callable[[Run], bool] = lambda _: False) -> None:
     """Cancel the open runs among ``which`` that are not being cancelled already."""
-    open_runs = which.filter(state__in=OPEN, cancel_requested_at__isnull=True)
+    open_runs = which.filter(state__in=Run.UNFINISHED, cancel_requested_at__isnull=True)
     for run in open_runs.distinct().order_by("id"):
         if not unless(run):
             runs.request_cancel(run=run)

@@ -13,8 +13,6 @@ from core.conversations.schedules import changes
 from core.conversations.schedules.changes import Grant
 from core.models import ChannelAccount, Occurrence, Run, Schedule, User
 
-OPEN = Run.UNFINISHED
-
 
 def of_run(run: Run, *, is_group: bool) -> Grant:
     """Return the grant of the newest message of a run; of one that goes on after a yes, of the run
@@ -83,7 +81,7 @@ def stop_without_grant(rows: QuerySet[Schedule], *, now: datetime) -> int:
 def end_runs(rows: QuerySet[Schedule], *, now: datetime) -> None:
     """End the open runs of those schedules of ``rows`` whose grant has ended."""
     fired = Occurrence.objects.filter(schedule__in=rows, state=Occurrence.State.FIRED)
-    open_runs = fired.filter(run__state__in=OPEN, run__cancel_requested_at__isnull=True)
+    open_runs = fired.filter(run__state__in=Run.UNFINISHED, run__cancel_requested_at__isnull=True)
     for row in open_runs.select_related("run", "schedule__user", "schedule__account"):
         if row.run is not None and not is_still_valid(row.schedule, now=now):
             runs.request_cancel(run=row.run)

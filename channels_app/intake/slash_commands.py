@@ -29,7 +29,6 @@ from core.lib.text import as_sentence, one_line
 from core.models import ChannelIdentity, ChatSession, InboundMessage, Message, Run, Schedule, User
 
 COMMAND = re.compile(r"/([a-z0-9_]{1,32})(?:\s+(.*))?$", re.DOTALL | re.IGNORECASE)
-OPEN = Run.UNFINISHED
 LISTED = 10
 HELP = {
     "new": gettext_noop("start a new conversation without the history"),
@@ -199,7 +198,7 @@ def new(asked: Asked) -> str:
 
 def stop(asked: Asked) -> str:
     """``/stop``: stop the open runs and drop waiting messages ([C9])."""
-    open_runs = Run.objects.filter(session=asked.session, state__in=OPEN).order_by("id")
+    open_runs = Run.objects.filter(session=asked.session, state__in=Run.UNFINISHED).order_by("id")
     going = list(open_runs)
     for run in going:
         runs.request_cancel(run=run)
@@ -218,7 +217,9 @@ def stop(asked: Asked) -> str:
 def status(asked: Asked) -> str:
     """``/status``: the state of this session."""
     states = list(
-        Run.objects.filter(session=asked.session, state__in=OPEN).values_list("state", flat=True)
+        Run.objects.filter(session=asked.session, state__in=Run.UNFINISHED).values_list(
+            "state", flat=True
+        )
     )
     running = states.count(Run.State.RUNNING)
     said = gettext("{running} answer(s) being written, {waiting} waiting.")

@@ -45,8 +45,8 @@ def context(request: HttpRequest, given: dict[str, Any]) -> dict[str, Any]:
         queued = runs.filter(state=Run.State.QUEUED).order_by("id")[:SHOWN]
         found["runs"] = sorted([*running, *queued], key=lambda run: run.pk)[:SHOWN]
         found["jobs"] = Job.objects.filter(state=Run.State.RUNNING).order_by("id")[:SHOWN]
-    if may("core.change_run") and (since := restored.restored()):
-        found["held"], found["restored_from"] = run_states.held().count(), since[1]
+    if may("core.change_run") and (made_at := restored.restored_from()):
+        found["held"], found["restored_from"] = run_states.held().count(), made_at
     if may("core.view_delivery"):
         dead = (Delivery.State.DEAD, Delivery.State.UNCERTAIN)
         rows = Delivery.objects.filter(state__in=dead).select_related("account")

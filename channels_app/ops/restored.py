@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from allowlist import audit
+from channels_app.schedules import firing
 from core.conversations import inbox, outbox, push_messages, runs
-from core.conversations.schedules import occurrences
 from core.database import transactions
-from core.models import ChatSession, InboundMessage, Installation, Occurrence, Schedule
+from core.models import ChatSession, InboundMessage, Installation, Occurrence
 
 UNSENT = "The gateway was restored from a backup: this may have been sent after it was made."
 MISSED = "Due between a backup and its restore: it may have happened."
@@ -59,16 +59,13 @@ def run_waiting_messages(now: datetime) -> None:
 def skip_due(now: datetime) -> int:
     """Skip the occurrences that were due by now, and plan the next ones; return how many."""
     due = Occurrence.objects.filter(state=Occurrence.State.WAITING, nominal_at__lte=now)
-    ids = list(due.order_by("schedule_id").values_list("schedule_id", flat=True).distinct())
-    number = due.update(
-        state=Occurrence.State.SKIPPED, look_at=None, was_missed=True, fired_at=now, note=MISSED
-    )
-    for schedule in Schedule.objects.filter(id__in=ids, state=Schedule.State.ACTIVE):
-        occurrences.plan(schedule, after=now)
-    return number
+    found = list(due.select_related("schedule").order_by("id"))
+    for occurrence in found:
+        firing.leave_out(occurrence, now=now, note=MISSED)
+    return len(found)
 
 
-def restored() -> tuple[datetime, datetime] | None:
-    """Return when the database was restored and when its backup was made; None for never."""
-    row = Installation.objects.filter(id=1).values_list("restored_at", "restored_from").first()
-    return None if row is None or row[0] is None or row[1] is None else (row[0], row[1])
+def restored_from() -> datetime | None:
+    """Return when the backup was made from which the database is; None if it is from none."""
+    rows = Installation.objects.filter(id=1).values_list("restored_from", flat=True)
+    return rows.first()

@@ -174,10 +174,11 @@ def is_overtaken(occurrence: Occurrence, now: datetime) -> bool:
     return later.exists()
 
 
-def leave_out(occurrence: Occurrence, *, now: datetime) -> None:
-    """Skip a missed occurrence, and plan the next one."""
+def leave_out(occurrence: Occurrence, *, now: datetime, note: str = "") -> None:
+    """Skip a missed occurrence, and plan the next one. ``note``: why, if not its schedule."""
     rows = Occurrence.objects.filter(pk=occurrence.pk, state=Occurrence.State.WAITING)
-    rows.update(state=Occurrence.State.SKIPPED, look_at=None, was_missed=True, fired_at=now)
+    state = Occurrence.State.SKIPPED
+    rows.update(state=state, look_at=None, was_missed=True, fired_at=now, note=note)
     occurrences.plan(occurrence.schedule, after=now)
 
 

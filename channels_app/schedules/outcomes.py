@@ -7,7 +7,6 @@ from django.utils.translation import gettext_noop
 
 from core.models import Delivery, Occurrence, Run, Schedule
 
-OPEN_RUN = Run.UNFINISHED
 OPEN_DELIVERY = (Delivery.State.PENDING, Delivery.State.SENDING)
 
 
@@ -35,7 +34,7 @@ def outcome_of(occurrence: Occurrence, *, now: datetime) -> Outcome:
             failure=gettext_noop("Its conversation was deleted."),
             is_over=True,
         )
-    if run.state in OPEN_RUN:
+    if run.state in Run.UNFINISHED:
         return Outcome()
     executed = run.finished_at or now
     if run.state == Run.State.FAILED:

@@ -7,10 +7,12 @@ from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import F, QuerySet
 from django.db.models.functions import Coalesce
-from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.urls import path
+from django.urls import URLPattern, path
+from django.utils.decorators import method_decorator
 from django.utils.safestring import SafeString
+from django.views.decorators.http import require_POST
 
 from core.admin.base import ExtraContext, ReadOnlyAdmin, chosen, shown, state_badge, visible_line
 from core.admin.bounded import NewestValuesFilter
@@ -153,22 +155,18 @@ class RunAdmin(ExtraContext, ReadOnlyAdmin[Run]):
         """Require the permission to change runs."""
         return request.user.has_perm("core.change_run")
 
-    def get_urls(self) -> list[Any]:
+    def get_urls(self) -> list[URLPattern]:
         """Add the decision over all held runs, for the dashboard."""
         decide = self.admin_site.admin_view(self.decide_held)
         return [path("held", decide, name="core_run_held"), *super().get_urls()]
 
+    @method_decorator(require_POST)
     def decide_held(self, request: HttpRequest) -> HttpResponse:
-        """Let all runs go on that are held since a restore (POST ``choice=go``), or cancel them."""
-        if request.method != "POST":
-            return HttpResponseNotAllowed(["POST"])
+        """Let all runs go on that are held since a restore (``choice=go``), or cancel them."""
         if not self.has_cancel_permission(request):
             raise PermissionDenied
-        if request.POST.get("choice") == "go":
-            messages.info(request, f"{runs.let_go(runs.held())} runs go on.")
-        else:
-            asked = [runs.request_cancel(run=run) for run in runs.held().order_by("pk")]
-            messages.info(request, f"{sum(asked)} runs are being cancelled.")
+        decide = self.let_go if request.POST.get("choice") == "go" else self.cancel
+        decide(request, runs.held())
         return redirect("admin:index")
 
     def page_context(self, request: HttpRequest, pk: int) -> dict[str, Any]:

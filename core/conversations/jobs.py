@@ -34,7 +34,6 @@ MESSAGE_CHARACTERS = 300
 MOST_ATTEMPTS = 5
 # Queued jobs that are looked at to share workers by person.
 MOST_WAITING = 500
-OPEN = (Run.State.QUEUED, Run.State.RUNNING)
 GAVE_UP = "This could not be finished; please ask again."
 
 

@@ -9,7 +9,18 @@ from typing import Any
 
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import Count, DurationField, Exists, F, JSONField, OuterRef, QuerySet
+from django.db.models import (
+    Case,
+    Count,
+    DurationField,
+    Exists,
+    F,
+    JSONField,
+    OuterRef,
+    QuerySet,
+    Value,
+    When,
+)
 from django.db.models.functions import Coalesce, Now
 
 from core.conversations.shares import Served, in_turn
@@ -187,7 +198,7 @@ ANSWERED = Update(
 )
 END_JOBS = Update(
     lambda: (
-        Job.objects.filter(run_id=Param("run"), state__in=(Run.State.QUEUED, Run.State.RUNNING)),
+        Job.objects.filter(run_id=Param("run"), state__in=Run.UNFINISHED),
         {"state": Run.State.CANCELLED, "finished_at": Now()},
     )
 )
@@ -291,10 +302,13 @@ def wake_next(session_id: int) -> None:
 def request_cancel(*, run: Run) -> bool:
     """Ask for a run to end, within 3 s ([C9]); return whether it was still open."""
     with transactions.atomic_write():
-        rows = Run.objects.filter(id=run.id)
-        is_open = rows.filter(state__in=(Run.State.QUEUED, Run.State.RUNNING))
-        values = {"cancel_requested_at": Coalesce(F("cancel_requested_at"), Now())}
-        asked = is_open.update(**values) or (let_go(rows, wakes=False) and is_open.update(**values))
+        asked = Run.objects.filter(id=run.id, state__in=Run.UNFINISHED).update(
+            # Queued runs that were asked to end do so without a place; a held one joins them.
+            state=Case(
+                When(state=Run.State.HELD, then=Value(Run.State.QUEUED)), default=F("state")
+            ),
+            cancel_requested_at=Coalesce(F("cancel_requested_at"), Now()),
+        )
         if asked:
             transaction.on_commit(partial(tell_cancel, run.id), robust=True)
     return asked == 1
@@ -317,25 +331,23 @@ def hold_open() -> int:
 
     Those that were asked to end do so. Inside a transaction, while no worker runs.
     """
-    is_open = {"state__in": (Run.State.QUEUED, Run.State.RUNNING)}
     Run.objects.filter(state=Run.State.RUNNING).update(
         state=Run.State.QUEUED, lease_until=None, worker=""
     )
-    wanted = Run.objects.filter(**is_open, cancel_requested_at__isnull=True)
-    Job.objects.filter(run__in=wanted, **is_open).update(state=Run.State.HELD, lease_until=None)
+    wanted = Run.objects.filter(state=Run.State.QUEUED, cancel_requested_at__isnull=True)
+    jobs = Job.objects.filter(run__in=wanted, state__in=(Run.State.QUEUED, Run.State.RUNNING))
+    jobs.update(state=Run.State.HELD, lease_until=None)
     return wanted.update(state=Run.State.HELD)
 
 
-def let_go(rows: QuerySet[Run], *, wakes: bool = True) -> int:
+def let_go(rows: QuerySet[Run]) -> int:
     """Queue those of these runs that are held, with their jobs; return how many."""
-    with transactions.atomic_write(joins=True):
+    with transactions.atomic_write():
         held = rows.filter(state=Run.State.HELD).select_for_update(no_key=True)
         ids = list(held.values_list("id", flat=True))
-        if not ids:
-            return 0
         Job.objects.filter(run__in=ids, state=Run.State.HELD).update(state=Run.State.QUEUED)
         Run.objects.filter(id__in=ids).update(state=Run.State.QUEUED)
-        for run_id in ids if wakes else ():
+        for run_id in ids:
             wakeups.run(run_id)
     return len(ids)
 

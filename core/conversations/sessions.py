@@ -14,7 +14,6 @@ TITLE_CHARACTERS = 200
 EXCERPT_BEFORE, EXCERPT_CHARACTERS = 10, 90
 # Read without an index: chats, and the last messages of each.
 SEARCHED_CHATS, SEARCHED, SEARCHED_FOR_SHORT = 200, 200, 1000
-OPEN = Run.UNFINISHED
 
 
 def of(*, user: User, channel: str, limit: int = 200) -> list[tuple[ChatSession, bool]]:
@@ -73,7 +72,7 @@ def excerpt(text: str, words: str) -> str:
 
 def at_work(rows: list[ChatSession]) -> set[int]:
     """Return the ids of those sessions that have an open run."""
-    open_runs = Run.objects.filter(session__in=[each.id for each in rows], state__in=OPEN)
+    open_runs = Run.objects.filter(session__in=[each.id for each in rows], state__in=Run.UNFINISHED)
     return set(open_runs.values_list("session_id", flat=True))
 
 
@@ -109,7 +108,7 @@ def mark_shortened(session: ChatSession) -> bool:
 
 def delete(*, session: ChatSession) -> None:
     """Remove a session with its messages, runs, events and files; open runs are stopped first."""
-    for run in Run.objects.filter(session=session, state__in=OPEN):
+    for run in Run.objects.filter(session=session, state__in=Run.UNFINISHED):
         runs.request_cancel(run=run)
     with atomic_write():
         stored = list(StoredFile.objects.filter(session=session))

@@ -4,11 +4,12 @@ import os
 import shutil
 import sqlite3
 import subprocess
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 from django.db import connection
+from django.db.backends.postgresql.client import DatabaseClient
 
 PAGES_A_STEP = 2000  # of 4 KiB; between two steps writers go on
 SECONDS_BETWEEN_STEPS = 0.005
@@ -19,8 +20,11 @@ class CopyError(Exception):
     """The database could not be copied, checked or filled; the text says why, without secrets."""
 
 
-def is_sqlite() -> bool:
-    return connection.vendor == "sqlite"
+def is_empty() -> bool:
+    """Return whether the database of this installation has no tables yet."""
+    if connection.vendor == "sqlite":
+        return not Path(connection.settings_dict["NAME"]).exists()
+    return not connection.introspection.table_names()
 
 
 def copy(target: Path) -> None:
@@ -28,10 +32,12 @@ def copy(target: Path) -> None:
 
     It is the state of one moment, not before the call. Raises CopyError.
     """
-    if is_sqlite():
+    if connection.vendor == "sqlite":
         copy_sqlite(Path(connection.settings_dict["NAME"]), target)
     else:
-        run("pg_dump", "--format=custom", "--no-owner", "--no-privileges", f"--file={target}")
+        run_connected(
+            "pg_dump", "--format=custom", "--no-owner", "--no-privileges", f"--file={target}"
+        )
 
 
 def copy_sqlite(source: Path, target: Path) -> None:
@@ -83,35 +89,33 @@ def count(opened: sqlite3.Connection, name: str) -> int:
 
 def read_through(archive: Path) -> None:
     """Read a whole archive of ``pg_dump``. Raises CopyError when it is damaged."""
-    run("pg_restore", "--file=/dev/null", str(archive), connects=False)
+    run("pg_restore", "--file=/dev/null", str(archive))
 
 
 def fill(copied: Path) -> None:
     """Fill the empty database of this installation from an archive. Raises CopyError."""
-    if connection.introspection.table_names():
-        raise CopyError("The database is not empty. Restore into a new one (DATABASE_URL).")
-    connection.close()
-    run(
-        "pg_restore",
-        "--no-owner",
-        "--no-privileges",
-        "--exit-on-error",
-        "--single-transaction",
-        f"--dbname={connection.settings_dict['NAME']}",
-        str(copied),
-    )
+    options = ("--no-owner", "--no-privileges", "--exit-on-error", "--single-transaction")
+    run_connected("pg_restore", *options, str(copied))
 
 
-def run(program: str, *arguments: str, connects: bool = True) -> None:
+def run_connected(program: str, *arguments: str) -> None:
     """Run a program of PostgreSQL on this installation's database. Raises CopyError."""
+    # As `dbshell` does: no password in a command line.
+    (_, *place), secrets = DatabaseClient.settings_to_cmd_args_env(
+        connection.settings_dict, ["--dbname"]
+    )
+    run(program, *place, *arguments, secrets=secrets)
+
+
+def run(program: str, *arguments: str, secrets: Mapping[str, str] | None = None) -> None:
+    """Run a program of PostgreSQL; ``secrets``: additions to its environment. Raises CopyError."""
     found = shutil.which(program)
     if found is None:
         raise CopyError(f"{program} is missing: install PostgreSQL's client programs.")
-    environment = os.environ | (parameters(connection.settings_dict) if connects else {})
     try:
         done = subprocess.run(
             [found, *arguments],
-            env=environment,
+            env={**os.environ, **(secrets or {})},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -126,17 +130,3 @@ def run(program: str, *arguments: str, connects: bool = True) -> None:
     if done.returncode:
         said = " ".join(done.stderr.split()) or "no reason given"
         raise CopyError(f"{program} failed: {said[:500]}")
-
-
-def parameters(given: dict[str, Any]) -> dict[str, str]:
-    """Return libpq's environment for a database of the settings: no password in a command line."""
-    own = {
-        "PGHOST": given["HOST"],
-        "PGPORT": given["PORT"],
-        "PGUSER": given["USER"],
-        "PGPASSWORD": given["PASSWORD"],
-        "PGDATABASE": given["NAME"],
-        "PGSSLMODE": given["OPTIONS"].get("sslmode"),
-        "PGSSLROOTCERT": given["OPTIONS"].get("sslrootcert"),
-    }
-    return {name: str(value) for name, value in own.items() if value}

@@ -23,7 +23,6 @@ logger = logging.getLogger(__name__)
 
 AT_ONCE = 200
 DISCARD_SECONDS = 5
-OPEN = Run.UNFINISHED
 
 
 def purge(*, now: datetime) -> int:
@@ -66,7 +65,7 @@ def unused(now: datetime) -> QuerySet[StoredFile]:
 def is_waited(file: StoredFile) -> bool:
     """Return whether a message names ``file`` that no run has processed yet."""
     waiting = InboundMessage.objects.filter(
-        Q(run__isnull=True) | Q(run__state__in=OPEN), user_id=file.user_id
+        Q(run__isnull=True) | Q(run__state__in=Run.UNFINISHED), user_id=file.user_id
     )
     return any(
         item.get("upload") == file.public_id
@@ -102,7 +101,8 @@ def sweep(*, now: float | None = None) -> int:
         removed += without_rows([path for path in place.iterdir() if is_old(path, before)])
     for place in sorted(storage.folder().glob("jobs/*")):
         if not (
-            place.name.isdigit() and Job.objects.filter(id=place.name, state__in=OPEN).exists()
+            place.name.isdigit()
+            and Job.objects.filter(id=place.name, state__in=Run.UNFINISHED).exists()
         ):
             removed += without_rows([path for path in place.rglob("*") if is_old(path, before)])
     if removed:

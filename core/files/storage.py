@@ -88,15 +88,19 @@ def keep(
 
 def described(*, path: Path, name: str, **fields: Any) -> StoredFile:
     """Return the unsaved row of the bytes at ``path``, read here: not in a transaction."""
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
     return StoredFile(
         name=one_line(name, 255) or "file",
         size=path.stat().st_size,
-        sha256=digest,
+        sha256=digest_of(path),
         path=str(path.relative_to(folder())),
         **fields,
     )
+
+
+def digest_of(path: Path) -> str:
+    """Return the SHA-256 of the bytes at ``path``. Raises OSError."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def entered(file: StoredFile) -> StoredFile:

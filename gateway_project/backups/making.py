@@ -8,16 +8,18 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+from django.db import connection
+
 from core import VERSION
 from core.database import copies, schema_version
 from core.database.copies import CopyError
+from core.files import storage
 from gateway_project import home
 from gateway_project.backups import manifest, sealed
 from gateway_project.backups.manifest import BackupError, Manifest, Stored
 
 # Below GATEWAY_HOME; everything else there is made again at the next start.
 KEPT_FOLDERS = ("files", "skills")
-SPARE_BYTES = 100 * 1024 * 1024
 
 
 def default_root() -> Path:
@@ -79,10 +81,10 @@ def made(root: Path, *, passphrase: str, now: datetime) -> Path:
     found = Manifest(
         made_at=now.isoformat(),
         version=VERSION,
-        vendor="sqlite" if copies.is_sqlite() else "postgresql",
+        vendor=connection.vendor,
         migrations=schema_version.applied(),
-        rows=copies.check(database) if copies.is_sqlite() else {},
-        database=manifest.digest_of(database),
+        rows=copies.check(database) if connection.vendor == "sqlite" else {},
+        database=storage.digest_of(database),
         files=list(kept_files(root)),
         has_secrets=bool(passphrase),
     )
@@ -112,7 +114,7 @@ def kept_files(root: Path) -> Iterator[Stored]:
 
 def stored(root: Path, path: Path, name: str) -> Stored:
     """Store the content of one file unless it is there. Raises OSError."""
-    digest = manifest.digest_of(path)
+    digest = storage.digest_of(path)
     target = manifest.content(root, digest)
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -1,6 +1,5 @@
 """The content of a backup: ``manifest.json``, the last file that is written."""
 
-import hashlib
 import json
 import os
 from dataclasses import asdict, dataclass
@@ -78,12 +77,6 @@ def all_in(root: Path) -> list[Path]:
 def made_at(folder: Path) -> datetime:
     """Return the time in a backup's name (UTC)."""
     return datetime.strptime(folder.name[:20], NAME).replace(tzinfo=UTC)
-
-
-def digest_of(path: Path) -> str:
-    """Return the SHA-256 of a file. Raises OSError."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def content(root: Path, sha256: str) -> Path:

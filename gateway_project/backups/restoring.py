@@ -10,7 +10,6 @@ from datetime import datetime
 from pathlib import Path
 
 from django.conf import settings
-from django.core.management import call_command
 from django.db import connection
 from django.utils import timezone
 
@@ -19,8 +18,9 @@ from channels_app.ops.doctor import examination
 from channels_app.ops.restored import Held
 from core.database import copies, schema_version
 from core.database.copies import CopyError
-from gateway_project import home
-from gateway_project.backups import manifest, sealed
+from core.files import storage
+from gateway_project import home, installation
+from gateway_project.backups import making, manifest, sealed
 from gateway_project.backups.manifest import BackupError, Manifest
 from gateway_project.processes import preflight
 from gateway_project.processes.preflight import StartError
@@ -93,9 +93,7 @@ def errors(findings: list[dict[str, str]]) -> list[dict[str, str]]:
 
 def bring_database(folder: Path, found: Manifest, target: Path) -> None:
     """Copy the database of a backup. Raises BackupError when it is damaged, OSError."""
-    shutil.copyfile(folder / manifest.DATABASE, target)
-    target.chmod(0o600)
-    if manifest.digest_of(target) != found.database:
+    if bring(folder / manifest.DATABASE, target) != found.database:
         raise BackupError(f"{folder} is damaged: its database has changed.")
 
 
@@ -109,10 +107,15 @@ def bring_files(folder: Path, found: Manifest, base: Path) -> None:
         source = manifest.content(folder.parent, each.sha256)
         if not source.exists():
             raise BackupError(f"{folder} is damaged: {each.path} is missing.")
-        shutil.copyfile(source, target)
-        target.chmod(0o600)
-        if manifest.digest_of(target) != each.sha256:
+        if bring(source, target) != each.sha256:
             raise BackupError(f"{folder} is damaged: {each.path} has changed.")
+
+
+def bring(source: Path, target: Path) -> str:
+    """Copy one file, for this user alone; return the digest of the copy. Raises OSError."""
+    shutil.copyfile(source, target)
+    target.chmod(0o600)
+    return storage.digest_of(target)
 
 
 def restore(folder: Path, *, passphrase: str, now: datetime) -> Held:
@@ -146,14 +149,17 @@ def restore(folder: Path, *, passphrase: str, now: datetime) -> Held:
 
 
 def fill(folder: Path, found: Manifest, base: Path) -> None:
-    """Bring the database back, and to this version. Raises BackupError, CopyError, OSError."""
-    copied = Path(connection.settings_dict["NAME"]) if copies.is_sqlite() else base / ".restored"
-    bring_database(folder, found, copied)
-    connection.close()
-    if not copies.is_sqlite():
+    """Bring the database back, and to this version. Raises BackupError, CopyError, StartError,
+    OSError.
+    """
+    if connection.vendor == "sqlite":
+        bring_database(folder, found, Path(connection.settings_dict["NAME"]))
+    else:
+        copied = base / ".restored"
+        bring_database(folder, found, copied)
         copies.fill(copied)
         copied.unlink()
-    call_command("migrate", interactive=False, verbosity=0)
+    installation.migrate()
 
 
 def keys_of(folder: Path, found: Manifest, passphrase: str) -> dict[str, str]:
@@ -170,7 +176,7 @@ def keys_of(folder: Path, found: Manifest, passphrase: str) -> dict[str, str]:
 
 def check_fits(found: Manifest) -> None:
     """Raise BackupError for a backup of newer code, or of the other kind of database."""
-    vendor = "sqlite" if copies.is_sqlite() else "postgresql"
+    vendor = connection.vendor
     if found.vendor != vendor:
         raise BackupError(f"This is a backup of {found.vendor}, and DATABASE_URL names {vendor}.")
     own = schema_version.own()
@@ -182,11 +188,11 @@ def check_fits(found: Manifest) -> None:
 
 def check_empty(base: Path) -> None:
     """Raise BackupError unless this home has no conversations and no files yet."""
-    taken = [base / name for name in ("files", "skills") if any((base / name).glob("*"))]
-    if copies.is_sqlite() and Path(connection.settings_dict["NAME"]).exists():
+    taken = [base / name for name in making.KEPT_FOLDERS if any((base / name).glob("*"))]
+    if not copies.is_empty():
+        if connection.vendor != "sqlite":
+            raise BackupError("The database is not empty. Restore into a new one (DATABASE_URL).")
         taken.append(Path(connection.settings_dict["NAME"]))
-    elif not copies.is_sqlite() and connection.introspection.table_names():
-        raise BackupError("The database is not empty. Restore into a new one (DATABASE_URL).")
     if taken:
         raise BackupError(
             f"{taken[0]} is there already: a backup is restored into an empty GATEWAY_HOME. Move "

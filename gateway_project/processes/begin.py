@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db import DatabaseError, connection
 
 from core import VERSION
-from gateway_project.processes.preflight import StartError, check_restored
+from gateway_project.processes.preflight import unfinished_restore
 
 logger = logging.getLogger(__name__)
 
@@ -17,28 +17,25 @@ logger = logging.getLogger(__name__)
 def begin(name: str, **more: object) -> None:
     """Set Django up and log one line about this process; ``more``: an addition to the line.
 
-    Ends the process when newer code has migrated the database. For a database that does not answer
-    yet, or is older, the process starts and waits.
+    Ends the process when newer code has migrated the database, or a restore was not finished. For a
+    database that does not answer yet, or is older, the process starts and waits.
     """
-    try:
-        check_restored(settings.GATEWAY_HOME)
-    except StartError as error:
-        sys.exit(f"{name} does not start: {error}")
     django.setup()
     from core.database import schema_version  # noqa: PLC0415 - needs the line above
     from core.files import storage  # noqa: PLC0415 - needs the line above
 
+    refusal = unfinished_restore(settings.GATEWAY_HOME)
     try:
-        newer = schema_version.newer()
-        older = "" if newer else schema_version.older()
-        misplaced = "" if newer or older else storage.misplaced()
+        refusal = refusal or schema_version.newer()
+        older = "" if refusal else schema_version.older()
+        misplaced = "" if refusal or older else storage.misplaced()
     except DatabaseError:
-        newer = misplaced = ""
+        misplaced = ""
         older = "The database does not answer."
     finally:
         connection.close()
-    if newer:
-        logger.error("%s does not start: %s", name, newer)
+    if refusal:
+        logger.error("%s does not start: %s", name, refusal)
         sys.exit(1)
     logger.info("%s", described(name, **more))
     for problem in (older, misplaced):

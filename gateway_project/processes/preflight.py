@@ -25,13 +25,16 @@ def restoring_mark(folder: Path) -> Path:
     return run_folder(folder) / "restoring"
 
 
-def check_restored(folder: Path) -> None:
-    """Raise ``StartError`` when a restore was begun and not finished: it could answer twice."""
-    if restoring_mark(folder).exists():
-        raise StartError(
-            f"a restore into GATEWAY_HOME {folder} was not finished. Remove that folder (and the "
-            "new database, if it is on a server), and run `manage.py restore` again."
-        )
+def unfinished_restore(folder: Path) -> str:
+    """Return why this home must not start: a restore was begun and not finished, and the gateway
+    could answer twice. Empty when there is no such reason.
+    """
+    if not restoring_mark(folder).exists():
+        return ""
+    return (
+        f"a restore into GATEWAY_HOME {folder} was not finished. Remove that folder (and the "
+        "new database, if it is on a server), and run `manage.py restore` again."
+    )
 
 
 def check_home(folder: Path) -> None:
@@ -49,7 +52,8 @@ def check_home(folder: Path) -> None:
             f"only {free // 2**20} MB are free where GATEWAY_HOME is ({folder}); the gateway needs "
             f"{MINIMUM_FREE_BYTES // 2**20} MB. Free some space or set GATEWAY_HOME elsewhere."
         )
-    check_restored(folder)
+    if unfinished := unfinished_restore(folder):
+        raise StartError(unfinished)
 
 
 def lock(folder: Path) -> TextIO:

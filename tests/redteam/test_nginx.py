@@ -1,9 +1,7 @@
 """The reference nginx configuration in front of a real gateway: TLS, streams, and its limits."""
 
-import shutil
 import socket
 import ssl
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,13 +11,12 @@ import httpx
 import pytest
 
 from gateway_project.home import BASE_DIR
-from gateway_project.processes import child, listener
+from gateway_project.processes import listener
+from tests import nginx
 from tests.channels_app.client import people
 from tests.gateways import Gateway
-from tests.servers import Process
 
 NAME = "chat.example.org"
-NGINX = shutil.which("nginx", path="/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/sbin:/usr/local/bin")
 pytestmark = pytest.mark.slow
 
 
@@ -40,77 +37,28 @@ class Proxy:
         return httpx.Client(base_url=base, headers=headers, verify=context, timeout=200)
 
 
-def make_certificate(folder: Path) -> Path:
-    """Create a certificate for our name and loopback, with its key beside it; return its path."""
-    certificate = folder / "proxy.pem"
-    subprocess.run(
-        [
-            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"),
-            *("-subj", f"/CN={NAME}", "-addext", f"subjectAltName=DNS:{NAME},IP:127.0.0.1"),
-            *("-keyout", str(folder / "proxy.key"), "-out", str(certificate)),
-        ],
-        check=True,
-        capture_output=True,
-    )
-    return certificate
-
-
-def configuration(folder: Path, *, upstream: int, plain: int, tls: int) -> str:
-    """Return the documented file with our ports and certificate, inside of what nginx needs around
-    it.
-
-    Only addresses are replaced, and the patience with slow heads: a test does not wait 15 s.
-    """
-    text = (BASE_DIR / "docs" / "deploy" / "nginx.conf").read_text()
-    for old, new in {
-        "server 127.0.0.1:8000;": f"server 127.0.0.1:{upstream};",
-        "listen 80;": f"listen 127.0.0.1:{plain};",
-        "listen 443 ssl;": f"listen 127.0.0.1:{tls} ssl;",
-        f"/etc/ssl/{NAME}.pem": str(folder / "proxy.pem"),
-        f"/etc/ssl/{NAME}.key": str(folder / "proxy.key"),
-        "client_header_timeout 15s;": "client_header_timeout 2s;",
-    }.items():
-        assert old in text, old
-        text = text.replace(old, new)
-    return surrounded(folder, text)
-
-
-def surrounded(folder: Path, text: str) -> str:
-    """Return a file of ``conf.d`` inside of what nginx needs around it."""
-    temporary = "\n".join(
-        f"{kind}_temp_path {folder}/{kind};"
-        for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-    )
-    return (
-        f"daemon off; pid {folder}/nginx.pid; error_log {folder}/error.log;\n"
-        f"events {{}}\nhttp {{ access_log off;\n{temporary}\n{text}\n}}\n"
-    )
-
-
 @pytest.fixture(scope="module")
 def proxy(
     module_gateways: Callable[..., Gateway], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Proxy]:
     """Yield nginx before a gateway that trusts it."""
-    assert NGINX is not None, "nginx is missing: install the package nginx-light"
     folder = tmp_path_factory.mktemp("nginx")
-    certificate = make_certificate(folder)
     gateway = module_gateways(
         GATEWAY_URL=f"https://{NAME}",
         GATEWAY_TRUSTED_PROXIES="127.0.0.1",
         MAX_BODY_BYTES=str(64 * 2**20),
     )
     port, plain = listener.free_port(), listener.free_port()
-    settings = folder / "nginx.conf"
-    settings.write_text(configuration(folder, upstream=gateway.port, plain=plain, tls=port))
-    command = child.command(NGINX, "-c", str(settings), "-e", str(folder / "start.log"))
-    process = Process(command=command, log=folder / "nginx.out")
-    process.start()
-    try:
-        process.wait_ready(lambda: not listener.is_free(port))
+    # Only addresses are replaced, and the patience with slow heads: a test does not wait 15 s.
+    text = nginx.replaced(
+        (BASE_DIR / "docs" / "deploy" / "nginx.conf").read_text(),
+        {
+            "server 127.0.0.1:8000;": f"server 127.0.0.1:{gateway.port};",
+            "client_header_timeout 15s;": "client_header_timeout 2s;",
+        },
+    )
+    with nginx.running(folder, text, name=NAME, plain=plain, tls=port) as certificate:
         yield Proxy(port, plain, certificate, people(gateway, number=1)[0].token)
-    finally:
-        process.stop()
 
 
 def test_pages_come_over_tls_with_hsts_and_plain_http_is_sent_there(proxy: Proxy) -> None:

@@ -161,12 +161,12 @@ def tools_that_fail() -> Iterator[Finding]:
 
 def held() -> Iterator[Finding]:
     """Check for runs that wait for the owner since a backup was restored."""
-    found = restored.restored()
-    number = runs.held().count() if found else 0
-    if found and number:
+    made_at = restored.restored_from()
+    number = runs.held().count() if made_at else 0
+    if number:
         yield warning(
             "held",
-            f"{number} questions were open when the backup of {found[1]:%Y-%m-%d %H:%M} UTC was "
+            f"{number} questions were open when the backup of {made_at:%Y-%m-%d %H:%M} UTC was "
             "made, and wait for you: they may have been answered before the restore.",
             "In “Runs”, choose those in the state “held”: let them go on, or cancel them.",
         )

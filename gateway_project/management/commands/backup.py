@@ -32,10 +32,8 @@ class Command(BaseCommand):
 
     def handle(self, *_: object, **options: Any) -> None:
         try:
-            given = options["verify"]
-            root = (
-                given.resolve().parent if given else options["to"] or making.default_root()
-            ).resolve()
+            given, to = options["verify"], options["to"] or making.default_root()
+            root = given.resolve().parent if given else to.resolve()
             with making.one_at_a_time(root):
                 if given:
                     self.stdout.write(words(restoring.verify(given.resolve())))

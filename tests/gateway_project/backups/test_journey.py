@@ -1,5 +1,6 @@
 """A backup beside a running gateway, and its restore, as an operator does it [X40] [X47]."""
 
+import hashlib
 import importlib.util
 import json
 import secrets
@@ -18,10 +19,12 @@ from gateway_project.home import BASE_DIR
 from tests.channels_app.client import Client, people, query
 from tests.conftest import DatabaseMaker
 from tests.gateways import Gateway
+from tests.models_chaos.owner import signed_in
 from tests.servers import Postgres, wait_until
 
 pytestmark = pytest.mark.slow
 PASSPHRASE = "correct horse battery staple"
+NOTES = b"Milk, bread, eggs."
 # The answer is on its way when the backup is made, however long that takes.
 HANGS = [{"text": "Half of "}, {"hang": True}]
 SCRIPTS = {
@@ -90,10 +93,18 @@ def answers(gateway: Gateway) -> list[str]:
     return [row[0] for row in rows]
 
 
+def uploaded(client: Client) -> str:
+    """Upload a file; return its address."""
+    answer = client.call("POST", "/files?name=notes.txt", NOTES)
+    assert answer.status == 201, answer.raw
+    return f"/files/{answer.body['id']}"
+
+
 def test_x47_a_restored_gateway_answers_nothing_a_second_time(places: Places) -> None:
     """[X40] [X47] It is not known whether the question was answered after the backup."""
     old, new, ada = places.old, places.new, places.ada
     assert ada.say("Hello").body["text"] == "Fine."
+    file = uploaded(ada)
     asked = ada.start("slowly, please")
     wait_until(lambda: states(old)[-1] == "running")
     said = old.manage("backup", "--to", str(places.root))
@@ -103,18 +114,42 @@ def test_x47_a_restored_gateway_answers_nothing_a_second_time(places: Places) ->
 
     said = new.manage("restore", str(backup))
     assert "1 questions" in said
+    new.manage("collectstatic", "--noinput", "--verbosity", "0")
     new.start()
     client = Client(new, ada.token)
     assert client.say("Are you there?").body["text"] == "Fine."
+    assert client.get(file).raw == NOTES
     assert sorted(states(new)) == ["held", "succeeded", "succeeded"]
     assert answers(new) == ["Fine.", "Fine."]
-    let_go = "from core.conversations import runs; print(runs.let_go(runs.held()))"
-    assert new.manage("shell", "-v0", "-c", let_go).strip() == "1"
+    with signed_in(new) as owner:
+        assert "Held since the restore" in owner.get("/admin/")
+        owner.post("/admin/core/run/held", {"choice": "go"})
+        assert "Held since the restore" not in owner.get("/admin/")
     wait_until(lambda: set(states(new)) == {"succeeded"})
     assert client.result(asked).body["text"] == "The answer."
     assert len(answers(new)) == 3
     with pytest.raises(AssertionError, match=r"there already|not empty"):
         new.manage("restore", str(backup))
+
+
+def test_x47_a_home_whose_restore_was_interrupted_does_not_start(places: Places) -> None:
+    """A content of the backup is gone; that is found at its check too."""
+    old, new = places.old, places.new
+    uploaded(places.ada)
+    old.manage("backup", "--to", str(places.root))
+    (backup,) = manifest.all_in(places.root)
+    manifest.content(places.root, hashlib.sha256(NOTES).hexdigest()).unlink()
+    with pytest.raises(AssertionError, match="is missing"):
+        old.manage("backup", "--verify", str(backup))
+    with pytest.raises(AssertionError, match="is missing"):
+        new.manage("restore", str(backup))
+    for command in (["up"], ["restore", str(backup)]):
+        with pytest.raises(AssertionError, match="was not finished"):
+            new.manage(*command)
+    for name in new.roles:
+        new.launch(name)
+        assert new.processes[name].wait() == 1
+        assert "was not finished" in new.processes[name].tail()
 
 
 def test_x40_a_backup_that_is_killed_leaves_none_and_the_next_one_is_whole(places: Places) -> None:

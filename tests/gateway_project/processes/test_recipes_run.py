@@ -23,8 +23,8 @@ import pytest
 
 from gateway_project.home import BASE_DIR
 from gateway_project.processes import child, listener
+from tests import nginx
 from tests.gateway_project.processes import recipes
-from tests.redteam.test_nginx import NGINX, make_certificate, surrounded
 from tests.servers import AS_NOBODY, Postgres, Process, Valkey, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.unmeasured]
@@ -179,45 +179,24 @@ def servers(folder: Path) -> Iterator[dict[str, str]]:
 
 def translated(environment: Mapping[str, str], addresses: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of a service with addresses of this machine."""
-    text = json.dumps(environment)
-    for there, here in {**addresses, "172.30.57.10": "127.0.0.1"}.items():
-        assert there in text
-        text = text.replace(there, here)
-    return dict(json.loads(text))
+    changes = {**addresses, "172.30.57.10": "127.0.0.1"}
+    return dict(json.loads(nginx.replaced(json.dumps(environment), changes)))
 
 
 @contextmanager
 def proxied(service: dict[str, Any], folder: Path, ports: Sequence[str]) -> Iterator[int]:
     """Run the step of the service ``proxy`` that makes its file, and nginx; yield its TLS port."""
-    assert NGINX is not None, "nginx is missing: install the package nginx-light"
-    make_certificate(folder)
     step = service["command"][2].split(" && exec ")[0]
     step = step.replace("/etc/nginx/latchkey.conf", str(recipes.DEPLOY / "nginx.conf"))
     made = folder / "made.conf"
     step = step.replace("/etc/nginx/conf.d/latchkey.conf", str(made))
     env = os.environ | service["environment"]
     subprocess.run(["sh", "-c", step], env=env, check=True, timeout=30)
-    text, tls = made.read_text(), listener.free_port()
     upstream = "".join(f"server 127.0.0.1:{port};" for port in ports)
-    for old, new in {
-        "server web:8000;": upstream,
-        "listen 80;": f"listen 127.0.0.1:{listener.free_port()};",
-        "listen 443 ssl;": f"listen 127.0.0.1:{tls} ssl;",
-        f"/etc/ssl/{NAME}.pem": str(folder / "proxy.pem"),
-        f"/etc/ssl/{NAME}.key": str(folder / "proxy.key"),
-    }.items():
-        assert old in text, old
-        text = text.replace(old, new)
-    settings = folder / "nginx.conf"
-    settings.write_text(surrounded(folder, text))
-    command = child.command(NGINX, "-c", str(settings), "-e", str(folder / "start.log"))
-    nginx = Process(command=command, log=folder / "nginx.out")
-    nginx.start()
-    try:
-        nginx.wait_ready(lambda: not listener.is_free(tls))
+    text = nginx.replaced(made.read_text(), {"server web:8000;": upstream})
+    plain, tls = listener.free_port(), listener.free_port()
+    with nginx.running(folder, text, name=NAME, plain=plain, tls=tls):
         yield tls
-    finally:
-        nginx.stop()
 
 
 def ask_through(port: int, certificate: Path, key: str) -> None:
