@@ -167,6 +167,10 @@ UNFOLD: Item = {
                 "title": "Channels",
                 "items": [page("Accounts", "hub", "core_channelaccount")],
             },
+            {
+                "title": "Operation",
+                "items": [page("Backups", "backup", "core_backup")],
+            },
         ],
     },
 }

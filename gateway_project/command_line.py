@@ -11,6 +11,12 @@ from gateway_project.processes import console
 OLDEST_PYTHON = (3, 11)
 
 
+def command(*arguments: str) -> list[str]:
+    """Return the command line of a management command, in a clone and in an installed wheel."""
+    code = "from gateway_project.command_line import main; main()"
+    return [sys.executable, "-c", code, *arguments]
+
+
 def main() -> None:
     """Run one management command; the first makes the installation's folder and secrets.
 

@@ -252,7 +252,9 @@ DOCUMENT_MEGABYTES: int = env.number("DOCUMENT_MEGABYTES", 50, minimum=1)
 # The storage quota of a user's uploads; 0: no limit.
 MAX_FILE_MEGABYTES_PER_USER: int = env.number("MAX_FILE_MEGABYTES_PER_USER", 2000)
 MAX_FILES_PER_USER: int = env.number("MAX_FILES_PER_USER", 5000)
-# Backups: a passphrase for their keys; how many of the newest stay, and for how many weeks one.
+# Backups: their folder (empty: GATEWAY_HOME/backups), a passphrase for their keys, how many of the
+# newest stay, and for how many weeks one.
+BACKUP_FOLDER: str = env.text("BACKUP_FOLDER")
 BACKUP_PASSPHRASE: str = env.text("BACKUP_PASSPHRASE")
 BACKUP_KEEP: int = env.number("BACKUP_KEEP", 7, minimum=1)
 BACKUP_KEEP_WEEKS: int = env.number("BACKUP_KEEP_WEEKS", 4)

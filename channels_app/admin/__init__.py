@@ -2,6 +2,7 @@
 
 from channels_app.admin import (
     accounts,
+    backups,
     language_models,
     mcp_servers,
     patterns,
@@ -14,6 +15,7 @@ from channels_app.admin import (
 
 __all__ = [
     "accounts",
+    "backups",
     "language_models",
     "mcp_servers",
     "patterns",

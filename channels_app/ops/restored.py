@@ -9,7 +9,14 @@ from allowlist import audit
 from channels_app.schedules import firing
 from core.conversations import inbox, outbox, push_messages, runs
 from core.database import transactions
-from core.models import ChatSession, InboundMessage, Installation, Occurrence
+from core.models import (
+    Backup,
+    BackupSchedule,
+    ChatSession,
+    InboundMessage,
+    Installation,
+    Occurrence,
+)
 
 UNSENT = "The gateway was restored from a backup: this may have been sent after it was made."
 MISSED = "Due between a backup and its restore: it may have happened."
@@ -36,6 +43,8 @@ def hold(*, made_at: datetime, now: datetime) -> Held:
             skipped=skip_due(now),
         )
         push_messages.drop_unsent()
+        Backup.objects.all().delete()  # of the other home
+        BackupSchedule.objects.update(next_at=None)
         values = {"restored_at": now, "restored_from": made_at}
         Installation.objects.update_or_create(id=1, defaults=values)
         audit.record(

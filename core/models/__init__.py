@@ -15,7 +15,13 @@ from core.models.conversations import (
     RunFailure,
 )
 from core.models.files import StoredFile
-from core.models.installation import Installation, Skill, WorkerHeartbeat
+from core.models.installation import (
+    Backup,
+    BackupSchedule,
+    Installation,
+    Skill,
+    WorkerHeartbeat,
+)
 from core.models.language_models import (
     Assistant,
     AssistantBinding,
@@ -46,6 +52,8 @@ __all__ = [
     "AssistantBinding",
     "AssistantModel",
     "AssistantVersion",
+    "Backup",
+    "BackupSchedule",
     "Budget",
     "BudgetPeriod",
     "ChannelAccount",

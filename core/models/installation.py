@@ -1,4 +1,6 @@
-"""The installation: its version, its workers, its skills."""
+"""The installation: its version, its workers, its skills, its backups."""
+
+from datetime import time
 
 from django.db import models
 
@@ -55,3 +57,75 @@ class WorkerHeartbeat(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class BackupSchedule(models.Model):
+    """When backups are made: one row, with the id 1.
+
+    ``at``: in the zone TIME_ZONE. ``next_at``: None until a worker has planned it.
+    """
+
+    class Day(models.IntegerChoices):
+        """Every day, or ISO 8601's number of a weekday."""
+
+        EVERY = 0, "Every day"
+        MONDAY = 1, "Every Monday"
+        TUESDAY = 2, "Every Tuesday"
+        WEDNESDAY = 3, "Every Wednesday"
+        THURSDAY = 4, "Every Thursday"
+        FRIDAY = 5, "Every Friday"
+        SATURDAY = 6, "Every Saturday"
+        SUNDAY = 7, "Every Sunday"
+
+    id = models.PositiveSmallIntegerField(primary_key=True, default=1)
+    is_on = models.BooleanField("on", default=False)
+    day = models.PositiveSmallIntegerField(choices=Day, default=Day.EVERY)
+    at = models.TimeField("time", default=time(3))
+    next_at = models.DateTimeField(null=True, blank=True, editable=False)
+
+    class Meta:
+        verbose_name = verbose_name_plural = "backup schedule"
+
+    def __str__(self) -> str:
+        when = f"{self.Day(self.day).label}, {self.at:%H:%M}"
+        return when if self.is_on else f"Off ({when})"
+
+
+class Backup(models.Model):
+    """A backup that was asked for, or made by a command.
+
+    ``name``: its folder. ``rows``: 0 where they are not counted. ``lease_until``: of the worker
+    that makes it. ``size``: bytes of its database and the files that it names.
+    """
+
+    class State(models.TextChoices):
+        """``removed``: by the rule of what is kept, or from outside."""
+
+        WAITING = "waiting"
+        RUNNING = "running"
+        GOOD = "good"
+        FAILED = "failed"
+        REMOVED = "removed"
+
+    class Cause(models.TextChoices):
+        """The origin of the request."""
+
+        SCHEDULE = "schedule"
+        ADMIN = "admin"
+        COMMAND = "command"
+
+    state = models.CharField(max_length=8, choices=State, default=State.WAITING)
+    cause = models.CharField(max_length=8, choices=Cause)
+    asked_at = models.DateTimeField()
+    finished_at = models.DateTimeField(null=True, blank=True)
+    lease_until = models.DateTimeField(null=True, blank=True)
+    attempts = models.PositiveSmallIntegerField(default=0)
+    name = models.CharField(max_length=40, default="", blank=True)
+    rows = models.PositiveBigIntegerField(default=0)
+    files = models.PositiveBigIntegerField(default=0)
+    size = models.PositiveBigIntegerField(default=0)
+    has_keys = models.BooleanField(default=False)
+    error = models.TextField(default="", blank=True)
+
+    def __str__(self) -> str:
+        return self.name or f"asked for {self.asked_at:%Y-%m-%d %H:%M}"

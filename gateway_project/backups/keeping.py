@@ -1,7 +1,7 @@
 """Which backups are kept: the newest ones, and one of each of the last weeks."""
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from gateway_project.backups import manifest
@@ -29,11 +29,8 @@ def thin_out(root: Path, *, newest: int, weeks: int) -> list[Path]:
     A backup loses its manifest first: the rest that a kill leaves is none, and goes the next time.
     """
     gone = surplus(manifest.all_in(root), newest=newest, weeks=weeks)
-    for folder in gone:
-        (folder / manifest.MANIFEST).unlink()
-    for folder in root.glob("2*"):
-        if not (folder / manifest.MANIFEST).exists():
-            shutil.rmtree(folder)
+    remove(gone)
+    remove(folder for folder in root.glob("2*") if not (folder / manifest.MANIFEST).exists())
     named = {
         each.sha256 for folder in manifest.all_in(root) for each in manifest.read(folder).files
     }
@@ -41,3 +38,10 @@ def thin_out(root: Path, *, newest: int, weeks: int) -> list[Path]:
         if path.name not in named:
             path.unlink()
     return gone
+
+
+def remove(folders: Iterable[Path]) -> None:
+    """Remove backups; contents that others name stay."""
+    for folder in folders:
+        (folder / manifest.MANIFEST).unlink(missing_ok=True)
+        shutil.rmtree(folder)

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+from django.conf import settings
 from django.db import connection
 
 from core import VERSION
@@ -23,8 +24,8 @@ KEPT_FOLDERS = ("files", "skills")
 
 
 def default_root() -> Path:
-    """Return the folder of the backups unless another one is named."""
-    return home.directory() / "backups"
+    """Return the folder of the backups unless another one is named in a command."""
+    return Path(settings.BACKUP_FOLDER or home.directory() / "backups").resolve()
 
 
 def make(root: Path, *, passphrase: str, now: datetime) -> Path:

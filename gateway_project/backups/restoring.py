@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from datetime import datetime
 from pathlib import Path
@@ -19,15 +18,13 @@ from channels_app.ops.restored import Held
 from core.database import copies, schema_version
 from core.database.copies import CopyError
 from core.files import storage
-from gateway_project import home, installation
+from gateway_project import command_line, home, installation
 from gateway_project.backups import making, manifest, sealed
 from gateway_project.backups.manifest import BackupError, Manifest
 from gateway_project.processes import preflight
 from gateway_project.processes.preflight import StartError
 
 DOCTOR_SECONDS = 300
-# In a clone and in an installed wheel.
-COMMAND_LINE = "from gateway_project.command_line import main; main()"
 
 
 def verify(folder: Path) -> Manifest:
@@ -64,7 +61,7 @@ def examine(scratch: Path, found: Manifest) -> None:
         return
     try:
         done = subprocess.run(
-            [sys.executable, "-c", COMMAND_LINE, "doctor", "--json"],
+            command_line.command("doctor", "--json"),
             cwd=settings.BASE_DIR,
             env=os.environ
             | {

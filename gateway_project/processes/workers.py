@@ -74,6 +74,13 @@ def settle_memory(**_: object) -> None:
     garbage.settle()
 
 
+def start_backups(**_: object) -> None:
+    """Make the backups of the installation beside the runs: their workers are everywhere."""
+    from gateway_project.backups import scheduled  # noqa: PLC0415 - needs Django's settings
+
+    scheduled.start()
+
+
 def settle_with_tools(**_: object) -> None:
     """Freeze loaded code in ``runs``, whose runner is still loading its tools."""
     from core.tools import registry  # noqa: PLC0415 - needs Django's settings
@@ -103,6 +110,7 @@ def main(queue: str) -> int:
         worker_init.connect(settle_memory)
     else:
         worker_ready.connect(settle_with_tools)
+        worker_ready.connect(start_backups)
     app = load()
     begin.begin("worker", queue=queue)
     # A pool process that is busy for minutes must not hold the next wake-up while others are

@@ -20,13 +20,15 @@ from allowlist.models import ApiKey, UnknownRequest
 from channels_app.agent_sessions import sessions
 from channels_app.asgi import throttling
 from channels_app.memory.channel import PLATFORM, say
-from channels_app.owner import notices
+from channels_app.owner import backups, notices
 from channels_app.worker import account_watcher
 from channels_app.worker import runner as running_code
 from channels_app.worker.runner import Runner
 from core.conversations import inbox, jobs, outbox, push_messages, runs
 from core.conversations.schedules import occurrences
 from core.models import (
+    Backup,
+    BackupSchedule,
     ChannelAccount,
     ChannelIdentity,
     ChatSession,
@@ -86,6 +88,8 @@ RECORDS = {
     "core.ChatSession.last_message_at",
     "core.Installation.restored_at",
     "core.Installation.restored_from",
+    "core.Backup.asked_at",
+    "core.Backup.finished_at",
     "core.ChatSession.closed_at",
     "core.Run.cancel_requested_at",
     "core.Run.created_at",
@@ -427,6 +431,22 @@ def a_fired_occurrence(jump: Jump) -> Callable[[], object]:
         return row.look_at is None or row.look_at <= timezone.now() + occurrences.LONGEST_LOOK
 
     return is_looked_at_within_the_longest_pause
+
+
+@waits("core.Backup.lease_until", "core.BackupSchedule.next_at")
+def a_backup_of_a_dead_worker(jump: Jump) -> Callable[[], object]:
+    BackupSchedule.objects.create(is_on=True, next_at=jump.at(60))
+    now = timezone.now()
+    Backup.objects.create(cause="admin", asked_at=now, state="running", lease_until=jump.at(50))
+
+    def is_made_again_and_the_next_one_is_within_a_day() -> bool:
+        soon = timezone.now() + 3 * backups.LEASE
+        backups.fire_due(now=soon)
+        planned = BackupSchedule.objects.get().next_at
+        is_planned = planned is not None and planned <= soon + timedelta(days=1)
+        return is_planned and backups.take(now=soon) is not None
+
+    return is_made_again_and_the_next_one_is_within_a_day
 
 
 def test_every_column_that_holds_a_time_is_known() -> None:

@@ -41,6 +41,7 @@ def of_the_database(now: datetime) -> Iterator[Finding]:
     yield from work.mcp_servers()
     yield from work.push()
     yield from work.held()
+    yield from work.backups_made()
     yield from work.deliveries()
     yield from work.schedules()
     yield from work.skills_that_fail()

@@ -19,6 +19,7 @@ from core.jobs_worker import skills
 from core.lib import encryption
 from core.lib.text import visible_line
 from core.models import (
+    Backup,
     ChannelAccount,
     Delivery,
     InboundMessage,
@@ -146,6 +147,17 @@ def skills_that_fail() -> Iterator[Finding]:
             "skill",
             f"The skill {visible_line(name, 80)} cannot be used. {problem}",
             "Fix its SKILL.md (docs/plugins.md has a complete example), or remove the folder.",
+        )
+
+
+def backups_made() -> Iterator[Finding]:
+    """Check that the last backup was good."""
+    last = Backup.objects.filter(finished_at__isnull=False).order_by("-id").first()
+    if last is not None and last.state == Backup.State.FAILED:
+        yield error(
+            "backup",
+            f"The backup of {last.asked_at:%Y-%m-%d %H:%M} UTC could not be made: {last.error}",
+            "Mend what it says, then choose “Back up now” in “Backups”.",
         )
 
 

@@ -1,14 +1,17 @@
 """``manage.py backup``: make a backup while the gateway runs, and check it."""
 
-from argparse import ArgumentParser
+import argparse
+import os
 from pathlib import Path
 from typing import Any
 
-from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from gateway_project.backups import keeping, making, restoring
+from channels_app.owner import backups
+from channels_app.owner.backups import Made
+from gateway_project.backups import making, restoring
+from gateway_project.backups.backing_up import Outcome, back_up
 from gateway_project.backups.manifest import BackupError, Manifest
 
 NO_KEYS = (
@@ -16,42 +19,60 @@ NO_KEYS = (
     "credentials of channels, providers and MCP servers have to be entered again, unless you keep "
     "GATEWAY_HOME/secrets elsewhere."
 )
+# Of a process that a worker starts: people who chat come first.
+NICE = 10
 
 
 class Command(BaseCommand):
-    """Make a backup below --to (GATEWAY_HOME/backups), check it, and remove old ones.
-
-    ``--verify FOLDER`` checks one that is there.
+    """Make a backup below --to (BACKUP_FOLDER, else GATEWAY_HOME/backups), check it, and remove old
+    ones. ``--verify FOLDER`` checks one that is there.
     """
 
     help = __doc__
 
-    def add_arguments(self, parser: ArgumentParser) -> None:
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--to", type=Path, metavar="FOLDER", help="where backups are")
         parser.add_argument("--verify", type=Path, metavar="BACKUP", help="only check this one")
+        # Of a worker: the row that asked for it.
+        parser.add_argument("--row", type=int, help=argparse.SUPPRESS)
 
     def handle(self, *_: object, **options: Any) -> None:
+        given, to, row = options["verify"], options["to"] or making.default_root(), options["row"]
         try:
-            given, to = options["verify"], options["to"] or making.default_root()
-            root = given.resolve().parent if given else to.resolve()
-            with making.one_at_a_time(root):
-                if given:
+            if given:
+                with making.one_at_a_time(given.resolve().parent):
                     self.stdout.write(words(restoring.verify(given.resolve())))
-                else:
-                    self.make(root)
+            else:
+                if row:
+                    os.nice(NICE)
+                self.make(to.resolve(), row)
         except BackupError as error:
+            if row:
+                backups.fail(str(error), row=row, now=timezone.now())
             raise CommandError(str(error)) from error
 
-    def make(self, root: Path) -> None:
-        """Make, check, thin out. Raises BackupError."""
-        passphrase = settings.BACKUP_PASSPHRASE
-        folder = making.make(root, passphrase=passphrase, now=timezone.now())
-        self.stdout.write(f"{folder}\n{words(restoring.verify(folder))}")
-        if not passphrase:
+    def make(self, root: Path, row: int | None) -> None:
+        """Make, check, thin out, and store that. Raises BackupError."""
+        done = back_up(root, now=timezone.now())
+        gone = [each.name for each in done.removed]
+        backups.succeed(made(done), removed=gone, row=row, now=timezone.now())
+        self.stdout.write(f"{done.folder}\n{words(done.manifest)}")
+        if not done.manifest.has_secrets:
             self.stdout.write(NO_KEYS)
-        gone = keeping.thin_out(root, newest=settings.BACKUP_KEEP, weeks=settings.BACKUP_KEEP_WEEKS)
         if gone:
-            self.stdout.write(f"removed by the rule: {', '.join(each.name for each in gone)}")
+            self.stdout.write(f"removed by the rule: {', '.join(gone)}")
+
+
+def made(done: Outcome) -> Made:
+    """Return what is stored of a backup."""
+    found = done.manifest
+    return Made(
+        name=done.folder.name,
+        rows=sum(found.rows.values()),
+        files=len(found.files),
+        size=done.size,
+        has_keys=found.has_secrets,
+    )
 
 
 def words(found: Manifest) -> str:

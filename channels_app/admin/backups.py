@@ -1,0 +1,126 @@
+"""Backups in the admin: the list, the schedule, and "Back up now"."""
+
+from typing import Any
+
+from django.conf import settings
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import redirect
+from django.template.defaultfilters import filesizeformat
+from django.urls import URLPattern, path, reverse
+from django.utils import timezone
+from django.utils.decorators import method_decorator
+from django.utils.safestring import SafeString
+from django.views.decorators.http import require_POST
+
+from allowlist.admin.audited import AuditedAdmin, OnlyDeciders
+from channels_app.owner import backups
+from core.admin.base import ReadOnlyAdmin, shown, state_badge
+from core.models import Backup, BackupSchedule
+
+COLOURS = {
+    Backup.State.WAITING: "queued",
+    Backup.State.RUNNING: "running",
+    Backup.State.GOOD: "succeeded",
+    Backup.State.FAILED: "failed",
+}
+
+
+@admin.register(Backup)
+class BackupAdmin(ReadOnlyAdmin[Backup]):
+    """The backups that were asked for and made, below the schedule."""
+
+    why = shown("error")
+
+    list_display = ("status", "asked_at", "cause", "name", "content", "why")
+    list_filter = ("state", "cause")
+    ordering = ("-id",)
+    list_before_template = "dashboard/backups_above.html"
+    fields = ("status", "cause", ("asked_at", "finished_at"), "name", "content", "why")
+
+    @admin.display(description="state", ordering="state")
+    def status(self, backup: Backup) -> SafeString:
+        return state_badge(COLOURS.get(Backup.State(backup.state), ""), backup.state)
+
+    @admin.display(description="content")
+    def content(self, backup: Backup) -> str:
+        """Say how much it holds; nothing of one that was not made."""
+        if not backup.name:
+            return ""
+        rows = f"{backup.rows:,} rows, " if backup.rows else ""
+        keys = "with keys" if backup.has_keys else "without keys"
+        return f"{filesizeformat(backup.size)}: {rows}{backup.files:,} files, {keys}"
+
+    def get_urls(self) -> list[URLPattern]:
+        """Add the button above the list."""
+        make = self.admin_site.admin_view(self.make_view)
+        return [path("make", make, name="core_backup_make"), *super().get_urls()]
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Add what stands above the list."""
+        schedule = BackupSchedule.objects.filter(id=1).first() or BackupSchedule()
+        above = {
+            "schedule": schedule,
+            "next": backups.next_time(schedule, after=timezone.now()) if schedule.is_on else None,
+            "may_make": request.user.has_perm("core.add_backup"),
+            "may_change": request.user.has_perm("core.view_backupschedule"),
+            "has_passphrase": bool(settings.BACKUP_PASSPHRASE),
+            "folder": settings.BACKUP_FOLDER,
+        }
+        response: HttpResponse = super().changelist_view(
+            request, {**(extra_context or {}), "backups": above}
+        )
+        return response
+
+    @method_decorator(require_POST)
+    def make_view(self, request: HttpRequest) -> HttpResponse:
+        """Ask for a backup; a worker makes it."""
+        if not request.user.has_perm("core.add_backup"):
+            raise PermissionDenied
+        if backups.ask(cause=Backup.Cause.ADMIN, now=timezone.now()):
+            messages.success(request, "A backup is being made; this list shows when it is checked.")
+        else:
+            messages.info(request, "A backup is being made already.")
+        return redirect("admin:core_backup_changelist")
+
+
+@admin.register(BackupSchedule)
+class BackupScheduleAdmin(OnlyDeciders, AuditedAdmin[BackupSchedule]):
+    """The one schedule."""
+
+    fields = ("is_on", "day", "at")
+
+    def has_add_permission(self, request: HttpRequest, *args: Any) -> bool:
+        """Allow none: there is one."""
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Allow none: it is switched off instead."""
+        return False
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Go to the page of the one row."""
+        return redirect("admin:core_backupschedule_change", 1)
+
+    def get_object(
+        self, request: HttpRequest, object_id: str, from_field: str | None = None
+    ) -> BackupSchedule | None:
+        """Return the schedule also where none was saved yet."""
+        found = super().get_object(request, object_id, from_field)
+        return BackupSchedule() if found is None and object_id == "1" else found
+
+    def response_post_save_change(
+        self, request: HttpRequest, obj: BackupSchedule
+    ) -> HttpResponseRedirect:
+        """Go back to the backups."""
+        return HttpResponseRedirect(reverse("admin:core_backup_changelist"))
+
+    def save_model(self, request: HttpRequest, obj: BackupSchedule, form: Any, change: Any) -> None:
+        """Have the next time planned anew."""
+        obj.next_at = None
+        super().save_model(request, obj, form, change)
