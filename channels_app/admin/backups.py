@@ -44,10 +44,10 @@ class BackupAdmin(ReadOnlyAdmin[Backup]):
         return state_badge(COLOURS.get(Backup.State(backup.state), ""), backup.state)
 
     @admin.display(description="content")
-    def content(self, backup: Backup) -> str:
-        """Say how much it holds; nothing of one that was not made."""
+    def content(self, backup: Backup) -> str | None:
+        """Say how much it holds; None of one that was not made."""
         if not backup.name:
-            return ""
+            return None
         rows = f"{backup.rows:,} rows, " if backup.rows else ""
         keys = "with keys" if backup.has_keys else "without keys"
         return f"{filesizeformat(backup.size)}: {rows}{backup.files:,} files, {keys}"
@@ -81,7 +81,7 @@ class BackupAdmin(ReadOnlyAdmin[Backup]):
         if not request.user.has_perm("core.add_backup"):
             raise PermissionDenied
         if backups.ask(cause=Backup.Cause.ADMIN, now=timezone.now()):
-            messages.success(request, "A backup is being made; this list shows when it is checked.")
+            messages.success(request, "A backup is being made: reload this page in a minute.")
         else:
             messages.info(request, "A backup is being made already.")
         return redirect("admin:core_backup_changelist")

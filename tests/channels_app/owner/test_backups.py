@@ -188,6 +188,6 @@ def test_x51_the_schedule_is_set_in_the_admin(browser: Client) -> None:
 def test_x51_back_up_now_asks_for_one(browser: Client) -> None:
     make = reverse("admin:core_backup_make")
     assert browser.get(make).status_code == 405
-    for said in ("A backup is being made; ", "A backup is being made already."):
+    for said in ("A backup is being made: ", "A backup is being made already."):
         assert said in browser.post(make, follow=True).content.decode()
     assert states() == ["waiting"]
