@@ -72,6 +72,7 @@ ONCE_UNMEASURED = (
     "tests/core/plugins/test_fit.py",
     "tests/judges",
     "tests/models_chaos/test_failover.py",
+    "tests/gateway_project/test_migrate_database.py",
     "tests/redteam/test_headers.py",
     "tests/redteam/test_heads.py",
     "tests/redteam/test_matrix.py",

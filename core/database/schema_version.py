@@ -11,7 +11,7 @@ from pathlib import Path
 
 from django.apps import apps
 from django.conf import settings
-from django.db import DEFAULT_DB_ALIAS, DatabaseError, connection, connections
+from django.db import DEFAULT_DB_ALIAS, DatabaseError, connections
 from django.db.migrations.recorder import MigrationRecorder
 
 from core import VERSION
@@ -41,13 +41,13 @@ def newest(names: Iterable[str]) -> int:
     return max((int(name[:4]) for name in names if name[:4].isdigit()), default=0)
 
 
-def applied() -> Newest:
-    """Return the newest migration of each of our apps in the database. Raises DatabaseError."""
+def applied(using: str = DEFAULT_DB_ALIAS) -> Newest:
+    """Return the newest migration of each of our apps in a database. Raises DatabaseError."""
     try:
         # Without checking that the table exists, which takes ten times as long.
-        rows: Iterable[tuple[str, str]] = driver.fetch(connections[DEFAULT_DB_ALIAS], APPLIED, ())
+        rows: Iterable[tuple[str, str]] = driver.fetch(connections[using], APPLIED, ())
     except DatabaseError:
-        rows = MigrationRecorder(connection).applied_migrations()
+        rows = MigrationRecorder(connections[using]).applied_migrations()
     return {label: newest(name for app, name in rows if app == label) for label in own()}
 
 

@@ -1,0 +1,103 @@
+"""Copy all rows of one database into another, of the same or of the other kind."""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from django.apps import apps
+from django.core.management.color import no_style
+from django.db import DEFAULT_DB_ALIAS, Error, connection, connections
+from django.db.models import Model, QuerySet
+from django.db.models.sql import InsertQuery
+
+from core.database.transactions import atomic_write
+
+AT_ONCE = 500
+
+
+class MoveError(Exception):
+    """The rows cannot be copied; the text names the table."""
+
+
+def copy_all(source: str) -> dict[str, int]:
+    """Replace the rows of this installation's database by those of ``source``, an alias of a
+    database with the same migrations that is not in use; return their numbers by table.
+
+    In one transaction, with their keys, and compared afterwards by digest. Raises MoveError.
+    """
+    copied = {}
+    with atomic_write():
+        for model in stored():
+            delete(model)
+        for model in stored():
+            table = model._meta.db_table
+            try:
+                copied[table] = copy(model, source)
+            except (Error, ValueError) as error:
+                raise MoveError(f"The rows of {table} cannot be copied: {error}") from error
+            if digest(model, source) != digest(model, DEFAULT_DB_ALIAS):
+                raise MoveError(f"The rows of {table} are others than those of the old database.")
+        with connection.cursor() as cursor:
+            for statement in connection.ops.sequence_reset_sql(no_style(), stored()):
+                cursor.execute(statement)
+    return copied
+
+
+def stored() -> list[type[Model]]:
+    """Return the models whose tables hold all rows; the index of the search is made anew."""
+    every = apps.get_models(include_auto_created=True)
+    return [each for each in every if each._meta.managed and not each._meta.proxy]
+
+
+def delete(model: type[Model]) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(f"DELETE FROM {connection.ops.quote_name(model._meta.db_table)}")  # noqa: S608
+
+
+def copy(model: type[Model], source: str) -> int:
+    """Copy the rows of one table as they are; return how many. Raises Error, ValueError."""
+    number = 0
+    for rows in batches(model, source):
+        query = InsertQuery(model)
+        # Raw: a time that is set when a row is saved stays.
+        query.insert_values(model._meta.local_concrete_fields, rows, raw=True)
+        query.get_compiler(DEFAULT_DB_ALIAS).execute_sql()
+        number += len(rows)
+    return number
+
+
+def batches(model: type[Model], source: str) -> Iterator[list[Model]]:
+    """Yield all rows, so many at once as fit into a statement."""
+    fields = list(model._meta.local_concrete_fields)
+    most = min(AT_ONCE, connection.ops.bulk_batch_size(fields, [None] * AT_ONCE))
+    rows: list[Model] = []
+    every = QuerySet[Model](model, using=source).order_by("pk")
+    for row in every.iterator(chunk_size=AT_ONCE):
+        rows.append(row)
+        if len(rows) == most:
+            yield rows
+            rows = []
+    if rows:
+        yield rows
+
+
+def digest(model: type[Model], using: str) -> int:
+    """Return the sum of the digests of all rows: databases sort texts in different ways."""
+    names = [field.attname for field in model._meta.local_concrete_fields]
+    total = 0
+    every = QuerySet[Model](model, using=using).order_by().values_list(*names)
+    for row in every.iterator(chunk_size=AT_ONCE):
+        line = json.dumps(row, sort_keys=True, default=as_text).encode()
+        total += int.from_bytes(hashlib.sha256(line).digest(), "big")
+    return total
+
+
+def as_text(value: Any) -> str:
+    """Return a value that JSON has not, in a form that both databases share."""
+    return value.hex() if isinstance(value, bytes | memoryview) else str(value)
+
+
+def is_used(source: str) -> bool:
+    """Return whether a database holds an installation."""
+    return "core_user" in connections[source].introspection.table_names()
