@@ -12,7 +12,8 @@ from gateway_project.home import BASE_DIR
 from tests.clients.conftest import HERE
 from tests.clients.key_proxy import with_key
 from tests.clients.test_mcp import MAKE
-from tests.gateways import OURS, Gateway
+from tests.fork_server import OWN_VARIABLES, without
+from tests.gateways import Gateway
 from tests.npm import installed
 from tests.servers import Process, wait_until
 
@@ -37,7 +38,7 @@ def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("clients")
     (folder / "home").mkdir()
     # With a database of its own: the one of the tests may not even be running.
-    inherited = {name: each for name, each in os.environ.items() if not name.startswith(OURS)}
+    inherited = without(OWN_VARIABLES)
     process = Process(
         command=[sys.executable, str(SUITE / "client.py"), str(folder / "s")],
         log=folder / "log",
