@@ -92,6 +92,12 @@ class RetentionRule(models.Model):
                 name="retention_audit_of_all",
                 violation_error_message="A rule for the audit is for everybody.",
             ),
+            models.CheckConstraint(
+                # The run that names the assistant may go before the file.
+                condition=~Q(kind="files", assistant__isnull=False),
+                name="retention_files_of_people",
+                violation_error_message="Files belong to a person, not to an assistant.",
+            ),
         ]
 
     def __str__(self) -> str:
