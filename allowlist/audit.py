@@ -4,8 +4,8 @@
 leave a valid chain: to detect that, keep the last digest elsewhere (``audit_verify`` prints it and
 accepts it as ``--anchor``).
 
-The texts of old rows may be blanked by a rule of the owner (``audit_blanking``). Their digests stay,
-and a later row has a digest over them as they are since: :func:`check` accepts no other blank row.
+The texts of old rows may be blanked by a rule of the owner (``audit_blanking``). Their digests
+stay, and a later row has a digest over them as they are since: no other blank row is accepted.
 """
 
 import hashlib

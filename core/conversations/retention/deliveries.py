@@ -20,7 +20,7 @@ UNSENT = Q(state__in=(State.DEAD, State.DISMISSED), sent_at__isnull=True)
 
 
 def selections(rule: RetentionRule, now: datetime, *, besides: Q) -> Selections:
-    """Yield the deliveries that are due by a rule: of runs, and of those without one ``besides``."""
+    """Yield the deliveries that are due by a rule: of runs, and those ``besides``."""
     before = rules.cutoff(rule, now)
     if before is None:
         return
