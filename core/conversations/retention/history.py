@@ -107,20 +107,17 @@ def remove(rows: QuerySet[Message], ids: list[int]) -> Counts:
     locked = rows.filter(pk__in=ids).select_for_update(of=("self",))
     found = list(locked.values_list("pk", "run_id", "session_id"))
     runs = {run for _, run, _ in found if run is not None}
-    counts = {
-        MESSAGES: Message.objects.filter(
-            Q(pk__in=[pk for pk, _, _ in found]) | Q(run__in=runs)
-        ).delete()[0],
-        INBOUND: InboundMessage.objects.filter(run__in=runs).delete()[0],
-        RUNS: len(runs),
-    }
+    alone = [pk for pk, run, _ in found if run is None]
+    said = Message.objects.filter(run__in=runs).delete()[0]
+    said += Message.objects.filter(pk__in=alone).delete()[0]
+    heard = InboundMessage.objects.filter(run__in=runs).delete()[0]
     RunEvent.objects.filter(run__in=runs).delete()
     Run.objects.filter(pk__in=runs).delete()
     # A title is made of the first message.
     emptied = ChatSession.objects.filter(pk__in={session for _, _, session in found})
     left = Message.objects.filter(session=OuterRef("pk"))
     emptied.exclude(Exists(left)).exclude(title="").update(title="")
-    return counts
+    return {MESSAGES: said, RUNS: len(runs), INBOUND: heard}
 
 
 def received(rows: QuerySet[InboundMessage]) -> Selection:

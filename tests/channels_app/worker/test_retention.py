@@ -115,7 +115,7 @@ def turn(talk: ChatSession, days: float, text: str = "words", **run: Any) -> Run
     Message.objects.filter(run=made).update(created_at=at)
     for number, message in enumerate(LOG, 1):
         RunEvent.objects.create(run=made, seq=number, data=events.encode(to_dict(message)))
-    sent(talk, days, f"run:{made.pk}:0", run=made)
+    sent(talk, days, f"run:{made.pk}:answer", run=made)
     return made
 
 
@@ -276,7 +276,7 @@ def test_x3_old_turns_go_whole_with_all_that_belongs_to_them(talk: ChatSession) 
     assert set(Run.objects.all()) == {young, late}
     assert not Run.objects.filter(pk=old.pk).exists()
     assert not RunEvent.objects.filter(run_id=old.pk).exists()
-    assert not Delivery.objects.filter(dedupe_key=f"run:{old.pk}:0").exists()
+    assert not Delivery.objects.filter(dedupe_key=f"run:{old.pk}:answer").exists()
     assert texts() == {"honeycomb", "smoker"}
     assert not InboundMessage.objects.filter(pk=commands[0].pk).exists()
     assert InboundMessage.objects.filter(pk=commands[1].pk).exists()
@@ -344,7 +344,7 @@ def test_x5_an_old_log_is_cut_to_the_answer(talk: ChatSession) -> None:
         rest = events.missing(run_id=old.pk, public_id=old.public_id, seq=seen)
         assert all(number > seen for number, _ in rest)
         assert [number for number, _ in rest[-1:]] == [9][: 9 - seen]
-        said = [each for each in fold([*before, *(event for _, event in rest)])]
+        said = fold([*before, *(event for _, event in rest)])
         assert [each["props"]["content"] for each in said if each["type"] == "text"] == [
             "One, two."
         ]
@@ -689,5 +689,6 @@ def test_x13_no_query_reads_a_large_table_as_a_whole(
         assert any(counts for _, counts in retention.due(now=timezone.now()))
         assert removed()
         assert removed() == {}
-    slow = {each.sql: found for each in asked if (found := each.read_whole())}
-    assert slow == {}, slow
+    # PostgreSQL may read these small tables as a whole by choice; it must not have to.
+    slow = {each.sql: found for each in asked if (found := each.read_whole(by_choice=False))}
+    assert slow == {}, "\n".join(f"{found}: {sql}" for sql, found in slow.items())
