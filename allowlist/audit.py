@@ -26,7 +26,7 @@ from core.models import User
 CHAIN_LOCK = 0x6175646974
 # A row that says which rows were blanked: ``first`` to ``last``, and the ``digest`` of these.
 BLANKED = "audit.blanked"
-# What stays of an actor and a subject: which row it was, by its number.
+# Of an actor and a subject the number of the row stays.
 NUMBERED = re.compile(r"[a-z_]+:[0-9]+(?![^ ])", re.ASCII)
 
 

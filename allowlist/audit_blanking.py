@@ -1,6 +1,6 @@
 """Blank the texts of old rows of the audit, by a rule of the owner (decision 205).
 
-What stays: when, which action, the numbers of the rows that it was about, and both digests.
+The time, the action, the numbers of the rows that it was about, and both digests stay.
 """
 
 import hashlib

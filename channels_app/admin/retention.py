@@ -36,7 +36,7 @@ class RetentionRuleAdmin(OnlyDeciders, AuditedAdmin[RetentionRule]):
         if not self.has_view_permission(request):
             raise PermissionDenied
         context: dict[str, Any] = self.admin_site.each_context(request) | {
-            "title": "What would go now",
+            "title": "Due now",
             "opts": self.model._meta,
             "found": retention.due(now=timezone.now()),
         }

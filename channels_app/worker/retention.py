@@ -1,4 +1,4 @@
-"""Old rows of every kind, by the owner's rules: what is due, and the chore that removes it."""
+"""Old rows of every kind, by the owner's rules: the due ones, and the chore that removes them."""
 
 import logging
 from collections import Counter

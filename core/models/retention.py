@@ -22,7 +22,7 @@ ONE_TARGET = (
 class RetentionRule(models.Model):
     """How long rows of one kind are kept: for ever, some days, or the newest of a conversation.
 
-    Of several that fit, the most specific one counts: person, account, assistant, everybody. With
+    Of several that fit, the most specific one counts: person, account, assistant, everyone. With
     neither ``days`` nor ``newest``: for ever, as without a rule.
     """
 
@@ -90,7 +90,7 @@ class RetentionRule(models.Model):
                 condition=~Q(kind="audit")
                 | Q(user__isnull=True, account__isnull=True, assistant__isnull=True),
                 name="retention_audit_of_all",
-                violation_error_message="A rule for the audit is for everybody.",
+                violation_error_message="A rule for the audit is for everyone.",
             ),
             models.CheckConstraint(
                 # The run that names the assistant may go before the file.
@@ -109,7 +109,7 @@ class RetentionRule(models.Model):
             row = getattr(self, name)
             if row is not None:
                 return visible_line(f"{label} {row}", 200)
-        return "everybody"
+        return "everyone"
 
     def duration(self) -> str:
         """Return how long, in words."""

@@ -70,7 +70,7 @@ def test_x5_x3_old_answers_are_repeated_until_their_messages_go(
     assert again[0].data["run_id"] != run
 
 
-def test_x11_a_worker_removes_what_is_due_by_itself(gateway: Gateway) -> None:
+def test_x11_a_worker_removes_due_rows_by_itself(gateway: Gateway) -> None:
     """Also after it was killed; a file's bytes and its link go with the row."""
     bob = people(gateway, number=1, name="retained")[0]
     found = bob.call("POST", "/files?name=a.txt", b"words", Content_Type="text/plain")

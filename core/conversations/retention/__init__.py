@@ -1,4 +1,4 @@
-"""What is old is removed by the owner's rules: history, event logs, files, deliveries.
+"""Old history, event logs, files and deliveries are removed by the owner's rules.
 
 rule ─► selection (a queryset) ─► counted by a dry run, or removed in batches
 """

@@ -41,12 +41,12 @@ def count(rows: QuerySet[Run]) -> Counts:
 
 
 def batch(rows: QuerySet[Run]) -> list[int]:
-    """Return the next runs, with MOST_EVENTS events together."""
+    """Return the next runs, with at most MOST_EVENTS events in all."""
     return within(list(rows.values_list("pk", flat=True)[:AT_ONCE]))
 
 
 def within(run_ids: list[int]) -> list[int]:
-    """Return the first of these runs, which have MOST_EVENTS events together; at least one."""
+    """Return the first of these runs, with at most MOST_EVENTS events in all; at least one."""
     left, chosen = MOST_EVENTS, list[int]()
     for pk in run_ids:
         left -= RunEvent.objects.filter(run_id=pk).count()

@@ -1,4 +1,4 @@
-"""Messages that are due, with their runs: a question and its answer go together.
+"""Messages that are due, with their runs: a question goes with its answer.
 
 A run goes when all of its messages are due, in one transaction with them, with the messages that
 were received for it, its event log, deliveries, jobs and calls of tools. Model calls stay.

@@ -38,7 +38,7 @@ def state() -> list[Key]:
 
 
 def target(rule: RetentionRule) -> str:
-    """Return which of TARGETS a rule names; "" for everybody."""
+    """Return which of TARGETS a rule names; "" for everyone."""
     named = [name for name in TARGETS if getattr(rule, f"{name}_id") is not None]
     return named[0] if named else ""
 

@@ -44,7 +44,7 @@ def test_x14_a_rule_that_makes_no_sense_is_refused_in_words(browser: Client, ann
         ({}, "__all__", "There is a rule for this."),
         ({"user": "", "newest": "5"}, "__all__", "instead of days"),
         ({"user": "", "days": "1"}, "days", "greater than or equal to 2"),
-        ({"kind": "audit"}, "__all__", "A rule for the audit is for everybody."),
+        ({"kind": "audit"}, "__all__", "A rule for the audit is for everyone."),
     ):
         errors = errors_of(browser.post(f"{RULES}add/", {**form, **wrong}))
         assert words in errors[field]
@@ -71,7 +71,7 @@ def test_x14_staff_without_the_owner_role_change_nothing(client: Client) -> None
     assert list(RetentionRule.objects.values_list("kind", "days")) == [("messages", 30)]
 
 
-def test_x9_the_page_beside_the_rules_says_what_would_go(
+def test_x9_the_page_beside_the_rules_counts_the_due_rows(
     browser: Client, ann: User, telegram: ChannelAccount
 ) -> None:
     due = reverse("admin:core_retentionrule_due")

@@ -1,4 +1,4 @@
-"""What is old goes by the owner's rules, and only that (X1 to X13)."""
+"""Old rows go by the owner's rules, and only these (X1 to X13)."""
 
 import io
 from collections import Counter
@@ -207,7 +207,7 @@ def test_x1_without_a_rule_nothing_goes(talk: ChatSession) -> None:
 def test_x2_the_most_specific_rule_counts(
     given: dict[str, int | None], kept: str, kind: str, talk: ChatSession
 ) -> None:
-    """Person, account, assistant, everybody; one that keeps for ever is a rule, too."""
+    """Person, account, assistant, everyone; one that keeps for ever is a rule, too."""
     pirate = Assistant.objects.create(name="Pirate", slug="pirate", instructions="Arr.")
     bob = User.objects.create(username="bob")
     second = ChannelAccount.objects.create(channel="memory", name="second")
@@ -351,7 +351,7 @@ def test_x5_an_old_log_is_cut_to_the_answer(talk: ChatSession) -> None:
     assert texts() == {"words"}
 
 
-def test_x6_the_bytes_and_the_row_of_a_file_go_together(talk: ChatSession) -> None:
+def test_x6_the_bytes_of_a_file_go_with_its_row(talk: ChatSession) -> None:
     """Also when the bytes are gone since a crash; not while its person has something open."""
     old, young, lost = file(talk, 31), file(talk, 29), file(talk, 31)
     storage.path_of(lost).unlink()
@@ -482,7 +482,7 @@ def test_x8_a_change_of_a_blanked_row_is_found(change: dict[str, Any]) -> None:
     assert audit.check().broken is not None
 
 
-def test_x8_nobody_else_blanks_a_row() -> None:
+def test_x8_a_row_that_was_blanked_otherwise_is_found() -> None:
     """Neither a row without a record of it, nor a record that was changed, nor one removed."""
     entries(3, 40)
     rule("audit", 30)
@@ -522,7 +522,9 @@ def everything(talk: ChatSession) -> None:
     rule("files", account=ChannelAccount.objects.create(channel="http", name="x"))
 
 
-def test_x9_a_dry_run_counts_what_is_then_removed_and_changes_nothing(talk: ChatSession) -> None:
+def test_x9_a_dry_run_counts_the_rows_that_are_then_removed_and_changes_nothing(
+    talk: ChatSession,
+) -> None:
     everything(talk)
     before = rows()
     due = [counts for _, counts in retention.due(now=timezone.now())]
@@ -578,7 +580,7 @@ OPEN: dict[str, Callable[[Run], object]] = {
 
 
 @pytest.mark.parametrize("why", OPEN)
-def test_x10_what_is_open_stays(why: str, talk: ChatSession) -> None:
+def test_x10_a_turn_with_something_open_stays(why: str, talk: ChatSession) -> None:
     """The whole turn, its log, and its deliveries; until it is closed."""
     run = turn(talk, 40)
     OPEN[why](run)
@@ -589,7 +591,7 @@ def test_x10_what_is_open_stays(why: str, talk: ChatSession) -> None:
     assert rows() == before
 
 
-def test_x10_what_is_received_and_not_answered_stays(talk: ChatSession) -> None:
+def test_x10_a_received_message_without_an_answer_stays(talk: ChatSession) -> None:
     """In any state but answered, however old, and messages of unknown senders."""
     for state in ("received", "held", "quarantined"):
         InboundMessage.objects.create(
@@ -600,7 +602,7 @@ def test_x10_what_is_received_and_not_answered_stays(talk: ChatSession) -> None:
 
 
 def test_x11_a_pass_that_was_killed_goes_on(talk: ChatSession) -> None:
-    """After any transaction: what is left is whole, and the next pass removes the rest."""
+    """After any transaction: the rest is whole, and the next pass removes the rest."""
     everything(talk)
     total = sum((Counter(counts) for _, counts in retention.due(now=timezone.now())), Counter())
     found: Counter[str] = Counter()
@@ -644,7 +646,7 @@ def test_x11_a_transaction_is_bounded(talk: ChatSession) -> None:
 
 
 def test_x11_a_changed_rule_ends_the_pass(talk: ChatSession) -> None:
-    """What the owner has just exempted stays."""
+    """Rows that the owner has just exempted stay."""
     for number in range(100):
         turn(talk, 40 + number)
     rule("messages", 30)
