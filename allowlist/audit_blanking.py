@@ -16,50 +16,52 @@ from core.conversations.retention import rules
 from core.conversations.retention.passes import Counts, Selection, Selections
 from core.models import RetentionRule
 
-AT_ONCE = 100
+AT_ONCE = 40
 TEXTS = "audit texts"
 
 
 def selections(rule: RetentionRule, now: datetime) -> Selections:
-    """Yield the rows that are due by a rule."""
+    """Yield the rows that are due by a rule: those before the first one that is not."""
     before = rules.cutoff(rule, now)
     if before is not None:
-        yield Selection(partial(count, before), partial(batch, before), partial(blank, before))
+        young = unblanked().filter(at__gte=before).values_list("id", flat=True).first()
+        yield Selection(partial(count, young), partial(batch, young), blank)
 
 
-def due(before: datetime) -> QuerySet[AuditEntry]:
-    """Return the rows after those that were blanked, up to the first one that is not from before.
-
-    Rows that say what was blanked have no texts.
-    """
+def unblanked() -> QuerySet[AuditEntry]:
+    """Return the rows after those that were blanked, in order."""
     said = AuditEntry.objects.filter(action=audit.BLANKED).order_by("-id")
     data = said.values_list("data", flat=True).first() or {}
-    rows = AuditEntry.objects.filter(id__gt=int(data.get("last", 0))).order_by("id")
-    young = rows.filter(at__gte=before).values_list("id", flat=True).first()
-    return rows if young is None else rows.filter(id__lt=young)
+    return AuditEntry.objects.filter(id__gt=int(data.get("last", 0))).order_by("id")
 
 
-def count(before: datetime) -> Counts:
-    return {TEXTS: due(before).exclude(action=audit.BLANKED).count()}
+def due(young: int | None) -> QuerySet[AuditEntry]:
+    """Return the rows that are not blanked, before the id of the first young one."""
+    return unblanked() if young is None else unblanked().filter(id__lt=young)
 
 
-def batch(before: datetime) -> list[int]:
+def count(young: int | None) -> Counts:
+    """Count the rows with texts: those that say what was blanked have none."""
+    return {TEXTS: due(young).exclude(action=audit.BLANKED).count()}
+
+
+def batch(young: int | None) -> list[int]:
     """Return the next rows; none when there is no text among those that are due."""
-    if not due(before).exclude(action=audit.BLANKED).exists():
+    if not due(young).exclude(action=audit.BLANKED).exists():
         return []
-    return list(due(before).values_list("id", flat=True)[:AT_ONCE])
+    return list(due(young).values_list("id", flat=True)[:AT_ONCE])
 
 
-def blank(before: datetime, ids: list[int]) -> Counts:
-    """Blank those of these rows that are still due, and record it. In a transaction."""
-    rows = list(due(before).filter(id__in=ids).select_for_update())
+def blank(ids: list[int]) -> Counts:
+    """Blank those of these rows that are not yet, and record it. In a transaction."""
+    rows = list(unblanked().filter(id__in=ids).select_for_update())
     if not rows:
         return {TEXTS: 0}
     texts = [row for row in rows if row.action != audit.BLANKED]
     for row in texts:
         row.actor, row.subject = audit.numbered(row.actor), audit.numbered(row.subject)
         row.data = {}
-    AuditEntry.objects.bulk_update(texts, ["actor", "subject", "data"])
+        row.save(update_fields=["actor", "subject", "data"])
     total = hashlib.sha256()
     for row in rows:
         total.update(audit.line(row))

@@ -7,7 +7,7 @@ from django.db.models import Q, QuerySet
 
 from core.conversations.retention import rules
 from core.conversations.retention.open_runs import open_run
-from core.conversations.retention.passes import Counts, Selection, Selections
+from core.conversations.retention.passes import Counts, Selection, Selections, among
 from core.conversations.retention.rules import Columns
 from core.models import Delivery, RetentionRule
 
@@ -44,6 +44,5 @@ def batch(rows: QuerySet[Delivery]) -> list[int]:
 
 def remove(rows: QuerySet[Delivery], ids: list[int]) -> Counts:
     """Remove those of these deliveries that are still due: one may be sent again meanwhile."""
-    locked = rows.filter(pk__in=ids).select_for_update(of=("self",))
-    mine = list(locked.values_list("pk", flat=True))
+    mine = list(among(rows, ids).values_list("pk", flat=True))
     return {DELIVERIES: Delivery.objects.filter(pk__in=mine).delete()[0]}

@@ -11,13 +11,13 @@ from core.conversations.event_codec import encode
 from core.conversations.retention import rules
 from core.conversations.retention.log_condensing import condensed
 from core.conversations.retention.open_runs import is_open
-from core.conversations.retention.passes import Counts, Selection, Selections
+from core.conversations.retention.passes import Counts, Selection, Selections, among
 from core.conversations.retention.rules import Columns
 from core.models import RetentionRule, Run, RunEvent
 
 COLUMNS = Columns("user", "session__account", "assistant_id")
-AT_ONCE = 50
-MOST_EVENTS = 500  # of one transaction; a longer log is alone in one
+AT_ONCE = 20
+MOST_EVENTS = 300  # of one transaction; a longer log is alone in one
 LOGS = "event logs"
 
 
@@ -58,8 +58,7 @@ def within(run_ids: list[int]) -> list[int]:
 
 def condense(rows: QuerySet[Run], ids: list[int]) -> Counts:
     """Cut the logs of those of these runs that are still due."""
-    locked = rows.filter(pk__in=ids).select_for_update(of=("self",), no_key=True)
-    mine = list(locked.values_list("pk", flat=True))
+    mine = list(among(rows, ids).values_list("pk", flat=True))
     for pk in mine:
         log = dict(events.whole_log(pk))
         kept = dict(condensed(log.items()))

@@ -10,13 +10,13 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from core.conversations.retention import rules
 from core.conversations.retention.open_runs import open_run
-from core.conversations.retention.passes import Counts, Selection, Selections
+from core.conversations.retention.passes import Counts, Selection, Selections, among
 from core.conversations.retention.rules import Columns
 from core.files import storage
 from core.models import ChatSession, InboundMessage, RetentionRule, Run, StoredFile
 
 COLUMNS = Columns("user", "session__account", "")
-AT_ONCE = 50
+AT_ONCE = 25
 FILES = "files"
 
 
@@ -51,7 +51,7 @@ def is_busy() -> Q:
 
 def remove(rows: QuerySet[StoredFile], ids: list[int]) -> Counts:
     """Remove those of these files that are still due. Raises OSError."""
-    mine = list(rows.filter(pk__in=ids).select_for_update(of=("self",)))
+    mine = list(among(rows, ids))
     for file in mine:
         storage.path_of(file).unlink(missing_ok=True)
     return {FILES: StoredFile.objects.filter(pk__in=[file.pk for file in mine]).delete()[0]}

@@ -12,14 +12,14 @@ from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 from core.conversations.retention import rules
 from core.conversations.retention.event_logs import within
 from core.conversations.retention.open_runs import open_run
-from core.conversations.retention.passes import Counts, Selection, Selections
+from core.conversations.retention.passes import Counts, Selection, Selections, among
 from core.conversations.retention.rules import LEAST_AGE, Columns
 from core.models import ChatSession, InboundMessage, Message, RetentionRule, Run, RunEvent
 
 SAID = Columns("session__user", "session__account", "run__assistant_id")
 RECEIVED = Columns("user", "account", "")
 TALKS = Columns("user", "account", "")
-AT_ONCE = 100
+AT_ONCE = 50
 PAGE = 200
 MESSAGES, INBOUND, RUNS = "messages", "received messages", "runs"
 
@@ -104,8 +104,7 @@ def batch(rows: QuerySet[Message]) -> list[int]:
 
 def remove(rows: QuerySet[Message], ids: list[int]) -> Counts:
     """Remove those of these messages that are still due, and the whole of their runs."""
-    locked = rows.filter(pk__in=ids).select_for_update(of=("self",))
-    found = list(locked.values_list("pk", "run_id", "session_id"))
+    found = list(among(rows, ids).values_list("pk", "run_id", "session_id"))
     runs = {run for _, run, _ in found if run is not None}
     alone = [pk for pk, run, _ in found if run is None]
     said = Message.objects.filter(run__in=runs).delete()[0]
@@ -125,5 +124,11 @@ def received(rows: QuerySet[InboundMessage]) -> Selection:
     return Selection(
         lambda: {INBOUND: rows.count()},
         lambda: list(rows.values_list("pk", flat=True)[:AT_ONCE]),
-        lambda ids: {INBOUND: rows.filter(pk__in=ids).order_by().delete()[0]},
+        partial(remove_received, rows),
     )
+
+
+def remove_received(rows: QuerySet[InboundMessage], ids: list[int]) -> Counts:
+    """Remove those of these received messages that are still due."""
+    mine = list(among(rows, ids).values_list("pk", flat=True))
+    return {INBOUND: InboundMessage.objects.filter(pk__in=mine).delete()[0]}

@@ -25,6 +25,8 @@ def is_open(now: datetime) -> Q:
     jobs, questions, calls, messages that are not answered, an occurrence that is looked at.
     """
     of_run = {"run": OuterRef("pk")}
+    # Read once: SQLite would look among all of them for each run.
+    looked_at = Occurrence.objects.filter(look_at__isnull=False, run__isnull=False)
     return (
         ~Q(state__in=Run.FINAL)
         | Q(finished_at__isnull=True, created_at__gte=now - LEAST_AGE)
@@ -35,7 +37,7 @@ def is_open(now: datetime) -> Q:
         | Exists(ToolCall.objects.filter(carried_out_in=OuterRef("pk"), state=Waiting.STARTED))
         | Exists(ModelCall.objects.filter(**of_run, state=ModelCall.State.OPEN))
         | Exists(unanswered())
-        | Exists(Occurrence.objects.filter(**of_run, look_at__isnull=False))
+        | Q(pk__in=looked_at.values("run"))
         | goes_on()
     )
 

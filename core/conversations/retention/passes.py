@@ -4,7 +4,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
+
+from django.db.models import Model, QuerySet
 
 from core.conversations.retention import rules
 from core.database.transactions import atomic_write, lock_until_commit
@@ -20,7 +22,16 @@ ORDER = (
     RetentionRule.Kind.AUDIT,
     RetentionRule.Kind.MESSAGES,
 )
+M = TypeVar("M", bound=Model)
 Counts: TypeAlias = dict[str, int]
+
+
+def among(rows: QuerySet[M], ids: list[int]) -> QuerySet[M]:
+    """Return those of the rows with these ids that are still due, locked.
+
+    In the order of their ids: else SQLite would look for them among all that are due.
+    """
+    return rows.filter(pk__in=ids).order_by("pk").select_for_update(of=("self",))
 
 
 @dataclass(frozen=True, slots=True)
