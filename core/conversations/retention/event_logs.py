@@ -16,7 +16,7 @@ from core.conversations.retention.rules import Columns
 from core.models import RetentionRule, Run, RunEvent
 
 COLUMNS = Columns("user", "session__account", "assistant_id")
-AT_ONCE = 20
+AT_ONCE = 10
 MOST_EVENTS = 300  # of one transaction; a longer log is alone in one
 LOGS = "event logs"
 
