@@ -128,6 +128,7 @@ UNFOLD: Item = {
                         badge_variant="danger",
                     ),
                     page("Files", "draft", "core_storedfile"),
+                    page("Retention", "auto_delete", "core_retentionrule"),
                     page("Skills", "extension", "core_skill"),
                 ],
             },

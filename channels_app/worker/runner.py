@@ -37,6 +37,7 @@ from channels_app.push import sending as push
 from channels_app.replies import outbound, typing_and_reactions
 from channels_app.schedules import firing
 from channels_app.tool_requests import deciding
+from channels_app.worker import retention as rules_of_retention
 from channels_app.worker import run_turn, take_wakeups
 from channels_app.worker.account_watcher import LOOK_SECONDS, Gateways
 from channels_app.worker.claim_runs import Begun, Claims, begin_next
@@ -88,6 +89,7 @@ CHECKPOINT_SECONDS = 1.0
 SCHEDULES_SECONDS = 1.0
 PURGE_SECONDS = 60.0
 SWEEP_FILES_SECONDS = 3600.0
+RETENTION_SECONDS, RETENTION_PAUSE_SECONDS = 3600.0, 0.5
 STOP_SECONDS = 5.0
 CANCEL_AGAIN_SECONDS = 0.2
 CLOCK_SECONDS = 5.0  # less is the clock being kept right
@@ -116,6 +118,7 @@ class Runner:
         self._places = Places(settings.RUNS_PER_WORKER, on_free=self._place_is_free)
         self._refilling = False
         self._served = Served()
+        self._retention = rules_of_retention.Chore()
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = False
         self._clock = time.time() - time.monotonic()
@@ -202,6 +205,7 @@ class Runner:
             self._send_heartbeat,
             self._purge_files,
             self._sweep_files,
+            self._remove_old,
             self._listen,
             self._take_runs,
             self._take_others,
@@ -389,6 +393,13 @@ class Runner:
             await in_thread(retention.purge, now=timezone.now())
             await in_thread(runs.forget_silent)
         return SWEEP_FILES_SECONDS
+
+    async def _remove_old(self) -> float:
+        """Remove what the owner's rules say is old, with pauses in which others write."""
+        if self.outdated:
+            return RETENTION_SECONDS
+        has_more = await in_thread(self._retention.go_on, now=timezone.now())
+        return RETENTION_PAUSE_SECONDS if has_more else RETENTION_SECONDS
 
     async def _look_for_work(self) -> None:
         """Start all work that is due in the database."""

@@ -41,6 +41,7 @@ from core.models.mcp import (
 )
 from core.models.people import ChannelAccount, ChannelIdentity, User
 from core.models.push import PushMessage, PushSubscription
+from core.models.retention import RetentionRule
 from core.models.schedules import Occurrence, Schedule
 from core.models.tools import RunPause, ToolCall, ToolGrant, ToolRule
 from core.models.usage import Budget, BudgetPeriod, ModelCall, UsageDay
@@ -79,6 +80,7 @@ __all__ = [
     "Occurrence",
     "PushMessage",
     "PushSubscription",
+    "RetentionRule",
     "Run",
     "RunEvent",
     "RunFailure",

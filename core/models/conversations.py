@@ -127,6 +127,9 @@ class Run(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     started_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)
+    condensed_at = models.DateTimeField(
+        null=True, blank=True, editable=False, help_text="When its log was cut to its answer."
+    )
 
     class Meta:
         constraints = [
@@ -149,6 +152,11 @@ class Run(models.Model):
             ),
             models.Index(fields=["session", "-id"]),
             models.Index(fields=["user", "-id"], name="runs_of_user"),
+            models.Index(
+                fields=["finished_at"],
+                condition=Q(finished_at__isnull=False, condensed_at__isnull=True),
+                name="runs_to_condense",
+            ),
         ]
 
     def __str__(self) -> str:

@@ -33,6 +33,7 @@ class StoredFile(models.Model):
     class Meta:
         indexes = [
             models.Index(fields=["user", "-id"], name="files_of_user"),
+            models.Index(fields=["created_at"], name="files_by_age"),
             models.Index(
                 fields=["id"],
                 condition=Q(purged_at__isnull=True, revoked_at__isnull=False),

@@ -138,6 +138,9 @@ class Delivery(models.Model):
             models.Index(
                 fields=["doubt_chat"], condition=~Q(doubt_chat=""), name="deliveries_in_doubt"
             ),
+            models.Index(
+                fields=["sent_at"], condition=Q(sent_at__isnull=False), name="deliveries_by_age"
+            ),
             # When an account recovers, its waiting deliveries are due immediately.
             models.Index(
                 fields=["account"],

@@ -42,6 +42,7 @@ from core.models import (
     ModelCall,
     ModelProvider,
     Occurrence,
+    RetentionRule,
     Run,
     RunEvent,
     Schedule,
@@ -186,6 +187,7 @@ def tools_of(run: Run) -> None:
     tool_calls.pause(run=run, messages=[], asked=asked)
     ToolGrant.objects.create(tool=EVIL, user=run.user)
     ToolRule.objects.create(tool=EVIL.partition("\u202e")[0], ask="always", user=run.user)
+    RetentionRule.objects.create(kind="messages", days=30, user=run.user)
 
 
 def page(browser: Client, address: str) -> str:

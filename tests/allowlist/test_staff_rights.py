@@ -51,6 +51,7 @@ from core.models import (
     McpTool,
     ModelCall,
     ModelProvider,
+    RetentionRule,
     Run,
     SearchProvider,
     Skill,
@@ -153,6 +154,7 @@ def tools_of(run: Run, owner: User) -> None:
         tool_calls.pause(run=run, messages=[], asked=asked)
     ToolGrant.objects.create(tool="web_fetch", user=run.user)
     ToolRule.objects.create(tool="web_fetch", ask="always")
+    RetentionRule.objects.create(kind="messages", days=30)
 
 
 def models_of(person: User) -> dict[str, str]:
@@ -239,6 +241,8 @@ def powers() -> dict[str, Any]:
         "calls": list(ToolCall.objects.order_by("pk").values_list("pk", "state", "arguments")),
         "allowed": list(ToolGrant.objects.order_by("pk").values_list("pk", "tool", "user")),
         "rules": list(ToolRule.objects.order_by("pk").values_list("pk", "tool", "ask", "user")),
+        # And these, what is removed.
+        "kept": list(RetentionRule.objects.order_by("pk").values_list("pk", "kind", "days")),
     }
 
 
@@ -256,7 +260,7 @@ def keeps(before: dict[str, Any], sam: User, where: str) -> None:
             assert person["in"] == (True, True), where
         else:
             assert person == was, (where, person, was)
-    for name in ("identities", "accounts", "requests", "calls", "allowed", "rules"):
+    for name in ("identities", "accounts", "requests", "calls", "allowed", "rules", "kept"):
         assert [row for row in now[name] if row not in before[name]] == [], (where, name)
     assert now["models"] == before["models"], where
     assert now["links"] <= before["links"], where

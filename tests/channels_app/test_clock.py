@@ -155,6 +155,8 @@ RECORDS = {
     "core.ToolCall.started_at",
     "core.ToolGrant.created_at",
     "core.ToolRule.created_at",
+    "core.RetentionRule.created_at",
+    "core.Run.condensed_at",
     "core.SearchProvider.checked_at",
     "core.SearchProvider.created_at",
     "core.McpServer.checked_at",

@@ -55,6 +55,7 @@ from core.models import (
     ModelCall,
     ModelCircuit,
     ModelProvider,
+    RetentionRule,
     Run,
     SearchProvider,
     Skill,
@@ -287,6 +288,7 @@ def tools(owner: User, person: User) -> Json:
         tool_calls.pause(run=own, messages=[], asked=asked)
     ToolGrant.objects.create(tool="web_fetch", user=person)
     ToolRule.objects.create(tool="web_fetch", ask="always")
+    RetentionRule.objects.create(kind="messages", user=person, days=30)
     waiting = run.tool_calls.get()
     asked_of = sign_ins.create(McpServer.objects.get(), owner, now=timezone.now())
     return {

@@ -170,6 +170,7 @@ def of_admin(made: Json, seed: int) -> Iterator[PageState]:
         ("access_check", "/admin/core/user/access-check/", None),
         ("core_assistant_why", "/admin/core/assistant/why/", None),
         ("core_toolrule_why", "/admin/core/toolrule/why/", None),
+        ("core_retentionrule_due", "/admin/core/retentionrule/due/", None),
         ("core_modelcall_usage", "/admin/core/modelcall/usage/", None),
         ("allowlist_unknownrequest_groups", "/admin/allowlist/unknownrequest/groups/", None),
     ):

@@ -473,6 +473,7 @@ ACTIONS: dict[str, dict[str, bool]] = {
     "allowlist.BlockPattern": {"delete_selected": False},
     "core.ToolGrant": {"revoke": False},
     "core.ToolRule": {"delete_selected": False},
+    "core.RetentionRule": {"delete_selected": False},
     "core.Assistant": {"delete_selected": False},
     "core.Budget": {"delete_selected": False},
     "core.LanguageModel": {"delete_selected": False},

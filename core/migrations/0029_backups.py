@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('core', '0027_restored'),
+        ('core', '0028_retention'),
     ]
 
     operations = [

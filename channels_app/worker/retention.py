@@ -1,0 +1,108 @@
+"""Old rows of every kind, by the owner's rules: the due ones, and the chore that removes them."""
+
+import logging
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime
+from functools import partial
+
+from django.db.models import Exists, OuterRef, Q
+from django.db.models.functions import Substr
+
+from allowlist import audit_blanking
+from allowlist.models import UnknownRequest
+from channels_app.agent_sessions import results
+from channels_app.tool_requests import asking
+from core.conversations.retention import deliveries, event_logs, files, history, passes
+from core.conversations.retention.passes import Counts, Select, Selections
+from core.lib.ids import public_id
+from core.models import RetentionRule, ToolCall
+
+logger = logging.getLogger(__name__)
+
+STEPS = 10  # transactions, or pages that are looked at, between two pauses
+REQUEST = "notice:request:"
+QUESTION = f"{asking.PREFIX}:"
+# Messages without a run that are known by their keys no longer than platforms repeat updates.
+KEYS = (
+    "command:",
+    "notice:",
+    "press:",
+    "repeated:",
+    "run:",
+    QUESTION,
+    f"{results.PREFIX}:",
+)
+ID_LENGTH = len(public_id())
+
+
+def selections(rule: RetentionRule, now: datetime) -> Selections:
+    """Yield what is due by a rule."""
+    return SELECT[RetentionRule.Kind(rule.kind)](rule, now)
+
+
+def besides() -> Q:
+    """Return the condition of deliveries without a run that no one needs: not of a request or a
+    question that is open.
+    """
+    known = Q()
+    for prefix in KEYS:
+        known |= Q(dedupe_key__startswith=prefix)
+    requests = UnknownRequest.objects.filter(
+        public_id=named_after(REQUEST), state=UnknownRequest.State.PENDING
+    )
+    questions = ToolCall.objects.filter(
+        public_id=named_after(QUESTION), state=ToolCall.State.WAITING
+    )
+    return known & ~Q(Exists(requests)) & ~Q(Exists(questions))
+
+
+def named_after(prefix: str) -> Substr:
+    """Return the public id in a delivery's key after ``prefix``."""
+    return Substr(OuterRef("dedupe_key"), len(prefix) + 1, ID_LENGTH)
+
+
+SELECT: dict[RetentionRule.Kind, Select] = {
+    RetentionRule.Kind.EVENTS: event_logs.selections,
+    RetentionRule.Kind.FILES: files.selections,
+    RetentionRule.Kind.DELIVERIES: partial(deliveries.selections, besides=besides()),
+    RetentionRule.Kind.AUDIT: audit_blanking.selections,
+    RetentionRule.Kind.MESSAGES: history.selections,
+}
+
+
+def due(*, now: datetime) -> list[tuple[RetentionRule, Counts]]:
+    """Return what each rule would remove now, by table. A dry run: changes nothing."""
+    return passes.counted(selections, now=now)
+
+
+def remove(*, now: datetime) -> Iterator[Counts]:
+    """Remove what is due; yield after each transaction how many rows it removed."""
+    return passes.removed(selections, now=now)
+
+
+class Chore:
+    """Removes what is due, a few transactions at a time; after a restart it begins anew."""
+
+    def __init__(self) -> None:
+        self._pass: Iterator[Counts] | None = None
+        self._removed: Counter[str] = Counter()
+
+    def go_on(self, *, now: datetime) -> bool:
+        """Remove a bounded number of rows; return whether there may be more."""
+        current, self._pass = self._pass or remove(now=now), None  # an error ends this pass
+        for _ in range(STEPS):
+            counts = next(current, None)
+            if counts is None:
+                self._report()
+                return False
+            self._removed.update(counts)
+        self._pass = current
+        return True
+
+    def _report(self) -> None:
+        """Log what a pass has removed."""
+        if any(self._removed.values()):
+            said = ", ".join(f"{count} {table}" for table, count in self._removed.items())
+            logger.info("removed by the owner's rules: %s", said)
+        self._removed.clear()

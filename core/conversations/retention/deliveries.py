@@ -1,0 +1,48 @@
+"""Deliveries that are due: those that were sent, given up or dismissed."""
+
+from datetime import datetime
+from functools import partial
+
+from django.db.models import Q, QuerySet
+
+from core.conversations.retention import rules
+from core.conversations.retention.open_runs import open_run
+from core.conversations.retention.passes import Counts, Selection, Selections, among
+from core.conversations.retention.rules import Columns
+from core.models import Delivery, RetentionRule
+
+COLUMNS = Columns("session__user", "account", "run__assistant_id")
+AT_ONCE = 200
+DELIVERIES = "deliveries"
+State = Delivery.State
+# Few: they have no time of sending, and the index by state finds them.
+UNSENT = Q(state__in=(State.DEAD, State.DISMISSED), sent_at__isnull=True)
+
+
+def selections(rule: RetentionRule, now: datetime, *, besides: Q) -> Selections:
+    """Yield the deliveries that are due by a rule: of runs, and those ``besides``."""
+    before = rules.cutoff(rule, now)
+    if before is None:
+        return
+    scope = rules.scope(rule, rules.read(rule.kind), COLUMNS) & (Q(run__isnull=False) | besides)
+    over = Delivery.objects.filter(scope).exclude(open_run(now))
+    ended = Q(state__in=(State.SENT, State.DEAD, State.DISMISSED), sent_at__lt=before)
+    for rows in (
+        over.filter(ended).order_by("sent_at"),
+        over.filter(UNSENT, created_at__lt=before).order_by("id"),
+    ):
+        yield Selection(partial(count, rows), partial(batch, rows), partial(remove, rows))
+
+
+def count(rows: QuerySet[Delivery]) -> Counts:
+    return {DELIVERIES: rows.count()}
+
+
+def batch(rows: QuerySet[Delivery]) -> list[int]:
+    return list(rows.values_list("pk", flat=True)[:AT_ONCE])
+
+
+def remove(rows: QuerySet[Delivery], ids: list[int]) -> Counts:
+    """Remove those of these deliveries that are still due: one may be sent again meanwhile."""
+    mine = list(among(rows, ids).values_list("pk", flat=True))
+    return {DELIVERIES: Delivery.objects.filter(pk__in=mine).delete()[0]}

@@ -1,0 +1,57 @@
+"""Stored files that are due: the bytes first, then the row.
+
+A row whose bytes are gone is still due: after a crash between the two it goes with the next pass.
+"""
+
+from datetime import datetime
+from functools import partial
+
+from django.db.models import Exists, OuterRef, Q, QuerySet
+
+from core.conversations.retention import rules
+from core.conversations.retention.open_runs import open_run
+from core.conversations.retention.passes import Counts, Selection, Selections, among
+from core.conversations.retention.rules import Columns
+from core.files import storage
+from core.models import ChatSession, InboundMessage, RetentionRule, Run, StoredFile
+
+COLUMNS = Columns("user", "session__account", "")
+AT_ONCE = 25
+FILES = "files"
+
+
+def selections(rule: RetentionRule, now: datetime) -> Selections:
+    """Yield the files that are due by a rule."""
+    before = rules.cutoff(rule, now)
+    if before is not None:
+        rows = due(rule, before, now)
+        yield Selection(
+            lambda: {FILES: rows.count()},
+            lambda: list(rows.values_list("pk", flat=True)[:AT_ONCE]),
+            partial(remove, rows),
+        )
+
+
+def due(rule: RetentionRule, before: datetime, now: datetime) -> QuerySet[StoredFile]:
+    """Return the files from before then whose person has nothing under way that may read them."""
+    rows = StoredFile.objects.filter(created_at__lt=before)
+    rows = rows.filter(rules.scope(rule, rules.read(rule.kind), COLUMNS))
+    return rows.exclude(is_busy()).exclude(open_run(now)).order_by("created_at")
+
+
+def is_busy() -> Q:
+    """Return the condition that a file's person has an unfinished run, or a message that waits."""
+    runs = Run.objects.filter(session__user=OuterRef("user"), state__in=Run.UNFINISHED)
+    batches = ChatSession.objects.filter(user=OuterRef("user"), flush_at__isnull=False)
+    waiting = InboundMessage.objects.filter(
+        user=OuterRef("user"), run__isnull=True, state=InboundMessage.State.RECEIVED
+    )
+    return Q(Exists(runs)) | Q(Exists(batches)) | Q(Exists(waiting))
+
+
+def remove(rows: QuerySet[StoredFile], ids: list[int]) -> Counts:
+    """Remove those of these files that are still due. Raises OSError."""
+    mine = list(among(rows, ids))
+    for file in mine:
+        storage.path_of(file).unlink(missing_ok=True)
+    return {FILES: StoredFile.objects.filter(pk__in=[file.pk for file in mine]).delete()[0]}

@@ -1,0 +1,92 @@
+"""Selections of due rows, counted by a dry run and removed in batches by a pass."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeAlias, TypeVar
+
+from django.db.models import Model, QuerySet
+
+from core.conversations.retention import rules
+from core.database.transactions import atomic_write, lock_until_commit
+from core.models import RetentionRule
+
+# Of PostgreSQL, among workers: "retain" in ASCII.
+LOCK = 0x72657461696E
+# History is last: the other kinds look at its runs.
+ORDER = (
+    RetentionRule.Kind.EVENTS,
+    RetentionRule.Kind.FILES,
+    RetentionRule.Kind.DELIVERIES,
+    RetentionRule.Kind.AUDIT,
+    RetentionRule.Kind.MESSAGES,
+)
+M = TypeVar("M", bound=Model)
+Counts: TypeAlias = dict[str, int]
+
+
+def among(rows: QuerySet[M], ids: list[int]) -> QuerySet[M]:
+    """Return those of the rows with these ids that are still due, locked.
+
+    In the order of their ids: else SQLite would look for them among all that are due.
+    """
+    return rows.filter(pk__in=ids).order_by("pk").select_for_update(of=("self",))
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Rows that are due by a rule. ``count`` and ``batch`` read the same queryset.
+
+    ``batch`` returns the next ids, as many as one transaction may take; ``remove`` removes those
+    that are still due, inside a transaction, and returns how many of each table.
+    """
+
+    count: Callable[[], Counts]
+    batch: Callable[[], list[int]]
+    remove: Callable[[list[int]], Counts]
+
+
+# Yields None where it has looked at a page of rows and none was due.
+Selections: TypeAlias = Iterator[Selection | None]
+Select: TypeAlias = Callable[[RetentionRule, datetime], Selections]
+
+
+def counted(select: Select, *, now: datetime) -> list[tuple[RetentionRule, Counts]]:
+    """Return what is due by each rule that removes something. Changes nothing."""
+    found = []
+    for rule in in_order():
+        counts: Counter[str] = Counter()
+        for selection in select(rule, now):
+            counts.update(selection.count() if selection is not None else {})
+        found.append((rule, dict(counts)))
+    return found
+
+
+def removed(select: Select, *, now: datetime) -> Iterator[Counts]:
+    """Remove what is due; yield after each transaction how many rows it removed.
+
+    Ends early when the owner changes a rule. Nothing is lost with it: a new pass begins anew.
+    """
+    known = rules.state()
+    for rule in in_order():
+        for selection in select(rule, now):
+            if selection is None:
+                yield {}
+                continue
+            while ids := selection.batch():
+                with atomic_write():
+                    lock_until_commit(LOCK)
+                    if rules.state() != known:
+                        return
+                    counts = selection.remove(ids)
+                yield counts
+                if not any(counts.values()):  # others have changed them: the next pass looks
+                    break
+
+
+def in_order() -> list[RetentionRule]:
+    """Return the rules that remove something, in the order in which they are carried out."""
+    order = {kind.value: place for place, kind in enumerate(ORDER)}
+    limited = (each for each in rules.read() if each.days is not None or each.newest is not None)
+    return sorted(limited, key=lambda each: order[each.kind])

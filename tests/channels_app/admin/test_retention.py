@@ -1,0 +1,88 @@
+"""Rules of retention in the admin (X14), and the dry run beside them (X9)."""
+
+from datetime import timedelta
+
+import pytest
+from django.contrib.auth.models import Permission
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from allowlist.models import AuditEntry
+from core.models import ChannelAccount, ChatSession, Message, RetentionRule, User
+from tests.channels_app.admin.conftest import errors_of, page
+
+pytestmark = pytest.mark.django_db
+RULES = "/admin/core/retentionrule/"
+
+
+@pytest.fixture
+def ann(db: None) -> User:
+    return User.objects.create(username="ann", display_name="Ann")
+
+
+def test_x14_an_owner_adds_changes_and_deletes_a_rule_with_a_trail(
+    browser: Client, ann: User
+) -> None:
+    form = {"kind": "messages", "user": str(ann.pk), "days": "30"}
+    assert browser.post(f"{RULES}add/", form).status_code == 302
+    row = RetentionRule.objects.get()
+    html = browser.get(RULES).content.decode()
+    assert "person Ann" in html
+    assert "30 days" in html
+    assert browser.post(page(RetentionRule, row.pk), {**form, "days": "60"}).status_code == 302
+    assert browser.post(f"{RULES}{row.pk}/delete/", {"post": "yes"}).status_code == 302
+    trail = AuditEntry.objects.filter(action__startswith="retentionrule.").order_by("id")
+    assert [each.action.partition(".")[2] for each in trail] == ["added", "changed", "deleted"]
+    assert trail[1].data == {"days": [30, 60]}
+
+
+def test_x14_a_rule_that_makes_no_sense_is_refused_in_words(browser: Client, ann: User) -> None:
+    form = {"kind": "messages", "user": str(ann.pk), "days": "30"}
+    browser.post(f"{RULES}add/", form)
+    for wrong, field, words in (
+        ({}, "__all__", "There is a rule for this."),
+        ({"user": "", "newest": "5"}, "__all__", "instead of days"),
+        ({"user": "", "days": "1"}, "days", "greater than or equal to 2"),
+        ({"kind": "audit"}, "__all__", "A rule for the audit is for everyone."),
+    ):
+        errors = errors_of(browser.post(f"{RULES}add/", {**form, **wrong}))
+        assert words in errors[field]
+    assert RetentionRule.objects.count() == 1
+
+
+def test_x14_staff_without_the_owner_role_change_nothing(client: Client) -> None:
+    """With every permission on the table, they may look; without one, not even that."""
+    row = RetentionRule.objects.create(kind="messages", days=30)
+    verbs = [f"{verb}_retentionrule" for verb in ("view", "add", "change", "delete")]
+    sam = User.objects.create(username="sam", is_staff=True)
+    client.force_login(sam)
+    due = reverse("admin:core_retentionrule_due")
+    assert client.get(due).status_code == 403
+    sam.user_permissions.set(Permission.objects.filter(codename__in=verbs))
+    client.force_login(User.objects.get(pk=sam.pk))
+    assert client.get(RULES).status_code == client.get(due).status_code == 200
+    form = {"kind": "files", "days": "2"}
+    assert client.post(f"{RULES}add/", form).status_code == 403
+    assert client.post(page(RetentionRule, row.pk), {**form, "kind": "messages"}).status_code == 403
+    assert client.post(f"{RULES}{row.pk}/delete/", {"post": "yes"}).status_code == 403
+    chosen = {"action": "delete_selected", "_selected_action": [row.pk], "post": "yes"}
+    client.post(RULES, chosen)
+    assert list(RetentionRule.objects.values_list("kind", "days")) == [("messages", 30)]
+
+
+def test_x9_the_page_beside_the_rules_counts_the_due_rows(
+    browser: Client, ann: User, telegram: ChannelAccount
+) -> None:
+    due = reverse("admin:core_retentionrule_due")
+    assert due in browser.get(RULES).content.decode()
+    assert "all is kept for ever" in browser.get(due).content.decode()
+    session = ChatSession.objects.create(user=ann, account=telegram, chat="42")
+    for _ in range(3):
+        Message.objects.create(session=session, role="user", text="words")
+    Message.objects.update(created_at=timezone.now() - timedelta(days=40))
+    rule = RetentionRule.objects.create(kind="messages", user=ann, days=30)
+    html = " ".join(browser.get(due).content.decode().split())
+    assert "3 messages, 0 runs" in html
+    assert page(RetentionRule, rule.pk) in html
+    assert Message.objects.count() == 3
