@@ -3,11 +3,14 @@
 :func:`check` finds a change, a removal or a swap of rows inside the chain. Rows cut off at the end
 leave a valid chain: to detect that, keep the last digest elsewhere (``audit_verify`` prints it and
 accepts it as ``--anchor``).
+
+Texts of a person who is forgotten are blanked (:func:`blank`, decision 206). Such a row keeps its
+digest; a later row, BLANKED, has the digest of what is left of it.
 """
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -20,16 +23,21 @@ from core.models import User
 
 # A number that no other advisory lock uses: "audit" in ASCII.
 CHAIN_LOCK = 0x6175646974
+BLANKED = "audit.blanked"
+BLANKED_AT_ONCE = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The result of reading the chain: the first broken id, number of rows, the last digest."""
+    """The result of reading the chain: the first broken id, number of rows, the last digest; and
+    how many rows have blanked texts.
+    """
 
     broken: int | None
     rows: int
     last: str
     anchored: bool
+    blanked: int = 0
 
 
 def actor_of(user: User | AnonymousUser) -> str:
@@ -67,31 +75,93 @@ def record(
     return entry
 
 
+def blank(edit: Callable[[AuditEntry], bool], *, actor: str, now: datetime) -> int:
+    """Blank texts of rows; return of how many.
+
+    ``edit`` changes actor, subject and data of an unsaved copy, and returns whether it did. A row
+    that was altered before is blanked, but stays broken. In short transactions; idempotent when
+    ``edit`` is.
+    """
+    done, last = 0, 0
+    while rows := list(AuditEntry.objects.filter(pk__gt=last).order_by("id")[:BLANKED_AT_ONCE]):
+        last = rows[-1].pk
+        known = attested()
+        intact = {row.pk for row in rows if is_intact(row, known)}
+        if changed := [row for row in rows if edit(row)]:
+            _store_blanked(changed, intact, actor=actor, now=now)
+            done += len(changed)
+    return done
+
+
+def _store_blanked(
+    rows: list[AuditEntry], intact: set[int], *, actor: str, now: datetime
+) -> None:
+    """Store what is left of ``rows``, with the row that says so."""
+    left: dict[str, object] = {str(row.pk): digest(row) for row in rows if row.pk in intact}
+    with transactions.atomic_write():
+        transactions.lock_until_commit(CHAIN_LOCK)
+        for row in rows:
+            values = {"actor": row.actor, "subject": row.subject, "data": row.data}
+            AuditEntry.objects.filter(pk=row.pk).update(**values)
+        record(actor=actor, action=BLANKED, data={"rows": left}, now=now)
+
+
+def attested() -> dict[int, str]:
+    """Return the digests of what is left of blanked rows, by id: as the latest row about each says,
+    which must come after it.
+    """
+    found: dict[int, str] = {}
+    told = AuditEntry.objects.filter(action=BLANKED).order_by("id")
+    for pk, data in told.values_list("id", "data"):
+        rows = data.get("rows") if isinstance(data, dict) else None
+        if isinstance(rows, dict):
+            found |= {int(each): str(rows[each]) for each in rows if _is_id_before(each, pk)}
+    return found
+
+
+def _is_id_before(text: str, pk: int) -> bool:
+    return text.isascii() and text.isdigit() and int(text) < pk
+
+
 def check(*, anchor: str = "") -> Check:
     """Read the whole chain; ``anchor`` is a digest that must still be part of it."""
-    previous, rows, anchored = "", 0, not anchor
+    previous, rows, blanked, anchored = "", 0, 0, not anchor
+    known = attested()
     for entry in AuditEntry.objects.order_by("id").iterator(chunk_size=1000):
         rows += 1
-        if entry.previous != previous or not is_whole(entry):
-            return Check(entry.pk, rows, previous, anchored)
+        if entry.previous != previous or not is_intact(entry, known):
+            return Check(entry.pk, rows, previous, anchored, blanked)
+        blanked += entry.pk in known
         previous = entry.digest
         anchored = anchored or previous == anchor
-    return Check(None, rows, previous, anchored)
+    return Check(None, rows, previous, anchored, blanked)
+
+
+def is_intact(entry: AuditEntry, known: dict[int, str]) -> bool:
+    """Return whether ``entry`` is as it was written, or as it was left when it was blanked;
+    ``known``: :func:`attested`.
+    """
+    return matches(entry, known.get(entry.pk, entry.digest))
 
 
 def is_whole(entry: AuditEntry) -> bool:
-    """Return whether ``entry`` is unaltered.
+    """Return whether ``entry`` is as it was written."""
+    return matches(entry, entry.digest)
+
+
+def matches(entry: AuditEntry, wanted: str) -> bool:
+    """Return whether the digest of ``entry`` is ``wanted``.
 
     Rows of earlier versions were hashed with microseconds, which JSON dumps cut to milliseconds:
     for those, try each of the thousand possible times.
     """
-    if digest(entry) == entry.digest:
+    if digest(entry) == wanted:
         return True
     at = entry.at
     if at.microsecond % 1000:
         return False
     moments = (at + timedelta(microseconds=each) for each in range(1, 1000))
-    return any(digest(entry, at=each) == entry.digest for each in moments)
+    return any(digest(entry, at=each) == wanted for each in moments)
 
 
 def digest(entry: AuditEntry, *, at: datetime | None = None) -> str:
