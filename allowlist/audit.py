@@ -76,7 +76,7 @@ def record(
 
 
 def blank(edit: Callable[[AuditEntry], bool], *, actor: str, now: datetime) -> int:
-    """Blank texts of rows; return of how many.
+    """Blank texts of rows; return how many.
 
     ``edit`` changes actor, subject and data of an unsaved copy, and returns whether it did. A row
     that was altered before is blanked, but stays broken. In short transactions; idempotent when
@@ -107,8 +107,8 @@ def _store_blanked(
 
 
 def attested() -> dict[int, str]:
-    """Return the digests of what is left of blanked rows, by id: as the latest row about each says,
-    which must come after it.
+    """Return the digest of what is left of each blanked row, by id, as the latest row about it
+    says; that one must come after it.
     """
     found: dict[int, str] = {}
     told = AuditEntry.objects.filter(action=BLANKED).order_by("id")
@@ -142,11 +142,6 @@ def is_intact(entry: AuditEntry, known: dict[int, str]) -> bool:
     ``known``: :func:`attested`.
     """
     return matches(entry, known.get(entry.pk, entry.digest))
-
-
-def is_whole(entry: AuditEntry) -> bool:
-    """Return whether ``entry`` is as it was written."""
-    return matches(entry, entry.digest)
 
 
 def matches(entry: AuditEntry, wanted: str) -> bool:
