@@ -93,9 +93,7 @@ def blank(edit: Callable[[AuditEntry], bool], *, actor: str, now: datetime) -> i
     return done
 
 
-def _store_blanked(
-    rows: list[AuditEntry], intact: set[int], *, actor: str, now: datetime
-) -> None:
+def _store_blanked(rows: list[AuditEntry], intact: set[int], *, actor: str, now: datetime) -> None:
     """Store what is left of ``rows``, with the row that says so."""
     left: dict[str, object] = {str(row.pk): digest(row) for row in rows if row.pk in intact}
     with transactions.atomic_write():

@@ -87,7 +87,9 @@ def cell(section: Section, row: Mapping[str, Any], field: str, files: Mapping[st
     if isinstance(value, datetime):
         value = f"{value:%Y-%m-%d %H:%M}"
     shown = "" if value is None else visible_line(str(value), LONGEST_CELL)
-    link = files.get(row["public_id"], "") if section.model is StoredFile and field == "name" else ""
+    link = (
+        files.get(row["public_id"], "") if section.model is StoredFile and field == "name" else ""
+    )
     if link:
         return format_html('<td><a href="{}">{}</a></td>', link, shown)
     return format_html("<td>{}</td>", shown)
