@@ -1,6 +1,6 @@
 """Forget a person: everything of theirs goes, sums of money stay, the audit stays valid.
 
-    begun (audit, no more access) ─► runs ended ─► traces ─► rows ─► the user ─► files cleaned (audit)
+    begun (audit, no more access) ─► runs ended ─► traces ─► rows ─► the user ─► files (audit)
 
 A step that was killed is done again by the next call; decision 206.
 """
@@ -23,7 +23,7 @@ from channels_app.personal_data import traces
 from channels_app.personal_data.tables import SECTIONS
 from core.database import cleaning
 from core.database.cleaning import CleaningError
-from core.database.transactions import atomic_write
+from core.database.transactions import atomic_write, lock_until_commit
 from core.files import storage
 from core.models import (
     ChannelIdentity,
@@ -47,6 +47,8 @@ from core.models import (
 from core.signals import forgetting as broker_forgetting
 
 BEGUN, DONE = "person.forgetting", "person.forgotten"
+# Of PostgreSQL: two owners must not forget each other at once.
+OWNERS_LOCK = 0x6F776E657273
 WAIT_SECONDS = 20.0
 WORKER_SECONDS = 30
 RUNS_AT_ONCE = 20
@@ -130,6 +132,8 @@ def forget(user: User, *, actor: str) -> None:
 def begin(user: User, *, actor: str) -> None:
     """End the person's access and note that forgetting has begun. Raises NotForgotten."""
     with atomic_write():
+        lock_until_commit(OWNERS_LOCK)
+        user.refresh_from_db(fields=["is_owner"])
         if why := refusal(user):
             raise NotForgotten(why)
         User.objects.filter(pk=user.pk).update(is_active=False, is_owner=False)
@@ -153,6 +157,13 @@ def unfinished() -> list[int]:
         else:
             found.pop(int(data["number"]), None)
     return list(found)
+
+
+def left_behind() -> list[int]:
+    """Return the numbers of people whose rows are gone, but not what they left behind."""
+    begun = unfinished()
+    there = set(User.objects.filter(pk__in=begun).values_list("pk", flat=True))
+    return [number for number in begun if number not in there]
 
 
 def end_access(user: User) -> None:
@@ -204,9 +215,7 @@ def finish(*, actor: str) -> None:
 
     Raises NotForgotten.
     """
-    gone = [number for number in unfinished() if not User.objects.filter(pk=number).exists()]
-    if not gone:
-        return
+    gone = left_behind()
     try:
         cleaning.clean(model._meta.db_table for model in apps.get_models(include_auto_created=True))
         is_rewritten = broker_forgetting.rewrite_file()

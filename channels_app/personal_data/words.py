@@ -26,7 +26,8 @@ class Words:
         every = sorted({form for word in words for form in forms(word)}, key=len, reverse=True)
         joined = "|".join(re.escape(each) for each in every)
         # Without words: what never matches.
-        self._pattern = re.compile(rf"(?<!\w)(?:{joined})(?!\w)" if joined else r"(?!)", re.I)
+        pattern = rf"(?<!\w)(?:{joined})(?!\w)" if joined else "(?!)"
+        self._pattern = re.compile(pattern, re.IGNORECASE)
 
     def are_in(self, text: str) -> bool:
         return self._pattern.search(text) is not None

@@ -54,14 +54,14 @@ def merge_search_index() -> None:
     while True:
         with atomic_write():
             before = connection.connection.total_changes
-            run(f"INSERT INTO core_search (core_search, rank) VALUES ('merge', {amount})")
+            run("INSERT INTO core_search (core_search, rank) VALUES ('merge', %s)", amount)
             merged = connection.connection.total_changes - before
         if merged < 2:  # FTS5's manual: nothing was left to do
             return
         amount = MERGED_PAGES
 
 
-def run(sql: str) -> driver.Rows:
+def run(sql: str, *given: int) -> driver.Rows:
     """Execute a statement; return its rows."""
-    cursor = driver.execute(connections[DEFAULT_DB_ALIAS], sql, ())
+    cursor = driver.execute(connections[DEFAULT_DB_ALIAS], sql, given)
     return list(cursor.fetchall()) if cursor.description else []

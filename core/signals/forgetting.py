@@ -23,7 +23,7 @@ def forget_runs(public_ids: Iterable[str]) -> None:
 
 
 def forget_named(is_meant: Callable[[str], bool]) -> None:
-    """Remove our keys whose name is meant, such as counters of requests. Raises redis.RedisError."""
+    """Remove our keys whose name is meant, as of counters. Raises redis.RedisError."""
     with broker.client(seconds=ANSWER_SECONDS) as client:
         for key in client.scan_iter(match=f"{pubsub.PREFIX}*", count=AT_ONCE):
             if is_meant(key.decode("utf-8", "replace")):

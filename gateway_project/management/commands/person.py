@@ -67,7 +67,7 @@ class Command(BaseCommand):
         try:
             if user is not None:
                 forgetting.forget(user, actor=ACTOR)
-            elif forgetting.unfinished():
+            elif forgetting.left_behind():
                 forgetting.finish(actor=ACTOR)
             else:
                 raise CommandError("There is no person with this name.")
