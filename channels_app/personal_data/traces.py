@@ -39,7 +39,7 @@ from core.signals import forgetting
 
 AT_ONCE = 200
 # The number of a row before its name; not an address, which has its kind before it.
-NUMBER = re.compile(r"(?!im:|email:|phone:)[a-z]+:\d+ ")
+NUMBER = re.compile(r"(?!im:|email:|phone:)[a-z]+:\d+(?= |$)")
 Chat = tuple[int, str]
 
 
@@ -217,7 +217,7 @@ def blank_entry(row: AuditEntry, traces: Traces) -> bool:
     if row.action != audit.BLANKED:
         if points_at(row.data, own):
             number = NUMBER.match(row.subject)
-            row.subject = number[0].strip() if number else BLANK
+            row.subject = number[0] if number else BLANK
             row.data = blanked(row.data)
         elif re.match(rf"{own}(?!\d)", row.subject) or known.are_in(row.subject):
             row.data = blanked(row.data)

@@ -186,12 +186,12 @@ def rows_of_talk(user: User, account: ChannelAccount, shared: ChannelAccount, te
             {"session": session, "run": run, "dedupe_key": f"run:{run.pk}:0"},
             {"dedupe_key": f"run:{run.pk}:elsewhere:0"},
             {"dedupe_key": f"notice:tool:{call.public_id}:1"},
-            {"dedupe_key": f"x:{text()}"},
+            {"dedupe_key": f"x:{address}", "payload": {"text": f"{user} has spent 80 %"}},
         )
     ):
         Delivery.objects.create(
             account=account, conversation=f"{account.pk}:{number}:", target={"chat": "1"},
-            payload={"text": text()}, state="sent", **fields,
+            state="sent", **{"payload": {"text": text()}, **fields},
         )  # fmt: skip
     job = Job.objects.create(
         run=run, tool_call_id="1", tool="x", parameters={"a": text()}, message=text()

@@ -147,11 +147,11 @@ def test_x25_a_change_of_a_blanked_row_is_found(people: dict[str, User], column:
     forget(people["gone"])
     blanked = AuditEntry.objects.filter(pk__in=audit.attested()).first()
     assert blanked is not None
-    told = AuditEntry.objects.filter(action=audit.BLANKED).latest("id")
+    told = AuditEntry.objects.get(action=audit.BLANKED)  # once: what is blanked stays so
     for row in (blanked, told):
         values = {column: f"{getattr(row, column)[:-1]}~"}
         AuditEntry.objects.filter(pk=row.pk).update(**values)
-        assert audit.check().broken == row.pk, column
+        assert audit.check().broken is not None, (row, column)
         AuditEntry.objects.filter(pk=row.pk).update(**{column: getattr(row, column)})
     assert audit.check().broken is None
     told.delete()
@@ -231,7 +231,7 @@ def test_x27_what_was_killed_is_finished_by_the_next_call(
         patch.setattr(module, name, ends)
         with pytest.raises(Killed):
             forget(people["gone"])
-    if (name, is_after) == ("done", True):
+    if is_after and name in {"finish", "done"}:
         assert forgetting.left_behind() == []
     else:
         forget(people["gone"])
