@@ -161,8 +161,8 @@ def rows_of_talk(user: User, account: ChannelAccount, shared: ChannelAccount, te
     )
     RunPause.objects.create(run=run, messages=[{"content": text()}])
     call = ToolCall.objects.create(
-        run=run, call_id="1", tool="send_mail", arguments=json.dumps({"to": text()}), digest="0" * 64,
-        state="done", result={"text": text()}, asked_of=user,
+        run=run, call_id="1", tool="send_mail", arguments=json.dumps({"to": text()}),
+        digest="0" * 64, state="done", result={"text": text()}, asked_of=user,
     )  # fmt: skip
     Message.objects.create(
         session=session, run=run, role="user", text=text(), data={"said": text()}
@@ -241,13 +241,14 @@ def rows_beside(user: User, account: ChannelAccount, text: Any) -> None:
     )
     LinkAttempt.objects.create(account=account, kind="im", sender=address, at=now)
     UnknownRequest.objects.create(
-        account=account, kind="im", sender=address, sender_name=text(), chat=address, state="approved",
-        last_text=text(), first_seen_at=now, last_seen_at=now, expires_at=now, granted_user=user,
+        account=account, kind="im", sender=address, sender_name=text(), chat=address,
+        state="approved", last_text=text(), first_seen_at=now, last_seen_at=now, expires_at=now,
+        granted_user=user,
     )  # fmt: skip
 
 
 def texts_of_the_database() -> Iterator[tuple[str, str]]:
-    """Yield the place and the text of every value of every table, and of PostgreSQL's statistics."""
+    """Yield place and text of every value of every table, and of PostgreSQL's statistics."""
     with connection.cursor() as cursor:
         names = connection.introspection.table_names(cursor)
         names += ["pg_stats"] if connection.vendor == "postgresql" else []

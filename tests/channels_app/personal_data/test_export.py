@@ -25,7 +25,9 @@ SECRETS = re.compile(r"digest|hash|secret|token$|password|endpoint|p256dh|^auth$
 
 
 @pytest.fixture
-def people(transactional_db: None) -> dict[str, User]:
+def people(transactional_db: None, settings: Any, tmp_path: Path) -> dict[str, User]:
+    """Return two people, by the word that is in all their texts."""
+    settings.GATEWAY_HOME = tmp_path / "home"
     User.objects.create(username="boss", is_owner=True)
     account = ChannelAccount.objects.create(channel="memory", name="one")
     shared = ChannelAccount.objects.create(channel="memory", name="two")
@@ -61,6 +63,9 @@ def test_x20_a_new_model_would_be_found() -> None:
     class Diary(Model):
         class Meta:
             app_label = "core"
+
+        def __str__(self) -> str:
+            return "a diary"
 
     try:
         assert Diary not in everything.reachable()
@@ -163,7 +168,7 @@ def test_x22_the_page_has_no_script_and_its_links_lead_to_files(
     for link in page.links:
         assert (folder / link).resolve().is_relative_to(folder.resolve()), link
         assert (folder / link).is_file(), link
-    assert {each.name for each in tmp_path.iterdir()} == {"deep"}
+    assert {each.name for each in tmp_path.iterdir()} == {"deep", "home"}
     assert {each.name for each in folder.parent.iterdir()} == {"out"}
     assert folder.stat().st_mode & 0o077 == 0
 

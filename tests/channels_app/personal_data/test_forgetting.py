@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import redis
-from django.conf import settings
+from django.conf import settings as django_settings
 from django.core.management import CommandError, call_command
 from django.db import connection
 from django.db.models import Sum
@@ -34,8 +34,9 @@ WORD, OTHER = "quagganym", "okapistic"
 
 
 @pytest.fixture
-def people() -> dict[str, User]:
+def people(settings: Any, tmp_path: Path) -> dict[str, User]:
     """Return an owner, a person and another one, with rows in every table."""
+    settings.GATEWAY_HOME = tmp_path
     owner = User.objects.create(username="boss", is_owner=True, is_staff=True)
     account = ChannelAccount.objects.create(channel="memory", name="one")
     shared = ChannelAccount.objects.create(channel="memory", name="two")
@@ -44,7 +45,7 @@ def people() -> dict[str, User]:
         for name, word in (("gone", WORD), ("stays", OTHER))
     }
     text_search.catch_up()
-    client = redis.Redis.from_url(settings.REDIS_URL)
+    client = redis.Redis.from_url(django_settings.REDIS_URL)
     for run in Run.objects.all():
         client.xadd(f"latchkey:run:{run.public_id}", {"frame": run.text})
     client.set(f"latchkey:rate:user:{WORD}-address", 1)
@@ -72,7 +73,7 @@ def files_with(word: str) -> list[str]:
 
 
 def texts_of_the_broker() -> str:
-    client = redis.Redis.from_url(settings.REDIS_URL, decode_responses=True)
+    client = redis.Redis.from_url(django_settings.REDIS_URL, decode_responses=True)
     found: list[str] = []
     for key in client.scan_iter(count=1000):
         found.append(str(key))
