@@ -8,9 +8,9 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from allowlist import audit
-from channels_app.personal_data import exporting, forgetting
-from channels_app.personal_data.targets import Folder
 from core.models import User
+from gateway_project.personal_data import exporting, forgetting
+from gateway_project.personal_data.targets import Folder
 
 ACTOR = "manage.py"
 

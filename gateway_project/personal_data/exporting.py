@@ -9,14 +9,14 @@ from typing import IO, Any
 
 import orjson
 
-from channels_app.personal_data import page, tables
-from channels_app.personal_data.tables import SECTIONS, VERSION, Section
-from channels_app.personal_data.targets import Target
 from channels_app.webchat import export as chat_export
 from core import VERSION as GATEWAY_VERSION
 from core.files import storage
 from core.lib.interface_language import spoken
 from core.models import ChatSession, StoredFile, User
+from gateway_project.personal_data import page, tables
+from gateway_project.personal_data.tables import SECTIONS, VERSION, Section
+from gateway_project.personal_data.targets import Target
 
 UNFIT = re.compile(r"[^\w.-]+")
 AT_ONCE = 500

@@ -6,9 +6,9 @@ from typing import Any
 
 from django.utils.html import format_html
 
-from channels_app.personal_data.tables import SECTIONS, Section
 from core.lib.text import visible_line
 from core.models import ChatSession, Message, StoredFile, User
+from gateway_project.personal_data.tables import SECTIONS, Section
 
 HEAD = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Data of {name}</title>

@@ -19,8 +19,6 @@ from django.utils import timezone
 from allowlist import audit, revocation
 from allowlist.models import ApiKey, AuditEntry, UnknownRequest
 from channels_app.models import SourceFeedback
-from channels_app.personal_data import traces
-from channels_app.personal_data.tables import SECTIONS
 from core.database import cleaning
 from core.database.cleaning import CleaningError
 from core.database.transactions import atomic_write, lock_until_commit
@@ -45,6 +43,8 @@ from core.models import (
     WorkerHeartbeat,
 )
 from core.signals import forgetting as broker_forgetting
+from gateway_project.personal_data import traces
+from gateway_project.personal_data.tables import SECTIONS
 
 BEGUN, DONE = "person.forgetting", "person.forgotten"
 # Of PostgreSQL: two owners must not forget each other at once.

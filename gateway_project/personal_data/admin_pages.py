@@ -8,7 +8,7 @@ from typing import IO, Any
 
 from asgiref.sync import sync_to_async
 from django.conf import settings
-from django.contrib import admin, messages
+from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.core.handlers.asgi import ASGIRequest
 from django.db import OperationalError
@@ -25,9 +25,9 @@ from django.views.decorators.http import require_http_methods, require_POST
 from allowlist import audit
 from allowlist.admin.audited import decides
 from allowlist.admin.people import UserAdmin, may_touch
-from channels_app.personal_data import exporting, forgetting
-from channels_app.personal_data.targets import Archive
 from core.models import User
+from gateway_project.personal_data import exporting, forgetting
+from gateway_project.personal_data.targets import Archive
 
 PIECE_BYTES = 256 * 1024
 
@@ -152,7 +152,3 @@ class PiecesOneByOne(Pieces):
     async def __aiter__(self) -> AsyncIterator[bytes]:
         while piece := await sync_to_async(self._read)():
             yield piece
-
-
-admin.site.unregister(User)
-admin.site.register(User, PersonAdmin)

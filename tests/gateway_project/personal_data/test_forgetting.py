@@ -12,7 +12,6 @@ from django.db.models import Sum
 
 from allowlist import audit
 from allowlist.models import AuditEntry
-from channels_app.personal_data import forgetting, traces
 from core.database import cleaning, text_search
 from core.files import storage
 from core.models import (
@@ -26,7 +25,8 @@ from core.models import (
     User,
 )
 from core.signals import forgetting as broker_forgetting
-from tests.channels_app.personal_data import everything
+from gateway_project.personal_data import forgetting, traces
+from tests.gateway_project.personal_data import everything
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

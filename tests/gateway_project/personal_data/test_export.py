@@ -12,12 +12,12 @@ from django.core.management import CommandError, call_command
 from django.db.models import Model
 
 from allowlist import keys
-from channels_app.personal_data import exporting, tables
-from channels_app.personal_data.tables import LEFT_OUT, SECTIONS
 from core.files import storage
 from core.models import ChannelAccount, ChatSession, StoredFile, User
 from gateway_project.home import BASE_DIR
-from tests.channels_app.personal_data import everything
+from gateway_project.personal_data import exporting, tables
+from gateway_project.personal_data.tables import LEFT_OUT, SECTIONS
+from tests.gateway_project.personal_data import everything
 
 WORD, OTHER = "quagganym", "okapistic"
 # Columns whose values are secrets, or keys by which they are known.

@@ -10,7 +10,7 @@ from django.test import Client
 
 from allowlist.models import AuditEntry
 from core.models import ChannelAccount, StoredFile, User
-from tests.channels_app.personal_data import everything
+from tests.gateway_project.personal_data import everything
 
 pytestmark = pytest.mark.django_db(transaction=True)
 WORD = "quagganym"

@@ -17,9 +17,6 @@ from django.db.models import Q, QuerySet
 
 from allowlist import audit, pending_count
 from allowlist.models import ApiKey, AuditEntry, LinkAttempt, UnknownRequest
-from channels_app.personal_data import words
-from channels_app.personal_data.tables import SECTIONS
-from channels_app.personal_data.words import BLANK, Words
 from core.database.transactions import atomic_write
 from core.models import (
     AssistantBinding,
@@ -36,6 +33,9 @@ from core.models import (
     User,
 )
 from core.signals import forgetting
+from gateway_project.personal_data import words
+from gateway_project.personal_data.tables import SECTIONS
+from gateway_project.personal_data.words import BLANK, Words
 
 AT_ONCE = 200
 # The number of a row before its name; not an address, which has its kind before it.
