@@ -9,6 +9,7 @@ from typing import IO, Any
 from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.contrib import messages
+from django.contrib.admin.utils import unquote
 from django.core.exceptions import PermissionDenied
 from django.core.handlers.asgi import ASGIRequest
 from django.db import OperationalError
@@ -43,14 +44,17 @@ class PersonAdmin(UserAdmin):
             *super().get_urls(),
         ]
 
-    def render_change_form(
-        self, request: HttpRequest, context: Any, *args: Any, obj: User | None = None, **kwargs: Any
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
         """Show the buttons of personal data to those who may use them."""
-        context["may_decide_about"] = may_act(request, obj)
-        response: HttpResponse = super().render_change_form(
-            request, context, *args, obj=obj, **kwargs
-        )
+        person = self.get_object(request, unquote(object_id))
+        shown = {"may_act": may_act(request, person), **(extra_context or {})}
+        response: HttpResponse = super().change_view(request, object_id, form_url, shown)
         return response
 
     @method_decorator(require_POST)

@@ -25,7 +25,7 @@ AT_ONCE = 500
 def export(user: User, target: Target, *, now: datetime) -> None:
     """Write everything of a person into ``target``. Raises OSError when that cannot be written.
 
-    Rows are read table by table while the gateway runs: what comes meanwhile may be in some.
+    Rows are read table by table while the gateway runs, and new ones may be in some of them only.
     """
     files = copy_files(user, target)
     chats = write_conversations(user, target, files)

@@ -52,8 +52,8 @@ OWNERS_LOCK = 0x6F776E657273
 WAIT_SECONDS = 20.0
 WORKER_SECONDS = 30
 RUNS_AT_ONCE = 20
-# Children first, so that no statement removes more than a part. What names the person for the
-# traces comes last; the user's own deletion removes the rest.
+# Children first, so that no statement removes more than a part. Rows that name the person for
+# the traces come last; the user's own deletion removes the rest.
 ROWS: tuple[tuple[type[Model], str], ...] = (
     (JobStep, "job__run__user"),
     (Job, "run__user"),
@@ -108,7 +108,7 @@ def refusal(user: User) -> str:
 def forget(user: User, *, actor: str) -> None:
     """Remove everything of a person. Takes as long as there are rows, and waits for their runs.
 
-    Raises NotForgotten; what was removed until then is gone, and the next call goes on.
+    Raises NotForgotten: part may be removed then, and the next call goes on.
     """
     begin(user, actor=actor)
     end_access(user)

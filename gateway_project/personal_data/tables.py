@@ -1,4 +1,5 @@
-"""The tables with data of people: what an export has of each, and why others are left out.
+"""The tables with data of people, the fields of each that an export has, and the reasons why other
+tables are left out.
 
 A model with a way to a person that stands in neither list fails a test. An export has no secrets:
 no hash, token or encrypted value.

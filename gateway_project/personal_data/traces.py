@@ -45,8 +45,8 @@ Chat = tuple[int, str]
 
 @dataclass(frozen=True, slots=True)
 class Traces:
-    """What names a person. ``refs``: public ids of their rows; ``chats``: those that nobody else
-    uses, by account; ``runs``, ``received``: keys.
+    """All that names a person. ``refs``: public ids of their rows; ``chats``: those that no other
+    person uses, by account; ``runs``, ``received``: keys.
     """
 
     user: User
@@ -159,11 +159,11 @@ def requests(traces: Traces) -> None:
 def rules(traces: Traces) -> None:
     """Remove the owner's rules for their chats and keys."""
     for account, chat in traces.chats:
-        for model in (ToolRule, AssistantBinding):
-            remove(model._default_manager.filter(account_id=account, chat=chat))
+        remove(ToolRule.objects.filter(account_id=account, chat=chat))
+        remove(AssistantBinding.objects.filter(account_id=account, chat=chat))
     keys = list(ApiKey.objects.filter(user=traces.user).values_list("pk", flat=True))
-    for model in (Budget, AssistantBinding):
-        remove(model._default_manager.filter(key_id__in=keys))
+    remove(Budget.objects.filter(key_id__in=keys))
+    remove(AssistantBinding.objects.filter(key_id__in=keys))
 
 
 def sums(user: User) -> None:

@@ -25,7 +25,7 @@ class Words:
     def __init__(self, words: Iterable[str]) -> None:
         every = sorted({form for word in words for form in forms(word)}, key=len, reverse=True)
         joined = "|".join(re.escape(each) for each in every)
-        # Without words: what never matches.
+        # Without words it never matches.
         pattern = rf"(?<!\w)(?:{joined})(?!\w)" if joined else "(?!)"
         self._pattern = re.compile(pattern, re.IGNORECASE)
 
@@ -69,7 +69,7 @@ def of(user: User) -> Words:
         (ApiKey.objects.filter(user=user), ("name", "prefix")),
     ):
         for field in fields:
-            found |= set(rows.order_by().values_list(field, flat=True).distinct())  # type: ignore[attr-defined]
+            found |= set(rows.order_by().values_list(field, flat=True).distinct())
     return Words(found)
 
 

@@ -181,17 +181,18 @@ def rows_of_talk(user: User, account: ChannelAccount, shared: ChannelAccount, te
         received_at=now,
         state="quarantined",
     )
-    for number, fields in enumerate(
-        (
-            {"session": session, "run": run, "dedupe_key": f"run:{run.pk}:0"},
-            {"dedupe_key": f"run:{run.pk}:elsewhere:0"},
-            {"dedupe_key": f"notice:tool:{call.public_id}:1"},
-            {"dedupe_key": f"x:{address}", "payload": {"text": f"{user} has spent 80 %"}},
-        )
-    ):
+    said = {"text": text()}
+    of_run = {"session": session, "run": run}
+    deliveries: tuple[tuple[str, dict[str, Any], dict[str, Any]], ...] = (
+        (f"run:{run.pk}:0", said, of_run),
+        (f"run:{run.pk}:elsewhere:0", said, {}),
+        (f"notice:tool:{call.public_id}:1", said, {}),
+        (f"x:{address}", {"text": f"{user} has spent 80 %"}, {}),
+    )
+    for number, (key, payload, more) in enumerate(deliveries):
         Delivery.objects.create(
             account=account, conversation=f"{account.pk}:{number}:", target={"chat": "1"},
-            state="sent", **{"payload": {"text": text()}, **fields},
+            dedupe_key=key, payload=payload, state="sent", **more,
         )  # fmt: skip
     job = Job.objects.create(
         run=run, tool_call_id="1", tool="x", parameters={"a": text()}, message=text()

@@ -52,7 +52,7 @@ def test_x23_an_owner_downloads_an_export(ann: User, boss: Client) -> None:
     assert AuditEntry.objects.latest("id").action == "person.exported"
 
 
-def test_x23_the_page_says_what_goes_and_asks_for_the_name(ann: User, boss: Client) -> None:
+def test_x23_the_page_counts_all_that_goes_and_asks_for_the_name(ann: User, boss: Client) -> None:
     """[X23] Nothing goes by a GET, or by another name."""
     address = f"/admin/core/user/{ann.pk}/forget/"
     assert address in boss.get(f"/admin/core/user/{ann.pk}/change/").content.decode()

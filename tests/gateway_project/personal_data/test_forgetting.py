@@ -126,7 +126,7 @@ def audit_texts() -> str:
     return "\n".join(audit.lines())
 
 
-def test_x25_the_audit_stays_valid_and_says_who_was_forgotten_by_number(
+def test_x25_the_audit_stays_valid_and_has_the_number_of_the_forgotten(
     people: dict[str, User], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """[X25] The chain of digests, and an anchor of before, are those that they were."""
@@ -148,7 +148,7 @@ def test_x25_a_change_of_a_blanked_row_is_found(people: dict[str, User], column:
     forget(people["gone"])
     blanked = AuditEntry.objects.filter(pk__in=audit.attested()).first()
     assert blanked is not None
-    told = AuditEntry.objects.get(action=audit.BLANKED)  # once: what is blanked stays so
+    told = AuditEntry.objects.get(action=audit.BLANKED)  # once: the second pass changes nothing
     for row in (blanked, told):
         values = {column: f"{getattr(row, column)[:-1]}~"}
         AuditEntry.objects.filter(pk=row.pk).update(**values)
@@ -212,7 +212,7 @@ class Killed(BaseException):
 
 @pytest.mark.parametrize(("module", "name"), STEPS)
 @pytest.mark.parametrize("is_after", [False, True])
-def test_x27_what_was_killed_is_finished_by_the_next_call(
+def test_x27_a_killed_call_is_finished_by_the_next_one(
     people: dict[str, User],
     monkeypatch: pytest.MonkeyPatch,
     module: Any,
@@ -279,13 +279,13 @@ def test_x28_the_last_owner_is_not_forgotten(people: dict[str, User]) -> None:
     assert not User.objects.filter(username="boss").exists()
 
 
-def test_x28_a_name_that_nobody_has_is_said(people: dict[str, User]) -> None:
+def test_x28_an_unknown_name_is_said(people: dict[str, User]) -> None:
     """[X28] Also while somebody else is being forgotten."""
     with pytest.raises(CommandError, match="no person"):
-        forget(User(username="nobody"))
+        forget(User(username="absent"))
     forgetting.begin(people["gone"], actor="test")
     with pytest.raises(CommandError, match="no person"):
-        forget(User(username="nobody"))
+        forget(User(username="absent"))
 
 
 def test_x28_a_broker_that_is_away_stops_before_anything_is_removed(
