@@ -122,7 +122,7 @@ def forget(user: User, *, actor: str) -> None:
     number = user.pk
     remove_rows(user)
     traces.blank_log_of_the_gone()
-    # What was written since, such as the end of a run.
+    # Rows that were written since, such as of the end of a run.
     audit.blank(lambda row: traces.blank_entry(row, found), actor=actor, now=timezone.now())
     with atomic_write():
         User.objects.filter(pk=number).delete()

@@ -247,7 +247,7 @@ LEFT_OUT = {
     "allowlist.AuditEntry": "the installation's log of decisions; it belongs to the owner",
     "allowlist.BlockPattern": "the owner's rule against unknown senders; only names who made it",
     "core.ModelTrouble": "how often models fail, for all people; only names the last run",
-    "core.BudgetPeriod": "what was spent of a budget for all; a number where it is for each person",
+    "core.BudgetPeriod": "spending of a budget for all; a number where it is for each person",
     # Removed.
     "core.User": "the section person",
     "core.User_groups": "roles in the admin; the section person says whether there are any",

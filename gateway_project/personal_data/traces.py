@@ -1,4 +1,4 @@
-"""What is about a person in rows that are not theirs by a key: notices, requests, sums, logs.
+"""Data about a person in rows that are not theirs by a key: notices, requests, sums, logs.
 
 Each function finds its rows by what names them, so it runs while the person's rows are there; all
 may run again.
