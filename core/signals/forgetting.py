@@ -12,6 +12,7 @@ from core.signals import live_events, pubsub
 ANSWER_SECONDS = 5.0
 REWRITE_SECONDS = 30.0
 AT_ONCE = 500
+COUNTERS = f"{pubsub.PREFIX}rate:"  # then the kind, and the subject
 
 
 def forget_runs(public_ids: Iterable[str]) -> None:
@@ -22,11 +23,12 @@ def forget_runs(public_ids: Iterable[str]) -> None:
             client.unlink(*names[start : start + AT_ONCE])
 
 
-def forget_named(is_meant: Callable[[str], bool]) -> None:
-    """Remove our keys whose name is meant, as of counters. Raises redis.RedisError."""
+def forget_counters(is_meant: Callable[[str], bool]) -> None:
+    """Remove the counters of requests whose subject is meant. Raises redis.RedisError."""
     with broker.client(seconds=ANSWER_SECONDS) as client:
-        for key in client.scan_iter(match=f"{pubsub.PREFIX}*", count=AT_ONCE):
-            if is_meant(key.decode("utf-8", "replace")):
+        for key in client.scan_iter(match=f"{COUNTERS}*", count=AT_ONCE):
+            _, _, subject = key.decode("utf-8", "replace").removeprefix(COUNTERS).partition(":")
+            if is_meant(subject):
                 client.unlink(key)
 
 

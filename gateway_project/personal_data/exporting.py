@@ -3,6 +3,7 @@ files, and ``index.html`` to read it. The format: docs/personal-data.md.
 """
 
 import re
+import shutil
 from collections.abc import Iterator
 from datetime import datetime
 from typing import IO, Any
@@ -46,7 +47,11 @@ def copy_files(user: User, target: Target) -> dict[str, str]:
     for number, row in enumerate(rows.iterator(chunk_size=AT_ONCE), 1):
         if storage.path_of(row).is_file():
             names[row.public_id] = f"files/{number:04}-{fit(row.name)}"
-            target.copy(storage.path_of(row), names[row.public_id])
+            with (
+                storage.path_of(row).open("rb") as file,
+                target.opened(names[row.public_id]) as out,
+            ):
+                shutil.copyfileobj(file, out)
     return names
 
 

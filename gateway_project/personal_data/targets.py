@@ -1,6 +1,6 @@
 """Where an export is written: a folder, or an archive of the same files."""
 
-import shutil
+import os
 import zipfile
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -15,10 +15,6 @@ class Target(Protocol):
         """Open a new file, whose name may have folders, for writing."""
         ...
 
-    def copy(self, source: Path, name: str) -> None:
-        """Copy a file of the disk. Raises OSError when it cannot be read."""
-        ...
-
 
 class Folder:
     """A folder that is not there yet, or empty; for this user alone."""
@@ -29,19 +25,11 @@ class Folder:
 
     @contextmanager
     def opened(self, name: str) -> Iterator[IO[bytes]]:
-        with self.place(name).open("xb") as file:
-            yield file
-
-    def copy(self, source: Path, name: str) -> None:
-        shutil.copyfile(source, self.place(name))
-
-    def place(self, name: str) -> Path:
-        """Return the path of a file, whose folder is there."""
         path = self.path / name
         path.parent.mkdir(exist_ok=True, mode=0o700)
-        path.touch(mode=0o600, exist_ok=False)
-        path.unlink()
-        return path
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
 
 
 class Archive:
@@ -52,7 +40,3 @@ class Archive:
 
     def opened(self, name: str) -> AbstractContextManager[IO[bytes]]:
         return self.archive.open(name, "w", force_zip64=True)
-
-    def copy(self, source: Path, name: str) -> None:
-        with source.open("rb") as file, self.opened(name) as copied:
-            shutil.copyfileobj(file, copied)

@@ -109,7 +109,7 @@ def remove_all(traces: Traces, *, actor: str, now: datetime) -> None:
     rules(traces)
     sums(traces.user)
     forgetting.forget_runs(traces.refs)
-    forgetting.forget_named(traces.words.are_in)
+    forgetting.forget_counters(traces.words.are_in)
     blank_log(traces)
     audit.blank(lambda row: blank_entry(row, traces), actor=actor, now=now)
 
@@ -133,7 +133,7 @@ def is_about(row: Delivery, traces: Traces) -> bool:
         or (kind in {"command", "passed"} and first in traces.received)
         or row.dedupe_key.startswith(f"notice:link:{traces.user.pk}:")
         or not traces.refs.isdisjoint(rest)
-        or traces.words.are_in(f"{row.target} {row.payload} {row.dedupe_key}")
+        or traces.words.are_in_any([row.target, row.payload, *rest])
     )
 
 

@@ -32,6 +32,10 @@ class Words:
     def are_in(self, text: str) -> bool:
         return self._pattern.search(text) is not None
 
+    def are_in_any(self, value: Any) -> bool:
+        """Return whether a text of a JSON value has one; the names in it are ours."""
+        return self.blanked_in(value) != value
+
     def blanked(self, text: str) -> str:
         """Return ``text`` without the words."""
         return self._pattern.sub(BLANK, text)
@@ -41,7 +45,7 @@ class Words:
         if isinstance(value, str):
             return self.blanked(value)
         if isinstance(value, dict):
-            return {self.blanked(name): self.blanked_in(each) for name, each in value.items()}
+            return {name: self.blanked_in(each) for name, each in value.items()}
         if isinstance(value, list):
             return [self.blanked_in(each) for each in value]
         return value

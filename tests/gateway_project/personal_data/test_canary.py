@@ -1,9 +1,11 @@
 """A person whose every word is one that is found nowhere else, in a running gateway: forgotten."""
 
+import io
 import json
 import shutil
 import sqlite3
-from collections.abc import Iterator
+import zipfile
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -203,10 +205,35 @@ def is_closed(socket: Socket) -> bool:
     return False
 
 
+def by_command(gateway: Gateway, number: int) -> None:
+    """Export, and forget, with the commands."""
+    place = gateway.folder.parent / "export"
+    gateway.manage("person", "export", f"{CANARY}-user", "--to", str(place))
+    assert f"{CANARY} in v1" in (place / "person.json").read_text()
+    del number
+    assert "Forgotten" in gateway.manage("person", "forget", f"{CANARY}-user")
+
+
+def in_the_admin(gateway: Gateway, number: int) -> None:
+    """The same on the person's page."""
+    with signed_in(gateway) as owner:
+        page = f"/admin/core/user/{number}"
+        form = {"csrfmiddlewaretoken": owner.browser.cookies.get("csrftoken") or ""}
+        headers = {"Referer": f"{gateway.base_url}{page}/change/"}
+        answer = owner.browser.post(f"{page}/export/", data=form, headers=headers)
+        assert answer.status_code == 200
+        with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
+            assert f"{CANARY} in v1" in archive.read("person.json").decode()
+        there = owner.submit(f"{page}/forget/", name=f"{CANARY}-user")
+        assert "Forgotten. Backups" in owner.get(there)
+
+
+@pytest.mark.parametrize("forget", [by_command, in_the_admin])
 def test_x24_x28_a_person_of_a_running_gateway_is_forgotten_to_the_last_byte(
-    running: Gateway, tmp_path: Path
+    running: Gateway, forget: Callable[[Gateway, int], None]
 ) -> None:
-    """[X24] [X28] Said by requests, an answer under way, a socket open; another person stays."""
+    """[X23] [X24] [X28] Messages by requests, a turn under way, a socket open; another person
+    stays."""
     other, bridge = people(running, number=1, name="other", more=OWNER)
     assert other.say("Milk and bread").status == 200
     number, client = live(running, bridge)
@@ -220,12 +247,9 @@ def test_x24_x28_a_person_of_a_running_gateway_is_forgotten_to_the_last_byte(
     assert len(places_in_tables(running)) > 20
     assert files_with_word(running)
     assert broker_has_word(running)
-    running.manage("person", "export", f"{CANARY}-user", "--to", str(tmp_path / "export"))
-    assert f"{CANARY} in v1" in (tmp_path / "export" / "person.json").read_text()
 
-    said = running.manage("person", "forget", f"{CANARY}-user")
+    forget(running, number)
 
-    assert "Forgotten" in said
     wait_until(lambda: is_closed(socket), what="the end of the socket")
     assert client.say("still here?").status == 401
     assert places_in_tables(running) == set()

@@ -9,6 +9,7 @@ from django.conf import settings as django_settings
 from django.core.management import CommandError, call_command
 from django.db import connection
 from django.db.models import Sum
+from django.utils import timezone
 
 from allowlist import audit
 from allowlist.models import AuditEntry
@@ -18,6 +19,7 @@ from core.models import (
     Budget,
     BudgetPeriod,
     ChannelAccount,
+    Delivery,
     ModelCall,
     Run,
     StoredFile,
@@ -297,3 +299,21 @@ def test_x28_a_broker_that_is_away_stops_before_anything_is_removed(
         forget(people["gone"])
     assert StoredFile.objects.filter(user=people["gone"]).exists()
     assert not User.objects.get(pk=people["gone"].pk).is_active
+
+
+def test_x24_a_name_that_is_a_common_word_removes_no_others(people: dict[str, User]) -> None:
+    """[X24] Neither keys of the broker, nor notices, nor names of fields in the audit."""
+    User.objects.filter(pk=people["gone"].pk).update(username="run", display_name="text")
+    before = everything.rows_of(people["stays"])
+    data: dict[str, object] = {"run": 1, "text": "x"}
+    row = audit.record(
+        actor="manage.py", action="x.y", subject="run:1", data=data, now=timezone.now()
+    )
+    said = f"{people['stays']} has spent 80 %"
+    notice = Delivery.objects.filter(session=None, payload__text=said).first()
+    assert notice is not None
+    forget(User(username="run"))
+    assert Delivery.objects.filter(pk=notice.pk).exists()
+    assert everything.rows_of(people["stays"]) == before
+    assert OTHER in texts_of_the_broker()
+    assert AuditEntry.objects.get(pk=row.pk).data == data
