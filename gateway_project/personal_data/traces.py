@@ -219,7 +219,9 @@ def blank_entry(row: AuditEntry, traces: Traces) -> bool:
             number = NUMBER.match(row.subject)
             row.subject = number[0] if number else BLANK
             row.data = blanked(row.data)
-        elif re.match(rf"{own}(?!\d)", row.subject) or known.are_in(row.subject):
+        elif re.match(rf"{own}(?!\d)", row.subject) or known.are_in(
+            NUMBER.sub("", row.subject, count=1)
+        ):
             row.data = blanked(row.data)
         row.data = known.blanked_in(row.data)
     row.actor = without_name(row.actor, own, known)
