@@ -39,7 +39,7 @@ from gateway_project.personal_data.words import BLANK, Words
 
 AT_ONCE = 200
 # The number of a row before its name; not an address, which has its kind before it.
-NUMBER = re.compile(r"(?!im:|email:|phone:)[a-z]+:\d+(?= |$)")
+NUMBER = re.compile(r"^(?!im:|email:|phone:)[a-z]+:\d+(?= |$)")
 Chat = tuple[int, str]
 
 
