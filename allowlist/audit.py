@@ -4,14 +4,13 @@
 leave a valid chain: to detect that, keep the last digest elsewhere (``audit_verify`` prints it and
 accepts it as ``--anchor``).
 
-The texts of old rows may be blanked by a rule of the owner (``audit_blanking``). Their digests
-stay, and a later row has a digest over them as they are since: no other blank row is accepted.
+Texts of a person who is forgotten (decision 206), and old ones by a rule of the owner (205), are
+blanked. Such a row keeps its digest; a later row, BLANKED, has the digest of what is left of it.
 """
 
 import hashlib
 import json
-import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -24,20 +23,21 @@ from core.models import User
 
 # A number that no other advisory lock uses: "audit" in ASCII.
 CHAIN_LOCK = 0x6175646974
-# A row that says which rows were blanked: ``first`` to ``last``, and the ``digest`` of these.
 BLANKED = "audit.blanked"
-# Of an actor and a subject the number of the row stays.
-NUMBERED = re.compile(r"[a-z_]+:[0-9]+(?![^ ])", re.ASCII)
+BLANKED_AT_ONCE = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The result of reading the chain: the first broken id, number of rows, the last digest."""
+    """The result of reading the chain: the first broken id, number of rows, the last digest; and
+    how many rows have blanked texts.
+    """
 
     broken: int | None
     rows: int
     last: str
     anchored: bool
+    blanked: int = 0
 
 
 def actor_of(user: User | AnonymousUser) -> str:
@@ -75,75 +75,96 @@ def record(
     return entry
 
 
+def blank(edit: Callable[[AuditEntry], bool], *, actor: str, now: datetime) -> int:
+    """Blank texts of rows; return how many.
+
+    ``edit`` changes actor, subject and data of an unsaved copy, and returns whether it did. A row
+    that was altered before is blanked, but stays broken. In short transactions; idempotent when
+    ``edit`` is.
+    """
+    done, last = 0, 0
+    while rows := list(AuditEntry.objects.filter(pk__gt=last).order_by("id")[:BLANKED_AT_ONCE]):
+        last = rows[-1].pk
+        intact = intact_of(rows)
+        if changed := [row for row in rows if edit(row)]:
+            store_blanked(changed, intact, actor=actor, now=now)
+            done += len(changed)
+    return done
+
+
+def intact_of(rows: list[AuditEntry]) -> set[int]:
+    """Return the ids of those of ``rows`` that are as they were written or left."""
+    intact = {row.pk for row in rows if digest(row) == row.digest}
+    if len(intact) < len(rows):
+        known = attested()
+        intact |= {row.pk for row in rows if is_intact(row, known)}
+    return intact
+
+
+def store_blanked(rows: list[AuditEntry], intact: set[int], *, actor: str, now: datetime) -> None:
+    """Store what is left of ``rows``, with the row that says so; ``intact``: see
+    :func:`intact_of`, before they were changed.
+    """
+    left: dict[str, object] = {str(row.pk): digest(row) for row in rows if row.pk in intact}
+    with transactions.atomic_write():
+        transactions.lock_until_commit(CHAIN_LOCK)
+        for row in rows:
+            values = {"actor": row.actor, "subject": row.subject, "data": row.data}
+            AuditEntry.objects.filter(pk=row.pk).update(**values)
+        record(actor=actor, action=BLANKED, data={"rows": left, "last": rows[-1].pk}, now=now)
+
+
+def attested() -> dict[int, str]:
+    """Return the digest of what is left of each blanked row, by id, as the latest row about it
+    says; that one must come after it.
+    """
+    found: dict[int, str] = {}
+    told = AuditEntry.objects.filter(action=BLANKED).order_by("id")
+    for pk, data in told.values_list("id", "data"):
+        rows = data.get("rows") if isinstance(data, dict) else None
+        if isinstance(rows, dict):
+            found |= {int(each): str(rows[each]) for each in rows if _is_id_before(each, pk)}
+    return found
+
+
+def _is_id_before(text: str, pk: int) -> bool:
+    return text.isascii() and text.isdigit() and int(text) < pk
+
+
 def check(*, anchor: str = "") -> Check:
     """Read the whole chain; ``anchor`` is a digest that must still be part of it."""
-    previous, rows, anchored = "", 0, not anchor
-    blanked = BlankedRows()
+    previous, rows, blanked, anchored = "", 0, 0, not anchor
+    known = attested()
     for entry in AuditEntry.objects.order_by("id").iterator(chunk_size=1000):
         rows += 1
-        is_right = blanked.read(entry) or is_whole(entry)
-        if entry.previous != previous or not is_right or blanked.is_wrong:
-            return Check(entry.pk, rows, previous, anchored)
+        if entry.previous != previous or not is_intact(entry, known):
+            return Check(entry.pk, rows, previous, anchored, blanked)
+        blanked += entry.pk in known
         previous = entry.digest
         anchored = anchored or previous == anchor
-    return Check(None, rows, previous, anchored)
+    return Check(None, rows, previous, anchored, blanked)
 
 
-class BlankedRows:
-    """The rows that later ones say were blanked, read in the order of the chain.
-
-    ``is_wrong``: those read are not as they were then. The later rows are checked like any other.
+def is_intact(entry: AuditEntry, known: dict[int, str]) -> bool:
+    """Return whether ``entry`` is as it was written, or as it was left when it was blanked;
+    ``known``: :func:`attested`.
     """
-
-    def __init__(self) -> None:
-        said = AuditEntry.objects.filter(action=BLANKED).values_list("data", flat=True)
-        self._ranges = {each["first"]: each for each in said if "first" in each}
-        self._range: dict[str, object] | None = None
-        self._sum = hashlib.sha256()
-        self.is_wrong = False
-
-    def read(self, entry: AuditEntry) -> bool:
-        """Take the next row; return whether it may be one without its texts."""
-        if entry.pk in self._ranges:
-            self._range, self._sum = self._ranges[entry.pk], hashlib.sha256()
-        if self._range is None:
-            return False
-        self._sum.update(line(entry))
-        if entry.pk == self._range["last"]:
-            self.is_wrong = self._sum.hexdigest() != self._range["digest"]
-            self._range = None
-        return is_blank(entry)
+    return matches(entry, known.get(entry.pk, entry.digest))
 
 
-def is_blank(entry: AuditEntry) -> bool:
-    """Return whether ``entry`` has no texts but the numbers of rows."""
-    return entry.data == {} and all(each == numbered(each) for each in (entry.actor, entry.subject))
-
-
-def numbered(text: str) -> str:
-    """Return the number of a row, such as ``user:5``, at the beginning of ``text``; else ""."""
-    found = NUMBERED.match(text)
-    return found[0] if found else ""
-
-
-def line(entry: AuditEntry) -> bytes:
-    """Return every column of ``entry`` as a line of JSON."""
-    return (json.dumps(as_dict(entry), sort_keys=True, ensure_ascii=True) + "\n").encode()
-
-
-def is_whole(entry: AuditEntry) -> bool:
-    """Return whether ``entry`` is unaltered.
+def matches(entry: AuditEntry, wanted: str) -> bool:
+    """Return whether the digest of ``entry`` is ``wanted``.
 
     Rows of earlier versions were hashed with microseconds, which JSON dumps cut to milliseconds:
     for those, try each of the thousand possible times.
     """
-    if digest(entry) == entry.digest:
+    if digest(entry) == wanted:
         return True
     at = entry.at
     if at.microsecond % 1000:
         return False
     moments = (at + timedelta(microseconds=each) for each in range(1, 1000))
-    return any(digest(entry, at=each) == entry.digest for each in moments)
+    return any(digest(entry, at=each) == wanted for each in moments)
 
 
 def digest(entry: AuditEntry, *, at: datetime | None = None) -> str:

@@ -3,7 +3,7 @@
 The time, the action, the numbers of the rows that it was about, and both digests stay.
 """
 
-import hashlib
+import re
 from datetime import datetime
 from functools import partial
 
@@ -17,7 +17,9 @@ from core.conversations.retention.passes import Counts, Selection, Selections
 from core.models import RetentionRule
 
 AT_ONCE = 40
-TEXTS = "audit texts"
+ACTOR, TEXTS = "retention", "audit texts"
+# Of an actor and a subject the number of the row stays.
+NUMBERED = re.compile(r"[a-z_]+:[0-9]+(?![^ ])", re.ASCII)
 
 
 def selections(rule: RetentionRule, now: datetime) -> Selections:
@@ -29,46 +31,42 @@ def selections(rule: RetentionRule, now: datetime) -> Selections:
 
 
 def unblanked() -> QuerySet[AuditEntry]:
-    """Return the rows after those that were blanked, in order."""
-    said = AuditEntry.objects.filter(action=audit.BLANKED).order_by("-id")
+    """Return the rows after those that were blanked by a rule, in order."""
+    said = AuditEntry.objects.filter(action=audit.BLANKED, actor=ACTOR).order_by("-id")
     data = said.values_list("data", flat=True).first() or {}
-    return AuditEntry.objects.filter(id__gt=int(data.get("last", 0))).order_by("id")
+    return AuditEntry.objects.filter(id__gt=data.get("last", 0)).order_by("id")
 
 
 def due(young: int | None) -> QuerySet[AuditEntry]:
-    """Return the rows that are not blanked, before the id of the first young one."""
-    return unblanked() if young is None else unblanked().filter(id__lt=young)
+    """Return the rows that are not blanked, before the id of the first young one; those stay that
+    say what was blanked.
+    """
+    rows = unblanked().exclude(action=audit.BLANKED)
+    return rows if young is None else rows.filter(id__lt=young)
 
 
 def count(young: int | None) -> Counts:
-    """Count the rows with texts: those that say what was blanked have none."""
-    return {TEXTS: due(young).exclude(action=audit.BLANKED).count()}
+    """Count the rows with texts."""
+    return {TEXTS: due(young).count()}
 
 
 def batch(young: int | None) -> list[int]:
-    """Return the next rows; none when there is no text among those that are due."""
-    if not due(young).exclude(action=audit.BLANKED).exists():
-        return []
+    """Return the next rows."""
     return list(due(young).values_list("id", flat=True)[:AT_ONCE])
 
 
 def blank(ids: list[int]) -> Counts:
     """Blank those of these rows that are not yet, and record it. In a transaction."""
-    rows = list(unblanked().filter(id__in=ids).select_for_update())
-    if not rows:
-        return {TEXTS: 0}
-    texts = [row for row in rows if row.action != audit.BLANKED]
-    for row in texts:
-        row.actor, row.subject = audit.numbered(row.actor), audit.numbered(row.subject)
-        row.data = {}
-        row.save(update_fields=["actor", "subject", "data"])
-    total = hashlib.sha256()
-    for row in rows:
-        total.update(audit.line(row))
-    audit.record(
-        actor="retention",
-        action=audit.BLANKED,
-        data={"first": rows[0].pk, "last": rows[-1].pk, "digest": total.hexdigest()},
-        now=timezone.now(),
-    )
-    return {TEXTS: len(texts)}
+    rows = list(due(None).filter(id__in=ids).select_for_update())
+    if rows:
+        intact = audit.intact_of(rows)
+        for row in rows:
+            row.actor, row.subject, row.data = numbered(row.actor), numbered(row.subject), {}
+        audit.store_blanked(rows, intact, actor=ACTOR, now=timezone.now())
+    return {TEXTS: len(rows)}
+
+
+def numbered(text: str) -> str:
+    """Return the number of a row, such as ``user:5``, at the beginning of ``text``; else ""."""
+    found = NUMBERED.match(text)
+    return found[0] if found else ""

@@ -211,13 +211,13 @@ class UserAdmin(_DjangoUserAdmin, AuditedAdmin[User]):
 
     def has_change_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
         """Let only superusers change users with permissions."""
-        return super().has_change_permission(request, obj) and _may_touch(request, obj)
+        return super().has_change_permission(request, obj) and may_touch(request, obj)
 
     def has_delete_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
         """As for changing; deleting oneself is refused."""
         if obj is not None and obj.pk == request.user.pk:
             return False
-        return super().has_delete_permission(request, obj) and _may_touch(request, obj)
+        return super().has_delete_permission(request, obj) and may_touch(request, obj)
 
     def get_fieldsets(self, request: HttpRequest, obj: User | None = None) -> Any:
         """Show single permissions to superusers only; others assign roles."""
@@ -327,7 +327,8 @@ class UserAdmin(_DjangoUserAdmin, AuditedAdmin[User]):
         return TemplateResponse(request, "dashboard/access_check.html", context)
 
 
-def _may_touch(request: HttpRequest, person: User | None) -> bool:
+def may_touch(request: HttpRequest, person: User | None) -> bool:
+    """Return whether the user may act on a person: on one with rights, only a superuser."""
     if person is None or is_superuser(request):
         return True
     return not (person.is_superuser or person.is_owner or person.is_staff)

@@ -1,7 +1,7 @@
 """Export a chat as one Markdown file."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from django.utils.translation import gettext, gettext_noop, ngettext
@@ -10,16 +10,15 @@ from core.models import ChatSession, Message
 
 HEADINGS: Final = {"user": gettext_noop("You"), "assistant": gettext_noop("Assistant")}
 UNFIT: Final = re.compile(r"[^\w .-]+")
+# The address of a stored file, by its public id.
+Address = Callable[[str], str]
 
 
-def as_markdown(*, session: ChatSession, base_url: str) -> str:
-    """Return for each message a heading with its time in UTC, then its text unchanged.
-
-    Files are links to this gateway (``base_url``), which require a sign-in.
-    """
+def as_markdown(*, session: ChatSession, address: Address) -> str:
+    """Return for each message a heading with its time in UTC, then its text unchanged."""
     rows = session.messages.filter(role__in=HEADINGS).order_by("id")
     title = f"# {session.title or gettext('Chat')}\n"
-    return "\n".join([title, *(written(row, base_url) for row in rows)])
+    return "\n".join([title, *(written(row, address) for row in rows)])
 
 
 def file_name(session: ChatSession) -> str:
@@ -28,18 +27,18 @@ def file_name(session: ChatSession) -> str:
     return f"{words or gettext('chat')}.md"
 
 
-def written(row: Message, base_url: str) -> str:
+def written(row: Message, address: Address) -> str:
     head = f"## {gettext(HEADINGS[row.role])} · {row.created_at:%Y-%m-%d %H:%M} UTC\n"
     said = row.data.get("said", row.text)
-    return "\n".join([head, *(f"{part}\n" for part in (said, *notes(row, base_url)) if part)])
+    return "\n".join([head, *(f"{part}\n" for part in (said, *notes(row, address)) if part)])
 
 
-def notes(row: Message, base_url: str) -> Iterator[str]:
+def notes(row: Message, address: Address) -> Iterator[str]:
     """Return a message's attachments and marks, a line each."""
     for item in row.data.get("media", []):
-        yield named(item.get("name") or item.get("kind", "file"), item.get("file"), base_url)
+        yield named(item.get("name") or item.get("kind", "file"), item.get("file"), address)
     for item in row.data.get("files", []):
-        yield named(item.get("name") or "file", item.get("id"), base_url)
+        yield named(item.get("name") or "file", item.get("id"), address)
     pictures = len(row.data.get("images", []))
     if pictures:
         said = ngettext("{count} picture", "{count} pictures", pictures)
@@ -51,10 +50,10 @@ def notes(row: Message, base_url: str) -> Iterator[str]:
         yield f"*{gettext('Error: {reason}').format(reason=error)}*"
 
 
-def named(name: str, file: str | None, base_url: str) -> str:
+def named(name: str, file: str | None, address: Address) -> str:
     label = re.sub(r"[\[\]\\]", " ", name)
     return (
-        f"[{label}]({base_url}/files/{file})"
+        f"[{label}]({address(file)})"
         if file
         else f"*{gettext('Attached: {name}').format(name=label)}*"
     )

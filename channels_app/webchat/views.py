@@ -152,7 +152,9 @@ def messages(request: HttpRequest, session_id: str) -> Json:
 @for_signed_in
 def export_session(request: HttpRequest, session_id: str) -> HttpResponse:
     session = own(request, session_id)
-    text = export.as_markdown(session=session, base_url=settings.GATEWAY_URL)
+    text = export.as_markdown(
+        session=session, address=lambda file: f"{settings.GATEWAY_URL}/files/{file}"
+    )
     name = export.file_name(session)
     disposition = content_disposition_header(as_attachment=True, filename=name)
     headers = {"Content-Disposition": disposition or "attachment"}

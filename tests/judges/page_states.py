@@ -97,6 +97,7 @@ NO_PAGE_IN_ADMIN = {
     "core_toolcall_decide": "redirects, or shows the call",
     "core_toolcall_arguments": "text",
     "core_user_sign_in_link": "is the page named sign-in-link",
+    "core_user_export": "an archive",
     "allowlist_unknownrequest_decide": "redirects",
     "allowlist_unknownrequest_everywhere": "redirects",
 }
@@ -179,6 +180,8 @@ def of_admin(made: Json, seed: int) -> Iterator[PageState]:
     person = made["rows"]["core.user"]["pk"]
     password = reverse("admin:auth_user_password_change", args=[person])
     yield PageState("password of another", "auth_user_password_change", password)
+    forget = reverse("admin:core_user_forget", args=[made["member_pk"]])
+    yield PageState("core_user_forget", "core_user_forget", forget)
     server = made["rows"]["core.mcpserver"]["pk"]
     changes = reverse("admin:core_mcpserver_changes", args=[server])
     yield PageState("core_mcpserver_changes", "core_mcpserver_changes", changes)

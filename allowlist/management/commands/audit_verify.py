@@ -24,4 +24,7 @@ class Command(BaseCommand):
             raise CommandError(f"broken at row {check.broken}", returncode=1)
         if not check.anchored:
             raise CommandError("the anchor is not in the chain: rows were cut off", returncode=1)
-        self.stdout.write(f"{check.rows} rows, intact; last digest {check.last or '(none)'}")
+        blanked = f" ({check.blanked} with blanked texts)" if check.blanked else ""
+        self.stdout.write(
+            f"{check.rows} rows{blanked}, intact; last digest {check.last or '(none)'}"
+        )

@@ -1,0 +1,79 @@
+"""``manage.py person``: export all data of a person, or forget the person."""
+
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.utils import timezone
+
+from allowlist import audit
+from core.models import User
+from gateway_project.personal_data import exporting, forgetting
+from gateway_project.personal_data.targets import Folder
+
+ACTOR = "manage.py"
+
+
+class Command(BaseCommand):
+    """``person export NAME --to FOLDER`` writes everything of a person into a new folder.
+
+    ``person forget NAME`` removes it; a second call goes on where one was killed
+    (docs/personal-data.md).
+    """
+
+    help = __doc__
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        actions = parser.add_subparsers(dest="action", required=True)
+        export = actions.add_parser("export", help="write all data of a person into a folder")
+        export.add_argument("username")
+        export.add_argument("--to", type=Path, required=True, metavar="FOLDER", help="a new folder")
+        forget = actions.add_parser("forget", help="remove a person with all data")
+        forget.add_argument("username")
+
+    def handle(self, *_: object, **options: Any) -> None:
+        user = User.objects.filter(username=options["username"]).first()
+        if options["action"] == "forget":
+            self.forget(user)
+        elif user is None:
+            raise CommandError("There is no person with this name.")
+        else:
+            self.export(user, options["to"])
+
+    def export(self, user: User, folder: Path) -> None:
+        """Write the export beside ``folder`` first, so that a part never looks like the whole."""
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise CommandError(f"{folder} is there already: name a new folder.")
+        partial = folder.with_name(f".partial-{folder.name}")
+        if partial.exists():
+            raise CommandError(f"{partial} is there, of an interrupted export: remove it first.")
+        now = timezone.now()
+        try:
+            exporting.export(user, Folder(partial), now=now)
+            partial.rename(folder)
+        except OSError as error:
+            raise CommandError(f"The export could not be written: {error}") from error
+        audit.record(
+            actor=ACTOR,
+            action="person.exported",
+            subject=f"user:{user.pk} {user}",
+            data={},
+            now=now,
+        )
+        self.stdout.write(f"Exported to {folder}: read index.html there.")
+
+    def forget(self, user: User | None) -> None:
+        try:
+            if user is not None:
+                forgetting.forget(user, actor=ACTOR)
+            elif forgetting.left_behind():
+                forgetting.finish(actor=ACTOR)
+            else:
+                raise CommandError("There is no person with this name.")
+        except forgetting.NotForgotten as error:
+            raise CommandError(str(error)) from error
+        self.stdout.write(
+            "Forgotten. Backups that were made before still have this person: see "
+            "docs/personal-data.md."
+        )

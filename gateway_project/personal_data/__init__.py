@@ -1,0 +1,1 @@
+"""All data of one person: exported, and forgotten (docs/personal-data.md)."""

@@ -1,0 +1,235 @@
+"""Forget a person: everything of theirs goes, sums of money stay, the audit stays valid.
+
+    begun (audit, no more access) ─► runs ended ─► traces ─► rows ─► the user ─► files (audit)
+
+A step that was killed is done again by the next call; decision 206.
+"""
+
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import redis
+from django.apps import apps
+from django.db.models import Model, Sum
+from django.utils import timezone
+
+from allowlist import audit, revocation
+from allowlist.models import ApiKey, AuditEntry, UnknownRequest
+from channels_app.models import SourceFeedback
+from core.database import cleaning
+from core.database.cleaning import CleaningError
+from core.database.transactions import atomic_write, lock_until_commit
+from core.files import storage
+from core.models import (
+    ChannelIdentity,
+    ChatSession,
+    Delivery,
+    InboundMessage,
+    Job,
+    JobStep,
+    Message,
+    Occurrence,
+    Run,
+    RunEvent,
+    RunFailure,
+    RunPause,
+    Schedule,
+    StoredFile,
+    ToolCall,
+    User,
+    WorkerHeartbeat,
+)
+from core.signals import forgetting as broker_forgetting
+from gateway_project.personal_data import traces
+from gateway_project.personal_data.tables import SECTIONS
+
+BEGUN, DONE = "person.forgetting", "person.forgotten"
+# Of PostgreSQL: two owners must not forget each other at once.
+OWNERS_LOCK = 0x6F776E657273
+WAIT_SECONDS = 20.0
+WORKER_SECONDS = 30
+RUNS_AT_ONCE = 20
+# Children first, so that no statement removes more than a part. Rows that name the person for
+# the traces come last; the user's own deletion removes the rest.
+ROWS: tuple[tuple[type[Model], str], ...] = (
+    (JobStep, "job__run__user"),
+    (Job, "run__user"),
+    (Delivery, "run__user"),
+    (Delivery, "session__user"),
+    (SourceFeedback, "run__user"),
+    (SourceFeedback, "user"),
+    (RunPause, "run__user"),
+    (RunFailure, "run__user"),
+    (Message, "session__user"),
+    (Occurrence, "schedule__user"),
+    (Schedule, "user"),
+    (StoredFile, "user"),
+    (InboundMessage, "session__user"),
+    (InboundMessage, "user"),
+    (ToolCall, "run__user"),
+    (Run, "user"),
+    (ChatSession, "user"),
+    (UnknownRequest, "granted_user"),
+    (ApiKey, "user"),
+    (ChannelIdentity, "user"),
+)
+
+
+class NotForgotten(Exception):
+    """The person was not forgotten, or not to the end; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """How much of one kind goes."""
+
+    title: str
+    number: int
+
+
+def counts(user: User) -> list[Count]:
+    """Return what will go, without kinds of which there is nothing."""
+    found = [Count(each.title, each.rows(user).count()) for each in SECTIONS]
+    size = StoredFile.objects.filter(user=user).aggregate(size=Sum("size", default=0))["size"]
+    return [each for each in [*found, Count("Bytes of files", size)] if each.number]
+
+
+def refusal(user: User) -> str:
+    """Return why a person cannot be forgotten; empty when they can."""
+    others = User.objects.filter(is_owner=True, is_active=True).exclude(pk=user.pk)
+    if user.is_owner and not others.exists():
+        return "The last owner cannot be forgotten: make another person an owner first."
+    return ""
+
+
+def forget(user: User, *, actor: str) -> None:
+    """Remove everything of a person. Takes as long as there are rows, and waits for their runs.
+
+    Raises NotForgotten: part may be removed then, and the next call goes on.
+    """
+    begin(user, actor=actor)
+    end_access(user)
+    try:
+        found = traces.of(user)
+        traces.remove_all(found, actor=actor, now=timezone.now())
+    except redis.RedisError as error:
+        raise NotForgotten(
+            f"The broker does not answer, so nothing was removed yet: {error}"
+        ) from error
+    number = user.pk
+    remove_rows(user)
+    traces.blank_log_of_the_gone()
+    # Rows that were written since, such as of the end of a run.
+    audit.blank(lambda row: traces.blank_entry(row, found), actor=actor, now=timezone.now())
+    with atomic_write():
+        User.objects.filter(pk=number).delete()
+    finish(actor=actor)
+
+
+def begin(user: User, *, actor: str) -> None:
+    """End the person's access and note that forgetting has begun. Raises NotForgotten."""
+    with atomic_write():
+        lock_until_commit(OWNERS_LOCK)
+        user.refresh_from_db(fields=["is_owner"])
+        if why := refusal(user):
+            raise NotForgotten(why)
+        User.objects.filter(pk=user.pk).update(is_active=False, is_owner=False)
+        if user.pk not in unfinished():
+            audit.record(
+                actor=actor,
+                action=BEGUN,
+                subject=f"user:{user.pk}",
+                data={"number": user.pk},
+                now=timezone.now(),
+            )
+
+
+def unfinished() -> list[int]:
+    """Return the numbers of people whose forgetting has begun and not ended, oldest first."""
+    found: dict[int, None] = {}
+    rows = AuditEntry.objects.filter(action__in=(BEGUN, DONE)).order_by("id")
+    for action, data in rows.values_list("action", "data"):
+        if action == BEGUN:
+            found[int(data["number"])] = None
+        else:
+            found.pop(int(data["number"]), None)
+    return list(found)
+
+
+def left_behind() -> list[int]:
+    """Return the numbers of people whose rows are gone, but not what they left behind."""
+    begun = unfinished()
+    there = set(User.objects.filter(pk__in=begun).values_list("pk", flat=True))
+    return [number for number in begun if number not in there]
+
+
+def end_access(user: User) -> None:
+    """Close the person's sockets and sessions, and wait for the end of what runs for them."""
+    with atomic_write():
+        revocation.end_user(user_id=user.pk)
+    traces.sign_out(user)
+    deadline = time.monotonic() + WAIT_SECONDS
+    while is_at_work(user) and has_workers() and time.monotonic() < deadline:
+        time.sleep(0.1)
+
+
+def is_at_work(user: User) -> bool:
+    runs = Run.objects.filter(user=user, state__in=Run.UNFINISHED)
+    return runs.exists() or Job.objects.filter(run__user=user, state=Run.State.RUNNING).exists()
+
+
+def has_workers() -> bool:
+    since = timezone.now() - timedelta(seconds=WORKER_SECONDS)
+    return WorkerHeartbeat.objects.filter(queue="runs", seen_at__gt=since).exists()
+
+
+def remove_rows(user: User) -> None:
+    """Remove the person's rows in short transactions; the bytes of a file before its row."""
+    remove_files(user)
+    runs = Run.objects.filter(user=user, last_seq__gt=0).order_by("pk")
+    for ids in in_parts(list(runs.values_list("pk", flat=True))):
+        with atomic_write():
+            RunEvent.objects.filter(run_id__in=ids).delete()
+    for model, path in ROWS:
+        traces.remove(model._default_manager.filter(**{path: user}))
+
+
+def in_parts(ids: list[int]) -> Iterator[list[int]]:
+    for start in range(0, len(ids), RUNS_AT_ONCE):
+        yield ids[start : start + RUNS_AT_ONCE]
+
+
+def remove_files(user: User) -> None:
+    """Remove the bytes of stored files, and the folders of long tasks."""
+    for path in StoredFile.objects.filter(user=user).values_list("path", flat=True):
+        (storage.folder() / path).unlink(missing_ok=True)
+    for job in Job.objects.filter(run__user=user).values_list("pk", flat=True):
+        shutil.rmtree(storage.folder() / "jobs" / str(job), ignore_errors=True)
+
+
+def finish(*, actor: str) -> None:
+    """Clean the files of the database and of the broker, for all whose rows are gone.
+
+    Raises NotForgotten.
+    """
+    gone = left_behind()
+    try:
+        cleaning.clean(model._meta.db_table for model in apps.get_models(include_auto_created=True))
+        is_rewritten = broker_forgetting.rewrite_file()
+    except (CleaningError, redis.RedisError) as error:
+        raise NotForgotten(
+            f"All rows are removed, but not what they left behind. {error}"
+        ) from error
+    if not is_rewritten:
+        raise NotForgotten("All rows are removed, but the broker still writes its file anew.")
+    for number in gone:
+        done(number, actor=actor, now=timezone.now())
+
+
+def done(number: int, *, actor: str, now: datetime) -> None:
+    """Note that nothing is left of a person."""
+    data: dict[str, object] = {"number": number}
+    audit.record(actor=actor, action=DONE, subject=f"user:{number}", data=data, now=now)
