@@ -26,6 +26,7 @@ from core.models import (
     ModelCall,
     Occurrence,
     PushSubscription,
+    RetentionRule,
     Run,
     RunEvent,
     RunFailure,
@@ -193,6 +194,13 @@ SECTIONS = (
     ),
     Section(
         "tool_rules", ToolRule, "user", "tool ask created_at", "Rules of tools for this person"
+    ),
+    Section(
+        "retention_rules",
+        RetentionRule,
+        "user",
+        "kind days newest created_at",
+        "Rules of how long rows are kept",
     ),
     Section(
         "tool_grants",

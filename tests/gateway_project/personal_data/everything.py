@@ -32,6 +32,7 @@ from core.models import (
     Occurrence,
     PushMessage,
     PushSubscription,
+    RetentionRule,
     Run,
     RunEvent,
     RunFailure,
@@ -231,6 +232,7 @@ def rows_beside(user: User, account: ChannelAccount, text: Any) -> None:
     Budget.objects.create(limit=1, key_id=key.pk)
     Budget.objects.create(limit=1, user=user)
     ToolRule.objects.create(tool="x", ask="always", user=user)
+    RetentionRule.objects.create(kind="messages", days=30, user=user)
     ToolRule.objects.create(tool="x", ask="always", account=account, chat=address)
     browser = PushSubscription.objects.create(
         user=user, session_key=text()[:40], endpoint=f"https://push.example/{text()}", p256dh="x",
