@@ -34,7 +34,7 @@ class Words:
 
     def are_in_any(self, value: Any) -> bool:
         """Return whether a text of a JSON value has one; the names in it are ours."""
-        return self.blanked_in(value) != value
+        return bool(self.blanked_in(value) != value)
 
     def blanked(self, text: str) -> str:
         """Return ``text`` without the words."""
