@@ -26,8 +26,8 @@ from core.models import User
 CHAIN_LOCK = 0x6175646974
 # A row that says which rows were blanked: ``first`` to ``last``, and the ``digest`` of these.
 BLANKED = "audit.blanked"
-# Of an actor and a subject the number of the row stays.
-NUMBERED = re.compile(r"[a-z_]+:[0-9]+(?![^ ])", re.ASCII)
+# Of an actor and a subject the number of the row stays; senders are no rows.
+NUMBERED = re.compile(r"(?!(?:im|email|phone|any):)[a-z_]+:[0-9]+(?![^ ])", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
