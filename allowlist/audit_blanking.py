@@ -18,8 +18,8 @@ from core.models import RetentionRule
 
 AT_ONCE = 40
 ACTOR, TEXTS = "retention", "audit texts"
-# Of an actor and a subject the number of the row stays.
-NUMBERED = re.compile(r"[a-z_]+:[0-9]+(?![^ ])", re.ASCII)
+# Of an actor and a subject the number of the row stays; senders are no rows.
+NUMBERED = re.compile(r"(?!(?:im|email|phone|any):)[a-z_]+:[0-9]+(?![^ ])", re.ASCII)
 
 
 def selections(rule: RetentionRule, now: datetime) -> Selections:

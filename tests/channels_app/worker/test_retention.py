@@ -369,6 +369,21 @@ def test_x6_the_bytes_of_a_file_go_with_its_row(talk: ChatSession) -> None:
     assert list(StoredFile.objects.all()) == [young]
 
 
+def test_x6_a_file_that_cannot_be_removed_stays_and_stops_nothing(talk: ChatSession) -> None:
+    """Its row stays for the next pass; other files and other kinds go."""
+    stuck, other = file(talk, 32), file(talk, 31)
+    storage.path_of(stuck).unlink()
+    storage.path_of(stuck).mkdir()
+    turn(talk, 40)
+    rule("files", 30)
+    rule("messages", 30)
+    assert removed() == {"files": 1, "messages": 2, "runs": 1, "received messages": 1}
+    assert list(StoredFile.objects.all()) == [stuck]
+    assert not storage.path_of(other).exists()
+    storage.path_of(stuck).rmdir()
+    assert removed() == {"files": 1}
+
+
 def test_x7_old_deliveries_go_but_those_that_someone_needs(
     talk: ChatSession, account: ChannelAccount
 ) -> None:
@@ -459,6 +474,29 @@ def test_x8_texts_of_the_audit_are_blanked_and_the_chain_is_valid() -> None:
     assert "ann@example.org" not in "\n".join(audit.lines())
     entries(2, 0)
     assert audit.check(anchor=anchor).anchored
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("user:5 Ann", "user:5"),
+        ("identity:7", "identity:7"),
+        ("im:555", ""),
+        ("phone:49301234567 of Ann", ""),
+        ("any:555", ""),
+        ("user:5x Ann", ""),
+        ("telegram/main:555", ""),
+        ("manage.py", ""),
+    ],
+)
+def test_x8_only_the_number_of_a_row_stays(text: str, left: str) -> None:
+    """No sender's address, whichever form it has."""
+    entry = audit.record(actor=text, action="x", subject=text, now=ago(40))
+    rule("audit", 30)
+    removed()
+    entry.refresh_from_db()
+    assert (entry.actor, entry.subject) == (left, left)
+    assert audit.check().broken is None
 
 
 @pytest.mark.parametrize(
