@@ -138,6 +138,17 @@ def held_places() -> dict[int, int]:
     return {row[0]: row[1] for row in HELD()}
 
 
+def queue_place(run_id: int, held: Mapping[int, int]) -> int:
+    """Return the place of a run among those that wait for a worker, from 1, as they are claimed in
+    turn; 0 when it waits for something else, or when more than MOST_WAITING wait.
+
+    ``held``: see :func:`held_places`.
+    """
+    waiting = [(row[0], row[1]) for row in WAITING()]
+    order = in_turn(waiting, held, most=len(waiting))
+    return order.index(run_id) + 1 if run_id in order else 0
+
+
 @dataclass(frozen=True, slots=True)
 class Load:
     """How much work there is: person -> runs that wait for a place, and that have one.
