@@ -32,7 +32,7 @@ MOST_DIGITS = 18
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """What a queued run waits for: ``before`` are open runs of its conversation."""
+    """The queue as a run sees it: ``before`` are open runs of its conversation."""
 
     before: list[Run]
     place: int
@@ -47,7 +47,7 @@ class Queue:
 
 @dataclass(slots=True)
 class Facts:
-    """What is stored about one message. ``runs``: the first has the message, each of the others
+    """All that is stored about one message. ``runs``: the first has the message, each of the others
     goes on with the one before it. ``behind``: an earlier delivery of the chat that is not sent.
     """
 
@@ -139,11 +139,11 @@ def of_run(run: Run | None) -> Facts | None:
     answers = Message.objects.filter(run__in=ids, role="assistant", session=run.session_id)
     found.answers = list(answers.order_by("pk")[:MOST_ROWS])
     found.deliveries = list(deliveries().filter(run__in=ids).order_by("pk")[:MOST_ROWS])
-    add_what_it_waits_for(found)
+    add_obstacles(found)
     return found
 
 
-def add_what_it_waits_for(found: Facts) -> None:
+def add_obstacles(found: Facts) -> None:
     """Read what a run that is not finished, or a delivery that is not sent, waits for."""
     run = found.run
     if run is not None and run.state == Run.State.QUEUED:

@@ -14,7 +14,7 @@ NO_WORKER = "no runs worker has reported in the last 30 s"
 NOT_LET_IN: dict[str, str] = {
     UnknownRequest.State.DENIED: "an owner has denied its sender",
     UnknownRequest.State.BLOCKED: "an owner has blocked its sender",
-    UnknownRequest.State.EXPIRED: "nobody decided in time about its sender, who was unknown",
+    UnknownRequest.State.EXPIRED: "no owner decided in time about its unknown sender",
 }
 OPEN = (Run.State.QUEUED, Run.State.RUNNING)
 # The first state that a delivery has is told.
@@ -158,7 +158,7 @@ def of_deliveries(found: Facts, now: datetime) -> str:
         return of_pending(found, now)
     said: dict[str, str] = {
         Delivery.State.DEAD: f"{number} message(s) of the answer were given up by the gateway.",
-        Delivery.State.UNCERTAIN: "Nobody knows whether the platform has the whole answer.",
+        Delivery.State.UNCERTAIN: "It is not known whether the platform has the whole answer.",
         Delivery.State.SENDING: "The answer is being sent to the platform now.",
         Delivery.State.SENT: f"It was delivered: the platform has accepted {number} message(s).",
         Delivery.State.DISMISSED: "Nothing of it was sent: its deliveries were dismissed.",

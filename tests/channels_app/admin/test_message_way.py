@@ -147,7 +147,7 @@ def ways(message: InboundMessage, run: Run, sent: Delivery) -> list[tuple[str, i
     return [("inboundmessage", message.pk), ("run", run.pk), ("delivery", sent.pk)]
 
 
-def test_x70_a_held_message_says_who_decides_and_then_who_did(
+def test_x70_a_held_message_shows_the_decision_about_its_sender(
     browser: Client, owner: User, memory: ChannelAccount, script: Runner
 ) -> None:
     write(memory, "let me in", sender="77")
@@ -208,7 +208,7 @@ def test_x71_a_denied_sender_is_named_as_the_reason(
     assert found.endswith("its content was deleted: an owner has denied its sender.")
 
 
-def test_x71_a_queued_run_says_what_it_waits_for(
+def test_x71_a_queued_run_says_why_it_waits(
     browser: Client, ann: User, memory: ChannelAccount
 ) -> None:
     first, second = asked(memory, ann), asked(memory, ann, "and then?")
@@ -241,7 +241,7 @@ def test_x71_a_run_that_is_held_since_a_restore_says_so(
     assert "was restored from a backup" in sentence(browser, "run", run.pk)
 
 
-def test_x71_a_failed_run_says_what_the_owner_can_do(
+def test_x71_a_failed_run_gives_the_owner_advice(
     browser: Client, ann: User, memory: ChannelAccount, script: Runner
 ) -> None:
     write(memory, "break")
@@ -272,7 +272,7 @@ def test_x71_a_call_that_waits_for_a_yes_and_the_run_that_goes_on(
         assert "hello" in html, "the message of the run that the turn began with"
 
 
-def test_x71_an_answer_that_is_not_delivered_says_what_it_waits_for(
+def test_x71_an_answer_that_is_not_delivered_says_why(
     browser: Client, ann: User, memory: ChannelAccount, script: Runner
 ) -> None:
     PLATFORM.refusals = [ChannelError("the server is down", retry_after=60.0)] * 50
@@ -293,12 +293,12 @@ def test_x71_an_answer_that_is_not_delivered_says_what_it_waits_for(
     assert "rejects the account's credentials" in sentence(browser, "delivery", sent.pk)
     ChannelAccount.objects.update(enabled=False)
     assert "its account is disabled" in sentence(browser, "delivery", sent.pk)
-    for state, words in (("dead", "were given up"), ("uncertain", "Nobody knows whether")):
+    for state, words in (("dead", "were given up"), ("uncertain", "It is not known whether")):
         Delivery.objects.filter(pk=sent.pk).update(state=state)
         assert words in sentence(browser, "delivery", sent.pk)
 
 
-def test_x72_the_page_needs_the_right_to_see_runs_and_shows_what_else_may_be_seen(
+def test_x72_the_page_needs_the_right_to_see_runs_and_each_part_its_own(
     client: Client, ann: User, memory: ChannelAccount
 ) -> None:
     """Texts of conversations only with the right to see sessions."""
@@ -333,7 +333,7 @@ def test_x72_the_page_needs_the_right_to_see_runs_and_shows_what_else_may_be_see
     assert client.get(PAGE).status_code == 404
 
 
-def test_x72_what_does_not_exist_is_not_found(browser: Client) -> None:
+def test_x72_an_unknown_id_is_not_found(browser: Client) -> None:
     for name in ("9", "A" * 22, "x", "1" * 60, "\u0661"):
         assert "There is nothing with this id." in look(browser, "run", name, status=404)
     assert browser.get(PAGE).status_code == 200
