@@ -8,6 +8,24 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
+        migrations.CreateModel(
+            name='Alert',
+            fields=[
+                ('name', models.CharField(max_length=100, primary_key=True, serialize=False)),
+                ('seen_at', models.DateTimeField()),
+                ('told_at', models.DateTimeField(blank=True, null=True)),
+            ],
+        ),
+        migrations.AddField(
+            model_name='installation',
+            name='certificate_checked_at',
+            field=models.DateTimeField(blank=True, null=True),
+        ),
+        migrations.AddField(
+            model_name='installation',
+            name='certificate_ends_at',
+            field=models.DateTimeField(blank=True, null=True),
+        ),
         migrations.AddField(
             model_name='modelcall',
             name='milliseconds',

@@ -15,7 +15,7 @@ from core.models.conversations import (
     RunFailure,
 )
 from core.models.files import StoredFile
-from core.models.installation import Installation, Skill, WorkerHeartbeat
+from core.models.installation import Alert, Installation, Skill, WorkerHeartbeat
 from core.models.language_models import (
     Assistant,
     AssistantBinding,
@@ -42,6 +42,7 @@ from core.models.web import SearchProvider
 from core.models.work import Delivery, Job, JobStep
 
 __all__ = [
+    "Alert",
     "Assistant",
     "AssistantBinding",
     "AssistantModel",
