@@ -99,9 +99,7 @@ def over_text(name: str, *, now: datetime) -> str:
             return said.format(name=one_line(key.name, 100))
     if kind == CONNECTION:
         for row in connections().filter(valid, pk=int(what)):
-            said = gettext(
-                "The account of {person} at the MCP server {server} is valid for longer."
-            )
+            said = gettext("The account at the MCP server {server} ({person}) is valid for longer.")
             return said.format(person=person_of(row), server=str(row.server))
     return ""
 
@@ -150,7 +148,7 @@ def of_certificate(now: datetime) -> Iterator[Trouble]:
         yield Trouble(CERTIFICATE, partial(certificate_text, row.certificate_ends_at))
 
 
-def certificate_text(end: datetime) -> str:
+def certificate_text(end: datetime | None) -> str:
     """Return the notice of a certificate that ends."""
     said = gettext(
         "The TLS certificate of {address} is valid until {when} UTC. Renew it: afterwards browsers "
@@ -198,7 +196,7 @@ def ending_connections(now: datetime) -> Iterator[McpConnection]:
 def connection_text(row: McpConnection) -> str:
     """Return the notice of an account that ends."""
     said = gettext(
-        "The account of {person} at the MCP server {server} is valid until {when} UTC. Sign in "
+        "The account at the MCP server {server} ({person}) is valid until {when} UTC. Sign in "
         "there again."
     )
     return said.format(person=person_of(row), server=str(row.server), when=clock(row.expires_at))

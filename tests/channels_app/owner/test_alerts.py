@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from pytest_django import Settings
 from allowlist import keys
 from allowlist.models import ApiKey
 from channels_app.memory.channel import PLATFORM
-from channels_app.owner import alert_checks, alerts
+from channels_app.owner import alert_checks, alerts, outages
 from channels_app.worker.runner import Runner
 from core.conversations import runs
 from core.lib import encryption
@@ -128,10 +129,10 @@ def test_x81_of_several_workers_one_tells(
     now = timezone.now()
     alerts.look(now=now)
     for minute, number in ((5, 1), (6, 1)):
-        at_once(lambda minute=minute: alerts.look(now=now + minute * MINUTE))
+        at_once(partial(alerts.look, now=now + minute * MINUTE))
         assert len(told()) == number
     free(50)
-    at_once(lambda: alerts.look(now=now + 9 * MINUTE))
+    at_once(partial(alerts.look, now=now + 9 * MINUTE))
     assert len(told()) == 2
 
 
@@ -165,7 +166,7 @@ def test_x81_a_kill_while_it_is_told_leaves_nothing_half_done(
     for minute, state in ((5, "begin"), (9, "end")):
         free(9 if state == "begin" else 50)
         with monkeypatch.context() as patched:
-            patched.setattr(alerts.outages, "notify", die)
+            patched.setattr(outages, "notify", die)
             with pytest.raises(KeyboardInterrupt):
                 alerts.look(now=now + minute * MINUTE)
         assert Alert.objects.filter(told_at=None).exists() is (state == "begin")
@@ -272,10 +273,10 @@ def test_x83_an_account_at_an_mcp_server_that_ends_is_told_before(
         )
     alerts.look(now=now)
     [text] = told()
-    assert text.startswith("The account of owner at the MCP server Notes is valid until ")
+    assert text.startswith("The account at the MCP server Notes (owner) is valid until ")
     McpConnection.objects.update(expires_at=now + 90 * DAY)
     alerts.look(now=now)
-    assert told()[1:] == ["The account of owner at the MCP server Notes is valid for longer."]
+    assert told()[1:] == ["The account at the MCP server Notes (owner) is valid for longer."]
 
 
 def certificate(folder: Path, *, days: int) -> Path:
