@@ -18,6 +18,7 @@ from core.lib.text import one_line
 from core.models import Alert, Installation, McpConnection, WorkerHeartbeat
 
 DISK, QUEUE, CERTIFICATE, KEY, CONNECTION = "disk", "queue", "certificate", "key", "connection"
+KINDS = (DISK, QUEUE, CERTIFICATE, KEY, CONNECTION)
 # Parts of the disk that are free: below the first it begins, from the second on it is over.
 LOW, ENOUGH = 0.10, 0.12
 GIGABYTE = 1_000_000_000

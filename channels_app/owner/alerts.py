@@ -6,6 +6,7 @@ so that of several workers one tells, and a kill leaves all of it or nothing (de
 
 import asyncio
 import logging
+from collections import Counter
 from datetime import datetime, timedelta
 from functools import partial
 from urllib.parse import urlsplit
@@ -78,6 +79,13 @@ def end(row: Alert, *, now: datetime) -> None:
         if is_here and alert_checks.over_text(row.name, now=now):
             text = partial(alert_checks.over_text, row.name, now=now)
             outages.notify(text, key=f"{key}:end")
+
+
+def lasting() -> dict[str, int]:
+    """Return how many troubles of each kind the owners were told of and last."""
+    names = Alert.objects.filter(told_at__isnull=False).values_list("name", flat=True)
+    found = Counter(name.partition(":")[0] for name in names)
+    return {kind: found[kind] for kind in alert_checks.KINDS}
 
 
 def key_of(row: Alert, told_at: datetime) -> str:

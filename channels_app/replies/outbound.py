@@ -225,7 +225,10 @@ async def deliver(delivery_id: int, *, ended: Ended = ignore_end) -> Next | None
         delivery = await in_shared_transaction(partial(outbox.claim, delivery_id=delivery_id))
     if delivery is None:
         return None
-    log_ids.begin(run=delivery.run_public_id or "", session=delivery.session_public_id or "")
+    log_ids.begin(
+        run=getattr(delivery, "run_public_id", None) or "",
+        session=getattr(delivery, "session_public_id", None) or "",
+    )
     channel = registry.get(delivery.account.channel)
     if channel is None:
         error = ChannelError("This channel is not installed.", permanent=True)

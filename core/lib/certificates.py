@@ -8,7 +8,7 @@ from cryptography import x509
 
 
 def ends_at(host: str, port: int, *, seconds: float) -> datetime:
-    """Return until when the certificate of a server is valid, whoever has signed it.
+    """Return until when the certificate of a server is valid; its signer does not matter.
 
     Connects; each step of that takes at most ``seconds``. Raises OSError when the server is not
     reached or speaks no TLS, ValueError for a certificate that cannot be read.

@@ -116,10 +116,8 @@ class Delivery(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     sent_at = models.DateTimeField(null=True, blank=True)
 
-    # Of this process, while it sends: public ids for the log, the lease of its claim, whether the
-    # reader may see a repeat, and whether nothing is left to be found afterwards.
-    run_public_id: str | None = None
-    session_public_id: str | None = None
+    # Of this process, while it sends: the lease of its claim, whether the reader may see a repeat,
+    # and whether nothing is left to be found afterwards.
     lease: Lease | None = None
     may_repeat: bool = False
     settles_doubt: bool = False

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,11 @@ def said(gateway: Gateway, process: str, **ids: str) -> list[str]:
     ]
 
 
+def has_ended(gateway: Gateway, run: str) -> bool:
+    """Return whether the worker has logged the end of a run."""
+    return "the run has succeeded" in said(gateway, "runs", run=run)
+
+
 def test_x74_the_lines_of_a_turn_have_its_run_and_session_in_web_and_worker(
     gateway: Gateway, tokens: dict[str, str]
 ) -> None:
@@ -108,7 +114,7 @@ def test_x74_turns_at_the_same_time_keep_their_lines_apart(
     found = {each["run_id"] for each in answers}
     assert len(found) == len(texts)
     for run in found:
-        wait_until(lambda run=run: "the run has succeeded" in said(gateway, "runs", run=run))
+        wait_until(partial(has_ended, gateway, run))
         assert said(gateway, "web", run=run) == ["a message was accepted"]
         worked = said(gateway, "runs", run=run)
         assert [each[:12] for each in worked] == ["a turn begin", "tool current", "the run has "]
