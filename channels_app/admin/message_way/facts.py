@@ -26,7 +26,6 @@ from core.models import (
 # The names of their models, as the links of the admin have them.
 MESSAGE, RUN, DELIVERY = "inboundmessage", "run", "delivery"
 MOST_ROWS = 100
-MOST_PAUSES = 100
 MOST_DIGITS = 18
 
 
@@ -159,8 +158,8 @@ def add_obstacles(found: Facts) -> None:
 def turn_of(run: Run) -> list[int]:
     """Return the ids of the runs of a turn: over its pauses, from the first to the last."""
     pauses = RunPause.objects.filter(run__session=run.session_id, continued_by__isnull=False)
-    newest = pauses.order_by("-run_id").values_list("run_id", "continued_by_id")[:MOST_PAUSES]
-    after = dict(newest)
+    # Few, as each was decided by a person; in an order, the whole table would be read in it.
+    after = dict(pauses.values_list("run_id", "continued_by_id"))
     before = {later: earlier for earlier, later in after.items()}
     first = run.pk
     while first in before:
