@@ -116,6 +116,7 @@ UNFOLD: Item = {
                 "items": [
                     page("Sessions", "forum", "core_chatsession"),
                     page("Runs", "play_circle", "core_run"),
+                    page("What happened?", "route", "core_run", view="message_way"),
                     page("Schedules", "schedule", "core_schedule"),
                     page("Long tasks", "hourglass_top", "core_job"),
                     page("Source feedback", "thumbs_up_down", "channels_app_sourcefeedback"),

@@ -11,7 +11,7 @@ from django.http import (
     HttpResponseNotAllowed,
     HttpResponseRedirect,
 )
-from django.urls import reverse
+from django.urls import path, reverse
 
 from allowlist import pending_count
 from allowlist.permissions import open_kinds
@@ -66,6 +66,18 @@ class GatewayAdminSite(_Site):
             return HttpResponseNotAllowed(["POST"])
         auth.logout(request)
         return HttpResponseRedirect(settings.LOGIN_URL)
+
+    def get_urls(self) -> list[Any]:
+        """Add the page of a message's way, which belongs to several tables."""
+        way = path("message/", self.admin_view(self.message_way), name="message_way")
+        return [way, *super().get_urls()]
+
+    def message_way(self, request: HttpRequest) -> HttpResponse:
+        """Show what happened to a message."""
+        # Importing its package registers pages at this site, which has to be made first.
+        from channels_app.admin.message_way import page  # noqa: PLC0415
+
+        return page.view(request, self.each_context(request))
 
     def each_context(self, request: HttpRequest) -> dict[str, Any]:
         """Add open accounts for the banner ([A1]), the number of pending requests ([A5]) and of

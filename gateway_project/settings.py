@@ -353,11 +353,14 @@ PUSH_BROWSERS_PER_PERSON: int = env.number("PUSH_BROWSERS_PER_PERSON", 10, minim
 PUSH_CONTACT: str = env.text("PUSH_CONTACT")
 
 UNDELIVERED_SECONDS: int = env.number("UNDELIVERED_SECONDS", 300, minimum=1)
+# The owner is told of messages or long tasks that wait for a worker for so long.
+QUEUE_ALERT_MINUTES: int = env.number("QUEUE_ALERT_MINUTES", 10, minimum=1)
 METRICS_TOKEN: str = env.text("METRICS_TOKEN")
 
 # At INFO, httpx logs every URL (Telegram's hold the bot token), axes the path of every sign-in
-# (that of a link holds its token), mcp a line a request.
+# (that of a link holds its token), mcp a line a request, and Celery a line a task.
 QUIET = (
+    "celery", "kombu",
     "httpx", "httpcore", "httpx2", "telegram", "mcp", "axes", "anthropic", "google_genai", "openai",
 )  # fmt: skip
 LOG_LEVEL: str = env.text("LOG_LEVEL", "INFO").upper()

@@ -31,6 +31,7 @@ from core.conversations import runs
 from core.conversations.shares import place_of
 from core.database.batching import in_shared_call, in_shared_transaction
 from core.database.transactions import in_thread
+from core.lib.log_ids import IDS
 
 logger = logging.getLogger(__name__)
 
@@ -105,6 +106,7 @@ class Lateness:
         self._probing = asyncio.ensure_future(self._measure())
 
     async def _measure(self) -> None:
+        IDS.set(None)  # it serves all requests
         await asyncio.sleep(PROBE_SECONDS)
         # Behind all that waits: to be authenticated or stored, and what endpoints do besides.
         await asyncio.gather(

@@ -10,11 +10,14 @@ All of it is one transaction; the sender gets a 2xx only after the commit.
 """
 
 import dataclasses
+import logging
+from contextvars import copy_context
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
+from django.db import transaction
 from django.utils import timezone
 
 from allowlist import link_codes, permissions, unknown_requests
@@ -30,8 +33,11 @@ from core.conversations import inbox
 from core.conversations.inbox import Draft
 from core.database.transactions import atomic_write
 from core.database.writes import Set, write_all
+from core.lib import log_ids
 from core.models import ChannelAccount, ChatSession, InboundMessage, Run, User
 from core.signals import wakeups
+
+logger = logging.getLogger(__name__)
 
 # The items of an album come one by one, without an end marker.
 ALBUM = inbox.Wait(timedelta(seconds=1), timedelta(seconds=10))
@@ -52,6 +58,14 @@ class Receipt:
     run: Run | None = None
     session: ChatSession | None = None
     said: str = ""
+
+
+def accepted(message: InboundMessage, session: ChatSession, run: Run | None = None) -> Receipt:
+    """Return the receipt of an accepted message; that it is stored is logged after the commit."""
+    log_ids.note(run=run.public_id if run is not None else "", session=session.public_id)
+    said = partial(copy_context().run, logger.info, "a message was accepted")
+    transaction.on_commit(said, robust=True)
+    return Receipt("accepted", message=message, run=run, session=session)
 
 
 def receive_personal(
@@ -271,13 +285,13 @@ def obey(
         )
         message.text = command.argument
         run = inbox.start_run(session=session, messages=[message], now=now, chosen=chosen)
-        return Receipt("accepted", message=message, run=run, session=session)
+        return accepted(message, session, run)
     wakeups.batch(session.id)
     if not command.in_response:
-        return Receipt("accepted", message=message, session=session)
+        return accepted(message, session)
     run = results.settled_command(session=session, asked=draft.text, words=said)
     InboundMessage.objects.filter(id=message.id).update(run=run)
-    return Receipt("accepted", message=message, run=run, session=session)
+    return accepted(message, session, run)
 
 
 def accept(
@@ -323,7 +337,7 @@ def accept(
         run = inbox.start_run(
             session=session, messages=[message], now=now, origin=origin, also=used, chosen=chosen
         )
-    return Receipt("accepted", message=message, run=run, session=session)
+    return accepted(message, session, run)
 
 
 def let_wait(*, draft: Draft, session: ChatSession, now: datetime, used: list[Set]) -> Receipt:
@@ -331,9 +345,7 @@ def let_wait(*, draft: Draft, session: ChatSession, now: datetime, used: list[Se
     inbox.flush_before(session=session, now=now)
     wait = ALBUM if draft.options.get("album") else inbox.usual_wait()
     message, new = inbox.store_waiting(draft=draft, session=session, now=now, wait=wait, also=used)
-    return (
-        Receipt("accepted", message=message, session=session) if new else repeated(message, draft)
-    )
+    return accepted(message, session) if new else repeated(message, draft)
 
 
 def check_quota(*, draft: Draft, user: User) -> None:

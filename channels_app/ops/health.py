@@ -31,7 +31,7 @@ from channels_app.asgi.http import Request
 from channels_app.asgi.principal import DeniedError
 from channels_app.asgi.sessions import user_of_session
 from channels_app.asgi.views import EndpointRequest, endpoint, json_response, response
-from channels_app.owner import outages
+from channels_app.owner import alerts, outages
 from channels_app.worker import account_watcher
 from core import VERSION
 from core.conversations import outbox, runs, usage_reports
@@ -253,6 +253,14 @@ def metrics_text() -> bytes:
     )
     for code, count in model_health.counts().items():
         failures.labels(code=code).inc(count)
+    lasting = Gauge(
+        "latchkey_alerts",
+        "troubles of which the owner was told, by kind",
+        ["kind"],
+        registry=registry,
+    )
+    for kind, count in alerts.lasting().items():
+        lasting.labels(kind=kind).set(count)
     for each in usage_metrics():
         registry.register(each)
     return generate_latest(registry)

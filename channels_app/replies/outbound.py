@@ -29,7 +29,7 @@ from core.conversations import outbox, uncertain_deliveries
 from core.conversations.runs import Outcome
 from core.database.batching import in_shared_transaction
 from core.database.transactions import atomic_write, in_thread
-from core.lib import leases
+from core.lib import leases, log_ids
 from core.lib.text import one_line
 from core.models import Delivery, InboundMessage, Run
 
@@ -225,6 +225,10 @@ async def deliver(delivery_id: int, *, ended: Ended = ignore_end) -> Next | None
         delivery = await in_shared_transaction(partial(outbox.claim, delivery_id=delivery_id))
     if delivery is None:
         return None
+    log_ids.begin(
+        run=getattr(delivery, "run_public_id", None) or "",
+        session=getattr(delivery, "session_public_id", None) or "",
+    )
     channel = registry.get(delivery.account.channel)
     if channel is None:
         error = ChannelError("This channel is not installed.", permanent=True)
@@ -259,6 +263,7 @@ async def send_now(*, channel: Channel, delivery: Delivery, ended: Ended) -> Nex
     except ChannelError as error:
         return await record_failure(delivery=delivery, error=error, ended=ended)
     await record_sent(channel=channel, delivery=delivery, message_id=message_id)
+    logger.info("delivery %d was sent", delivery.id)
     ended(delivery)
     return None
 

@@ -44,6 +44,7 @@ from core.conversations import events
 from core.conversations.events import Numbered
 from core.database.batching import in_shared_call
 from core.database.transactions import in_thread
+from core.lib import log_ids
 from core.lib.interface_language import of_header, of_tag, spoken, spoken_by
 from core.signals import live_events, pubsub
 
@@ -229,6 +230,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
 
     async def guard(self, work: Any) -> None:
         """Run ``work``; a failure closes the socket, and the client reconnects and resumes."""
+        log_ids.begin()  # those of the work itself
         try:
             await work
         except CloseError as error:

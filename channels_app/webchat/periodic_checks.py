@@ -14,6 +14,7 @@ from channels_app.asgi.principal import Principal
 from channels_app.webchat import access
 from channels_app.webchat.following import Following
 from core.database.transactions import in_thread
+from core.lib.log_ids import IDS
 from core.lib.per_loop import per_loop
 from core.signals import pubsub
 
@@ -63,6 +64,7 @@ class Ticker:
                 )
 
     async def _work(self) -> None:
+        IDS.set(None)  # it serves all sockets
         while True:
             await asyncio.sleep(POLL_SECONDS if pubsub.local().connected else POLL_AWAY_SECONDS)
             self._look_after_runs()

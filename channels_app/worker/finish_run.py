@@ -174,6 +174,7 @@ async def settle(
     last = closing_of(run, outcome, ending.failure)
     try:
         await asyncio.wrap_future(log.close(finish, [last]))
+        logger.info("the run has %s", outcome.state)
     except LostLeaseError:
         logger.warning("run %s was taken over by another worker", run.id)
         if meter is not None:

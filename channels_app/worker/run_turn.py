@@ -23,6 +23,7 @@ from core.agent.loop import Call, Turn
 from core.conversations import usage
 from core.conversations.events import LostLeaseError
 from core.database.transactions import in_thread
+from core.lib import log_ids
 from core.lib.leases import Lease
 from core.media.describe import Describer
 from core.messages import Message, Transcript
@@ -59,6 +60,8 @@ class Held:
 async def take(begun: Begun, held: Held) -> None:
     """Run the model for a claimed run, and end the run unless another worker has claimed it."""
     run, log = begun.run, begun.log
+    log_ids.begin(run=run.public_id, session=run.session.public_id)
+    logger.info("a turn begins, attempt %d", run.attempt)
     transcript = Transcript()
     for event in begun.events:
         transcript.read(event)

@@ -31,7 +31,14 @@ from allowlist import revocation, unknown_requests
 from allowlist.held_messages import sweep_ignored
 from channels_app import registry
 from channels_app.agent_sessions import sessions
-from channels_app.owner import budget_notices, circuit_notices, mcp_notices, notices, outages
+from channels_app.owner import (
+    alerts,
+    budget_notices,
+    circuit_notices,
+    mcp_notices,
+    notices,
+    outages,
+)
 from channels_app.push import keys as push_keys
 from channels_app.push import sending as push
 from channels_app.replies import outbound, typing_and_reactions
@@ -206,6 +213,7 @@ class Runner:
             self._purge_files,
             self._sweep_files,
             self._remove_old,
+            self._watch_installation,
             self._listen,
             self._take_runs,
             self._take_others,
@@ -376,6 +384,12 @@ class Runner:
         if not self.outdated:
             await revocations.revoke_due()
         return mcp.LOOK_SECONDS if self.outdated else await mcp.refresh_due()
+
+    async def _watch_installation(self) -> float:
+        """Tell the owners of a full disk, a long queue, and keys and certificates that end."""
+        if not self.outdated:
+            await alerts.watch(now=timezone.now())
+        return float(settings.SWEEP_SECONDS)
 
     async def _checkpoint(self) -> float:
         await in_thread(checkpoint)

@@ -38,6 +38,8 @@ from core.models import (
 MOST_LINES = 500
 MOST_COUNTED = 1000
 SKILL_NAME_CHARACTERS = 100
+# The link to the page of the way of a message, run or delivery.
+WAY_LINK = "dashboard/way_link_line.html"
 
 
 @admin.register(ChatSession)
@@ -113,6 +115,7 @@ class RunAdmin(ExtraContext, ReadOnlyAdmin[Run]):
     public_ids = ("public_id",)
     ordering = ("-id",)
     change_form_template = "dashboard/run.html"
+    change_form_before_template = WAY_LINK
     fields = (
         ("user", "session"),
         ("state", "attempt", "worker"),
@@ -217,6 +220,7 @@ class InboundMessageAdmin(ReadOnlyAdmin[InboundMessage]):
     search_fields = ("sender", "sender_name", "text", "external_message_id", "user__username")
     newest_by = F("pk")
     ordering = ("-id",)
+    change_form_before_template = WAY_LINK
     fields = (
         ("account", "kind"),
         ("shown_sender", "shown_sender_name"),
@@ -260,6 +264,7 @@ class DeliveryAdmin(ReadOnlyAdmin[Delivery]):
     newest_by = F("pk")
     public_ids = ("run__public_id",)
     ordering = ("-id",)
+    change_form_before_template = WAY_LINK
     fields = (
         ("account", "session", "run", "block_index"),
         ("state", "attempt", "retry_at"),

@@ -8,7 +8,7 @@ its worker is woken again, for a wake-up may be lost.
 from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from hashlib import sha256
 from itertools import takewhile
@@ -126,6 +126,12 @@ def claim_next() -> Job | None:
             if job is not None:
                 return job
     return None
+
+
+def waiting_since() -> datetime | None:
+    """Return since when the oldest job waits for a worker; None when none does."""
+    queued = Job.objects.filter(state=Run.State.QUEUED).order_by("id")
+    return queued.values_list("created_at", flat=True).first()
 
 
 def lease_end() -> object:

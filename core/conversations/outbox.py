@@ -191,7 +191,16 @@ CLAIM_DOUBTFUL = Update(
     lambda: claiming(Delivery.objects.exclude(Exists(doubtful().filter(id__lt=OuterRef("id")))))
 )
 WHOLE = Instances(
-    lambda: pending().select_related("account").filter(id=Param("id")).exclude(Exists(earlier()))
+    lambda: (
+        pending()
+        .select_related("account")
+        .filter(id=Param("id"))
+        .exclude(Exists(earlier()))
+        .annotate(
+            run_public_id=F("run__public_id"),
+            session_public_id=F("session__public_id"),
+        )
+    )
 )
 
 

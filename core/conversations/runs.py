@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -18,6 +18,7 @@ from django.db.models import (
     JSONField,
     OuterRef,
     QuerySet,
+    Subquery,
     Value,
     When,
 )
@@ -136,6 +137,29 @@ def next_in_turn(*, most: int, served: Served | None = None) -> list[int]:
 def held_places() -> dict[int, int]:
     """Return person -> running runs."""
     return {row[0]: row[1] for row in HELD()}
+
+
+def waiting_since() -> datetime | None:
+    """Return since when the run waits for a worker that waits longest; None when none does.
+
+    A run waits for a worker from the end of the run before it in its conversation.
+    """
+    before = Run.objects.filter(session=OuterRef("session"), id__lt=OuterRef("id"))
+    ended = before.order_by("-id").values("finished_at")[:1]
+    first = Run.objects.filter(state=Run.State.QUEUED).exclude(Exists(earlier())).order_by("id")
+    rows = first.annotate(free_at=Subquery(ended)).values_list("created_at", "free_at")
+    return min((max(row[0], row[1] or row[0]) for row in rows[:MOST_WAITING]), default=None)
+
+
+def queue_place(run_id: int, held: Mapping[int, int]) -> int:
+    """Return the place of a run among those that wait for a worker, from 1, as they are claimed in
+    turn; 0 when it waits for something else, or when more than MOST_WAITING wait.
+
+    ``held``: see :func:`held_places`.
+    """
+    waiting = [(row[0], row[1]) for row in WAITING()]
+    order = in_turn(waiting, held, most=len(waiting))
+    return order.index(run_id) + 1 if run_id in order else 0
 
 
 @dataclass(frozen=True, slots=True)

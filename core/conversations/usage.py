@@ -140,11 +140,13 @@ class RunMeter:
         self._purpose = purpose
         self._open: Granted | None = None
         self._deadline: float | None = None
+        self._began = time.monotonic()
 
     def of(self, purpose: str) -> "RunMeter":
         """Return a meter of the same run for calls with another purpose; one settles both."""
         made = object.__new__(RunMeter)
         made.book, made._purpose, made._open, made._deadline = self.book, purpose, None, None
+        made._began = time.monotonic()
         return made
 
     @classmethod
@@ -165,10 +167,12 @@ class RunMeter:
         if known.budgets:
             made.book.limits = budgets.applying(known.budgets, **ids)
         made._purpose, made._open, made._deadline = ModelCall.Purpose.TURN, None, None
+        made._began = time.monotonic()
         return made
 
     async def reserve(self, model: ModelInfo, request: ModelRequest) -> int | None:
         """See ``Meter``. Without a budget this is a look at an empty tuple."""
+        self._began = time.monotonic()
         if not self.book.limits:
             return None
         prompt = most_prompt_tokens(request)
@@ -179,7 +183,7 @@ class RunMeter:
             left = self._deadline - time.monotonic()
             found = await self._ask(model, request, prompt, is_last=left <= 0)
             if isinstance(found, Granted):
-                self._open, self._deadline = found, None
+                self._open, self._deadline, self._began = found, None, time.monotonic()
                 return found.output_tokens
             if left <= 0 or not found.is_soon:
                 raise budget_words.refusal(found)
@@ -247,6 +251,7 @@ class RunMeter:
             **columns_of(used),
             "estimated": estimated,
             "failure": failure[:40],
+            "milliseconds": round((time.monotonic() - self._began) * 1000),
         }
         if granted is None:
             row = self._row(model)

@@ -11,6 +11,7 @@ There is no pause: a single item runs at once (docs/decisions/117, 180, 185).
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from django.db import DEFAULT_DB_ALIAS, InterfaceError, OperationalError, connections
@@ -18,6 +19,7 @@ from django.db import DEFAULT_DB_ALIAS, InterfaceError, OperationalError, connec
 from core.database import driver
 from core.database.threads import LifoThreadPool
 from core.database.transactions import atomic_write, in_thread_of, pool
+from core.lib.log_ids import IDS, under
 from core.lib.per_loop import per_loop
 
 logger = logging.getLogger(__name__)
@@ -82,6 +84,7 @@ class Batcher:
             self._running.add(asyncio.get_running_loop().create_task(self._run()))
 
     async def _run(self) -> None:
+        IDS.set(None)  # the batches are of many requests
         own = asyncio.current_task()
         try:
             while self._pending and (kind := self._next_kind()) is not None:
@@ -157,7 +160,8 @@ async def in_shared_transaction(work: Work[Result], *, most: int = MAX_BATCH) ->
     (``atomic_write(joins=True)``). It is run a second time, after a rollback, if other work of its
     batch fails or if two such transactions wait for each other (docs/decisions/149).
     """
-    return await shared().submit(run_in_transaction, work, most=most)
+    own = partial(under, IDS.get(), work)
+    return await shared().submit(run_in_transaction, own, most=most)
 
 
 async def in_shared_call(run_batch: RunBatch[Item, Result], item: Item) -> Result:

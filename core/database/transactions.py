@@ -26,6 +26,7 @@ from django.utils import timezone
 
 from core.database import driver
 from core.database.threads import LifoThreadPool
+from core.lib.log_ids import IDS
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -238,11 +239,15 @@ async def in_thread_of(
 ) -> T:
     """Return :func:`in_thread` for one of ``threads``."""
 
+    ids = IDS.get()
+
     def work() -> T:
+        before = IDS.set(ids)
         driver.trust()
         try:
             return call(*args, **kwargs)
         finally:
+            IDS.reset(before)
             connection.close_if_unusable_or_obsolete()
 
     return await asyncio.get_running_loop().run_in_executor(threads, work)

@@ -24,6 +24,7 @@ from core.conversations import events, jobs
 from core.database import schema_version, transactions
 from core.jobs_worker import steps
 from core.jobs_worker.work import TOO_MUCH_MEMORY, discard, perform
+from core.lib import log_ids
 from core.models import Job
 from core.providers import registry as providers
 from core.signals import live_events, pubsub, wakeups
@@ -47,12 +48,15 @@ def work() -> None:
     job = jobs.claim_next()
     if job is None:
         return
+    log_ids.begin(run=job.run.public_id, session=job.run.session.public_id)
+    logger.info("a long task begins, attempt %d", job.attempt)
     connections.close_all()  # a connection must not be in two processes
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:
         be_the_child(job, parent)
     watch(job, pid)
+    log_ids.IDS.set(None)
 
 
 def be_the_child(job: Job, parent: int) -> None:

@@ -16,6 +16,7 @@ from core.models.conversations import (
 )
 from core.models.files import StoredFile
 from core.models.installation import (
+    Alert,
     Backup,
     BackupSchedule,
     Installation,
@@ -49,6 +50,7 @@ from core.models.web import SearchProvider
 from core.models.work import Delivery, Job, JobStep
 
 __all__ = [
+    "Alert",
     "Assistant",
     "AssistantBinding",
     "AssistantModel",

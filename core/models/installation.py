@@ -26,6 +26,7 @@ class Installation(models.Model):
     each change of providers, models, assistants and budgets. ``setup``: the state of each step of
     the first run. ``secrets``: encrypted; the key that signs Web Push (``vapid``). ``restored_at``:
     when it was restored from a backup, and ``restored_from``: when that was made.
+    ``certificate_ends_at``: of GATEWAY_URL, as it was at ``certificate_checked_at``.
     """
 
     id = models.PositiveSmallIntegerField(primary_key=True, default=1)
@@ -36,9 +37,25 @@ class Installation(models.Model):
     secrets = models.TextField(default="", db_default="", blank=True, editable=False)
     restored_at = models.DateTimeField(null=True, blank=True)
     restored_from = models.DateTimeField(null=True, blank=True)
+    certificate_checked_at = models.DateTimeField(null=True, blank=True)
+    certificate_ends_at = models.DateTimeField(null=True, blank=True)
 
     def __str__(self) -> str:
         return self.version
+
+
+class Alert(models.Model):
+    """A trouble of the installation that lasts: seen -> told to the owners -> deleted when over.
+
+    ``name``: of what is watched, such as ``disk:<machine>`` or ``key:<id>``.
+    """
+
+    name = models.CharField(max_length=100, primary_key=True)
+    seen_at = models.DateTimeField()
+    told_at = models.DateTimeField(null=True, blank=True)
+
+    def __str__(self) -> str:
+        return visible_line(self.name, 100)
 
 
 class WorkerHeartbeat(models.Model):

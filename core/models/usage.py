@@ -19,8 +19,9 @@ class ModelCall(models.Model):
     budget it is stored when it is settled, in the transaction that ends the run or the task.
     ``estimated``: the provider reported no usage. ``reserved``: [period, amount, unit] of each
     budget. While a call is open, its tokens are the estimated prompt and the longest answer.
-    ``day``: when it was settled, in the owner's time zone. ``failure``: the code of a failed call,
-    "stopped", or "lost" with its worker. Ids without a foreign key: 0 for none; ``job_id``: of a
+    ``day``: when it was settled, in the owner's time zone. ``milliseconds``: how long it took; None
+    for one that was not measured. ``failure``: the code of a failed call, "stopped", or "lost" with
+    its worker. Ids without a foreign key: 0 for none; ``job_id``: of a
     long task, whose ``attempt`` it then is.
     """
 
@@ -56,6 +57,8 @@ class ModelCall(models.Model):
     cost = models.PositiveBigIntegerField(default=0)
     estimated = models.BooleanField(default=False)
     failure = models.CharField(max_length=40, blank=True)
+    # NULL where it is unknown, so that SQLite need not copy the table for the new column.
+    milliseconds = models.PositiveBigIntegerField(null=True, blank=True)
     reserved = models.JSONField(default=list)
     day = models.DateField()
     created_at = models.DateTimeField(auto_now_add=True)
@@ -69,6 +72,11 @@ class ModelCall(models.Model):
 
     def __str__(self) -> str:
         return f"{visible_line(self.model_name, 100)} ({self.state})"
+
+    @property
+    def seconds(self) -> float | None:
+        """Return how long it took; None where that is unknown."""
+        return None if self.milliseconds is None else self.milliseconds / 1000
 
 
 class Budget(models.Model):

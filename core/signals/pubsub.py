@@ -25,6 +25,7 @@ from django.conf import settings
 from redis.asyncio.client import PubSub
 
 from core.lib import broker
+from core.lib.log_ids import IDS
 from core.lib.per_loop import per_loop
 
 logger = logging.getLogger(__name__)
@@ -224,6 +225,7 @@ class Hub:
             self._changed.set()
 
     async def _subscribe(self) -> None:
+        IDS.set(None)  # it serves all of this process
         while True:
             try:
                 await self._read()

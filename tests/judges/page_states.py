@@ -173,6 +173,7 @@ def of_admin(made: Json, seed: int) -> Iterator[PageState]:
         ("core_toolrule_why", "/admin/core/toolrule/why/", None),
         ("core_retentionrule_due", "/admin/core/retentionrule/due/", None),
         ("core_modelcall_usage", "/admin/core/modelcall/usage/", None),
+        ("message_way", f"/admin/message/?id={made['rows']['core.run']['pk']}", None),
         ("allowlist_unknownrequest_groups", "/admin/allowlist/unknownrequest/groups/", None),
     ):
         yield PageState(name, name, path, act)

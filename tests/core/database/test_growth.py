@@ -14,13 +14,23 @@ from allowlist import keys, revocation, unknown_requests
 from allowlist.held_messages import sweep_ignored
 from allowlist.models import ApiKey
 from channels_app.agent_sessions import sessions
-from channels_app.owner import budget_notices, notices, outages
+from channels_app.owner import alerts, budget_notices, notices, outages
 from channels_app.replies import outbound
 from core.conversations import jobs, left_calls, usage_reports
 from core.conversations.schedules import reports, retention
 from core.database import text_search
 from core.files import cleanup
-from core.models import ChannelAccount, ChannelIdentity, ChatSession, Message, Run, Schedule, User
+from core.models import (
+    ChannelAccount,
+    ChannelIdentity,
+    ChatSession,
+    Delivery,
+    InboundMessage,
+    Message,
+    Run,
+    Schedule,
+    User,
+)
 from tests.core.database import growth
 from tests.one_turn import SENDER, one_turn
 from tests.plans import Asked, listening
@@ -57,6 +67,8 @@ def addresses(client: Client, session: ChatSession, run: Run) -> Iterator[str]:
     yield from ("/api/schedules", f"/api/schedules/{plan}", f"/api/schedules/{plan}/occurrences")
     yield from ("/api/schedules?state=ended", f"/api/schedules/{plan}/occurrences?offset=1000")
     yield from (f"/api/runs/{run.public_id}", "/api/files", "/api/requests", "/admin/")
+    for each in (run, Delivery.objects.latest("pk"), InboundMessage.objects.latest("pk")):
+        yield f"{reverse('admin:message_way')}?kind={each._meta.model_name}&id={each.pk}"
     for model, page in admin.site._registry.items():
         name = f"admin:{model._meta.app_label}_{model._meta.model_name}"
         place = reverse(f"{name}_changelist")
@@ -85,6 +97,7 @@ def chores() -> None:
     outages.look(now=now)
     left_calls.close_left()
     budget_notices.look(now=now)
+    alerts.look(now=now)
     usage_reports.roll_up(now=now)
     usage_reports.used_ratios(now=now, most=100)
     text_search.catch_up()

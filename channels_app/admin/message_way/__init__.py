@@ -1,0 +1,1 @@
+"""The page “What happened to this message?”: the rows of a message, and a sentence about them."""
