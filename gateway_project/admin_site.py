@@ -11,12 +11,14 @@ from django.http import (
     HttpResponseNotAllowed,
     HttpResponseRedirect,
 )
+from django.template.response import TemplateResponse
 from django.urls import path, reverse
 
 from allowlist import pending_count
 from allowlist.permissions import open_kinds
 from channels_app.owner import waiting_calls
 from core import VERSION
+from gateway_project import changes
 
 if TYPE_CHECKING:
     from django.contrib.admin import AdminSite as _Site
@@ -60,6 +62,11 @@ class GatewayAdminSite(_Site):
             raise Http404
         return HttpResponseRedirect(reverse("admin:index"))
 
+    def changes_view(self, request: HttpRequest) -> HttpResponse:
+        """Show the changes of each version."""
+        context = self.each_context(request) | {"title": "Changes", "changes": changes.as_html()}
+        return TemplateResponse(request, "dashboard/changes.html", context)
+
     def logout(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         """Sign out (POST) and redirect to the sign-in page."""
         if request.method != "POST":
@@ -68,9 +75,10 @@ class GatewayAdminSite(_Site):
         return HttpResponseRedirect(settings.LOGIN_URL)
 
     def get_urls(self) -> list[Any]:
-        """Add the page of a message's way, which belongs to several tables."""
+        """Add the pages that belong to no table or to several: a message's way, the changes."""
         way = path("message/", self.admin_view(self.message_way), name="message_way")
-        return [way, *super().get_urls()]
+        versions = path("changes/", self.admin_view(self.changes_view), name="changes")
+        return [way, versions, *super().get_urls()]
 
     def message_way(self, request: HttpRequest) -> HttpResponse:
         """Show what happened to a message."""

@@ -42,6 +42,8 @@ from core.models import (
     AssistantBinding,
     AssistantModel,
     AssistantVersion,
+    Backup,
+    BackupSchedule,
     Budget,
     BudgetPeriod,
     ChannelAccount,
@@ -289,6 +291,11 @@ def tools(owner: User, person: User) -> Json:
     ToolGrant.objects.create(tool="web_fetch", user=person)
     ToolRule.objects.create(tool="web_fetch", ask="always")
     RetentionRule.objects.create(kind="messages", user=person, days=30)
+    BackupSchedule.objects.create(is_on=True)
+    made = {"name": "2026-11-26T03-00-00Z", "rows": 12_345, "files": 67, "size": 8_900_000}
+    Backup.objects.create(state="good", cause="schedule", asked_at=timezone.now(), **made)
+    reason = {"state": "failed", "error": "No space is left."}
+    Backup.objects.create(cause="admin", asked_at=timezone.now(), **reason)
     waiting = run.tool_calls.get()
     asked_of = sign_ins.create(McpServer.objects.get(), owner, now=timezone.now())
     return {

@@ -83,6 +83,7 @@ NO_PAGE_IN_ADMIN = {
     "view_on_site": "redirects",
     "core_channelaccount_test": "redirects",
     "core_run_held": "redirects",
+    "core_backup_make": "redirects",
     "core_modelprovider_test": "redirects",
     "core_modelprovider_models": "redirects",
     "core_modelprovider_add_model": "redirects",
@@ -173,6 +174,7 @@ def of_admin(made: Json, seed: int) -> Iterator[PageState]:
         ("core_toolrule_why", "/admin/core/toolrule/why/", None),
         ("core_retentionrule_due", "/admin/core/retentionrule/due/", None),
         ("core_modelcall_usage", "/admin/core/modelcall/usage/", None),
+        ("changes", "/admin/changes/", None),
         ("message_way", f"/admin/message/?id={made['rows']['core.run']['pk']}", None),
         ("allowlist_unknownrequest_groups", "/admin/allowlist/unknownrequest/groups/", None),
     ):
