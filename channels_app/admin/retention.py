@@ -23,7 +23,16 @@ class RetentionRuleAdmin(OnlyDeciders, AuditedAdmin[RetentionRule]):
     list_select_related = RetentionRule.TARGETS
     search_fields = ("user__username", "user__display_name", "assistant__name")
     ordering = ("kind", "id")
-    fields = ("kind", "user", "account", "assistant", "days", "newest")
+    fieldsets = (
+        (
+            None,
+            {
+                "fields": ("kind", "user", "account", "assistant", "days", "newest"),
+                "description": "Choose a person, an account or an assistant, or none for everyone. "
+                "The most specific rule counts, in that order.",
+            },
+        ),
+    )
     autocomplete_fields = ("user",)
     list_before_template = "dashboard/retention_above.html"
 
