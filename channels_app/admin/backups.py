@@ -35,6 +35,7 @@ class BackupAdmin(ReadOnlyAdmin[Backup]):
 
     list_display = ("status", "asked_at", "cause", "name", "content", "why")
     list_filter = ("state", "cause")
+    search_fields = ("name", "error")
     ordering = ("-id",)
     list_before_template = "dashboard/backups_above.html"
     fields = ("status", "cause", ("asked_at", "finished_at"), "name", "content", "why")

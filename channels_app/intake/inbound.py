@@ -63,9 +63,12 @@ class Receipt:
 def accepted(message: InboundMessage, session: ChatSession, run: Run | None = None) -> Receipt:
     """Return the receipt of an accepted message; that it is stored is logged after the commit."""
     log_ids.note(run=run.public_id if run is not None else "", session=session.public_id)
-    said = partial(copy_context().run, logger.info, "a message was accepted")
-    transaction.on_commit(said, robust=True)
+    transaction.on_commit(partial(copy_context().run, log_accepted), robust=True)
     return Receipt("accepted", message=message, run=run, session=session)
+
+
+def log_accepted() -> None:
+    logger.info("a message was accepted")
 
 
 def receive_personal(

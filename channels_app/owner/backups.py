@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from django.db.models import Q
 from django.utils import timezone
-from django.utils.translation import gettext
+from django.utils.translation import gettext, gettext_noop
 
 from channels_app.owner import notices
 from core.database import transactions
@@ -19,7 +19,7 @@ from core.models import Backup, BackupSchedule
 State, Cause = Backup.State, Backup.Cause
 LEASE = timedelta(seconds=60)
 MOST_ATTEMPTS = 3
-INTERRUPTED = "The worker that made it ended, several times."
+INTERRUPTED = gettext_noop("The worker that made it ended, several times.")
 ERROR_CHARACTERS = 500
 
 
@@ -144,7 +144,7 @@ def has_failed(*, before: int | None = None) -> bool:
 
 def failed(error: str) -> str:
     """Return the notice of a failure."""
-    return gettext("The backup could not be made: {reason}").format(reason=error)
+    return gettext("The backup could not be made: {reason}").format(reason=gettext(error))
 
 
 def good_again(name: str) -> str:

@@ -28,6 +28,8 @@ from core.models import (
     Assistant,
     AssistantModel,
     AssistantVersion,
+    Backup,
+    BackupSchedule,
     Budget,
     ChannelAccount,
     ChannelIdentity,
@@ -188,6 +190,7 @@ def tools_of(run: Run) -> None:
     ToolGrant.objects.create(tool=EVIL, user=run.user)
     ToolRule.objects.create(tool=EVIL.partition("\u202e")[0], ask="always", user=run.user)
     RetentionRule.objects.create(kind="messages", days=30, user=run.user)
+    Backup.objects.create(cause="admin", asked_at=timezone.now(), state="failed", error="Full.")
 
 
 def page(browser: Client, address: str) -> str:
@@ -268,6 +271,8 @@ def test_every_list_has_search_and_filters_and_every_row_a_page(
 ) -> None:
     """And none shows an unknown sender's text unescaped or with hidden characters (RQ18, RX7)."""
     for model, model_admin in admin.site._registry.items():
+        if model is BackupSchedule:  # one row, without a list
+            continue
         assert model_admin.search_fields, model
         assert model_admin.list_filter, model
         name = f"{model._meta.app_label}_{model._meta.model_name}"

@@ -352,7 +352,7 @@ def addresses(user: User, run: Run) -> Json:
         "trace": reverse("trace", args=[run.public_id]),
         "link": reverse("sign-in-link", args=[sign_in.create(user=user, now=now)]),
         "other_link": reverse("sign-in-link", args=[sign_in.create(user=member, now=now)]),
-        "member_pk": member.pk,
+        "member": {"pk": member.pk},
         "unknown_request": reverse("unknown-request", args=[request.public_id]),
         "decision": reverse(
             "decision", args=[decision_links.token(request=request.public_id, owner=user.pk)]

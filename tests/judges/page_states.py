@@ -183,7 +183,7 @@ def of_admin(made: Json, seed: int) -> Iterator[PageState]:
     person = made["rows"]["core.user"]["pk"]
     password = reverse("admin:auth_user_password_change", args=[person])
     yield PageState("password of another", "auth_user_password_change", password)
-    forget = reverse("admin:core_user_forget", args=[made["member_pk"]])
+    forget = reverse("admin:core_user_forget", args=[made["member"]["pk"]])
     yield PageState("core_user_forget", "core_user_forget", forget)
     server = made["rows"]["core.mcpserver"]["pk"]
     changes = reverse("admin:core_mcpserver_changes", args=[server])
