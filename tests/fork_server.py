@@ -29,6 +29,8 @@ from gateway_project.processes import child, ready
 
 ROOT = Path(__file__).resolve().parent.parent
 MOST_BYTES = 1 << 20
+# Variables that have a new process measured.
+MEASURES = ("COV_CORE_", "COVERAGE_PROCESS_")
 # Variables that a gateway reads: its own come from its test.
 OWN_VARIABLES = ("GATEWAY_", "LLM_", "DATABASE_", "REDIS_", "DJANGO_", "TEST_")
 OURS = ("core", "allowlist", "channels_app", "gateway_project", "tests", "__main__", "manage")
@@ -171,7 +173,7 @@ _servers: dict[int, Server] = {}
 
 def server() -> Server | None:
     """Return the fork server of this process, or None where processes are to be started anew."""
-    is_measured = any(name.startswith(("COV_", "COVERAGE_")) for name in os.environ)
+    is_measured = any(name.startswith(MEASURES) for name in os.environ)
     if is_measured or sys.platform != "linux" or os.environ.get("TEST_FORKS") == "0":
         return None
     if os.getpid() not in _servers:
