@@ -48,10 +48,18 @@ class Socket:
         return frame
 
     def say(self, text: str, *, client_id: str, session_id: str = "") -> tuple[str, str]:
-        """Send a message; return its run and its session."""
-        self.send(
-            {"type": "message", "text": text, "client_id": client_id, "session_id": session_id}
-        )
+        """Send a message, again where the connection breaks; return its run and its session."""
+        given = {"type": "message", "text": text, "client_id": client_id, "session_id": session_id}
+        while True:
+            try:
+                self.send(given)
+                return self.accepted(client_id)
+            except (WebSocketException, OSError):
+                self.reconnections += 1
+                wait_until(self.comes_back, seconds=30, what="the web server")
+
+    def accepted(self, client_id: str) -> tuple[str, str]:
+        """Receive until a message is accepted; return its run and its session."""
         while True:
             frame = self.receive()
             if frame["type"] == "accepted" and frame["client_id"] == client_id:

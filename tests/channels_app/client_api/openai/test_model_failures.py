@@ -184,8 +184,8 @@ def test_d8_a_failing_model_is_seen_by_its_owner_until_it_answers_again(
     with pytest.raises(AssertionError, match=r"(?s)The model fails \(quota\).*credit"):
         scripted.manage("doctor")
     run_id = answer["run_id"]
-    line = next(each for each in scripted.log("runs").splitlines() if run_id in each)
-    assert "(quota): You exceeded your current quota" in line
+    lines = [each for each in scripted.log("runs").splitlines() if run_id in each]
+    line = next(each for each in lines if "(quota): You exceeded your current quota" in each)
     assert re.search(r"of user \d+", line)
     assert client.post("/inbound", json={"user_id": "x", "text": "hello"}).json()["ok"]
     wait_until(is_well)
