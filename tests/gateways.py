@@ -3,6 +3,7 @@
 Each has its own home, database, broker and ports, so any part of it may be killed.
 """
 
+import os
 import signal
 import sys
 from collections.abc import Callable, Mapping
@@ -15,7 +16,6 @@ from urllib.request import urlopen
 
 from gateway_project.home import BASE_DIR
 from gateway_project.processes import listener
-from tests import fork_server
 from tests.servers import NotReadyError, Process, Valkey, python
 
 ROLES = {
@@ -25,6 +25,7 @@ ROLES = {
 }
 START_SECONDS = 240.0
 MANAGE_SECONDS = 240.0  # a migration beside seven other test processes
+OURS = ("GATEWAY_", "LLM_", "DATABASE_", "REDIS_", "DJANGO_", "TEST_")
 
 
 @dataclass
@@ -63,7 +64,8 @@ class Gateway:
     @property
     def env(self) -> dict[str, str]:
         """Return the environment of every process of this gateway."""
-        return fork_server.without(fork_server.OWN_VARIABLES) | {
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
+        return inherited | {
             "GATEWAY_HOME": str(self.folder / "home"),
             "GATEWAY_URL": self.base_url,
             "GATEWAY_PORT": str(self.port),
@@ -78,26 +80,19 @@ class Gateway:
 
     def manage(self, *arguments: str, stdin: str = "") -> str:
         """Run ``manage.py`` in this gateway's environment; its output. A failure raises."""
-        script = str(self.tree / "manage.py")
-        if self.tree == BASE_DIR and (server := fork_server.server()):
-            code, said = server.run(
-                script, arguments, env=self.env, cwd=self.tree, stdin=stdin, timeout=MANAGE_SECONDS
-            )
-        else:
-            done = run(
-                [sys.executable, script, *arguments],
-                env=self.env,
-                input=stdin,
-                stdout=PIPE,
-                stderr=STDOUT,
-                text=True,
-                check=False,
-                timeout=MANAGE_SECONDS,
-            )
-            code, said = done.returncode, done.stdout
-        if code != 0:
-            raise AssertionError(f"manage.py {' '.join(arguments)} failed:\n{said}")
-        return said
+        done = run(
+            [sys.executable, str(self.tree / "manage.py"), *arguments],
+            env=self.env,
+            input=stdin,
+            stdout=PIPE,
+            stderr=STDOUT,
+            text=True,
+            check=False,
+            timeout=MANAGE_SECONDS,
+        )
+        if done.returncode != 0:
+            raise AssertionError(f"manage.py {' '.join(arguments)} failed:\n{done.stdout}")
+        return done.stdout
 
     def start(self) -> None:
         """Start the broker, then all processes at once; return when ``/healthz`` answers and the
@@ -112,13 +107,11 @@ class Gateway:
         """Start one process without waiting for it."""
         process = self.processes.get(name)
         if process is None:
-            module = {**ROLES, **self.modules}[name]
             process = self.processes[name] = Process(
-                command=python(*module),
+                command=python(*{**ROLES, **self.modules}[name]),
                 log=self.folder / f"{name}.log",
                 cwd=self.tree,
                 env=self.env,
-                module=module if self.tree == BASE_DIR else (),
             )
         process.start(reports_ready=True)
 

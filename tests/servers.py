@@ -18,7 +18,6 @@ from typing import BinaryIO
 import psycopg
 
 from gateway_project.processes import broker, child, listener, ready
-from tests import fork_server
 
 WAIT_SECONDS = 30.0
 # Bounds were chosen on a quiet machine; one that is shared by others gets ten times as long.
@@ -74,8 +73,7 @@ def copy_terminal(descriptor: int, log: Path) -> None:
 class Process:
     """One child of a test, bound to the life of the test process, with its output in ``log``.
 
-    ``terminal``: its output is a terminal, as it is for a person. ``module``: the module that
-    ``command`` runs and its arguments, where it may be forked (tests/fork_server.py).
+    ``terminal``: its output is a terminal, as it is for a person.
     """
 
     command: list[str]
@@ -84,8 +82,7 @@ class Process:
     env: Mapping[str, str] | None = None
     cwd: Path | None = None
     stdin: str = ""
-    module: tuple[str, ...] = ()
-    running: subprocess.Popen[bytes] | fork_server.Forked | None = field(default=None, init=False)
+    running: subprocess.Popen[bytes] | None = field(default=None, init=False)
     ready: int | None = field(default=None, init=False)
 
     def start(self, *, reports_ready: bool = False) -> None:
@@ -99,39 +96,21 @@ class Process:
             env = {**(env or {}), ready.READY_FD: str(write)}
             fds = (write,)
         with self.log.open("ab") as file, self.output_to(file) as output:
-            self.running = self.forked(env, output) or self.begun(env, output, fds)
+            self.running = subprocess.Popen(
+                self.command,
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=env,
+                cwd=self.cwd,
+                start_new_session=True,
+                pass_fds=fds,
+            )
         for descriptor in fds:
             os.close(descriptor)
-
-    def forked(self, env: Mapping[str, str] | None, output: int) -> fork_server.Forked | None:
-        """Start it from the fork server where that is possible."""
-        server = fork_server.server() if self.module else None
-        if server is None or env is None or self.cwd is None:
-            return None
-        module, *arguments = self.module
-        with Path(os.devnull).open("rb") as nothing:
-            return server.start(
-                module, arguments, env=env, cwd=self.cwd, stdin=nothing.fileno(), output=output
-            )
-
-    def begun(
-        self, env: Mapping[str, str] | None, output: int, fds: tuple[int, ...]
-    ) -> subprocess.Popen[bytes]:
-        """Start its command."""
-        process = subprocess.Popen(
-            self.command,
-            stdin=subprocess.PIPE,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            env=env,
-            cwd=self.cwd,
-            start_new_session=True,
-            pass_fds=fds,
-        )
-        assert process.stdin is not None
-        process.stdin.write(self.stdin.encode())
-        process.stdin.close()
-        return process
+        assert self.running.stdin is not None
+        self.running.stdin.write(self.stdin.encode())
+        self.running.stdin.close()
 
     @contextmanager
     def output_to(self, file: BinaryIO) -> Iterator[int]:

@@ -12,8 +12,7 @@ from gateway_project.home import BASE_DIR
 from tests.clients.conftest import HERE
 from tests.clients.key_proxy import with_key
 from tests.clients.test_mcp import MAKE
-from tests.fork_server import OWN_VARIABLES, without
-from tests.gateways import Gateway
+from tests.gateways import OURS, Gateway
 from tests.npm import installed
 from tests.servers import Process, wait_until
 
@@ -38,7 +37,7 @@ def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("clients")
     (folder / "home").mkdir()
     # With a database of its own: the one of the tests may not even be running.
-    inherited = without(OWN_VARIABLES)
+    inherited = {name: each for name, each in os.environ.items() if not name.startswith(OURS)}
     process = Process(
         command=[sys.executable, str(SUITE / "client.py"), str(folder / "s")],
         log=folder / "log",

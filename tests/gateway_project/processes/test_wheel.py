@@ -17,7 +17,7 @@ import pytest
 from core import VERSION
 from gateway_project.home import BASE_DIR
 from gateway_project.processes import child
-from tests.fork_server import OWN_VARIABLES, without
+from tests.gateways import OURS
 from tests.servers import Process
 
 PACKAGES = ("gateway_project", "core", "channels_app", "allowlist")
@@ -36,8 +36,8 @@ class Installed:
     @property
     def env(self) -> dict[str, str]:
         """Return the environment of a person who has set nothing but a model."""
-        unwanted = (*OWN_VARIABLES, "SECRET", "PYTHON", "XDG_", "COVERAGE")
-        inherited = without(unwanted)
+        unwanted = (*OURS, "SECRET", "PYTHON", "XDG_", "COVERAGE")
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith(unwanted)}
         home = {"HOME": str(self.folder), "GATEWAY_PORT": "0", "LLM_PROVIDER": "scripted"}
         return inherited | home
 

@@ -13,7 +13,7 @@ import psutil
 
 from gateway_project.home import BASE_DIR
 from gateway_project.processes import child, state
-from tests.fork_server import OWN_VARIABLES, without
+from tests.gateways import OURS
 from tests.servers import Process, wait_until
 
 START_SECONDS = 240.0
@@ -43,7 +43,7 @@ class Up:
     @property
     def env(self) -> dict[str, str]:
         """Return the environment of a fresh machine, and what the test sets."""
-        inherited = without((*OWN_VARIABLES, "SECRET"))
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith((*OURS, "SECRET"))}
         ours = {"GATEWAY_HOME": str(self.home), "GATEWAY_PORT": "0", "LLM_PROVIDER": "scripted"}
         return {**inherited, **ours, **self.extra}
 
