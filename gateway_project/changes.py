@@ -18,7 +18,8 @@ def as_html() -> SafeString:
     parser = MarkdownIt("commonmark", {"html": False}).disable(["image"])
     parser.add_render_rule("link_open", nothing)
     parser.add_render_rule("link_close", nothing)
-    return mark_safe(parser.render(f"## {versions}"))  # noqa: S308 - our own file, HTML is escaped
+    html: str = parser.render(f"## {versions}")
+    return mark_safe(html)  # noqa: S308 - our own file, HTML is escaped
 
 
 def nothing(*_: object) -> str:
