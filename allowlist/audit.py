@@ -10,6 +10,7 @@ blanked. Such a row keeps its digest; a later row, BLANKED, has the digest of wh
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -25,6 +26,8 @@ from core.models import User
 CHAIN_LOCK = 0x6175646974
 BLANKED = "audit.blanked"
 BLANKED_AT_ONCE = 100
+# The number of a row, at the beginning of an actor or a subject; senders are no rows.
+NUMBER = re.compile(r"(?!(?:im|email|phone|any):)[a-z_]+:[0-9]+(?![^ ])", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +93,12 @@ def blank(edit: Callable[[AuditEntry], bool], *, actor: str, now: datetime) -> i
             store_blanked(changed, intact, actor=actor, now=now)
             done += len(changed)
     return done
+
+
+def number_of(text: str) -> str:
+    """Return the number of a row, such as ``user:5``, at the beginning of ``text``; else ""."""
+    found = NUMBER.match(text)
+    return found[0] if found else ""
 
 
 def intact_of(rows: list[AuditEntry]) -> set[int]:

@@ -3,7 +3,6 @@
 The time, the action, the numbers of the rows that it was about, and both digests stay.
 """
 
-import re
 from datetime import datetime
 from functools import partial
 
@@ -18,8 +17,6 @@ from core.models import RetentionRule
 
 AT_ONCE = 40
 ACTOR, TEXTS = "retention", "audit texts"
-# Of an actor and a subject the number of the row stays; senders are no rows.
-NUMBERED = re.compile(r"(?!(?:im|email|phone|any):)[a-z_]+:[0-9]+(?![^ ])", re.ASCII)
 
 
 def selections(rule: RetentionRule, now: datetime) -> Selections:
@@ -61,12 +58,7 @@ def blank(ids: list[int]) -> Counts:
     if rows:
         intact = audit.intact_of(rows)
         for row in rows:
-            row.actor, row.subject, row.data = numbered(row.actor), numbered(row.subject), {}
+            row.actor, row.subject = audit.number_of(row.actor), audit.number_of(row.subject)
+            row.data = {}
         audit.store_blanked(rows, intact, actor=ACTOR, now=timezone.now())
     return {TEXTS: len(rows)}
-
-
-def numbered(text: str) -> str:
-    """Return the number of a row, such as ``user:5``, at the beginning of ``text``; else ""."""
-    found = NUMBERED.match(text)
-    return found[0] if found else ""

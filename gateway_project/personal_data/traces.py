@@ -38,8 +38,6 @@ from gateway_project.personal_data.tables import SECTIONS
 from gateway_project.personal_data.words import BLANK, Words
 
 AT_ONCE = 200
-# The number of a row before its name; not an address, which has its kind before it.
-NUMBER = re.compile(r"^(?!im:|email:|phone:)[a-z]+:\d+(?= |$)")
 Chat = tuple[int, str]
 
 
@@ -216,11 +214,10 @@ def blank_entry(row: AuditEntry, traces: Traces) -> bool:
     own, known = f"user:{traces.user.pk}", traces.words
     if row.action != audit.BLANKED:
         if points_at(row.data, own):
-            number = NUMBER.match(row.subject)
-            row.subject = number[0] if number else BLANK
+            row.subject = audit.number_of(row.subject) or BLANK
             row.data = blanked(row.data)
         elif re.match(rf"{own}(?!\d)", row.subject) or known.are_in(
-            NUMBER.sub("", row.subject, count=1)
+            row.subject.removeprefix(audit.number_of(row.subject))
         ):
             row.data = blanked(row.data)
         row.data = known.blanked_in(row.data)
@@ -232,8 +229,8 @@ def blank_entry(row: AuditEntry, traces: Traces) -> bool:
 def without_name(text: str, own: str, known: Words) -> str:
     """Return the actor or subject of a row with the person's number, and without their words."""
     text = re.sub(rf"(?<!\w){own}(?!\d).*", own, text, flags=re.DOTALL)
-    number = NUMBER.match(text)
-    return number[0] + known.blanked(text[number.end() :]) if number else known.blanked(text)
+    number = audit.number_of(text)
+    return number + known.blanked(text.removeprefix(number))
 
 
 def points_at(value: object, own: str) -> bool:

@@ -28,6 +28,7 @@ from core.models import (
 )
 from core.signals import forgetting as broker_forgetting
 from gateway_project.personal_data import forgetting, traces
+from gateway_project.personal_data.words import Words
 from tests.gateway_project.personal_data import everything
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -321,3 +322,13 @@ def test_x24_a_name_that_is_a_common_word_removes_no_others(people: dict[str, Us
     assert everything.rows_of(people["stays"]) == before
     assert OTHER in texts_of_the_broker()
     assert AuditEntry.objects.get(pk=row.pk).data == data
+
+
+@pytest.mark.parametrize("kind", ["im", "email", "phone", "any"])
+def test_x25_an_address_is_no_number_of_a_row(kind: str) -> None:
+    """[X25] Whatever its kind: the number of a row stays, an address that is one goes."""
+    known = Words(["5550001"])
+    assert traces.without_name(f"{kind}:5550001", "user:7", known) == f"{kind}:[forgotten]"
+    assert traces.without_name("apikey:5550001 5550001", "user:7", known) == (
+        "apikey:5550001 [forgotten]"
+    )
