@@ -2,7 +2,7 @@
 made by ``gateway_project.backups``.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -10,9 +10,8 @@ from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext, gettext_noop
 
-from channels_app.owner import notices
+from channels_app.owner import outages
 from core.database import transactions
-from core.lib.interface_language import spoken
 from core.lib.text import one_line
 from core.models import Backup, BackupSchedule
 
@@ -120,7 +119,7 @@ def succeed(made: Made, *, removed: Iterable[str], row: int | None, now: datetim
         else:
             Backup.objects.filter(pk=row).update(**values)
         if was_bad:
-            tell(lambda: good_again(made.name), key=f"notice:backup:{row}:good")
+            outages.notify(lambda: good_again(made.name), key=f"notice:backup:{row}:good")
 
 
 def fail(error: str, *, row: int, now: datetime) -> None:
@@ -130,15 +129,20 @@ def fail(error: str, *, row: int, now: datetime) -> None:
         was_bad = has_failed(before=row)
         running = Backup.objects.filter(pk=row, state=State.RUNNING)
         if running.update(state=State.FAILED, finished_at=now, error=text) and not was_bad:
-            tell(lambda: failed(text), key=f"notice:backup:{row}:failed")
+            outages.notify(lambda: failed(text), key=f"notice:backup:{row}:failed")
 
 
-def has_failed(*, before: int | None = None) -> bool:
-    """Return whether the last backup that ended, ``before`` a row or of all, has failed."""
-    ended = Backup.objects.exclude(state__in=(State.WAITING, State.RUNNING))
+def last_ended(*, before: int | None = None) -> Backup | None:
+    """Return the last backup that was made or has failed, ``before`` a row or of all."""
+    ended = Backup.objects.filter(finished_at__isnull=False)
     if before is not None:
         ended = ended.filter(pk__lt=before)
-    last = ended.order_by("-id").first()
+    return ended.order_by("-id").first()
+
+
+def has_failed(*, before: int | None) -> bool:
+    """Return whether the last backup that ended, ``before`` a row or of all, has failed."""
+    last = last_ended(before=before)
     return last is not None and last.state == State.FAILED
 
 
@@ -150,12 +154,3 @@ def failed(error: str) -> str:
 def good_again(name: str) -> str:
     """Return the notice of the first good backup after a failure."""
     return gettext("A backup was made and checked again: {name}.").format(name=name)
-
-
-def tell(said: Callable[[], str], *, key: str) -> None:
-    """Notify every owner in their language. Inside a transaction."""
-    for owner in notices.owners():
-        with spoken(owner.language):
-            text = said()
-        notices.show_in_web_chats(owner, {"text": text})
-        notices.send(owner, key=f"{key}:{owner.pk}", text=text)

@@ -116,7 +116,7 @@ class Backup(models.Model):
     """
 
     class State(models.TextChoices):
-        """``removed``: by the rule of what is kept, or from outside."""
+        """``removed``: by the rule of what is kept."""
 
         WAITING = "waiting"
         RUNNING = "running"

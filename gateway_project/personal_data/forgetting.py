@@ -9,7 +9,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import redis
 from django.apps import apps
@@ -19,6 +19,7 @@ from django.utils import timezone
 from allowlist import audit, revocation
 from allowlist.models import ApiKey, AuditEntry, UnknownRequest
 from channels_app.models import SourceFeedback
+from core.conversations import runs
 from core.database import cleaning
 from core.database.cleaning import CleaningError
 from core.database.transactions import atomic_write, lock_until_commit
@@ -40,7 +41,6 @@ from core.models import (
     StoredFile,
     ToolCall,
     User,
-    WorkerHeartbeat,
 )
 from core.signals import forgetting as broker_forgetting
 from gateway_project.personal_data import traces
@@ -50,7 +50,6 @@ BEGUN, DONE = "person.forgetting", "person.forgotten"
 # Of PostgreSQL: two owners must not forget each other at once.
 OWNERS_LOCK = 0x6F776E657273
 WAIT_SECONDS = 20.0
-WORKER_SECONDS = 30
 RUNS_AT_ONCE = 20
 # Children first, so that no statement removes more than a part. Rows that name the person for
 # the traces come last; the user's own deletion removes the rest.
@@ -172,25 +171,20 @@ def end_access(user: User) -> None:
         revocation.end_user(user_id=user.pk)
     traces.sign_out(user)
     deadline = time.monotonic() + WAIT_SECONDS
-    while is_at_work(user) and has_workers() and time.monotonic() < deadline:
+    while is_at_work(user) and runs.workers_alive("runs") and time.monotonic() < deadline:
         time.sleep(0.1)
 
 
 def is_at_work(user: User) -> bool:
-    runs = Run.objects.filter(user=user, state__in=Run.UNFINISHED)
-    return runs.exists() or Job.objects.filter(run__user=user, state=Run.State.RUNNING).exists()
-
-
-def has_workers() -> bool:
-    since = timezone.now() - timedelta(seconds=WORKER_SECONDS)
-    return WorkerHeartbeat.objects.filter(queue="runs", seen_at__gt=since).exists()
+    rows = Run.objects.filter(user=user, state__in=Run.UNFINISHED)
+    return rows.exists() or Job.objects.filter(run__user=user, state=Run.State.RUNNING).exists()
 
 
 def remove_rows(user: User) -> None:
     """Remove the person's rows in short transactions; the bytes of a file before its row."""
     remove_files(user)
-    runs = Run.objects.filter(user=user, last_seq__gt=0).order_by("pk")
-    for ids in in_parts(list(runs.values_list("pk", flat=True))):
+    rows = Run.objects.filter(user=user, last_seq__gt=0).order_by("pk")
+    for ids in in_parts(list(rows.values_list("pk", flat=True))):
         with atomic_write():
             RunEvent.objects.filter(run_id__in=ids).delete()
     for model, path in ROWS:

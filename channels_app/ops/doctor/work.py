@@ -11,6 +11,7 @@ from django.utils import timezone
 from allowlist.permissions import open_kinds
 from channels_app.ops import health, restored
 from channels_app.ops.doctor.findings import Finding, error, warning
+from channels_app.owner import backups
 from core.conversations import runs
 from core.conversations.schedules import reports
 from core.database import schema_version, text_search
@@ -152,7 +153,7 @@ def skills_that_fail() -> Iterator[Finding]:
 
 def backups_made() -> Iterator[Finding]:
     """Check that the last backup was good."""
-    last = Backup.objects.filter(finished_at__isnull=False).order_by("-id").first()
+    last = backups.last_ended()
     if last is not None and last.state == Backup.State.FAILED:
         yield error(
             "backup",

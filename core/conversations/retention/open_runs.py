@@ -4,6 +4,7 @@ from datetime import datetime
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
+from core.conversations import outbox
 from core.conversations.retention.rules import LEAST_AGE
 from core.models import (
     Delivery,
@@ -17,7 +18,7 @@ from core.models import (
 )
 
 Waiting = ToolCall.State
-OPEN_DELIVERIES = (Delivery.State.PENDING, Delivery.State.SENDING, Delivery.State.UNCERTAIN)
+OPEN_DELIVERIES = (*outbox.OPEN, Delivery.State.UNCERTAIN)
 
 
 def is_open(now: datetime) -> Q:

@@ -16,6 +16,8 @@ from core.conversations import inbox, outbox, runs
 from core.conversations.schedules.changes import Grant, Wish, create
 from core.database.transactions import atomic_write
 from core.models import (
+    Backup,
+    BackupSchedule,
     ChannelAccount,
     ChatSession,
     Delivery,
@@ -166,3 +168,13 @@ def test_x44_a_scheduled_task_that_is_held_is_not_done(
     row.save()
     hold()
     assert not outcomes.outcome_of(Occurrence.objects.get(), now=timezone.now()).is_over
+
+
+def test_x44_backups_of_the_other_home_are_not_listed_and_the_schedule_goes_on() -> None:
+    now = timezone.now()
+    Backup.objects.create(cause="schedule", asked_at=now, state="running", lease_until=now)
+    BackupSchedule.objects.create(is_on=True, next_at=now)
+    hold()
+    assert not Backup.objects.exists()
+    schedule = BackupSchedule.objects.get()
+    assert (schedule.is_on, schedule.next_at) == (True, None)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gateway_project import home
-from gateway_project.backups import keeping, making, manifest, restoring, sealed
+from gateway_project.backups import backing_up, keeping, making, manifest, restoring, sealed
 from gateway_project.backups.manifest import BackupError, Manifest, Stored
 
 START = datetime(2026, 3, 2, 3, tzinfo=UTC)  # a Monday
@@ -108,3 +108,19 @@ def test_x43_a_folder_that_is_backed_up_holds_no_backups(here: Path) -> None:
         making.one_at_a_time(here / "files" / "backups"),
     ):
         pass
+
+
+def test_x50_a_backup_that_fails_its_check_is_removed(
+    here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And no older one goes for it."""
+    root = tmp_path / "backups"
+    older = empty(root, START)
+
+    def make(root: Path, *, now: datetime, **_: object) -> Path:
+        return empty(root, now)
+
+    monkeypatch.setattr(making, "make", make)
+    with pytest.raises(BackupError, match=r"is damaged|cannot be read"):
+        backing_up.back_up(root, now=START + timedelta(days=1))
+    assert manifest.all_in(root) == [older]
