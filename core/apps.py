@@ -2,9 +2,10 @@
 
 from django.apps import AppConfig
 from django.db import DEFAULT_DB_ALIAS
+from django.db.backends.signals import connection_created
 from django.db.models.signals import post_migrate, pre_migrate
 
-from core.database import schema_version, text_search
+from core.database import schema_version, text_search, transactions
 
 
 class CoreConfig(AppConfig):
@@ -20,6 +21,7 @@ class CoreConfig(AppConfig):
         from core.tools.mcp import offered  # noqa: PLC0415
         from core.tools.mcp.oauth import connections  # noqa: PLC0415
 
+        connection_created.connect(transactions.limit_idle_transactions)
         catalogue.connect_signals()
         offered.connect_signals()
         connections.connect_signals()

@@ -11,7 +11,7 @@ from django.db import DEFAULT_DB_ALIAS, Error, connection, connections
 from django.db.models import Model, QuerySet
 from django.db.models.sql import InsertQuery
 
-from core.database.transactions import atomic_write
+from core.database.transactions import allow_idle_transaction, atomic_write
 
 AT_ONCE = 500
 
@@ -28,6 +28,7 @@ def copy_all(source: str) -> dict[str, int]:
     """
     copied = {}
     with atomic_write():
+        allow_idle_transaction()  # while the other database is read
         for model in stored():
             delete(model)
         for model in stored():

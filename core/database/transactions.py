@@ -20,6 +20,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, OperationalError, connection, connections, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
@@ -39,6 +40,10 @@ POLL_SECONDS = 0.0005
 # In a web process: how long a write waits for the locks of our writers, and then for SQLite.
 WEB_LOCK_SECONDS, WEB_SQLITE_SECONDS = 2.0, 2
 _lock_seconds: float | None = None  # None: without a limit
+# The server ends a session whose transaction runs no statement for so long: its process froze, or
+# its machine went to sleep, and the rows that it locked would wait for it. Ours take milliseconds.
+IDLE_TRANSACTION_SECONDS = 30
+LIMIT_IDLE = "SELECT set_config('idle_in_transaction_session_timeout', %s, %s)"
 
 
 def shorten_lock_waits() -> None:
@@ -51,6 +56,19 @@ def shorten_lock_waits() -> None:
     _lock_seconds = WEB_LOCK_SECONDS
     if connection.vendor == "sqlite":
         connections.settings["default"]["OPTIONS"]["timeout"] = WEB_SQLITE_SECONDS
+
+
+def limit_idle_transactions(*, connection: BaseDatabaseWrapper, **_: object) -> None:
+    """Handle ``connection_created``: limit how long a transaction of the new session may idle."""
+    if connection.vendor == "postgresql":
+        direct: Any = connection.connection  # tests that count statements do not count this one
+        direct.execute(LIMIT_IDLE, [f"{IDLE_TRANSACTION_SECONDS}s", False])
+
+
+def allow_idle_transaction() -> None:
+    """Lift the limit for the current transaction."""
+    if connection.vendor == "postgresql":
+        driver.execute(connection, LIMIT_IDLE, ["0", True])
 
 
 def reset_locks() -> None:

@@ -3,6 +3,7 @@
 import json
 import secrets
 import sqlite3
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPResponse
@@ -13,6 +14,7 @@ import psycopg
 
 from tests.gateways import Gateway
 
+MOST_BUSY = 10
 MAKE_PEOPLE = """
 import json
 from allowlist import keys
@@ -111,9 +113,14 @@ class Client:
 
     def start(self, text: str, **more: Any) -> str:
         """Send a message without waiting, in a conversation of its own; return the id of the
-        run.
+        run. When the gateway is busy, it comes again as ``Retry-After`` says, like any client.
         """
-        answer = self.say(text, **{"async": True, "user_id": secrets.token_hex(8), **more})
+        more = {"async": True, "user_id": secrets.token_hex(8), **more}
+        for _ in range(MOST_BUSY):
+            answer = self.say(text, **more)
+            if answer.status != 503:
+                break
+            time.sleep(int(answer.headers["retry-after"]))
         assert answer.status == 202, answer.raw
         return str(answer.body["run_id"])
 

@@ -16,7 +16,7 @@ import pytest
 
 from gateway_project.processes import listener
 from tests.channels_app import client
-from tests.channels_app.client import Client, query
+from tests.channels_app.client import MOST_BUSY, Client, query
 from tests.gateways import Gateway
 from tests.models_chaos import rows
 from tests.models_chaos.aimock import Aimock, Asked
@@ -30,7 +30,6 @@ PACE = {"CHUNK_MS": "20"}
 SEED = 20261126
 PEOPLE = 4
 REQUESTS = 50
-MOST_BUSY = 10
 # Dollars for a million tokens; in billionths, a token costs a thousand times as much.
 PRICES = {"input_price": "100", "output_price": "200", "max_output_tokens": 200}
 INPUT, OUTPUT = 100_000, 200_000

@@ -7,9 +7,13 @@ content, nor a message that waited for the rate limit. FREEZES: how many times.
 import os
 import random
 import signal
+import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any
+from urllib.parse import urlsplit
 
 import psutil
 import pytest
@@ -17,7 +21,7 @@ import pytest
 from tests.channels_app.client import query
 from tests.channels_app.telegram.fake_api import Call, FakeBotApi
 from tests.channels_app.telegram.people import Bots, Params, message, start_scripted
-from tests.gateways import ROLES
+from tests.gateways import ROLES, Gateway
 from tests.servers import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -62,11 +66,24 @@ def with_all(pid: int, number: int) -> None:
         each.send_signal(number)
 
 
+def may_write(gateway: Gateway) -> bool:
+    """Return whether no frozen process holds the lock of SQLite's writer."""
+    if not gateway.database_url.startswith("sqlite"):
+        return True
+    with closing(sqlite3.connect(urlsplit(gateway.database_url).path, timeout=2)) as connection:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError:
+            return False
+    return True
+
+
 class Freezer:
     """Suspends the worker some time after the bot's ``at``-th call that shows something."""
 
-    def __init__(self, pid: int, *, at: int, delay: float) -> None:
-        self.pid, self.left, self.delay = pid, at, delay
+    def __init__(self, gateway: Gateway, *, at: int, delay: float) -> None:
+        self.gateway, self.left, self.delay = gateway, at, delay
+        self.pid = gateway.pid("runs")
         self.frozen = threading.Event()
         self.lock = threading.Lock()
 
@@ -79,8 +96,12 @@ class Freezer:
                 threading.Timer(self.delay, self.freeze).start()
 
     def freeze(self) -> None:
-        """Suspend the worker now."""
+        """Suspend the worker now; on SQLite while it writes nothing, for all would wait for it."""
         with_all(self.pid, signal.SIGSTOP)
+        while not may_write(self.gateway):
+            with_all(self.pid, signal.SIGCONT)
+            time.sleep(0.02)
+            with_all(self.pid, signal.SIGSTOP)
         self.frozen.set()
 
 
@@ -123,9 +144,7 @@ def test_rc8_a_worker_that_was_frozen_past_its_leases_shows_nothing_old(bots: Bo
     gateway = bots.gateway
     for number in range(TIMES):
         asked = {}
-        freezer = Freezer(
-            gateway.pid("runs"), at=dice.randint(8, 20), delay=dice.choice([0.0, 0.05, 0.3, 0.7])
-        )
+        freezer = Freezer(gateway, at=dice.randint(8, 20), delay=dice.choice([0.0, 0.05, 0.3, 0.7]))
         bots.api.hook = freezer
         for kind in ANSWERS:
             for _ in range(PER_TIME):

@@ -2,17 +2,20 @@
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 
 import pytest
-from django.db import connection, transaction
+from django.db import DatabaseError, connection, transaction
 from django.db.models.functions import Now
 
 from core.conversations import events, jobs, runs
+from core.database import transactions
 from core.models import Job, Run
 from tests.core.conftest import Say
 from tests.core.conversations.test_fences import OK, pair
+from tests.servers import wait_until
+from tests.settings import TEST_DATABASE
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("woken")]
 SECONDS = 20
@@ -26,11 +29,14 @@ def frozen(model: type[Run | Job], row_id: int) -> Iterator[None]:
     holds, may_go = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with transaction.atomic():
+        # Raises where the server ended the session.
+        with suppress(DatabaseError), transaction.atomic():
             list(model.objects.select_for_update(no_key=True).filter(id=row_id))
+            session = connection.connection
             holds.set()
             may_go.wait(SECONDS if is_locked() else WRITER_SECONDS)
         connection.close()
+        session.close()  # Django only drops a connection that it cannot roll back
 
     thread = threading.Thread(target=hold)
     thread.start()
@@ -109,3 +115,16 @@ def test_rc8_the_sweep_passes_over_a_job_whose_process_froze(say: Say, state: st
 
 
 __all__ = ["pair"]
+
+
+@pytest.mark.skipif(TEST_DATABASE == "sqlite", reason="SQLite has no sessions")
+def test_rc8_a_run_whose_worker_froze_inside_a_transaction_is_free_after_a_time(
+    pair: tuple[Run, Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[RC8] The server ends the session."""
+    monkeypatch.setattr(transactions, "IDLE_TRANSACTION_SECONDS", 1)
+    first, _ = pair
+    assert runs.claim(run_ids=[first.id], worker="w")
+    Run.objects.update(lease_until=Now() - timedelta(seconds=1))
+    with frozen(Run, first.id):
+        wait_until(lambda: first.id in runs.recover(), seconds=SECONDS / 2)
