@@ -23,7 +23,7 @@ from channels_app.mcp import routes as mcp  # noqa: E402
 from channels_app.ops import health  # noqa: E402
 from channels_app.telegram import urls as telegram  # noqa: E402
 from channels_app.webchat import urls as webchat  # noqa: E402
-from core.lib import log_ids  # noqa: E402
+from core.lib import log_ids, tracing  # noqa: E402
 
 CONSUMERS = [
     *http_api.ROUTES,
@@ -44,7 +44,7 @@ async def http_application(scope: Scope, receive: Receive, send: Send) -> None:
 
     Channels' router takes ``//x`` for ``/x``, which Django does not.
     """
-    log_ids.begin()
+    log_ids.begin(caller=tracing.caller_of(scope["headers"]))
     application = pages if scope["path"].startswith("//") else router
     await application(scope, receive, send)
 

@@ -11,6 +11,7 @@ All of it is one transaction; the sender gets a 2xx only after the commit.
 
 import dataclasses
 import logging
+from collections.abc import Callable
 from contextvars import copy_context
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -29,7 +30,7 @@ from channels_app.asgi.http import RefusedError
 from channels_app.intake import choosing, media, slash_commands
 from channels_app.intake.link_codes import answer_code, type_code
 from channels_app.owner import auto_replies, notices
-from core.conversations import inbox
+from core.conversations import inbox, traces
 from core.conversations.inbox import Draft
 from core.database.transactions import atomic_write
 from core.database.writes import Set, write_all
@@ -63,12 +64,14 @@ class Receipt:
 def accepted(message: InboundMessage, session: ChatSession, run: Run | None = None) -> Receipt:
     """Return the receipt of an accepted message; that it is stored is logged after the commit."""
     log_ids.note(run=run.public_id if run is not None else "", session=session.public_id)
-    transaction.on_commit(partial(copy_context().run, log_accepted), robust=True)
+    done = partial(log_accepted, traces.received(message, session, run))
+    transaction.on_commit(partial(copy_context().run, done), robust=True)
     return Receipt("accepted", message=message, run=run, session=session)
 
 
-def log_accepted() -> None:
+def log_accepted(record: Callable[[], None]) -> None:
     logger.info("a message was accepted")
+    record()
 
 
 def receive_personal(

@@ -25,7 +25,7 @@ from channels_app.delivery import find_sent, sending
 from channels_app.delivery.rate_limit import pacer
 from channels_app.owner import notices, outages
 from channels_app.rendering.translations import wording
-from core.conversations import outbox, uncertain_deliveries
+from core.conversations import outbox, traces, uncertain_deliveries
 from core.conversations.runs import Outcome
 from core.database.batching import in_shared_transaction
 from core.database.transactions import atomic_write, in_thread
@@ -233,7 +233,8 @@ async def deliver(delivery_id: int, *, ended: Ended = ignore_end) -> Next | None
     if channel is None:
         error = ChannelError("This channel is not installed.", permanent=True)
         return await record_failure(delivery=delivery, error=error, ended=ended)
-    return await send_now(channel=channel, delivery=delivery, ended=ended)
+    with traces.delivery(delivery):
+        return await send_now(channel=channel, delivery=delivery, ended=ended)
 
 
 async def send_now(*, channel: Channel, delivery: Delivery, ended: Ended) -> Next | None:
@@ -264,6 +265,7 @@ async def send_now(*, channel: Channel, delivery: Delivery, ended: Ended) -> Nex
         return await record_failure(delivery=delivery, error=error, ended=ended)
     await record_sent(channel=channel, delivery=delivery, message_id=message_id)
     logger.info("delivery %d was sent", delivery.id)
+    traces.ended("sent")
     ended(delivery)
     return None
 
@@ -318,6 +320,7 @@ def notify_of_repeat(*, channel: Channel, delivery: Delivery) -> None:
 
 async def record_failure(*, delivery: Delivery, error: ChannelError, ended: Ended) -> Next | None:
     """Record a failed delivery, and notify the owner about a chat in trouble."""
+    traces.ended("failed", code=error.trouble or ("unsure" if error.unsure else "failed"))
     if error.trouble == "gone" and delivery.external_message_id:
         await in_thread(outbox.gone, delivery=delivery)
         return Next(delivery.id)

@@ -16,7 +16,7 @@ from channels_app.worker.finish_run import end_queued, opening_of
 from core.agent import prompt
 from core.agent.loop import Call, message_name
 from core.agent.prompt import Prompt
-from core.conversations import events, jobs, left_calls, runs, tool_calls
+from core.conversations import events, jobs, left_calls, runs, tool_calls, traces
 from core.conversations.events import Log
 from core.conversations.shares import Served
 from core.conversations.tool_calls import Kept
@@ -163,6 +163,7 @@ def prepare(run: Run, began: float) -> Begun:
     known = catalogue.current()
     offered.refresh(known.version)
     made = prompt.prepare(run, known=known)
+    traces.claimed(run, seconds=elapsed() - began)
     return Begun(run, log, known, made, logged, resumed, kept, lease)
 
 

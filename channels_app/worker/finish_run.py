@@ -16,7 +16,7 @@ from channels_app.rendering.translations import ENGLISH
 from channels_app.replies import outbound
 from channels_app.tool_requests import answers, asking, deciding
 from core.agent.loop import Turn
-from core.conversations import events, runs, usage
+from core.conversations import events, runs, traces, usage
 from core.conversations.events import Log, LostLeaseError
 from core.database.transactions import atomic_write, in_thread
 from core.files import storage
@@ -175,6 +175,7 @@ async def settle(
     try:
         await asyncio.wrap_future(log.close(finish, [last]))
         logger.info("the run has %s", outcome.state)
+        traces.ended(outcome.state, code=ending.failure.code if ending.failure else "")
     except LostLeaseError:
         logger.warning("run %s was taken over by another worker", run.id)
         if meter is not None:

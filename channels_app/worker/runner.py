@@ -60,6 +60,7 @@ from core.conversations import (
     push_messages,
     runs,
     tool_calls,
+    traces,
     usage_reports,
 )
 from core.conversations.schedules import occurrences, retention
@@ -590,7 +591,8 @@ class Runner:
             raise error
 
     async def _turn(self, begun: Begun) -> None:
-        await run_turn.take(begun, self.held[begun.run.id])
+        with traces.turn(begun.run):
+            await run_turn.take(begun, self.held[begun.run.id])
 
 
 async def end_others(*, seconds: float) -> None:

@@ -29,6 +29,7 @@ from core.agent import fallback
 from core.agent.approvals import Approvals, result_of
 from core.agent.calls import calls_of
 from core.agent.prompt import Prompt, shortened_line, tools_tokens
+from core.conversations import traces
 from core.conversations.events import LostLeaseError
 from core.conversations.tool_calls import Asked, SignInWanted
 from core.lib.text import clean
@@ -618,8 +619,9 @@ class Turn:
         context = replace(self.context, tool_call_id=call.id)
         started = time.monotonic()
         try:
-            async with asyncio.timeout(tool.seconds or None):
-                result = await tool.run(context, arguments)
+            with traces.tool_call(tool.name, call.id):
+                async with asyncio.timeout(tool.seconds or None):
+                    result = await tool.run(context, arguments)
             return replace(result, text=clean(result.text), shown=clean(result.shown))
         except SignInError as error:
             return ToolResult(clean(f"Error: {error}"), ok=False, sign_in=error.wanted)

@@ -14,7 +14,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import DateTimeField, Q, QuerySet
 from django.db.models.functions import Now
 
-from core.conversations import assistants
+from core.conversations import assistants, traces
 from core.database import transactions
 from core.database.queries import Among, Instances, Param, Update, Values
 from core.database.writes import Do, Insert, Set, Write, insert_or_find, write_all
@@ -413,7 +413,8 @@ def run_waiting(*, session: ChatSession, now: datetime) -> Run | None:
     waiting = WAITING.all(session=session.pk)
     run = None
     for start in range(0, len(waiting), MAX_BATCH):
-        run = start_run(session=session, messages=waiting[start : start + MAX_BATCH], now=now)
+        some, first_at = waiting[start : start + MAX_BATCH], waiting[0].received_at
+        run = start_run(session=session, messages=some, now=now, first_at=first_at)
     return run
 
 
@@ -432,12 +433,14 @@ def start_run(
     origin: str = "",
     also: Sequence[Set] = (),
     chosen: assistants.Choice | None = None,
+    first_at: datetime | None = None,
 ) -> Run | None:
     """Store one run for ``messages``, with its route taken now ([C3]); None when there are none.
 
     Messages that are not stored yet are stored as the run's; ``also`` is written with it. Inside a
     transaction. A ``runs`` worker is woken after the commit. ``chosen``: the assistant and
-    model that the request names; without it they are decided here.
+    model that the request names; without it they are decided here. ``first_at``: when the batch
+    began, if not with the first of ``messages``.
     """
     if not messages:
         return None
@@ -461,6 +464,7 @@ def start_run(
             "reply_to": last.external_message_id,
             "acks": [m.external_message_id for m in messages if m.external_message_id],
             "media": [item for message in messages for item in message.media],
+            **traces.in_route(session, first_at or messages[0].received_at),
         },
     )
     said = Message(

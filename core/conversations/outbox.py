@@ -17,6 +17,7 @@ from django.db import transaction
 from django.db.models import DurationField, Exists, F, JSONField, OuterRef, Q, QuerySet
 from django.db.models.functions import Coalesce, Now
 
+from core.conversations import traces
 from core.database import transactions
 from core.database.queries import Instances, Param, Update, Values
 from core.database.writes import insert_or_find
@@ -199,6 +200,7 @@ WHOLE = Instances(
         .annotate(
             run_public_id=F("run__public_id"),
             session_public_id=F("session__public_id"),
+            **traces.of_delivery(),
         )
     )
 )

@@ -20,7 +20,7 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 
-from core.conversations import assistants
+from core.conversations import assistants, traces
 from core.conversations.events import LostLeaseError
 from core.database import transactions
 from core.database.transactions import atomic_write
@@ -265,7 +265,7 @@ def following(run: Run) -> Run:
         session=run.session,
         user_id=run.user_id,
         origin=run.origin,
-        route=run.route,
+        route=traces.inherited(run),
         options=options_of(run),
         via_key=run.via_key,
         assistant_id=chosen.assistant.id,

@@ -20,11 +20,11 @@ from django.conf import settings
 from django.db import Error as DatabaseFailure
 from django.db import connections
 
-from core.conversations import events, jobs
+from core.conversations import events, jobs, traces
 from core.database import schema_version, transactions
 from core.jobs_worker import steps
 from core.jobs_worker.work import TOO_MUCH_MEMORY, discard, perform
-from core.lib import log_ids
+from core.lib import log_ids, tracing
 from core.models import Job
 from core.providers import registry as providers
 from core.signals import live_events, pubsub, wakeups
@@ -74,9 +74,11 @@ def be_the_child(job: Job, parent: int) -> None:
             events.writer,
             live_events.sender,
             live_events.reader,
+            tracing.exporter,
         ):
             thread_of_the_parent.cache_clear()
         asyncio.run(performed(job))
+        tracing.close()
         code = ENDED_WELL
     except MemoryError:
         code = OUT_OF_MEMORY
@@ -91,7 +93,8 @@ def be_the_child(job: Job, parent: int) -> None:
 async def performed(job: Job) -> None:
     """Run the job, then close the model's connections."""
     try:
-        await perform(job)
+        with traces.long_task(job):
+            await perform(job)
     finally:
         await providers.close()
         await pubsub.local().close()

@@ -11,13 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from core.conversations import jobs
+from core.conversations import jobs, traces
 from core.database.transactions import in_thread
 from core.files import storage
 from core.files.storage import Made
 from core.jobs_worker import skills, sources, steps
 from core.jobs_worker.host import Host
-from core.models import Job
+from core.models import Job, Run
 from core.plugins import registry
 from core.plugins.base import Artifact, Cancelled, PluginError, PluginResult
 
@@ -40,6 +40,7 @@ async def perform(job: Job) -> None:
         made = [kept(each, folder) for each in result.files]
         told = {"text": result.text, **({"note": result.note} if result.note else {})}
         await in_thread(jobs.finish, job=job, result=told, made=made)
+        traces.ended(Run.State.SUCCEEDED)
         tidy(folder, keep={each.path for each in made})
         await in_thread(steps.drop_answers, job.id)
     except (Cancelled, jobs.LostJobError):
@@ -72,6 +73,7 @@ WORK: dict[str, Work] = {"route_to_plugin": by_plugin, "run_skill": skills.run}
 
 async def failed(job: Job, error: str) -> None:
     """Record a failure and delete its files."""
+    traces.ended(Run.State.FAILED, code="failed")
     await in_thread(jobs.fail, job=job, error=error)
     await in_thread(discard, job)
     await in_thread(steps.drop_answers, job.id)

@@ -10,23 +10,29 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TypeVar
 
+from core.lib import tracing
+
 T = TypeVar("T")
 
 
 @dataclass(slots=True)
 class Ids:
-    """Public ids; empty while there is none."""
+    """Public ids; empty while there is none. ``began``: when the work did, and ``caller``: the span
+    of a client that it is for, both for its trace.
+    """
 
     run: str = ""
     session: str = ""
+    began: int = 0
+    caller: tracing.Place | None = None
 
 
 IDS: ContextVar[Ids | None] = ContextVar("log_ids", default=None)
 
 
-def begin(*, run: str = "", session: str = "") -> None:
+def begin(*, run: str = "", session: str = "", caller: tracing.Place | None = None) -> None:
     """Let this task, and those that it starts, work for a run; for one to be noted, without ids."""
-    IDS.set(Ids(run, session))
+    IDS.set(Ids(run, session, tracing.now(), caller))
 
 
 def note(*, run: str, session: str) -> None:

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 import orjson
 
 from core.database.transactions import in_thread
+from core.lib import tracing
 from core.lib.tokens import estimate
 from core.providers import circuits, sight
 from core.providers.base import (
@@ -205,7 +206,7 @@ class Chain:
     ) -> AsyncGenerator[Delta, None]:
         most = await self.meter.reserve(model, request)
         asked = limited(request, most)
-        failure = "stopped"
+        failure, began = "stopped", tracing.now()
         try:
             async with aclosing(self.provider_of(model.provider).stream(asked)) as deltas:
                 async for delta in deltas:
@@ -222,6 +223,7 @@ class Chain:
             self.meter.settled(
                 model, asked, usage=spent.usage, output_tokens=spent.tokens, failure=failure
             )
+            record_call(model, spent, failure=failure, began=began)
         self.answered_by = model
         if model.id in suspected or model.failures or model.circuit is not None:
             await in_thread(circuits.close, model_id=model.id)
@@ -236,6 +238,32 @@ class Chain:
             messages = sight.without_pictures(messages)
         tools = request.tools if model.can_call_tools or model.is_embedded else []
         return replace(request, messages=messages, tools=tools, model=request.model or model.name)
+
+
+# The names of OpenTelemetry's conventions for generative AI, where they are not ours.
+VENDORS = {"google": "gcp.gemini", "mistral": "mistral_ai"}
+
+
+def record_call(model: ModelInfo, spent: Spent, *, failure: str, began: int) -> None:
+    """Put a call into the trace of the turn or task that it is made for."""
+    if not tracing.is_on():
+        return
+    tokens: dict[str, str | int] = {}
+    if spent.usage is not None:
+        tokens["gen_ai.usage.input_tokens"] = spent.usage.prompt_tokens
+        tokens["gen_ai.usage.output_tokens"] = spent.usage.completion_tokens
+    tracing.record(
+        f"chat {model.name}",
+        began=began,
+        kind="client",
+        error=failure,
+        attributes={
+            "gen_ai.operation.name": "chat",
+            "gen_ai.provider.name": VENDORS.get(model.provider.kind, model.provider.kind),
+            "gen_ai.request.model": model.name,
+            **tokens,
+        },
+    )
 
 
 # Models that failed in this process since they answered last.

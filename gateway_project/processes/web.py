@@ -17,6 +17,7 @@ from django.conf import settings
 
 from channels_app.asgi import event_stream
 from core.database import transactions
+from core.lib import tracing
 from gateway_project import environment
 from gateway_project.processes import begin, garbage, listener, ready
 
@@ -63,6 +64,10 @@ def serve_uvicorn(listening: socket.socket) -> None:
             while not await self.on_tick(0):
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self.leaving.wait(), TICK_SECONDS)
+
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().shutdown(sockets=sockets)
+            tracing.close()  # here: uvicorn then ends the process by the signal itself
 
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
             super().handle_exit(sig, frame)
@@ -127,12 +132,14 @@ def main() -> None:
     """Load everything that the first request needs, then serve."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway_project.settings")
     begin.begin("web", server=environment.text("GATEWAY_SERVER", "uvicorn"))
+    tracing.load("web")
     transactions.shorten_lock_waits()
     import_module(settings.ROOT_URLCONF)
     # WhiteNoise streams its files from synchronous iterators; they are small and cached for ever.
     warnings.filterwarnings("ignore", message="StreamingHttpResponse must consume synchronous")
     serve = serve_daphne if settings.GATEWAY_SERVER == "daphne" else serve_uvicorn
     serve(open_socket())
+    tracing.close()
 
 
 if __name__ == "__main__":

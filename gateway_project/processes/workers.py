@@ -19,6 +19,7 @@ from celery.exceptions import SecurityWarning
 from celery.signals import worker_init, worker_process_init, worker_ready
 from celery.worker import state
 
+from core.lib import tracing
 from gateway_project import environment
 from gateway_project.processes import begin, child, garbage, ready
 
@@ -113,10 +114,19 @@ def main(queue: str) -> int:
         worker_ready.connect(start_backups)
     app = load()
     begin.begin("worker", queue=queue)
+    tracing.load(queue, forks=queue == "long")
     # A pool process that is busy for minutes must not hold the next wake-up while others are
     # free, nor lose it when it is killed: it stays in the broker until a process is free. (The
     # tasks of `runs` end immediately; its pool would notice a free thread a second later.)
     app.conf.worker_disable_prefetch = queue == "long"
+    try:
+        return work(app, queue)
+    finally:
+        tracing.close()
+
+
+def work(app: Celery, queue: str) -> int:
+    """Let a worker take messages until SIGTERM. Returns its exit code."""
     while True:
         worker = app.Worker(**options(queue))
         worker.start()
