@@ -9,6 +9,7 @@ from django.db.models import QuerySet
 
 from allowlist.models import UnknownRequest
 from core.conversations import outbox, runs
+from core.lib import tracing
 from core.lib.ids import is_public_id
 from core.models import (
     Delivery,
@@ -127,7 +128,9 @@ def of_run(run: Run | None) -> Facts | None:
         .order_by("pk")
         .select_related("user", "session__account", "failure")
     )
-    found = Facts(runs=list(every.defer("result", "options", "route")))
+    found = Facts(
+        runs=list(every.defer("result", "options", *([] if tracing.is_on() else ["route"])))
+    )
     found.messages = list(messages().filter(run__in=ids).order_by("pk")[:MOST_ROWS])
     if found.messages:
         found.request = request_of(found.messages[0])

@@ -12,6 +12,9 @@ from django.views.decorators.http import require_safe
 
 from channels_app.admin.message_way import facts, sentence
 from core.admin.base import state_badge
+from core.conversations import traces
+from core.lib import tracing
+from core.models import Run
 
 INPUT = {"class": "dashboard-input"}
 TITLE = "What happened to this message?"
@@ -72,13 +75,20 @@ def shown(found: facts.Facts, request: HttpRequest) -> dict[str, Any]:
     """Return what the reader of the page may see."""
     may = {name: request.user.has_perm(right) for name, right in RIGHTS.items()}
     parts = {name: getattr(found, name) if may[name] else None for name in RIGHTS}
+    runs = [(each, state_badge(each.state), trace_of(each)) for each in found.runs]
     return {
-        "way": {**parts, "runs": [(each, state_badge(each.state)) for each in found.runs]},
+        "way": {**parts, "runs": runs},
+        "has_traces": tracing.is_on(),
         "sentence": sentence.of(found, now=timezone.now()),
         "has_texts": request.user.has_perm(TEXTS),
         "is_partial": not all(may.values()),
         "made_calls": made_calls(found) if may["tool_calls"] else [],
     }
+
+
+def trace_of(run: Run) -> str:
+    """Return the id of a run's OpenTelemetry trace; empty while none are exported."""
+    return f"{traces.of_run(run):032x}" if tracing.is_on() else ""
 
 
 def made_calls(found: facts.Facts) -> list[str]:
