@@ -200,12 +200,15 @@ def start_gateway(
     *,
     tree: Path = BASE_DIR,
     name: str = "gateway",
+    **more: str,
 ) -> Gateway:
-    """Start a migrated gateway. ``tree``: of its source; ``name``: of its database."""
+    """Start a migrated gateway. ``tree``: of its source; ``name``: of its database; ``more``: of
+    its environment.
+    """
     url = server.url(name) if server else f"sqlite:///{folder / SQLITE_FILE}"
     (folder / "home").mkdir()
     extra = {**UNLIMITED, **LEAN, "GATEWAY_MODEL_URL": f"{stub.url}/v1", "GATEWAY_MODEL": "stub"}
-    gateway = Gateway(folder=folder, database_url=url, extra=extra, tree=tree)
+    gateway = Gateway(folder=folder, database_url=url, extra={**extra, **more}, tree=tree)
     gateway.manage("migrate", "--verbosity", "0")
     stack.callback(gateway.stop)
     gateway.start()
@@ -213,15 +216,17 @@ def start_gateway(
 
 
 @contextmanager
-def beside(measured: MeasuredGateway, tree: Path) -> Iterator[MeasuredGateway]:
-    """Yield a second gateway from another source tree, on the same core, with the same stub."""
+def beside(measured: MeasuredGateway, tree: Path, **more: str) -> Iterator[MeasuredGateway]:
+    """Yield a second gateway from another source tree, on the same core, with the same stub.
+    ``more``: of its environment.
+    """
     folder = measured.gateway.folder / "beside"
     folder.mkdir()
     server, stub = measured.database, measured.stub
     if server is not None:
         server.execute("CREATE DATABASE beside")
     with ExitStack() as stack:
-        gateway = start_gateway(folder, stub, server, stack, tree=tree, name="beside")
+        gateway = start_gateway(folder, stub, server, stack, tree=tree, name="beside", **more)
         crowd = set_up(gateway, stub, len(measured.keys))
         found = replace(measured, gateway=gateway, keys=crowd, crowd=crowd)
         own = [pid for name, pid in found.pids.items() if name != "database"]

@@ -26,6 +26,7 @@ from tests.benchmarks import (
     protocols,
     report,
     sockets,
+    traced,
 )
 from tests.benchmarks.chats import OURS, PIPE, VIEW
 from tests.benchmarks.gateway import MeasuredGateway
@@ -204,6 +205,11 @@ async def budgets(at: MeasuredGateway, wanted: Size) -> Iterator[Row]:
     return iter(await models.rows(at, rounds=wanted.rounds))
 
 
+async def tracing(at: MeasuredGateway, wanted: Size) -> Iterator[Row]:
+    """Measure what exported spans add to a turn."""
+    return iter(await traced.rows(at, rounds=wanted.rounds))
+
+
 async def client_protocols(at: MeasuredGateway, wanted: Size) -> Iterator[Row]:
     """Measure each protocol of clients against chat completions."""
     return iter(await protocols.rows(at, waves=2 * wanted.waves, rounds=wanted.rounds))
@@ -220,6 +226,7 @@ PARTS = {
     "long-chat": long_chats,
     "models": budgets,
     "protocols": client_protocols,
+    "tracing": tracing,
 }
 
 
