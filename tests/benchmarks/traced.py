@@ -1,4 +1,4 @@
-"""What exporting OpenTelemetry spans costs a turn: a gateway that does, beside one that does not."""
+"""What OpenTelemetry spans cost a turn: a gateway that exports them, beside one that does not."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager

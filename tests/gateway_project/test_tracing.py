@@ -36,6 +36,10 @@ SCRIPT: list[dict[str, Any]] = [
     {"match": "^slow", "steps": [{"text": "one two three four five", "tokens_per_second": 1}]},
     {"match": "", "steps": [{"text": f"You said {CANARY}."}]},
 ]
+ALL_RIGHTS = """
+from core.models import User
+User.objects.filter(username="owner").update(is_superuser=True)
+"""
 CALLER = "0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331"
 
 
@@ -232,6 +236,7 @@ def test_x93_the_page_of_a_message_has_its_trace(place: Place) -> None:
     run = place.ask("time")["run_id"]
     wait_until(partial(place.has, run, "turn"))
     [turn] = place.of(run, "turn")
+    place.gateway.manage("shell", "-v", "0", "-c", ALL_RIGHTS)
     with signed_in(place.gateway) as owner:
         assert turn.trace in owner.get(f"/admin/message/?kind=run&id={run}")
 
@@ -244,11 +249,12 @@ def test_x91_no_span_has_a_word_of_a_person(place: Place) -> None:
     wait_until(partial(place.has, run, "turn"))
     wait_until(lambda: len(place.bots.texts(556)) > before)
     wait_until(lambda: "deliver" in {each.name for each in place.receiver.spans()})
-    secrets = [CANARY, "556", *place.keys.values(), *place.bots.tokens.values(), "correct horse"]
+    keys = [key for key in place.keys.values() if key.startswith("lk_")]
+    secrets = [CANARY, *keys, *place.bots.tokens.values(), "owner", "member", "correct horse"]
     sent = b"\0".join(place.receiver.bodies)
     texts = [text for span in place.receiver.spans() for text in texts_of(span)]
-    assert [each for each in secrets if each.encode() in sent and len(each) > 3] == []
-    assert [each for each in secrets if each in texts] == []
+    assert [each for each in secrets if each.encode() in sent] == []
+    assert "556" not in texts
     assert len(texts) > 100
 
 
