@@ -92,6 +92,15 @@ def read_through(archive: Path) -> None:
     run("pg_restore", "--file=/dev/null", str(archive))
 
 
+def empty() -> None:
+    """Remove every table of the database on a server, for :func:`fill`. Raises DatabaseError."""
+    names = connection.introspection.table_names()
+    if names:
+        quoted = ", ".join(map(connection.ops.quote_name, names))
+        with connection.cursor() as cursor:
+            cursor.execute(f"DROP TABLE {quoted} CASCADE")
+
+
 def fill(copied: Path) -> None:
     """Fill the empty database of this installation from an archive. Raises CopyError."""
     options = ("--no-owner", "--no-privileges", "--exit-on-error", "--single-transaction")

@@ -10,8 +10,8 @@ from django.utils import timezone
 
 from allowlist import sign_in
 from core import VERSION
-from gateway_project import home, installation
-from gateway_project.processes import console, listener, plan, preflight
+from gateway_project import command_line, home, installation
+from gateway_project.processes import console, holding, listener, plan, preflight
 
 
 class Command(BaseCommand):
@@ -28,6 +28,8 @@ class Command(BaseCommand):
         folder = home.directory()
         try:
             preflight.check_home(folder)
+            if holding.go_back(folder):
+                os.execv(sys.executable, command_line.command("up"))  # noqa: S606 - no shell on purpose
             with preflight.lock(folder):
                 listener.listen(host=plan.host(), port=plan.port()).close()
                 self.prepare()
