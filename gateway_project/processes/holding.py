@@ -10,10 +10,12 @@ import fcntl
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TextIO
+from typing import NoReturn, TextIO
 
+from gateway_project import command_line, home
 from gateway_project.processes import console
 from gateway_project.processes.preflight import StartError, run_folder
 
@@ -79,3 +81,10 @@ def go_back(folder: Path) -> bool:
                 f"`sh {script}` and mend what it says; it can be run again."
             )
     return True
+
+
+def become_up() -> NoReturn:
+    """Replace this process by `up` of the code that is there now."""
+    os.environ.pop(console.STARTED, None)
+    os.chdir(home.BASE_DIR)  # where the code is
+    os.execv(sys.executable, command_line.command("up"))  # noqa: S606 - no shell on purpose

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
-from gateway_project import command_line, home
+from gateway_project import home
 from gateway_project.processes import console, holding, listener, plan, preflight, state
 from gateway_project.processes.service import Service
 
@@ -183,18 +183,12 @@ def main() -> int:
                 listening.close()
                 again = supervisor.wait_for_update()
         if again:
-            start_again(folder)
+            holding.go_back(folder)
+            holding.become_up()
     except preflight.StartError as error:
         console.say("up", f"cannot start: {error}")
         return 1
     return 0
-
-
-def start_again(folder: Path) -> None:
-    """Become `up` of the code that is there now. Raises StartError."""
-    holding.go_back(folder)
-    os.environ.pop(console.STARTED, None)
-    os.execv(sys.executable, command_line.command("up"))  # noqa: S606 - no shell on purpose
 
 
 if __name__ == "__main__":

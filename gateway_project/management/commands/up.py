@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from allowlist import sign_in
 from core import VERSION
-from gateway_project import command_line, home, installation
+from gateway_project import home, installation
 from gateway_project.processes import console, holding, listener, plan, preflight
 
 
@@ -29,7 +29,7 @@ class Command(BaseCommand):
         try:
             preflight.check_home(folder)
             if holding.go_back(folder):
-                os.execv(sys.executable, command_line.command("up"))  # noqa: S606 - no shell on purpose
+                holding.become_up()
             with preflight.lock(folder):
                 listener.listen(host=plan.host(), port=plan.port()).close()
                 self.prepare()

@@ -213,7 +213,8 @@ def test_x19_a_changed_clone_is_not_updated(installed: Installation) -> None:
 
 def test_x15_a_good_version_takes_over(installed: Installation) -> None:
     """[X15] The same supervisor goes on with the new code, the new tables and all messages."""
-    installed.origin.publish("good")
+    installed.origin.add("better", TABLE)
+    installed.origin.publish("better")
     supervisor, before = installed.up.state().pid, installed.pids()
     done = installed.update()
     assert done.returncode == 0, done.stdout
