@@ -14,6 +14,7 @@ import pytest
 from core import VERSION
 from gateway_project.processes import child, holding
 from tests.channels_app.client import query_url
+from tests.gateway_project.backups.test_journey import programs
 from tests.gateway_project.processes.ups import Up
 from tests.gateway_project.updates.origins import TABLE, Origin, git
 from tests.servers import Process, wait_until
@@ -43,7 +44,8 @@ class Installation:
         self.origin = Origin.made(folder / "origin")
         self.code = self.origin.clone(folder / "clone")
         self.go_on = folder / "go-on"
-        extra = {"DATABASE_URL": database_url, "GO_ON": str(self.go_on)}
+        path = f"{programs()}:{os.environ['PATH']}"
+        extra = {"DATABASE_URL": database_url, "GO_ON": str(self.go_on), "PATH": path}
         self.database_url = database_url
         self.up = Up(folder=folder / "up", extra=extra, code=self.code)
         self.up.start()
