@@ -542,10 +542,14 @@ def doubt_unsent(*, error: str) -> int:
     been sent after its copy; return how much. Inside a transaction, while no worker runs.
 
     Unsent messages of a held run are removed: the run makes them again. A waiting change of a sent
-    message stays: it repeats nothing.
+    message of another run stays: it repeats nothing. One of a held run would bring an older text
+    back. No message is searched for: the ids after the copy may be those of any other messages.
     """
+    Delivery.objects.exclude(doubt_chat="", after_id=None).update(doubt_chat="", after_id=None)
     rows = Delivery.objects.filter(state__in=OPEN)
-    rows.exclude(external_message_id="").update(state=Delivery.State.PENDING, lease_until=None)
+    edits = rows.exclude(external_message_id="")
+    edits.filter(run__state=Run.State.HELD).update(state=Delivery.State.SENT, lease_until=None)
+    edits.update(state=Delivery.State.PENDING, lease_until=None)
     unsent = rows.filter(external_message_id="")
     unsent.filter(run__state=Run.State.HELD).delete()
     return unsent.update(state=Delivery.State.UNCERTAIN, lease_until=None, error=error[:500])
