@@ -136,7 +136,7 @@ def test_x46_unsent_messages_wait_for_the_owner(
     Delivery.objects.filter(pk=sending.pk).update(state=Delivery.State.SENDING)
     edit = put("c", account)
     Delivery.objects.filter(pk=edit.pk).update(external_message_id="7")
-    half = put("run:1:1", account, run_id=run.id)
+    half = put("run:1:1", account, run_id=run.id, block_index=1)
     Delivery.objects.filter(pk=half.pk).update(external_message_id="8")
     assert hold().deliveries == 2
     assert not Delivery.objects.filter(pk=of_run.pk).exists(), "the run makes it again"

@@ -14,7 +14,7 @@ from gateway_project.home import BASE_DIR
 from tests.channels_app.client import query
 from tests.conftest import DatabaseMaker
 from tests.gateway_project.backups.killed import POINTS
-from tests.gateway_project.backups.test_journey import PASSPHRASE, programs
+from tests.gateway_project.backups.pairs import PASSPHRASE, programs
 from tests.gateways import Gateway
 from tests.servers import python
 
