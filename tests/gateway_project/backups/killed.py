@@ -11,7 +11,6 @@ from typing import Any
 
 import django
 
-
 # Name -> module, function, before or after it. In the order of the steps.
 POINTS = {
     "after the copy of the database": ("core.database.copies", "copy", "after"),

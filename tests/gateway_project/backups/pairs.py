@@ -24,9 +24,7 @@ def programs() -> str:
     return f"{Path(spec.origin).parent / 'pginstall' / 'bin'}:/usr/bin:/bin"
 
 
-def gateway(
-    folder: Path, url: str, *, script: Iterable[dict[str, Any]], **extra: str
-) -> Gateway:
+def gateway(folder: Path, url: str, *, script: Iterable[dict[str, Any]], **extra: str) -> Gateway:
     """Return a gateway that is not started, with ``script`` as its model."""
     (folder / "home").mkdir(parents=True)
     (folder / "script.json").write_text(json.dumps(list(script)))

@@ -6,11 +6,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple
 
 from tests.channels_app.client import Client
 from tests.channels_app.telegram.people import Bots, message
 from tests.servers import wait_until
 
+Act = Callable[[str, random.Random], None]
 WORDS = " ".join(f"part{number:02d}" for number in range(16))
 SCRIPT = [
     {"match": "^stream", "steps": [{"text": f"{WORDS} to {{input}}", "tokens_per_second": 16}]},
@@ -23,10 +26,18 @@ def wanted(text: str) -> str:
     return f"{WORDS} to {text}" if text.startswith("stream") else f"ok, {text}"
 
 
+class Upload(NamedTuple):
+    """A file of a person: their key, its address, its content."""
+
+    token: str
+    address: str
+    content: bytes
+
+
 @dataclass
 class Traffic:
     """``acknowledged``: the questions whose senders have a 2xx; ``answered``: those whose senders
-    have the answer; ``files``: address -> content of each upload that has a 201.
+    have the answer; ``files``: those that were uploaded with a 201.
     """
 
     bots: Bots
@@ -35,18 +46,20 @@ class Traffic:
     seed: str
     acknowledged: list[str] = field(default_factory=list)
     answered: list[str] = field(default_factory=list)
-    files: dict[str, bytes] = field(default_factory=dict)
+    files: list[Upload] = field(default_factory=list)
     failures: list[BaseException] = field(default_factory=list)
     over: threading.Event = field(default_factory=threading.Event)
 
     @contextmanager
     def flowing(self) -> Iterator[None]:
         """Let everybody ask until the end of the block."""
-        work: list[tuple[str, Callable[[str, random.Random], None]]] = []
-        for place, client in enumerate(self.clients):
-            work.append((f"http {place}", lambda text, dice, at=client: self.ask(at, text, dice)))
-        for chat in self.chats:
-            work.append((f"chat {chat}", lambda text, _, at=chat: self.write(at, text)))
+        work: list[tuple[str, Act]] = [
+            *(
+                (f"http {place}", partial(self.ask, each))
+                for place, each in enumerate(self.clients)
+            ),
+            *((f"chat {chat}", partial(self.write, chat)) for chat in self.chats),
+        ]
         threads = [threading.Thread(target=self.repeat, args=each) for each in work]
         for thread in threads:
             thread.start()
@@ -58,7 +71,7 @@ class Traffic:
                 thread.join()
         assert not self.failures, self.failures
 
-    def repeat(self, name: str, act: Callable[[str, random.Random], None]) -> None:
+    def repeat(self, name: str, act: Act) -> None:
         """Ask one question after the other."""
         dice, number = random.Random(f"{self.seed} {name}"), 0
         try:
@@ -74,7 +87,7 @@ class Traffic:
         if dice.random() < 0.4:
             sent = client.call("POST", "/files?name=notes.txt", text.encode())
             assert sent.status == 201, sent.raw
-            self.files[f"/files/{sent.body['id']}"] = text.encode()
+            self.files.append(Upload(client.token, f"/files/{sent.body['id']}", text.encode()))
         if dice.random() < 0.3:
             run = client.start(text)
             self.acknowledged.append(text)
@@ -85,7 +98,7 @@ class Traffic:
             self.acknowledged.append(text)
         self.answered.append(text)
 
-    def write(self, chat: int, text: str) -> None:
+    def write(self, chat: int, text: str, _: object = None) -> None:
         """Write on Telegram, and wait until the answer is in the chat."""
         self.bots.bring(message(text, user=chat), seconds=60)
         self.acknowledged.append(text)
