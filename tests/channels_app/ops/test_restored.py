@@ -12,6 +12,7 @@ from allowlist import audit
 from channels_app.ops import restored
 from channels_app.ops.doctor import work
 from channels_app.schedules import outcomes
+from channels_app.worker import finish_run
 from core.conversations import inbox, outbox, runs
 from core.conversations.schedules.changes import Grant, Wish, create
 from core.database.transactions import atomic_write
@@ -147,6 +148,28 @@ def test_x46_unsent_messages_wait_for_the_owner(
     assert found == {"a": uncertain, "b": uncertain, **edits}
     assert outbox.retry(pending.pk)
     assert outbox.dismiss(sending.pk)
+
+
+def test_x56_a_held_answer_that_is_cancelled_stays_as_it_is_shown(
+    say: Say, account: ChannelAccount, woken: Woken
+) -> None:
+    """It may have grown after the backup. Who was shown nothing is told that it was stopped."""
+    ChannelAccount.objects.filter(pk=account.pk).update(channel="telegram")
+    shown, silent = say("1"), say("2")
+    grown = put("run:1:0", account, run_id=shown.id)
+    Delivery.objects.filter(pk=grown.pk).update(external_message_id="8")
+    hold()
+    for run in (shown, silent):
+        Run.objects.filter(pk=run.pk).update(
+            route={"account": account.id, "chat": "42", "thread": "", "reply_to": ""}
+        )
+        assert runs.request_cancel(run=run)
+        finish_run.end_queued(run.id)
+    assert states(shown, silent) == [Run.State.CANCELLED] * 2
+    grown.refresh_from_db()
+    assert (grown.payload, grown.state) == ({"text": "run:1:0"}, Delivery.State.SENT)
+    told = Delivery.objects.filter(run=silent).values_list("payload__text", flat=True)
+    assert [str(each)[0] for each in told] == ["⏹"]
 
 
 def test_x46_what_was_in_doubt_blocks_no_chat_and_is_not_searched_for(
