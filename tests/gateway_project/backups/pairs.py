@@ -3,7 +3,6 @@
 import importlib.util
 import json
 import secrets
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +23,10 @@ def programs() -> str:
     return f"{Path(spec.origin).parent / 'pginstall' / 'bin'}:/usr/bin:/bin"
 
 
-def gateway(folder: Path, url: str, *, script: Iterable[dict[str, Any]], **extra: str) -> Gateway:
+def gateway(folder: Path, url: str, *, script: Any, **extra: str) -> Gateway:
     """Return a gateway that is not started, with ``script`` as its model."""
     (folder / "home").mkdir(parents=True)
-    (folder / "script.json").write_text(json.dumps(list(script)))
+    (folder / "script.json").write_text(json.dumps(script))
     given = {"PATH": programs(), "DEBOUNCE_IDLE_MILLISECONDS": "50", **extra}
     given["LLM_SCRIPT"] = str(folder / "script.json")
     return Gateway(folder=folder, database_url=url, extra=given, roles=("web", "runs"))

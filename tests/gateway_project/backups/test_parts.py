@@ -123,6 +123,6 @@ def test_x50_a_backup_that_fails_its_check_is_removed(
 
     monkeypatch.setattr(making, "make", make)
     with pytest.raises(BackupError, match=r"is damaged|cannot be read"):
-        backing_up.back_up(root, now=START + timedelta(days=1), store=pytest.fail)
+        backing_up.back_up(root, now=START + timedelta(days=1), store=lambda _: pytest.fail())
     assert manifest.all_in(root) == [older]
     assert not list(root.glob(f"{manifest.PARTIAL}*"))
