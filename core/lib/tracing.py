@@ -184,7 +184,8 @@ def step(
     kind: Kind = "internal",
     attributes: Callable[[], Attributes] = dict,
 ) -> Iterator[None]:
-    """Export a step that lasts as long as the block; what is recorded meanwhile is its child.
+    """Export a step that lasts as long as the block; steps that are recorded meanwhile are its
+    children.
 
     ``under``: as in :func:`record`. ``key``: makes its id computable, as :func:`child`.
     """

@@ -107,7 +107,7 @@ class BatchExporter:
         made.end(span.ended)
 
     def close(self, *, seconds: float) -> None:
-        """Send what is queued; a receiver that does not answer holds nobody up."""
+        """Send what is queued; a receiver that does not answer delays no exit."""
         sending = threading.Thread(target=self._provider.shutdown, name="spans", daemon=True)
         sending.start()
         sending.join(seconds)

@@ -1,4 +1,4 @@
-"""What OpenTelemetry spans cost a turn: a gateway that exports them, beside one that does not."""
+"""The cost of OpenTelemetry spans for a turn: a gateway that exports them, beside one that does not."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
