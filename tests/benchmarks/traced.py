@@ -1,4 +1,4 @@
-"""The cost of OpenTelemetry spans for a turn: a gateway that exports them, beside one that does not."""
+"""The cost of OpenTelemetry spans for a turn: two gateways, of which one exports them."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
