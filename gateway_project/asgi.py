@@ -44,7 +44,8 @@ async def http_application(scope: Scope, receive: Receive, send: Send) -> None:
 
     Channels' router takes ``//x`` for ``/x``, which Django does not.
     """
-    log_ids.begin(caller=tracing.caller_of(scope["headers"]))
+    caller = tracing.caller_of(scope["headers"]) if tracing.is_on() else None
+    log_ids.begin(caller=caller)
     application = pages if scope["path"].startswith("//") else router
     await application(scope, receive, send)
 

@@ -11,7 +11,6 @@ All of it is one transaction; the sender gets a 2xx only after the commit.
 
 import dataclasses
 import logging
-from collections.abc import Callable
 from contextvars import copy_context
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -34,7 +33,7 @@ from core.conversations import inbox, traces
 from core.conversations.inbox import Draft
 from core.database.transactions import atomic_write
 from core.database.writes import Set, write_all
-from core.lib import log_ids
+from core.lib import log_ids, tracing
 from core.models import ChannelAccount, ChatSession, InboundMessage, Run, User
 from core.signals import wakeups
 
@@ -64,14 +63,14 @@ class Receipt:
 def accepted(message: InboundMessage, session: ChatSession, run: Run | None = None) -> Receipt:
     """Return the receipt of an accepted message; that it is stored is logged after the commit."""
     log_ids.note(run=run.public_id if run is not None else "", session=session.public_id)
-    done = partial(log_accepted, traces.received(message, session, run))
-    transaction.on_commit(partial(copy_context().run, done), robust=True)
+    transaction.on_commit(partial(copy_context().run, log_accepted), robust=True)
+    if tracing.is_on():
+        transaction.on_commit(traces.received(message, session, run), robust=True)
     return Receipt("accepted", message=message, run=run, session=session)
 
 
-def log_accepted(record: Callable[[], None]) -> None:
+def log_accepted() -> None:
     logger.info("a message was accepted")
-    record()
 
 
 def receive_personal(

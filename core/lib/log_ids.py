@@ -32,7 +32,7 @@ IDS: ContextVar[Ids | None] = ContextVar("log_ids", default=None)
 
 def begin(*, run: str = "", session: str = "", caller: tracing.Place | None = None) -> None:
     """Let this task, and those that it starts, work for a run; for one to be noted, without ids."""
-    IDS.set(Ids(run, session, tracing.now(), caller))
+    IDS.set(Ids(run, session, tracing.now() if tracing.is_on() else 0, caller))
 
 
 def note(*, run: str, session: str) -> None:
