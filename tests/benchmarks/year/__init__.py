@@ -1,0 +1,1 @@
+"""A gateway after a year of use: its rows, what its pages cost, and its size."""
