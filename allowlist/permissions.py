@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 
 from allowlist.identities import NUMERIC_CHANNELS, InvalidIdentity, normalise
 from core.database.queries import Instances, Param

@@ -37,9 +37,9 @@ class RowsFormSet(_FormSet):
         return {}
 
     def read_once(self, name: str, read: Callable[[], Iterable[Any]]) -> list[Any]:
-        """Return the choices of the field ``name``, read for all rows and the empty one together."""
+        """Return the choices of the field ``name``, read once for all rows and the empty one."""
         if name not in self._choices:
-            self._choices[name] = list(read())
+            self._choices[name] = [*iter(read())]  # without its length, another query
         return self._choices[name]
 
     def share(self, form: Any, name: str) -> None:

@@ -10,7 +10,6 @@ import random
 import sys
 from dataclasses import asdict
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 if __name__ == "__main__":
@@ -31,44 +30,53 @@ from allowlist.models import ApiKey
 from channels_app.worker import retention
 from core.conversations import usage_reports
 from core.files import cleanup, storage
-from core.models import ChannelAccount, ChatSession, Delivery, Message, RetentionRule, Run, User
+from core.models import (
+    Assistant,
+    ChannelAccount,
+    ChatSession,
+    Delivery,
+    Message,
+    RetentionRule,
+    Run,
+    User,
+)
 from tests.benchmarks.year import installation, pages, rows
+from tests.benchmarks.year.installation import Installed
 from tests.benchmarks.year.rows import DAYS, Scale, Year
 
-SEED = 20_26
 Kind = RetentionRule.Kind
 # Half of a year's messages are old at its end.
 RULES = {Kind.MESSAGES: 180, Kind.EVENTS: 30, Kind.FILES: 180, Kind.DELIVERIES: 90, Kind.AUDIT: 180}
 MOST_SET_UP = 20
 
 
-def fill(scale: Scale, *, now: datetime) -> Year:
+def fill(scale: Scale, *, now: datetime) -> None:
     """Fill an empty gateway with a year that ends now."""
-    installed = installation.install()
+    add(installation.install(), scale, now=now)
+
+
+def add(installed: Installed, scale: Scale, *, now: datetime) -> None:
+    """Add people, what the owner sets up for them, and a year that ends now."""
     people = rows.people_of(scale, now=now)
-    number = min(MOST_SET_UP, len(people) // 2)
-    installation.set_up(installed, people, number=number, now=now)
-    dice = random.Random(SEED)  # noqa: S311 - the same year again
-    year = Year(scale, now, installed.accounts, [installed.owner, *people], dice)
-    rows.fill(year)
-    return year
+    begun = Assistant.objects.filter(slug__startswith="helper-").count()
+    numbers = range(begun, min(MOST_SET_UP, begun + len(people) // 2))
+    installation.set_up(installed, people, numbers=numbers, now=now)
+    rows.fill(Year(scale, now, installed.accounts, [installed.owner, *people], dice(now)))
 
 
-def second(year: Year) -> Year:
-    """Add another year, of the same people."""
-    dice = random.Random(SEED + 1)  # noqa: S311 - the same year again
-    after = Year(
-        year.scale, year.end + timedelta(days=DAYS), year.accounts, year.people, dice
-    )
-    rows.fill(after)
-    return after
-
-
-def known(scale: Scale, *, now: datetime) -> Year:
-    """Return the year that another process has made."""
-    people = [User.objects.get(username="ada"), *User.objects.filter(username__startswith="person-")]
+def again(scale: Scale, *, now: datetime) -> datetime:
+    """Add the year after ``now``, of the same people; return its end."""
+    end = now + timedelta(days=DAYS)
+    others = User.objects.filter(username__startswith="person-")
     accounts = {each.channel: each for each in ChannelAccount.objects.all()}
-    return Year(scale, now, accounts, people, random.Random(SEED))  # noqa: S311
+    people = [User.objects.get(username="ada"), *others]
+    rows.fill(Year(scale, end, accounts, people, dice(end)))
+    return end
+
+
+def dice(end: datetime) -> random.Random:
+    """Return the same chances for each run."""
+    return random.Random(end.year)
 
 
 def keep_half() -> None:
@@ -131,15 +139,25 @@ def place_of_owner() -> tuple[User, ChatSession, Run]:
     return owner, session, run.filter(pk__in=delivered).last() or run.latest("pk")
 
 
-def look(client: Client, *, times: int) -> list[pages.Cost]:
-    """Return what each page costs the owner."""
+def walk(client: Client) -> tuple[list[str], str]:
+    """Sign the owner in; return the addresses of all pages, and the owner's key."""
     owner, session, run = place_of_owner()
     client.force_login(owner)
     _, token = keys.create(name="look", user=owner, scopes=ApiKey.Scope.values)
-    found = (
-        pages.cost(client, address, token, times=times)
-        for address in pages.every(client, session, run)
-    )
+    return pages.every(client, session, run), token
+
+
+def queries(client: Client) -> list[pages.Queries]:
+    """Return the queries of each page of the owner."""
+    addresses, token = walk(client)
+    found = (pages.queries_of(client, each, token) for each in addresses)
+    return [each for each in found if each is not None]
+
+
+def look(client: Client, *, times: int) -> list[pages.Cost]:
+    """Return what each page costs the owner."""
+    addresses, token = walk(client)
+    found = (pages.cost(client, each, token, times=times) for each in addresses)
     return [each for each in found if each is not None]
 
 
@@ -147,16 +165,15 @@ def step(name: str, value: float) -> Any:
     """Do one step; return what it found."""
     now = timezone.now()
     if name == "fill":
-        year = fill(Scale(value), now=now)
-        return {"people": len(year.people), "numbers": numbers(), "size": size()}
+        fill(Scale(value), now=now)
+        return {"numbers": numbers(), "size": size()}
     if name == "pages":
         settings.ALLOWED_HOSTS.append("testserver")
         client = Client(raise_request_exception=True)
         return [asdict(each) for each in look(client, times=int(value))]
     keep_half()
     found = [once(now)]
-    after = second(known(Scale(value), now=now))
-    return [*found, once(after.end)]
+    return [*found, once(again(Scale(value), now=now))]
 
 
 def once(now: datetime) -> dict[str, Any]:

@@ -57,11 +57,15 @@ def install() -> Installed:
     return Installed(owner, {**accounts, "telegram": telegram})
 
 
-def set_up(installed: Installed, people: list[User], *, number: int, now: datetime) -> None:
-    """Make ``number`` rows of each kind that an owner makes by hand."""
-    for each in range(number):
+def set_up(installed: Installed, people: list[User], *, numbers: range, now: datetime) -> None:
+    """Make rows of each kind that an owner makes by hand, with these numbers. The last of them
+    comes first in its list and has most."""
+    for each in numbers:
+        provider = ModelProvider.objects.create(name=f"Cloud {each}", kind="openai")
+        LanguageModel.objects.create(provider=provider, name="large")
+    for each in numbers:
         person = people[each % len(people)]
-        models_of(installed, person, each, number=number)
+        models_of(installed, person, each)
         tools_of(person, each)
         BlockPattern.objects.create(kind="email", pattern=f"*@spam-{each}.example")
         RetentionRule.objects.create(kind=KINDS.MESSAGES, user=person, days=100 + each)
@@ -75,21 +79,18 @@ def set_up(installed: Installed, people: list[User], *, number: int, now: dateti
     catalogue.changed()
 
 
-def models_of(installed: Installed, person: User, each: int, *, number: int) -> None:
-    """Make a provider with a model, an assistant with a chain of all models so far, a binding for
-    each account of the person, and budgets."""
-    provider = ModelProvider.objects.create(name=f"Cloud {each}", kind="openai")
-    LanguageModel.objects.create(provider=provider, name="large")
+def models_of(installed: Installed, person: User, each: int) -> None:
+    """Make an assistant with a chain of all models, versions and bindings, and budgets."""
     assistant = Assistant.objects.create(
-        name=f"Helper {each}", slug=f"helper-{each}", instructions="Help."
+        name=f"Helper {99 - each:02}", slug=f"helper-{each}", instructions="Help."
     )
-    for version in range(1, number + 1):
+    for version in range(1, each + 3):
         AssistantVersion.objects.create(
             assistant=assistant, number=version, instructions=f"Help {version}."
         )
     for place, model in enumerate(LanguageModel.objects.filter(provider__name__startswith="Cloud")):
         AssistantModel.objects.create(assistant=assistant, model=model, position=place)
-    for chat in range(number):
+    for chat in range(each + 2):
         AssistantBinding.objects.create(
             assistant=assistant, account=installed.accounts["telegram"], chat=f"-{each}-{chat}"
         )
@@ -114,7 +115,7 @@ def current_start(budget: Budget) -> date:
 def tools_of(person: User, each: int) -> None:
     """Make a server with tools, a rule, a grant, a skill, a search provider and a call."""
     server = McpServer.objects.create(
-        name=f"Mail {each}", slug=f"mail-{each}", url="https://mcp.example.org/"
+        name=f"Mail {99 - each:02}", slug=f"mail-{each}", url="https://mcp.example.org/"
     )
     for number in range(each + 1):
         McpTool.objects.create(

@@ -18,6 +18,7 @@ from django.db import connection, models, transaction
 from allowlist import audit
 from allowlist.models import ApiKey, UnknownRequest
 from channels_app.models import SourceFeedback
+from core.conversations import usage_reports
 from core.conversations.event_codec import encode
 from core.database import text_search
 from core.files import storage
@@ -54,7 +55,11 @@ BATCH = 500  # rows of an INSERT
 DAYS = 365
 DELTAS = 3  # checkpoints of an answer in its log
 OCCURRENCES = 50  # of a schedule
-WORDS = ["the", "train", "leaves", "weather", "mountain", "window", "please", "summary", "letter", "budget", "water", "garden", "meeting", "report", "number", "answer", "question", "recipe", "table", "holiday", "ticket", "engine", "printer", "light", "Tuesday", "river", "paper", "music", "colour", "village", "harbour", "invoice", "kitchen", "doctor", "lesson", "bridge"]
+WORDS = """
+the train leaves weather mountain window please summary letter budget water garden meeting
+report number answer question recipe table holiday ticket engine printer light Tuesday
+river paper music colour village harbour invoice kitchen doctor lesson bridge
+""".split()  # noqa: SIM905 - read as a text
 CHANNELS = ("web", "telegram", "http")
 WEIGHTS = (50, 35, 15)
 
@@ -127,8 +132,11 @@ class Year:
 
 
 def people_of(scale: Scale, *, now: datetime) -> list[User]:
-    """Make the people, with an address and an API key each."""
-    names = [User(username=f"person-{number}", date_joined=now) for number in range(scale.people)]
+    """Make more people, with an address and an API key each."""
+    first = User.objects.count()
+    names = [
+        User(username=f"person-{first + number}", date_joined=now) for number in range(scale.people)
+    ]
     people = User.objects.bulk_create(names, batch_size=BATCH)
     ChannelIdentity.objects.bulk_create(
         (
@@ -152,7 +160,7 @@ def times_as_given() -> Iterator[None]:
     """Store the times that rows are given where a model takes that of its insertion."""
     as_shipped = models.DateTimeField.pre_save
 
-    def given(field: Any, row: models.Model, add: bool) -> Any:  # noqa: FBT001 - Django's signature
+    def given(field: Any, row: models.Model, add: bool) -> Any:
         return getattr(row, field.attname) or as_shipped(field, row, add)
 
     with patch.object(models.DateTimeField, "pre_save", given):
@@ -171,6 +179,8 @@ def fill(year: Year) -> None:
         at = year.end - timedelta(days=DAYS) * (1 - number / year.scale.audited)
         audit.record(actor="ada", action="key.added", subject=f"user:{number} person", now=at)
     text_search.catch_up(batches=year.scale.turns)
+    while usage_reports.roll_up(now=year.end):
+        pass
     with connection.cursor() as cursor:  # PostgreSQL's autovacuum does so in time
         cursor.execute("ANALYZE")
 
@@ -305,9 +315,7 @@ def log_of(run: Run, answer: str, *, failed: bool) -> Iterator[str]:
     """Yield the events of a run as they are stored."""
     at = round(run.created_at.timestamp() * 1000)
     named = run.public_id
-    yield event(
-        stream_start(request_id=named, chat_id="chat", trace_id=named, timestamp_ms=at), at
-    )
+    yield event(stream_start(request_id=named, chat_id="chat", trace_id=named, timestamp_ms=at), at)
     if not failed:
         yield event(message_start(message_id="t", message_type="text"), at)
         step = len(answer) // DELTAS + 1
