@@ -17,8 +17,6 @@ from core.models import ChatSession, Run, Schedule, User
 from tests.addresses import addresses
 from tests.benchmarks.machine import median
 
-MOST_QUERIES = 20
-MOST_MS = 200
 OK = 200
 OWN = ("SAVEPOINT", "RELEASE", "ROLLBACK TO")  # of the measurement's transaction
 STEPS = 1_000  # of SQLite, between two counts
