@@ -2,7 +2,8 @@
 
 Where the channel can find one (capability FIND), the ids at which it may be are tried, and the
 delivery goes on as an edit of what was found. Where it was sent anew meanwhile, an earlier message
-that is found is removed. Other channels are only asked whether they are well (decision 162).
+that is found is removed. Other channels are only asked whether they are well (decision 162), and so
+is each one while messages that were sent after the copy of a restored database may be in between.
 """
 
 import asyncio
@@ -38,7 +39,7 @@ async def clear_doubt(*, channel: Channel, delivery: Delivery) -> None:
     Afterwards its message id is known, or it may be sent. Raises ChannelError, NotYetError.
     """
     account = opened(delivery.account)
-    if not isinstance(channel.outbound, FindsSent):
+    if not isinstance(channel.outbound, FindsSent) or delivery.after_id is None:
         if not delivery.external_message_id:
             await ask_health(channel, account)
             delivery.may_repeat = delivery.settles_doubt = True

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from allowlist import audit
 from channels_app.schedules import firing
-from core.conversations import inbox, outbox, push_messages, runs
+from core.conversations import inbox, push_messages, restored_deliveries, runs
 from core.database import transactions
 from core.models import (
     Backup,
@@ -39,7 +39,7 @@ def hold(*, made_at: datetime, now: datetime) -> Held:
         run_waiting_messages(now)
         found = Held(
             runs=runs.hold_open(),
-            deliveries=outbox.doubt_unsent(error=UNSENT),
+            deliveries=restored_deliveries.doubt_unsent(error=UNSENT),
             skipped=skip_due(now),
         )
         push_messages.drop_unsent()

@@ -16,7 +16,7 @@ from channels_app.rendering.translations import ENGLISH
 from channels_app.replies import outbound
 from channels_app.tool_requests import answers, asking, deciding
 from core.agent.loop import Turn
-from core.conversations import events, runs, usage
+from core.conversations import events, restored_deliveries, runs, usage
 from core.conversations.events import Log, LostLeaseError
 from core.database.transactions import atomic_write, in_thread
 from core.files import storage
@@ -91,9 +91,11 @@ def end_queued(run_id: int) -> None:
             [closing_of(run, outcome)] if logged else [opening_of(run), closing_of(run, outcome)]
         )
         last_seq = before + len(added)
-        if runs.settle_queued(
-            run=run, outcome=outcome, last_seq=last_seq, also=outbound.enqueue_answer
-        ):
+        # Its message may show the whole answer, which the edit to "stopped" would take back.
+        also = (
+            None if restored_deliveries.was_shown_before_restore(run) else outbound.enqueue_answer
+        )
+        if runs.settle_queued(run=run, outcome=outcome, last_seq=last_seq, also=also):
             events.append_unheld(run=run, seq=before, messages=added)
 
 

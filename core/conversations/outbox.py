@@ -21,7 +21,7 @@ from core.database import transactions
 from core.database.queries import Instances, Param, Update, Values
 from core.database.writes import insert_or_find
 from core.lib.leases import OWN_LEASE, Lease, elapsed
-from core.models import ChannelAccount, ChatSession, Delivery, Run, Schedule
+from core.models import ChannelAccount, ChatSession, Delivery, Schedule
 from core.signals import wakeups
 
 OPEN = (Delivery.State.PENDING, Delivery.State.SENDING)
@@ -535,20 +535,6 @@ def dismiss(delivery_id: int) -> bool:
             state=Delivery.State.DISMISSED
         )
     return changed == 1
-
-
-def doubt_unsent(*, error: str) -> int:
-    """Leave what is unsent to the owner, with ``error``: the database was restored, and it may have
-    been sent after its copy; return how much. Inside a transaction, while no worker runs.
-
-    Unsent messages of a held run are removed: the run makes them again. A waiting change of a sent
-    message stays: it repeats nothing.
-    """
-    rows = Delivery.objects.filter(state__in=OPEN)
-    rows.exclude(external_message_id="").update(state=Delivery.State.PENDING, lease_until=None)
-    unsent = rows.filter(external_message_id="")
-    unsent.filter(run__state=Run.State.HELD).delete()
-    return unsent.update(state=Delivery.State.UNCERTAIN, lease_until=None, error=error[:500])
 
 
 def dead_count() -> int:

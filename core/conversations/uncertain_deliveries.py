@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 from core.conversations import outbox
 from core.database import transactions
-from core.models import Delivery, InboundMessage
+from core.models import Delivery, InboundMessage, Installation
 
 MOST = 30
 # Ids after the newest one that is known; ids of other messages in doubt are added.
@@ -20,6 +20,7 @@ LOOKED_AT = 1000
 SKEW = timedelta(seconds=60)
 # The time of a message whose sending is not recorded yet: after every claim.
 LATER = datetime.max.replace(tzinfo=UTC)
+EARLIER = datetime.min.replace(tzinfo=UTC)
 
 # Returns whether a chat numbers its messages in the same sequence.
 Shares = Callable[[str], bool]
@@ -47,13 +48,23 @@ class Span:
         return (found[-MOST:] if self.closed else found[:MOST]), complete
 
 
-def last_known(*, delivery: Delivery, shares: Shares) -> int:
-    """Return the sequence's highest message id known when ``delivery`` was claimed; 0 for none."""
+def last_known(*, delivery: Delivery, shares: Shares) -> int | None:
+    """Return the sequence's highest message id known when ``delivery`` was claimed; 0 for none.
+
+    None where the database was restored and none is known since: ids between may be those of
+    messages that were sent after its copy, which a search would change.
+    """
     # The row's: the object may predate the claim.
     row = Delivery.objects.filter(id=delivery.id).values_list("claimed_at", flat=True)
     since = row.first() or delivery.created_at
-    before = [number for number, at in ids_of(delivery, shares) if at is None or at < since]
-    return max(before, default=0)
+    before = [
+        (number, at or EARLIER)
+        for number, at in ids_of(delivery, shares)
+        if at is None or at < since
+    ]
+    number, at = max(before, default=(0, EARLIER))
+    restored_at = Installation.objects.filter(id=1).values_list("restored_at", flat=True).first()
+    return None if restored_at is not None and at < restored_at + SKEW else number
 
 
 def span(*, delivery: Delivery, shares: Shares) -> Span:

@@ -61,13 +61,16 @@ def copy_sqlite(source: Path, target: Path) -> None:
         raise CopyError(f"The database could not be copied: {error}.") from error
 
 
-def check(copied: Path) -> dict[str, int]:
-    """Return the number of rows by table of a copy of SQLite. Raises CopyError if it is damaged."""
+def count_rows(copied: Path, *, check: bool = False) -> dict[str, int]:
+    """Return the number of rows by table of a copy of SQLite; ``check``: after every page was read.
+
+    Raises CopyError if it is damaged, as far as was read.
+    """
     try:
         with closing(sqlite3.connect(f"file:{copied}?mode=ro", uri=True)) as opened:
-            found = [row[0] for row in opened.execute("PRAGMA integrity_check(3)")]
-            if found != ["ok"]:
-                raise CopyError(f"The copy of the database is damaged: {found[0]}.")
+            said = opened.execute("PRAGMA integrity_check(3)").fetchall() if check else [("ok",)]
+            if said != [("ok",)]:
+                raise CopyError(f"The copy of the database is damaged: {said[0][0]}.")
             return {name: count(opened, name) for name in tables(opened)}
     except sqlite3.Error as error:
         raise CopyError(f"The copy of the database cannot be read: {error}.") from error
@@ -90,6 +93,15 @@ def count(opened: sqlite3.Connection, name: str) -> int:
 def read_through(archive: Path) -> None:
     """Read a whole archive of ``pg_dump``. Raises CopyError when it is damaged."""
     run("pg_restore", "--file=/dev/null", str(archive))
+
+
+def empty() -> None:
+    """Remove every table of the database on a server, for :func:`fill`. Raises DatabaseError."""
+    names = connection.introspection.table_names()
+    if names:
+        quoted = ", ".join(map(connection.ops.quote_name, names))
+        with connection.cursor() as cursor:
+            cursor.execute(f"DROP TABLE {quoted} CASCADE")
 
 
 def fill(copied: Path) -> None:

@@ -1,5 +1,7 @@
 """One backup from its copy to its check, as the command and the workers make it."""
 
+import shutil
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -11,7 +13,7 @@ from gateway_project.backups.manifest import BackupError, Manifest
 
 
 class Outcome(NamedTuple):
-    """The folder of a good backup, what it holds, and the older ones that were removed."""
+    """The folder of a good backup, what it holds, and the older ones that are removed after it."""
 
     folder: Path
     manifest: Manifest
@@ -24,17 +26,24 @@ class Outcome(NamedTuple):
         return database + sum(each.size for each in self.manifest.files)
 
 
-def back_up(root: Path, *, now: datetime) -> Outcome:
-    """Make a backup in ``root``, check it, and remove those that no rule keeps.
+def back_up(root: Path, *, now: datetime, store: Callable[[Outcome], None]) -> Outcome:
+    """Make a backup in ``root``, check it, have it stored, and remove those that no rule keeps.
 
-    Raises BackupError; a backup that fails its check is removed.
+    Raises BackupError; a backup that fails its check is removed. A process that is killed before
+    the check has ended leaves nothing that looks like a backup; one that is killed after ``store``
+    leaves older ones, which go the next time.
     """
     with making.one_at_a_time(root):
-        folder = making.make(root, passphrase=settings.BACKUP_PASSPHRASE, now=now)
+        partial = making.make(root, passphrase=settings.BACKUP_PASSPHRASE, now=now)
         try:
-            found = restoring.verify(folder)
+            found = restoring.verify(partial)
         except BackupError:
-            keeping.remove([folder])
+            shutil.rmtree(partial)
             raise
+        folder = making.finish(partial)
         newest, weeks = settings.BACKUP_KEEP, settings.BACKUP_KEEP_WEEKS
-        return Outcome(folder, found, keeping.thin_out(root, newest=newest, weeks=weeks))
+        surplus = keeping.surplus(manifest.all_in(root), newest=newest, weeks=weeks)
+        done = Outcome(folder, found, surplus)
+        store(done)
+        keeping.thin_out(root, newest=newest, weeks=weeks)
+        return done

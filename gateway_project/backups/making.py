@@ -29,10 +29,10 @@ def default_root() -> Path:
 
 
 def make(root: Path, *, passphrase: str, now: datetime) -> Path:
-    """Make a backup in ``root``; return its folder. Without a passphrase it has no keys.
+    """Make a backup in ``root``; return its folder, which is none of a backup until ``finish``.
+    Without a passphrase it has no keys.
 
-    Under the lock of ``root``. Raises BackupError; nothing that looks like a backup is left then,
-    nor after a kill.
+    Under the lock of ``root``. What was left by a kill is removed. Raises BackupError.
     """
     try:
         for left in root.glob(f"{manifest.PARTIAL}*"):
@@ -42,6 +42,17 @@ def make(root: Path, *, passphrase: str, now: datetime) -> Path:
         raise BackupError(str(error)) from error
     except OSError as error:
         raise BackupError(f"The backup could not be written: {error.strerror or error}.") from error
+
+
+def finish(partial: Path) -> Path:
+    """Give a backup that was checked its name; return it. Raises BackupError."""
+    target = partial.with_name(partial.name.removeprefix(manifest.PARTIAL))
+    try:
+        partial.rename(target)
+        sync(target.parent)
+    except OSError as error:
+        raise BackupError(f"The backup could not be named: {error.strerror or error}.") from error
+    return target
 
 
 @contextmanager
@@ -66,11 +77,11 @@ def one_at_a_time(root: Path) -> Iterator[None]:
 
 
 def made(root: Path, *, passphrase: str, now: datetime) -> Path:
-    """Write the parts under another name, to the disk, then give them theirs."""
+    """Write the parts to the disk, under another name."""
     name = now.strftime(manifest.NAME)
-    target, partial = root / name, root / f"{manifest.PARTIAL}{name}"
-    if target.exists():
-        raise BackupError(f"{target} is there already.")
+    partial = root / f"{manifest.PARTIAL}{name}"
+    if (root / name).exists():
+        raise BackupError(f"{root / name} is there already.")
     partial.mkdir(mode=0o700)
     database = partial / manifest.DATABASE
     copies.copy(database)
@@ -84,16 +95,14 @@ def made(root: Path, *, passphrase: str, now: datetime) -> Path:
         version=VERSION,
         vendor=connection.vendor,
         migrations=schema_version.applied(),
-        rows=copies.check(database) if connection.vendor == "sqlite" else {},
+        rows=copies.count_rows(database) if connection.vendor == "sqlite" else {},
         database=storage.digest_of(database),
         files=list(kept_files(root)),
         has_secrets=bool(passphrase),
     )
     manifest.write(partial, found)
     sync(partial)
-    partial.rename(target)
-    sync(root)
-    return target
+    return partial
 
 
 def kept_files(root: Path) -> Iterator[Stored]:

@@ -69,6 +69,12 @@ def read(folder: Path) -> Manifest:
         raise BackupError(f"{folder} is damaged: {MANIFEST} cannot be understood.") from error
 
 
+def check_finished(folder: Path) -> None:
+    """Raise BackupError for what was left by a process that was killed before its check ended."""
+    if folder.name.startswith(PARTIAL):
+        raise BackupError(f"{folder} is no backup: it was not finished and checked.")
+
+
 def all_in(root: Path) -> list[Path]:
     """Return the folders of the whole backups, the newest first."""
     return sorted((each.parent for each in root.glob(f"2*/{MANIFEST}")), reverse=True)

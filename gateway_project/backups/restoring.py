@@ -21,15 +21,15 @@ from core.files import storage
 from gateway_project import command_line, home, installation
 from gateway_project.backups import making, manifest, sealed
 from gateway_project.backups.manifest import BackupError, Manifest
-from gateway_project.processes import preflight
+from gateway_project.processes import child, preflight
 from gateway_project.processes.preflight import StartError
 
 DOCTOR_SECONDS = 300
 
 
 def verify(folder: Path) -> Manifest:
-    """Check a whole backup by bringing it back into a scratch folder beside it; return its
-    manifest. Under the lock of the backups. Raises BackupError.
+    """Check a backup by bringing it back into a scratch folder beside it; return its manifest.
+    Under the lock of the backups. Raises BackupError.
     """
     found = manifest.read(folder)
     root = folder.parent
@@ -38,7 +38,7 @@ def verify(folder: Path) -> Manifest:
             copied = Path(scratch) / manifest.DATABASE
             bring_database(folder, found, copied)
             if found.vendor == "sqlite":
-                if (rows := copies.check(copied)) != found.rows:
+                if (rows := copies.count_rows(copied, check=True)) != found.rows:
                     raise BackupError(f"{folder}: the tables have other rows than noted: {rows}.")
             else:
                 copies.read_through(copied)
@@ -61,7 +61,8 @@ def examine(scratch: Path, found: Manifest) -> None:
         return
     try:
         done = subprocess.run(
-            command_line.command("doctor", "--json"),
+            # Killed, this process leaves nobody that works in the folder that the next one removes.
+            child.command(*command_line.command("doctor", "--json")),
             cwd=settings.BASE_DIR,
             env=os.environ
             | {
@@ -120,6 +121,7 @@ def restore(folder: Path, *, passphrase: str, now: datetime) -> Held:
 
     Raises BackupError; a home in which that happens half-way does not start.
     """
+    manifest.check_finished(folder)
     found = manifest.read(folder)
     check_fits(found)
     keys = keys_of(folder, found, passphrase)

@@ -2,7 +2,7 @@
 
 `manage.py up` becomes this program (``exec``) once the database is ready, so that the supervisor
 needs no Django. It runs in one thread: the kernel ends the children with the thread that started
-them.
+them. It becomes `up` again when an update has replaced the code (`holding`).
 """
 
 import os
@@ -18,7 +18,7 @@ from pathlib import Path
 from types import FrameType
 
 from gateway_project import home
-from gateway_project.processes import console, listener, plan, preflight, state
+from gateway_project.processes import console, holding, listener, plan, preflight, state
 from gateway_project.processes.service import Service
 
 TICK_SECONDS = 0.05
@@ -36,18 +36,19 @@ class Supervisor:
     url: str
     cwd: Path
     stops: int = field(default=0, init=False)
+    held: bool = field(default=False, init=False)
     announced: bool = field(default=False, init=False)
     wake: socket.socket = field(init=False)
     waker: socket.socket = field(init=False)
 
     def run(self) -> None:
-        """Start everything and run until a stop signal."""
+        """Start everything and run until a stop signal, or until an update wants to begin."""
         self.catch_signals()
         self.watch()
         self.stop()
 
     def watch(self) -> None:
-        while not self.stops:
+        while not (self.stops or self.held):
             self.step()
             self.wait(self.pause())
 
@@ -58,6 +59,7 @@ class Supervisor:
         self.waker.settimeout(0)
         signal.set_wakeup_fd(self.waker.fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+        signal.signal(holding.HOLD, self.hold)
         for number in STOP_SIGNALS:
             if signal.getsignal(number) != signal.SIG_IGN:  # keep SIGHUP ignored under nohup
                 signal.signal(number, self.ask_to_stop)
@@ -65,6 +67,15 @@ class Supervisor:
     def ask_to_stop(self, number: int, frame: FrameType | None) -> None:
         del number, frame
         self.stops += 1
+
+    def hold(self, number: int, frame: FrameType | None) -> None:
+        del number, frame
+        self.held = True
+
+    def wait_for_update(self) -> bool:
+        """Wait until no update runs any more; return False when a stop signal came first."""
+        holding.wait(self.folder, pause=self.wait, is_over=lambda: bool(self.stops))
+        return not self.stops
 
     def wait(self, seconds: float) -> None:
         """Sleep until a signal, a report of a child, or ``seconds`` from now."""
@@ -158,7 +169,7 @@ class Supervisor:
 
 def main() -> int:
     """Run the gateway of ``GATEWAY_HOME`` until a signal. Returns the exit code."""
-    folder = home.directory()
+    folder, again = home.directory(), False
     try:
         with (
             preflight.lock(folder),
@@ -166,7 +177,14 @@ def main() -> int:
         ):
             url = plan.url(port=listening.getsockname()[1])
             services = plan.services(folder=folder, url=url, listening=listening)
-            Supervisor(services=services, folder=folder, url=url, cwd=home.BASE_DIR).run()
+            supervisor = Supervisor(services=services, folder=folder, url=url, cwd=home.BASE_DIR)
+            supervisor.run()
+            if supervisor.held and not supervisor.stops:
+                listening.close()
+                again = supervisor.wait_for_update()
+        if again:
+            holding.go_back(folder)
+            holding.become_up()
     except preflight.StartError as error:
         console.say("up", f"cannot start: {error}")
         return 1

@@ -183,7 +183,11 @@ def people(
 
 def query(gateway: Gateway, sql: str) -> list[tuple[Any, ...]]:
     """Return the rows of a query in the database of ``gateway``."""
-    url = gateway.database_url
+    return query_url(gateway.database_url, sql)
+
+
+def query_url(url: str, sql: str) -> list[Any]:
+    """Return the rows of a query in a database."""
     if url.startswith("sqlite"):
         connection = sqlite3.connect(urlsplit(url).path, timeout=20)
         try:

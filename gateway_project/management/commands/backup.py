@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from channels_app.owner import backups
 from channels_app.owner.backups import Made
-from gateway_project.backups import making, restoring
+from gateway_project.backups import making, manifest, restoring
 from gateway_project.backups.backing_up import Outcome, back_up
 from gateway_project.backups.manifest import BackupError, Manifest
 
@@ -40,6 +40,7 @@ class Command(BaseCommand):
         given, to, row = options["verify"], options["to"] or making.default_root(), options["row"]
         try:
             if given:
+                manifest.check_finished(given.resolve())
                 with making.one_at_a_time(given.resolve().parent):
                     self.stdout.write(words(restoring.verify(given.resolve())))
             else:
@@ -52,14 +53,17 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from error
 
     def make(self, root: Path, row: int | None) -> None:
-        """Make, check, thin out, and store that. Raises BackupError."""
-        done = back_up(root, now=timezone.now())
-        gone = [each.name for each in done.removed]
-        backups.succeed(made(done), removed=gone, row=row, now=timezone.now())
+        """Make, check, store and thin out. Raises BackupError."""
+
+        def store(done: Outcome) -> None:
+            gone = [each.name for each in done.removed]
+            backups.succeed(made(done), removed=gone, row=row, now=timezone.now())
+
+        done = back_up(root, now=timezone.now(), store=store)
         self.stdout.write(f"{done.folder}\n{words(done.manifest)}")
         if not done.manifest.has_secrets:
             self.stdout.write(NO_KEYS)
-        if gone:
+        if gone := [each.name for each in done.removed]:
             self.stdout.write(f"removed by the rule: {', '.join(gone)}")
 
 

@@ -11,7 +11,7 @@ from django.utils import timezone
 from allowlist import sign_in
 from core import VERSION
 from gateway_project import home, installation
-from gateway_project.processes import console, listener, plan, preflight
+from gateway_project.processes import console, holding, listener, plan, preflight
 
 
 class Command(BaseCommand):
@@ -28,6 +28,8 @@ class Command(BaseCommand):
         folder = home.directory()
         try:
             preflight.check_home(folder)
+            if holding.go_back(folder):
+                holding.become_up()
             with preflight.lock(folder):
                 listener.listen(host=plan.host(), port=plan.port()).close()
                 self.prepare()

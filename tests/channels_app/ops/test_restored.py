@@ -12,6 +12,7 @@ from allowlist import audit
 from channels_app.ops import restored
 from channels_app.ops.doctor import work
 from channels_app.schedules import outcomes
+from channels_app.worker import finish_run
 from core.conversations import inbox, outbox, runs
 from core.conversations.schedules.changes import Grant, Wish, create
 from core.database.transactions import atomic_write
@@ -136,13 +137,56 @@ def test_x46_unsent_messages_wait_for_the_owner(
     Delivery.objects.filter(pk=sending.pk).update(state=Delivery.State.SENDING)
     edit = put("c", account)
     Delivery.objects.filter(pk=edit.pk).update(external_message_id="7")
+    half = put("run:1:1", account, run_id=run.id, block_index=1)
+    Delivery.objects.filter(pk=half.pk).update(external_message_id="8")
     assert hold().deliveries == 2
     assert not Delivery.objects.filter(pk=of_run.pk).exists(), "the run makes it again"
     found = dict(Delivery.objects.values_list("dedupe_key", "state"))
     uncertain = Delivery.State.UNCERTAIN
-    assert found == {"a": uncertain, "b": uncertain, "c": Delivery.State.PENDING}
+    # An older text of a growing answer does not take the place of a newer one.
+    edits = {"c": Delivery.State.PENDING, "run:1:1": Delivery.State.SENT}
+    assert found == {"a": uncertain, "b": uncertain, **edits}
     assert outbox.retry(pending.pk)
     assert outbox.dismiss(sending.pk)
+
+
+def test_x56_a_held_answer_that_is_cancelled_stays_as_it_is_shown(
+    say: Say, account: ChannelAccount, woken: Woken
+) -> None:
+    """It may have grown after the backup. Who was shown nothing is told that it was stopped."""
+    ChannelAccount.objects.filter(pk=account.pk).update(channel="telegram")
+    shown, silent = say("1"), say("2")
+    grown = put("run:1:0", account, run_id=shown.id)
+    Delivery.objects.filter(pk=grown.pk).update(external_message_id="8")
+    hold()
+    for run in (shown, silent):
+        Run.objects.filter(pk=run.pk).update(
+            route={"account": account.id, "chat": "42", "thread": "", "reply_to": ""}
+        )
+        assert runs.request_cancel(run=run)
+        finish_run.end_queued(run.id)
+    assert states(shown, silent) == [Run.State.CANCELLED] * 2
+    grown.refresh_from_db()
+    assert (grown.payload, grown.state) == ({"text": "run:1:0"}, Delivery.State.SENT)
+    told = Delivery.objects.filter(run=silent).values_list("payload__text", flat=True)
+    assert [str(each)[0] for each in told] == ["⏹"]
+
+
+def test_x46_what_was_in_doubt_blocks_no_chat_and_is_not_searched_for(
+    account: ChannelAccount, woken: Woken
+) -> None:
+    """A search edits messages to find its own; those after the copy are unknown here."""
+    doubtful = put("a", account)
+    place = outbox.place_of(doubtful)
+    Delivery.objects.filter(pk=doubtful.pk).update(doubt_chat=place, after_id=7)
+    assert hold().deliveries == 1
+    assert outbox.dismiss(doubtful.pk)
+    new = put("b", account)
+    assert outbox.claim(delivery_id=new.pk) is not None
+    Delivery.objects.filter(pk=doubtful.pk).update(state=Delivery.State.UNCERTAIN)
+    assert outbox.retry(doubtful.pk)
+    doubtful.refresh_from_db()
+    assert (doubtful.doubt_chat, doubtful.after_id) == ("", None)
 
 
 def test_x46_a_reminder_that_was_due_meanwhile_is_skipped_and_the_next_one_waits(

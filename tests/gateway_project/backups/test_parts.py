@@ -110,17 +110,23 @@ def test_x43_a_folder_that_is_backed_up_holds_no_backups(here: Path) -> None:
         pass
 
 
+def never(_: object) -> None:
+    pytest.fail("it is stored")
+
+
 def test_x50_a_backup_that_fails_its_check_is_removed(
     here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And no older one goes for it."""
+    """And no older one goes for it; nothing is stored."""
     root = tmp_path / "backups"
     older = empty(root, START)
 
     def make(root: Path, *, now: datetime, **_: object) -> Path:
-        return empty(root, now)
+        made = empty(root, now)
+        return made.rename(root / f"{manifest.PARTIAL}{made.name}")
 
     monkeypatch.setattr(making, "make", make)
     with pytest.raises(BackupError, match=r"is damaged|cannot be read"):
-        backing_up.back_up(root, now=START + timedelta(days=1))
+        backing_up.back_up(root, now=START + timedelta(days=1), store=never)
     assert manifest.all_in(root) == [older]
+    assert not list(root.glob(f"{manifest.PARTIAL}*"))

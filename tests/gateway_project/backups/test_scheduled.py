@@ -9,7 +9,7 @@ import pytest
 from gateway_project.backups import manifest
 from tests.channels_app.client import people, query
 from tests.conftest import DatabaseMaker
-from tests.gateway_project.backups.test_journey import programs
+from tests.gateway_project.backups.pairs import programs
 from tests.gateways import Gateway
 from tests.models_chaos.owner import Owner, signed_in
 from tests.servers import wait_until

@@ -26,12 +26,13 @@ class Up:
 
     folder: Path
     extra: dict[str, str] = field(default_factory=dict)
+    code: Path = BASE_DIR
     process: Process = field(init=False)
 
     def __post_init__(self) -> None:
         """Prepare the command."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        command = child.command(sys.executable, str(BASE_DIR / "manage.py"), "up")
+        command = child.command(sys.executable, str(self.code / "manage.py"), "up")
         log = self.folder / "up.log"
         self.process = Process(command=command, log=log, env=self.env, terminal=True)
 
@@ -56,7 +57,10 @@ class Up:
     def wait_all_ready(self) -> None:
         """Wait until every process is ready."""
         self.process.wait_ready(
-            lambda: {each.state for each in self.state().processes.values()} == {"ready"},
+            lambda: (
+                (known := state.read(self.home)) is not None
+                and {each.state for each in known.processes.values()} == {"ready"}
+            ),
             seconds=START_SECONDS,
         )
 
@@ -105,15 +109,15 @@ class Up:
 
     def manage(self, *arguments: str) -> str:
         """Run `manage.py` on the same home; its output. A failure raises."""
-        done = manage(*arguments, env=self.env)
+        done = manage(*arguments, env=self.env, code=self.code)
         assert done.returncode == 0, done.stdout
         return done.stdout
 
 
-def manage(*arguments: str, env: dict[str, str]) -> CompletedProcess[str]:
+def manage(*arguments: str, env: dict[str, str], code: Path = BASE_DIR) -> CompletedProcess[str]:
     """Run `manage.py`; output and errors are in ``stdout``."""
     return run(
-        [sys.executable, str(BASE_DIR / "manage.py"), *arguments],
+        [sys.executable, str(code / "manage.py"), *arguments],
         env=env,
         stdout=PIPE,
         stderr=STDOUT,

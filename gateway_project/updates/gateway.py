@@ -1,0 +1,147 @@
+"""The gateway that runs while it is updated: stop it, let it go on, and see whether it works."""
+
+import json
+import os
+import re
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from django.db import DatabaseError, connections
+from django.db.models import Max
+
+from core.conversations import runs
+from core.models import InboundMessage, Message, Run
+from gateway_project import command_line, home
+from gateway_project.processes import holding, preflight, state
+from gateway_project.updates.clone import UpdateError
+
+HOLD_SECONDS = 30
+MANAGE_SECONDS = 3600
+LOOK_SECONDS = 0.2
+LATER = ("model", "long")  # chatting works without them
+# What the doctor says of an installation that does not run.
+NOT_RUNNING = "not-ready"
+
+
+@contextmanager
+def stopped(folder: Path) -> Iterator[bool]:
+    """Hold the running gateway, or keep one from starting; yield whether one ran.
+
+    The caller has the lock of updates; the gateway goes on when that is released. Raises
+    UpdateError.
+    """
+    try:
+        with preflight.lock(folder):
+            yield False
+            return
+    except preflight.StartError:
+        running = state.read(folder)
+    if running is None:
+        raise UpdateError("The gateway is starting or stopping: try again in a moment.")
+    hold(folder, running.pid)
+    yield True
+
+
+def hold(folder: Path, pid: int) -> None:
+    """Stop the processes of a gateway; its supervisor waits. Raises UpdateError."""
+    if not catches(pid, holding.HOLD):
+        raise UpdateError("The gateway runs older code than what is here: start it again first.")
+    os.kill(pid, holding.HOLD)
+    if not comes(lambda: held_by(folder) == pid, seconds=HOLD_SECONDS):
+        raise UpdateError("The gateway did not stop in time.")
+    connections.close_all()
+
+
+def catches(pid: int, number: int) -> bool:
+    """Return whether a process has a handler for a signal; True where the system does not say."""
+    with suppress(OSError, ValueError, IndexError):
+        status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+        caught = int(status.split("SigCgt:")[1].split()[0], 16)  # proc(5)
+        return bool(caught >> (number - 1) & 1)
+    return True
+
+
+def held_by(folder: Path) -> int:
+    """Return the pid of the supervisor that waits; 0 for none."""
+    try:
+        return int(holding.held_mark(folder).read_text(encoding="utf-8") or 0)
+    except (FileNotFoundError, ValueError):
+        return 0
+
+
+def comes(condition: Callable[[], object], *, seconds: float) -> bool:
+    """Return whether ``condition()`` becomes true in time."""
+    deadline = time.monotonic() + seconds
+    while not (found := bool(condition())) and time.monotonic() < deadline:
+        time.sleep(LOOK_SECONDS)
+    return found
+
+
+def is_ready(folder: Path) -> bool:
+    """Return whether all processes that people need have reported that they work."""
+    running = state.read(folder)
+    if running is None:
+        return False
+    needed = [each for name, each in running.processes.items() if name not in LATER]
+    return bool(needed) and all(each.state == "ready" for each in needed)
+
+
+def of_other_machines() -> list[str]:
+    """Return the live workers that are not of this machine. Raises DatabaseError."""
+    here = socket.gethostname()
+    return [each.name for each in runs.heard() if here not in re.split("[: ]", each.name)]
+
+
+def errors(python: Path, folder: Path, env: dict[str, str], *, running: bool) -> dict[str, str]:
+    """Return the errors that the doctor of the code in ``folder`` finds: id and text.
+
+    Raises UpdateError when it finds no words.
+    """
+    done = manage(python, folder, env, "doctor", "--json")
+    try:
+        found = json.loads(done.stdout)
+    except ValueError as error:
+        raise UpdateError(f"its doctor failed: {last_line(done)}") from error
+    return {
+        each["id"]: each["what"]
+        for each in found
+        if each["level"] == "error" and (running or each["id"] != NOT_RUNNING)
+    }
+
+
+def manage(
+    python: Path, folder: Path, env: dict[str, str], *arguments: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a management command of the code in ``folder``; ``env``: additions to the environment."""
+    _, *rest = command_line.command(*arguments)
+    return subprocess.run(
+        [str(python), *rest],
+        cwd=folder,
+        env={**os.environ, "GATEWAY_HOME": str(home.directory()), **env},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=MANAGE_SECONDS,
+        check=False,
+        close_fds=False,  # the lock of updates
+    )
+
+
+def last_line(done: subprocess.CompletedProcess[str]) -> str:
+    said = (done.stderr.strip() or done.stdout.strip()).splitlines()
+    return said[-1] if said else "it gave no reason"
+
+
+def newest() -> dict[str, int | None]:
+    """Return the newest row of each table that a person's message enters; {} if that fails."""
+    found = {}
+    with suppress(DatabaseError):
+        for model in (InboundMessage, Message, Run):
+            found[model.__name__] = model.objects.aggregate(newest=Max("pk"))["newest"]
+    connections.close_all()
+    return found

@@ -1,0 +1,189 @@
+"""The steps of one update, in their order."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+
+from django.conf import settings
+from django.db import DatabaseError, connection, connections
+
+from core import VERSION
+from core.database.copies import CopyError
+from gateway_project import home
+from gateway_project.backups import backing_up, making, manifest
+from gateway_project.backups.manifest import BackupError
+from gateway_project.processes import holding, preflight
+from gateway_project.processes.preflight import StartError
+from gateway_project.updates import clone, gateway, way_back
+from gateway_project.updates.clone import Target, UpdateError
+
+Say = Callable[[str], object]
+UNCHANGED = "Nothing was changed"
+
+
+def available(to: str) -> Target | None:
+    """Return the version that there is, or None. Raises UpdateError."""
+    return clone.find(to)
+
+
+def update(to: str, *, now: datetime, wait: int, say: Say) -> bool:
+    """Replace this installation's code; return False when there is nothing newer. ``wait``: the
+    seconds that the gateway may take to get ready again.
+
+    Raises UpdateError: the old version goes on, unless the text says otherwise.
+    """
+    folder = home.directory()
+    check_owner(folder)
+    try:
+        preflight.check_home(folder)
+    except StartError as error:
+        raise UpdateError(str(error)) from error
+    file = holding.lock(folder)
+    if file is None:
+        raise UpdateError("Another update of this installation runs.")
+    with file:
+        if holding.way_back(folder).exists():
+            raise UpdateError("An update was cut off: start the gateway, which mends that.")
+        target = clone.find(to)
+        if target is None:
+            return False
+        say(f"version {VERSION} -> {target.version}, {len(clone.changes(target))} changes")
+        try:
+            before = prepare(folder, target, now=now, say=say)
+        except (UpdateError, BackupError, DatabaseError, OSError) as error:
+            raise UpdateError(f"{UNCHANGED}: {error}") from error
+        finally:
+            connections.close_all()
+        ran = carry_out(folder, target, before, say=say)
+    if ran:
+        look_after(folder, target, before, wait=wait, say=say)
+    return True
+
+
+def check_owner(folder: Path) -> None:
+    """Raise UpdateError for another user: files of another one would stop the gateway later."""
+    if folder.stat().st_uid != os.getuid():
+        raise UpdateError(f"Run this as the user that owns {folder}.")
+
+
+def prepare(folder: Path, target: Target, *, now: datetime, say: Say) -> dict[str, str]:
+    """Make a backup and try the new code on it, while the gateway runs; return the errors that the
+    doctor of the old code finds. Raises UpdateError, BackupError, DatabaseError, OSError.
+    """
+    if others := gateway.of_other_machines():
+        raise UpdateError(
+            f"Workers of other machines use this database ({others[0]}): docs/deploy.md says "
+            "how several machines are updated."
+        )
+    made = backing_up.back_up(making.default_root(), now=now)
+    say(f"backup {made.folder}, checked")
+    before = gateway.errors(clone.python(), home.BASE_DIR, {}, running=False)
+    code = preflight.run_folder(folder) / "new-code"
+    with clone.beside(target, code) as python:
+        if connection.vendor == "sqlite":
+            rehearse(python, code, made.folder, before)
+            say("the new version has migrated a copy of the database, and its doctor agrees")
+        else:
+            say("PostgreSQL: the new version is not tried on a copy")
+    return before
+
+
+def rehearse(python: Path, code: Path, backup: Path, before: dict[str, str]) -> None:
+    """Let the new code migrate a copy of the database, and examine it. Raises UpdateError."""
+    with tempfile.TemporaryDirectory(dir=preflight.run_folder(home.directory())) as scratch:
+        copied = Path(scratch) / "gateway.sqlite3"
+        shutil.copyfile(backup / manifest.DATABASE, copied)
+        env = {
+            "GATEWAY_HOME": scratch,
+            "DATABASE_URL": f"sqlite:///{copied}",
+            "SECRET_KEY": settings.SECRET_KEY,
+            "GATEWAY_ENCRYPTION_KEYS": ",".join(settings.GATEWAY_ENCRYPTION_KEYS),
+        }
+        for name in making.KEPT_FOLDERS:
+            if (home.directory() / name).exists():
+                (Path(scratch) / name).symlink_to(home.directory() / name)
+        try:
+            migrated_and_well(python, code, env, before)
+        except UpdateError as error:
+            raise UpdateError(f"on a copy of the database, {error}") from error
+
+
+def migrated_and_well(
+    python: Path, code: Path, env: dict[str, str], before: dict[str, str]
+) -> None:
+    """Migrate with the code in a folder, and ask its doctor. Raises UpdateError for what fails,
+    and for an error that was not there before.
+    """
+    done = gateway.manage(python, code, env, "migrate", "--verbosity", "0")
+    if done.returncode:
+        raise UpdateError(gateway.last_line(done))
+    found = gateway.errors(python, code, env, running=False)
+    if new := sorted(set(found) - set(before)):
+        raise UpdateError(f"its doctor says: {found[new[0]]}")
+
+
+def carry_out(folder: Path, target: Target, before: dict[str, str], *, say: Say) -> bool:
+    """Replace the code while nothing runs; return whether a gateway waits to go on.
+
+    Raises UpdateError; the old version is back then.
+    """
+    with gateway.stopped(folder) as ran:
+        say("the gateway is stopped" if ran else "no gateway runs")
+        try:
+            clone.keep_environment(target)
+            way_back.write(folder, version=VERSION, lines=clone.lines_back(target))
+        except (CopyError, OSError, UpdateError) as error:
+            holding.way_back(folder).unlink(missing_ok=True)
+            raise UpdateError(f"{UNCHANGED}: {error}") from error
+        try:
+            clone.replace(target)
+            migrated_and_well(clone.python(), home.BASE_DIR, {}, before)
+        except UpdateError as error:
+            way_back.go(folder)
+            raise UpdateError(f"The old version is back: {error}") from error
+        way_back.keep(folder)
+        say(f"version {target.version} is in place")
+        return ran
+
+
+def look_after(
+    folder: Path, target: Target, before: dict[str, str], *, wait: int, say: Say
+) -> None:
+    """Wait until the gateway of the new version works; bring the old one back when it does not.
+
+    Raises UpdateError.
+    """
+    newest = gateway.newest()
+
+    def is_well() -> bool:
+        if not gateway.is_ready(folder):
+            return False
+        found = gateway.errors(clone.python(), home.BASE_DIR, {}, running=True)
+        return not set(found) - set(before)
+
+    if gateway.comes(is_well, seconds=wait):
+        say("the gateway works again")
+        return
+    if newest != gateway.newest():
+        raise UpdateError(
+            f"Version {target.version} does not work well, and people have written meanwhile: it "
+            f"stays. `manage.py doctor` says more; `sh {way_back.put_aside(folder)}` brings the "
+            "old version back, without what came since."
+        )
+    undo(folder)
+    raise UpdateError(
+        f"The old version is back: {target.version} did not get ready; see the log of the gateway."
+    )
+
+
+def undo(folder: Path) -> None:
+    """Bring the old version back, although the new one has started. Raises UpdateError."""
+    file = holding.lock(folder)
+    if file is None:
+        raise UpdateError("Another update of this installation runs.")
+    with file, gateway.stopped(folder):
+        way_back.take_again(folder)
+        way_back.go(folder)

@@ -1,0 +1,108 @@
+"""The script that brings the version before an update back: its code, environment and database."""
+
+import shlex
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from django.db import connection, connections
+
+from core.database import copies
+from gateway_project import command_line, home
+from gateway_project.backups import making
+from gateway_project.processes import holding
+from gateway_project.processes.preflight import run_folder
+from gateway_project.updates.clone import UpdateError
+
+# Hidden arguments of the command (management/commands/update.py).
+DATABASE = "--database-back"
+
+
+def database_before(folder: Path) -> Path:
+    """Return the copy of the database that the last update made."""
+    return run_folder(folder) / "before-update.database"
+
+
+def put_aside(folder: Path) -> Path:
+    """Return where the script of an update that succeeded is."""
+    return run_folder(folder) / "undo-update.sh"
+
+
+def write(folder: Path, *, version: str, lines: Sequence[str]) -> None:
+    """Copy the database and write the script, to the disk. Nothing may run on this home.
+
+    ``lines``: those for the code. Raises CopyError, OSError.
+    """
+    put_aside(folder).unlink(missing_ok=True)
+    copied = database_before(folder)
+    copied.unlink(missing_ok=True)
+    copies.copy(copied)
+    copied.chmod(0o600)
+    connections.close_all()
+    making.sync(copied)
+    script = holding.way_back(folder)
+    scratch = script.with_suffix(".new")
+    command = shlex.join(command_line.command("update", DATABASE, str(copied)))
+    text = [
+        "#!/bin/sh",
+        f"# Brings Latchkey {version} back, with its database of the moment before the update.",
+        "# The gateway must not run. It can be run again.",
+        "set -e",
+        *lines,
+        f"GATEWAY_HOME={shlex.quote(str(home.directory()))} {command}",
+        f"rm -f {shlex.quote(str(script))} {shlex.quote(str(put_aside(folder)))}",
+        "",
+    ]
+    scratch.write_text("\n".join(text), encoding="utf-8")
+    scratch.chmod(0o700)
+    making.sync(scratch)
+    scratch.replace(script)
+    making.sync(script.parent)
+
+
+def go(folder: Path) -> None:
+    """Run the script. Raises UpdateError when it fails; it is there to be run again then."""
+    script = holding.way_back(folder)
+    done = subprocess.run(
+        ["/bin/sh", str(script)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        close_fds=False,  # the lock of updates
+    )
+    if done.returncode:
+        said = (done.stderr.strip() or "it gave no reason").splitlines()[-1]
+        raise UpdateError(
+            f"The version before it could not be brought back: {said}. Run `sh {script}`."
+        )
+
+
+def keep(folder: Path) -> None:
+    """Put the script aside: the update has succeeded."""
+    holding.way_back(folder).replace(put_aside(folder))
+
+
+def take_again(folder: Path) -> None:
+    """Take the script that was put aside."""
+    put_aside(folder).replace(holding.way_back(folder))
+
+
+def bring_database(copied: Path) -> None:
+    """Replace the database of this installation by a copy. Raises CopyError, OSError."""
+    if connection.vendor != "sqlite":
+        copies.empty()
+        copies.fill(copied)
+        return
+    connections.close_all()
+    database = Path(connection.settings_dict["NAME"])
+    scratch = database.with_name(f".{database.name}.back")
+    shutil.copyfile(copied, scratch)
+    scratch.chmod(0o600)
+    making.sync(scratch)
+    # The log belongs to the database that goes: with another one it would damage it.
+    for suffix in ("-wal", "-shm"):
+        Path(f"{database}{suffix}").unlink(missing_ok=True)
+    scratch.replace(database)
+    making.sync(database.parent)
