@@ -1,8 +1,8 @@
 """A year of conversations, written through the models in bulk.
 
 Times are spread over the year: more on working days and by day. Few people say most, few
-conversations are long, and a row's number follows its time as in a real gateway. Everything is by
-one seed, so that the same year comes again.
+conversations are long, and a row's number follows its time as in a real gateway. Chances
+are by one seed; ids never come twice, so that a year can be added to another.
 """
 
 import random
@@ -22,6 +22,7 @@ from core.conversations import usage_reports
 from core.conversations.event_codec import encode
 from core.database import text_search
 from core.files import storage
+from core.lib.ids import public_id
 from core.messages import Message as Said
 from core.messages import (
     message_end,
@@ -191,12 +192,14 @@ def sessions_of(year: Year) -> list[ChatSession]:
     rows = []
     for number, at in enumerate(starts):
         [channel] = year.dice.choices(CHANNELS, WEIGHTS)
+        if number == len(starts) - 1:
+            channel = "telegram"  # a fifth of all turns: by chance it would decide about deliveries
         user = year.people[year.heavy(len(year.people))]
         rows.append(
             ChatSession(
                 user=user,
                 account=year.accounts[channel],
-                chat=f"{at.timestamp():.0f}-{number}",
+                chat=public_id(),  # a second year, or more of this one, has others
                 title=year.text(4)[:60],
                 created_at=at,
                 last_message_at=at,
@@ -238,7 +241,6 @@ def turn(year: Year, talk: ChatSession, at: datetime, number: int) -> list[model
     )
     events = list(log_of(run, answer, failed=failed))
     run.last_seq = len(events)
-    update = f"{at.timestamp():.0f}-{number}"
     rows: list[models.Model] = [
         run,
         InboundMessage(
@@ -247,7 +249,7 @@ def turn(year: Year, talk: ChatSession, at: datetime, number: int) -> list[model
             run=run,
             user=talk.user,
             chat=talk.chat,
-            external_update_id=update if channel == "telegram" else "",
+            external_update_id=run.public_id if channel == "telegram" else "",
             text=asked,
             state="answered",
             received_at=at,
@@ -417,7 +419,7 @@ def strangers_of(year: Year) -> None:
             UnknownRequest(
                 account=year.accounts["telegram"],
                 kind="im",
-                sender=f"{at.timestamp():.0f}{number}",
+                sender=public_id(),
                 sender_name=year.text(2)[:40],
                 state="pending" if number % 50 == 0 else "denied",
                 count=1 + year.heavy(20),
