@@ -1,4 +1,4 @@
-"""After a simulated year, in small: what a page asks does not grow, and retention bounds rows.
+"""After a simulated year, in small: the queries of a page do not grow, and retention bounds rows.
 
 ``python -m tests.benchmarks.year`` prints the same of a larger one, with times.
 """
@@ -9,10 +9,22 @@ from typing import Any
 
 import pytest
 from django.core.cache import cache
+from django.db.models import Model
 from django.test import Client
 from django.utils import timezone
 
-from core.models import UsageDay
+from channels_app.models import SourceFeedback
+from core.models import (
+    Delivery,
+    InboundMessage,
+    Job,
+    Message,
+    Run,
+    RunEvent,
+    RunFailure,
+    StoredFile,
+    ToolCall,
+)
 from tests.benchmarks.year import MOST_QUERIES, after, installation
 from tests.benchmarks.year.pages import Queries
 from tests.benchmarks.year.rows import Scale
@@ -29,14 +41,26 @@ BY_TABLE = {
 BY_RULE = {"/admin/core/retentionrule/due/", "/chat/usage"}
 # What a minute's memory of the process saves the dashboard: the checks of the doctor.
 BY_MINUTE = {"/admin/"}
-# Their rows stay: sums, the chain of the audit, conversations with their settings, and what people
-# and owners make by hand. The second year has as many again.
+# Rules of retention are about these: nothing of the first year is left after the second.
+REMOVED: tuple[type[Model], ...] = (
+    Message,
+    InboundMessage,
+    Run,
+    RunEvent,
+    RunFailure,
+    ToolCall,
+    Job,
+    Delivery,
+    StoredFile,
+    SourceFeedback,
+)
+# Their rows stay: calls of models and their sums, the chain of the audit, conversations, schedules,
+# and unknown senders that were decided about. The second year has as many again.
 KEPT = {
     "allowlist_auditentry",
     "allowlist_unknownrequest",
     "core_chatsession",
     "core_modelcall",
-    "core_occurrence",
     "core_schedule",
     "core_usageday",
 }
@@ -84,23 +108,30 @@ def test_x30_no_page_has_more_than_twenty_queries_and_their_number_does_not_grow
     assert {*grown} <= BY_RULE | {"/admin/core/channelaccount/#/delete/"}, grown
 
 
-def test_x31_a_second_year_has_no_more_rows_than_the_first_where_rules_remove_them() -> None:
-    """[X31]."""
+def test_x31_rules_leave_nothing_of_the_first_year_after_a_second() -> None:
+    """[X31]. Tables without a rule are named."""
     now = timezone.now()
     after.fill(SMALL, now=now)
     after.keep_half()
     whole = after.numbers()
     after.remove_old(now=now)
     first = after.numbers()
+    names = {each: each._meta.db_table for each in REMOVED}
+    assert all(0 < first[name] < whole[name] * 0.8 for name in names.values()), first
+    last = {each: each._default_manager.latest("pk").pk for each in REMOVED}
     after.remove_old(now=after.again(SMALL, now=now))
+    left = {
+        names[each]: each._default_manager.filter(pk__lte=number).count()
+        for each, number in last.items()
+    }
+    assert not any(left.values()), left
     second = after.numbers()
-    removed = {name for name, number in first.items() if number < whole[name] * 0.8}
-    assert {"core_run", "core_message", "core_runevent", "core_inboundmessage"} <= removed
-    assert {"core_storedfile", "core_delivery", "core_runfailure", "core_toolcall"} <= removed
+    assert all(second[name] for name in names.values()), second
+    # Chance makes a year a little fuller than another; what is never removed doubles.
     more = {
         name: (first.get(name, 0), number)
         for name, number in second.items()
-        if number > first.get(name, 0) * 1.15 + 10
+        if number > first.get(name, 0) * 1.5 + 10
     }
     assert {*more} <= KEPT, more
-    assert UsageDay.objects.exists()
+    assert second["core_usageday"] > first["core_usageday"]

@@ -30,6 +30,7 @@ from allowlist import keys
 from allowlist.models import ApiKey
 from channels_app.worker import retention
 from core.conversations import usage_reports
+from core.conversations.schedules import retention as occurrences
 from core.files import cleanup, storage
 from core.models import (
     Assistant,
@@ -87,13 +88,15 @@ def keep_half() -> None:
 
 
 def remove_old(*, now: datetime) -> dict[str, int]:
-    """Do what workers do in time: sums of usage, retention, removal of files."""
+    """Do what workers do in time: sums of usage, retention, removal of occurrences and files."""
     while usage_reports.roll_up(now=now):
         pass
     found: dict[str, int] = {}
     for counts in retention.remove(now=now):
         for name, number in counts.items():
             found[name] = found.get(name, 0) + number
+    while occurrences.purge(now=now):
+        pass
     cleanup.purge(now=now)
     return found
 
