@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from django.conf import settings
+from django.utils import timezone
 
+from channels_app.owner import backups
+from channels_app.owner.backups import Made
 from gateway_project.backups import keeping, making, manifest, restoring
 from gateway_project.backups.manifest import BackupError, Manifest
 
@@ -47,3 +50,21 @@ def back_up(root: Path, *, now: datetime, store: Callable[[Outcome], None]) -> O
         store(done)
         keeping.thin_out(root, newest=newest, weeks=weeks)
         return done
+
+
+def note(done: Outcome, *, row: int | None = None) -> None:
+    """Store a good backup, for the list in the admin; ``row``: the one that asked for it."""
+    gone = [each.name for each in done.removed]
+    backups.succeed(made(done), removed=gone, row=row, now=timezone.now())
+
+
+def made(done: Outcome) -> Made:
+    """Return what is stored of a backup."""
+    found = done.manifest
+    return Made(
+        name=done.folder.name,
+        rows=sum(found.rows.values()),
+        files=len(found.files),
+        size=done.size,
+        has_keys=found.has_secrets,
+    )

@@ -32,7 +32,7 @@ def make(root: Path, *, passphrase: str, now: datetime) -> Path:
     """Make a backup in ``root``; return its folder, which is none of a backup until ``finish``.
     Without a passphrase it has no keys.
 
-    Under the lock of ``root``. What was left by a kill is removed. Raises BackupError.
+    Under the lock of ``root``. Leftovers of a kill are removed. Raises BackupError.
     """
     try:
         for left in root.glob(f"{manifest.PARTIAL}*"):

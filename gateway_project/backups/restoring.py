@@ -61,7 +61,7 @@ def examine(scratch: Path, found: Manifest) -> None:
         return
     try:
         done = subprocess.run(
-            # Killed, this process leaves nobody that works in the folder that the next one removes.
+            # Killed, it leaves no process in the folder that the next check removes.
             child.command(*command_line.command("doctor", "--json")),
             cwd=settings.BASE_DIR,
             env=os.environ

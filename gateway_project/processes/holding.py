@@ -35,7 +35,7 @@ def way_back(folder: Path) -> Path:
 
 def lock(folder: Path) -> TextIO | None:
     """Lock the updates of this home until the result is closed, also in processes that inherit it:
-    what an updater that was killed has begun ends first. None while others have the lock.
+    the commands of an updater that was killed end first. None while others have the lock.
     """
     file = (run_folder(folder) / "update.lock").open("a+", encoding="utf-8")
     try:

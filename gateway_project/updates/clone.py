@@ -14,7 +14,7 @@ from gateway_project import home
 
 PROGRAM_SECONDS = 3600
 VERSION = re.compile(r'^VERSION = "([^"]+)"', re.MULTILINE)
-# What the environment is made from: when it stays, so does the environment.
+# The environment is made from these: when they stay, so does it.
 LOCKED = ("uv.lock", "pyproject.toml", "bootstrap.sh")
 PREVIOUS = ".venv.previous"
 # Nothing that goes on in the background.

@@ -23,7 +23,7 @@ HOLD_SECONDS = 30
 MANAGE_SECONDS = 3600
 LOOK_SECONDS = 0.2
 LATER = ("model", "long")  # chatting works without them
-# What the doctor says of an installation that does not run.
+# The doctor's finding for an installation that does not run.
 NOT_RUNNING = "not-ready"
 
 

@@ -78,7 +78,7 @@ def prepare(folder: Path, target: Target, *, now: datetime, say: Say) -> dict[st
             f"Workers of other machines use this database ({others[0]}): docs/deploy.md says "
             "how several machines are updated."
         )
-    made = backing_up.back_up(making.default_root(), now=now)
+    made = backing_up.back_up(making.default_root(), now=now, store=backing_up.note)
     say(f"backup {made.folder}, checked")
     before = gateway.errors(clone.python(), home.BASE_DIR, {}, running=False)
     code = preflight.run_folder(folder) / "new-code"

@@ -92,7 +92,7 @@ class Person:
 
 
 def going_on(people: list[Person], talks: list[Future[None]]) -> None:
-    """Wait until everybody has got some more answers."""
+    """Wait until each of them has got some more answers."""
     before = [len(each.answered) for each in people]
 
     def all_have() -> bool:

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,8 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from channels_app.owner import backups
-from channels_app.owner.backups import Made
 from gateway_project.backups import making, manifest, restoring
-from gateway_project.backups.backing_up import Outcome, back_up
+from gateway_project.backups.backing_up import back_up, note
 from gateway_project.backups.manifest import BackupError, Manifest
 
 NO_KEYS = (
@@ -54,29 +54,12 @@ class Command(BaseCommand):
 
     def make(self, root: Path, row: int | None) -> None:
         """Make, check, store and thin out. Raises BackupError."""
-
-        def store(done: Outcome) -> None:
-            gone = [each.name for each in done.removed]
-            backups.succeed(made(done), removed=gone, row=row, now=timezone.now())
-
-        done = back_up(root, now=timezone.now(), store=store)
+        done = back_up(root, now=timezone.now(), store=partial(note, row=row))
         self.stdout.write(f"{done.folder}\n{words(done.manifest)}")
         if not done.manifest.has_secrets:
             self.stdout.write(NO_KEYS)
         if gone := [each.name for each in done.removed]:
             self.stdout.write(f"removed by the rule: {', '.join(gone)}")
-
-
-def made(done: Outcome) -> Made:
-    """Return what is stored of a backup."""
-    found = done.manifest
-    return Made(
-        name=done.folder.name,
-        rows=sum(found.rows.values()),
-        files=len(found.files),
-        size=done.size,
-        has_keys=found.has_secrets,
-    )
 
 
 def words(found: Manifest) -> str:

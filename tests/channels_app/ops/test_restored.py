@@ -153,7 +153,7 @@ def test_x46_unsent_messages_wait_for_the_owner(
 def test_x56_a_held_answer_that_is_cancelled_stays_as_it_is_shown(
     say: Say, account: ChannelAccount, woken: Woken
 ) -> None:
-    """It may have grown after the backup. Who was shown nothing is told that it was stopped."""
+    """It may have grown after the backup. A person without a part of it is told of the stop."""
     ChannelAccount.objects.filter(pk=account.pk).update(channel="telegram")
     shown, silent = say("1"), say("2")
     grown = put("run:1:0", account, run_id=shown.id)
@@ -172,7 +172,7 @@ def test_x56_a_held_answer_that_is_cancelled_stays_as_it_is_shown(
     assert [str(each)[0] for each in told] == ["⏹"]
 
 
-def test_x46_what_was_in_doubt_blocks_no_chat_and_is_not_searched_for(
+def test_x46_a_delivery_in_doubt_blocks_no_chat_and_is_not_searched_for(
     account: ChannelAccount, woken: Woken
 ) -> None:
     """A search edits messages to find its own; those after the copy are unknown here."""

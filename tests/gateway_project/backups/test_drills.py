@@ -1,6 +1,6 @@
 """Backups at random moments of a busy gateway, restored and compared [X56].
 
-DRILLS: how many; what people ask and when a backup begins is drawn from DRILLS_SEED.
+DRILLS: how many; questions and the moments of backups are drawn from DRILLS_SEED.
 """
 
 import hashlib
@@ -117,7 +117,7 @@ def compare(drill: Drill, new: Gateway) -> dict[str, str]:
     assert drill.acknowledged <= set(states), "lost"
     early = {each for each in drill.answered if not each.startswith("stream ")}
     assert {states[each] for each in early} <= {"succeeded"}, "answered, and held"
-    # What came during the backup is there or not; what is lost came after it began.
+    # A message that came during the backup is there or not; one that is lost came after its begin.
     lost = set(drill.traffic.acknowledged) - set(states)
     print(drill.traffic.seed, f"{len(drill.acknowledged)} before, {len(lost)} lost:", sorted(lost))
     return {text: state for text, state in states.items() if text in drill.traffic.acknowledged}
@@ -156,7 +156,7 @@ def go_on(drill: Drill, new: Bots, states: dict[str, str], *, go: bool) -> Count
     return Counter(text for _, text in again)
 
 
-def test_x56_a_backup_at_any_moment_brings_back_what_was_promised(
+def test_x56_a_backup_at_any_moment_brings_back_all_that_was_promised(
     old: Bots, postgres: Postgres | None, tmp_path: Path
 ) -> None:
     *clients, _ = people(old.gateway, number=2)

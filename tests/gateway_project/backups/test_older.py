@@ -55,8 +55,8 @@ def keys(commit: str) -> dict[str, str]:
 def test_x57_a_backup_of_an_earlier_version_is_restored_and_goes_on(
     commit: str, new: Gateway, tmp_path: Path, postgres: Postgres | None
 ) -> None:
-    """Its keys are valid, its conversation goes on with its history, reminders come; what was open
-    waits for the owner."""
+    """Its keys are valid, its conversation goes on with its history, reminders come; an open
+    question waits for the owner."""
     known = json.loads((upgrades.HERE / f"{commit}.json").read_text())[settings.TEST_DATABASE]
     url = upgrades.loaded(commit, folder=tmp_path, postgres=postgres)
     old = pairs.gateway(tmp_path / "old", url, script=[], **keys(commit))

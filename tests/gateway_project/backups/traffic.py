@@ -52,7 +52,7 @@ class Traffic:
 
     @contextmanager
     def flowing(self) -> Iterator[None]:
-        """Let everybody ask until the end of the block."""
+        """Let all people ask until the end of the block."""
         work: list[tuple[str, Act]] = [
             *(
                 (f"http {place}", partial(self.ask, each))

@@ -14,7 +14,7 @@ import pytest
 from core import VERSION
 from gateway_project.processes import child, holding
 from tests.channels_app.client import query_url
-from tests.gateway_project.backups.test_journey import programs
+from tests.gateway_project.backups.pairs import programs
 from tests.gateway_project.processes.ups import Up
 from tests.gateway_project.updates.origins import TABLE, Origin, git
 from tests.servers import Process, wait_until
@@ -162,7 +162,7 @@ def test_x17_a_version_that_does_not_get_ready_leaves_the_old_one(installed: Ins
 
 
 def test_x18_an_update_that_is_killed_leaves_the_old_version(installed: Installation) -> None:
-    """[X18] Kill -9 while the database is migrated: what it began ends first, then the old version
+    """[X18] Kill -9 while the database is migrated: its commands end first, then the old version
     comes back and goes on by itself; the next update succeeds."""
     installed.origin.add("waits", TABLE, WAIT)
     updater = installed.began("--to", "origin/waits")
