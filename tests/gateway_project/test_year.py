@@ -39,7 +39,7 @@ BY_TABLE = {
 }
 # The dry run of retention asks for each rule; a person's usage for each budget that limits it.
 BY_RULE = {"/admin/core/retentionrule/due/", "/chat/usage"}
-# What a minute's memory of the process saves the dashboard: the checks of the doctor.
+# The findings of the doctor on the dashboard are kept for a minute.
 BY_MINUTE = {"/admin/"}
 # Rules of retention are about these: nothing of the first year is left after the second.
 REMOVED: tuple[type[Model], ...] = (
@@ -127,7 +127,7 @@ def test_x31_rules_leave_nothing_of_the_first_year_after_a_second() -> None:
     assert not any(left.values()), left
     second = after.numbers()
     assert all(second[name] for name in names.values()), second
-    # Chance makes a year a little fuller than another; what is never removed doubles.
+    # Chance makes a year a little fuller than another; rows that are never removed double.
     more = {
         name: (first.get(name, 0), number)
         for name, number in second.items()

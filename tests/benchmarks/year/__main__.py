@@ -1,4 +1,4 @@
-"""What a gateway costs after a year: ``python -m tests.benchmarks.year sqlite|postgres [SCALE]``.
+"""The cost of a gateway after a year: ``python -m tests.benchmarks.year sqlite|postgres [SCALE]``.
 
 A SCALE of 1 is a million messages, a hundred thousand conversations and files, and 2,000 people; a
 hundredth unless told. Prints tables in Markdown: each page of the admin, the web chat and the JSON

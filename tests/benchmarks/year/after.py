@@ -174,7 +174,7 @@ def step(name: str, value: float) -> Any:
     if name == "pages":
         setup_test_environment()  # pages tell what they show
         plain = "django.contrib.staticfiles.storage.StaticFilesStorage"
-        settings.STORAGES["staticfiles"] = {"BACKEND": plain}  # nobody has collected them
+        settings.STORAGES["staticfiles"] = {"BACKEND": plain}  # they are not collected here
         return [asdict(each) for each in look(Client(), times=int(value))]
     keep_half()
     found = [once(now)]

@@ -1,4 +1,4 @@
-"""What the owner has set up: models, assistants, budgets, tools, and rules. Tables that stay small
+"""The rows that an owner sets up: models, assistants, budgets, tools, and rules. Tables that stay small
 everywhere, but no page may ask once for each of their rows.
 """
 

@@ -1,4 +1,4 @@
-"""What each page of a filled gateway costs: queries, time, and what the database reads for it."""
+"""The cost of each page of a filled gateway: queries, time, and what the database reads for it."""
 
 import time
 from collections.abc import Iterator
@@ -109,7 +109,7 @@ def ask(client: Client, address: str, token: str) -> int:
 
 
 def queries_of(client: Client, address: str, token: str) -> Queries | None:
-    """Return how many queries a page has; None where there is none: a form nobody may use."""
+    """Return how many queries a page has; None where there is none: a form that is not allowed."""
     cache.clear()
     with counted() as first:
         status = ask(client, address, token)

@@ -105,7 +105,7 @@ class Scale:
 
 @dataclass
 class Year:
-    """Who speaks in it and where; ``end``: its last moment."""
+    """Its people and accounts; ``end``: its last moment."""
 
     scale: Scale
     end: datetime
