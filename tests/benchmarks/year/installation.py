@@ -1,5 +1,6 @@
-"""The rows that an owner sets up: models, assistants, budgets, tools, and rules. Tables that stay small
-everywhere, but no page may ask once for each of their rows.
+"""The rows that an owner sets up: models, assistants, budgets, tools, and rules.
+
+Tables that stay small everywhere, but no page may ask once for each of their rows.
 """
 
 from dataclasses import dataclass
