@@ -3,6 +3,7 @@
 from functools import partial
 
 from django.db import transaction
+from django.http import HttpRequest
 
 from allowlist.models import UnknownRequest
 from core.signals import pubsub
@@ -13,6 +14,15 @@ OPEN_ADMIN_PAGES = "desk"
 
 def count() -> int:
     return UnknownRequest.objects.filter(state=UnknownRequest.State.PENDING).count()
+
+
+def count_on_page(request: HttpRequest) -> int:
+    """Return :func:`count`, for a page of the admin, which shows it several times."""
+    kept = vars(request)
+    if "pending_requests" not in kept:
+        kept["pending_requests"] = count()
+    found: int = kept["pending_requests"]
+    return found
 
 
 def changed() -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 
 from allowlist.identities import NUMERIC_CHANNELS, InvalidIdentity, normalise
 from core.database.queries import Instances, Param
@@ -176,11 +176,18 @@ OPEN = Instances(lambda: users_without(ChannelIdentity.objects.filter(kind=Param
 
 
 def open_kinds(*, only: User | None = None) -> dict[User, list[str]]:
-    """Return the users that are open to everyone, with the kinds ([A1]), for warnings."""
-    which = Q() if only is None else Q(pk=only.pk)
-    found: dict[User, list[str]] = {}
-    for kind in ChannelIdentity.Kind.values:
-        users = users_without(ChannelIdentity.objects.filter(kind=kind)).filter(which)
-        for user in users[:MOST_WARNINGS]:
-            found.setdefault(user, []).append(kind)
-    return found
+    """Return the users that are open to everyone, with the kinds ([A1]), for warnings.
+
+    One query, on each page of the admin.
+    """
+    kinds = ChannelIdentity.Kind.values
+    theirs = ChannelIdentity.objects.filter(user=OuterRef("pk"))
+    rows = User.objects.filter(only_listed=False, is_active=True).order_by("pk")
+    if only is not None:
+        rows = rows.filter(pk=only.pk)
+    rows = rows.annotate(**{f"has_{kind}": Exists(theirs.filter(kind=kind)) for kind in kinds})
+    rows = rows.exclude(**{f"has_{kind}": True for kind in kinds})
+    return {
+        user: [kind for kind in kinds if not getattr(user, f"has_{kind}")]
+        for user in rows[:MOST_WARNINGS]
+    }

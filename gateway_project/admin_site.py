@@ -94,7 +94,7 @@ class GatewayAdminSite(_Site):
         context: dict[str, Any] = super().each_context(request)
         context["latchkey_version"] = VERSION if self.has_permission(request) else ""
         if request.user.has_perm("allowlist.view_unknownrequest"):
-            context["pending_requests"] = pending_count.count()
+            context["pending_requests"] = pending_count.count_on_page(request)
         if request.user.has_perm("core.view_toolcall"):
             context["waiting_calls"] = waiting_calls.count_on_page(request)
         context["is_live"] = "pending_requests" in context or "waiting_calls" in context

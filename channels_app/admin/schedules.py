@@ -86,7 +86,9 @@ class ScheduleAdmin(ExtraContext, ReadOnlyAdmin[Schedule]):
     @admin.display(description="next time")
     def next_time(self, schedule: Schedule) -> str:
         """Show when it is due next, by the clock of the schedule's time zone."""
-        due_at = schedule.next_at or reports.next_of([schedule.pk]).get(schedule.pk)
+        if "next_at" not in vars(schedule):  # a page shows it several times
+            schedule.next_at = reports.next_of([schedule.pk]).get(schedule.pk)
+        due_at = schedule.next_at
         if due_at is None:
             return self.empty_value_display
         return dates.in_words(due_at, rules.stored_zone(schedule.time_zone), "en")

@@ -36,7 +36,7 @@ def context(request: HttpRequest, given: dict[str, Any]) -> dict[str, Any]:
         found["problems"] = health.problems_now() + health.model_problems()
     if may("allowlist.view_unknownrequest"):
         waiting_rows = UnknownRequest.objects.filter(state=UnknownRequest.State.PENDING)
-        found["waiting"] = pending_count.count()
+        found["waiting"] = pending_count.count_on_page(request)
         found["requests"] = waiting_rows.select_related("account").order_by("-last_seen_at")[:SHOWN]
     if may("core.view_run"):
         # Each state by its own index: SQLite finds neither for both at once.
@@ -67,9 +67,9 @@ def first_steps(user: User) -> list[setup_steps.Step]:
     return setup_steps.remaining(user) if setup_steps.has_begun() else []
 
 
-def waiting(_: HttpRequest) -> str:
+def waiting(request: HttpRequest) -> str:
     """Return the sidebar's badge: the number of pending unknown requests."""
-    return str(pending_count.count())
+    return str(pending_count.count_on_page(request))
 
 
 def waiting_tool_calls(request: HttpRequest) -> str:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
+from django.db.models import Exists, OuterRef, Subquery
 from django.utils.translation import gettext, gettext_noop
 
 from channels_app.asgi.builtin_accounts import builtin_account
@@ -54,15 +55,56 @@ class Step:
         return gettext(STATES[self.state])
 
 
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """By what the steps of one person are open or done, from one query: each page of the admin
+    asks.
+
+    ``of_first_owner``: whether no active owner came before this person; ``is_on_phone``: whether
+    the person is known on the messenger of the third step.
+    """
+
+    setup: dict[str, Any]
+    of_first_owner: bool = False
+    is_answered: bool = False
+    is_on_phone: bool = False
+
+
+def facts_of(user: User) -> Facts:
+    """Return the facts of a person."""
+    earlier = User.objects.filter(is_owner=True, is_active=True, pk__lt=user.pk)
+    rows = User.objects.filter(pk=user.pk).annotate(
+        setup=Subquery(Installation.objects.filter(id=1).values("setup")),
+        of_first_owner=~Exists(earlier),
+        is_answered=Exists(
+            Run.objects.filter(user=OuterRef("pk"), state=Run.State.SUCCEEDED).order_by(
+                "user", "-id"
+            )
+        ),
+        is_on_phone=Exists(
+            ChannelIdentity.objects.filter(user=OuterRef("pk"), channel=PHONE_CHANNEL)
+        ),
+    )
+    found = rows.values("setup", "of_first_owner", "is_answered", "is_on_phone").first()
+    if found is None:
+        return Facts({})
+    return Facts(**found | {"setup": read(found["setup"])})
+
+
 def is_for(user: User | AnonymousUser) -> bool:
     """Return whether the first run is this person's: the first active owner, if a superuser.
 
     Another owner, and staff without rights, do not see it.
     """
-    if not (isinstance(user, User) and user.is_owner and user.is_superuser and user.is_active):
+    if not (isinstance(user, User) and may_have(user)):
         return False
     owners = User.objects.filter(is_owner=True, is_active=True).order_by("id")
     return owners.values_list("pk", flat=True).first() == user.pk
+
+
+def may_have(user: User) -> bool:
+    """Return whether the first run is this person's, if no owner came before."""
+    return user.is_owner and user.is_superuser and user.is_active
 
 
 def begins_for(user: User) -> bool:
@@ -114,52 +156,39 @@ def is_placeholder(model: ModelInfo | LanguageModel) -> bool:
 
 def steps(user: User) -> list[Step]:
     """Return the three steps of the first run of ``user``."""
-    return steps_of(stored(), user)
+    return steps_of(facts_of(user))
 
 
-def steps_of(setup: dict[str, Any], user: User) -> list[Step]:
-    """Return the steps by a stored state."""
-    marked = setup.get("steps", {})
-    return [
-        Step(name, number, state_of(name, marked, user))
-        for number, name in enumerate(NAMES, start=1)
-    ]
+def steps_of(facts: Facts) -> list[Step]:
+    """Return the steps by the facts of a person."""
+    return [Step(name, number, state_of(name, facts)) for number, name in enumerate(NAMES, start=1)]
 
 
-def state_of(name: str, marked: dict[str, Any], user: User) -> State:
+def state_of(name: str, facts: Facts) -> State:
     """Return the state of a step: as it was marked, or done when it is no longer needed."""
+    marked = facts.setup.get("steps", {})
     state: State = marked.get(name, {}).get("state", "open")
-    if state != "done" and IS_DONE[name](user):
+    if state != "done" and IS_DONE[name](facts):
         return "done"
     # A model that was deleted later is asked for again.
     return "open" if name == "model" and state == "done" and own_model() is None else state
 
 
-def is_answered(user: User) -> bool:
-    """Return whether a message of this person was answered."""
-    return Run.objects.filter(user=user, state=Run.State.SUCCEEDED).exists()
-
-
-def is_known_on_phone(user: User) -> bool:
-    """Return whether this person is known on the messenger of the third step."""
-    return ChannelIdentity.objects.filter(user=user, channel=PHONE_CHANNEL).exists()
-
-
-IS_DONE: dict[str, Callable[[User], bool]] = {
+IS_DONE: dict[str, Callable[[Facts], bool]] = {
     "model": lambda _: own_model() is not None,
-    "message": is_answered,
-    "phone": is_known_on_phone,
+    "message": lambda facts: facts.is_answered,
+    "phone": lambda facts: facts.is_on_phone,
 }
 
 
 def remaining(user: User | AnonymousUser) -> list[Step]:
     """Return the steps that are not done, for the person of the first run; empty when dismissed."""
-    if not isinstance(user, User) or not is_for(user):
+    if not (isinstance(user, User) and may_have(user)):
         return []
-    setup = stored()
-    if setup.get("dismissed_at"):
+    facts = facts_of(user)
+    if not facts.of_first_owner or facts.setup.get("dismissed_at"):
         return []
-    return [each for each in steps_of(setup, user) if each.state != "done"]
+    return [each for each in steps_of(facts) if each.state != "done"]
 
 
 def has_begun() -> bool:
@@ -195,7 +224,11 @@ def dismiss(*, now: datetime) -> None:
 
 def stored() -> dict[str, Any]:
     """Return the stored state; empty before the first run was opened."""
-    found = Installation.objects.filter(id=1).values_list("setup", flat=True).first()
+    return read(Installation.objects.filter(id=1).values_list("setup", flat=True).first())
+
+
+def read(found: Any) -> dict[str, Any]:
+    """Return a state that was read; empty where there is none."""
     return found if isinstance(found, dict) else {}
 
 

@@ -16,7 +16,7 @@ from django.template.loader import render_to_string
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 
-from core.admin.bounded import BoundedChangeList
+from core.admin.bounded import BoundedChangeList, ListedChangeList
 from core.database import transactions
 from core.lib.text import visible, visible_line
 
@@ -74,7 +74,7 @@ class ThemedAdmin(_ModelAdmin[M], Generic[M]):
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:
         """Return the class of the list."""
-        return BoundedChangeList if self.newest_by else super().get_changelist(request, **kwargs)
+        return BoundedChangeList if self.newest_by else ListedChangeList
 
     def listed(self, rows: list[M]) -> list[M]:
         """Return the rows of one page of the list, with what else it shows."""

@@ -25,7 +25,16 @@ UNTIL = "until"
 MOST_DIGITS = 18
 
 
-class BoundedChangeList(_ChangeList):
+class ListedChangeList(_ChangeList):
+    """A list whose page adds to the rows that are shown."""
+
+    def get_results(self, request: HttpRequest) -> None:
+        """Let the page add to the rows."""
+        super().get_results(request)
+        self.result_list = self.model_admin.listed(list(self.result_list))  # type: ignore[attr-defined]
+
+
+class BoundedChangeList(ListedChangeList):
     """A list of the newest rows by ``newest_by`` of its page; ``?until=`` begins it further back.
 
     ``older``: the query string of the rows before; empty when there are none.
@@ -53,11 +62,6 @@ class BoundedChangeList(_ChangeList):
                 most = WINDOW * 2 if request.method == "POST" else WINDOW
                 self.root_queryset = self._newest(request.GET.get(UNTIL, ""), page.newest_by, most)
         return super().get_queryset(request, exclude_parameters)
-
-    def get_results(self, request: HttpRequest) -> None:
-        """Let the page add to the rows that are shown."""
-        super().get_results(request)
-        self.result_list = self.model_admin.listed(list(self.result_list))  # type: ignore[attr-defined]
 
     def _newest(self, until: str, by: Any, most: int) -> QuerySet[Any]:
         """Return the newest rows up to ``until``, and note where the older ones begin."""

@@ -130,13 +130,13 @@ class RunAdmin(ExtraContext, ReadOnlyAdmin[Run]):
     @admin.display(description="failure")
     def failure_code(self, run: Run) -> str:
         """Show the code of the failure."""
-        failure = RunFailure.objects.filter(run=run).first()
+        failure = failure_of(run)
         return failure.code if failure else ""
 
     @admin.display(description="the model server says")
     def failure_reason(self, run: Run) -> str:
         """Show the model server's reason, on one line."""
-        failure = RunFailure.objects.filter(run=run).first()
+        failure = failure_of(run)
         return visible_line(failure.reason, 500) if failure else ""
 
     @admin.display(description="state", ordering="state")
@@ -183,6 +183,15 @@ class RunAdmin(ExtraContext, ReadOnlyAdmin[Run]):
             "jobs": Job.objects.filter(run_id=pk).order_by("id"),
             "deliveries": Delivery.objects.filter(run_id=pk).order_by("block_index"),
         }
+
+
+def failure_of(run: Run) -> RunFailure | None:
+    """Return the failure of a run, read once for its page."""
+    kept = vars(run)
+    if "shown_failure" not in kept:
+        kept["shown_failure"] = RunFailure.objects.filter(run=run).first()
+    found: RunFailure | None = kept["shown_failure"]
+    return found
 
 
 def event_row(event: RunEvent) -> dict[str, Any]:

@@ -6,6 +6,7 @@ Days that are over are summed once (:func:`roll_up`); the calls of later days ar
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from datetime import date, datetime, timedelta
+from functools import partial
 from typing import Any, NamedTuple
 
 from django.db.models import Count, F, Q, QuerySet, Sum, Value
@@ -111,12 +112,55 @@ def by(group: str, *, since: date, until: date, **only: Any) -> list[Row]:
     ``only``: columns that calls must have: ``user_id``, ``account_id``, ``assistant_id``,
     ``model_name``.
     """
-    found = sums((GROUPS[group],), since=since, until=until, **only)
+    return rows_of(group, sums((GROUPS[group],), since=since, until=until, **only))
+
+
+def rows_of(group: str, found: dict[Key, Used]) -> list[Row]:
+    """Return the rows of the sums of a group, in their order."""
     names = labels(GROUPS[group], [key[0] for key in found])
     rows = [Row(key[0], names[key[0]], used) for key, used in found.items()]
     if group == "day":
         return sorted(rows)
     return sorted(rows, key=lambda each: (-each.used.cost, -each.used.tokens, each.label))
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The sums of some days by each of GROUPS, and by model and day, in a few queries."""
+
+    groups: dict[str, dict[Key, Used]]
+    by_model_and_day: dict[Key, Used]
+
+    @property
+    def total(self) -> Used:
+        """Return the sum of all."""
+        return regrouped(self.by_model_and_day).get((), Used())
+
+    def rows(self, group: str) -> list[Row]:
+        """Return what :func:`by` does."""
+        return rows_of(group, self.groups[group])
+
+
+def report(*, since: date, until: date) -> Report:
+    """Read the sums from ``since`` to ``until``, both included."""
+    read = partial(sums_after, last_day(), since=since, until=until)
+    models, places = read(("model_name", "day")), read(("assistant_id", "account_id"))
+    groups = {
+        "person": read(("user_id",)),
+        "assistant": regrouped(places, 0),
+        "channel": regrouped(places, 1),
+        "model": regrouped(models, 0),
+        "day": regrouped(models, 1),
+    }
+    return Report(groups, models)
+
+
+def regrouped(found: dict[Key, Used], *columns: int) -> dict[Key, Used]:
+    """Return the sums of sums that have these columns of their keys in common."""
+    together: dict[Key, Used] = {}
+    for key, used in found.items():
+        together.setdefault(tuple(key[each] for each in columns), Used()).add(used)
+    return together
 
 
 def csv_rows(*, since: date, until: date, **only: Any) -> Iterator[tuple[str, ...]]:
@@ -159,7 +203,13 @@ def labels(field: str, keys: Sequence[Any] | set[Any]) -> dict[Any, str]:
 
 def sums(common: Sequence[str], *, since: date, until: date, **only: Any) -> dict[Key, Used]:
     """Return the sums by columns of COMMON."""
-    last = last_day()
+    return sums_after(last_day(), common, since=since, until=until, **only)
+
+
+def sums_after(
+    last: date | None, common: Sequence[str], *, since: date, until: date, **only: Any
+) -> dict[Key, Used]:
+    """Return the sums; ``last``: the last day that is summed up."""
     past = UsageDay.objects.filter(day__gte=since, day__lte=until, **only)
     now = settled().filter(day__gte=since, day__lte=until, **only)
     if last is not None:

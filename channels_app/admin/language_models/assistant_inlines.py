@@ -1,10 +1,12 @@
 """The chain of an assistant, and where it is bound: rows on its page."""
 
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from django import forms
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest
+from django.utils.functional import cached_property
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
 from allowlist.admin.audited import decides
@@ -30,6 +32,21 @@ EMPTY_CHAIN = "Add at least one model: without one the assistant cannot answer."
 class RowsFormSet(_FormSet):
     """Rows that are written again as a whole, so that two of them may swap their values."""
 
+    @cached_property
+    def _choices(self) -> dict[str, list[Any]]:
+        return {}
+
+    def read_once(self, name: str, read: Callable[[], Iterable[Any]]) -> list[Any]:
+        """Return the choices of the field ``name``, read once for all rows and the empty one."""
+        if name not in self._choices:
+            self._choices[name] = [*iter(read())]  # without its length, another query
+        return self._choices[name]
+
+    def share(self, form: Any, name: str) -> None:
+        """Let a row choose the same as the others, without a query of its own."""
+        if field := form.fields.get(name):
+            field.choices = self.read_once(name, lambda: field.choices)
+
     def rows(self) -> list[Any]:
         """Return the forms of the rows that stay, in their order."""
         return [
@@ -44,6 +61,11 @@ class RowsFormSet(_FormSet):
 
 class ChainFormSet(RowsFormSet):
     """Require a model, and each model once."""
+
+    def add_fields(self, form: Any, index: int | None) -> None:
+        """Read the models once."""
+        super().add_fields(form, index)
+        self.share(form, "model")
 
     def clean(self) -> None:
         """Add the errors beside the fields of the rows."""
@@ -146,11 +168,9 @@ class BindingForm(ModelForm[AssistantBinding]):
         labels = {"user": "Person"}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Read the keys."""
+        """Offer the accounts in order."""
         super().__init__(*args, **kwargs)
         leave_to_form(self.instance)
-        if "key_id" in self.fields:
-            keys.fill(self, "key_id", kept=self.instance.key_id)
         if "account" in self.fields:
             field = self.fields["account"]
             assert isinstance(field, forms.ModelChoiceField)  # noqa: S101 - a foreign key
@@ -187,6 +207,14 @@ class BindingForm(ModelForm[AssistantBinding]):
 
 class BindingFormSet(RowsFormSet):
     """Require each place once, in this assistant and in all others."""
+
+    def add_fields(self, form: Any, index: int | None) -> None:
+        """Read the accounts and the keys once."""
+        super().add_fields(form, index)
+        self.share(form, "account")
+        if field := form.fields.get("key_id"):
+            known = self.read_once("key_id", keys.choices)
+            field.choices = keys.with_kept(known, form.instance.key_id)
 
     def clean(self) -> None:
         """Add the errors beside the fields of the rows."""
@@ -227,5 +255,5 @@ class BindingInline(OfAssistant, ThemedInline[AssistantBinding, Assistant]):
         """Leave the links to other pages out of the rows."""
         found = super().formfield_for_dbfield(db_field, request, **kwargs)
         if isinstance(found, forms.ModelChoiceField) and db_field.name == "account":
-            found.widget = UnfoldAdminSelectWidget(choices=found.choices)
+            found.widget = UnfoldAdminSelectWidget()
         return found

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.contrib import admin, messages
 from django.core.files.uploadedfile import UploadedFile
-from django.db.models import Count, Max, QuerySet
+from django.db.models import Count, Max, Prefetch, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, path
 from django.utils.safestring import SafeString
@@ -102,7 +102,8 @@ class AssistantAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[Assistant]):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Assistant]:
         rows = super().get_queryset(request).annotate(number=Count("bindings"))
-        return rows.prefetch_related("chain__model__provider")
+        chain = AssistantModel.objects.select_related("model__provider")
+        return rows.prefetch_related(Prefetch("chain", chain))
 
     def may_edit(self, request: HttpRequest, obj: Assistant | None) -> bool:
         if obj is None:

@@ -1,5 +1,6 @@
 """Budgets in the admin: a limit, for whom, and how much of it is used."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
@@ -7,7 +8,8 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin
-from django.db.models import QuerySet
+from django.db.models import OuterRef, QuerySet, Subquery, Value
+from django.db.models.functions import Concat
 from django.http import HttpRequest
 from django.template.loader import render_to_string
 from django.utils import timezone
@@ -155,11 +157,41 @@ def uses(budget: Budget) -> list[Use]:
     if not budget.each_person:
         return [use_of(budget, next(iter(rows), None))]
     rows = rows[:MOST_PEOPLE]
-    people = {user.pk: user for user in User.objects.filter(pk__in=[row.person for row in rows])}
-    return [
-        use_of(budget, row, visible_line(str(people.get(row.person, "deleted person")), 60))
-        for row in rows
-    ]
+    people = User.objects.in_bulk([row.person for row in rows])
+    return [use_of(budget, row, name_of(row, people)) for row in rows]
+
+
+def name_of(period: BudgetPeriod, people: dict[int, User]) -> str:
+    """Return whose a period of a budget of each person is."""
+    return visible_line(str(people.get(period.person, "deleted person")), 60)
+
+
+def most_used(rows: list[Budget]) -> dict[int, Use]:
+    """Return the use of each budget in its current period; of many people the one who used most.
+
+    A fixed number of queries, however many budgets there are.
+    """
+    periods = dict(budgets_and_periods(rows))
+    found = BudgetPeriod.objects.in_bulk(periods.values())
+    people = User.objects.in_bulk([each.person for each in found.values()])
+    uses_found = {}
+    for row in rows:
+        period = found.get(periods.get(row.pk, 0))
+        person = name_of(period, people) if row.each_person and period is not None else ""
+        uses_found[row.pk] = use_of(row, period, person)
+    return uses_found
+
+
+def budgets_and_periods(rows: list[Budget]) -> Iterator[tuple[int, int]]:
+    """Yield the ids of budgets with those of their current periods in which most was used."""
+    for name, first in {row.period: row for row in rows}.items():
+        measure = Concat(OuterRef("unit"), Value("/"), OuterRef("period"))
+        of_one = BudgetPeriod.objects.filter(
+            budget=OuterRef("pk"), start=start_of(first), measure=measure
+        )
+        top = Subquery(of_one.order_by("-spent", "id").values("pk")[:1])
+        same = Budget.objects.filter(pk__in=[row.pk for row in rows], period=name)
+        yield from same.annotate(top=top).exclude(top=None).values_list("pk", "top")
 
 
 @admin.register(Budget)
@@ -184,7 +216,7 @@ class BudgetAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[Budget]):
     @admin.display(description="for")
     def target(self, row: Budget) -> str:
         """Say whose it is."""
-        of = row.user or row.account or row.assistant or keys.name_of(row.key_id)
+        of = row.user or row.account or row.assistant or self.key_name(row)
         name = visible_line(str(of), 80) if of else ""
         if row.each_person:
             return f"each person on {name}" if name else "each person"
@@ -193,8 +225,16 @@ class BudgetAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[Budget]):
     @admin.display(description="used now")
     def used(self, row: Budget) -> SafeString:
         """Show the current period; of many people the one who used most."""
-        found = uses(row)[:1]
+        found: list[Use] = getattr(row, "shown_uses", [])
         return render_to_string("language_models/bar.html", {"uses": found})
+
+    def listed(self, rows: list[Budget]) -> list[Budget]:
+        """Add the uses and the names of the keys, read at once."""
+        found, names = most_used(rows), keys.names_of([row.key_id for row in rows])
+        for row in rows:
+            vars(row)["shown_uses"] = [found[row.pk]]
+            vars(row)["key_label"] = names.get(row.key_id, "")
+        return rows
 
     @admin.display(description="state", ordering="enabled")
     def state(self, row: Budget) -> SafeString:
@@ -202,7 +242,12 @@ class BudgetAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[Budget]):
 
     @admin.display(description="API key")
     def key_name(self, row: Budget) -> str:
-        return keys.name_of(row.key_id)
+        """Return the name of the key; a page shows it several times."""
+        kept = vars(row)
+        if "key_label" not in kept:
+            kept["key_label"] = keys.name_of(row.key_id)
+        label: str = kept["key_label"]
+        return label
 
     def get_fieldsets(self, request: HttpRequest, obj: Budget | None = None) -> Any:
         """Fix whose an existing budget is."""

@@ -40,9 +40,12 @@ def choices(*, kept: int = 0, request: HttpRequest | None = None) -> list[tuple[
         rows = rows.filter(user=request.user.pk)
     usable = [(key.pk, label_of(key)) for key in rows[:MOST] if key.revoked_at is None]
     found = [NONE, *sorted(usable, key=lambda each: (each[1].casefold(), each[0]))]
-    if kept and kept not in dict(found):
-        found.append((kept, name_of(kept)))
-    return found
+    return with_kept(found, kept)
+
+
+def with_kept(known: list[tuple[int, str]], kept: int) -> list[tuple[int, str]]:
+    """Return the choices with the key ``kept``."""
+    return known if not kept or kept in dict(known) else [*known, (kept, name_of(kept))]
 
 
 def fill(form: forms.BaseForm, name: str, *, kept: int = 0) -> None:
@@ -54,7 +57,16 @@ def fill(form: forms.BaseForm, name: str, *, kept: int = 0) -> None:
 
 def name_of(key_id: int) -> str:
     """Return the name of a key by its number; empty for none."""
-    if not key_id:
-        return ""
-    key = ApiKey.objects.filter(pk=key_id).select_related("user", "account").first()
-    return label_of(key) if key is not None else f"a deleted key ({key_id})"
+    return names_of([key_id]).get(key_id, "")
+
+
+def names_of(ids: list[int]) -> dict[int, str]:
+    """Return the names of keys by their numbers, without that of none."""
+    wanted = {each for each in ids if each}
+    if not wanted:
+        return {}
+    found = ApiKey.objects.select_related("user", "account").in_bulk(wanted)
+    return {
+        each: label_of(found[each]) if each in found else f"a deleted key ({each})"
+        for each in wanted
+    }

@@ -20,7 +20,7 @@ from django.utils import timezone
 from channels_app.admin.language_models import money, usage_csv
 from core.admin.base import ReadOnlyAdmin, shown, state_badge, visible_line
 from core.conversations import budgets, usage_reports
-from core.conversations.usage_reports import Used
+from core.conversations.usage_reports import Report, Used
 from core.models import ModelCall
 
 DAYS = 30
@@ -117,9 +117,9 @@ def today() -> date:
     return budgets.day_of(timezone.now())
 
 
-def table(group: str, measure: str, *, since: date, until: date) -> list[Row]:
+def table(group: str, measure: str, report: Report) -> list[Row]:
     """Return the lines of a table with bars of what is measured: the newest days, or the most."""
-    found = usage_reports.by(group, since=since, until=until)
+    found = report.rows(group)
     most = max((getattr(each.used, measure) for each in found), default=0) or 1
     if group == "day":
         found.reverse()
@@ -135,14 +135,13 @@ def table(group: str, measure: str, *, since: date, until: date) -> list[Row]:
     ]
 
 
-def chart(measure: str, *, since: date, until: date) -> str:
+def chart(measure: str, report: Report, *, since: date, until: date) -> str:
     """Return the plot as the JSON of the admin's chart: a bar a day, a colour a model."""
     days = [since + timedelta(days=each) for each in range((until - since).days + 1)]
-    models = [each.label for each in usage_reports.by("model", since=since, until=until)]
+    models = [each.label for each in report.rows("model")]
     named = models if len(models) <= SERIES + 1 else models[:SERIES]
     cells: dict[tuple[str, date], int] = {}
-    found = usage_reports.sums(("model_name", "day"), since=since, until=until)
-    for (model, day), used in found.items():
+    for (model, day), used in report.by_model_and_day.items():
         label = str(model or "–")
         key = (label if label in named else OTHERS, day)
         cells[key] = cells.get(key, 0) + getattr(used, measure)
@@ -293,10 +292,11 @@ def ranges() -> list[dict[str, str]]:
 def summary(data: dict[str, Any]) -> dict[str, Any]:
     """Return what the page of a range shows."""
     since, until, measure = data["first"], data["last"], data["measure"]
-    total = usage_reports.sums((), since=since, until=until).get((), Used())
+    report = usage_reports.report(since=since, until=until)
+    total = report.total
     tables = []
     for group, label in GROUPS.items():
-        rows = table(group, measure, since=since, until=until)
+        rows = table(group, measure, report)
         tables.append({"by": group, "label": label, "rows": rows[:BARS], "more": rows[BARS:]})
     return {
         "total": total,
@@ -304,7 +304,7 @@ def summary(data: dict[str, Any]) -> dict[str, Any]:
         "tables": tables,
         "measure": measure,
         "measure_label": MEASURES[measure],
-        "chart": chart(measure, since=since, until=until),
+        "chart": chart(measure, report, since=since, until=until),
         "chart_options": CHART_OPTIONS,
         "range": {"first": f"{data['first']}", "last": f"{data['last']}"},
     }

@@ -4,10 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from django.contrib import admin
 from django.core.cache import cache
 from django.test import Client
-from django.urls import reverse
 from django.utils import timezone
 
 from allowlist import keys, revocation, unknown_requests
@@ -24,13 +22,10 @@ from core.models import (
     ChannelAccount,
     ChannelIdentity,
     ChatSession,
-    Delivery,
-    InboundMessage,
-    Message,
     Run,
-    Schedule,
     User,
 )
+from tests.addresses import addresses
 from tests.core.database import growth
 from tests.one_turn import SENDER, one_turn
 from tests.plans import Asked, listening
@@ -52,39 +47,6 @@ def fresh_cache() -> Iterator[None]:
     cache.clear()
     yield
     cache.clear()
-
-
-def addresses(client: Client, session: ChatSession, run: Run) -> Iterator[str]:
-    """Yield every page and list of a person and of the owner, with filters and searches."""
-    yield from ("/", "/chat/sessions", "/chat/sessions?q=number+77", "/chat/sessions?q=77")
-    messages = f"/chat/sessions/{session.public_id}/messages"
-    middle = Message.objects.filter(session=session)[5000].pk
-    yield from (messages, f"{messages}?before={middle}", f"/trace/{run.public_id}/view")
-    api = f"/api/sessions/{session.public_id}"
-    yield from ("/api/sessions", "/api/agent-sessions", api, f"{api}/messages", f"{api}/files")
-    yield from ("/api/runs", "/api/runs?state=failed", f"/api/runs?session_id={session.public_id}")
-    plan = Schedule.objects.get(user=session.user).public_id
-    yield from ("/api/schedules", f"/api/schedules/{plan}", f"/api/schedules/{plan}/occurrences")
-    yield from ("/api/schedules?state=ended", f"/api/schedules/{plan}/occurrences?offset=1000")
-    yield from (f"/api/runs/{run.public_id}", "/api/files", "/api/requests", "/admin/")
-    for each in (run, Delivery.objects.latest("pk"), InboundMessage.objects.latest("pk")):
-        yield f"{reverse('admin:message_way')}?kind={each._meta.model_name}&id={each.pk}"
-    for model, page in admin.site._registry.items():
-        name = f"admin:{model._meta.app_label}_{model._meta.model_name}"
-        place = reverse(f"{name}_changelist")
-        listed = client.get(place)
-        if listed.status_code == 302:  # a model of one row, whose list leads to it
-            yield listed.headers["Location"]
-            continue
-        yield from (place, f"{place}?q=word", f"{place}?q={run.public_id}")
-        shown = listed.context["cl"]
-        if older := getattr(shown, "older", ""):
-            yield f"{place}{older}"
-        for spec in shown.filter_specs:
-            yield from (f"{place}{each['query_string']}" for each in list(spec.choices(shown))[1:3])
-        row = page.get_queryset(client.get(place).wsgi_request).first()
-        if row is not None:
-            yield reverse(f"{name}_change", args=[row.pk])
 
 
 def chores() -> None:

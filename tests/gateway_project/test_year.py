@@ -1,0 +1,137 @@
+"""After a simulated year, in small: the queries of a page do not grow, and retention bounds rows.
+
+``python -m tests.benchmarks.year`` prints the same of a larger one, with times.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.core.cache import cache
+from django.db.models import Model
+from django.test import Client
+from django.utils import timezone
+
+from channels_app.models import SourceFeedback
+from core.models import (
+    Delivery,
+    InboundMessage,
+    Job,
+    Message,
+    Run,
+    RunEvent,
+    RunFailure,
+    StoredFile,
+    ToolCall,
+)
+from tests.benchmarks.year import MOST_QUERIES, after, installation
+from tests.benchmarks.year.pages import Queries
+from tests.benchmarks.year.rows import Scale
+
+pytestmark = [pytest.mark.django_db, pytest.mark.slow, pytest.mark.timeout(900)]
+SMALL, MORE = Scale(1 / 1000), Scale(1 / 200)  # 1,000 messages, and 5,000 more
+# Before such a deletion a page names all tables that it empties, one by one.
+BY_TABLE = {
+    "/admin/core/user/#/delete/",
+    "/admin/core/user/#/forget/",
+    "/admin/core/channelaccount/#/delete/",
+}
+# The dry run of retention asks for each rule; a person's usage for each budget that limits it.
+BY_RULE = {"/admin/core/retentionrule/due/", "/chat/usage"}
+# The findings of the doctor on the dashboard are kept for a minute.
+BY_MINUTE = {"/admin/"}
+# Rules of retention are about these: nothing of the first year is left after the second.
+REMOVED: tuple[type[Model], ...] = (
+    Message,
+    InboundMessage,
+    Run,
+    RunEvent,
+    RunFailure,
+    ToolCall,
+    Job,
+    Delivery,
+    StoredFile,
+    SourceFeedback,
+)
+# Their rows stay: calls of models and their sums, the chain of the audit, conversations, schedules,
+# and unknown senders that were decided about. The second year has as many again.
+KEPT = {
+    "allowlist_auditentry",
+    "allowlist_unknownrequest",
+    "core_chatsession",
+    "core_modelcall",
+    "core_schedule",
+    "core_usageday",
+}
+
+
+@pytest.fixture(autouse=True)
+def fresh_cache(settings: Any) -> Iterator[None]:
+    """Empty the cache, and count no requests."""
+    settings.RATE_PER_MINUTE_USER = settings.RATE_PER_MINUTE_ADDRESS = 0
+    cache.clear()
+    yield
+    cache.clear()
+
+
+def kind_of(address: str) -> str:
+    """Return an address without the numbers and ids in it, which differ between two looks."""
+    without_ids = re.sub(r"(?<=[/=])[\w-]{22}(?=[/?&]|$)", "#", address)
+    return re.sub(r"\d+", "#", without_ids)
+
+
+def by_kind(found: list[Queries]) -> dict[str, Queries]:
+    """Return the dearest page of each kind."""
+    return {kind_of(each.address): each for each in sorted(found, key=lambda each: each.later)}
+
+
+def test_x30_no_page_has_more_than_twenty_queries_and_their_number_does_not_grow() -> None:
+    """[X30]. Six times as many messages, people, assistants, budgets and servers."""
+    installed, now = installation.install(), timezone.now()
+    after.add(installed, SMALL, now=now)
+    few = by_kind(after.queries(Client()))
+    after.add(installed, MORE, now=now)
+    many = by_kind(after.queries(Client()))
+    assert len(few) > 200
+    known = BY_TABLE | {"/admin/core/retentionrule/due/"}
+    assert known <= {*few}
+    over = {kind: each.later for kind, each in many.items() if each.later > MOST_QUERIES}
+    assert {*over} <= known, over
+    at_first = {kind: each.first for kind, each in many.items() if each.first > MOST_QUERIES}
+    assert {*at_first} <= known | BY_MINUTE, at_first
+    grown = {
+        kind: (few[kind].later, each.later)
+        for kind, each in many.items()
+        if kind in few and each.later > few[kind].later
+    }
+    assert {*grown} <= BY_RULE | {"/admin/core/channelaccount/#/delete/"}, grown
+
+
+def test_x31_rules_leave_nothing_of_the_first_year_after_a_second() -> None:
+    """[X31]. Tables without a rule are named."""
+    now = timezone.now()
+    after.fill(SMALL, now=now)
+    after.keep_half()
+    whole = after.numbers()
+    after.remove_old(now=now)
+    first = after.numbers()
+    names = {each: each._meta.db_table for each in REMOVED}
+    assert all(0 < first[name] < whole[name] * 0.8 for name in names.values()), first
+    last = {each: each._default_manager.latest("pk").pk for each in REMOVED}
+    after.remove_old(now=after.again(SMALL, now=now))
+    left = {
+        names[each]: each._default_manager.filter(pk__lte=number).count()
+        for each, number in last.items()
+    }
+    assert not any(left.values()), left
+    second = after.numbers()
+    assert all(second[name] for name in names.values()), second
+    # Chance makes a year a little fuller than another; rows that are never removed double.
+    more = {
+        name: (first.get(name, 0), number)
+        for name, number in second.items()
+        if number > first.get(name, 0) * 1.5 + 10
+    }
+    assert {*more} <= KEPT, more
+    assert second["core_usageday"] > first["core_usageday"]
