@@ -43,7 +43,7 @@ def put_constant(*, path: str, name: str, source: str) -> None:
     old = vars(module)[name]
     namespace = {"__name__": module.__name__, "__file__": path}
     exec(compile(source, path, "exec", dont_inherit=True), namespace)  # noqa: S102 - our own mutant
-    for each in list(sys.modules.values()):
+    for each in list(filter(None, sys.modules.values())):  # None: may not be imported
         if vars(each).get(name) is old:
             setattr(each, name, namespace[name])
 
