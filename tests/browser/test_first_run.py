@@ -153,6 +153,24 @@ def test_an_error_is_announced_at_its_field_and_has_the_focus(
     expect(page.get_by_role("button", name="Test and use it")).to_be_enabled()
 
 
+def test_an_error_that_comes_under_a_pressed_pointer_takes_no_click_away(
+    opened: OpenPage, server: Model
+) -> None:
+    """Leaving the address asks for the models; the error for it moves the box that is pressed."""
+    page, _ = opened("model")
+    page.get_by_text("Another server").click()
+    page.get_by_label("Address of the server").fill(server.url)
+    box = page.get_by_label("inside my network")
+    place = box.bounding_box()
+    assert place is not None
+    page.mouse.move(place["x"] + place["width"] / 2, place["y"] + place["height"] / 2)
+    with page.expect_response(lambda response: response.request.method == "POST") as answered:
+        page.mouse.down()
+    answered.value.finished()
+    page.mouse.up()
+    expect(box).to_be_checked()
+
+
 def test_a_failed_first_message_leads_back_to_the_model(
     opened: OpenPage, server: Model, new_gateway: Gateway
 ) -> None:

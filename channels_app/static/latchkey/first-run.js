@@ -155,6 +155,7 @@ class ModelForm extends StepForm {
     const listing = ++this.#listing;
     this.state.textContent = gettext("Asking for the models…");
     const answer = await this.post({ do: "list" }).catch((error) => ({ errors: { __all__: [error.message] } }));
+    if (quiet) await released();
     if (listing !== this.#listing) return;
     const focus = document.activeElement;
     this.show(answer.errors ?? {});
@@ -240,6 +241,20 @@ class Waiting {
     for (const name of ["known", "finish"]) this.root.querySelector(`[data-phone-${name}]`).hidden = false;
     this.root.querySelector("[data-phone-finish] button").focus();
   }
+}
+
+let isPressed = false;
+addEventListener("pointerdown", () => { isPressed = true; }, true);
+for (const name of ["pointerup", "pointercancel"]) addEventListener(name, () => { isPressed = false; }, true);
+
+/** Resolve when no button of the pointer is pressed: a field that moves meanwhile loses its click. */
+function released() {
+  if (!isPressed) return Promise.resolve();
+  return new Promise((resolve) => {
+    for (const name of ["pointerup", "pointercancel"]) {
+      addEventListener(name, () => setTimeout(resolve), { once: true, capture: true }); // after the click
+    }
+  });
 }
 
 function announce(words) {
