@@ -64,13 +64,7 @@ def examine(scratch: Path, found: Manifest) -> None:
             # Killed, it leaves no process in the folder that the next check removes.
             child.command(*command_line.command("doctor", "--json")),
             cwd=settings.BASE_DIR,
-            env=os.environ
-            | {
-                "GATEWAY_HOME": str(scratch),
-                "DATABASE_URL": f"sqlite:///{scratch / manifest.DATABASE}",
-                "SECRET_KEY": settings.SECRET_KEY,
-                "GATEWAY_ENCRYPTION_KEYS": ",".join(settings.GATEWAY_ENCRYPTION_KEYS),
-            },
+            env=os.environ | scratch_env(scratch, scratch / manifest.DATABASE),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=DOCTOR_SECONDS,
@@ -82,6 +76,18 @@ def examine(scratch: Path, found: Manifest) -> None:
     own = {(each.id, each.what) for each in examination.examine(now=timezone.now())}
     if new := sorted(said - own):
         raise BackupError(f"The doctor says of what was brought back: {new[0][1]}")
+
+
+def scratch_env(scratch: Path, database: Path) -> dict[str, str]:
+    """Return the settings of a home in ``scratch`` with a copy of the database, and the keys of
+    this installation.
+    """
+    return {
+        "GATEWAY_HOME": str(scratch),
+        "DATABASE_URL": f"sqlite:///{database}",
+        "SECRET_KEY": settings.SECRET_KEY,
+        "GATEWAY_ENCRYPTION_KEYS": ",".join(settings.GATEWAY_ENCRYPTION_KEYS),
+    }
 
 
 def errors(findings: list[dict[str, str]]) -> list[dict[str, str]]:

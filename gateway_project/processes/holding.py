@@ -75,12 +75,24 @@ def go_back(folder: Path) -> bool:
         raise StartError("an update of this installation runs; wait for its end")
     with file:
         console.say("update", "was cut off: the version before it comes back")
-        if subprocess.run(["/bin/sh", str(script)], check=False).returncode:
-            raise StartError(
-                f"an update was cut off, and the version before it could not be brought back. Run "
-                f"`sh {script}` and mend what it says; it can be run again."
-            )
+        run_way_back(folder)
     return True
+
+
+def run_way_back(folder: Path) -> None:
+    """Run the script, under the lock of updates, which its commands inherit.
+
+    Raises StartError; the script is there to be run again then.
+    """
+    script = way_back(folder)
+    done = subprocess.run(
+        ["/bin/sh", str(script)], stdin=subprocess.DEVNULL, check=False, close_fds=False
+    )
+    if done.returncode:
+        raise StartError(
+            f"the version before an update could not be brought back. Run `sh {script}` and mend "
+            "what it says; it can be run again."
+        )
 
 
 def become_up() -> NoReturn:

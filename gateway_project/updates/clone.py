@@ -54,10 +54,14 @@ def run(*command: str, folder: Path) -> str:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UpdateError(f"`{command[0]}` could not be run: {error}.") from error
     if done.returncode:
-        said = done.stdout.strip().splitlines() or ["it gave no reason"]
         shown = shlex.join(each for each in command if each not in QUIET)
-        raise UpdateError(f"`{shown}` failed: {said[-1]}")
+        raise UpdateError(f"`{shown}` failed: {last_line(done.stdout)}")
     return done.stdout.strip()
+
+
+def last_line(text: str) -> str:
+    """Return the last line of what a program printed: its reason, if it failed."""
+    return (text.strip().splitlines() or ["it gave no reason"])[-1]
 
 
 def git(*arguments: str) -> str:

@@ -16,15 +16,13 @@ from django.db.models import Max
 from core.conversations import runs
 from core.models import InboundMessage, Message, Run
 from gateway_project import command_line, home
-from gateway_project.processes import holding, preflight, state
-from gateway_project.updates.clone import UpdateError
+from gateway_project.backups import restoring
+from gateway_project.processes import holding, plan, preflight, state
+from gateway_project.updates.clone import UpdateError, last_line
 
 HOLD_SECONDS = 30
 MANAGE_SECONDS = 3600
 LOOK_SECONDS = 0.2
-LATER = ("model", "long")  # chatting works without them
-# The doctor's finding for an installation that does not run.
-NOT_RUNNING = "not-ready"
 
 
 @contextmanager
@@ -35,11 +33,13 @@ def stopped(folder: Path) -> Iterator[bool]:
     UpdateError.
     """
     try:
-        with preflight.lock(folder):
-            yield False
-            return
+        home_lock = preflight.lock(folder)
     except preflight.StartError:
         running = state.read(folder)
+    else:
+        with home_lock:
+            yield False
+        return
     if running is None:
         raise UpdateError("The gateway is starting or stopping: try again in a moment.")
     hold(folder, running.pid)
@@ -86,7 +86,7 @@ def is_ready(folder: Path) -> bool:
     running = state.read(folder)
     if running is None:
         return False
-    needed = [each for name, each in running.processes.items() if name not in LATER]
+    needed = [each for name, each in running.processes.items() if name not in plan.LATER]
     return bool(needed) and all(each.state == "ready" for each in needed)
 
 
@@ -105,12 +105,10 @@ def errors(python: Path, folder: Path, env: dict[str, str], *, running: bool) ->
     try:
         found = json.loads(done.stdout)
     except ValueError as error:
-        raise UpdateError(f"its doctor failed: {last_line(done)}") from error
-    return {
-        each["id"]: each["what"]
-        for each in found
-        if each["level"] == "error" and (running or each["id"] != NOT_RUNNING)
-    }
+        said = last_line(done.stderr or done.stdout)
+        raise UpdateError(f"its doctor failed: {said}") from error
+    chosen = found if running else restoring.errors(found)
+    return {each["id"]: each["what"] for each in chosen if each["level"] == "error"}
 
 
 def manage(
@@ -130,11 +128,6 @@ def manage(
         check=False,
         close_fds=False,  # the lock of updates
     )
-
-
-def last_line(done: subprocess.CompletedProcess[str]) -> str:
-    said = (done.stderr.strip() or done.stdout.strip()).splitlines()
-    return said[-1] if said else "it gave no reason"
 
 
 def newest() -> dict[str, int | None]:

@@ -7,13 +7,12 @@ from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
-from django.conf import settings
 from django.db import DatabaseError, connection, connections
 
 from core import VERSION
 from core.database.copies import CopyError
 from gateway_project import home
-from gateway_project.backups import backing_up, making, manifest
+from gateway_project.backups import backing_up, making, manifest, restoring
 from gateway_project.backups.manifest import BackupError
 from gateway_project.processes import holding, preflight
 from gateway_project.processes.preflight import StartError
@@ -22,11 +21,6 @@ from gateway_project.updates.clone import Target, UpdateError
 
 Say = Callable[[str], object]
 UNCHANGED = "Nothing was changed"
-
-
-def available(to: str) -> Target | None:
-    """Return the version that there is, or None. Raises UpdateError."""
-    return clone.find(to)
 
 
 def update(to: str, *, now: datetime, wait: int, say: Say) -> bool:
@@ -96,12 +90,7 @@ def rehearse(python: Path, code: Path, backup: Path, before: dict[str, str]) -> 
     with tempfile.TemporaryDirectory(dir=preflight.run_folder(home.directory())) as scratch:
         copied = Path(scratch) / "gateway.sqlite3"
         shutil.copyfile(backup / manifest.DATABASE, copied)
-        env = {
-            "GATEWAY_HOME": scratch,
-            "DATABASE_URL": f"sqlite:///{copied}",
-            "SECRET_KEY": settings.SECRET_KEY,
-            "GATEWAY_ENCRYPTION_KEYS": ",".join(settings.GATEWAY_ENCRYPTION_KEYS),
-        }
+        env = restoring.scratch_env(Path(scratch), copied)
         for name in making.KEPT_FOLDERS:
             if (home.directory() / name).exists():
                 (Path(scratch) / name).symlink_to(home.directory() / name)
@@ -119,7 +108,7 @@ def migrated_and_well(
     """
     done = gateway.manage(python, code, env, "migrate", "--verbosity", "0")
     if done.returncode:
-        raise UpdateError(gateway.last_line(done))
+        raise UpdateError(clone.last_line(done.stderr or done.stdout))
     found = gateway.errors(python, code, env, running=False)
     if new := sorted(set(found) - set(before)):
         raise UpdateError(f"its doctor says: {found[new[0]]}")

@@ -2,7 +2,6 @@
 
 import shlex
 import shutil
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from core.database import copies
 from gateway_project import command_line, home
 from gateway_project.backups import making
 from gateway_project.processes import holding
-from gateway_project.processes.preflight import run_folder
+from gateway_project.processes.preflight import StartError, run_folder
 from gateway_project.updates.clone import UpdateError
 
 # Hidden arguments of the command (management/commands/update.py).
@@ -63,20 +62,10 @@ def write(folder: Path, *, version: str, lines: Sequence[str]) -> None:
 
 def go(folder: Path) -> None:
     """Run the script. Raises UpdateError when it fails; it is there to be run again then."""
-    script = holding.way_back(folder)
-    done = subprocess.run(
-        ["/bin/sh", str(script)],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-        close_fds=False,  # the lock of updates
-    )
-    if done.returncode:
-        said = (done.stderr.strip() or "it gave no reason").splitlines()[-1]
-        raise UpdateError(
-            f"The version before it could not be brought back: {said}. Run `sh {script}`."
-        )
+    try:
+        holding.run_way_back(folder)
+    except StartError as error:
+        raise UpdateError(str(error)) from error
 
 
 def keep(folder: Path) -> None:

@@ -52,7 +52,7 @@ class Command(BaseCommand):
 
     def say_available(self, to: str) -> None:
         """List the changes that would come. Raises UpdateError."""
-        target = updating.available(to)
+        target = clone.find(to)
         if target is None:
             self.say("This is the newest version.")
             return
