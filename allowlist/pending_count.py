@@ -6,6 +6,7 @@ from django.db import transaction
 from django.http import HttpRequest
 
 from allowlist.models import UnknownRequest
+from core.lib.read_once import read_once
 from core.signals import pubsub
 
 # The pubsub key of every open page of the admin.
@@ -18,11 +19,7 @@ def count() -> int:
 
 def count_on_page(request: HttpRequest) -> int:
     """Return :func:`count`, for a page of the admin, which shows it several times."""
-    kept = vars(request)
-    if "pending_requests" not in kept:
-        kept["pending_requests"] = count()
-    found: int = kept["pending_requests"]
-    return found
+    return read_once(request, "pending_requests", count)
 
 
 def changed() -> None:

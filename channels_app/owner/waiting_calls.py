@@ -5,6 +5,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from core.conversations import tool_calls
+from core.lib.read_once import read_once
 
 
 def number_and_newest() -> tuple[int, int]:
@@ -16,8 +17,4 @@ def number_and_newest() -> tuple[int, int]:
 
 def count_on_page(request: HttpRequest) -> int:
     """Return how many calls wait, for a page of the admin, which shows it twice."""
-    kept = vars(request)
-    if "waiting_calls" not in kept:
-        kept["waiting_calls"] = number_and_newest()[0]
-    found: int = kept["waiting_calls"]
-    return found
+    return read_once(request, "waiting_calls", lambda: number_and_newest()[0])

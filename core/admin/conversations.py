@@ -21,6 +21,7 @@ from core.database import statements
 from core.database.queries import only
 from core.files import storage
 from core.jobs_worker import skills
+from core.lib.read_once import read_once
 from core.lib.text import is_clean
 from core.models import (
     ChatSession,
@@ -187,11 +188,7 @@ class RunAdmin(ExtraContext, ReadOnlyAdmin[Run]):
 
 def failure_of(run: Run) -> RunFailure | None:
     """Return the failure of a run, read once for its page."""
-    kept = vars(run)
-    if "shown_failure" not in kept:
-        kept["shown_failure"] = RunFailure.objects.filter(run=run).first()
-    found: RunFailure | None = kept["shown_failure"]
-    return found
+    return read_once(run, "shown_failure", RunFailure.objects.filter(run=run).first)
 
 
 def event_row(event: RunEvent) -> dict[str, Any]:

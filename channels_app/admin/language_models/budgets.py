@@ -20,6 +20,7 @@ from allowlist.admin.audited import AuditedAdmin, OnlyDeciders
 from channels_app.admin.language_models import keys, money
 from core.admin.base import ExtraContext, ModelForm, badge, visible_line
 from core.conversations import budgets
+from core.lib.read_once import read_once
 from core.models import Budget, BudgetPeriod, ChannelAccount, User
 
 Unit = Budget.Unit
@@ -243,11 +244,7 @@ class BudgetAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[Budget]):
     @admin.display(description="API key")
     def key_name(self, row: Budget) -> str:
         """Return the name of the key; a page shows it several times."""
-        kept = vars(row)
-        if "key_label" not in kept:
-            kept["key_label"] = keys.name_of(row.key_id)
-        label: str = kept["key_label"]
-        return label
+        return read_once(row, "key_label", lambda: keys.name_of(row.key_id))
 
     def get_fieldsets(self, request: HttpRequest, obj: Budget | None = None) -> Any:
         """Fix whose an existing budget is."""
