@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,9 +79,11 @@ class Origin:
         (folder / ".venv").symlink_to(BIN.parent)
         return folder
 
-    def add(self, branch: str, *migrations: str, **files: str) -> None:
+    def add(
+        self, branch: str, *migrations: str, more: Mapping[str, str] | None = None, **files: str
+    ) -> None:
         """Add a version 0.2.0: a branch with more migrations, each by the code of its function,
-        and with other files (``a__b`` is ``a/b.py``).
+        and with other files (``a__b`` is ``a/b.py``), or more at their end (``more``, by path).
         """
         git(self.folder, "checkout", "--quiet", "-B", branch, "main")
         found = self.folder / "core" / "__init__.py"
@@ -92,6 +95,9 @@ class Origin:
             (folder / f"{name}.py").write_text(MIGRATION.format(code=code, before=before))
         for name, text in files.items():
             (self.folder / name.replace("__", "/")).with_suffix(".py").write_text(text)
+        for path, text in (more or {}).items():
+            with (self.folder / path).open("a") as file:
+                file.write(text)
         git(self.folder, "add", "--all")
         git(self.folder, "commit", "--quiet", "-m", f"New in {branch}")
         git(self.folder, "checkout", "--quiet", "main")

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -12,7 +13,7 @@ import psutil
 import pytest
 
 from core import VERSION
-from gateway_project.processes import child, holding
+from gateway_project.processes import child, holding, state
 from tests.channels_app.client import query_url
 from tests.gateway_project.backups.pairs import programs
 from tests.gateway_project.processes.ups import Up
@@ -30,6 +31,23 @@ WAIT = """
         home.directory().joinpath("waits").touch()
         time.sleep(0.05)
 """
+# The doctor of a version that finds an error more.
+FINDS = """
+
+examined = examine
+
+
+def examine(*, now):
+    return [*examined(now=now), error("new-error", "This is new.", "Nothing helps.")]
+"""
+OTHER_MACHINE = (
+    "from core.conversations import runs; "
+    "runs.heard_from(worker='elsewhere:1:2', queue='runs', problem='')"
+)
+GONE = (
+    "from core.models import WorkerHeartbeat as W; "
+    "W.objects.filter(name__startswith='elsewhere').delete()"
+)
 MAKE_KEY = (
     "from gateway_project import installation; from allowlist import keys; "
     "owner, _ = installation.ensure_owner(); "
@@ -149,6 +167,17 @@ def test_x17_a_version_whose_migration_fails_leaves_the_old_one(installed: Insta
     assert installed.up.state().pid == supervisor
 
 
+def test_x17_a_version_whose_doctor_finds_a_new_error_is_not_kept(
+    installed: Installation,
+) -> None:
+    """[X17] [X16]"""
+    installed.origin.add("ill", TABLE, more={"channels_app/ops/doctor/examination.py": FINDS})
+    done = installed.update("--to", "origin/ill")
+    assert done.returncode == 1
+    assert "its doctor says: This is new." in done.stdout
+    installed.is_old()
+
+
 def test_x17_a_version_that_does_not_get_ready_leaves_the_old_one(installed: Installation) -> None:
     """[X17]"""
     installed.origin.add(
@@ -210,6 +239,61 @@ def test_x19_a_changed_clone_is_not_updated(installed: Installation) -> None:
         path.write_text(before)
     assert done.returncode == 1
     assert "Files of the clone were changed: M manage.py" in done.stdout
+    installed.is_old()
+
+
+def test_x19_workers_of_another_machine_stop_an_update(installed: Installation) -> None:
+    """[X19] They would write between the copy of the database and its migration."""
+    installed.origin.add("fine", TABLE)
+    installed.up.manage("shell", "--no-imports", "-c", OTHER_MACHINE)
+    done = installed.update("--to", "origin/fine")
+    installed.up.manage("shell", "--no-imports", "-c", GONE)
+    assert done.returncode == 1
+    assert "Nothing was changed: Workers of other machines use this database" in done.stdout
+    installed.is_old()
+
+
+def test_x19_another_user_than_the_owner_of_the_home_is_refused(installed: Installation) -> None:
+    """[X19] The superuser would leave files that the gateway cannot write."""
+    if os.getuid() == 0:
+        os.chown(installed.up.home, 12345, -1)
+        try:
+            done = installed.update("--to", "origin/fine")
+        finally:
+            os.chown(installed.up.home, 0, -1)
+        assert f"Run this as the user that owns {installed.up.home}" in done.stdout
+        assert done.returncode == 1
+    installed.is_old()
+
+
+def test_x17_a_version_that_people_have_written_to_stays_and_can_be_undone(
+    installed: Installation,
+) -> None:
+    """[X17] Its worker does not start, and its web server accepts a message: nothing is undone by
+    itself. The script that is named brings the old version back, without that message."""
+    installed.origin.add(
+        "half-ready", TABLE, gateway_project__processes__workers="raise SystemExit('no work')"
+    )
+    updater = installed.began("--to", "origin/half-ready", "--wait", "30")
+    headers = {"Authorization": f"Bearer {installed.key}"}
+
+    def is_accepted() -> bool:
+        known = state.read(installed.up.home)
+        if known is None or installed.version() == VERSION:
+            return False
+        body = {"text": "written to the new one", "async": True}
+        with suppress(httpx.TransportError):
+            return httpx.post(f"{known.url}/inbound", json=body, headers=headers).status_code == 202
+        return False
+
+    wait_until(is_accepted, seconds=60)
+    updater.wait(seconds=120)
+    script = installed.up.home / "run" / "undo-update.sh"
+    assert f"`sh {script}` brings the old version back" in " ".join(updater.tail().split())
+    assert installed.version() == "0.2.0"
+    installed.up.process.stop(seconds=15)
+    subprocess.run(["/bin/sh", str(script)], check=True, env=installed.up.env, timeout=120)
+    installed.up.start()
     installed.is_old()
 
 
