@@ -17,6 +17,7 @@ from core.conversations import budgets, events, usage_reports
 from core.database import transactions
 from core.signals.live_events import EventFrame, Sender
 from tests import emptying, settings, templates
+from tests.channels_app.telegram.fake_api import FakeBotApi
 from tests.gateways import Gateway
 from tests.run import ONCE_UNMEASURED
 from tests.servers import Postgres, Valkey
@@ -194,6 +195,15 @@ def fresh_hub(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 DatabaseMaker = Callable[[], str]
+
+
+@pytest.fixture(scope="module")
+def api() -> Iterator[FakeBotApi]:
+    """Yield a Bot API server."""
+    server = FakeBotApi()
+    server.start()
+    yield server
+    server.stop()
 
 
 @pytest.fixture(scope="session")

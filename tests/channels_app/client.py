@@ -4,7 +4,7 @@ import json
 import secrets
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPResponse
 from typing import Any
@@ -116,11 +116,7 @@ class Client:
         run. When the gateway is busy, it comes again as ``Retry-After`` says, like any client.
         """
         more = {"async": True, "user_id": secrets.token_hex(8), **more}
-        for _ in range(MOST_BUSY):
-            answer = self.say(text, **more)
-            if answer.status != 503:
-                break
-            time.sleep(int(answer.headers["retry-after"]))
+        answer = when_free(lambda: self.say(text, **more))
         assert answer.status == 202, answer.raw
         return str(answer.body["run_id"])
 
@@ -145,6 +141,16 @@ class Client:
     def follow(self, run_id: str, **how: Any) -> list[Event]:
         """Return the events of ``GET /runs/<id>/events``."""
         return self.stream("GET", f"/runs/{run_id}/events", **how)
+
+
+def when_free(send: Callable[[], Answer]) -> Answer:
+    """Return the answer to a request that is sent again while the server is busy, as it says."""
+    for _ in range(MOST_BUSY):
+        answer = send()
+        if answer.status != 503:
+            break
+        time.sleep(int(answer.headers["retry-after"]))
+    return answer
 
 
 def events(response: Any) -> Iterator[Event]:

@@ -83,15 +83,6 @@ class Arena:
 
 
 @pytest.fixture(scope="module")
-def api() -> Iterator[FakeBotApi]:
-    """Yield a Bot API."""
-    server = FakeBotApi()
-    server.start()
-    yield server
-    server.stop()
-
-
-@pytest.fixture(scope="module")
 def arena(
     new_database: Callable[[], str],
     tmp_path_factory: pytest.TempPathFactory,

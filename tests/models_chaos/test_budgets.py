@@ -4,7 +4,6 @@ import copy
 import json
 import random
 import signal
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +15,7 @@ import pytest
 
 from gateway_project.processes import listener
 from tests.channels_app import client
-from tests.channels_app.client import MOST_BUSY, Client, query
+from tests.channels_app.client import Client, query, when_free
 from tests.gateways import Gateway
 from tests.models_chaos import rows
 from tests.models_chaos.aimock import Aimock, Asked
@@ -112,11 +111,9 @@ def ask(at: Client, question: str, *, leave: bool = False) -> tuple[int, str]:
         with at.request("POST", "/v1/chat/completions", given, X_Session_Id=question) as stream:
             stream.read(600)
             return stream.status, "left"
-    for _ in range(MOST_BUSY):
-        answer = at.call("POST", "/v1/chat/completions", given, X_Session_Id=question)
-        if answer.status != 503:  # a server that is busy refuses; clients try again, as it says
-            break
-        time.sleep(int(answer.headers["retry-after"]))
+    answer = when_free(
+        lambda: at.call("POST", "/v1/chat/completions", given, X_Session_Id=question)
+    )
     return answer.status, answer.body["error"]["code"] if answer.status != 200 else ""
 
 

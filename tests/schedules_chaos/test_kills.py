@@ -97,15 +97,6 @@ class Seen:
             self.first.setdefault(key, time.time())
 
 
-@pytest.fixture(scope="module")
-def api() -> Iterator[FakeBotApi]:
-    """Yield a Bot API."""
-    server = FakeBotApi()
-    server.start()
-    yield server
-    server.stop()
-
-
 @pytest.fixture
 def bots(
     new_database: Callable[[], str], api: FakeBotApi, tmp_path_factory: pytest.TempPathFactory

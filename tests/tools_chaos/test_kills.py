@@ -40,15 +40,6 @@ STATES = "SELECT state, edited FROM core_toolcall"
 OPEN_RUNS = "SELECT public_id FROM core_run WHERE state NOT IN ('succeeded', 'failed', 'cancelled')"
 
 
-@pytest.fixture(scope="module")
-def api() -> Iterator[FakeBotApi]:
-    """Yield a Bot API."""
-    server = FakeBotApi()
-    server.start()
-    yield server
-    server.stop()
-
-
 @pytest.fixture
 def bots(
     new_database: Callable[[], str], api: FakeBotApi, tmp_path_factory: pytest.TempPathFactory

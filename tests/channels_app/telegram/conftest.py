@@ -22,14 +22,6 @@ FAST = {
 
 
 @pytest.fixture(scope="module")
-def api() -> Iterator[FakeBotApi]:
-    server = FakeBotApi()
-    server.start()
-    yield server
-    server.stop()
-
-
-@pytest.fixture(scope="module")
 def bots(module_gateways: Callable[..., Gateway], api: FakeBotApi) -> Bots:
     """Start a gateway of the module with three bots: ``main`` and ``other`` by webhook."""
     found = Bots(module_gateways(**FAST), api)

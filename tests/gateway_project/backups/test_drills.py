@@ -67,14 +67,6 @@ class Drill:
     files: list[Upload]
 
 
-@pytest.fixture(scope="module")
-def api() -> Iterator[FakeBotApi]:
-    server = FakeBotApi()
-    server.start()
-    yield server
-    server.stop()
-
-
 @pytest.fixture
 def old(new_database: DatabaseMaker, api: FakeBotApi, tmp_path: Path) -> Iterator[Bots]:
     """Start the gateway that is backed up, with a person in each chat."""

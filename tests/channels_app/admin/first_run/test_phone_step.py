@@ -1,6 +1,5 @@
 """The third step: a bot's token is tried before it is stored, and its owner is linked."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,15 +13,6 @@ from core.models import ChannelAccount, User
 from tests.channels_app.telegram.fake_api import FakeBotApi
 
 TOKEN = f"7001:{'B' * 35}"
-
-
-@pytest.fixture(scope="module")
-def api() -> Iterator[FakeBotApi]:
-    """Yield a Bot API server."""
-    server = FakeBotApi()
-    server.start()
-    yield server
-    server.stop()
 
 
 def posted(page: Client, **fields: str) -> dict[str, Any]:
