@@ -36,7 +36,7 @@ class Target:
 
 
 def run(*command: str, folder: Path) -> str:
-    """Return what a program printed. Raises UpdateError with its last line."""
+    """Return what a program printed. Raises UpdateError with its last lines."""
     try:
         done = subprocess.run(
             command,
@@ -55,13 +55,14 @@ def run(*command: str, folder: Path) -> str:
         raise UpdateError(f"`{command[0]}` could not be run: {error}.") from error
     if done.returncode:
         shown = shlex.join(each for each in command if each not in QUIET)
-        raise UpdateError(f"`{shown}` failed: {last_line(done.stdout)}")
+        raise UpdateError(f"`{shown}` failed: {last_lines(done.stdout, 4)}")
     return done.stdout.strip()
 
 
-def last_line(text: str) -> str:
-    """Return the last line of what a program printed: its reason, if it failed."""
-    return (text.strip().splitlines() or ["it gave no reason"])[-1]
+def last_lines(text: str, number: int = 1) -> str:
+    """Return the last lines of what a program printed, as one: its reason, if it failed."""
+    said = [line.strip() for line in text.splitlines() if line.strip()]
+    return " / ".join(said[-number:]) or "it gave no reason"
 
 
 def git(*arguments: str) -> str:

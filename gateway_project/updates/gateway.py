@@ -18,7 +18,7 @@ from core.models import InboundMessage, Message, Run
 from gateway_project import command_line, home
 from gateway_project.backups import restoring
 from gateway_project.processes import holding, plan, preflight, state
-from gateway_project.updates.clone import UpdateError, last_line
+from gateway_project.updates.clone import UpdateError, last_lines
 
 HOLD_SECONDS = 30
 MANAGE_SECONDS = 3600
@@ -105,7 +105,7 @@ def errors(python: Path, folder: Path, env: dict[str, str], *, running: bool) ->
     try:
         found = json.loads(done.stdout)
     except ValueError as error:
-        said = last_line(done.stderr or done.stdout)
+        said = last_lines(done.stderr or done.stdout)
         raise UpdateError(f"its doctor failed: {said}") from error
     chosen = found if running else restoring.errors(found)
     return {each["id"]: each["what"] for each in chosen if each["level"] == "error"}

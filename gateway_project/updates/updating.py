@@ -108,7 +108,7 @@ def migrated_and_well(
     """
     done = gateway.manage(python, code, env, "migrate", "--verbosity", "0")
     if done.returncode:
-        raise UpdateError(clone.last_line(done.stderr or done.stdout))
+        raise UpdateError(clone.last_lines(done.stderr or done.stdout))
     found = gateway.errors(python, code, env, running=False)
     if new := sorted(set(found) - set(before)):
         raise UpdateError(f"its doctor says: {found[new[0]]}")
