@@ -273,9 +273,14 @@ def test_x71_a_call_that_waits_for_a_yes_and_the_run_that_goes_on(
 
 
 def test_x71_an_answer_that_is_not_delivered_says_why(
-    browser: Client, ann: User, memory: ChannelAccount, script: Runner
+    browser: Client,
+    ann: User,
+    memory: ChannelAccount,
+    script: Runner,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    PLATFORM.refusals = [ChannelError("the server is down", retry_after=60.0)] * 50
+    refusals = [ChannelError("the server is down", retry_after=60.0)] * 50
+    monkeypatch.setattr(PLATFORM, "refusals", refusals)  # none is left for the next test
     write(memory, "time please")
     until(lambda: Delivery.objects.exclude(error="").exists())
     sent = Delivery.objects.get()
