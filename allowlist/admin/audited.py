@@ -2,6 +2,7 @@
 
 from typing import Any, Generic, TypeVar
 
+from django.contrib.admin.utils import unquote
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
@@ -10,6 +11,8 @@ from django.utils import timezone
 
 from allowlist import audit
 from core.admin.base import ThemedAdmin
+from core.database import dependents
+from core.database.transactions import atomic_write
 
 M = TypeVar("M", bound=Model)
 
@@ -41,10 +44,30 @@ class AuditedAdmin(ThemedAdmin[M], Generic[M]):
             self.delete_model(request, obj)
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
-        """List what is deleted with ``objs``; read-only pages do not block a superuser here."""
-        _, counts, forbidden, protected = super().get_deleted_objects(objs, request)
+        """Count what is deleted with ``objs``, and name what of it the user may not delete;
+        read-only pages do not block a superuser here.
+
+        Django's own reads every row. Nothing is protected: no foreign key of ours is.
+        """
         names = [f"{obj._meta.verbose_name}: {obj}" for obj in objs]
-        return names, counts, set() if is_superuser(request) else forbidden, protected
+        counts = {self.opts.verbose_name_plural: len(names)}
+        forbidden = {
+            self.opts.verbose_name for obj in objs if not self.has_delete_permission(request, obj)
+        }
+        going = dependents.of(self.model)
+        numbers = dependents.numbers([each.rows(list(objs)) for each in going])
+        for each, number in zip(going, numbers, strict=True):
+            if number:
+                counts[each.model._meta.verbose_name_plural] = number
+                if not self.may_delete_all_of(each.model, request):
+                    forbidden.add(each.model._meta.verbose_name)
+        return names, counts, set() if is_superuser(request) else forbidden, []
+
+    def may_delete_all_of(self, model: type[Model], request: HttpRequest) -> bool:
+        """Return whether the user may delete rows of a table; of one without a page all may."""
+        if not self.admin_site.is_registered(model):
+            return True
+        return bool(self.admin_site.get_model_admin(model).has_delete_permission(request))
 
     def record(
         self, request: HttpRequest, action: str, obj: Model, data: dict[str, object]
@@ -57,6 +80,40 @@ class AuditedAdmin(ThemedAdmin[M], Generic[M]):
             data=data,
             now=timezone.now(),
         )
+
+
+class DeletedInParts(AuditedAdmin[M], Generic[M]):
+    """Rows with which much may go, after years: it goes in short transactions, and then the row.
+
+    A deletion that was cut off is repeated by its user; the row is there, and :meth:`stop` has
+    made it unusable.
+    """
+
+    def stop(self, obj: M) -> None:
+        """End what uses a row that will be deleted."""
+        raise NotImplementedError
+
+    def remove_before(self, request: HttpRequest, obj: M) -> None:
+        with atomic_write():
+            self.stop(obj)
+            self.record(request, "deletion_begun", obj, {})
+        dependents.remove_before(obj)
+
+    def delete_view(
+        self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Remove what goes with the row before Django's view, for users who may delete it all."""
+        obj = self.get_object(request, unquote(object_id)) if request.POST else None
+        if obj is not None and self.has_delete_permission(request, obj):
+            _, _, forbidden, _ = self.get_deleted_objects([obj], request)
+            if not forbidden:
+                self.remove_before(request, obj)
+        return super().delete_view(request, object_id, extra_context)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[M]) -> None:
+        for obj in queryset.order_by("pk"):
+            self.remove_before(request, obj)
+            self.delete_model(request, obj)
 
 
 def _is_many(obj: Model, name: str) -> bool:

@@ -22,7 +22,7 @@ from unfold.forms import AdminPasswordChangeForm
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
 from allowlist import revocation, sign_in
-from allowlist.admin.audited import AuditedAdmin, OnlyDeciders, decides, is_superuser, shown_once
+from allowlist.admin.audited import DeletedInParts, OnlyDeciders, decides, is_superuser, shown_once
 from allowlist.identities import InvalidIdentity, normalise
 from allowlist.permissions import Sender, decide, explain, open_kinds
 from core.admin.base import ModelForm, ThemedInline, badge, visible_line
@@ -115,7 +115,7 @@ class AccessForm(forms.Form):
 
 
 @admin.register(User)
-class UserAdmin(_DjangoUserAdmin, AuditedAdmin[User]):
+class UserAdmin(_DjangoUserAdmin, DeletedInParts[User]):
     """Users; only superusers grant permissions or change users who have any."""
 
     change_password_form = AdminPasswordChangeForm
@@ -266,10 +266,10 @@ class UserAdmin(_DjangoUserAdmin, AuditedAdmin[User]):
         if data:
             self.record(request, "rights_set", form.instance, data)
 
-    def delete_model(self, request: HttpRequest, obj: User) -> None:
-        """End sessions and runs, then delete ([A9])."""
+    def stop(self, obj: User) -> None:
+        """End sessions and runs ([A9])."""
+        User.objects.filter(pk=obj.pk).update(is_active=False)
         revocation.end_user(user_id=obj.pk)
-        super().delete_model(request, obj)
 
     def save_formset(
         self,

@@ -14,7 +14,7 @@ from django.utils.decorators import method_decorator
 from django.utils.safestring import SafeString
 from django.views.decorators.http import require_POST
 
-from allowlist.admin.audited import AuditedAdmin, OnlyDeciders
+from allowlist.admin.audited import DeletedInParts, OnlyDeciders
 from channels_app import registry
 from channels_app.admin.account_form import AccountForm, fields_of, form_for, input_name
 from channels_app.base import ChannelError
@@ -31,7 +31,7 @@ MORE = ("config", "secrets_set", ("secret_name", "secret_value"))
 
 
 @admin.register(ChannelAccount)
-class ChannelAccountAdmin(OnlyDeciders, AuditedAdmin[ChannelAccount]):
+class ChannelAccountAdmin(OnlyDeciders, DeletedInParts[ChannelAccount]):
     """Channel accounts, for owners only: a webhook secret lets its holder speak as any sender, and
     deleting an account also removes its identities.
     """
@@ -120,6 +120,11 @@ class ChannelAccountAdmin(OnlyDeciders, AuditedAdmin[ChannelAccount]):
             words = SAVED.format(account=obj)
             messages.info(request, words)
             vars(request)["saved_account"] = words
+
+    def stop(self, obj: ChannelAccount) -> None:
+        """Disable the account, so that nothing more comes in."""
+        ChannelAccount.objects.filter(pk=obj.pk).update(enabled=False)
+        account_watcher.saved(account_id=obj.pk)
 
     def message_user(
         self,

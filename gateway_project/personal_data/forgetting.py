@@ -20,7 +20,7 @@ from allowlist import audit, revocation
 from allowlist.models import ApiKey, AuditEntry, UnknownRequest
 from channels_app.models import SourceFeedback
 from core.conversations import runs
-from core.database import cleaning
+from core.database import cleaning, dependents
 from core.database.cleaning import CleaningError
 from core.database.transactions import atomic_write, lock_until_commit
 from core.files import storage
@@ -91,7 +91,9 @@ class Count:
 
 def counts(user: User) -> list[Count]:
     """Return what will go, without kinds of which there is nothing."""
-    found = [Count(each.title, each.rows(user).count()) for each in SECTIONS]
+    numbers = dependents.numbers([each.rows(user) for each in SECTIONS])
+    titles = [each.title for each in SECTIONS]
+    found = [Count(*each) for each in zip(titles, numbers, strict=True)]
     size = StoredFile.objects.filter(user=user).aggregate(size=Sum("size", default=0))["size"]
     return [each for each in [*found, Count("Bytes of files", size)] if each.number]
 
@@ -188,7 +190,7 @@ def remove_rows(user: User) -> None:
         with atomic_write():
             RunEvent.objects.filter(run_id__in=ids).delete()
     for model, path in ROWS:
-        traces.remove(model._default_manager.filter(**{path: user}))
+        dependents.remove(model._default_manager.filter(**{path: user}))
 
 
 def in_parts(ids: list[int]) -> Iterator[list[int]]:

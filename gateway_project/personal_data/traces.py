@@ -17,6 +17,7 @@ from django.db.models import Q, QuerySet
 
 from allowlist import audit, pending_count
 from allowlist.models import ApiKey, AuditEntry, LinkAttempt, UnknownRequest
+from core.database import dependents
 from core.database.transactions import atomic_write
 from core.models import (
     AssistantBinding,
@@ -94,10 +95,10 @@ def sign_out(user: User) -> None:
         for session in Session.objects.iterator(chunk_size=AT_ONCE)
         if session.get_decoded().get(SESSION_KEY) == str(user.pk)
     ]
-    remove(Session.objects.filter(pk__in=signed_in))
+    dependents.remove(Session.objects.filter(pk__in=signed_in))
     names = [each for each in (user.username, user.email) if each]
     for model in (AccessAttempt, AccessFailureLog, AccessLog):
-        remove(model._default_manager.filter(username__in=names))
+        dependents.remove(model._default_manager.filter(username__in=names))
 
 
 def remove_all(traces: Traces, *, actor: str, now: datetime) -> None:
@@ -117,7 +118,7 @@ def notices(traces: Traces) -> None:
     rows = Delivery.objects.filter(session__isnull=True, run__isnull=True).order_by("pk")
     about = [row.pk for row in rows.iterator(chunk_size=AT_ONCE) if is_about(row, traces)]
     for start in range(0, len(about), AT_ONCE):
-        remove(Delivery.objects.filter(pk__in=about[start : start + AT_ONCE]))
+        dependents.remove(Delivery.objects.filter(pk__in=about[start : start + AT_ONCE]))
 
 
 def is_about(row: Delivery, traces: Traces) -> bool:
@@ -141,15 +142,15 @@ def requests(traces: Traces) -> None:
     The requests by which they were let in go with their rows.
     """
     for theirs in words.senders(traces.user):
-        remove(InboundMessage.objects.filter(theirs, user__isnull=True))
-        remove(LinkAttempt.objects.filter(theirs))
-        remove(UnknownRequest.objects.filter(theirs).exclude(granted_user=traces.user))
+        dependents.remove(InboundMessage.objects.filter(theirs, user__isnull=True))
+        dependents.remove(LinkAttempt.objects.filter(theirs))
+        dependents.remove(UnknownRequest.objects.filter(theirs).exclude(granted_user=traces.user))
     without = InboundMessage.objects.filter(user__isnull=True).order_by("pk")
     for row in without.iterator(chunk_size=AT_ONCE):
         raw = bytes(row.raw).decode("utf-8", "replace")
         said_by = f"{row.sender} {row.sender_name} {raw}"
         if (row.account_id, row.chat) in traces.chats or traces.words.are_in(said_by):
-            remove(InboundMessage.objects.filter(pk=row.pk))
+            dependents.remove(InboundMessage.objects.filter(pk=row.pk))
     with atomic_write():
         pending_count.changed()
 
@@ -157,11 +158,11 @@ def requests(traces: Traces) -> None:
 def rules(traces: Traces) -> None:
     """Remove the owner's rules for their chats and keys."""
     for account, chat in traces.chats:
-        remove(ToolRule.objects.filter(account_id=account, chat=chat))
-        remove(AssistantBinding.objects.filter(account_id=account, chat=chat))
+        dependents.remove(ToolRule.objects.filter(account_id=account, chat=chat))
+        dependents.remove(AssistantBinding.objects.filter(account_id=account, chat=chat))
     keys = list(ApiKey.objects.filter(user=traces.user).values_list("pk", flat=True))
-    remove(Budget.objects.filter(key_id__in=keys))
-    remove(AssistantBinding.objects.filter(key_id__in=keys))
+    dependents.remove(Budget.objects.filter(key_id__in=keys))
+    dependents.remove(AssistantBinding.objects.filter(key_id__in=keys))
 
 
 def sums(user: User) -> None:
@@ -255,13 +256,3 @@ def change(rows: QuerySet[Any], **values: Any) -> None:
     while ids := list(rows.order_by().values_list("pk", flat=True)[:AT_ONCE]):
         with atomic_write():
             rows.model._default_manager.filter(pk__in=ids).update(**values)
-
-
-def remove(rows: QuerySet[Any]) -> int:
-    """Remove rows in short transactions; return how many."""
-    done = 0
-    while ids := list(rows.order_by().values_list("pk", flat=True)[:AT_ONCE]):
-        with atomic_write():
-            rows.model._default_manager.filter(pk__in=ids).delete()
-        done += len(ids)
-    return done

@@ -6,6 +6,7 @@ release adds one: fill a gateway, stop it, ``.dump`` or ``pg_dump --inserts``.
 
 import gzip
 import json
+import secrets
 import sqlite3
 from contextlib import closing
 from datetime import UTC, datetime
@@ -39,10 +40,11 @@ def loaded(commit: str, *, folder: Path, postgres: Postgres | None) -> str:
         with closing(sqlite3.connect(path)) as database:
             database.executescript(sql)
         return f"sqlite:///{path}"
-    postgres.execute(f'CREATE DATABASE "old_{commit}"')
-    with psycopg.connect(postgres.url(f"old_{commit}"), autocommit=True) as database:
+    name = f"old_{commit}_{secrets.token_hex(4)}"  # several tests load it
+    postgres.execute(f'CREATE DATABASE "{name}"')
+    with psycopg.connect(postgres.url(name), autocommit=True) as database:
         database.execute(sql.encode())
-    return postgres.url(f"old_{commit}")
+    return postgres.url(name)
 
 
 @pytest.mark.parametrize("commit", COMMITS)

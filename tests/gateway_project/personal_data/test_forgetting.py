@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from allowlist import audit
 from allowlist.models import AuditEntry
-from core.database import cleaning, text_search
+from core.database import cleaning, dependents, text_search
 from core.files import storage
 from core.models import (
     Budget,
@@ -257,7 +257,7 @@ def test_x27_also_between_two_rows(
     people: dict[str, User], monkeypatch: pytest.MonkeyPatch, rows: int
 ) -> None:
     """[X27] After so many tables."""
-    remove, done = traces.remove, 0
+    remove, done = dependents.remove, 0
 
     def removes(found: Any) -> int:
         nonlocal done
@@ -268,7 +268,7 @@ def test_x27_also_between_two_rows(
         return remove(found)
 
     with monkeypatch.context() as patch:
-        patch.setattr(traces, "remove", removes)
+        patch.setattr(dependents, "remove", removes)
         with pytest.raises(Killed):
             forget(people["gone"])
     forget(people["gone"])

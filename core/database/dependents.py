@@ -1,0 +1,99 @@
+"""The rows that go with a row when it is deleted: their numbers, and their removal in parts.
+
+Django's deletion reads all of them, in one transaction: after a year of messages it would hold up
+everything else.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import Any
+
+from django.db.models import (
+    CASCADE,
+    ForeignObjectRel,
+    Func,
+    IntegerField,
+    Model,
+    Q,
+    QuerySet,
+    Value,
+)
+
+from core.database.transactions import atomic_write
+
+AT_ONCE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Dependent:
+    """Rows of ``model``, which lead to the deleted row by each of ``paths``: names of foreign keys.
+
+    Of longer ways to the same model there is none here: their rows go with others that are.
+    """
+
+    model: type[Model]
+    paths: tuple[str, ...]
+
+    def rows(self, roots: Sequence[Model]) -> QuerySet[Any]:
+        """Return the rows of one or more deleted rows."""
+        keys = [each.pk for each in roots]
+        chosen = reduce(or_, (Q(**{f"{path}__in": keys}) for path in self.paths))
+        return self.model._default_manager.filter(chosen)
+
+
+def of(root: type[Model]) -> tuple[Dependent, ...]:
+    """Return what goes with a row of a model, the nearest first."""
+    found: dict[type[Model], list[str]] = {root: [""]}
+    nearest = list(found)
+    while nearest:
+        more: dict[type[Model], list[str]] = {}
+        for model in nearest:
+            for relation in cascading(model):
+                if relation.related_model not in found:
+                    name = relation.field.name
+                    names = (f"{name}__{each}" if each else name for each in found[model])
+                    more.setdefault(relation.related_model, []).extend(names)
+        found |= more
+        nearest = list(more)
+    del found[root]
+    return tuple(Dependent(model, tuple(paths)) for model, paths in found.items())
+
+
+def cascading(model: type[Model]) -> Iterator[ForeignObjectRel]:
+    """Yield the foreign keys whose rows go with a row of a model."""
+    for each in model._meta.get_fields(include_hidden=True):
+        if isinstance(each, ForeignObjectRel) and getattr(each, "on_delete", None) is CASCADE:
+            yield each
+
+
+def numbers(selections: Sequence[QuerySet[Any]]) -> list[int]:
+    """Return how many rows each has, by one statement."""
+    if not selections:
+        return []
+    counted = [
+        each.order_by().values_list(
+            Value(place, output_field=IntegerField()),
+            Func(Value(1), function="COUNT", output_field=IntegerField()),
+        )
+        for place, each in enumerate(selections)
+    ]
+    found = dict(counted[0].union(*counted[1:], all=True))
+    return [found[place] for place in range(len(selections))]
+
+
+def remove(rows: QuerySet[Any]) -> int:
+    """Remove rows in short transactions; return how many."""
+    done = 0
+    while ids := list(rows.order_by().values_list("pk", flat=True)[:AT_ONCE]):
+        with atomic_write():
+            rows.model._default_manager.filter(pk__in=ids).delete()
+        done += len(ids)
+    return done
+
+
+def remove_before(root: Model) -> None:
+    """Remove what goes with a row, in short transactions, the farthest first. The row stays."""
+    for each in reversed(of(type(root))):
+        remove(each.rows([root]))
