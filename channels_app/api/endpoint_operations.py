@@ -433,6 +433,8 @@ def finish(found: Json, path: str, method: str) -> None:
         if each["in"] == "path" and each["name"] in PUBLIC_IDS:
             each["schema"] = PUBLIC
     statuses = ["400", "401", "403", "404", "405", "406", "429"]
+    if any(each["name"] == IDEMPOTENCY["name"] for each in found.get("parameters", ())):
+        statuses.append("422")
     for status in (*statuses, *(BODY if "requestBody" in found else ())):
         found["responses"].setdefault(status, {"content": ERROR})
     for status, each in found["responses"].items():

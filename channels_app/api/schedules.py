@@ -18,15 +18,22 @@ from allowlist.models import ApiKey
 from channels_app.api.permissions import MayChat
 from channels_app.api.schedule_serializers import OccurrenceSerializer, ScheduleSerializer
 from channels_app.api.views import OwnRows, person
+from channels_app.asgi.http import MAX_IDEMPOTENCY_KEY
 from channels_app.schedules import places, rights
+from core.conversations.inbox import body_digest
 from core.conversations.schedules import changes
-from core.conversations.schedules.changes import OPEN, Grant, RuleError
+from core.conversations.schedules.changes import OPEN, Grant, OtherRequestError, RuleError
 from core.database.queries import only
 from core.database.transactions import atomic_write
 from core.lib.ids import is_public_id
-from core.models import Occurrence, Schedule
+from core.models import Occurrence, Schedule, User
 
 NO_ZONE = "is missing: your time zone is not known. Give one such as Europe/Berlin."
+IDEMPOTENCY = OpenApiParameter(
+    "Idempotency-Key",
+    {"type": "string", "maxLength": MAX_IDEMPOTENCY_KEY},
+    OpenApiParameter.HEADER,
+)
 STATES = [OpenApiParameter("state", enum=Schedule.State.values)]
 
 
@@ -36,14 +43,25 @@ class Refused(APIException):
     status_code = 400
 
 
+class OtherRequest(APIException):
+    """The idempotency key of an earlier request with another body."""
+
+    status_code = 422
+    default_detail = "Idempotency-Key: was used with another request."
+
+
 @contextmanager
 def refusing() -> Iterator[None]:
-    """Answer 400 for a RuleError in the block; its transaction is rolled back."""
+    """Answer 400 for a RuleError in the block, 422 for a key of another request; its transaction is
+    rolled back.
+    """
     try:
         with atomic_write():
             yield
     except RuleError as error:
         raise Refused(str(error)) from error
+    except OtherRequestError as error:
+        raise OtherRequest from error
 
 
 @extend_schema_view(list=extend_schema(parameters=STATES))
@@ -68,11 +86,19 @@ class Schedules(OwnRows[Schedule], viewsets.ModelViewSet[Schedule]):
             mine = mine.filter(state=state)
         return mine if asked else mine.filter(state__in=OPEN)
 
+    @extend_schema(parameters=[IDEMPOTENCY])
+    def create(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        """Make a schedule. The same request again with its ``Idempotency-Key`` makes no other
+        one: it returns the first, as it is now.
+        """
+        return super().create(request, *args, **kwargs)
+
     def perform_create(self, serializer: Any) -> None:
         """Store it for the web chat, with the key as its grant; 400 for what cannot be."""
         user = person(self.request)
         if not (user.time_zone or "time_zone" in serializer.validated_data):
             raise ValidationError({"time_zone": [NO_ZONE]})
+        made_by, digest = repeat_key(self.request, user)
         with refusing():
             serializer.instance = changes.create(
                 user=user,
@@ -80,6 +106,8 @@ class Schedules(OwnRows[Schedule], viewsets.ModelViewSet[Schedule]):
                 wish=serializer.wish(zone=user.time_zone),
                 grant=Grant(via_key=key_of(self.request)),
                 now=timezone.now(),
+                made_by=made_by,
+                request=digest,
             )
 
     def perform_update(self, serializer: Any) -> None:
@@ -130,6 +158,19 @@ class Occurrences(generics.ListAPIView[Occurrence]):
         if row is None:
             raise Http404
         return super().get_queryset().filter(only("schedule_id", row.pk))
+
+
+def repeat_key(request: Request, user: User) -> tuple[str | None, str]:
+    """Return under which key a repeated request finds its schedule, and the digest of the request;
+    None and "" without an ``Idempotency-Key``.
+    """
+    key = request.headers.get("Idempotency-Key", "")
+    if not key:
+        return None, ""
+    if len(key) > MAX_IDEMPOTENCY_KEY:
+        words = f"is longer than {MAX_IDEMPOTENCY_KEY} characters."
+        raise ValidationError({"Idempotency-Key": [words]})
+    return f"api:{user.pk}:{body_digest(key)}", body_digest(request.data)
 
 
 def key_of(request: Request) -> int:

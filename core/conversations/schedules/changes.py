@@ -18,12 +18,29 @@ from core.lib.ids import is_public_id
 from core.lib.text import clean, one_line
 from core.models import ChatSession, Occurrence, Schedule, User
 
-__all__ = ["Grant", "RuleError", "Wish", "change", "create", "end", "listed", "own", "pause"]
+__all__ = [
+    "Grant",
+    "OtherRequestError",
+    "RuleError",
+    "Wish",
+    "change",
+    "create",
+    "end",
+    "listed",
+    "own",
+    "pause",
+]
 
 TEXT_CHARACTERS = 4000
 # A single time may have passed by so much: a minute is asked for while it runs.
 PAST = timedelta(seconds=60)
+# In ``made_by``, between the key and the digest of the request.
+REQUEST = "#"
 OPEN = (Schedule.State.ACTIVE, Schedule.State.PAUSED)
+
+
+class OtherRequestError(Exception):
+    """A key under which a schedule was made came with another request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +80,17 @@ def create(
     grant: Grant,
     now: datetime,
     made_by: str | None = None,
+    request: str = "",
     assistant_id: int = 0,
 ) -> Schedule:
     """Store a schedule of a person with its first occurrence; return it.
 
     ``session``: the conversation to which its occurrences go. ``made_by``: a key under which a
-    repeated call finds the schedule. Raises RuleError in words for the model or the person.
+    repeated call finds the schedule; ``request``: the digest of what is asked for, where the key
+    may come with another request. Raises RuleError in words for the model or the person, and
+    OtherRequestError.
     """
-    if known := made_before(made_by):
+    if known := made_before(made_by, request):
         return known
     rule = rule_of(wish, now=now)
     row = Schedule(
@@ -90,13 +110,13 @@ def create(
         group=grant.group,
         via_key=grant.via_key,
         assistant_id=assistant_id,
-        made_by=made_by,
+        made_by=f"{made_by}{REQUEST}{request}" if request else made_by,
     )
     check_interval(row.kind, rule)
     with atomic_write():
         # Locks the person: two calls at once must not pass the limit, nor make one twice.
         User.objects.select_for_update(no_key=True).get(pk=user.pk)
-        if known := made_before(made_by):
+        if known := made_before(made_by, request):
             return known
         number = Schedule.objects.filter(user=user, state__in=OPEN).count()
         if number >= settings.SCHEDULES_PER_PERSON:
@@ -111,9 +131,15 @@ def create(
     return row
 
 
-def made_before(made_by: str | None) -> Schedule | None:
-    """Return the schedule that an earlier call with this key has made."""
-    return Schedule.objects.filter(made_by=made_by).first() if made_by else None
+def made_before(made_by: str | None, request: str) -> Schedule | None:
+    """Return the schedule that an earlier call with this key has made. Raises OtherRequestError."""
+    if not request:
+        return Schedule.objects.filter(made_by=made_by).first() if made_by else None
+    begin = f"{made_by}{REQUEST}"
+    known = Schedule.objects.filter(made_by__gt=begin, made_by__lte=f"{begin}~").first()
+    if known is not None and known.made_by != f"{begin}{request}":
+        raise OtherRequestError
+    return known
 
 
 def change(*, schedule: Schedule, wish: Wish, now: datetime) -> Schedule:

@@ -1,10 +1,12 @@
 """Schedules over the REST API ([H41], [H42])."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from django.db import connections
 from django.utils import timezone
 from pytest_django import Settings
 from rest_framework.test import APIClient
@@ -236,6 +238,58 @@ def test_h41_lists_come_in_pages_and_by_state(ann: User, client: Client) -> None
     assert [row["id"] for row in me.get(f"{API}?state=paused").json()["results"]] == [ids[1]]
     assert "one of" in refused(me.get(f"{API}?state=x"), "state")
     assert me.get(f"{API}/{ids[0]}/occurrences", {"limit": "1"}).json()["count"] == 1
+
+
+def test_h45_a_repeated_request_with_its_key_makes_no_other_schedule(
+    ann: User, bob: User, client: Client
+) -> None:
+    """[H45] Of each person; also after a change, through another API key, and when it has ended."""
+    me = client(ann)
+    first = me.post(API, BODY, format="json", headers={"Idempotency-Key": "a"})
+    me.patch(f"{API}/{first.json()['id']}", {"text": "Drink tea."}, format="json")
+    again = client(ann).post(API, BODY, format="json", headers={"Idempotency-Key": "a"})
+    assert (first.status_code, again.status_code) == (201, 201)
+    assert (again.json()["id"], again.json()["text"]) == (first.json()["id"], "Drink tea.")
+    me.delete(f"{API}/{first.json()['id']}")
+    ended = me.post(API, BODY, format="json", headers={"Idempotency-Key": "a"})
+    assert (ended.json()["id"], ended.json()["state"]) == (first.json()["id"], "ended")
+    others = [
+        me.post(API, BODY, format="json", headers={"Idempotency-Key": "a~"}),
+        me.post(API, BODY, format="json"),
+        client(bob).post(API, BODY, format="json", headers={"Idempotency-Key": "a"}),
+    ]
+    assert len({each.json()["id"] for each in [first, *others]}) == 4
+    assert Schedule.objects.count() == 4
+
+
+def test_h45_a_key_of_another_request_is_refused(ann: User, client: Client) -> None:
+    """[H45] 422, and nothing is made; a key that is too long is 400."""
+    me = client(ann)
+    me.post(API, BODY, format="json", headers={"Idempotency-Key": "a"})
+    other = me.post(API, {**BODY, "text": "x"}, format="json", headers={"Idempotency-Key": "a"})
+    assert (other.status_code, other.json()["ok"]) == (422, False)
+    assert "another request" in other.json()["error"]
+    long = me.post(API, BODY, format="json", headers={"Idempotency-Key": "a" * 129})
+    refused(long, "Idempotency-Key")
+    assert Schedule.objects.count() == 1
+
+
+def test_h45_at_once_they_make_one(ann: User, client: Client) -> None:
+    """[H45] Eight at the same time, of two clients."""
+    clients = [client(ann) for _ in range(2)]
+
+    def post(number: int) -> str:
+        try:
+            answer = clients[number % 2].post(
+                API, BODY, format="json", headers={"Idempotency-Key": "a"}
+            )
+            return str(answer.json()["id"])
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(8) as pool:
+        assert len({*pool.map(post, range(8))}) == 1
+    assert Schedule.objects.count() == 1
 
 
 def test_h42_when_its_key_is_revoked_a_schedule_stops_at_once(ann: User, client: Client) -> None:
