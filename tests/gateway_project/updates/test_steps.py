@@ -107,7 +107,7 @@ def test_x19_workers_of_other_machines(small: Small, installed: Path) -> None:
 
 
 def put_in_place(folder: Path) -> list[str]:
-    """Put the newest version in place, after its backup; return what is said. Raises UpdateError."""
+    """Put the newest version in place, return what is said. Raises UpdateError."""
     said: list[str] = []
     target = clone.find("")
     assert target is not None
