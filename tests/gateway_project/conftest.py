@@ -1,5 +1,6 @@
 """An installation of a test's own, whose database may be copied, replaced and removed."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,7 +22,7 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: Settings
     monkeypatch.setenv("GATEWAY_HOME", str(folder))
     monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "gateway_project.settings")
     monkeypatch.setenv("PYTHONPATH", str(home.BASE_DIR))
-    monkeypatch.setenv("PATH", programs())
+    monkeypatch.setenv("PATH", f"{programs()}:{os.environ['PATH']}")
     settings.GATEWAY_HOME = folder
     settings.BACKUP_FOLDER = settings.BACKUP_PASSPHRASE = ""
     home.ensure()

@@ -1,11 +1,9 @@
 """A supervisor that runs while its clone is updated [X15] [X17] [X18]."""
 
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing
 from io import StringIO
 from pathlib import Path
 
@@ -181,6 +179,7 @@ def test_x17_a_gateway_that_starts_or_stops_is_not_touched(own_home: Path) -> No
 @pytest.mark.parametrize(
     ("code", "said"),
     [(HEARS_NOTHING, "runs older code"), (DOES_NOT_STOP, "did not stop in time")],
+    ids=["older", "stuck"],
 )
 def test_x17_a_gateway_that_cannot_be_held(
     own_home: Path, monkeypatch: pytest.MonkeyPatch, code: str, said: str
@@ -188,17 +187,18 @@ def test_x17_a_gateway_that_cannot_be_held(
     """[X17] The signal would end one of older code, which does not know it."""
     monkeypatch.setattr(gateway, "HOLD_SECONDS", 0)
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    with closing(process.stdout) as output, preflight.lock(own_home):
-        output.readline()
-        web = ProcessState(pid=process.pid, state="ready")
-        known = State(pid=process.pid, url="http://here", processes={"web": web})
-        state.write(home=own_home, state=known)
-        with pytest.raises(UpdateError, match=said), gateway.stopped(own_home):
-            pytest.fail("it is stopped")
-        assert process.poll() is None
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+    with process, preflight.lock(own_home):
+        try:
+            assert process.stdout is not None
+            process.stdout.readline()
+            web = ProcessState(pid=process.pid, state="ready")
+            known = State(pid=process.pid, url="http://here", processes={"web": web})
+            state.write(home=own_home, state=known)
+            with pytest.raises(UpdateError, match=said), gateway.stopped(own_home):
+                pytest.fail("it is stopped")
+            assert process.poll() is None
+        finally:
+            process.kill()
 
 
 def test_x17_no_gateway_starts_while_one_is_updated_that_did_not_run(own_home: Path) -> None:
@@ -228,3 +228,26 @@ def test_x18_a_mark_that_is_none(own_home: Path) -> None:
     assert gateway.held_by(own_home) == 0
     holding.held_mark(own_home).write_text("")
     assert gateway.held_by(own_home) == 0
+
+
+def test_x18_a_start_waits_for_the_end_of_an_update(own_home: Path) -> None:
+    """[X18] It would bring the old version back beside the updater."""
+    script = holding.way_back(own_home)
+    script.write_text("exit 1")
+    file = holding.lock(own_home)
+    assert file is not None
+    with file, pytest.raises(preflight.StartError, match="wait for its end"):
+        holding.go_back(own_home)
+
+
+def test_x18_a_way_back_that_fails_is_there_to_be_run_again(own_home: Path) -> None:
+    """[X18] By the next start, and by hand; an updater says the same."""
+    script = holding.way_back(own_home)
+    script.write_text(f"rmdir {own_home}/in-its-way")
+    with pytest.raises(preflight.StartError, match=f"Run `sh {script}`"):
+        holding.go_back(own_home)
+    with pytest.raises(UpdateError, match="could not be brought back"):
+        way_back.go(own_home)
+    assert script.exists()
+    (own_home / "in-its-way").mkdir()
+    assert holding.go_back(own_home)
