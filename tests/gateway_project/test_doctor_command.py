@@ -1,4 +1,4 @@
-"""`manage.py doctor`: what it prints, and its exit code."""
+"""The output of `manage.py doctor`, and its exit code."""
 
 import json
 import shutil

@@ -128,7 +128,7 @@ def test_x52_the_same_database(old: str, new: Path) -> None:
         move(old)
 
 
-def test_x52_what_is_no_database_of_an_installation(
+def test_x52_a_database_of_no_installation(
     new: Path, tmp_path: Path, postgres: Postgres | None
 ) -> None:
     """[X52] None, an empty one, none that we know, and a file that is none."""

@@ -37,7 +37,7 @@ def sent(receiver: Receiver) -> dict[str, Received]:
     return {each.name: each for each in found}
 
 
-def test_x87_steps_are_children_of_what_they_are_in(receiver: Receiver) -> None:
+def test_x87_steps_are_children_of_the_step_around_them(receiver: Receiver) -> None:
     """[X87] In one process and in another one, which knows the names of the message alone."""
     tracing.load("web")
     root, began = tracing.root_of(tracing.trace_id("message", 7)), tracing.now()
@@ -69,7 +69,7 @@ def test_x87_steps_are_children_of_what_they_are_in(receiver: Receiver) -> None:
     assert {each.service for each in spans.values()} == {"latchkey"}
 
 
-def test_x87_what_is_in_no_message_is_not_recorded(receiver: Receiver) -> None:
+def test_x87_a_step_of_no_message_is_not_recorded(receiver: Receiver) -> None:
     """[X87]"""
     with tracing.step("turn"):
         tracing.note("latchkey.n", 1)

@@ -118,7 +118,7 @@ def test_x41_a_second_backup_in_the_same_second_is_refused(backup: Path) -> None
     assert manifest.all_in(backup.parent) == [backup]
 
 
-def test_x40_what_a_kill_left_is_removed_by_the_next(backup: Path) -> None:
+def test_x40_the_remains_of_a_kill_are_removed_by_the_next(backup: Path) -> None:
     """[X40]"""
     left = backup.rename(backup.with_name(f"{manifest.PARTIAL}{backup.name}"))
     assert refused("backup", "--verify", str(left)).endswith("it was not finished and checked.")
@@ -196,7 +196,7 @@ def test_x43_other_rows_than_were_noted_are_found(backup: Path) -> None:
 
 
 @pytest.mark.skipif(not ON_SQLITE, reason="the doctor looks at a copy")
-def test_x43_what_is_brought_back_is_shown_to_the_doctor(backup: Path) -> None:
+def test_x43_the_doctor_looks_at_a_copy_that_is_brought_back(backup: Path) -> None:
     """[X43] All files are lost that its database names, the manifest too."""
     change(backup, files=[])
     words = refused("backup", "--verify", str(backup))
@@ -212,7 +212,7 @@ def test_x43_two_at_once(backup: Path) -> None:
     assert "cannot be used" in refused("backup", "--to", str(backup / manifest.MANIFEST / "x"))
 
 
-def test_x47_a_restore_brings_everything_back_and_holds_what_was_open(
+def test_x47_a_restore_brings_everything_back_and_holds_open_questions(
     with_keys: Path, elsewhere: Path
 ) -> None:
     """[X42] [X44] Rows, files and keys."""

@@ -1,6 +1,6 @@
 """A clone whose versions are a few files: git, shell and links are real, and quick.
 
-What a version does when it is asked to migrate, or for its doctor's findings, stands in its files.
+Its files say how a version migrates, and the findings of its doctor.
 """
 
 import json

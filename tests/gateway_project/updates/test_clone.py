@@ -1,4 +1,4 @@
-"""The code of a clone: what comes, and what brings the old one back [X15] [X17] [X19]."""
+"""The code of a clone: how a new one comes, and how the old one comes back [X15] [X17] [X19]."""
 
 import subprocess
 from collections.abc import Callable
@@ -199,7 +199,7 @@ def test_x17_the_way_back_of_a_clone_without_a_branch(small: Small) -> None:
 
 
 def test_x17_the_environment_is_kept_without_a_copy_of_its_files(small: Small) -> None:
-    """[X17] Links of its own, also to the Python outside; what an older update has left goes."""
+    """[X17] Links of its own, also to the Python outside; the rest of an older update goes."""
     (small.code / ".venv" / "bin" / "python3").symlink_to("/usr/bin/env")
     kept = small.code / clone.PREVIOUS
     kept.mkdir()

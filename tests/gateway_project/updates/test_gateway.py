@@ -31,7 +31,7 @@ else
 fi
 """
 ILL = {**NEWER, "ill.json": finding("new", "This is new."), "doctor.sh": ILL_LATER.format(also="")}
-# What a person writes to it: one more row like the first.
+# A person writes to it: one more row like the first.
 MESSAGE = sql(
     "CREATE TEMPORARY TABLE written AS SELECT * FROM core_inboundmessage",
     "UPDATE written SET id = id + 1",
@@ -142,7 +142,7 @@ def test_x17_a_version_that_people_have_written_to_stays(
     assert not script.exists()
 
 
-def test_x18_a_supervisor_brings_back_what_was_cut_off(
+def test_x18_a_supervisor_undoes_an_update_that_was_cut_off(
     small: Small, installed: Path, running: Process
 ) -> None:
     """[X18] The updater is gone, and with it its lock, after the code was replaced."""

@@ -135,7 +135,7 @@ def test_x16_a_version_that_fails_on_a_copy(small: Small, installed: Path) -> No
     assert left_nothing(installed)
 
 
-def test_x17_what_fails_in_place_leaves_the_old_version(small: Small, installed: Path) -> None:
+def test_x17_a_failure_in_place_leaves_the_old_version(small: Small, installed: Path) -> None:
     """[X17] Although its database was changed."""
     Skill.objects.create(name="old")
     fails = sql("DELETE FROM core_skill") + "echo a reason >&2\nexit 1\n"
