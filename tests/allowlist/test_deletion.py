@@ -81,7 +81,7 @@ def test_x58_a_deletion_that_was_cut_off_is_repeated(
     assert not type(row).objects.filter(pk=row.pk).exists()
 
 
-def test_x58_nothing_is_removed_for_a_user_who_may_not_delete_it(row: Any) -> None:
+def test_x58_nothing_is_removed_without_the_right_to_delete(row: Any) -> None:
     """[X58] The parts ask for the same right as the row."""
     User.objects.create(username="eve", is_staff=True, is_owner=False)
     client = Client()

@@ -1,4 +1,4 @@
-"""What goes with a deleted row: counted by one statement, removed in parts."""
+"""The rows that go with a deleted one: counted by one statement, removed in parts."""
 
 from typing import Any
 
@@ -54,7 +54,7 @@ def test_the_numbers_are_those_of_django_s_deletion(person: User, number: int) -
 def test_all_goes_before_the_row_in_parts(
     person: User, number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing of others goes; what only names the row stays, without it."""
+    """Nothing of others goes; a row that only names it stays, without it."""
     root = roots(person)[number]
     kept = {
         each: each._default_manager.count() - each_number

@@ -1,0 +1,253 @@
+"""A supervisor that runs while its clone is updated [X15] [X17] [X18]."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from django.core.management import call_command
+from django.db import connections
+from django.utils import timezone
+
+from core.models import Backup, ChannelAccount, InboundMessage
+from gateway_project.processes import holding, preflight, state
+from gateway_project.processes.state import ProcessState, State
+from gateway_project.updates import clone, gateway, updating, way_back
+from gateway_project.updates.clone import Target, UpdateError
+from tests.gateway_project.updates.small import NEWER, WEB, Small, finding, sql
+from tests.servers import Process, python, wait_until
+from tests.settings import TEST_DATABASE
+
+# The doctor of a version that is well until its gateway runs.
+ILL_LATER = """
+if test -e "$GATEWAY_HOME/run/state.json"; then
+    {also}
+    cat ill.json
+else
+    echo '[]'
+fi
+"""
+ILL = {**NEWER, "ill.json": finding("new", "This is new."), "doctor.sh": ILL_LATER.format(also="")}
+# A person writes to it: one more row like the first.
+MESSAGE = sql(
+    "CREATE TEMPORARY TABLE written AS SELECT * FROM core_inboundmessage",
+    "UPDATE written SET id = id + 1",
+    "INSERT INTO core_inboundmessage SELECT * FROM written",
+)
+# It notes that it works on a copy of the database.
+NOTES_A_COPY = """
+case "$GATEWAY_HOME" in
+*/run/*) touch "$GATEWAY_HOME/../../on-a-copy" ;;
+esac
+"""
+HEARS_NOTHING = "import time; print(flush=True); time.sleep(1000)"
+DOES_NOT_STOP = f"import signal; signal.signal({int(holding.HOLD)}, id); {HEARS_NOTHING}"
+
+
+@pytest.fixture
+def running(small: Small, installed: Path, tmp_path: Path) -> Iterator[Process]:
+    """Return the supervisor of the installation, whose processes are ready."""
+    command = python("tests.gateway_project.updates.supervised", str(small.code))
+    process = Process(
+        command=command, log=tmp_path / "up.log", env=dict(os.environ), cwd=Path.cwd()
+    )
+    process.start()
+    wait_until(lambda: gateway.is_ready(installed), what=process.tail)
+    yield process
+    process.stop()
+
+
+def in_place(folder: Path) -> Target:
+    """Put the newest version in place, as the command does; return it when its gateway is ready."""
+    target = clone.find("")
+    assert target is not None
+    file = holding.lock(folder)
+    assert file is not None
+    with file:
+        assert updating.carry_out(folder, target, {}, say=str)
+    wait_until(lambda: gateway.is_ready(folder))
+    return target
+
+
+def test_x15_the_supervisor_goes_on_with_the_new_code(
+    small: Small, installed: Path, running: Process
+) -> None:
+    """[X15] [X16] It has migrated a copy first."""
+    web = f'touch "$GATEWAY_HOME/new-web"\n{WEB}'
+    small.commit("New", {**NEWER, "web.sh": web, "migrate.sh": NOTES_A_COPY})
+    before, out = state.read(installed), StringIO()
+    assert before is not None
+    call_command("update", stdout=out)
+    said = out.getvalue().splitlines()
+    assert "0.2.0, 1 changes" in said[0]
+    [backup] = Backup.objects.all()
+    assert said[1] == f"backup {installed}/backups/{backup.name}, checked"
+    assert (installed / "on-a-copy").exists() is (TEST_DATABASE == "sqlite")
+    assert said[-3:] == [
+        "the gateway is stopped",
+        "version 0.2.0 is in place",
+        "the gateway works again",
+    ]
+    after = state.read(installed)
+    assert after is not None
+    assert (after.pid, before.pid) == (running.pid, running.pid)
+    assert after.processes["web"].pid != before.processes["web"].pid
+    assert (installed / "new-web").exists()
+    assert gateway.held_by(installed) == 0
+
+
+def test_x17_a_version_that_does_not_work_well_leaves_the_old_one(
+    small: Small, installed: Path, running: Process
+) -> None:
+    """[X17] Its doctor finds a new error when it runs; the same supervisor goes on with the old
+    code."""
+    small.commit("New", ILL)
+    target = in_place(installed)
+    assert small.version() == "0.2.0"
+    with pytest.raises(UpdateError, match=r"The old version is back: 0.2.0 did not get ready"):
+        updating.look_after(installed, target, {}, wait=0, say=str)
+    wait_until(lambda: gateway.is_ready(installed), what=running.tail)
+    assert small.is_old()
+    assert not way_back.put_aside(installed).exists()
+    # An error that was there before is none of the new version.
+    said: list[str] = []
+    target = in_place(installed)
+    updating.look_after(installed, target, {"new": "It is known."}, wait=0, say=said.append)
+    assert said == ["the gateway works again"]
+
+
+def test_x17_a_version_that_people_have_written_to_stays(
+    small: Small, installed: Path, running: Process
+) -> None:
+    """[X17] The command names a script that brings the old one back, without what came since."""
+    account = ChannelAccount.objects.create(channel="memory", name="one")
+    InboundMessage.objects.create(account=account, received_at=timezone.now())
+    small.commit("New", {**ILL, "doctor.sh": ILL_LATER.format(also=MESSAGE)})
+    target = in_place(installed)
+    with pytest.raises(UpdateError) as caught:
+        updating.look_after(installed, target, {}, wait=0, say=str)
+    assert "people have written meanwhile: it stays" in str(caught.value)
+    assert small.version() == "0.2.0"
+    assert InboundMessage.objects.count() == 2
+    connections.close_all()
+    running.stop()
+    script = way_back.put_aside(installed)
+    assert f"`sh {script}` brings the old version back" in str(caught.value)
+    subprocess.run(["/bin/sh", str(script)], check=True)
+    assert small.is_old()
+    assert InboundMessage.objects.count() == 1
+    assert not script.exists()
+
+
+def test_x18_a_supervisor_undoes_an_update_that_was_cut_off(
+    small: Small, installed: Path, running: Process
+) -> None:
+    """[X18] The updater is gone, and with it its lock, after the code was replaced."""
+    small.commit("New", NEWER)
+    target = clone.find("")
+    assert target is not None
+    file = holding.lock(installed)
+    assert file is not None
+    with file, gateway.stopped(installed) as ran:
+        assert ran
+        assert gateway.held_by(installed) == running.pid
+        assert state.read(installed) is None
+        assert "an update replaces the code" in running.tail()
+        clone.keep_environment(target)
+        way_back.write(installed, version="0.1", lines=clone.lines_back(target))
+        clone.replace(target)
+        assert small.version() == "0.2.0"
+        assert not gateway.is_ready(installed)
+    wait_until(lambda: gateway.is_ready(installed), what=running.tail)
+    assert small.is_old()
+    assert not holding.way_back(installed).exists()
+
+
+def test_x17_a_gateway_that_starts_or_stops_is_not_touched(own_home: Path) -> None:
+    """[X17] It has the lock of its home, and no state yet."""
+    with (
+        preflight.lock(own_home),
+        pytest.raises(UpdateError, match="starting or stopping: try again"),
+        gateway.stopped(own_home),
+    ):
+        pytest.fail("it is stopped")
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [(HEARS_NOTHING, "runs older code"), (DOES_NOT_STOP, "did not stop in time")],
+    ids=["older", "stuck"],
+)
+def test_x17_a_gateway_that_cannot_be_held(
+    own_home: Path, monkeypatch: pytest.MonkeyPatch, code: str, said: str
+) -> None:
+    """[X17] The signal would end one of older code, which does not know it."""
+    monkeypatch.setattr(gateway, "HOLD_SECONDS", 0)
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    with process, preflight.lock(own_home):
+        try:
+            assert process.stdout is not None
+            process.stdout.readline()
+            web = ProcessState(pid=process.pid, state="ready")
+            known = State(pid=process.pid, url="http://here", processes={"web": web})
+            state.write(home=own_home, state=known)
+            with pytest.raises(UpdateError, match=said), gateway.stopped(own_home):
+                pytest.fail("it is stopped")
+            assert process.poll() is None
+        finally:
+            process.kill()
+
+
+def test_x17_no_gateway_starts_while_one_is_updated_that_did_not_run(own_home: Path) -> None:
+    """[X17]"""
+    with gateway.stopped(own_home) as ran:
+        assert not ran
+        with pytest.raises(preflight.StartError, match="another gateway"):
+            preflight.lock(own_home)
+    preflight.lock(own_home).close()
+
+
+def test_x17_a_gateway_is_ready_when_all_that_people_need_is(own_home: Path) -> None:
+    """[X17] Not the model, which may take minutes."""
+    for model, web, expected in (
+        ("starting", "ready", True),
+        ("ready", "starting", False),
+        ("ready", "backing off", False),
+    ):
+        processes = {"model": ProcessState(state=model), "web": ProcessState(state=web)}
+        known = State(pid=os.getpid(), url="http://here", processes=processes)
+        state.write(home=own_home, state=known)
+        assert gateway.is_ready(own_home) is expected
+
+
+def test_x18_a_mark_that_is_none(own_home: Path) -> None:
+    """[X18] It was cut off while it was written."""
+    assert gateway.held_by(own_home) == 0
+    holding.held_mark(own_home).write_text("")
+    assert gateway.held_by(own_home) == 0
+
+
+def test_x18_a_start_waits_for_the_end_of_an_update(own_home: Path) -> None:
+    """[X18] It would bring the old version back beside the updater."""
+    script = holding.way_back(own_home)
+    script.write_text("exit 1")
+    file = holding.lock(own_home)
+    assert file is not None
+    with file, pytest.raises(preflight.StartError, match="wait for its end"):
+        holding.go_back(own_home)
+
+
+def test_x18_a_way_back_that_fails_is_there_to_be_run_again(own_home: Path) -> None:
+    """[X18] By the next start, and by hand; an updater says the same."""
+    script = holding.way_back(own_home)
+    script.write_text(f"rmdir {own_home}/in-its-way")
+    with pytest.raises(preflight.StartError, match=f"Run `sh {script}`"):
+        holding.go_back(own_home)
+    with pytest.raises(UpdateError, match="could not be brought back"):
+        way_back.go(own_home)
+    assert script.exists()
+    (own_home / "in-its-way").mkdir()
+    assert holding.go_back(own_home)

@@ -1,0 +1,191 @@
+"""The command `update` in a small clone, without a gateway [X15] [X16] [X17] [X18] [X19]."""
+
+import os
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from core.conversations import runs
+from core.models import Backup, Skill
+from gateway_project.processes import holding, preflight
+from gateway_project.updates import clone, updating, way_back
+from gateway_project.updates.clone import UpdateError
+from tests.gateway_project.updates.small import NEW_PACKAGES, NEWER, Small, finding, sql
+from tests.settings import TEST_DATABASE
+
+ON_SQLITE = TEST_DATABASE == "sqlite"
+
+
+def update(*arguments: str) -> str:
+    """Return what the command says."""
+    out = StringIO()
+    call_command("update", *arguments, stdout=out)
+    return out.getvalue()
+
+
+def refused(*arguments: str) -> str:
+    """Return why the command fails."""
+    with pytest.raises(CommandError) as caught:
+        update(*arguments)
+    return str(caught.value)
+
+
+def left_nothing(folder: Path) -> bool:
+    """Return whether nothing of an update is left in a home, but for its backup."""
+    names = {each.name for each in (folder / "run").iterdir()}
+    return names <= {"update.lock", "up.lock", "before-update.database"}
+
+
+def test_x15_the_changes_that_would_come(small: Small) -> None:
+    """[X15] `--check` changes nothing."""
+    assert "This is the newest version." in update("--check")
+    small.commit("First", NEWER)
+    small.commit("Second", {"manage.py": "# newer\n"})
+    assert update("--check") == "Version 0.2.0:\n  Second\n  First\n"
+    assert small.is_old()
+
+
+def test_x19_refusals_of_the_clone_are_said_by_the_command(small: Small) -> None:
+    """[X19]"""
+    (small.code / "manage.py").write_text("# mine")
+    for arguments in ((), ("--check",)):
+        assert refused(*arguments) == "Files of the clone were changed: M manage.py."
+
+
+def test_x15_nothing_newer(small: Small) -> None:
+    """[X15]"""
+    assert update() == "This is the newest version.\n"
+    assert small.is_old()
+
+
+def test_x19_two_updates_at_once(small: Small, own_home: Path) -> None:
+    """[X19]"""
+    small.commit("New", NEWER)
+    file = holding.lock(own_home)
+    assert file is not None
+    with file:
+        assert refused() == "Another update of this installation runs."
+    assert small.is_old()
+
+
+def test_x18_an_update_that_was_cut_off_is_mended_first(small: Small, own_home: Path) -> None:
+    """[X18]"""
+    small.commit("New", NEWER)
+    holding.way_back(own_home).touch()
+    assert refused() == "An update was cut off: start the gateway, which mends that."
+    assert small.is_old()
+
+
+def test_x19_a_home_that_is_not_whole(small: Small, own_home: Path) -> None:
+    """[X19] A restore was begun and not finished."""
+    small.commit("New", NEWER)
+    preflight.restoring_mark(own_home).touch()
+    assert "was not finished" in refused()
+    assert small.is_old()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only the superuser can be another one")
+def test_x19_another_user_than_the_owner(small: Small, own_home: Path) -> None:
+    """[X19]"""
+    small.commit("New", NEWER)
+    os.chown(own_home, 12345, -1)
+    assert refused() == f"Run this as the user that owns {own_home}."
+    assert small.is_old()
+
+
+def test_x19_workers_of_other_machines(small: Small, installed: Path) -> None:
+    """[X19] Before anything is done."""
+    small.commit("New", NEWER)
+    runs.heard_from(worker="elsewhere:1:2", queue="runs")
+    said = refused()
+    assert "Nothing was changed: Workers of other machines use this database (elsewhere:" in said
+    assert not Backup.objects.exists()
+    assert left_nothing(installed)
+    assert small.is_old()
+
+
+def put_in_place(folder: Path) -> list[str]:
+    """Put the newest version in place, return what is said. Raises UpdateError."""
+    said: list[str] = []
+    target = clone.find("")
+    assert target is not None
+    updating.carry_out(folder, target, {}, say=said.append)
+    return said
+
+
+def test_x15_a_good_version_is_in_place_without_a_gateway(small: Small, installed: Path) -> None:
+    """[X15] The script that brings the old one back is put aside."""
+    small.commit("New", NEW_PACKAGES)
+    assert put_in_place(installed) == ["no gateway runs", "version 0.2.0 is in place"]
+    assert (small.version(), small.packages()) == ("0.2.0", "2")
+    assert not holding.way_back(installed).exists()
+    assert not holding.go_back(installed)
+    assert way_back.put_aside(installed).exists()
+    assert update() == "This is the newest version.\n"
+
+
+def test_x16_a_version_that_fails_on_a_copy(small: Small, installed: Path) -> None:
+    """[X16] Nothing has changed; PostgreSQL has no copy: there the old version comes back."""
+    small.commit("New", {**NEWER, "migrate.sh": "echo line; echo a reason; exit 1"})
+    expected = "Nothing was changed: on a copy of the database, a reason"
+    assert refused() == (expected if ON_SQLITE else "The old version is back: a reason")
+    assert small.is_old()
+    assert left_nothing(installed)
+
+
+def test_x17_a_failure_in_place_leaves_the_old_version(small: Small, installed: Path) -> None:
+    """[X17] Although its database was changed."""
+    Skill.objects.create(name="old")
+    fails = sql("DELETE FROM core_skill") + "echo a reason >&2\nexit 1\n"
+    small.commit("New", {**NEW_PACKAGES, "migrate.sh": fails})
+    with pytest.raises(UpdateError, match="The old version is back: a reason"):
+        put_in_place(installed)
+    assert small.is_old()
+    assert [each.name for each in Skill.objects.all()] == ["old"]
+    assert left_nothing(installed)
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({"doctor.json": finding("new", "This is new.")}, "its doctor says: This is new."),
+        ({"doctor.json": "Traceback:\nno doctor today"}, "its doctor failed: no doctor today"),
+        ({"migrate.sh": "exit 1"}, "it gave no reason"),
+    ],
+)
+def test_x16_a_version_is_tried_with_its_own_code(
+    small: Small, files: dict[str, str], said: str
+) -> None:
+    """[X16] [X17] Errors that were there before are none of the new version, nor that nothing runs
+    while it is tried."""
+    code = small.origin
+    small.commit("New", {**NEWER, "doctor.json": finding("not-ready", "Nothing runs.")})
+    updating.migrated_and_well(clone.python(), code, {}, {})
+    small.commit("Known", {"doctor.json": finding("known", "This is known.")})
+    updating.migrated_and_well(clone.python(), code, {}, {"known": "This was known."})
+    small.commit("Worse", files)
+    with pytest.raises(UpdateError, match=said):
+        updating.migrated_and_well(clone.python(), code, {}, {"known": "This was known."})
+
+
+def test_x16_a_backup_that_fails_changes_nothing(small: Small, installed: Path) -> None:
+    """[X16] Its folder's place is taken."""
+    small.commit("New", NEWER)
+    (installed / "backups").touch()
+    assert refused().startswith(f"Nothing was changed: {installed}/backups cannot be used")
+    assert small.is_old()
+    assert left_nothing(installed)
+
+
+def test_x17_a_way_back_that_cannot_be_written_changes_nothing(
+    small: Small, installed: Path
+) -> None:
+    """[X17] The code is replaced only after it is on the disk."""
+    small.commit("New", NEWER)
+    way_back.database_before(installed).mkdir()
+    with pytest.raises(UpdateError, match="Nothing was changed: "):
+        put_in_place(installed)
+    assert small.is_old()
+    assert not holding.way_back(installed).exists()
