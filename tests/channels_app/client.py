@@ -92,8 +92,12 @@ class Client:
         if self.token:
             every["Authorization"] = f"Bearer {self.token}"
         every |= {name.replace("_", "-"): value for name, value in headers.items()}
-        connection.request(method, path, body=body, headers=every)
-        return Open(connection, connection.getresponse())
+        try:
+            connection.request(method, path, body=body, headers=every)
+            return Open(connection, connection.getresponse())
+        except BaseException:
+            connection.close()
+            raise
 
     def call(self, method: str, path: str, body: bytes | None = None, **headers: str) -> Answer:
         """Send a request and read the whole answer."""
