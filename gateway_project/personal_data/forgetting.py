@@ -17,7 +17,8 @@ from django.db.models import Model, Sum
 from django.utils import timezone
 
 from allowlist import audit, revocation
-from allowlist.models import ApiKey, AuditEntry, UnknownRequest
+from allowlist.models import ApiKey, UnknownRequest
+from allowlist.unfinished_forgetting import BEGUN, DONE, left_behind, unfinished
 from channels_app.models import SourceFeedback
 from core.conversations import runs
 from core.database import cleaning, dependents
@@ -46,7 +47,6 @@ from core.signals import forgetting as broker_forgetting
 from gateway_project.personal_data import traces
 from gateway_project.personal_data.tables import SECTIONS
 
-BEGUN, DONE = "person.forgetting", "person.forgotten"
 # Of PostgreSQL: two owners must not forget each other at once.
 OWNERS_LOCK = 0x6F776E657273
 WAIT_SECONDS = 20.0
@@ -146,25 +146,6 @@ def begin(user: User, *, actor: str) -> None:
                 data={"number": user.pk},
                 now=timezone.now(),
             )
-
-
-def unfinished() -> list[int]:
-    """Return the numbers of people whose forgetting has begun and not ended, oldest first."""
-    found: dict[int, None] = {}
-    rows = AuditEntry.objects.filter(action__in=(BEGUN, DONE)).order_by("id")
-    for action, data in rows.values_list("action", "data"):
-        if action == BEGUN:
-            found[int(data["number"])] = None
-        else:
-            found.pop(int(data["number"]), None)
-    return list(found)
-
-
-def left_behind() -> list[int]:
-    """Return the numbers of people whose rows are gone, but not what they left behind."""
-    begun = unfinished()
-    there = set(User.objects.filter(pk__in=begun).values_list("pk", flat=True))
-    return [number for number in begun if number not in there]
 
 
 def end_access(user: User) -> None:

@@ -36,6 +36,7 @@ def examine(*, now: datetime) -> list[Finding]:
 
 def of_the_database(now: datetime) -> Iterator[Finding]:
     yield from work.people()
+    yield from work.forgetting(now)
     yield from work.channels()
     yield from work.providers()
     yield from work.mcp_servers()

@@ -1,7 +1,7 @@
 """Check the database's contents: open lists, failing channels, failed deliveries."""
 
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import connection
@@ -9,6 +9,7 @@ from django.db.migrations.executor import MigrationExecutor
 from django.utils import timezone
 
 from allowlist.permissions import open_kinds
+from allowlist.unfinished_forgetting import unfinished
 from channels_app.ops import health, restored
 from channels_app.ops.doctor.findings import Finding, error, warning
 from channels_app.owner import backups
@@ -38,6 +39,8 @@ from core.providers.failures import KINDS, OWN
 from core.tools import registry
 
 OVERDUE = timedelta(minutes=1)
+# So long forgetting a person may take.
+FORGETTING_TIME = timedelta(hours=1)
 
 
 def people() -> Iterator[Finding]:
@@ -56,6 +59,20 @@ def people() -> Iterator[Finding]:
             "no-owner",
             "There is no active owner: unknown requests are not reported and cannot be approved.",
             "Run `manage.py sign_in_link`: on a new installation it creates the owner.",
+        )
+
+
+def forgetting(now: datetime) -> Iterator[Finding]:
+    """Check for people who were forgotten in part only."""
+    begun = unfinished(before=now - FORGETTING_TIME)
+    there = dict(User.objects.filter(pk__in=begun).values_list("pk", "username"))
+    for number in begun:
+        whose = f"of {visible_line(there[number])}" if number in there else f"of person {number}"
+        left = "data is left" if number in there else "traces are left in files of the database"
+        yield warning(
+            "forgetting",
+            f"The removal {whose} was cut off: {left}.",
+            f"Run `manage.py person forget {there.get(number, 'NAME')}`: it goes on.",
         )
 
 

@@ -1,5 +1,7 @@
 """Forgetting a person, in this process: nothing of them stays, and everything of others does."""
 
+import re
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,10 @@ from django.db import connection
 from django.db.models import Sum
 from django.utils import timezone
 
-from allowlist import audit
+from allowlist import audit, unfinished_forgetting
 from allowlist.models import AuditEntry
+from channels_app.ops.doctor import examination
+from channels_app.ops.doctor.findings import Finding
 from core.database import cleaning, dependents, text_search
 from core.files import storage
 from core.models import (
@@ -146,7 +150,7 @@ def test_x25_the_audit_stays_valid_and_has_the_number_of_the_forgotten(
     assert list(kept[: len(digests)]) == digests
     call_command("audit_verify", "--anchor", anchor)
     assert "with blanked texts" in capsys.readouterr().out
-    assert AuditEntry.objects.get(action=forgetting.DONE).subject == f"user:{number}"
+    assert AuditEntry.objects.get(action=unfinished_forgetting.DONE).subject == f"user:{number}"
     assert AuditEntry.objects.filter(actor=f"user:{number}", action="sign_in").exists()
 
 
@@ -241,7 +245,7 @@ def test_x27_a_killed_call_is_finished_by_the_next_one(
         with pytest.raises(Killed):
             forget(people["gone"])
     if is_after and name in {"finish", "done"}:
-        assert forgetting.left_behind() == []
+        assert unfinished_forgetting.left_behind() == []
     else:
         forget(people["gone"])
     assert everything.places_of(WORD) == []
@@ -249,7 +253,35 @@ def test_x27_a_killed_call_is_finished_by_the_next_one(
     assert WORD.encode() not in bytes_of_the_database().lower()
     assert everything.rows_of(people["stays"]) == before
     assert audit.check().broken is None
-    assert forgetting.unfinished() == []
+    assert unfinished_forgetting.unfinished() == []
+
+
+@pytest.mark.parametrize(("name", "shown"), [("remove_rows", WORD), ("finish", "traces")])
+def test_x27_the_doctor_says_that_it_was_cut_off(
+    people: dict[str, User], monkeypatch: pytest.MonkeyPatch, name: str, shown: str
+) -> None:
+    """[X27] After an hour, until the command that it names was run."""
+
+    def ends(*args: Any, **kwargs: Any) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(forgetting, name, ends)
+        with pytest.raises(Killed):
+            forget(people["gone"])
+    now = timezone.now()
+    assert cut_off(now) == []
+    [found] = cut_off(now + timedelta(hours=1, minutes=1))
+    assert shown in found.what
+    line = re.search("`manage.py (person forget [^`]+)`", found.fix)
+    assert line is not None
+    call_command(*line[1].split())
+    assert cut_off(now + timedelta(days=1)) == []
+    assert everything.places_of(WORD) == []
+
+
+def cut_off(now: datetime) -> list[Finding]:
+    return [each for each in examination.examine(now=now) if each.id == "forgetting"]
 
 
 @pytest.mark.parametrize("rows", [1, 5, 9, 14, 19])
