@@ -124,10 +124,14 @@ def bots(
 
 
 class Killer(threading.Thread):
-    """Kills random processes at random moments, KILLS times; each is started again."""
+    """Kills random processes at random moments, KILLS times; each is started again.
+
+    Stays until ``over``: processes that a thread has started end with it.
+    """
 
     def __init__(self, bots: Bots) -> None:
-        super().__init__()
+        super().__init__(daemon=True)
+        self.done, self.over = threading.Event(), threading.Event()
         self.bots, self.dice = bots, random.Random(SEED)
         self.killed: Counter[str] = Counter()
         # From when to when somebody was away.
@@ -146,6 +150,8 @@ class Killer(threading.Thread):
         except (AssertionError, OSError, psutil.Error) as error:
             self.error = error
         (self.bots.gateway.folder / "over").touch()
+        self.done.set()
+        self.over.wait()
 
     def deaths(self) -> list[str]:
         """Return the steps of firing at which workers killed themselves."""
@@ -179,13 +185,17 @@ def test_h54_kill_9_of_any_process_loses_no_occurrence_and_repeats_none(bots: Bo
     bots.gateway.manage("shell", "-v0", "--no-imports", "-c", SCHEDULES, stdin=json.dumps(data))
     killer = Killer(bots)
     killer.start()
-    killer.join()
-    assert killer.error is None, killer.error
-    wait_until(lambda: not left(bots), seconds=60, what=lambda: str(left(bots)[:10]))
-    rows = query(bots.gateway, OF_OCCURRENCES)
-    check_rows(rows)
-    check_chats(bots, killer)
-    check_times(rows, seen, killer)
+    try:
+        killer.done.wait()
+        assert killer.error is None, killer.error
+        wait_until(lambda: not left(bots), seconds=60, what=lambda: str(left(bots)[:10]))
+        assert all(bots.gateway.is_running(name) for name in ("broker", "web", "runs"))
+        rows = query(bots.gateway, OF_OCCURRENCES)
+        check_rows(rows)
+        check_chats(bots, killer)
+        check_times(rows, seen, killer)
+    finally:
+        killer.over.set()
 
 
 def left(bots: Bots) -> list[Any]:
