@@ -24,7 +24,7 @@ def selections(rule: RetentionRule, now: datetime) -> Selections:
     before = rules.cutoff(rule, now)
     if before is not None:
         young = unblanked().filter(at__gte=before).values_list("id", flat=True).first()
-        yield Selection(partial(count, young), partial(batch, young), blank)
+        yield Selection({TEXTS: due(young)}, partial(batch, young), blank)
 
 
 def unblanked() -> QuerySet[AuditEntry]:
@@ -40,11 +40,6 @@ def due(young: int | None) -> QuerySet[AuditEntry]:
     """
     rows = unblanked().exclude(action=audit.BLANKED)
     return rows if young is None else rows.filter(id__lt=young)
-
-
-def count(young: int | None) -> Counts:
-    """Count the rows with texts."""
-    return {TEXTS: due(young).count()}
 
 
 def batch(young: int | None) -> list[int]:

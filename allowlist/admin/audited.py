@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from allowlist import audit
 from core.admin.base import ThemedAdmin
-from core.database import dependents
+from core.database import counting, dependents
 from core.database.transactions import atomic_write
 
 M = TypeVar("M", bound=Model)
@@ -55,7 +55,7 @@ class AuditedAdmin(ThemedAdmin[M], Generic[M]):
             self.opts.verbose_name for obj in objs if not self.has_delete_permission(request, obj)
         }
         going = dependents.of(self.model)
-        numbers = dependents.numbers([each.rows(list(objs)) for each in going])
+        numbers = counting.numbers([each.rows(list(objs)) for each in going])
         for each, number in zip(going, numbers, strict=True):
             if number:
                 counts[each.model._meta.verbose_name_plural] = number

@@ -29,7 +29,8 @@ Shares = Callable[[str], bool]
 @dataclass(frozen=True, slots=True)
 class Span:
     """The ids among which a message may be: those after ``after`` and before ``end`` that are not
-    ``known`` to be other messages. ``newest`` is the highest id that is known.
+    ``known`` to be other messages. ``newest`` is the highest id that is known. ``cut``: it may also
+    be before ``after``.
     """
 
     after: int
@@ -37,6 +38,7 @@ class Span:
     newest: int
     known: frozenset[int]
     closed: bool
+    cut: bool = False
 
     def unknown(self) -> tuple[list[int], bool]:
         """Return at most MOST of the ids to try, in order, and whether these are all."""
@@ -44,7 +46,7 @@ class Span:
         if self.closed and self.end - first > MOST + len(self.known):
             first = max(first, self.end - MOST - len(self.known))
         found = [each for each in range(first, self.end) if each not in self.known]
-        complete = first == self.after + 1 and len(found) <= MOST
+        complete = first == self.after + 1 and len(found) <= MOST and not self.cut
         return (found[-MOST:] if self.closed else found[:MOST]), complete
 
 
@@ -71,12 +73,16 @@ def span(*, delivery: Delivery, shares: Shares) -> Span:
     """Return the ids among which a message of ``delivery``, which is in doubt, may be."""
     known = frozenset(number for number, _ in ids_of(delivery, shares))
     after = delivery.after_id or 0
+    # None was known when it was sent, as of a bot that is new here: it may have a long history.
+    if cut := not after and min(known, default=0) > MOST + 1:
+        after = min(known) - MOST - 1
     own = number_of(delivery.external_message_id)
     newest = max(known, default=after)
     if own is not None:
-        return Span(after, own, newest, known, closed=True)
+        return Span(after, own, newest, known, closed=True, cut=cut)
     beside = Delivery.objects.filter(account_id=delivery.account_id).exclude(doubt_chat="")
-    return Span(after, newest + 1 + MARGIN + beside.count(), newest, known, closed=False)
+    end = newest + 1 + MARGIN + beside.count()
+    return Span(after, end, newest, known, closed=False, cut=cut)
 
 
 def ids_of(delivery: Delivery, shares: Shares) -> Iterator[tuple[int, datetime | None]]:

@@ -1,4 +1,4 @@
-"""The rows that go with a row when it is deleted: their numbers, and their removal in parts.
+"""The rows that go with a row when it is deleted, and their removal in parts.
 
 Django's deletion reads all of them, in one transaction: after a year of messages it would hold up
 everything else.
@@ -10,16 +10,7 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from django.db.models import (
-    CASCADE,
-    ForeignObjectRel,
-    Func,
-    IntegerField,
-    Model,
-    Q,
-    QuerySet,
-    Value,
-)
+from django.db.models import CASCADE, ForeignObjectRel, Model, Q, QuerySet
 
 from core.database.transactions import atomic_write
 
@@ -66,21 +57,6 @@ def cascading(model: type[Model]) -> Iterator[ForeignObjectRel]:
     for each in model._meta.get_fields(include_hidden=True):
         if isinstance(each, ForeignObjectRel) and getattr(each, "on_delete", None) is CASCADE:
             yield each
-
-
-def numbers(selections: Sequence[QuerySet[Any]]) -> list[int]:
-    """Return how many rows each has, by one statement."""
-    if not selections:
-        return []
-    counted = [
-        each.order_by().values_list(
-            Value(place, output_field=IntegerField()),
-            Func(Value(1), function="COUNT", output_field=IntegerField()),
-        )
-        for place, each in enumerate(selections)
-    ]
-    found = dict(counted[0].union(*counted[1:], all=True))
-    return [found[place] for place in range(len(selections))]
 
 
 def remove(rows: QuerySet[Any]) -> int:

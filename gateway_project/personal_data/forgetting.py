@@ -21,7 +21,7 @@ from allowlist.models import ApiKey, UnknownRequest
 from allowlist.unfinished_forgetting import BEGUN, DONE, left_behind, unfinished
 from channels_app.models import SourceFeedback
 from core.conversations import runs
-from core.database import cleaning, dependents
+from core.database import cleaning, counting, dependents
 from core.database.cleaning import CleaningError
 from core.database.transactions import atomic_write, lock_until_commit
 from core.files import storage
@@ -91,7 +91,7 @@ class Count:
 
 def counts(user: User) -> list[Count]:
     """Return what will go, without kinds of which there is nothing."""
-    numbers = dependents.numbers([each.rows(user) for each in SECTIONS])
+    numbers = counting.numbers([each.rows(user) for each in SECTIONS])
     titles = [each.title for each in SECTIONS]
     found = [Count(*each) for each in zip(titles, numbers, strict=True)]
     size = StoredFile.objects.filter(user=user).aggregate(size=Sum("size", default=0))["size"]

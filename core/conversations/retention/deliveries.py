@@ -31,11 +31,7 @@ def selections(rule: RetentionRule, now: datetime, *, besides: Q) -> Selections:
         over.filter(ended).order_by("sent_at"),
         over.filter(UNSENT, created_at__lt=before).order_by("id"),
     ):
-        yield Selection(partial(count, rows), partial(batch, rows), partial(remove, rows))
-
-
-def count(rows: QuerySet[Delivery]) -> Counts:
-    return {DELIVERIES: rows.count()}
+        yield Selection({DELIVERIES: rows}, partial(batch, rows), partial(remove, rows))
 
 
 def batch(rows: QuerySet[Delivery]) -> list[int]:

@@ -26,7 +26,7 @@ def selections(rule: RetentionRule, now: datetime) -> Selections:
     before = rules.cutoff(rule, now)
     if before is not None:
         rows = due(rule, before, now)
-        yield Selection(partial(count, rows), partial(batch, rows), partial(condense, rows))
+        yield Selection({LOGS: rows}, partial(batch, rows), partial(condense, rows))
 
 
 def due(rule: RetentionRule, before: datetime, now: datetime) -> QuerySet[Run]:
@@ -34,10 +34,6 @@ def due(rule: RetentionRule, before: datetime, now: datetime) -> QuerySet[Run]:
     rows = Run.objects.filter(finished_at__lt=before, condensed_at__isnull=True)
     rows = rows.filter(rules.scope(rule, rules.read(rule.kind), COLUMNS))
     return rows.exclude(is_open(now)).order_by("finished_at")
-
-
-def count(rows: QuerySet[Run]) -> Counts:
-    return {LOGS: rows.count()}
 
 
 def batch(rows: QuerySet[Run]) -> list[int]:

@@ -29,7 +29,7 @@ def selections(rule: RetentionRule, now: datetime) -> Selections:
     if before is not None:
         rows = due(rule, before, now)
         yield Selection(
-            lambda: {FILES: rows.count()},
+            {FILES: rows},
             lambda: list(rows.values_list("pk", flat=True)[:AT_ONCE]),
             partial(remove, rows),
         )

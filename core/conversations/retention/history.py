@@ -6,6 +6,7 @@ were received for it, its event log, deliveries, jobs and calls of tools. Model 
 
 from datetime import datetime
 from functools import partial
+from typing import Any
 
 from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 
@@ -82,16 +83,16 @@ def beyond_newest(rule: RetentionRule, now: datetime) -> Selections:
 
 def said(rows: QuerySet[Message]) -> Selection:
     """Return the selection of these messages, with their runs."""
-    return Selection(partial(count, rows), partial(batch, rows), partial(remove, rows))
+    return Selection(going(rows), partial(batch, rows), partial(remove, rows))
 
 
-def count(rows: QuerySet[Message]) -> Counts:
-    """Count messages, their runs, and the messages that were received for these."""
+def going(rows: QuerySet[Message]) -> dict[str, QuerySet[Any]]:
+    """Return messages, their runs, and the messages that were received for these."""
     runs = rows.order_by().values("run")
     return {
-        MESSAGES: rows.count(),
-        RUNS: Run.objects.filter(pk__in=runs).count(),
-        INBOUND: InboundMessage.objects.filter(run__in=runs).count(),
+        MESSAGES: rows,
+        RUNS: Run.objects.filter(pk__in=runs),
+        INBOUND: InboundMessage.objects.filter(run__in=runs),
     }
 
 
@@ -122,7 +123,7 @@ def remove(rows: QuerySet[Message], ids: list[int]) -> Counts:
 def received(rows: QuerySet[InboundMessage]) -> Selection:
     """Return the selection of these received messages."""
     return Selection(
-        lambda: {INBOUND: rows.count()},
+        {INBOUND: rows},
         lambda: list(rows.values_list("pk", flat=True)[:AT_ONCE]),
         partial(remove_received, rows),
     )

@@ -1,14 +1,14 @@
 """Selections of due rows, counted by a dry run and removed in batches by a pass."""
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from django.db.models import Model, QuerySet
 
 from core.conversations.retention import rules
+from core.database import counting
 from core.database.transactions import atomic_write, lock_until_commit
 from core.models import RetentionRule
 
@@ -36,13 +36,14 @@ def among(rows: QuerySet[M], ids: list[int]) -> QuerySet[M]:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Rows that are due by a rule. ``count`` and ``batch`` read the same queryset.
+    """Rows that are due by a rule. ``going``: what goes with them, by table, for a dry run.
 
-    ``batch`` returns the next ids, as many as one transaction may take; ``remove`` removes those
-    that are still due, inside a transaction, and returns how many of each table.
+    ``batch`` reads the same rows and returns the next ids, as many as one transaction may take;
+    ``remove`` removes those that are still due, inside a transaction, and returns how many of each
+    table.
     """
 
-    count: Callable[[], Counts]
+    going: dict[str, QuerySet[Any]]
     batch: Callable[[], list[int]]
     remove: Callable[[list[int]], Counts]
 
@@ -54,12 +55,17 @@ Select: TypeAlias = Callable[[RetentionRule, datetime], Selections]
 
 def counted(select: Select, *, now: datetime) -> list[tuple[RetentionRule, Counts]]:
     """Return what is due by each rule that removes something. Changes nothing."""
-    found = []
-    for rule in in_order():
-        counts: Counter[str] = Counter()
-        for selection in select(rule, now):
-            counts.update(selection.count() if selection is not None else {})
-        found.append((rule, dict(counts)))
+    found: list[tuple[RetentionRule, Counts]] = [(rule, {}) for rule in in_order()]
+    going = [
+        (counts, table, rows)
+        for rule, counts in found
+        for selection in select(rule, now)
+        if selection is not None
+        for table, rows in selection.going.items()
+    ]
+    numbers = counting.numbers([rows for _, _, rows in going])
+    for (counts, table, _), number in zip(going, numbers, strict=True):
+        counts[table] = counts.get(table, 0) + number
     return found
 
 

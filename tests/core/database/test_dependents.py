@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from django.apps import apps
 from django.db import connection
-from django.db.models import PROTECT, RESTRICT, QuerySet
+from django.db.models import PROTECT, RESTRICT
 from django.test.utils import CaptureQueriesContext
 
-from core.database import dependents
-from core.models import ChannelAccount, ChatSession, Delivery, Message, Run, User
+from core.database import counting, dependents
+from core.models import ChannelAccount, ChatSession, Message, Run, User
 from tests.gateway_project.personal_data import everything
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -41,7 +41,7 @@ def test_the_numbers_are_those_of_django_s_deletion(person: User, number: int) -
     root = roots(person)[number]
     going = dependents.of(type(root))
     with CaptureQueriesContext(connection) as asked:
-        found = dependents.numbers([each.rows([root]) for each in going])
+        found = counting.numbers([each.rows([root]) for each in going])
     assert len(asked) == 1
     counted = {
         each.model._meta.label: number for each, number in zip(going, found, strict=True) if number
@@ -69,7 +69,7 @@ def test_all_goes_before_the_row_in_parts(
 
 def numbers_of(root: Any) -> dict[Any, int]:
     going = dependents.of(type(root))
-    found = dependents.numbers([each.rows([root]) for each in going])
+    found = counting.numbers([each.rows([root]) for each in going])
     return {each.model: number for each, number in zip(going, found, strict=True)}
 
 
@@ -79,12 +79,6 @@ def test_the_nearest_come_first_and_each_model_once() -> None:
     assert models.index(ChatSession) < models.index(Message)
     [run] = [each for each in dependents.of(ChannelAccount) if each.model is Run]
     assert run.paths == ("session__account",)
-
-
-def test_no_selections_are_no_numbers() -> None:
-    assert dependents.numbers([]) == []
-    one: QuerySet[Any] = Delivery.objects.filter(pk=0)
-    assert dependents.numbers([one]) == [0]
 
 
 def test_no_row_is_protected() -> None:
