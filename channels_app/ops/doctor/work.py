@@ -1,5 +1,6 @@
 """Check the database's contents: open lists, failing channels, failed deliveries."""
 
+import shlex
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
@@ -72,7 +73,7 @@ def forgetting(now: datetime) -> Iterator[Finding]:
         yield warning(
             "forgetting",
             f"The removal {whose} was cut off: {left}.",
-            f"Run `manage.py person forget {there.get(number, 'NAME')}`: it goes on.",
+            f"Run `manage.py person forget {shlex.quote(there.get(number, 'NAME'))}`: it goes on.",
         )
 
 
