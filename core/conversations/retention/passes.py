@@ -36,7 +36,7 @@ def among(rows: QuerySet[M], ids: list[int]) -> QuerySet[M]:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Rows that are due by a rule. ``going``: what goes with them, by table, for a dry run.
+    """Rows that are due by a rule. ``going``: all rows that go, by table, for a dry run.
 
     ``batch`` reads the same rows and returns the next ids, as many as one transaction may take;
     ``remove`` removes those that are still due, inside a transaction, and returns how many of each

@@ -86,8 +86,8 @@ def create(
     """Store a schedule of a person with its first occurrence; return it.
 
     ``session``: the conversation to which its occurrences go. ``made_by``: a key under which a
-    repeated call finds the schedule; ``request``: the digest of what is asked for, where the key
-    may come with another request. Raises RuleError in words for the model or the person, and
+    repeated call finds the schedule; ``request``: the digest of the request, where the key
+    may come with another one. Raises RuleError in words for the model or the person, and
     OtherRequestError.
     """
     if known := made_before(made_by, request):
