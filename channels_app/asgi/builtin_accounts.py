@@ -16,8 +16,14 @@ accounts: TtlCache[str, ChannelAccount] = TtlCache(KNOWN_SECONDS)
 
 
 def builtin_account(channel: str) -> ChannelAccount:
-    """Return the built-in account of a channel that is not a platform, cached for KNOWN_SECONDS."""
-    return accounts.get(channel) or accounts.put(channel, found_or_made(channel))
+    """Return the built-in account of a channel that is not a platform, cached for KNOWN_SECONDS.
+
+    Not cached when it is made: the transaction that makes it is not committed.
+    """
+    if known := accounts.get(channel):
+        return known
+    found = BY_CHANNEL.first(channel=channel)
+    return accounts.put(channel, found) if found else found_or_made(channel)
 
 
 def clear_cache() -> None:
