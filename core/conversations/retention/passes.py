@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from typing import Any, TypeAlias, TypeVar
 
 from django.db.models import Model, QuerySet
@@ -56,16 +57,18 @@ Select: TypeAlias = Callable[[RetentionRule, datetime], Selections]
 def counted(select: Select, *, now: datetime) -> list[tuple[RetentionRule, Counts]]:
     """Return what is due by each rule that removes something. Changes nothing."""
     found: list[tuple[RetentionRule, Counts]] = [(rule, {}) for rule in in_order()]
-    going = [
+    going = (
         (counts, table, rows)
         for rule, counts in found
         for selection in select(rule, now)
         if selection is not None
         for table, rows in selection.going.items()
-    ]
-    numbers = counting.numbers([rows for _, _, rows in going])
-    for (counts, table, _), number in zip(going, numbers, strict=True):
-        counts[table] = counts.get(table, 0) + number
+    )
+    # A rule of the newest messages has selections for each conversation: never all at once.
+    while part := list(islice(going, counting.AT_ONCE)):
+        numbers = counting.numbers([rows for _, _, rows in part])
+        for (counts, table, _), number in zip(part, numbers, strict=True):
+            counts[table] = counts.get(table, 0) + number
     return found
 
 
