@@ -187,23 +187,24 @@ def test_a_message_that_was_found_is_known_before_it_is_recorded_as_sent(put: An
     assert uncertain_deliveries.last_known(delivery=other, shares=lambda _: True) == 0
 
 
-def test_where_no_id_was_known_the_search_begins_near_the_first_known_one(put: Any) -> None:
-    """A bot that is new here may have a long history: its chat would wait for hours."""
+def unknown_ids(put: Any, *, known: str) -> tuple[list[int], bool]:
+    """Return the ids to try for a message in doubt, before which no id was known."""
     first, other = claimed(put("1", "c")), claimed(put("2", "d"))
     in_doubt(first, after_id=0)
-    outbox.sent(delivery=other, external_message_id="50000")
+    outbox.sent(delivery=other, external_message_id=known)
     span = uncertain_deliveries.span(delivery=claimed(first), shares=lambda _: True)
-    ids, complete = span.unknown()
+    return span.unknown()
+
+
+def test_where_no_id_was_known_the_search_begins_near_the_first_known_one(put: Any) -> None:
+    """A bot that is new here may have a long history: its chat would wait for hours."""
+    ids, complete = unknown_ids(put, known="50000")
     assert (len(ids), complete) == (uncertain_deliveries.MOST, False)
     assert ids[-1] == 49_999
 
 
 def test_of_a_new_bot_all_ids_are_tried(put: Any) -> None:
-    first, other = claimed(put("1", "c")), claimed(put("2", "d"))
-    in_doubt(first, after_id=0)
-    outbox.sent(delivery=other, external_message_id="9")
-    span = uncertain_deliveries.span(delivery=claimed(first), shares=lambda _: True)
-    ids, complete = span.unknown()
+    ids, complete = unknown_ids(put, known="9")
     assert (ids[:8], complete) == ([*range(1, 9)], True)
 
 

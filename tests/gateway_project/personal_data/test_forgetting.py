@@ -1,6 +1,7 @@
 """Forgetting a person, in this process: nothing of them stays, and everything of others does."""
 
 import re
+import shlex
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -275,7 +276,7 @@ def test_x27_the_doctor_says_that_it_was_cut_off(
     assert shown in found.what
     line = re.search("`manage.py (person forget [^`]+)`", found.fix)
     assert line is not None
-    call_command(*line[1].split())
+    call_command(*shlex.split(line[1]))
     assert cut_off(now + timedelta(days=1)) == []
     assert everything.places_of(WORD) == []
 
