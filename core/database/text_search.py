@@ -88,6 +88,9 @@ NOT_INDEXED = """
     SELECT said.id, chat.user_id, said.text FROM core_message AS said
     JOIN core_chatsession AS chat ON chat.id = said.session_id
     WHERE said.id > %s ORDER BY said.id LIMIT %s"""
+# Ids begin again after the highest one that is left when a migration replaces the table.
+NO_FURTHER_THAN_MESSAGES = """UPDATE core_search_progress SET indexed_to = highest
+    FROM (SELECT COALESCE(MAX(id), 0) AS highest FROM core_message) WHERE indexed_to > highest"""
 LAG = """SELECT COALESCE((SELECT MAX(id) FROM core_message), 0) - indexed_to
     FROM core_search_progress"""
 
@@ -257,6 +260,7 @@ def prepare_sqlite() -> None:
             cursor.execute(statement)
         for name, trigger in TRIGGERS.items():
             cursor.execute(f"CREATE TRIGGER IF NOT EXISTS {name} {trigger}")
+        cursor.execute(NO_FURTHER_THAN_MESSAGES)
 
 
 def prepare_postgresql() -> None:

@@ -187,6 +187,21 @@ def test_migrations_leave_the_index_and_its_triggers_in_place(said: Message) -> 
     assert indexed() == set()
 
 
+@needs_fts
+def test_messages_are_indexed_whose_ids_were_used_before(
+    said: Message, session: ChatSession
+) -> None:
+    """A migration that replaces the table gives ids again that deleted messages had."""
+    text_search.catch_up()
+    number = said.pk
+    said.delete()
+    text_search.release()
+    text_search.prepare()  # as after a migration
+    Message.objects.create(pk=number, session=session, role="user", text="again qqz")
+    assert text_search.catch_up() == 1
+    assert indexed() == {number}
+
+
 @pytest.fixture
 def without_index(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pretend that the database permits none."""
