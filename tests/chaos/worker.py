@@ -109,14 +109,14 @@ def around(*functions: tuple[str, str]) -> dict[str, tuple[str, str, str]]:
 
 def work_and_die(steps: Mapping[str, tuple[str, str, str]], *, at_most: int) -> None:
     """Run the normal worker, which in four of five cases kills itself at one of ``steps``, at its
-    first to ``at_most``-th call, until the folder has a file ``over``; called in the child.
+    first to ``at_most``-th call, unless the folder has a file ``calm``; called in the child.
     """
     child.die_with_parent(parent=os.getppid())
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     with FORKS.open("a") as file:
         file.write(".")
     dice = random.Random(f"{os.environ['KILLS_SEED']} {FORKS.stat().st_size}")
-    if dice.random() < 0.8 and not (FOLDER / "over").exists():
+    if dice.random() < 0.8 and not (FOLDER / "calm").exists():
         POINTS.update(steps)
         arm(point=dice.choice(list(steps)), at=dice.randint(1, at_most))
     sys.exit(processes.main("runs"))

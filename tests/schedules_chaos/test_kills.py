@@ -32,8 +32,12 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600 + 10 * KILLS)]
 CHATS = range(7001, 7005)
 WEB_PEOPLE = 2
 LONGEST_PAUSE = 2.0
+# After so many kills, so many seconds without one: there it is seen how late schedules are while
+# all processes are up.
+BURST = 20
+CALM_SECONDS = 20.0
 # In which schedules are due: while processes are killed, and some afterwards.
-SECONDS = int(KILLS * 1.2) + 9
+SECONDS = int(KILLS * 1.2 + KILLS // BURST * CALM_SECONDS) + 9
 EACH = max(6, SECONDS // 3)  # schedules of a person that are due once
 # Of a chain; with these a chat has less than the message a second that its platform takes.
 CHAIN = SECONDS // 4
@@ -143,36 +147,58 @@ class Killer(threading.Thread):
     def run(self) -> None:
         try:
             names = ["web", "broker"]
-            while self.killed.total() + len(self.deaths()) < KILLS:
-                time.sleep(self.dice.uniform(0.2, LONGEST_PAUSE))
-                began = time.time()
+            calm_after = BURST
+            while (kills := self.killed.total() + len(self.deaths())) < KILLS:
+                if kills >= calm_after:
+                    self.rest()
+                    calm_after = kills + BURST
+                self.wait(self.dice.uniform(0.2, LONGEST_PAUSE))
                 any_name = self.dice.choices(("runs", "broker", "web"), (8, 1, 1))[0]
                 self.kill(names.pop() if names else any_name)
-                self.away.append((began, time.time() + RECOVERY_SECONDS))
+            self.begin_calm()
         except (AssertionError, OSError, psutil.Error) as error:
             self.error = error
-        (self.bots.gateway.folder / "over").touch()
         self.done.set()
         self.over.wait()
+
+    def wait(self, seconds: float) -> None:
+        """Wait beside workers that may kill themselves."""
+        began = time.time()
+        time.sleep(seconds)
+        self.away.append((began, time.time() + RECOVERY_SECONDS))
+
+    def begin_calm(self) -> None:
+        """Let both workers be followed by ones that do not kill themselves."""
+        (self.bots.gateway.folder / "calm").touch()
+        self.kill("runs", number=2)
+
+    def rest(self) -> None:
+        """Kill nothing for CALM_SECONDS."""
+        self.begin_calm()
+        time.sleep(CALM_SECONDS)
+        (self.bots.gateway.folder / "calm").unlink()
 
     def deaths(self) -> list[str]:
         """Return the steps of firing at which workers killed themselves."""
         path = self.bots.gateway.folder / "deaths"
         return path.read_text().splitlines() if path.exists() else []
 
-    def kill(self, name: str) -> None:
-        """Kill a process; of ``runs`` one worker or both."""
+    def kill(self, name: str, number: int = 0) -> None:
+        """Kill a process; of ``runs`` one worker or both, or ``number``."""
         gateway = self.bots.gateway
+        began = time.time()
         if name == "runs":
             workers = psutil.Process(gateway.pid("runs")).children()
-            for worker in self.dice.sample(workers, min(len(workers), self.dice.randint(1, 2))):
+            number = number or self.dice.randint(1, 2)
+            for worker in self.dice.sample(workers, min(len(workers), number)):
                 with suppress(psutil.NoSuchProcess, ProcessLookupError):
                     os.kill(worker.pid, signal.SIGKILL)
                     self.killed[name] += 1
-            return
-        gateway.kill(name)
-        self.killed[name] += 1
-        gateway.restart(name)
+        else:
+            gateway.kill(name)
+            self.killed[name] += 1
+            gateway.restart(name)
+        self.away.append((began, time.time() + RECOVERY_SECONDS))
 
 
 def test_h54_kill_9_of_any_process_loses_no_occurrence_and_repeats_none(bots: Bots) -> None:
@@ -260,7 +286,8 @@ def show(what: str, late: dict[str, float], due: dict[str, float], killer: Kille
     for name, values in ((what, sorted(late.values())), (f"{what}, up", sorted(up.values()))):
         if values:
             p50, p99 = values[len(values) // 2], values[int(len(values) * 0.99)]
-            print(f"late, {name} ({len(values)}): p50 {p50:.2f} s, p99 {p99:.2f} s")
+            found = f"p50 {p50:.2f} s, p99 {p99:.2f} s, latest {values[-1]:.2f} s"
+            print(f"late, {name} ({len(values)}): {found}")
 
 
 def timestamp(value: Any) -> float:

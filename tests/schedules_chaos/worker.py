@@ -1,7 +1,7 @@
 """Two ``runs`` workers that are forked again when they die: ``python -m
 tests.schedules_chaos.worker``.
 
-Four of five kill themselves at a step of firing, until CHAOS_FOLDER has a file ``over``.
+Four of five kill themselves at a step of firing, unless CHAOS_FOLDER has a file ``calm``.
 """
 
 from functools import partial

@@ -105,7 +105,7 @@ class Killer(threading.Thread):
                 self.killed[name] += 1
         except (AssertionError, OSError, psutil.Error) as error:
             self.error = error
-        (gateway.folder / "over").touch()
+        (gateway.folder / "calm").touch()
         self.done.set()
         self.over.wait()
 
