@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.conf import settings
 from django.db import DatabaseError
 from django.db.models import QuerySet
 
@@ -22,11 +21,11 @@ from channels_app.agent_sessions import results
 from channels_app.base import Capability
 from channels_app.rendering.links import escaped
 from channels_app.replies.outbound import put_block
-from channels_app.schedules import buttons, outcomes, places, rights
+from channels_app.schedules import buttons, missed, outcomes, places, rights
 from channels_app.schedules.outcomes import Outcome
 from channels_app.schedules.places import Place
 from core.conversations import assistants, push_messages
-from core.conversations.schedules import changes, occurrences, rules
+from core.conversations.schedules import changes, occurrences
 from core.database.transactions import atomic_write
 from core.database.writes import Insert, Set, write_all
 from core.lib.text import one_line
@@ -42,9 +41,9 @@ ORIGIN = "schedule"
 # Fired in one transaction; while it lasts, their schedules and conversations are locked.
 BATCH = 20
 MOST_TRIES, MOST_FAILURES = 5, 3
+# So many missed texts of a conversation come one by one; more are one list.
+FEW_MISSED = 3
 FIRST_RETRY, LONGEST_RETRY = timedelta(seconds=5), timedelta(minutes=5)
-MISSED = "This was due at {0}, and I was off."
-MISSED_ON = "This was due on {0}, and I was off."
 BROKEN = "“{0}” could not be carried out and is paused. /reminders resumes it."
 FAILED = "“{0}” failed three times in a row and is paused. /reminders resumes it."
 
@@ -52,6 +51,8 @@ FAILED = "“{0}” failed three times in a row and is paused. /reminders resume
 def look(*, now: datetime) -> bool:
     """Fire what is due, and look at what was fired; return whether more may be due already."""
     ids = occurrences.due(now=now)
+    if len(ids) > BATCH:
+        ids = occurrences.by_conversation(ids)
     for start in range(0, len(ids), BATCH):
         take_batch(ids[start : start + BATCH], now=now)
     return len(ids) == occurrences.DUE_AT_ONCE
@@ -108,7 +109,13 @@ def take_all(rows: Sequence[Occurrence], *, now: datetime) -> None:
     withdraws what waits.
     """
     taken: set[int] = set()
-    for row in rows:
+    rest = []
+    for group in missed.groups(rows, now=now):
+        if len(group) > FEW_MISSED:
+            fire_together(group, now=now)
+        else:
+            rest.extend(group)
+    for row in rest:
         again = with_all().filter(pk=row.pk, look_at__lte=now)
         found = again.first() if row.schedule_id in taken else row
         if found is not None:
@@ -126,52 +133,73 @@ def take(occurrence: Occurrence, *, now: datetime) -> None:
 
 def fire(occurrence: Occurrence, *, now: datetime) -> None:
     """Let a due occurrence happen, once, and plan the next one. Inside a transaction."""
+    if not may_happen(occurrence, now=now):
+        return
+    schedule = occurrence.schedule
+    place = places.place_of(schedule)
+    lines = [place.note] if place.note else []
+    if missed.is_late(occurrence, now=now):
+        lines.append(missed.line(occurrence, now=now))
+    run = say(occurrence, place, lines) if is_text(schedule) else carry_out(schedule, place, lines)
+    record(occurrence, run, note=place.note, now=now)
+
+
+def may_happen(occurrence: Occurrence, *, now: datetime) -> bool:
+    """Return whether a due occurrence is to happen; withdraw or skip it otherwise, and pause a
+    schedule whose grant has ended. Inside a transaction.
+    """
     schedule = occurrence.schedule
     if schedule.state != Schedule.State.ACTIVE:
         occurrences.withdraw_waiting([schedule.pk])
-        return
+        return False
     if not schedule_grants.is_still_valid(schedule, now=now):
         changes.pause(schedule_ids=[schedule.pk], why=Schedule.Why.GRANT)
-        return
-    was_missed = is_late(occurrence, now=now)
-    after = now if was_missed else occurrence.nominal_at
-    if was_missed and (schedule.missed == Schedule.Missed.SKIP or is_overtaken(occurrence, now)):
+        return False
+    if missed.is_late(occurrence, now=now) and (
+        schedule.missed == Schedule.Missed.SKIP or missed.is_overtaken(occurrence, now=now)
+    ):
         leave_out(occurrence, now=now)
-        return
-    place = places.place_of(schedule)
-    lines = [place.note] if place.note else []
-    if was_missed:
-        lines.append(missed_line(occurrence, now=now))
-    run = say(occurrence, place, lines) if is_text(schedule) else carry_out(schedule, place, lines)
+        return False
+    return True
+
+
+def fire_together(rows: Sequence[Occurrence], *, now: datetime) -> None:
+    """Send the texts of missed occurrences of one conversation as one list, without buttons: after
+    a long pause a chat gets one message, not a hundred. Inside a transaction.
+    """
+    found: dict[tuple[int, str, str], list[Occurrence]] = {}
+    by_session: dict[int, Place] = {}
+    for row in rows:
+        if may_happen(row, now=now):
+            place = places.place_of(row.schedule)
+            key = (place.session.pk, place.note, language_of(row.schedule))
+            by_session[place.session.pk] = place
+            found.setdefault(key, []).append(row)
+    for (session_id, note, language), group in found.items():
+        place = by_session[session_id]
+        text = missed.listed(
+            group, now=now, language=language, names=rights.is_group(place.session)
+        )
+        if note:
+            text += f"\n\n_{phrases.in_language(note, language)}_"
+        run = send(place, f"⏰ {text}", schedule=group[0].schedule, with_buttons=False)
+        for row in group:
+            record(row, run, note=note, now=now)
+
+
+def record(occurrence: Occurrence, run: Run, *, note: str, now: datetime) -> None:
+    """Record that an occurrence has fired as ``run``, and plan the next one of its schedule."""
+    was_missed = missed.is_late(occurrence, now=now)
     fired = Occurrence.objects.filter(pk=occurrence.pk, state=Occurrence.State.WAITING)
     fired.update(
         state=Occurrence.State.FIRED,
         fired_at=now,
         run=run,
         was_missed=was_missed,
-        note=place.note,
+        note=note,
         look_at=now + occurrences.FIRST_LOOK,
     )
-    occurrences.plan(schedule, after=after)
-
-
-def is_late(occurrence: Occurrence, *, now: datetime) -> bool:
-    """Return whether a waiting occurrence was missed."""
-    # It may have been planned within its minute; after an error ``look_at`` is the next try.
-    planned = None if occurrence.tries else occurrence.look_at
-    late = now - max(occurrence.nominal_at, planned or occurrence.nominal_at)
-    return late > timedelta(seconds=settings.SCHEDULE_MISSED_SECONDS)
-
-
-def is_overtaken(occurrence: Occurrence, now: datetime) -> bool:
-    """Return whether a later occurrence of its schedule is due as well: a snooze, or one that a
-    clock that was set back left. Of those that were missed one comes.
-    """
-    others = Occurrence.objects.filter(
-        schedule=occurrence.schedule_id, state=Occurrence.State.WAITING
-    )
-    later = others.filter(nominal_at__gt=occurrence.nominal_at, nominal_at__lte=now)
-    return later.exists()
+    occurrences.plan(occurrence.schedule, after=now if was_missed else occurrence.nominal_at)
 
 
 def leave_out(occurrence: Occurrence, *, now: datetime, note: str = "") -> None:
@@ -279,15 +307,6 @@ def chosen_for(schedule: Schedule, session: ChatSession) -> assistants.Choice:
     place = assistants.place_of(session, key_id=schedule.via_key)
     wanted = schedule.assistant_id or session.assistant_id
     return assistants.choose(known, place, assistant_id=wanted, model_id=session.model_id)
-
-
-def missed_line(occurrence: Occurrence, *, now: datetime) -> str:
-    """Return the sentence that an occurrence comes late, with its time."""
-    zone = rules.stored_zone(occurrence.schedule.time_zone)
-    due, here = occurrence.nominal_at.astimezone(zone), now.astimezone(zone)
-    if due.date() == here.date():
-        return MISSED.format(f"{due:%H:%M}")
-    return MISSED_ON.format(f"{due:%Y-%m-%d %H:%M}")
 
 
 def language_of(schedule: Schedule) -> str:

@@ -43,6 +43,12 @@ def due(*, now: datetime) -> list[int]:
     return [row[0] for row in DUE(now=now)]
 
 
+def by_conversation(ids: Sequence[int]) -> list[int]:
+    """Return those of the occurrences that are there, by conversation, in it by time."""
+    rows = Occurrence.objects.filter(pk__in=ids).order_by("schedule__session", "look_at", "pk")
+    return list(rows.values_list("pk", flat=True))
+
+
 def rule_of(schedule: Schedule) -> Rule:
     """Return the rule of a stored schedule."""
     start = datetime.fromisoformat(schedule.start)

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from pytest_django import Settings
 
 from channels_app.memory.channel import PLATFORM, say
 from channels_app.schedules import firing, places
@@ -187,6 +188,64 @@ def test_h13_after_an_outage_it_comes_once_or_not_at_all(
     assert [state for state in states(schedule) if state != "waiting"] == [
         "fired" if said else "skipped"
     ]
+
+
+def test_h13_after_a_long_pause_a_chat_gets_one_list_and_not_a_hundred_messages(
+    chat: ChatSession, guest: User
+) -> None:
+    """Prompts, other chats, and what is due by now come by themselves."""
+    listed = [
+        made(chat, at=datetime(2026, 11, 25, 13, 0) + minutes(n), text=f"t{n}", time_zone="UTC")
+        for n in range(12)
+    ]
+    prompt = made(chat, minutes=5, text="the news", kind="prompt")
+    left_out = made(chat, minutes=5, text="x", missed="skip")
+    other = made(chat_of(guest, chat.account, "d"), minutes=5, text="elsewhere")
+    on_time = made(chat, at=datetime(2026, 11, 26, 15, 0), text="now", time_zone="UTC")
+    now = NOON + timedelta(hours=27)
+    fire(now)
+    lines = "\n".join(f"- **2026-11-25 13:{n:02}** t{n}" for n in range(12))
+    assert sorted(texts()) == sorted(
+        [
+            f"⏰ These were due, and I was off:\n\n{lines}",
+            "⏰ elsewhere\n\n_This was due on 2026-11-25 12:05, and I was off._",
+            "⏰ now",
+        ]
+    )
+    assert [states(each) for each in (prompt, left_out, on_time)] == [
+        ["fired"],
+        ["skipped"],
+        ["fired"],
+    ]
+    assert [states(each) for each in listed] == [["fired"]] * 12
+    assert states(other) == ["fired"]
+    arrive()
+    fire(now + minutes(5))
+    rows = Occurrence.objects.filter(schedule__in=listed, was_missed=True)
+    assert rows.filter(state="done", delivered_at=NOON).count() == 12
+
+
+def test_h13_a_hundred_missed_ones_of_ten_chats_are_a_few_lists(
+    chat: ChatSession, guest: User, settings: Settings
+) -> None:
+    settings.SCHEDULES_PER_PERSON = 100
+    chats = [chat_of(guest, chat.account, f"c{n}") for n in range(10)]
+    for n in range(100):
+        made(chats[n % 10], minutes=5 + n, text=f"t{n}")
+    fire(NOON + timedelta(days=1))
+    said = texts()
+    assert len(said) <= 15
+    assert sum(text.count("- **") + ("_This was" in text) for text in said) == 100
+
+
+@pytest.mark.parametrize("number", [3, 4])
+def test_h13_a_few_missed_ones_come_one_by_one_with_their_buttons(
+    chat: ChatSession, number: int
+) -> None:
+    for n in range(number):
+        made(chat, text=f"t{n}")
+    fire(NOON + timedelta(days=1))
+    assert len(texts()) == (1 if number > firing.FEW_MISSED else number)
 
 
 def test_h13_a_missed_one_says_when_it_was_due(chat: ChatSession) -> None:
