@@ -16,7 +16,7 @@ from hypothesis import settings as hypothesis_settings
 from core.conversations import budgets, events, usage_reports
 from core.database import transactions
 from core.signals.live_events import EventFrame, Sender
-from tests import emptying, settings, templates
+from tests import emptying, fork_server, settings, templates
 from tests.channels_app.telegram.fake_api import FakeBotApi
 from tests.gateways import Gateway
 from tests.run import ONCE_UNMEASURED
@@ -87,7 +87,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_unconfigure() -> None:
-    """Remove this process's folder."""
+    """End the fork server, and remove this process's folder."""
+    fork_server.stop()
     shutil.rmtree(settings.TEST_HOME, ignore_errors=True)
 
 

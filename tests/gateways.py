@@ -16,6 +16,7 @@ from urllib.request import urlopen
 
 from gateway_project.home import BASE_DIR
 from gateway_project.processes import listener
+from tests import fork_server
 from tests.servers import NotReadyError, Process, Valkey, python
 
 ROLES = {
@@ -80,16 +81,20 @@ class Gateway:
 
     def manage(self, *arguments: str, stdin: str = "") -> str:
         """Run ``manage.py`` in this gateway's environment; its output. A failure raises."""
-        done = run(
-            [sys.executable, str(self.tree / "manage.py"), *arguments],
-            env=self.env,
-            input=stdin,
-            stdout=PIPE,
-            stderr=STDOUT,
-            text=True,
-            check=False,
-            timeout=MANAGE_SECONDS,
-        )
+        program = [str(self.tree / "manage.py"), *arguments]
+        if self.tree == BASE_DIR and fork_server.can_fork(self.env):
+            done = fork_server.run(program, env=self.env, stdin=stdin, seconds=MANAGE_SECONDS)
+        else:
+            done = run(
+                [sys.executable, *program],
+                env=self.env,
+                input=stdin,
+                stdout=PIPE,
+                stderr=STDOUT,
+                text=True,
+                check=False,
+                timeout=MANAGE_SECONDS,
+            )
         if done.returncode != 0:
             raise AssertionError(f"manage.py {' '.join(arguments)} failed:\n{done.stdout}")
         return done.stdout
@@ -107,8 +112,10 @@ class Gateway:
         """Start one process without waiting for it."""
         process = self.processes.get(name)
         if process is None:
+            module = {**ROLES, **self.modules}[name]
             process = self.processes[name] = Process(
-                command=python(*{**ROLES, **self.modules}[name]),
+                command=python(*module),
+                forked=module if self.tree == BASE_DIR else (),
                 log=self.folder / f"{name}.log",
                 cwd=self.tree,
                 env=self.env,

@@ -18,6 +18,7 @@ from typing import BinaryIO
 import psycopg
 
 from gateway_project.processes import broker, child, listener, ready
+from tests import fork_server
 
 WAIT_SECONDS = 30.0
 # Bounds were chosen on a quiet machine; one that is shared by others gets ten times as long.
@@ -73,16 +74,21 @@ def copy_terminal(descriptor: int, log: Path) -> None:
 class Process:
     """One child of a test, bound to the life of the test process, with its output in ``log``.
 
-    ``terminal``: its output is a terminal, as it is for a person.
+    ``terminal``: its output is a terminal, as it is for a person. ``forked``: the module with its
+    arguments that ``command`` runs in the folder of the sources; it is forked where that can be
+    (tests/fork_server.py).
     """
 
     command: list[str]
     log: Path
     terminal: bool = False
+    forked: tuple[str, ...] = ()
     env: Mapping[str, str] | None = None
     cwd: Path | None = None
     stdin: str = ""
-    running: subprocess.Popen[bytes] | None = field(default=None, init=False)
+    running: subprocess.Popen[bytes] | fork_server.ForkedProcess | None = field(
+        default=None, init=False
+    )
     ready: int | None = field(default=None, init=False)
 
     def start(self, *, reports_ready: bool = False) -> None:
@@ -96,21 +102,38 @@ class Process:
             env = {**(env or {}), ready.READY_FD: str(write)}
             fds = (write,)
         with self.log.open("ab") as file, self.output_to(file) as output:
-            self.running = subprocess.Popen(
-                self.command,
-                stdin=subprocess.PIPE,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                env=env,
-                cwd=self.cwd,
-                start_new_session=True,
-                pass_fds=fds,
-            )
+            if self.forked and fork_server.can_fork(env or {}):
+                with Path(os.devnull).open("rb") as nothing:
+                    self.running = fork_server.start(
+                        ["-m", *self.forked],
+                        env=self.env or {},
+                        stdin=nothing.fileno(),
+                        output=output,
+                        inherited=dict.fromkeys([ready.READY_FD], fds[0]) if fds else {},
+                    )
+            else:
+                self.running = self.popen(output, env, fds)
         for descriptor in fds:
             os.close(descriptor)
-        assert self.running.stdin is not None
-        self.running.stdin.write(self.stdin.encode())
-        self.running.stdin.close()
+
+    def popen(
+        self, output: int, env: Mapping[str, str] | None, fds: tuple[int, ...]
+    ) -> subprocess.Popen[bytes]:
+        """Start the command, and give it its input."""
+        process = subprocess.Popen(
+            self.command,
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=env,
+            cwd=self.cwd,
+            start_new_session=True,
+            pass_fds=fds,
+        )
+        assert process.stdin is not None
+        process.stdin.write(self.stdin.encode())
+        process.stdin.close()
+        return process
 
     @contextmanager
     def output_to(self, file: BinaryIO) -> Iterator[int]:
