@@ -226,6 +226,12 @@ def needs_sender(caller: Principal, ask: Ask, *, name: str = "user") -> None:
         raise RefusedError(400, f"{name} is required with a bridge key.", field=name)
 
 
+def wants_json(run: Run) -> bool:
+    """Return whether the client asked for JSON."""
+    form = (run.options.get("model_options") or {}).get("response_format") or {}
+    return form.get("type") in ("json_object", "json_schema")
+
+
 def tool_names(run: Run) -> frozenset[str]:
     """Return the names of the tools that the client offered with a run."""
     return frozenset(tool["function"]["name"] for tool in run.options.get("tools") or [])

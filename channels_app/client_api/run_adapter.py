@@ -37,6 +37,7 @@ from core.messages import (
     event_data,
     to_dict,
 )
+from core.providers.failures import KINDS
 
 Frame = TypeVar("Frame")
 # Frames, each with its number.
@@ -53,7 +54,8 @@ class RunConfig:
 
     ``client_tools`` are the names of the tools that the client offered and runs itself; ``locale``
     is the language of fixed phrases; ``model`` the name that the client asked for; ``created`` is
-    in seconds since 1970.
+    in seconds since 1970. ``wants_json``: the client asked for JSON, which a notice in the middle
+    would spoil.
     """
 
     run_id: str = ""
@@ -62,6 +64,7 @@ class RunConfig:
     client_tools: frozenset[str] = frozenset()
     model: str = ""
     created: int = 0
+    wants_json: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +125,10 @@ class RunAdapter(ABC, Generic[Frame]):
         self.failure: Failure | None = None
         self.number = 0
         self.has_ended = False
+        # It ended with an error, because the text that was sent is not that of the answer.
+        self.is_void = False
+        # The text that was sent and the one that was to be sent, by key; kept for JSON only.
+        self._json: dict[str, tuple[str, str]] | None = {} if config.wants_json else None
         self._has_begun = False
         self._transcript = Transcript()
         self._texts = AppendOnlyTexts(self.words.restarted)
@@ -139,7 +146,8 @@ class RunAdapter(ABC, Generic[Frame]):
             return []
         steps = [self._goes_on()] if self._goes_on_after_error(event) else []
         for message, settled in self._transcript.read(event):
-            steps.append(self._message(message, settled=settled))
+            if not self.has_ended:
+                steps.append(self._message(message, settled=settled))
         return self._count(steps)
 
     def opened(self) -> Numbered[Frame]:
@@ -310,11 +318,23 @@ class RunAdapter(ABC, Generic[Frame]):
     def _text(self, message: TextMessage | ThinkingMessage, *, settled: bool) -> list[Frame]:
         kind: TextKind = "text" if isinstance(message, TextMessage) else "thinking"
         key = f"{kind}:{message.message_id}" if message.message_id else ""
-        piece = self._texts.advance(key, message.props.get("content") or "", settled=settled)
+        content = message.props.get("content") or ""
+        piece = self._texts.advance(key, content, settled=settled)
+        if self._json is not None and kind == "text":
+            sent = self._json.get(key, ("", ""))[0] + piece
+            self._json[key] = sent, content
+            if not (content.startswith(sent) or sent.startswith(content)):
+                return self._void()
         if self._has_notice and piece and kind == "text":
             self._has_notice = False
             piece = f"\n\n{self.words.restarted}\n\n{piece}"
         return self.text(kind, key, piece, settled=settled)
+
+    def _void(self) -> list[Frame]:
+        """End the stream with an error: the answer was begun anew with another text."""
+        self.has_ended = self.is_void = True
+        self.failure = Failure(code="cut", text=KINDS["cut"].person)
+        return self.fail(self.failure)
 
     def _tool_call(self, message: ToolCallMessage) -> list[Frame]:
         call_id = message.props.get("id") or message.message_id
@@ -340,6 +360,10 @@ class RunAdapter(ABC, Generic[Frame]):
         if data.get("status") == "error":
             self.failure = self._failure(data)
             return 1, self.fail(self.failure)
+        if data.get("status") == "completed" and any(
+            sent != content for sent, content in (self._json or {}).values()
+        ):
+            return 1, self._void()
         reason = str(data.get("finish_reason"))
         end = End(
             is_cancelled=data.get("status") == "cancelled",

@@ -90,7 +90,8 @@ class RunEndpoint(Endpoint, Generic[Frame]):
             else:
                 blocks = self.blocks(log, adapter, opening, seen)
                 headers = self.headers_of(work)
-                if not await self.stream(blocks, headers=headers, farewell=self.farewell(work)):
+                is_read = await self.stream(blocks, headers=headers, farewell=self.farewell(work))
+                if not is_read or adapter.is_void:
                     await stop(work)
 
     async def blocks(
@@ -110,6 +111,8 @@ class RunEndpoint(Endpoint, Generic[Frame]):
                 continue
             for number, frame in rest.of(event):
                 yield self.encode(number, frame)
+            if adapter.is_void:
+                return
 
     async def answer_run(self, work: Work) -> None:
         """Answer the run as one JSON object; it is stopped when the client leaves or waits too

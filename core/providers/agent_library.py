@@ -9,7 +9,8 @@ from ``pip install pydantic-ai-slim[vendor]``. Its cost per token, compared to
 import asyncio
 import base64
 import binascii
-from collections.abc import AsyncGenerator, Iterator
+import os
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from itertools import groupby
 from typing import Any
@@ -52,6 +53,9 @@ UNREADABLE = (
     AgentRunError, UserError, ValueError, TypeError, LookupError, AttributeError, AssertionError,
 )  # fmt: skip
 REASONING = ("reasoning_tokens", "thoughts_tokens", "thinking_tokens")  # by vendor
+# Variables of the environment that hold keys of vendors; shorter values are no secrets.
+KEY_NAMES = ("_API_KEY", "_ACCESS_KEY", "_TOKEN")
+SHORTEST_ENVIRONMENT_KEY = 12
 EMPTY = "(empty)"  # the result of a tool that has none
 FINISH = {"tool_call": "tool_calls", "error": "stop"}
 # OpenAI's name -> the library's. Others are left out: each vendor refuses different ones.
@@ -81,22 +85,34 @@ def build(name: str) -> "AgentLibrary":
         model,
         first_seconds=settings.LLM_FIRST_TOKEN_SECONDS,
         idle_seconds=settings.LLM_IDLE_SECONDS,
+        keys=environment_keys(),
     )
+
+
+def environment_keys() -> tuple[str, ...]:
+    """Return the keys of vendors in the environment: which one the library uses is not known."""
+    found = (value for name, value in os.environ.items() if name.upper().endswith(KEY_NAMES))
+    return tuple(value for value in found if len(value) >= SHORTEST_ENVIRONMENT_KEY)
 
 
 class AgentLibrary:
     """Stream from a model of the library. Seconds limit the first token and each pause.
 
-    ``key`` is left out of errors.
+    ``keys`` are left out of errors.
     """
 
     def __init__(
-        self, model: Model, *, first_seconds: float, idle_seconds: float, key: str = ""
+        self,
+        model: Model,
+        *,
+        first_seconds: float,
+        idle_seconds: float,
+        keys: Sequence[str] = (),
     ) -> None:
         self._model = model
         self._first_seconds = first_seconds
         self._idle_seconds = idle_seconds
-        self._key = key
+        self._keys = keys
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
         """See ``Provider.stream``."""
@@ -109,7 +125,9 @@ class AgentLibrary:
             error = failure
         if error is not None:
             # Outside of the handler: its cause may hold the server's words, and the key.
-            raise without_key(error, self._key)
+            for key in self._keys:
+                error = without_key(error, key)
+            raise error
 
     async def close(self) -> None:  # the library manages its connections
         """See ``Provider.close``."""

@@ -140,6 +140,10 @@ class Chain:
         when none answers.
         """
         deadline = time.monotonic() + PATIENCE_SECONDS
+
+        def is_late(seconds: float) -> bool:
+            return time.monotonic() + seconds > deadline
+
         for tries in range(2, PROVIDER_TRIES + 2):
             errors: list[ProviderError] = []
             left = await self._in_order(request)
@@ -153,8 +157,7 @@ class Chain:
                     return
                 except ProviderError as error:
                     errors.append(error)
-                    is_alone = len(self.models) == 1
-                    if error.code in FOR_THE_PERSON or (is_alone and spent.has_text):
+                    if self._is_final(error, spent, is_late=is_late(pause_before(tries, error))):
                         raise
                     if error.code == "context_length":
                         left = [each for each in left if each.context_tokens > model.context_tokens]
@@ -162,10 +165,17 @@ class Chain:
                         yield Restart()
             worst = most_useful(errors)
             seconds = min(pause_before(tries, each) for each in errors)
-            if time.monotonic() + seconds > deadline:
+            if is_late(seconds):
                 raise worst
             yield Delay(KINDS.get(worst.code, OWN).waiting)
             await asyncio.sleep(seconds)
+
+    def _is_final(self, error: ProviderError, spent: Spent, *, is_late: bool) -> bool:
+        """Return whether a failure is told at once: the request is refused, or nothing will be
+        written in place of what a lone model has shown.
+        """
+        is_alone = len(self.models) == 1
+        return error.code in FOR_THE_PERSON or (is_alone and spent.has_text and is_late)
 
     async def _in_order(self, request: ModelRequest) -> list[ModelInfo]:
         """Return the models to ask, in order: never none.

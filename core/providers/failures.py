@@ -25,7 +25,9 @@ BODY_BYTES = 64 * 1024  # of an error's body, more is not read
 DEFAULT_RETRY_SECONDS = 1.0
 RATE_LIMIT_SECONDS = 2.0
 # Strings that look like credentials never reach a log, a page or a user.
-SECRET = re.compile(r"(?i)\b(?:sk|pk|rk|gsk|xai|key|AIza)[-_][\w*.-]{4,}|bearer\s+[\w.*~+/-]+=*")
+SECRET = re.compile(
+    r"(?i)\b(?:sk|pk|rk|gsk|xai|key|AIza)[-_][\w*.-]{4,}|\bAIza[\w-]{16,}|bearer\s+[\w.*~+/-]+=*"
+)
 ADDRESS = re.compile(r"\bhttps?://[^\s\"'<>]+")
 
 

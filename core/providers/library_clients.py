@@ -127,7 +127,7 @@ class VendorLibrary(AgentLibrary):
             make(model or "default"),
             first_seconds=first_seconds,
             idle_seconds=idle_seconds,
-            key=key,
+            keys=[key],
         )
         self._make = make
         self._client = client

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Coroutine
-from contextlib import aclosing, nullcontext
+from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +24,7 @@ from core.providers.catalogue import ProviderInfo
 from core.providers.failures import Failure
 from core.providers.openai_compatible import OpenAICompatible
 from core.providers.scripted import Scripted
+from core.providers.semaphore import semaphores
 
 TOKENS = TextDelta | ThinkingDelta | ToolCallDelta
 
@@ -55,6 +56,9 @@ async def close() -> None:
     kept = instances.pop()
     if kept is not None:
         await kept.close()
+    limits = semaphores.pop()
+    if limits is not None:
+        await limits.close()
 
 
 @per_loop
@@ -88,6 +92,13 @@ def of_settings() -> Provider:
     return agent_library.build(name)
 
 
+def place_of(info: ProviderInfo) -> AbstractAsyncContextManager[None]:
+    """Return what waits for a place among a provider's calls at once, of all processes, and holds
+    it; without a limit it does nothing.
+    """
+    return semaphores().place(str(info.id), most=info.concurrency)
+
+
 class NoPlaceError(ProviderError):
     """All calls at once were in use for as long as a first token may take: no fault of the
     model's.
@@ -97,15 +108,14 @@ class NoPlaceError(ProviderError):
 class Shared:
     """A row's provider, shared by the runs of an event loop.
 
-    At most ``concurrency`` streams at once (0: any number), in the order of their requests; waiting
-    for a place counts as time before the first token (NoPlaceError). Closed when retired and idle.
+    At most ``concurrency`` streams at once of all processes (0: any number), in the order of their
+    requests; waiting for a place counts as time before the first token (NoPlaceError). Closed when
+    retired and idle.
     """
 
-    def __init__(self, provider: Provider, *, concurrency: int, first_seconds: float) -> None:
+    def __init__(self, provider: Provider, info: ProviderInfo) -> None:
         self._provider = provider
-        self._concurrency = concurrency
-        self._first_seconds = first_seconds
-        self._places = asyncio.Semaphore(concurrency) if concurrency else None
+        self._info = info
         self._streams = 0
         self._is_retired = False
 
@@ -113,7 +123,7 @@ class Shared:
         """See ``Provider.stream``."""
         self._streams += 1
         try:
-            deltas = self._provider.stream if self._places is None else self._in_turn
+            deltas = self._in_turn if self._info.concurrency else self._provider.stream
             async with aclosing(deltas(request)) as found:
                 async for delta in found:
                     yield delta
@@ -137,8 +147,8 @@ class Shared:
         waits = True
         try:
             async with (
-                asyncio.timeout(self._first_seconds) as bound,
-                self._places or nullcontext(),
+                asyncio.timeout(self._info.first_token_seconds) as bound,
+                place_of(self._info),
                 aclosing(self._provider.stream(request)) as found,
             ):
                 waits = False
@@ -148,7 +158,7 @@ class Shared:
                     yield delta
         except TimeoutError:
             if waits:
-                reason = f"all {self._concurrency} calls at once were in use"
+                reason = f"all {self._info.concurrency} calls at once were in use"
                 raise NoPlaceError.of(Failure("timeout", reason)) from None
             raise ProviderError.of(Failure("timeout")) from None
 
@@ -169,11 +179,7 @@ class Instances:
             self._run(kept[1].retire())
         if prices.may_be_listed(info.kind, info.base_url):
             self._run(asyncio.to_thread(prices.load_list))  # needed behind the first answer
-        made = Shared(
-            vendors.build(info),
-            concurrency=info.concurrency,
-            first_seconds=info.first_token_seconds,
-        )
+        made = Shared(vendors.build(info), info)
         self._made[info.id] = info, made
         return made
 

@@ -105,6 +105,7 @@ def config_of(work: Work, asked: fields.Asked) -> adapter.Config:
         links=Links(base_url=settings.GATEWAY_URL, run_id=run.public_id),
         locale=work.language,
         client_tools=acceptance.tool_names(run),
+        wants_json=acceptance.wants_json(run),
         shows_thinking=asked.shows_thinking,
     )
 

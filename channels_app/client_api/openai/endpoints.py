@@ -86,6 +86,7 @@ def config_of(work: Work, asked: fields.Asked) -> adapter.Config:
         trace_link=trace_link(work.account),
         include_usage=asked.include_usage,
         client_tools=acceptance.tool_names(run),
+        wants_json=acceptance.wants_json(run),
     )
 
 

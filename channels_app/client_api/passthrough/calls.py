@@ -17,7 +17,7 @@ from channels_app.client_api.passthrough.targets import Target
 from core.conversations import usage
 from core.conversations.usage import RunMeter
 from core.database.transactions import in_thread
-from core.providers import addresses
+from core.providers import addresses, registry
 from core.providers.base import ModelRequest, ProviderError, Usage
 from core.providers.failures import NoStreamError, classify
 from core.providers.openai_compatible import FAILURES, failed, refusal
@@ -58,6 +58,8 @@ class Call:
         self._is_reserved = True
         try:
             async with asyncio.timeout(provider.first_token_seconds):
+                if self.target.is_of_row:
+                    await self.stack.enter_async_context(registry.place_of(provider))
                 self._response = await self._post(asked, path)
                 if self._response.status != 200 or self._response.content_type in PAGES:
                     raise await self._refusal(self._response)

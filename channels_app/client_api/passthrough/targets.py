@@ -29,6 +29,11 @@ class Target:
     server: Server
     model: ModelInfo
 
+    @property
+    def is_of_row(self) -> bool:
+        """Return whether the server is that of the model's provider: not that of the settings."""
+        return self.model.id != 0
+
 
 def target_of(known: Catalogue, name: Any, path: str) -> Target:
     """Return the target of a request to ``path``. Raises RefusedError 400 or 404; ProviderError for

@@ -18,7 +18,7 @@ from allowlist import permissions
 from channels_app.asgi.chat_messages import MAX_MESSAGES, Json, parts_with_pictures, refused
 from channels_app.asgi.http import RefusedError
 from channels_app.asgi.principal import Principal
-from channels_app.client_api.acceptance import Work, tool_names
+from channels_app.client_api.acceptance import Work, tool_names, wants_json
 from channels_app.client_api.responses import tools
 from channels_app.client_api.responses.adapter import Config, ResponsesAdapter
 from channels_app.client_api.responses.fields import REPEATED, Asked
@@ -110,6 +110,7 @@ def config_of(work: Work) -> Config:
         links=Links(base_url=settings.GATEWAY_URL, run_id=run.public_id),
         locale=work.language,
         client_tools=tool_names(run),
+        wants_json=wants_json(run),
         model=kept["model"],
         created=int(run.created_at.timestamp()),
         response=response_of(run),

@@ -169,15 +169,15 @@ async def test_calls_at_once_are_limited_and_served_in_order(built: list[Counted
 async def test_waiting_for_a_place_counts_as_time_before_the_first_token(
     built: list[Counted],
 ) -> None:
-    made = registry.provider_of(replace(PLAIN, concurrency=1, first_token_seconds=0.2))
-    first = asyncio.create_task(ask(made))
-    await until(lambda: built[0].running)
-    error = await failure(made)
+    row = replace(PLAIN, concurrency=1, first_token_seconds=0.2)
+    made = registry.provider_of(row)
+    async with registry.place_of(row):
+        error = await failure(made)
     assert (error.code, error.reason) == ("timeout", "all 1 calls at once were in use")
     assert isinstance(error, registry.NoPlaceError)
-    # The first had a place but no token in time.
+    # The next one has a place but no token in time.
     with pytest.raises(ProviderError) as caught:
-        await first
+        await ask(made)
     assert (caught.value.code, caught.value.reason) == ("timeout", "")
     assert not isinstance(caught.value, registry.NoPlaceError)
     built[0].go.set()
@@ -189,11 +189,12 @@ async def test_an_answer_that_has_begun_is_not_bounded_by_the_time_to_the_first_
     class Slow(Counted):
         async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
             yield TextDelta("a")
-            await asyncio.sleep(0.3)
+            await asyncio.sleep(0.4)
             yield TextDelta("b")
 
-    made = registry.Shared(Slow(), concurrency=1, first_seconds=0.1)
+    made = registry.Shared(Slow(), replace(PLAIN, concurrency=1, first_token_seconds=0.2))
     assert text(await ask(made)) == "ab"
+    await registry.close()
 
 
 async def test_the_environments_row_is_the_provider_of_the_settings(settings: Settings) -> None:
