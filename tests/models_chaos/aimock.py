@@ -5,7 +5,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
@@ -39,7 +39,7 @@ class Asked:
     """One request as the provider saw it.
 
     ``usage``: the tokens that it told, None when it could not. ``done``: the caller has got the
-    whole answer. ``begun``: something of an answer was sent.
+    whole answer. ``begun``: something of an answer was sent. ``open``: the calls at once, with it.
     """
 
     number: int
@@ -51,6 +51,7 @@ class Asked:
     done: bool
     usage: Mapping[str, int] | None
     key: str
+    open: int
     at: float
 
 
@@ -85,7 +86,7 @@ class Aimock:
             mine = seen.get(f"r{each['number']}")
             if mine is not None and mine["body"]:
                 assert mine["body"]["model"] == each["model"]
-        names = ("number", "model", "question", "fault", "status", "begun", "done", "usage", "key")
+        names = [each.name for each in fields(Asked) if each.name != "at"]
         return [
             Asked(**{name: each[name] for name in names}, at=each["at"] / 1000) for each in found
         ]

@@ -3,7 +3,8 @@
 // Prints its port. POST /plan {"<model>": ["", "429", …], …} sets the faults of a model, one for each
 // request, from the beginning again after the last; GET /ledger returns what each request got.
 // aimock does the faults; what it cannot, the proxy: garbage in the middle of a stream ("garbage"),
-// an error with the caller's key in its body ("echo") or in its stream ("echo-stream").
+// an error with the caller's key in its body and headers ("echo"), in its status line and the address
+// of a redirect ("echo-head"), on a web page ("echo-page") or in its stream ("echo-stream").
 // /__aimock/… is aimock's own: its journal has a request's number as "x-request-id".
 
 import http from "node:http";
@@ -59,6 +60,7 @@ mock.on({}, answer);
 const upstream = new URL(await mock.start());
 
 let plan = {};
+let open = 0;
 const asked = {};
 const ledger = [];
 
@@ -78,6 +80,24 @@ function reply(response, value, status = 200) {
   response.writeHead(status, { "Content-Type": "application/json" });
   response.end(JSON.stringify(value));
 }
+
+// Errors that repeat the caller's key.
+const ECHOES = {
+  echo: (response, entry, words) => {
+    response.setHeader("X-Your-Key", words);
+    response.setHeader("Retry-After", words);
+    response.setHeader("WWW-Authenticate", `Bearer error="${words}"`);
+    reply(response, { error: { message: `Bad key ${words}`, type: words, code: words } }, (entry.status = 400));
+  },
+  "echo-head": (response, entry, words) => {
+    response.writeHead((entry.status = 307), `No ${words}`, { Location: `/else?${encodeURI(words)}` });
+    response.end();
+  },
+  "echo-page": (response, entry, words) => {
+    response.writeHead((entry.status = 403), { "Content-Type": "text/html" });
+    response.end(`<!doctype html><title>${words}</title><p>${words} is not known here.`);
+  },
+};
 
 // Pass the answer on; note its usage, and that the caller has got all of it.
 function passOn(from, to, entry, spoil) {
@@ -115,12 +135,11 @@ async function relay(request, response) {
     const key = (headers.authorization ?? "").replace("Bearer ", "");
     Object.assign(entry, { number, model, question: questionOf(wanted), fault: nextFault(model) });
     entry.key = key;
+    entry.open = ++open;
+    response.on("close", () => (open -= 1));
     headers["x-request-id"] = `r${number}`;
     if (entry.fault) headers["x-aimock-context"] = entry.fault;
-    if (entry.fault === "echo") {
-      entry.status = 400;
-      return reply(response, { error: { message: `Bad key ${key} for ${request.url}?key=${key}` } }, 400);
-    }
+    if (ECHOES[entry.fault]) return ECHOES[entry.fault](response, entry, `${key} for ${request.url}?key=${key}`);
     entry.spoil = {
       garbage: 'data: {"choices": [{"delta": \0\u00ff\n\n',
       "echo-stream": `data: ${JSON.stringify({ error: { message: `The key ${key} ran out` } })}\n\n`,

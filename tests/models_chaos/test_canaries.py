@@ -1,6 +1,7 @@
 """The keys of providers and bots are nowhere but in their encrypted columns, whatever happens.
 
-The provider repeats the key that it got in its error bodies and in its streams.
+The provider repeats the key that it got: in bodies, headers and status lines of errors, on a page,
+and in its streams.
 """
 
 import secrets
@@ -25,7 +26,18 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 OF_THE_ADMIN = "b7Qm2VxCanaryOfTheAdmin94kR"
 OF_THE_ENVIRONMENT = "n5TzCanaryOfTheEnvironment81w"
 TEXT = "Tell me about q"
-FAULTS = ["echo", "echo-stream", "401", "garbage", "cut", "malformed", "quota", ""]
+FAULTS = [
+    "echo",
+    "echo-head",
+    "echo-page",
+    "echo-stream",
+    "401",
+    "garbage",
+    "cut",
+    "malformed",
+    "quota",
+    "",
+]
 # The person who asks is the owner, and may read the traces and export the conversations.
 OWNER = """
 from core.models import User
@@ -116,6 +128,9 @@ def bodies(person: Client) -> dict[str, Callable[[], str]]:
     asked = {"model": "default", "messages": [{"role": "user", "content": f"{TEXT}2"}]}
     parts = {"id": "u1", "role": "user", "parts": [{"type": "text", "text": f"{TEXT}3"}]}
 
+    said = [{"id": "m1", "role": "user", "content": f"{TEXT}7"}]
+    ag_ui = {"threadId": "t", "runId": secrets.token_hex(8), "messages": said}
+
     def shown(path: str, body: object) -> str:
         answer = person.post(path, body)
         return f"{answer.status} {answer.headers} {answer.raw.decode()}"
@@ -125,6 +140,14 @@ def bodies(person: Client) -> dict[str, Callable[[], str]]:
         "v1 stream": ("/v1/chat/completions", {**asked, "stream": True}),
         "inbound": ("/inbound", {"text": f"{TEXT}4"}),
         "ui": ("/ui/chat", {"id": "c", "messages": [parts]}),
+        "responses": ("/v1/responses", {"model": "default", "input": f"{TEXT}5"}),
+        "responses stream": (
+            "/v1/responses",
+            {"model": "default", "input": f"{TEXT}6", "stream": True},
+        ),
+        "messages": ("/v1/messages", {**asked, "max_tokens": 100}),
+        "messages stream": ("/v1/messages", {**asked, "max_tokens": 100, "stream": True}),
+        "ag-ui": ("/ag-ui", ag_ui),
     }
     return {name: partial(shown, *each) for name, each in requests.items()}
 
@@ -210,6 +233,9 @@ def check_it_would_be_found(seen: dict[str, Any]) -> None:
     for words in ("/trace/", "/export", "/messages"):
         assert any(words in path and TEXT in text for path, text in seen.items()), words
     assert "insufficient_quota" in seen["v1 quota"]
+    protocols = {"v1": 2, "responses": 5, "messages stream": 2, "ag-ui": 7}
+    for name, number in protocols.items():
+        assert f"0q{number}" in seen[f"{name} "], name
 
 
 def around(text: str, key: str) -> str:

@@ -1,12 +1,17 @@
 """A provider's bad day: every turn is answered, once and whole, whichever channel asks."""
 
+import json
 import os
 from collections import Counter
+from typing import Any
 
 import pytest
 
+from channels_app.rendering.translations import ENGLISH
+from tests.channels_app.client import events
+from tests.models_chaos.aimock import answer_to
 from tests.models_chaos.conftest import CHANNELS, Arena, MakeArena
-from tests.models_chaos.turns import Turn, ask_all, without_note
+from tests.models_chaos.turns import Person, Turn, ask_all, without_note
 from tests.servers import Process
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -95,6 +100,108 @@ def test_when_every_circuit_is_open_the_first_model_is_asked_all_the_same(arena:
     assert it.circuit("main") == it.circuit("spare") == (1, True)
     assert person.ask("qall2").is_whole
     assert it.circuit("main") == (1, False)
+
+
+SCHEMA = {"type": "object", "properties": {}}
+# Path -> what asks for JSON, and the code of the error after which nothing comes.
+PROTOCOLS: dict[str, tuple[dict[str, Any], str]] = {
+    "/v1/chat/completions": ({"response_format": {"type": "json_object"}}, "model_cut_off"),
+    "/v1/responses": ({"text": {"format": {"type": "json_object"}}}, "server_error"),
+    "/v1/messages": (
+        {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}},
+        "api_error",
+    ),
+}
+
+
+@pytest.mark.parametrize("path", PROTOCOLS)
+def test_w77_a_stream_whose_text_cannot_be_taken_back_says_that_it_begins_anew(
+    arena: MakeArena, path: str
+) -> None:
+    """[W77] The whole answer follows, once; one that is not streamed has no trace of the first
+    attempt. A program that asked for JSON gets an error, and no other text."""
+    it = arena(each=2)
+    person = next(each for each in it.people if each.channel == "v1")
+    it.provider.fail(main=["cut"])
+    text, error = streamed(person, path, "qanew1")
+    first, *last = text.split(f"\n\n{ENGLISH.restarted}\n\n")
+    assert (last, error) == ([answer_to("qanew1", model="spare")], "")
+    main = answer_to("qanew1", model="main")
+    assert main.startswith(first)
+    assert "" != first != main
+    wants_json, code = PROTOCOLS[path]
+    text, error = streamed(person, path, "qanew2", **wants_json)
+    assert answer_to("qanew2", model="main").startswith(text)
+    assert (text != "", error) == (True, code)
+    whole = person.client.post(path, {**asked_of(path, "qanew3"), **wants_json})
+    assert whole.status == 200
+    assert answer_to("qanew3", model="spare") in whole.raw.decode()
+    assert "main0" not in whole.raw.decode()
+
+
+def asked_of(path: str, question: str) -> dict[str, Any]:
+    """Return a request of a protocol."""
+    messages = [{"role": "user", "content": f"Tell me about {question}"}]
+    if path == "/v1/responses":
+        return {"model": "default", "input": messages}
+    more = {"max_tokens": 1000} if path == "/v1/messages" else {}
+    return {"model": "default", "messages": messages, **more}
+
+
+def streamed(person: Person, path: str, question: str, **more: Any) -> tuple[str, str]:
+    """Return the text of a stream, and the code of the error with which it ends; else none."""
+    body = json.dumps({**asked_of(path, question), "stream": True, **more}).encode()
+    text, error = "", ""
+    with person.client.request("POST", path, body, X_Session_Id=question) as response:
+        assert response.status == 200, response.read()
+        for event in events(response):
+            assert error == "", event.data
+            said, error = read(event.data)
+            text += said
+    return text, error
+
+
+def read(data: dict[str, Any]) -> tuple[str, str]:
+    """Return the text, and the code of the error, that an event of any of the protocols has."""
+    match data:
+        case {"error": {"code": str(code)}} | {"error": {"type": str(code)}}:
+            return "", code
+        case {"type": "response.failed", "response": {"error": {"code": str(code)}}}:
+            return "", code
+        case {"type": "response.output_text.delta", "delta": str(text)}:
+            return text, ""
+        case {"delta": {"text": str(text)}} | {"choices": [{"delta": {"content": str(text)}}]}:
+            return text, ""
+    return "", ""
+
+
+def test_w76_two_workers_make_no_more_calls_at_once_than_the_provider_takes(
+    arena: MakeArena,
+) -> None:
+    """[W76] Both are at work, and the provider counts."""
+    it = arena(each=2)
+    talkers = [each for each in it.people if each.channel != "telegram"]
+    set_calls_at_once(it, 2)
+    second = second_worker(it)
+    try:
+        it.provider.fail()
+        turns = ask_all(talkers, each=3, name="qmost")
+    finally:
+        second.stop()
+        set_calls_at_once(it, 0)
+    assert all(turn.is_whole for turn in turns)
+    assert max(each.open for each in it.provider.asked()) == 2
+
+
+def set_calls_at_once(arena: Arena, number: int) -> None:
+    """Change the provider's row."""
+    code = f"""
+from core.models import ModelProvider
+from core.providers import catalogue
+ModelProvider.objects.filter(name="aimock").update(concurrency={number})
+catalogue.changed()
+"""
+    arena.gateway.manage("shell", "-v0", "--no-imports", "-c", code)
 
 
 def second_worker(arena: Arena) -> Process:

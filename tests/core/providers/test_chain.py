@@ -116,6 +116,21 @@ async def test_a_shown_beginning_is_void_when_the_next_model_begins(
     assert await text_of(Chain(models[:2], again), ASK) == "done"
 
 
+async def test_a_lone_model_that_breaks_off_is_asked_again(models: list[ModelInfo]) -> None:
+    """What it has shown is void then; it stays where there is no time to ask again."""
+    half = TextDelta("half")
+    servers = Servers(p1=[[half, error("cut", retry_after=0.0)], DONE])
+    found = await deltas_of(Chain(models[:1], servers))
+    assert [each for each in found if not isinstance(each, Delay)] == [half, Restart(), *DONE]
+    assert servers.asked == ["model-1"] * 2
+    late = Servers(p1=[[half, error("cut", retry_after=31.0)]])
+    shown: list[Delta] = []
+    with pytest.raises(ProviderError, match="cut"):
+        async for delta in Chain(models[:1], late).stream(ASK):
+            shown += [delta]
+    assert (shown, late.asked) == ([half], ["model-1"])
+
+
 async def test_refused_content_is_told_and_no_other_model_is_asked(
     models: list[ModelInfo],
 ) -> None:

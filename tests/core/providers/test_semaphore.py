@@ -1,4 +1,4 @@
-"""[W76] Calls at once of a provider are those of all processes; a dead one's places are free soon."""
+"""[W76] Calls at once of a provider are those of all processes; a dead one's soon end."""
 
 import asyncio
 import os

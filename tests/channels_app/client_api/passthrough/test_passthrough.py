@@ -1,5 +1,6 @@
 """Embeddings and audio through a running gateway, to a provider that keeps what it was asked."""
 
+import asyncio
 import json
 import threading
 from collections.abc import Callable, Iterator
@@ -11,7 +12,9 @@ from typing import Any
 import httpx
 import openai
 import pytest
+from pytest_django import Settings
 
+from core.providers.semaphore import Semaphores
 from tests import people
 from tests.channels_app.client import query
 from tests.gateways import Gateway
@@ -124,6 +127,7 @@ def gateway(module_gateways: Callable[..., Gateway], provider: Provider) -> Gate
         rows.provider(provider.url, "embed", "hear", "speak", name="media", key=KEY, fields=price),
         rows.provider("http://127.0.0.1:9/v1", "silent", name="dead"),
         rows.provider("", "claude", name="other", kind="anthropic", key=KEY),
+        rows.provider(provider.url, "single", name="narrow", concurrency=1, first_token_seconds=1),
         chain=[],
     )
     return made
@@ -288,6 +292,26 @@ Budget.objects.create(
     user=User.objects.get(username="owner"), unit="tokens", period="day", limit=14
 )
 """
+
+
+def test_w76_a_request_that_is_passed_through_is_one_of_the_calls_at_once(
+    gateway: Gateway, client: httpx.Client, settings: Settings
+) -> None:
+    """[W76] The only place is another process's: this one's."""
+    settings.REDIS_URL = gateway.broker.url
+    [[row]] = query(gateway, "SELECT id FROM core_modelprovider WHERE name = 'narrow'")
+    body = {"model": "single", "input": "x"}
+
+    async def while_it_is_taken() -> httpx.Response:
+        made = Semaphores()
+        async with made.place(str(row), most=1):
+            answer = await asyncio.to_thread(client.post, "/v1/embeddings", json=body)
+        await made.close()
+        return answer
+
+    answer = asyncio.run(while_it_is_taken())
+    assert (answer.status_code, answer.json()["error"]["code"]) == (504, "timeout"), answer.text
+    assert client.post("/v1/embeddings", json=body).status_code == 200
 
 
 def test_w38_budgets_count_requests_that_are_passed_through(
