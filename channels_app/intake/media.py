@@ -329,7 +329,7 @@ async def in_words(
             said = await describer.image(content, content_type=stored.content_type)
             return replace(medium, description=said)
         if medium.kind == "audio":
-            return replace(medium, transcript=await heard(stored))
+            return replace(medium, transcript=await heard(stored, describer))
         if medium.kind == "video":
             return await seen(medium, stored, describer, is_seen=is_seen)
         if stored.size <= READ_AT_ONCE_BYTES:
@@ -355,9 +355,10 @@ async def excerpt(stored: StoredFile, models: Sequence[ModelInfo]) -> str:
     return text if estimate(text) <= window_of(models) // 4 else ""
 
 
-async def heard(stored: StoredFile) -> str:
-    """Return the transcript of a recording."""
-    return await transcribe.speech(storage.path_of(stored), name=stored.name)
+async def heard(stored: StoredFile, describer: Describer) -> str:
+    """Return the transcript of a recording. Raises as ``Describer.recording`` does."""
+    path = storage.path_of(stored)
+    return await describer.recording(path, name=stored.name, size=stored.size)
 
 
 async def seen(
@@ -372,7 +373,7 @@ async def seen(
     if content is not None:
         description = await describer.image(content, content_type="image/jpeg")
     try:
-        transcript = await heard(stored)
+        transcript = await heard(stored, describer)
     except transcribe.TranscriptionError:
         transcript = ""  # a video without sound is no failure
     return replace(medium, description=description, transcript=transcript)

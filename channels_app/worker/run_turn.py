@@ -80,7 +80,7 @@ async def take(begun: Begun, held: Held) -> None:
         meter=meter,
     )
     describer = Describer(
-        chain.models, begun.known.environment(), meter.of(ModelCall.Purpose.IMAGE)
+        chain.models, begun.known.environment(), meter.of(ModelCall.Purpose.IMAGE), meter
     )
     turn = turn_of(begun, chain, emit)
     try:

@@ -17,7 +17,7 @@ from channels_app.memory.channel import PLATFORM, say
 from channels_app.worker.runner import Runner
 from core.media import transcribe
 from core.media.text import Medium, media_text
-from core.models import Run, StoredFile, User
+from core.models import Budget, BudgetPeriod, ModelCall, Run, StoredFile, User
 from gateway_project.processes import listener
 from tests import load_vectors
 from tests.channels_app.running import memory_account, until
@@ -229,6 +229,14 @@ def test_c6_a_voice_is_transcribed_by_the_providers_endpoint(
     settings.TRANSCRIPTION_MODEL = "whisper-1"
     settings.TRANSCRIPTION_BASE_URL, statuses = speech_service
     statuses.append(status)
+    budget = Budget.objects.create(unit="tokens", period="day", limit=1_000_000)
     send("", {"kind": "audio", "remote": "v1", "name": "voice.ogg", "duration": 3})
     until(lambda: PLATFORM.texts("c"))
     assert words in PLATFORM.texts("c")[0]
+    # It is counted, by an estimate: nothing where it was refused.
+    until(lambda: ModelCall.objects.filter(state="settled").count() == 2)
+    call, turn = ModelCall.objects.order_by("id")
+    assert call.model_name.endswith(": whisper-1")
+    used = [each.prompt_tokens + each.completion_tokens for each in (call, turn)]
+    assert (call.estimated, used[0] > 0) == (True, status == 200)
+    assert BudgetPeriod.objects.get(budget=budget).spent == sum(used)
