@@ -12,6 +12,7 @@ from urllib.parse import SplitResult, urlsplit
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
+from django.conf import settings
 from django.utils.translation import gettext
 
 from core.lib.safe_fetch import (
@@ -28,6 +29,8 @@ from core.lib.safe_fetch import (
 
 # Carrier-grade NAT (RFC 6598): private overlay networks give their machines such addresses.
 SHARED = networks("100.64.0.0/10")
+LOCAL = {"localhost", "127.0.0.1", "::1"}
+EVERYWHERE = {"", "0.0.0.0", "::"}  # noqa: S104 - compared, not listened at
 LONGEST = 500
 CONNECT_SECONDS = 10.0
 NOT_ALLOWED = "The address is inside the network, and the provider's settings do not allow that."
@@ -66,6 +69,8 @@ def problem(url: str, *, private: bool, resolve: ResolveNow = now_by_system) -> 
     wrong = problem_of_form(url)
     if wrong:
         return wrong
+    if is_own(url):
+        return gettext("This is the address of this gateway: its models would ask themselves.")
     parts = urlsplit(url)
     try:
         found = resolve(parts.hostname or "", port_of(parts))
@@ -99,6 +104,17 @@ def problem_of_form(url: str) -> str:
     if parts.query or parts.fragment:
         return gettext("The address has no part behind ? or #.")
     return ""
+
+
+def is_own(url: str) -> bool:
+    """Return whether an address is that of this gateway, as people or this machine reach it."""
+    asked, public = urlsplit(url), urlsplit(settings.GATEWAY_URL)
+    if asked.path.rstrip("/") not in {"", "/v1"}:
+        return False  # behind a proxy another path may be another server's
+    if (asked.hostname, port_of(asked)) == (public.hostname, port_of(public)):
+        return True
+    listens_here = settings.GATEWAY_HOST in LOCAL | EVERYWHERE
+    return listens_here and asked.hostname in LOCAL and port_of(asked) == settings.GATEWAY_PORT
 
 
 def port_of(parts: SplitResult) -> int:

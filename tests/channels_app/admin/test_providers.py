@@ -85,6 +85,8 @@ def test_a_form_has_the_fields_of_its_kind(browser: Client, kind: str) -> None:
         ("base_url", "http://[::1]:8080/v1", "inside"),
         ("base_url", "http://shed.home:8080/v1", "inside"),
         ("base_url", "http://169.254.169.254/v1", "never"),
+        ("base_url", "http://127.0.0.1:8000/v1", "would ask themselves"),
+        ("base_url", "http://localhost:8000", "would ask themselves"),
         ("key", f"{KEY}\nX-Evil: 1", "line break"),
         ("key", f"{KEY}\r\n", "line break"),
         ("key", f"{KEY} and more", "space"),
