@@ -108,6 +108,27 @@ def test_the_owners_are_told_at_80_percent_once(
         until(lambda: len(PLATFORM.texts("own")) == 2)
 
 
+@pytest.mark.parametrize("is_of_each", [True, False])
+def test_a_person_is_told_at_80_percent_too_once(
+    account: ChannelAccount, guest: User, *, is_of_each: bool
+) -> None:
+    """The owner reads whose budget it is."""
+    assert write(account, "hello", 1).state == Run.State.SUCCEEDED  # the guest has a channel
+    whose = {"each_person": True} if is_of_each else {"user": guest}
+    limit = Budget.objects.create(unit="tokens", period="day", limit=1000, **whose)
+    person = guest.pk if is_of_each else 0
+    BudgetPeriod.objects.create(
+        budget=limit, person=person, measure="tokens/day", start=timezone.now().date(), spent=800
+    )
+    for _ in range(2):
+        budget_notices.look(now=timezone.now())
+    until(lambda: PLATFORM.texts("own"))
+    said = "80 % of the budget{} are used: 800 of 1,000 tokens a day."
+    assert PLATFORM.texts("own") == [said.format(" of guest")]
+    until(lambda: len(PLATFORM.texts("c")) == 2)
+    assert PLATFORM.texts("c")[1] == said.format("")
+
+
 def test_80_percent_of_a_small_limit_are_rounded_up(account: ChannelAccount) -> None:
     """One message of two is not 80 %."""
     limit = Budget.objects.create(unit="messages", period="day", limit=2)

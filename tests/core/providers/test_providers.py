@@ -561,6 +561,31 @@ async def test_a_library_model_is_chosen_by_its_name(
     await registry.close()
 
 
+@pytest.mark.parametrize("is_in_stream", [True, False])
+async def test_a_key_of_the_environment_that_a_vendor_repeats_is_hidden(
+    server: ModelServer, monkeypatch: pytest.MonkeyPatch, *, is_in_stream: bool
+) -> None:
+    """The library takes it from a variable of its own."""
+    key = "n5TzKeyOfTheEnvironment81w"
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+
+    async def refuse(request: web.Request) -> web.StreamResponse:
+        assert request.headers["Authorization"] == f"Bearer {key}"
+        return web.json_response(
+            {"error": {"message": f"Bad key {key}"}}, status=400, headers={"X-Key": key}
+        )
+
+    words = streams(sse(chunk({"content": "a"}), orjson.dumps({"error": {"message": f"No {key}"}})))
+    server.replies = [words if is_in_stream else refuse]
+    made = agent_library.build("openai-chat:gpt-x")
+    with pytest.raises(ProviderError) as caught:
+        await said(made)
+    assert key not in repr(vars(caught.value)) + str(caught.value)
+    if not is_in_stream:
+        assert caught.value.reason == "Bad key [key]"
+
+
 def test_parts_that_come_whole_are_deltas_too() -> None:
     def found(event: Any) -> list[Delta]:
         return list(agent_library.deltas(event))
