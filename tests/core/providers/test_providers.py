@@ -580,7 +580,7 @@ async def test_a_key_of_the_environment_that_a_vendor_repeats_is_hidden(
     server.replies = [words if is_in_stream else refuse]
     made = agent_library.build("openai-chat:gpt-x")
     with pytest.raises(ProviderError) as caught:
-        await said(made)
+        await ask(made)
     assert key not in repr(vars(caught.value)) + str(caught.value)
     if not is_in_stream:
         assert caught.value.reason == "Bad key [key]"
