@@ -320,14 +320,14 @@ class RunAdapter(ABC, Generic[Frame]):
         key = f"{kind}:{message.message_id}" if message.message_id else ""
         content = message.props.get("content") or ""
         piece = self._texts.advance(key, content, settled=settled)
+        if self._has_notice and piece and kind == "text":
+            self._has_notice = False
+            piece = f"\n\n{self.words.restarted}\n\n{piece}"
         if self._json is not None and kind == "text":
             sent = self._json.get(key, ("", ""))[0] + piece
             self._json[key] = sent, content
             if not (content.startswith(sent) or sent.startswith(content)):
                 return self._void()
-        if self._has_notice and piece and kind == "text":
-            self._has_notice = False
-            piece = f"\n\n{self.words.restarted}\n\n{piece}"
         return self.text(kind, key, piece, settled=settled)
 
     def _void(self) -> list[Frame]:
