@@ -326,7 +326,7 @@ class RunAdapter(ABC, Generic[Frame]):
         if self._json is not None and kind == "text":
             sent = self._json.get(key, ("", ""))[0] + piece
             self._json[key] = sent, content
-            if not (content.startswith(sent) or sent.startswith(content)):
+            if sent != content if piece else not sent.startswith(content):
                 return self._void()
         return self.text(kind, key, piece, settled=settled)
 

@@ -581,6 +581,8 @@ async def test_a_key_of_the_environment_that_a_vendor_repeats_is_hidden(
     made = agent_library.build("openai-chat:gpt-x")
     with pytest.raises(ProviderError) as caught:
         await ask(made)
+    assert isinstance(made._model, OpenAIChatModel)
+    await made._model.client.close()
     assert key not in repr(vars(caught.value)) + str(caught.value)
     if not is_in_stream:
         assert caught.value.reason == "Bad key [key]"
