@@ -145,7 +145,7 @@ class SharedSemaphore:
     async def _tell(self) -> None:
         holders, left = [*self._holders], [*self._left]
         pairs = [part for each in holders for part in (each.member, each.ticket)]
-        arguments = [int(LEASE_SECONDS * 1_000_000), len(left), *left, *pairs]
+        arguments: list[str | int] = [int(LEASE_SECONDS * 1_000_000), len(left), *left, *pairs]
         self._left.clear()  # where this fails, their leases end by themselves
         try:
             found = await self._script(keys=self._keys, args=arguments)

@@ -44,7 +44,7 @@ def thought(content: str) -> list[Message]:
 
 def anew(*names: str) -> list[Message]:
     kinds = {"M": "text", "T": "thinking"}
-    return [reset_delta(kinds[each[0]], message_id=each) for each in names]  # type: ignore[arg-type]
+    return [reset_delta(kinds[each[0]], message_id=each) for each in names]
 
 
 def sent(name: str, log: list[Event], *, wants_json: bool, seen: int = 0) -> tuple[str, str, int]:
