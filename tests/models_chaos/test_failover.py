@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from channels_app.rendering.translations import ENGLISH
-from tests.channels_app.client import events
 from tests.models_chaos.aimock import answer_to
 from tests.models_chaos.conftest import CHANNELS, Arena, MakeArena
 from tests.models_chaos.turns import Person, Turn, ask_all, without_note
@@ -154,9 +153,11 @@ def streamed(person: Person, path: str, question: str, **more: Any) -> tuple[str
     text, error = "", ""
     with person.client.request("POST", path, body, X_Session_Id=question) as response:
         assert response.status == 200, response.read()
-        for event in events(response):
-            assert error == "", event.data
-            said, error = read(event.data)
+        lines = [line.removeprefix(b"data: ") for line in response if line.startswith(b"data: ")]
+    for line in lines:
+        if line.strip() != b"[DONE]":
+            assert error == "", line
+            said, error = read(json.loads(line))
             text += said
     return text, error
 
