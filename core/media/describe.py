@@ -1,5 +1,5 @@
 """Describe a picture with the vision model ``VISION_MODEL``, without one not at all; put a
-recording into words. What providers are asked for is counted.
+recording into words. Calls of providers are counted.
 """
 
 import base64

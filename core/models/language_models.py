@@ -12,7 +12,7 @@ class ModelProvider(models.Model):
 
     ``from_environment``: a read-only copy of the environment's settings, whose key is not stored.
     ``offered_models``: the names that the provider listed at ``checked_at``. ``concurrency``: calls
-    at once, of all processes together; 0 for no limit.
+    at once, of all processes; 0 for no limit.
     """
 
     class Kind(models.TextChoices):

@@ -58,7 +58,7 @@ class ProviderForm(KeyForm[ModelProvider]):
             )
         fields["first_token_seconds"].help_text = "Then the next model of the chain is asked."
         fields["idle_seconds"].help_text = "The longest silence in the middle of an answer."
-        fields["concurrency"].help_text = "Of all processes together. 0 for no limit."
+        fields["concurrency"].help_text = "The sum over all processes. 0 for no limit."
 
     def clean_name(self) -> str:
         """Refuse the names of the environment's row."""

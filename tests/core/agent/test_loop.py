@@ -355,7 +355,8 @@ async def test_a_wait_beyond_the_limit_is_an_immediate_failure(
         [[FATAL]],
         [[BUSY], [FATAL]],
         [[BUSY]] * PROVIDER_TRIES,
-        [[TextDelta("half"), BUSY]],
+        [[TextDelta("half"), FATAL]],
+        [[TextDelta("half"), BUSY]] * PROVIDER_TRIES,
     ],
 )
 async def test_a_failure_that_another_try_cannot_mend_is_raised(
@@ -368,6 +369,13 @@ async def test_a_failure_that_another_try_cannot_mend_is_raised(
     it.fail(failure.value)
     assert model.steps == []
     assert events.of("error")[0]["message"] == str(failure.value)
+
+
+async def test_half_a_text_of_a_lone_model_is_void_when_it_is_asked_again(events: Events) -> None:
+    model = Model([TextDelta("half"), BUSY], DONE)
+    it = turn(model, events)
+    await it.run()
+    assert ([each["content"] for each in events.of("text")], it.texts) == (["done"], ["done"])
 
 
 async def test_a_turn_that_never_ends_is_stopped(events: Events, settings: Settings) -> None:

@@ -117,7 +117,7 @@ async def test_a_shown_beginning_is_void_when_the_next_model_begins(
 
 
 async def test_a_lone_model_that_breaks_off_is_asked_again(models: list[ModelInfo]) -> None:
-    """What it has shown is void then; it stays where there is no time to ask again."""
+    """Its first half is void then, and stays where there is no time to ask again."""
     half = TextDelta("half")
     servers = Servers(p1=[[half, error("cut", retry_after=0.0)], DONE])
     found = await deltas_of(Chain(models[:1], servers))

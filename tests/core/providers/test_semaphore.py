@@ -280,7 +280,7 @@ async def test_w76_while_the_broker_is_away_each_process_counts_its_own(
     await of_other[0].end()
     await until(of_other[2].begins)
     assert sum("the broker is away" in each for each in caplog.messages) == 2
-    # It is back, without a memory: it learns all calls, and nobody gets a place before they end.
+    # It is back, without a memory: it learns all calls, and no other gets a place before they end.
     broker.start()
 
     async def knows_all() -> bool:
