@@ -5,6 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from django.core.management.color import no_style
+from django.db import connection
 from django.utils import timezone
 
 from core.database.transactions import in_thread
@@ -88,6 +90,10 @@ def models() -> list[ModelInfo]:
     for number in (1, 2, 3):
         provider = ModelProvider.objects.create(id=number, name=f"provider {number}")
         LanguageModel.objects.create(id=number, provider=provider, name=f"model-{number}")
+    # On PostgreSQL ids that are given leave the sequence behind.
+    with connection.cursor() as cursor:
+        for sql in connection.ops.sequence_reset_sql(no_style(), [ModelProvider, LanguageModel]):
+            cursor.execute(sql)
     chain.suspected.clear()
     return [model_info(number) for number in (1, 2, 3)]
 
