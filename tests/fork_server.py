@@ -229,7 +229,7 @@ def stop() -> None:
 
 @dataclass
 class Request:
-    """What a forked process is to be; ``descriptors``: input, output, then those of ``names``."""
+    """The orders for a process; ``descriptors``: input, output, then those of ``names``."""
 
     arguments: list[str]
     env: dict[str, str]

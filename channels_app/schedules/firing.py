@@ -112,7 +112,7 @@ def take_all(rows: Sequence[Occurrence], *, now: datetime) -> None:
     rest = []
     for group in missed.groups(rows, now=now):
         if len(group) > FEW_MISSED:
-            fire_together(group, now=now)
+            fire_as_list(group, now=now)
         else:
             rest.extend(group)
     for row in rest:
@@ -163,7 +163,7 @@ def may_happen(occurrence: Occurrence, *, now: datetime) -> bool:
     return True
 
 
-def fire_together(rows: Sequence[Occurrence], *, now: datetime) -> None:
+def fire_as_list(rows: Sequence[Occurrence], *, now: datetime) -> None:
     """Send the texts of missed occurrences of one conversation as one list, without buttons: after
     a long pause a chat gets one message, not a hundred. Inside a transaction.
     """

@@ -1,4 +1,4 @@
-"""Occurrences that were due while the gateway was off: what counts as missed, and what is said."""
+"""Occurrences that were due while the gateway was off, and the words with which they come."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -36,7 +36,7 @@ def is_overtaken(occurrence: Occurrence, *, now: datetime) -> bool:
 
 
 def groups(rows: Sequence[Occurrence], *, now: datetime) -> Iterable[list[Occurrence]]:
-    """Return the rows in their order, those together that one message may list: missed texts of
+    """Return the rows in their order, in one list those that one message may name: missed texts of
     one conversation, of schedules of which no other row is there.
     """
     times = Counter(row.schedule_id for row in rows)

@@ -49,7 +49,7 @@ def test_a_program_gets_its_input_and_its_output_is_returned() -> None:
 
 
 @pytest.mark.parametrize("name", ["TZ", "PYTHONHASHSEED", "COVERAGE_PROCESS_START"])
-def test_what_counts_at_the_start_of_an_interpreter_needs_a_start(name: str) -> None:
+def test_a_variable_that_an_interpreter_reads_at_its_start_needs_one(name: str) -> None:
     env = {each: value for each, value in os.environ.items() if "COV" not in each}
     assert not fork_server.can_fork({**env, name: "1"})
 
