@@ -4,7 +4,6 @@ from datetime import timedelta
 
 import pytest
 from django.db import transaction
-from django.db.models import F
 from django.utils import timezone
 
 from allowlist.models import UnknownRequest
@@ -27,14 +26,10 @@ class Away(list[ChannelError]):
         return self[0]
 
 
-def hours_pass_for_all(hours: float) -> None:
-    """Let the time pass for the deliveries and for what waits for them."""
-    hours_pass(hours)
-    back = timedelta(hours=hours)
-    UnknownRequest.objects.update(
-        first_seen_at=F("first_seen_at") - back, notice_at=F("notice_at") - back
-    )
-    notices.look_after(now=timezone.now())
+def look_around(*, hours: float) -> None:
+    """Let hours pass for the deliveries; look after notices and outages as long after the start."""
+    hours_pass(3 if hours else 0)
+    notices.look_after(now=timezone.now() + timedelta(hours=hours))
     outages.look(now=timezone.now())
 
 
@@ -53,14 +48,14 @@ def test_a5_twelve_hours_without_a_channel_lose_no_notice_and_repeat_none(
         outages.notify(lambda: "No backup was made.", key="notice:backup:1:failed")
     outages.given_up(delivery=Delivery(account=account, dedupe_key="answer:1:0"))
     until(lambda: Delivery.objects.filter(tries__gt=0).exists())
-    for _ in range(4):
-        hours_pass_for_all(3)
+    for hours in (3, 6, 9, 12):
+        look_around(hours=hours)
     assert not Delivery.objects.filter(state__in=outbox.GIVEN_UP).exists()
     assert UnknownRequest.objects.get().notified_at is None
     PLATFORM.refusals = []
-    hours_pass_for_all(0)
+    look_around(hours=0)
     until(lambda: not Delivery.objects.filter(state__in=outbox.OPEN).exists(), seconds=60)
-    hours_pass_for_all(0)
+    look_around(hours=0)
     until(lambda: any("have left" in each for each in PLATFORM.texts("own")))
     shown = PLATFORM.texts("own")
     for words in (
