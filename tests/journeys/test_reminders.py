@@ -171,13 +171,13 @@ def test_topics_of_a_group_keep_apart(telegram: Installation, fay: int) -> None:
     group, bot = -fay, f"bot{telegram.bot.partition(':')[0]}_bot"
     for topic in (7, 8):
         telegram.writes(fay, f"@{bot} what of topic {topic}?", chat=group, thread=topic)
+
+    def said(topic: int) -> list[str]:
+        return telegram.api.texts(telegram.bot, group, topic)
+
+    wait_until(lambda: said(7) and said(8), what="an answer in each topic")
     for topic in (7, 8):
-        wait_until(
-            lambda topic=topic: telegram.api.texts(telegram.bot, group, topic),
-            what=f"an answer in topic {topic}",
-        )
-        [said] = telegram.api.texts(telegram.bot, group, topic)
-        assert f"topic {topic}?" in said
+        assert [f"topic {topic}?" in each for each in said(topic)] == [True]
     asked = [each for each in telegram.model.prompts() if "what of topic" in each]
     assert not any("topic 7" in each and "topic 8" in each for each in asked)
 
