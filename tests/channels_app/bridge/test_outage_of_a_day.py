@@ -50,7 +50,7 @@ def test_d4_twelve_hours_of_an_outage_of_a_bridge_lose_nothing(
     callback: Callback,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """[D4] Every callback arrives afterwards, in order; what came twice has the same id."""
+    """[D4] Every callback arrives afterwards, in order; a repeat has the same id."""
     monkeypatch.setattr(channel, "CALL_SECONDS", 0.3)
     account = memory_account("own")
     User.objects.filter(pk=owner.pk).update(last_account=account, last_target={"chat": "own"})

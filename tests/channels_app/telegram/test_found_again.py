@@ -89,7 +89,7 @@ def payload_of(method: str, owner: User) -> dict[str, Any]:
     return {"kind": "document", "file": stored.public_id, "caption": "hello"}
 
 
-def what_is_shown_by(method: str) -> str:
+def text_shown_by(method: str) -> str:
     """Return what ``shown`` has of :func:`payload_of`."""
     return "image-1.png" if method == "sendPhoto" else "hello"
 
@@ -105,7 +105,7 @@ def test_a_message_whose_reply_was_lost_is_found_again(
     local.api.fail(method, description="Bad Gateway", effect=True, **AFTER_EFFECT[ending])
     put(payload_of(method, owner))
     all_sent()
-    assert shown(local) == ["before", what_is_shown_by(method)]
+    assert shown(local) == ["before", text_shown_by(method)]
     assert len(local.api.of(method)) == known + 1
     assert set(Delivery.objects.values_list("error", "doubt_chat")) == {("", "")}
 
@@ -124,7 +124,7 @@ def test_a_message_whose_worker_died_before_the_commit_is_found_again(
     Delivery.objects.filter(dedupe_key="x").update(state="sending", **as_claimed)
     until(lambda: Delivery.objects.get(dedupe_key="x").external_message_id != "", seconds=30)
     all_sent()
-    assert shown(local) == ["before", what_is_shown_by(method)]
+    assert shown(local) == ["before", text_shown_by(method)]
     assert len(local.api.of(method)) == known
 
 
@@ -150,7 +150,7 @@ def test_a_message_that_never_reached_telegram_is_sent_once(
     local.api.fail(method, status, "Bad Gateway")
     put(payload_of(method, owner))
     all_sent()
-    assert shown(local) == [what_is_shown_by(method)]
+    assert shown(local) == [text_shown_by(method)]
     assert Delivery.objects.get().doubt_chat == ""
 
 

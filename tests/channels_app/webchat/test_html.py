@@ -241,7 +241,7 @@ def test_t2_markers_inside_words_and_numbers_are_text(text: str, around: str) ->
     assert text in html.unescape(shown)
 
 
-def test_t2_the_page_takes_for_text_what_every_other_channel_does() -> None:
+def test_t2_the_page_keeps_characters_as_every_other_channel_does() -> None:
     """[T2] One rule: words of ordinary messages in an answer with Markdown lose nothing."""
     lost = []
     for each in load_vectors("ordinary")["messages"]:

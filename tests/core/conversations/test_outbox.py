@@ -115,7 +115,7 @@ def test_one_that_fails_waits_longer_each_time_and_is_given_up_after_a_day(put: 
 
 
 def test_time_in_which_the_gateway_was_off_does_not_count(put: Any) -> None:
-    """It is tried for a day after the start; what waits behind it has no day of its own."""
+    """It is tried for a day after the start; those behind it have no day of their own."""
     row, behind = put("1"), put("2")
     Delivery.objects.update(created_at=Now() - timedelta(days=3))
     assert fails(claimed(row)).state == State.PENDING

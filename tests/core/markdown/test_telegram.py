@@ -165,7 +165,7 @@ def test_t5_structure_is_drawn(source: str, text: str) -> None:
 
 
 def test_t5_a_wide_table_is_a_list_and_so_are_those_that_follow() -> None:
-    """[T3], [T5]: header and value; what stands before it has been shown as a grid."""
+    """[T3], [T5]: header and value; tables before it have been shown as grids."""
     wide = f"| Option | Meaning |\n|---|---|\n| -v | {'long ' * 12}|\n| -q | no |"
     text = markdown.to_telegram(f"{wide}\n\n| a | b |\n|---|---|\n| 1 | 2 |").text
     assert "• Option: -q\nMeaning: no" in text
