@@ -22,6 +22,7 @@ from core.lib.text import one_line
 from core.models import ChannelAccount, Delivery
 
 SEND_AGAIN = "send_again"
+GIVEN_UP_KEY = "notice:given-up:"
 PAGE = "/admin/core/delivery/?state__exact=dead"
 AT_ONCE = 500
 
@@ -89,16 +90,20 @@ def notify(said: Callable[[], str], *, key: str, away: int | None = None) -> Non
         notices.send(owner, key=f"{key}:{owner.pk}", text=text, away=away)
 
 
-def given_up(*, account: ChannelAccount) -> None:
-    """Notify the owners, once an hour, of given-up deliveries, with a button to send them again."""
-    now = timezone.now()
+def given_up(*, delivery: Delivery) -> None:
+    """Notify the owners, once an hour and account, of given-up deliveries, with a button to send
+    them again. Not of such a notice itself: each would cause another, without an end.
+    """
+    if delivery.dedupe_key.startswith(GIVEN_UP_KEY):
+        return
+    account, now = delivery.account, timezone.now()
     hour = int(now.timestamp()) // 3600
     for owner in notices.owners():
         with spoken(owner.language), transaction.atomic():
             said = gettext("{account}: a message could not be delivered and will not be retried.")
             notices.send(
                 owner,
-                key=f"notice:given-up:{account.pk}:{hour}:{owner.pk}",
+                key=f"{GIVEN_UP_KEY}{account.pk}:{hour}:{owner.pk}",
                 text=said.format(account=account),
                 rows=[[{"text": gettext("Send again"), "data": f"{SEND_AGAIN}:{account.pk}"}]],
                 page=PAGE,

@@ -374,7 +374,7 @@ def fail(*, delivery: Delivery, error: ChannelError) -> float | None:
     if error.trouble:
         report_trouble(delivery, error, chat=delivery.target.get("chat", ""))
     elif seconds is None:
-        outages.given_up(account=delivery.account)
+        outages.given_up(delivery=delivery)
     return seconds
 
 

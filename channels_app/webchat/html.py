@@ -24,7 +24,8 @@ from mdit_py_plugins.tasklists import tasklists_plugin
 
 from channels_app.webchat import formulas
 from core.lib.text import clean
-from core.markdown.emphasis import inside_word
+from core.markdown.emphasis import Run
+from core.markdown.words import Literals, apostrophe, end_of_run
 
 # The page has one h1 of its own, and each answer stands under an h2 that only readers hear: the
 # first heading of an answer is an h3, whatever its level. `live.js` does the same.
@@ -176,7 +177,7 @@ def _parser() -> MarkdownIt:
     parser.enable(["table", "strikethrough", "linkify"])
     parser.use(tasklists_plugin, label=True)
     parser.use(formulas.plugin)
-    parser.inline.ruler.before("emphasis", "marker_in_a_word", _marker_in_a_word)
+    parser.inline.ruler.before("escape", "literal", _literal)
     parser.linkify = _linkify()
     parser.validateLink = is_allowed  # type: ignore[assignment,method-assign]  # documented
     parser.core.ruler.push("latchkey_links", _rewrite)
@@ -186,21 +187,34 @@ def _parser() -> MarkdownIt:
     return parser
 
 
-def _marker_in_a_word(state: StateInline, silent: bool) -> bool:  # noqa: FBT001 - the library's
-    """Treat markers inside a word or a number as text ([T2]): ``10*20*30``, ``MY__VAR``."""
-    start, marker = state.pos, state.src[state.pos]
-    if marker not in "*_":
-        return False
-    end = start
-    while state.src.startswith(marker, end):
-        end += 1
-    before = state.src[start - 1] if start else ""
-    if not inside_word(before, state.src[end : end + 1]):
+def _literal(state: StateInline, silent: bool) -> bool:  # noqa: FBT001 - the library's
+    """Keep what is text in every channel ([T2]): ``10*20*30``, ``__init__.py``, ``can`t``."""
+    end = _end_of_literal(state, state.pos)
+    if not end or end > state.posMax:
         return False
     if not silent:
-        state.append_pending(state.src[start:end])
+        state.append_pending(state.src[state.pos : end])
     state.pos = end
     return True
+
+
+def _end_of_literal(state: StateInline, at: int) -> int:
+    """Return the end of the special characters at ``at`` that are no Markdown, or 0."""
+    source = state.src
+    char = source[at]
+    if char == "`":
+        return at + 1 if apostrophe(source, at) else 0
+    if char not in "*_\\":
+        return 0
+    known: dict[str, Literals] = state.env.setdefault("literals", {})
+    literals = known.setdefault(source, Literals(source))
+    if char == "\\":
+        return literals.backslash_end(at)
+    end = literals.marker_end(at)
+    if end:
+        return end
+    end = end_of_run(source, at)
+    return end if Run(char, at, end, source).multiplies else 0
 
 
 @cache

@@ -31,6 +31,8 @@ BACKOFF_SECONDS = (1, 2, 5, 15, 60, 300)
 RESUMED_AT_ONCE = 200
 # A platform's longer ``retry_after`` is waited out in several parts.
 LONGEST_RETRY = timedelta(minutes=15)
+# No delivery of a conversation was tried for so long: the gateway was off, or its account held.
+OFF = 2 * LONGEST_RETRY
 UNKNOWN = "The outcome of an earlier try is unknown."
 REPEATED = "The outcome of an earlier try is unknown; it was sent again."
 
@@ -437,9 +439,21 @@ def backoff(delivery: Delivery) -> float:
 
 
 def is_too_old(delivery: Delivery) -> bool:
-    """Return whether a failing delivery is past its retry period."""
+    """Return whether a failing delivery is past its retry period, which begins anew when the
+    gateway was off: time in which nothing was tried does not count.
+    """
     most = timedelta(hours=settings.DELIVERY_RETRY_HOURS)
-    return transactions.now() - (delivery.queued_at or delivery.created_at) > most
+    now = transactions.now()
+    if now - (delivery.queued_at or delivery.created_at) <= most:
+        return False
+    if delivery.claimed_at is not None and delivery.claimed_at > now - OFF:
+        return True
+    others = Delivery.objects.filter(conversation=delivery.conversation).exclude(id=delivery.id)
+    if others.filter(claimed_at__gt=now - OFF).exists():
+        return True
+    with transactions.atomic_write():
+        mine(delivery).update(queued_at=Now())
+    return False
 
 
 def hold(*, delivery: Delivery, error: str) -> None:

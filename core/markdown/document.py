@@ -43,7 +43,6 @@ class Document:
 class _Options(NamedTuple):
     """Properties of the whole text, known only after reading it."""
 
-    wide_tables: bool  # some table is too wide for a grid
     tags_as_text: bool = False
     in_notes: bool = False  # addresses go to numbered notes at the end
 
@@ -59,7 +58,8 @@ class _Writer:
     def __init__(self, look: Look, definitions: Definitions, options: _Options) -> None:
         self.look = look
         self.definitions = definitions
-        self.wide_tables, self.tags_as_text, _ = options
+        self.tags_as_text = options.tags_as_text
+        self.wide_tables = False  # whether a table so far was too wide for a grid
         self.html = self.others = False  # whether tags of HTML were taken out, others seen
         self.addresses = Addresses(look, in_notes=options.in_notes)
         self.parts: list[str] = []
@@ -220,11 +220,15 @@ class _Writer:
         rows = [[self.cell(source) for source in row] for row in token.rows]
         if self.marker:
             self.flush_marker(token.map[0])
+        # A grid below a list would read as another kind of thing. Those above stay: a reader of an
+        # answer that is being written has seen them.
+        shape = tables.shape(token.rows)
+        self.wide_tables = self.wide_tables or shape == "list"
         if self.wide_tables and len(rows) > 1:
             self._cards(rows, token.map)
             return
         linked = any(spans for row in rows for _, spans in row)
-        if linked or tables.shape(token.rows) == "rows":
+        if linked or shape == "rows":
             self._plain_rows(rows, token.map)
             return
         drawn = tables.grid([[text for text, _ in row] for row in rows], token.aligns)
@@ -351,15 +355,11 @@ def read(source: str, look: Look) -> Document:
     if not _HINT.search(source) and not _LINE_HINT.search(source):
         return Document(source, [], marked=False)
     tokens, definitions = read_blocks(_LINE_BREAKS.sub("\n", source) if "\r" in source else source)
-    # One table in a form of its own would read as another kind of thing: all or none are lists.
-    shapes = {tables.shape(token.rows) for token in tokens if token.type == "table"}
-    wide = "list" in shapes
-    writer = _Writer(look, definitions, _Options(wide_tables=wide))
+    writer = _Writer(look, definitions, _Options())
     document = writer.document(tokens)
     # A text with `<T>` is about code: then `<b>` is no markup either. And a text with addresses
     # amid its sentences is hard to read.
     options = _Options(
-        wide_tables=wide,
         tags_as_text=writer.html and writer.others,
         in_notes=look.notes and writer.addresses.too_many(),
     )

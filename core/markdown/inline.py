@@ -18,11 +18,11 @@ from itertools import accumulate
 from . import formulas, latex, links
 from .blocks import Definitions
 from .destinations import destination
-from .emphasis import Mark, Run, Runs, inside_word, is_face
+from .emphasis import Mark, Run, Runs
 from .scripts import shifted_letters, signs
 from .spans import Inline, Kind, Span
 from .tags import INLINE_NAMES, SCRIPTS, STYLES, TICKS, Tag, read_tag
-from .words import Word, apostrophe, dunder_end, shrug_end, word_at
+from .words import Literals, apostrophe, end_of_run
 
 _SPECIAL = re.compile(r"[\n\\`*_~\[\]<&$|]")
 _SPECIAL_OR_COLON = re.compile(r"[\n\\`*_~\[\]<&$|:]")  # where there are bare addresses
@@ -38,7 +38,6 @@ _LABEL = re.compile(r"\[((?:[^\[\]\\]|\\.){0,999}+)\]", re.DOTALL)
 _ESCAPABLE = re.compile(r"[!-/:-@\[-`{-~]")
 _MARKUP_ESCAPES = frozenset("*_`~#[]|<>&")
 _LABEL_LIMIT = 999
-_CLUSTER = re.compile(r"[*_]++")
 
 
 @dataclass(slots=True)
@@ -67,8 +66,7 @@ class Scanner:
     ticks: dict[int, list[int]] | None = None
     tags: dict[str, list[tuple[int, Tag]]] | None = None
     missing: set[str] | None = None
-    word: Word | None = None
-    cluster = (0, 0, False)  # from where to where markers were looked at, whether inside a word
+    literals: Literals | None = None
     last_close: int | None = None
     dead = 0
 
@@ -166,9 +164,9 @@ class Scanner:
                 raw = f"{self.src[at + 1 : end - 2]}{self.src[end - 1]}"
                 self.fragments.append(self._drawn(at + 2, end - 2) or raw)
                 return end
-        if not following or not _ESCAPABLE.match(following) or self._word(at).is_windows_path:
+        if not following or not _ESCAPABLE.match(following):
             return self._text(pos, at + 1)
-        end = shrug_end(self.src, at)
+        end = self._literals().backslash_end(at)
         if end:
             return self._text(pos, end)
         self._text(pos, at)
@@ -198,11 +196,10 @@ class Scanner:
         """Return the formula between these positions in characters of Unicode, if it can be."""
         return latex.in_unicode(self.src[start:end]) if self.drawn_formulas else None
 
-    def _word(self, at: int) -> Word:
-        """Return the text between white space around this position; call from left to right."""
-        if self.word is None or at >= self.word.end:
-            self.word = word_at(self.src, at, self.word.end if self.word else 0)
-        return self.word
+    def _literals(self) -> Literals:
+        if self.literals is None:
+            self.literals = Literals(self.src)
+        return self.literals
 
     def backticks(self, pos: int, at: int) -> int:
         """Parse a code span, an apostrophe (``can`t``), or backticks that nothing closes."""
@@ -241,38 +238,12 @@ class Scanner:
 
     def star(self, pos: int, at: int) -> int:
         """Parse a run of stars or underscores."""
-        src = self.src
-        name_end = dunder_end(src, at)
-        if name_end:
-            return self._text(pos, name_end)
-        end = self._end_of_run(at)
-        alone = src[at] == "_" and end == at + 1
-        is_mouth = alone and is_face(src[at - 1] if at else "", src[end : end + 1])
-        if is_mouth or self._inside_word(at) or self._word(at).is_glob:
-            return self._text(pos, end)
-        return self._run(pos, at, end)
-
-    def _inside_word(self, at: int) -> bool:
-        """Return whether the markers around this position stand inside a word or a number."""
-        start, end, inside = self.cluster
-        if not start <= at < end:
-            found = _CLUSTER.match(self.src, at)
-            end = found.end() if found else at + 1
-            before, after = self.src[at - 1] if at else "", self.src[end : end + 1]
-            inside = inside_word(before, after)
-            self.cluster = (at, end, inside)
-        return inside
-
-    def _end_of_run(self, at: int) -> int:
-        """Return the end of the run of the character at ``at``."""
-        end, marker = at + 1, self.src[at]
-        while self.src[end : end + 1] == marker:
-            end += 1
-        return end
+        end = self._literals().marker_end(at)
+        return self._text(pos, end) if end else self._run(pos, at, end_of_run(self.src, at))
 
     def pair(self, pos: int, at: int) -> int:
         """Parse two or more tildes, or exactly two pipes."""
-        end = self._end_of_run(at)
+        end = end_of_run(self.src, at)
         if end - at < 2 or (self.src[at] == "|" and end - at > 2):
             return self._text(pos, end)
         return self._run(pos, at, end)

@@ -9,7 +9,7 @@ import re
 import unicodedata
 from dataclasses import dataclass
 
-from .emphasis import is_cjk
+from .emphasis import inside_word, is_cjk, is_face
 
 
 def names(text: str) -> frozenset[str]:
@@ -18,6 +18,7 @@ def names(text: str) -> frozenset[str]:
 
 
 _SPACE = re.compile(r"\s")
+_CLUSTER = re.compile(r"[*_]++")
 # `src/**/*.ts`, `a/*/b`; `**/node_modules/**`; `*.py`; `*.test.*`; `test_*.py`, `lib*.so`.
 _GLOB = re.compile(
     r"[^\s]*?[/\\]\*{1,2}[/\\.]"
@@ -48,8 +49,9 @@ _DUNDERS = names(
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word: where it ends, and what its stars and backslashes are."""
+    """A word: where it is, and what its stars and backslashes are."""
 
+    start: int
     end: int
     is_glob: bool = False
     is_windows_path: bool = False
@@ -65,6 +67,7 @@ def word_at(src: str, at: int, earliest: int) -> Word:
     word = src[start:end]
     stars, slashes = "*" in word, "\\" in word
     return Word(
+        start,
         max(end, at + 1),
         is_glob=stars and _GLOB.match(word) is not None,
         is_windows_path=slashes and _WINDOWS_PATH.match(word) is not None,
@@ -97,3 +100,59 @@ def apostrophe(src: str, at: int) -> bool:
 
 def _is_letter(char: str) -> bool:
     return unicodedata.category(char)[0] == "L" and not is_cjk(char)
+
+
+class Literals:
+    """Finds the special characters of one text that are no Markdown, whatever CommonMark says.
+
+    Linear when it is asked from left to right; every other order is right too.
+    """
+
+    __slots__ = ("_cluster", "_word", "src")
+
+    def __init__(self, src: str) -> None:
+        self.src = src
+        self._word: Word | None = None
+        # Where markers were looked at, and whether they stand inside a word.
+        self._cluster = (0, 0, False)
+
+    def marker_end(self, at: int) -> int:
+        """Return the end of the literal stars or underscores at ``at``, or 0."""
+        src = self.src
+        name_end = dunder_end(src, at)
+        if name_end:
+            return name_end
+        end = end_of_run(src, at)
+        alone = src[at] == "_" and end == at + 1
+        is_mouth = alone and is_face(src[at - 1] if at else "", src[end : end + 1])
+        return end if is_mouth or self._inside_word(at) or self.word(at).is_glob else 0
+
+    def backslash_end(self, at: int) -> int:
+        """Return the end of the literal text at the backslash ``at``, or 0."""
+        return at + 1 if self.word(at).is_windows_path else shrug_end(self.src, at)
+
+    def word(self, at: int) -> Word:
+        """Return the text between white space around this position."""
+        known = self._word
+        if known is None or not known.start <= at < known.end:
+            earliest = known.end if known is not None and at >= known.end else 0
+            known = self._word = word_at(self.src, at, earliest)
+        return known
+
+    def _inside_word(self, at: int) -> bool:
+        start, end, inside = self._cluster
+        if not start <= at < end:
+            found = _CLUSTER.match(self.src, at)
+            end = found.end() if found else at + 1
+            before, after = self.src[at - 1] if at else "", self.src[end : end + 1]
+            inside = inside_word(before, after)
+            self._cluster = (at, end, inside)
+        return inside
+
+
+def end_of_run(src: str, at: int) -> int:
+    """Return the end of the run of the character at ``at``."""
+    end, marker = at + 1, src[at]
+    while src[end : end + 1] == marker:
+        end += 1
+    return end

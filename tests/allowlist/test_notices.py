@@ -284,13 +284,28 @@ def test_an_account_outage_is_reported_on_another_account(
         draft = Draft(account=builtin_account("web"), text="hi")
         receive_personal(user=owner, draft=draft, session_id="", now=now)
     notices.trouble(account=telegram, **words)
-    outages.given_up(account=telegram)
+    outages.given_up(delivery=Delivery(account=telegram, dedupe_key="answer:1:0"))
     assert [row.account for row in told()] == [other, other]
 
 
 def told() -> list[Delivery]:
     """Return all notices."""
     return list(Delivery.objects.filter(dedupe_key__startswith="notice:").order_by("id"))
+
+
+def test_a_notice_of_given_up_messages_that_is_given_up_causes_no_other(
+    telegram: ChannelAccount, owner: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The owner's only account delivers nothing for days: the notices do not go on for ever."""
+    speaks_from(owner, telegram, "555")
+    outages.given_up(delivery=Delivery(account=telegram, dedupe_key="answer:1:0"))
+    [notice] = Delivery.objects.all()
+    tomorrow = timezone.now() + timedelta(days=1)
+    monkeypatch.setattr(outages, "timezone", SimpleNamespace(now=lambda: tomorrow))
+    outages.given_up(delivery=notice)
+    assert Delivery.objects.count() == 1
+    outages.given_up(delivery=Delivery(account=telegram, dedupe_key="answer:2:0"))
+    assert Delivery.objects.count() == 2
 
 
 def test_a5_a_request_is_notified_only_after_a_notice_was_delivered(

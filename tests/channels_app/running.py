@@ -1,10 +1,13 @@
 """A ``runs`` worker inside the test process, which receives the test's wake-ups."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 
 import pytest
 import redis
 from django.conf import settings as django_settings
+from django.db.models import F
+from django.db.models.functions import Now
 
 from channels_app.delivery import rate_limit
 from channels_app.memory.channel import PLATFORM
@@ -13,7 +16,7 @@ from channels_app.worker.runner import Runner
 from core.conversations import events
 from core.database import transactions
 from core.lib.encryption import encrypt
-from core.models import ChannelAccount, ChannelIdentity, User
+from core.models import ChannelAccount, ChannelIdentity, Delivery, User
 from core.signals import wakeups
 from tests.servers import wait_until
 
@@ -87,6 +90,14 @@ def telegram_account(
         config={"mode": mode, "api_base": base, **config},
         secrets=encrypt({"token": token or f"900:{name:A<34}", "webhook_secret": "Whs_0123"}),
     )
+
+
+def hours_pass(hours: float) -> None:
+    """Make all waiting deliveries older, and due."""
+    back = timedelta(hours=hours)
+    Delivery.objects.update(created_at=F("created_at") - back)
+    Delivery.objects.filter(queued_at__isnull=False).update(queued_at=F("queued_at") - back)
+    Delivery.objects.filter(state="pending").update(retry_at=Now())
 
 
 def until(condition: object, *, seconds: float = 20.0) -> None:

@@ -9,9 +9,11 @@ those that only need an unknown sender.
 import itertools
 import re
 import shlex
+import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,7 +26,7 @@ from tests.channels_app.telegram.people import Params, message
 from tests.chromium import browser
 from tests.gateway_project.processes.ups import Up
 from tests.journeys import model as models
-from tests.journeys.documents import command
+from tests.journeys.documents import block, command
 from tests.servers import Postgres, wait_until
 
 __all__ = ["browser"]
@@ -132,6 +134,7 @@ def running(
     """Yield the installation: a fresh GATEWAY_HOME, started as ``make run`` does after
     installing."""
     extra = {**environment(model), "SCHEDULE_MISSED_SECONDS": "10"}  # the shortest there is
+    extra["PYTHONPATH"] = installed_plugin(tmp_path_factory.mktemp("packages"))
     up = Up(tmp_path_factory.mktemp("journeys"), extra=extra)
     if postgres:
         postgres.execute("CREATE DATABASE journeys")
@@ -143,6 +146,19 @@ def running(
     yield Installation(up, model, api)
     up.process.stop(seconds=15)
     api.stop()
+
+
+def installed_plugin(folder: Path) -> str:
+    """Install the plugin of docs/plugins.md as pip does; return the PYTHONPATH."""
+    line = block("docs/plugins.md", "latchkey_example_plugin:PLUGIN", "toml").splitlines()[-1]
+    points = "[latchkey.plugins]\n" + line.replace('"', "")
+    info = folder / "latchkey_example_plugin-1.0.dist-info"
+    info.mkdir()
+    names = "Metadata-Version: 2.1\nName: latchkey-example-plugin\nVersion: 1.0\n"
+    (info / "METADATA").write_text(names)
+    (info / "entry_points.txt").write_text(f"{points}\n")
+    shutil.copy(BASE_DIR / "docs/example_plugin/latchkey_example_plugin.py", folder)
+    return str(folder)
 
 
 def environment(model: models.Model) -> dict[str, str]:

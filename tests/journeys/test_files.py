@@ -2,6 +2,7 @@
 
 import base64
 import io
+import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -189,6 +190,51 @@ def test_a_skill_of_the_documents_runs_once_it_is_switched_on(
     answer = said(client, text="how many words?", user_id="of a skill")
     assert "3 words" in answer["text"]
     assert linked(client, answer["text"]).split() == [b"one", b"two", b"three"]
+
+
+def test_a_plugin_of_another_package_draws_in_the_chat(page: Page, running: Installation) -> None:
+    """docs/plugins.md: an installed package is read at the start; its messages and its picture."""
+    says("docs/plugins.md", "and restart the gateway: installed packages are read at the start")
+    numbers = {"source": "Monday 4, Tuesday 8, Wednesday 2 bees", "title": "Bees a day"}
+    arguments = {"plugin_id": "example-bars", "capability_id": "draw", "parameters": numbers}
+    running.model.rules.insert(
+        0, Rule("^draw the bees", tool="route_to_plugin", arguments=arguments)
+    )
+    ask(page, "draw the bees")
+    answer = page.locator(".answer").last
+    expect(answer).to_contain_text("Bees a day: 3 bars.")
+    expect(answer.locator("img")).to_have_count(1)  # once, though the answer has it as data too
+    page.reload()
+    expect(page.locator(".answer").last).to_contain_text("Bees a day: 3 bars.")
+    expect(page.locator(".answer").last.locator("img")).to_have_count(1)
+
+
+def test_a_program_uploads_a_file_reads_a_part_of_it_and_asks_about_it(
+    client: httpx.Client, running: Installation
+) -> None:
+    """docs/http.md, *Files* and */ui/chat*: the id of an upload, ``Range``, a UI message stream."""
+    says(
+        "docs/http.md", "Both take `Range: bytes=…` for one part (206, or 416 outside of the file)"
+    )
+    stored = client.post("/files?name=notes.md", content=b"# Herons\n\nThere are 12 herons.")
+    assert stored.status_code == 201, stored.text
+    path = f"/files/{stored.json()['id']}"
+    part = client.get(path, headers={"Range": "bytes=-10"})
+    assert (part.status_code, part.content) == (206, b"12 herons.")
+    assert client.get(path, headers={"Range": "bytes=90-"}).status_code == 416
+    running.model.rules.insert(0, Rule("Caption: how many herons", text="**Twelve.**"))
+    file = {"type": "file", "url": path, "mediaType": "text/markdown", "filename": "notes.md"}
+    parts = [{"type": "text", "text": "how many herons?"}, file]
+    message = {"id": "m1", "role": "user", "parts": parts}
+    answer = client.post("/ui/chat", json={"id": "of-a-file", "message": message})
+    assert answer.headers["x-vercel-ai-ui-message-stream"] == "v1", answer.text
+    chunks = [line[6:] for line in answer.text.splitlines() if line.startswith("data: ")]
+    assert chunks.pop() == "[DONE]"
+    found = [json.loads(each) for each in chunks]
+    said = "".join(each["delta"] for each in found if each["type"] == "text-delta")
+    assert said == "**Twelve.**"
+    assert client.delete(path).status_code in (200, 204)
+    assert client.get(path).status_code == 404
 
 
 def test_a_result_page_is_opened_by_its_link_and_by_no_other(

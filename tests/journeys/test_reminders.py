@@ -165,6 +165,23 @@ def test_in_the_group(telegram: Installation, fay: int) -> None:
     assert fired(telegram, fay, "") == []
 
 
+def test_topics_of_a_group_keep_apart(telegram: Installation, fay: int) -> None:
+    """docs/channels.md: a mention is answered in its topic; each topic is a conversation."""
+    says("docs/channels.md", "Messages of one (account, chat, topic, person)")
+    group, bot = -fay, f"bot{telegram.bot.partition(':')[0]}_bot"
+    for topic in (7, 8):
+        telegram.writes(fay, f"@{bot} what of topic {topic}?", chat=group, thread=topic)
+
+    def said(topic: int) -> list[str]:
+        return telegram.api.texts(telegram.bot, group, topic)
+
+    wait_until(lambda: said(7) and said(8), what="an answer in each topic")
+    for topic in (7, 8):
+        assert [f"topic {topic}?" in each for each in said(topic)] == [True]
+    asked = [each for each in telegram.model.prompts() if "what of topic" in each]
+    assert not any("topic 7" in each and "topic 8" in each for each in asked)
+
+
 def test_my_grant_ended(page: Page, telegram: Installation, fay: int) -> None:
     """Switched off in the admin, a person's reminders stop the same moment; others come."""
     theirs, mine = (f"{who} {number()}, please remind" for who in ("Fay", "Owner"))

@@ -12,12 +12,17 @@ const MAX_DEPTH = 6;
 // A longer piece is shown as it is: the pattern below may look at each piece many times.
 const MAX_INLINE = 6000;
 // A marker between two of these is text: 10*20*30, MY__VAR (scripts that put spaces between words).
-const LETTER =
-  "[\\p{N}\\p{Script=Latin}\\p{Script=Greek}\\p{Script=Cyrillic}\\p{Script=Arabic}\\p{Script=Hebrew}]";
+const SPACED =
+  "\\p{Script=Latin}\\p{Script=Greek}\\p{Script=Cyrillic}\\p{Script=Arabic}\\p{Script=Hebrew}";
+const LETTER = `[\\p{N}${SPACED}]`;
+// Names as __init__.py. The whole rule is in core/markdown/words.py; this is what is common.
+const NAMES = "all|call|class|dict|doc|enter|eq|exit|file|init|len|main|name|new|repr|slots|str|version";
+const DUNDER = `(?<![\\w.])__(?:(?:${NAMES})__(?![\\w*])|[a-zA-Z]\\w*?__(?=\\.\\w|[([]))`;
 const OPENS = `(?<!${LETTER}\\**(?=\\*+${LETTER}))`;
 const CLOSES = `(?<!${LETTER}\\*+(?=${LETTER}))`;
 const INLINE = new RegExp(
   [
+    `(?<literal>${DUNDER}|(?<=\\.)__[a-zA-Z]\\w*?__(?!\\w)|(?<=[${SPACED}])\`(?=[${SPACED}]))`,
     "(?<ticks>`+)(?<code>(?:[^`]|(?!\\k<ticks>)`)+?)\\k<ticks>(?!`)",
     `${OPENS}\\*\\*(?=\\S)(?<strong>[^]*?[^\\s*]\\**?)\\*\\*${CLOSES}`,
     "(?<!\\w)__(?=\\S)(?<strong2>[^]*?\\S)__(?!\\w)",
@@ -81,6 +86,7 @@ export function parseInline(text, depth = 0) {
 
 function piece(found, depth) {
   const inside = (text) => parseInline(text, depth + 1);
+  if (found.literal !== undefined) return { type: "text", text: found.literal };
   if (found.code !== undefined) return { type: "code", text: trimmedCode(found.code) };
   if (found.escaped !== undefined) return { type: "text", text: found.escaped };
   if (found.label !== undefined) return { type: "link", children: inside(found.label) };

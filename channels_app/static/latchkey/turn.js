@@ -119,13 +119,13 @@ export class Turn {
     return Boolean(textOf(final.error)) && final.text === final.error;
   }
 
+  /** The pictures of an answer whose messages are gone; else each is one of the messages. */
   #showImages(final) {
-    const shown = new Set([...this.#parts.querySelectorAll("img")].map((image) => image.src));
+    if ([...this.run.parts.values()].some((part) => part.type === "image")) return;
     const images = Array.isArray(final.images) ? final.images : [];
     for (const address of images) {
       const source = imageSource(textOf(address));
-      if (source === null || shown.has(source)) continue;
-      this.#parts.append(viewOf({ type: "image", props: { url: source } }, {}).node);
+      if (source !== null) this.#parts.append(viewOf({ type: "image", props: { url: source } }, {}).node);
     }
   }
 

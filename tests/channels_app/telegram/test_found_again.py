@@ -12,13 +12,18 @@ from channels_app.worker.runner import Runner
 from core.conversations import outbox
 from core.database.transactions import atomic_write
 from core.files import storage
-from core.models import ChannelAccount, Delivery, InboundMessage, User
+from core.models import ChannelAccount, ChatSession, Delivery, InboundMessage, Run, User
 from tests.channels_app.running import until
 from tests.channels_app.telegram.local import Local
 
 pytestmark = pytest.mark.django_db(transaction=True)
 GROUP = -1001234
-KINDS = ("sendMessage", "sendDocument", "sendAudio")
+# Every call that shows a new message.
+KINDS = ("sendMessage", "sendDocument", "sendAudio", "sendPhoto")
+PIXEL = (
+    "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGA"
+    "WjR9awAAAABJRU5ErkJggg=="
+)
 # The ways in which the connection ends after Telegram has carried the request out.
 AFTER_EFFECT: dict[str, dict[str, Any]] = {
     "502": {"status": 502},
@@ -49,7 +54,17 @@ def put(payload: dict[str, Any], *, chat: int = 556, thread: str = "", key: str 
             conversation=outbox.conversation(account_id=account.pk, chat=str(chat), thread=thread),
             target={"chat": str(chat), "thread": thread, "reply_to": ""},
             payload=payload,
+            run_id=run_with_a_picture() if payload.get("kind") == "photo" else None,
         )
+
+
+def run_with_a_picture() -> int:
+    """Return a run whose answer has one picture."""
+    owner, account = User.objects.get(username="owner"), ChannelAccount.objects.get(name="main")
+    session = ChatSession.objects.create(user=owner, account=account, chat="556")
+    result = {"text": "", "images": [PIXEL]}
+    given = {"state": "succeeded", "text": "draw", "origin": "telegram", "result": result}
+    return Run.objects.create(session=session, user=owner, **given).pk
 
 
 def shown(local: Local, chat: int = 556) -> list[str]:
@@ -67,9 +82,16 @@ def payload_of(method: str, owner: User) -> dict[str, Any]:
     """Return the payload that is sent by ``method``."""
     if method == "sendMessage":
         return {"text": "hello"}
+    if method == "sendPhoto":
+        return {"kind": "photo", "image": 0}
     name = "hello.mp3" if method == "sendAudio" else "hello.txt"
     stored = storage.keep(user=owner, name=name, content=b"content")
     return {"kind": "document", "file": stored.public_id, "caption": "hello"}
+
+
+def text_shown_by(method: str) -> str:
+    """Return what ``shown`` has of :func:`payload_of`."""
+    return "image-1.png" if method == "sendPhoto" else "hello"
 
 
 @pytest.mark.parametrize("ending", AFTER_EFFECT)
@@ -83,9 +105,27 @@ def test_a_message_whose_reply_was_lost_is_found_again(
     local.api.fail(method, description="Bad Gateway", effect=True, **AFTER_EFFECT[ending])
     put(payload_of(method, owner))
     all_sent()
-    assert shown(local) == ["before", "hello"]
+    assert shown(local) == ["before", text_shown_by(method)]
     assert len(local.api.of(method)) == known + 1
     assert set(Delivery.objects.values_list("error", "doubt_chat")) == {("", "")}
+
+
+@pytest.mark.parametrize("method", KINDS)
+def test_a_message_whose_worker_died_before_the_commit_is_found_again(
+    runner: Runner, local: Local, owner: User, method: str
+) -> None:
+    """Telegram has replied, and nothing of it was stored: the row is as it was at the claim."""
+    put({"text": "before"}, key="before")
+    put(payload_of(method, owner))
+    all_sent()
+    known = len(local.api.of(method))
+    over = timezone.now() - timedelta(seconds=1)
+    as_claimed: dict[str, Any] = {"external_message_id": "", "sent_at": None, "lease_until": over}
+    Delivery.objects.filter(dedupe_key="x").update(state="sending", **as_claimed)
+    until(lambda: Delivery.objects.get(dedupe_key="x").external_message_id != "", seconds=30)
+    all_sent()
+    assert shown(local) == ["before", text_shown_by(method)]
+    assert len(local.api.of(method)) == known
 
 
 def test_a_one_time_code_whose_reply_was_lost_is_found_and_stays_readable(
@@ -110,7 +150,7 @@ def test_a_message_that_never_reached_telegram_is_sent_once(
     local.api.fail(method, status, "Bad Gateway")
     put(payload_of(method, owner))
     all_sent()
-    assert shown(local) == ["hello"]
+    assert shown(local) == [text_shown_by(method)]
     assert Delivery.objects.get().doubt_chat == ""
 
 

@@ -1,11 +1,8 @@
 """A platform that is unavailable for hours, and a token that is refused."""
 
-from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db.models import F
-from django.db.models.functions import Now
 from django.utils import timezone
 
 from channels_app.ops import health
@@ -15,7 +12,7 @@ from channels_app.worker.runner import Runner
 from core.conversations import outbox
 from core.lib.encryption import encrypt
 from core.models import ChannelAccount, Delivery, User
-from tests.channels_app.running import until
+from tests.channels_app.running import hours_pass, until
 from tests.channels_app.telegram.local import Local
 from tests.channels_app.telegram.people import message, number, person
 
@@ -26,14 +23,6 @@ OUTAGES: dict[str, dict[str, Any]] = {
     "502": {"status": 502},
     "500": {"status": 500},
 }
-
-
-def hours_pass(hours: float) -> None:
-    """Make all waiting deliveries older, and due."""
-    back = timedelta(hours=hours)
-    Delivery.objects.update(created_at=F("created_at") - back)
-    Delivery.objects.filter(queued_at__isnull=False).update(queued_at=F("queued_at") - back)
-    Delivery.objects.filter(state="pending").update(retry_at=Now())
 
 
 def told(chat_account: ChannelAccount) -> list[str]:

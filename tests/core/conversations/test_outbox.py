@@ -114,6 +114,28 @@ def test_one_that_fails_waits_longer_each_time_and_is_given_up_after_a_day(put: 
     assert len(row.error) == 500
 
 
+def test_time_in_which_the_gateway_was_off_does_not_count(put: Any) -> None:
+    """It is tried for a day after the start; those behind it have no day of their own."""
+    row, behind = put("1"), put("2")
+    Delivery.objects.update(created_at=Now() - timedelta(days=3))
+    assert fails(claimed(row)).state == State.PENDING
+    due_now(row)
+    assert fails(claimed(row)).state == State.PENDING
+    due_now(row)
+    Delivery.objects.filter(id=row.id).update(queued_at=Now() - timedelta(hours=25))
+    assert fails(claimed(row)).state == State.DEAD
+    assert fails(claimed(behind)).state == State.DEAD
+
+
+def test_the_delivery_that_was_sent_when_the_machine_went_off_is_tried_again(put: Any) -> None:
+    row = put("1")
+    claimed(row)
+    yesterday = Now() - timedelta(days=2)
+    Delivery.objects.update(created_at=yesterday, claimed_at=yesterday, lease_until=yesterday)
+    [found] = outbox.lost()
+    assert in_doubt(found, repeatable=True).state == State.PENDING
+
+
 def test_a_claim_is_no_try(put: Any) -> None:
     row = put("1")
     for _ in range(30):
@@ -124,7 +146,8 @@ def test_a_claim_is_no_try(put: Any) -> None:
 
 
 def test_a_delivery_sent_again_by_hand_has_a_day_of_its_own(put: Any) -> None:
-    row = put("1")
+    row = fails(claimed(put("1")))
+    due_now(row)
     age(row, hours=50)
     assert fails(claimed(row)).state == State.DEAD
     assert outbox.retry(row.id)

@@ -191,6 +191,29 @@ def test_l2_a_run_that_is_tried_again_waits_for_the_job_of_the_first_attempt(
     assert StoredFile.objects.count() == 1
 
 
+def test_l2_a_job_of_yesterday_whose_machine_was_off_ends_with_one_file(
+    worker: Worker, script: Any, ada: User
+) -> None:
+    """Both were at work when the machine went off; no limit counts the time in between."""
+    script([{"match": "", "steps": [{"text": "The model thinks better of it."}]}])
+    http, yesterday = builtin_account("http"), Now() - timedelta(days=1)
+    with transactions.atomic_write():  # in one transaction: no sweeper comes between
+        receipt = inbound.receive_personal(
+            user=ada, draft=inbox.Draft(account=http, text="slides"), session_id="", now=_now()
+        )
+        assert receipt.run
+        runs.claim(run_ids=[receipt.run.id], worker="dead")
+        asked = {**CALL, "parameters": {"topic": "bees", "language": "en"}}
+        dead = {"state": "running", "attempt": 1, "tool": "route_to_plugin", "parameters": asked}
+        Job.objects.create(run=receipt.run, tool_call_id="call_xyz", **dead)
+        Job.objects.update(created_at=yesterday, lease_until=yesterday)
+        Run.objects.update(created_at=yesterday, started_at=yesterday, lease_until=yesterday)
+    run = ended(receipt.run)
+    assert SLIDES.made == ["bees"]
+    assert run.result["text"].startswith("Your presentation is ready:")
+    assert StoredFile.objects.count() == 1
+
+
 def test_d2_progress_comes_again_while_nothing_is_new() -> None:
     told: list[Any] = []
     context = ToolContext(1, 2, 3, "c", "", told.append)

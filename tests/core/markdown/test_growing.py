@@ -129,6 +129,15 @@ def test_c5_the_messages_of_a_long_answer_stay_as_they_were_cut() -> None:
     assert measure.changed == 0
 
 
+def test_c5_a_wide_table_at_the_end_changes_no_table_that_was_shown() -> None:
+    """It is a list; the grids before it stay, also in messages that are full."""
+    row = " | ".join(["some longer words of a cell"] * 3)
+    wide = f"\n\n| A | B | C |\n|---|---|---|\n| {row} |\n\nThe end of it.\n"
+    measure = Measure()
+    measure.read(ANSWER * 6 + wide, 1)
+    measure.check()
+
+
 @pytest.mark.unmeasured
 @pytest.mark.skipif(not CORPUS, reason="LATCHKEY_ORACLE_CORPUS names no corpus")
 def test_c5_answers_of_the_corpus_grow_quietly() -> None:

@@ -164,12 +164,15 @@ def test_t5_structure_is_drawn(source: str, text: str) -> None:
     assert markdown.to_telegram(source).text == text
 
 
-def test_t5_a_wide_table_is_a_list_and_so_are_its_neighbours() -> None:
-    """[T3], [T5]: header and value; all tables of a text alike."""
+def test_t5_a_wide_table_is_a_list_and_so_are_those_that_follow() -> None:
+    """[T3], [T5]: header and value; tables before it have been shown as grids."""
     wide = f"| Option | Meaning |\n|---|---|\n| -v | {'long ' * 12}|\n| -q | no |"
     text = markdown.to_telegram(f"{wide}\n\n| a | b |\n|---|---|\n| 1 | 2 |").text
     assert "• Option: -q\nMeaning: no" in text
     assert text.endswith("• a: 1\nb: 2")
+    text = markdown.to_telegram(f"| a | b |\n|---|---|\n| 1 | 2 |\n\n{wide}").text
+    assert text.startswith("a | b\n--+--\n1 | 2")
+    assert "• Option: -q\nMeaning: no" in text
 
 
 def test_t5_a_table_of_many_columns_is_rows() -> None:

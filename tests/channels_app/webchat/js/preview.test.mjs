@@ -44,7 +44,7 @@ test("inline marks", () => {
 });
 
 test("what is no mark stays as it is", () => {
-  for (const text of ["2 * 3 * 4", "snake_case_name", "*.py and *.js", "a ** b", "5* hotel", "**open", "`open", "[open](", "!"]) {
+  for (const text of ["2 * 3 * 4", "snake_case_name", "*.py and *.js", "a ** b", "5* hotel", "**open", "`open", "[open](", "!", "the __init__.py file", "call __init__ and __new__", "obj.__dict__[0]", "f.__x__", "can`t and won`t"]) {
     assert.equal(inline(text), text);
   }
 });
