@@ -285,6 +285,8 @@ SCHEDULE_MISSED_SECONDS: int = env.number("SCHEDULE_MISSED_SECONDS", 60, minimum
 TOOL_QUESTION_HOURS: int = env.number("TOOL_QUESTION_HOURS", 24, minimum=1)
 TOOL_CALLS_AT_ONCE: int = env.number("TOOL_CALLS_AT_ONCE", 4, minimum=1)
 OCCURRENCE_DAYS: int = env.number("OCCURRENCE_DAYS", 90, minimum=1)
+# So long after its end the log of a run is folded; 0: never.
+EVENT_FOLD_DAYS: int = env.number("EVENT_FOLD_DAYS", 1, minimum=0)
 
 # Limits of the endpoints.
 INBOUND_REQUEST_TIMEOUT_SECONDS: int = env.number("INBOUND_REQUEST_TIMEOUT_SECONDS", 600)

@@ -1,10 +1,13 @@
-"""Old rows of every kind, by the owner's rules: the due ones, and the chore that removes them."""
+"""Old rows of every kind, by the owner's rules: the due ones, and the chore that removes them and
+folds event logs.
+"""
 
 import logging
 from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
 from functools import partial
+from itertools import chain
 
 from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Substr
@@ -13,7 +16,16 @@ from allowlist import audit_blanking
 from allowlist.models import UnknownRequest
 from channels_app.agent_sessions import results
 from channels_app.tool_requests import asking
-from core.conversations.retention import deliveries, event_logs, files, history, passes
+from core.conversations.retention import (
+    conversations,
+    deliveries,
+    event_logs,
+    files,
+    history,
+    log_folding,
+    passes,
+    usage,
+)
 from core.conversations.retention.passes import Counts, Select, Selections
 from core.lib.ids import public_id
 from core.models import RetentionRule, ToolCall
@@ -67,7 +79,10 @@ SELECT: dict[RetentionRule.Kind, Select] = {
     RetentionRule.Kind.FILES: files.selections,
     RetentionRule.Kind.DELIVERIES: partial(deliveries.selections, besides=besides()),
     RetentionRule.Kind.AUDIT: audit_blanking.selections,
+    RetentionRule.Kind.CALLS: usage.calls,
+    RetentionRule.Kind.USAGE: usage.sums,
     RetentionRule.Kind.MESSAGES: history.selections,
+    RetentionRule.Kind.CONVERSATIONS: conversations.selections,
 }
 
 
@@ -81,8 +96,15 @@ def remove(*, now: datetime) -> Iterator[Counts]:
     return passes.removed(selections, now=now)
 
 
+def everything(*, now: datetime) -> Iterator[Counts]:
+    """Fold event logs, and remove what is due; yield as :func:`remove` does."""
+    return chain(log_folding.fold(now=now), remove(now=now))
+
+
 class Chore:
-    """Removes what is due, a few transactions at a time; after a restart it begins anew."""
+    """Folds event logs and removes what is due, a few transactions at a time; after a restart it
+    begins anew.
+    """
 
     def __init__(self) -> None:
         self._pass: Iterator[Counts] | None = None
@@ -90,7 +112,7 @@ class Chore:
 
     def go_on(self, *, now: datetime) -> bool:
         """Remove a bounded number of rows; return whether there may be more."""
-        current, self._pass = self._pass or remove(now=now), None  # an error ends this pass
+        current, self._pass = self._pass or everything(now=now), None  # an error ends this pass
         for _ in range(STEPS):
             counts = next(current, None)
             if counts is None:
@@ -101,8 +123,8 @@ class Chore:
         return True
 
     def _report(self) -> None:
-        """Log what a pass has removed."""
-        if any(self._removed.values()):
-            said = ", ".join(f"{count} {table}" for table, count in self._removed.items())
-            logger.info("removed by the owner's rules: %s", said)
+        """Log what a pass has joined and removed."""
+        if found := +self._removed:
+            said = ", ".join(f"{count} {table}" for table, count in found.items())
+            logger.info("old rows: %s", said)
         self._removed.clear()

@@ -44,8 +44,8 @@ from channels_app.push import sending as push
 from channels_app.replies import outbound, typing_and_reactions
 from channels_app.schedules import firing
 from channels_app.tool_requests import deciding
+from channels_app.worker import expired_rows, run_turn, take_wakeups
 from channels_app.worker import retention as rules_of_retention
-from channels_app.worker import run_turn, take_wakeups
 from channels_app.worker.account_watcher import LOOK_SECONDS, Gateways
 from channels_app.worker.claim_runs import Begun, Claims, begin_next
 from channels_app.worker.finish_run import end_queued
@@ -406,11 +406,14 @@ class Runner:
             await in_thread(cleanup.sweep)
             await in_thread(sweep_ignored, now=timezone.now())
             await in_thread(retention.purge, now=timezone.now())
+            await in_thread(expired_rows.purge, now=timezone.now())
             await in_thread(runs.forget_silent)
         return SWEEP_FILES_SECONDS
 
     async def _remove_old(self) -> float:
-        """Remove what the owner's rules say is old, with pauses in which others write."""
+        """Fold event logs and remove what the owner's rules say is old, with pauses in which others
+        write.
+        """
         if self.outdated:
             return RETENTION_SECONDS
         has_more = await in_thread(self._retention.go_on, now=timezone.now())

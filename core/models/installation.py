@@ -27,6 +27,7 @@ class Installation(models.Model):
     the first run. ``secrets``: encrypted; the key that signs Web Push (``vapid``). ``restored_at``:
     when it was restored from a backup, and ``restored_from``: when that was made.
     ``certificate_ends_at``: of GATEWAY_URL, as it was at ``certificate_checked_at``.
+    ``folded_until``, ``folded_run``: end and id of the last run whose event log was folded.
     """
 
     id = models.PositiveSmallIntegerField(primary_key=True, default=1)
@@ -39,6 +40,8 @@ class Installation(models.Model):
     restored_from = models.DateTimeField(null=True, blank=True)
     certificate_checked_at = models.DateTimeField(null=True, blank=True)
     certificate_ends_at = models.DateTimeField(null=True, blank=True)
+    folded_until = models.DateTimeField(null=True, blank=True)
+    folded_run = models.PositiveBigIntegerField(default=0, db_default=0)
 
     def __str__(self) -> str:
         return self.version

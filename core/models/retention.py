@@ -32,6 +32,9 @@ class RetentionRule(models.Model):
         FILES = "files", "files"
         DELIVERIES = "deliveries", "deliveries"
         AUDIT = "audit", "texts of the audit"
+        CALLS = "calls", "calls of models"
+        USAGE = "usage", "sums of usage"
+        CONVERSATIONS = "sessions", "empty conversations"
 
     # The most specific one first.
     TARGETS: ClassVar[tuple[str, ...]] = ("user", "account", "assistant")
@@ -97,6 +100,11 @@ class RetentionRule(models.Model):
                 condition=~Q(kind="files", assistant__isnull=False),
                 name="retention_files_of_people",
                 violation_error_message="Files belong to a person, not to an assistant.",
+            ),
+            models.CheckConstraint(
+                condition=~Q(kind="sessions", assistant__isnull=False),
+                name="retention_talks_of_people",
+                violation_error_message="A conversation belongs to a person and an account.",
             ),
         ]
 

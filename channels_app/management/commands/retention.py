@@ -34,11 +34,11 @@ class Command(BaseCommand):
             self.stdout.write("No rule removes anything.")
 
     def remove(self) -> None:
-        """Remove, and write how many rows of each table."""
+        """Fold event logs and remove; write how many rows of each table."""
         removed: Counter[str] = Counter()
-        for counts in retention.remove(now=timezone.now()):
+        for counts in retention.everything(now=timezone.now()):
             removed.update(counts)
-        for table, count in removed.items():
+        for table, count in (+removed).items():
             self.stdout.write(f"{table}: {count}")
-        if not removed:
+        if not +removed:
             self.stdout.write("Nothing was old.")

@@ -15,13 +15,16 @@ from core.models import RetentionRule
 
 # Of PostgreSQL, among workers: "retain" in ASCII.
 LOCK = 0x72657461696E
-# History is last: the other kinds look at its runs.
+# History is behind those that look at its runs, and before the conversations that it leaves empty.
 ORDER = (
     RetentionRule.Kind.EVENTS,
     RetentionRule.Kind.FILES,
     RetentionRule.Kind.DELIVERIES,
     RetentionRule.Kind.AUDIT,
+    RetentionRule.Kind.CALLS,
+    RetentionRule.Kind.USAGE,
     RetentionRule.Kind.MESSAGES,
+    RetentionRule.Kind.CONVERSATIONS,
 )
 M = TypeVar("M", bound=Model)
 Counts: TypeAlias = dict[str, int]

@@ -1,0 +1,58 @@
+"""Conversations that are due: old ones without anything in them."""
+
+from datetime import datetime
+from functools import partial
+
+from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models.functions import Coalesce
+
+from core.conversations.retention import rules
+from core.conversations.retention.passes import Counts, Selection, Selections, among
+from core.conversations.retention.rules import Columns
+from core.models import ChatSession, RetentionRule
+
+COLUMNS = Columns("user", "account", "")
+PAGE = 200
+CONVERSATIONS = "empty conversations"
+
+
+def selections(rule: RetentionRule, now: datetime) -> Selections:
+    """Yield the conversations that are due by a rule, in pages of all: most are not empty."""
+    before = rules.cutoff(rule, now)
+    if before is None:
+        return
+    scope = rules.scope(rule, rules.read(rule.kind), COLUMNS)
+    last = 0
+    theirs = ChatSession.objects.filter(scope).order_by("pk")
+    while page := list(theirs.filter(pk__gt=last).values_list("pk", flat=True)[:PAGE]):
+        yield None
+        rows = due(theirs.filter(pk__gt=last, pk__lte=page[-1]), before)
+        yield Selection({CONVERSATIONS: rows}, partial(batch, rows), partial(remove, rows))
+        last = page[-1]
+
+
+def due(rows: QuerySet[ChatSession], before: datetime) -> QuerySet[ChatSession]:
+    """Return those that were quiet since before then, and that no row of any table names."""
+    rows = rows.alias(quiet_since=Coalesce("last_message_at", "created_at"))
+    rows = rows.filter(quiet_since__lt=before, flush_at__isnull=True)
+    for relation in ChatSession._meta.get_fields(include_hidden=True):
+        if relation.auto_created and relation.is_relation and relation.related_model:
+            own = relation.related_model._default_manager
+            name = relation.field.name
+            rows = rows.exclude(Exists(own.filter(**{name: OuterRef("pk")})))
+    return rows
+
+
+def batch(rows: QuerySet[ChatSession]) -> list[int]:
+    return list(rows.values_list("pk", flat=True)[:PAGE])
+
+
+def remove(rows: QuerySet[ChatSession], ids: list[int]) -> Counts:
+    """Remove those of these conversations that are still empty.
+
+    They are looked at again once they are locked: a message that was stored meanwhile is seen now,
+    and the next one waits and finds no conversation.
+    """
+    locked = list(among(rows, ids).values_list("pk", flat=True))
+    mine = list(rows.filter(pk__in=locked).values_list("pk", flat=True))
+    return {CONVERSATIONS: ChatSession.objects.filter(pk__in=mine).delete()[0]}
