@@ -1,12 +1,12 @@
 """Tell the owners once that a model is not asked for a while, and once that it answers again."""
 
 from datetime import datetime
+from functools import partial
 
 from django.utils.translation import gettext
 
-from channels_app.owner import notices
+from channels_app.owner import notices, outages
 from core.database import transactions
-from core.lib.interface_language import spoken
 from core.models import ModelCircuit
 from core.providers import circuits
 
@@ -15,16 +15,11 @@ def look(*, now: datetime) -> None:
     """Send the notices of circuits that have opened or closed. A chore."""
     if not circuits.has_unreported():
         return
-    people = notices.owners()
     with transactions.atomic_write():
         for row, is_closed in circuits.to_report():
-            state = "closed" if is_closed else "open"
-            for owner in people:
-                key = f"notice:circuit:{owner.pk}:{row.pk}:{row.openings}:{state}"
-                with spoken(owner.language):
-                    text = closed(row) if is_closed else opened(row)
-                notices.show_in_web_chats(owner, {"text": text})
-                notices.send(owner, key=key, text=text)
+            said, state = (closed, "closed") if is_closed else (opened, "open")
+            key = f"notice:circuit:{row.pk}:{row.openings}:{state}"
+            outages.notify(partial(said, row), key=key)
 
 
 def opened(row: ModelCircuit) -> str:

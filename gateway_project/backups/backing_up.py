@@ -48,7 +48,7 @@ def back_up(root: Path, *, now: datetime, store: Callable[[Outcome], None]) -> O
         surplus = keeping.surplus(manifest.all_in(root), newest=newest, weeks=weeks)
         done = Outcome(folder, found, surplus)
         store(done)
-        keeping.thin_out(root, newest=newest, weeks=weeks)
+        keeping.thin_out(root, surplus)
         return done
 
 

@@ -23,12 +23,11 @@ def surplus(folders: Sequence[Path], *, newest: int, weeks: int) -> list[Path]:
     return [folder for folder in folders if folder not in kept]
 
 
-def thin_out(root: Path, *, newest: int, weeks: int) -> list[Path]:
-    """Remove the backups that no rule keeps, and the contents that none names; return the former.
+def thin_out(root: Path, gone: Iterable[Path]) -> None:
+    """Remove these backups, and the contents that none of the others names.
 
     A backup loses its manifest first: the rest that a kill leaves is none, and goes the next time.
     """
-    gone = surplus(manifest.all_in(root), newest=newest, weeks=weeks)
     remove(gone)
     remove(folder for folder in root.glob("2*") if not (folder / manifest.MANIFEST).exists())
     named = {
@@ -37,7 +36,6 @@ def thin_out(root: Path, *, newest: int, weeks: int) -> list[Path]:
     for path in (root / manifest.CONTENTS).glob("??/*"):
         if path.name not in named:
             path.unlink()
-    return gone
 
 
 def remove(folders: Iterable[Path]) -> None:

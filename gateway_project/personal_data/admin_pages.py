@@ -26,11 +26,16 @@ from django.views.decorators.http import require_http_methods, require_POST
 from allowlist import audit
 from allowlist.admin.audited import decides
 from allowlist.admin.people import UserAdmin, may_touch
+from allowlist.unfinished_forgetting import left_behind
 from core.models import User
 from gateway_project.personal_data import exporting, forgetting
 from gateway_project.personal_data.targets import Archive
 
 PIECE_BYTES = 256 * 1024
+CLEANING = (
+    "Being cleaned by a worker: what forgotten people left behind in files of the database and of "
+    "the broker. This line is gone when that is done."
+)
 
 
 class PersonAdmin(UserAdmin):
@@ -55,6 +60,15 @@ class PersonAdmin(UserAdmin):
         person = self.get_object(request, unquote(object_id))
         shown = {"may_act": may_act(request, person), **(extra_context or {})}
         response: HttpResponse = super().change_view(request, object_id, form_url, shown)
+        return response
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Say on the list whether something of forgotten people is still to be cleaned."""
+        if request.method == "GET" and decides(request) and left_behind():
+            self.message_user(request, CLEANING, messages.WARNING)
+        response: HttpResponse = super().changelist_view(request, extra_context)
         return response
 
     @method_decorator(require_POST)
@@ -103,9 +117,9 @@ class PersonAdmin(UserAdmin):
         return TemplateResponse(request, "dashboard/forget_person.html", context, status=status)
 
     def carry_out(self, request: HttpRequest, person: User) -> HttpResponse:
-        """Forget a person; say what happened on the list of people."""
+        """Remove all of a person; say what happened on the list of people. Workers do the rest."""
         try:
-            forgetting.forget(person, actor=audit.actor_of(request.user))
+            forgetting.remove(person, actor=audit.actor_of(request.user))
         except (forgetting.NotForgotten, OperationalError) as error:
             self.message_user(
                 request,
@@ -114,7 +128,7 @@ class PersonAdmin(UserAdmin):
             )
         else:
             self.message_user(
-                request, "Forgotten. Backups that were made before still have this person."
+                request, "All is removed. Backups that were made before still have this person."
             )
         return HttpResponseRedirect(reverse("admin:core_user_changelist"))
 

@@ -1,46 +1,38 @@
 """Forget a person: everything of theirs goes, sums of money stay, the audit stays valid.
 
-    begun (audit, no more access) ─► runs ended ─► traces ─► rows ─► the user ─► files (audit)
+    begun (audit, no more access) ─► runs ended ─► traces ─► rows ─► the user ─► cleaned (audit)
 
 A step that was killed is done again by the next call; decision 206.
 """
 
+import fcntl
 import shutil
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 
 import redis
 from django.apps import apps
-from django.db.models import Model, Sum
+from django.conf import settings
+from django.db.models import Sum
 from django.utils import timezone
 
 from allowlist import audit, revocation
-from allowlist.models import ApiKey, UnknownRequest
+from allowlist.models import UnknownRequest
 from allowlist.unfinished_forgetting import BEGUN, DONE, left_behind, unfinished
-from channels_app.models import SourceFeedback
 from core.conversations import runs
 from core.database import cleaning, counting, dependents
 from core.database.cleaning import CleaningError
 from core.database.transactions import atomic_write, lock_until_commit
 from core.files import storage
 from core.models import (
-    ChannelIdentity,
-    ChatSession,
-    Delivery,
-    InboundMessage,
     Job,
-    JobStep,
-    Message,
-    Occurrence,
     Run,
     RunEvent,
-    RunFailure,
-    RunPause,
-    Schedule,
     StoredFile,
-    ToolCall,
     User,
 )
 from core.signals import forgetting as broker_forgetting
@@ -51,30 +43,6 @@ from gateway_project.personal_data.tables import SECTIONS
 OWNERS_LOCK = 0x6F776E657273
 WAIT_SECONDS = 20.0
 RUNS_AT_ONCE = 20
-# Children first, so that no statement removes more than a part. Rows that name the person for
-# the traces come last; the user's own deletion removes the rest.
-ROWS: tuple[tuple[type[Model], str], ...] = (
-    (JobStep, "job__run__user"),
-    (Job, "run__user"),
-    (Delivery, "run__user"),
-    (Delivery, "session__user"),
-    (SourceFeedback, "run__user"),
-    (SourceFeedback, "user"),
-    (RunPause, "run__user"),
-    (RunFailure, "run__user"),
-    (Message, "session__user"),
-    (Occurrence, "schedule__user"),
-    (Schedule, "user"),
-    (StoredFile, "user"),
-    (InboundMessage, "session__user"),
-    (InboundMessage, "user"),
-    (ToolCall, "run__user"),
-    (Run, "user"),
-    (ChatSession, "user"),
-    (UnknownRequest, "granted_user"),
-    (ApiKey, "user"),
-    (ChannelIdentity, "user"),
-)
 
 
 class NotForgotten(Exception):
@@ -107,9 +75,16 @@ def refusal(user: User) -> str:
 
 
 def forget(user: User, *, actor: str) -> None:
-    """Remove everything of a person. Takes as long as there are rows, and waits for their runs.
+    """Remove everything of a person, and what it left behind. Raises NotForgotten: part may be
+    removed then, and the next call goes on.
+    """
+    remove(user, actor=actor)
+    finish(actor=actor)
 
-    Raises NotForgotten: part may be removed then, and the next call goes on.
+
+def remove(user: User, *, actor: str) -> None:
+    """Remove the rows and files of a person. Takes as long as there are some, and waits for their
+    runs. What they left behind is for :func:`finish`. Raises NotForgotten, as :func:`forget`.
     """
     begin(user, actor=actor)
     end_access(user)
@@ -127,7 +102,6 @@ def forget(user: User, *, actor: str) -> None:
     audit.blank(lambda row: traces.blank_entry(row, found), actor=actor, now=timezone.now())
     with atomic_write():
         User.objects.filter(pk=number).delete()
-    finish(actor=actor)
 
 
 def begin(user: User, *, actor: str) -> None:
@@ -170,8 +144,8 @@ def remove_rows(user: User) -> None:
     for ids in in_parts(list(rows.values_list("pk", flat=True))):
         with atomic_write():
             RunEvent.objects.filter(run_id__in=ids).delete()
-    for model, path in ROWS:
-        dependents.remove(model._default_manager.filter(**{path: user}))
+    dependents.remove_before(user)
+    dependents.remove(UnknownRequest.objects.filter(granted_user=user))
 
 
 def in_parts(ids: list[int]) -> Iterator[list[int]]:
@@ -190,20 +164,33 @@ def remove_files(user: User) -> None:
 def finish(*, actor: str) -> None:
     """Clean the files of the database and of the broker, for all whose rows are gone.
 
-    Raises NotForgotten.
+    One process of a machine at a time; the next one finds nothing left. Raises NotForgotten.
     """
-    gone = left_behind()
-    try:
-        cleaning.clean(model._meta.db_table for model in apps.get_models(include_auto_created=True))
-        is_rewritten = broker_forgetting.rewrite_file()
-    except (CleaningError, redis.RedisError) as error:
-        raise NotForgotten(
-            f"All rows are removed, but not what they left behind. {error}"
-        ) from error
-    if not is_rewritten:
-        raise NotForgotten("All rows are removed, but the broker still writes its file anew.")
-    for number in gone:
-        done(number, actor=actor, now=timezone.now())
+    with one_at_a_time():
+        if not (gone := left_behind()):
+            return
+        try:
+            every = apps.get_models(include_auto_created=True)
+            cleaning.clean(model._meta.db_table for model in every)
+            is_rewritten = broker_forgetting.rewrite_file()
+        except (CleaningError, redis.RedisError) as error:
+            raise NotForgotten(
+                f"All rows are removed, but not what they left behind. {error}"
+            ) from error
+        if not is_rewritten:
+            raise NotForgotten("All rows are removed, but the broker still writes its file anew.")
+        for number in gone:
+            done(number, actor=actor, now=timezone.now())
+
+
+@contextmanager
+def one_at_a_time() -> Iterator[None]:
+    """Wait for the lock of cleaning in this home, and hold it; it ends with the process."""
+    folder = Path(settings.GATEWAY_HOME) / "run"
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with (folder / "cleaning.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def done(number: int, *, actor: str, now: datetime) -> None:

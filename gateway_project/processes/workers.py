@@ -75,11 +75,15 @@ def settle_memory(**_: object) -> None:
     garbage.settle()
 
 
-def start_backups(**_: object) -> None:
-    """Make the backups of the installation beside the runs: their workers are everywhere."""
+def start_chores(**_: object) -> None:
+    """Make backups, and clean after forgotten people, beside the runs: their workers are
+    everywhere.
+    """
     from gateway_project.backups import scheduled  # noqa: PLC0415 - needs Django's settings
+    from gateway_project.personal_data import leftovers  # noqa: PLC0415
 
     scheduled.start()
+    leftovers.start()
 
 
 def settle_with_tools(**_: object) -> None:
@@ -111,7 +115,7 @@ def main(queue: str) -> int:
         worker_init.connect(settle_memory)
     else:
         worker_ready.connect(settle_with_tools)
-        worker_ready.connect(start_backups)
+        worker_ready.connect(start_chores)
     app = load()
     begin.begin("worker", queue=queue)
     tracing.load(queue, forks=queue == "long")

@@ -54,7 +54,8 @@ def run(*command: str, folder: Path) -> str:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UpdateError(f"`{command[0]}` could not be run: {error}.") from error
     if done.returncode:
-        shown = shlex.join(each for each in command if each not in QUIET)
+        is_quiet = command[1 : 1 + len(QUIET)] == QUIET
+        shown = shlex.join([command[0], *command[1 + len(QUIET) * is_quiet :]])
         raise UpdateError(f"`{shown}` failed: {last_lines(done.stdout, 4)}")
     return done.stdout.strip()
 
