@@ -81,8 +81,8 @@ SELECT: dict[RetentionRule.Kind, Select] = {
     RetentionRule.Kind.AUDIT: audit_blanking.selections,
     RetentionRule.Kind.CALLS: usage.calls,
     RetentionRule.Kind.USAGE: usage.sums,
-    RetentionRule.Kind.MESSAGES: history.selections,
     RetentionRule.Kind.CONVERSATIONS: conversations.selections,
+    RetentionRule.Kind.MESSAGES: history.selections,
 }
 
 

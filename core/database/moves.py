@@ -8,7 +8,7 @@ from typing import Any
 from django.apps import apps
 from django.core.management.color import no_style
 from django.db import DEFAULT_DB_ALIAS, Error, connection, connections
-from django.db.models import Model, QuerySet
+from django.db.models import JSONField, Model, QuerySet
 from django.db.models.sql import InsertQuery
 
 from core.database.transactions import allow_idle_transaction, atomic_write
@@ -58,6 +58,7 @@ def delete(model: type[Model]) -> None:
 
 def copy(model: type[Model], source: str) -> int:
     """Copy the rows of one table as they are; return how many. Raises Error, ValueError."""
+    check_json(model, source)
     number = 0
     for rows in batches(model, source):
         query = InsertQuery(model)
@@ -66,6 +67,25 @@ def copy(model: type[Model], source: str) -> int:
         query.get_compiler(DEFAULT_DB_ALIAS).execute_sql()
         number += len(rows)
     return number
+
+
+def check_json(model: type[Model], source: str) -> None:
+    """Raise ValueError when a value of SQLite is no JSON: Django reads it as a text, which would be
+    copied as one.
+    """
+    if connections[source].vendor != "sqlite":
+        return
+    quote = connections[source].ops.quote_name
+    for field in model._meta.local_concrete_fields:
+        if isinstance(field, JSONField):
+            column, table = quote(field.column), quote(model._meta.db_table)
+            with connections[source].cursor() as cursor:
+                cursor.execute(
+                    f"SELECT count(*) FROM {table} WHERE json_valid({column}) = 0"  # noqa: S608
+                )
+                [number] = cursor.fetchone()
+            if number:
+                raise ValueError(f"{field.column} is no JSON in {number} of them")
 
 
 def batches(model: type[Model], source: str) -> Iterator[list[Model]]:

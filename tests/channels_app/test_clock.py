@@ -90,6 +90,7 @@ RECORDS = {
     "core.Installation.restored_at",
     "core.Installation.certificate_checked_at",
     "core.Installation.certificate_ends_at",
+    "core.Installation.folded_until",
     "core.Alert.seen_at",
     "core.Alert.told_at",
     "core.Installation.restored_from",

@@ -167,3 +167,16 @@ def test_x52_a_row_that_cannot_be_copied_leaves_the_new_database_empty(old: str)
         opened.commit()
     assert refused(old).startswith("The rows of core_inboundmessage cannot be copied: ")
     assert not User.objects.exists()
+
+
+@pytest.mark.skipif(TEST_DATABASE != "sqlite", reason="PostgreSQL stores no text in its place")
+def test_x52_a_value_that_is_no_json_is_not_moved_as_a_text(old: str) -> None:
+    """[X52] Django reads it as a text. Its table and column are named."""
+    with closing(sqlite3.connect(old.removeprefix("sqlite://"))) as opened:
+        opened.execute("PRAGMA ignore_check_constraints = on")
+        opened.execute(
+            "UPDATE core_run SET options = '{broken' WHERE id = (SELECT max(id) FROM core_run)"
+        )
+        opened.commit()
+    said = refused(old)
+    assert said.startswith("The rows of core_run cannot be copied: options is no JSON in 1 of")

@@ -15,7 +15,8 @@ from core.models import RetentionRule
 
 # Of PostgreSQL, among workers: "retain" in ASCII.
 LOCK = 0x72657461696E
-# History is behind those that look at its runs, and before the conversations that it leaves empty.
+# History is last: the other kinds look at its runs. Conversations that it empties go with the next
+# pass, so that a dry run counts what a pass removes.
 ORDER = (
     RetentionRule.Kind.EVENTS,
     RetentionRule.Kind.FILES,
@@ -23,8 +24,8 @@ ORDER = (
     RetentionRule.Kind.AUDIT,
     RetentionRule.Kind.CALLS,
     RetentionRule.Kind.USAGE,
-    RetentionRule.Kind.MESSAGES,
     RetentionRule.Kind.CONVERSATIONS,
+    RetentionRule.Kind.MESSAGES,
 )
 M = TypeVar("M", bound=Model)
 Counts: TypeAlias = dict[str, int]

@@ -8,8 +8,10 @@ import json
 import os
 import random
 import sys
+from collections import Counter
 from dataclasses import asdict
 from datetime import datetime, timedelta
+from itertools import chain
 from typing import Any
 
 if __name__ == "__main__":
@@ -48,7 +50,16 @@ from tests.benchmarks.year.rows import DAYS, Scale, Year
 
 Kind = RetentionRule.Kind
 # Half of a year's messages are old at its end.
-RULES = {Kind.MESSAGES: 180, Kind.EVENTS: 30, Kind.FILES: 180, Kind.DELIVERIES: 90, Kind.AUDIT: 180}
+RULES = {
+    Kind.MESSAGES: 180,
+    Kind.EVENTS: 30,
+    Kind.FILES: 180,
+    Kind.DELIVERIES: 90,
+    Kind.AUDIT: 180,
+    Kind.CALLS: 90,
+    Kind.USAGE: 180,
+    Kind.CONVERSATIONS: 180,
+}
 MOST_SET_UP = 20
 
 
@@ -88,13 +99,14 @@ def keep_half() -> None:
 
 
 def remove_old(*, now: datetime) -> dict[str, int]:
-    """Do what workers do in time: sums of usage, retention, removal of occurrences and files."""
+    """Do what workers do in time: sums of usage, folding, retention, removal of occurrences and
+    files.
+    """
     while usage_reports.roll_up(now=now):
         pass
-    found: dict[str, int] = {}
-    for counts in retention.remove(now=now):
-        for name, number in counts.items():
-            found[name] = found.get(name, 0) + number
+    found: Counter[str] = Counter()
+    for counts in chain(retention.everything(now=now), retention.remove(now=now)):
+        found.update(counts)
     while occurrences.purge(now=now):
         pass
     cleanup.purge(now=now)

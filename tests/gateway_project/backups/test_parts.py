@@ -30,11 +30,12 @@ def empty(root: Path, at: datetime, files: list[Stored] | None = None) -> Path:
 
 def test_x41_the_newest_and_one_of_each_week_stay(tmp_path: Path) -> None:
     days = [empty(tmp_path, START + timedelta(days=day)) for day in range(30)]
-    gone = keeping.thin_out(tmp_path, newest=3, weeks=3)
+    gone = keeping.surplus(manifest.all_in(tmp_path), newest=3, weeks=3)
+    keeping.thin_out(tmp_path, gone)
     left = [each.name[5:10] for each in manifest.all_in(tmp_path)]
     assert left == ["03-31", "03-30", "03-29", "03-22"]
     assert len(gone) == len(days) - 4
-    assert keeping.thin_out(tmp_path, newest=3, weeks=3) == []
+    assert keeping.surplus(manifest.all_in(tmp_path), newest=3, weeks=3) == []
 
 
 def test_x41_a_content_goes_with_the_last_backup_that_names_it(here: Path, tmp_path: Path) -> None:
@@ -47,11 +48,11 @@ def test_x41_a_content_goes_with_the_last_backup_that_names_it(here: Path, tmp_p
     found = list(making.kept_files(root))
     empty(root, START + timedelta(days=1), found)
     assert len(list((root / manifest.CONTENTS).glob("??/*"))) == 2
-    keeping.thin_out(root, newest=1, weeks=0)
+    keeping.thin_out(root, manifest.all_in(root)[1:])
     for each in found:
         assert manifest.content(root, each.sha256).exists()
     empty(root, START + timedelta(days=2), [both])
-    keeping.thin_out(root, newest=1, weeks=0)
+    keeping.thin_out(root, manifest.all_in(root)[1:])
     (left,) = (root / manifest.CONTENTS).glob("??/*")
     assert left.read_bytes() == b"both"
 

@@ -9,7 +9,9 @@ import pytest
 from django.test import Client
 
 from allowlist.models import AuditEntry
+from allowlist.unfinished_forgetting import BEGUN, DONE
 from core.models import ChannelAccount, StoredFile, User
+from gateway_project.personal_data import leftovers
 from tests.gateway_project.personal_data import everything
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -63,9 +65,15 @@ def test_x23_the_page_counts_all_that_goes_and_asks_for_the_name(ann: User, boss
     assert boss.post(address).status_code == 400
     assert User.objects.get(pk=ann.pk).is_active
     answer = boss.post(address, {"name": ann.username}, follow=True)
-    assert "Forgotten." in answer.content.decode()
+    said = answer.content.decode()
+    assert "All is removed." in said
+    assert "Being cleaned by a worker" in said
     assert everything.places_of(WORD) == []
-    assert AuditEntry.objects.latest("id").actor.endswith(" boss")
+    assert AuditEntry.objects.get(action=BEGUN).actor.endswith(" boss")
+    assert not AuditEntry.objects.filter(action=DONE).exists()
+    leftovers.look()
+    assert "Being cleaned" not in boss.get("/admin/core/user/").content.decode()
+    assert AuditEntry.objects.filter(action=DONE).exists()
     assert boss.get(address).status_code == 404
 
 

@@ -225,7 +225,10 @@ def in_the_admin(gateway: Gateway, number: int) -> None:
         with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
             assert f"{CANARY} in v1" in archive.read("person.json").decode()
         there = owner.submit(f"{page}/forget/", name=f"{CANARY}-user")
-        assert "Forgotten. Backups" in owner.get(there)
+        gateway.kill("runs")  # perhaps while it cleans
+        gateway.restart("runs")
+        assert "All is removed. Backups" in owner.get(there)
+        wait_until(lambda: "Being cleaned" not in owner.get(there), seconds=60)
 
 
 @pytest.mark.parametrize("forget", [by_command, in_the_admin])

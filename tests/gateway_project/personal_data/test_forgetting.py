@@ -32,7 +32,7 @@ from core.models import (
     User,
 )
 from core.signals import forgetting as broker_forgetting
-from gateway_project.personal_data import forgetting, traces
+from gateway_project.personal_data import forgetting, leftovers, traces
 from gateway_project.personal_data.words import Words
 from tests.gateway_project.personal_data import everything
 
@@ -257,6 +257,56 @@ def test_x27_a_killed_call_is_finished_by_the_next_one(
     assert unfinished_forgetting.unfinished() == []
 
 
+@pytest.mark.parametrize(("module", "name"), STEPS[-4:])
+@pytest.mark.parametrize("is_after", [False, True])
+def test_x27_a_worker_that_was_killed_while_it_cleans_is_followed_by_the_next_one(
+    people: dict[str, User],
+    monkeypatch: pytest.MonkeyPatch,
+    module: Any,
+    name: str,
+    is_after: bool,
+) -> None:
+    """[X24] [X27] In the admin only rows and files go; before and after each step of the rest."""
+    step = getattr(module, name)
+
+    def ends(*args: Any, **kwargs: Any) -> None:
+        if is_after:
+            step(*args, **kwargs)
+        raise Killed
+
+    number = people["gone"].pk
+    leftovers.look()
+    assert not AuditEntry.objects.filter(action=unfinished_forgetting.BEGUN).exists()
+    forgetting.remove(people["gone"], actor="boss")
+    assert everything.places_of(WORD) == []
+    if connection.vendor == "sqlite":
+        assert WORD.encode() in bytes_of_the_database().lower()
+    assert unfinished_forgetting.left_behind() == [number]
+    with monkeypatch.context() as patch:
+        patch.setattr(module, name, ends)
+        with pytest.raises(Killed):
+            leftovers.look()
+    leftovers.look()
+    leftovers.look()
+    assert WORD.encode() not in bytes_of_the_database().lower()
+    assert unfinished_forgetting.unfinished() == []
+    assert AuditEntry.objects.get(action=unfinished_forgetting.DONE).actor == "worker"
+    assert audit.check().broken is None
+
+
+def test_x27_a_worker_tries_again_when_the_broker_is_away(
+    people: dict[str, User], settings: Any
+) -> None:
+    """[X27]"""
+    forgetting.remove(people["gone"], actor="boss")
+    url, settings.REDIS_URL = settings.REDIS_URL, "redis://127.0.0.1:1/0"
+    with pytest.raises(forgetting.NotForgotten, match="not what they left behind"):
+        leftovers.look()
+    settings.REDIS_URL = url
+    leftovers.look()
+    assert unfinished_forgetting.unfinished() == []
+
+
 @pytest.mark.parametrize(("name", "shown"), [("remove_rows", WORD), ("finish", "traces")])
 def test_x27_the_doctor_says_that_it_was_cut_off(
     people: dict[str, User], monkeypatch: pytest.MonkeyPatch, name: str, shown: str
@@ -285,7 +335,7 @@ def cut_off(now: datetime) -> list[Finding]:
     return [each for each in examination.examine(now=now) if each.id == "forgetting"]
 
 
-@pytest.mark.parametrize("rows", [1, 5, 9, 14, 19])
+@pytest.mark.parametrize("rows", [1, 5, 9, 14, 19, 29, 34])
 def test_x27_also_between_two_rows(
     people: dict[str, User], monkeypatch: pytest.MonkeyPatch, rows: int
 ) -> None:
@@ -294,16 +344,21 @@ def test_x27_also_between_two_rows(
 
     def removes(found: Any) -> int:
         nonlocal done
-        if found.model in {model for model, _ in forgetting.ROWS}:
-            done += 1
-            if done > rows:
-                raise Killed
+        done += 1
+        if done > rows:
+            raise Killed
         return remove(found)
 
+    def removes_rows(user: User) -> None:
+        monkeypatch.setattr(dependents, "remove", removes)
+        remove_rows(user)
+
+    remove_rows = forgetting.remove_rows
     with monkeypatch.context() as patch:
-        patch.setattr(dependents, "remove", removes)
+        patch.setattr(forgetting, "remove_rows", removes_rows)
         with pytest.raises(Killed):
             forget(people["gone"])
+    monkeypatch.setattr(dependents, "remove", remove)
     forget(people["gone"])
     assert everything.places_of(WORD) == []
     assert WORD.encode() not in bytes_of_the_database().lower()

@@ -96,6 +96,14 @@ def test_x19_a_program_that_fails_without_a_word(small: Small) -> None:
         clone.run("sh", "fails.sh", folder=small.code)
 
 
+def test_x19_a_command_that_fails_is_shown_with_its_own_options(small: Small) -> None:
+    """Without those that every call of git has."""
+    with pytest.raises(UpdateError, match=r"`sh -c 'exit 3'` failed"):
+        clone.run("sh", "-c", "exit 3", folder=small.code)
+    with pytest.raises(UpdateError, match=r"`git -c x.y=1 no-such-command` failed"):
+        clone.git("-c", "x.y=1", "no-such-command")
+
+
 def test_x15_nothing_is_newer(small: Small) -> None:
     """[X15] By the branch, by its name, and without a branch by the commit's."""
     assert clone.find("") is None
