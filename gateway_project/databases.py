@@ -2,7 +2,7 @@
 
 from pathlib import Path
 from typing import Any
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import SplitResult, quote, unquote, urlsplit, urlunsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
@@ -31,6 +31,11 @@ def settings_of(url: str, *, home: Path) -> dict[str, Any]:
     if parts.scheme in {"postgres", "postgresql"}:
         return postgresql(parts)
     raise ImproperlyConfigured("DATABASE_URL must start with postgres:// or sqlite://")
+
+
+def beside(url: str, name: str) -> str:
+    """Return the URL of another database of the same server."""
+    return urlunsplit(urlsplit(url)._replace(path=f"/{quote(name, safe='')}"))
 
 
 def sqlite(path: str) -> dict[str, Any]:

@@ -4,16 +4,17 @@ import os
 import shutil
 import sqlite3
 import subprocess
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from pathlib import Path
 
-from django.db import connection
+from django.db import Error, connection
 from django.db.backends.postgresql.client import DatabaseClient
 
 PAGES_A_STEP = 2000  # of 4 KiB; between two steps writers go on
 SECONDS_BETWEEN_STEPS = 0.005
 PROGRAM_SECONDS = 6 * 3600
+MOST_TRIED_BYTES = 2 * 1024**3
 
 
 class CopyError(Exception):
@@ -95,6 +96,44 @@ def read_through(archive: Path) -> None:
     run("pg_restore", "--file=/dev/null", str(archive))
 
 
+def why_not_tried() -> str:
+    """Return why no archive is restored beside the database of this installation, which is on a
+    server; empty when one may be.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT rolcreatedb OR rolsuper FROM pg_roles WHERE rolname = current_user")
+        [may_create] = cursor.fetchone() or (False,)
+        cursor.execute("SELECT pg_database_size(current_database())")
+        [size] = cursor.fetchone()
+    if not may_create:
+        return "the role may not create a database"
+    # The disk of the server has to take it, and cannot be looked at from here.
+    return "it is larger than 2 GB" if size > MOST_TRIED_BYTES else ""
+
+
+@contextmanager
+def tried(archive: Path) -> Iterator[str]:
+    """Restore an archive into a scratch database on the server of this installation; yield its
+    name. It is dropped in the end, and that of a process that was killed before. Under a lock.
+
+    Raises CopyError.
+    """
+    name = f"{connection.settings_dict['NAME'][:40]}_backup_check"
+    quoted = connection.ops.quote_name(name)
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute(f"DROP DATABASE IF EXISTS {quoted} WITH (FORCE)")
+            cursor.execute(f"CREATE DATABASE {quoted}")
+        try:
+            fill(archive, database=name)
+            yield name
+        finally:
+            with connection.cursor() as cursor:
+                cursor.execute(f"DROP DATABASE IF EXISTS {quoted} WITH (FORCE)")
+    except Error as error:
+        raise CopyError(f"The archive could not be restored beside: {error}.") from error
+
+
 def empty() -> None:
     """Remove every table of the database on a server, for :func:`fill`. Raises DatabaseError."""
     names = connection.introspection.table_names()
@@ -104,18 +143,23 @@ def empty() -> None:
             cursor.execute(f"DROP TABLE {quoted} CASCADE")
 
 
-def fill(copied: Path) -> None:
-    """Fill the empty database of this installation from an archive. Raises CopyError."""
+def fill(copied: Path, *, database: str = "") -> None:
+    """Fill the empty database of this installation, or another one of its server, from an archive.
+    Raises CopyError.
+    """
     options = ("--no-owner", "--no-privileges", "--exit-on-error", "--single-transaction")
-    run_connected("pg_restore", *options, str(copied))
+    run_connected("pg_restore", *options, str(copied), database=database)
 
 
-def run_connected(program: str, *arguments: str) -> None:
-    """Run a program of PostgreSQL on this installation's database. Raises CopyError."""
+def run_connected(program: str, *arguments: str, database: str = "") -> None:
+    """Run a program of PostgreSQL on this installation's database, or on another one of its server.
+    Raises CopyError.
+    """
+    given = connection.settings_dict
+    if database:
+        given = {**given, "NAME": database}
     # As `dbshell` does: no password in a command line.
-    (_, *place), secrets = DatabaseClient.settings_to_cmd_args_env(
-        connection.settings_dict, ["--dbname"]
-    )
+    (_, *place), secrets = DatabaseClient.settings_to_cmd_args_env(given, ["--dbname"])
     run(program, *place, *arguments, secrets=secrets)
 
 

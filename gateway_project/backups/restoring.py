@@ -18,7 +18,7 @@ from channels_app.ops.restored import Held
 from core.database import copies, schema_version
 from core.database.copies import CopyError
 from core.files import storage
-from gateway_project import command_line, home, installation
+from gateway_project import command_line, databases, home, installation
 from gateway_project.backups import making, manifest, sealed
 from gateway_project.backups.manifest import BackupError, Manifest
 from gateway_project.processes import child, preflight
@@ -37,13 +37,17 @@ def verify(folder: Path) -> Manifest:
         try:
             copied = Path(scratch) / manifest.DATABASE
             bring_database(folder, found, copied)
+            bring_files(folder, found, Path(scratch))
             if found.vendor == "sqlite":
                 if (rows := copies.count_rows(copied, check=True)) != found.rows:
                     raise BackupError(f"{folder}: the tables have other rows than noted: {rows}.")
-            else:
+                examine(Path(scratch), found, f"sqlite:///{copied}")
+            elif why_only_read(found):
                 copies.read_through(copied)
-            bring_files(folder, found, Path(scratch))
-            examine(Path(scratch), found)
+            else:
+                with copies.tried(copied) as name:
+                    url = databases.beside(os.environ["DATABASE_URL"], name)
+                    examine(Path(scratch), found, url)
         except CopyError as error:
             raise BackupError(str(error)) from error
         except OSError as error:
@@ -51,20 +55,28 @@ def verify(folder: Path) -> Manifest:
     return found
 
 
-def examine(scratch: Path, found: Manifest) -> None:
-    """Run the doctor on what was brought back. Raises BackupError for an error that this
-    installation has not itself, except that no process runs there.
+def why_only_read(found: Manifest) -> str:
+    """Return why the archive of a backup is read through and not restored; empty when it is."""
+    if found.vendor == "sqlite":
+        return ""
+    is_server = connection.vendor != "sqlite"
+    return copies.why_not_tried() if is_server else "DATABASE_URL names no server"
 
-    Not for PostgreSQL (that would need a second database), nor a backup of an older version.
+
+def examine(scratch: Path, found: Manifest, url: str) -> None:
+    """Run the doctor on what was brought back, with the database at ``url``. Raises BackupError for
+    an error that this installation has not itself, except that no process runs there.
+
+    Not on a backup of an older version.
     """
-    if found.vendor != "sqlite" or found.migrations != schema_version.own():
+    if found.migrations != schema_version.own():
         return
     try:
         done = subprocess.run(
             # Killed, it leaves no process in the folder that the next check removes.
             child.command(*command_line.command("doctor", "--json")),
             cwd=settings.BASE_DIR,
-            env=os.environ | scratch_env(scratch, scratch / manifest.DATABASE),
+            env=os.environ | scratch_env(scratch, url),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=DOCTOR_SECONDS,
@@ -78,13 +90,13 @@ def examine(scratch: Path, found: Manifest) -> None:
         raise BackupError(f"The doctor says of what was brought back: {new[0][1]}")
 
 
-def scratch_env(scratch: Path, database: Path) -> dict[str, str]:
-    """Return the settings of a home in ``scratch`` with a copy of the database, and the keys of
-    this installation.
+def scratch_env(scratch: Path, url: str) -> dict[str, str]:
+    """Return the settings of a home in ``scratch`` with a copy of the database at ``url``, and the
+    keys of this installation.
     """
     return {
         "GATEWAY_HOME": str(scratch),
-        "DATABASE_URL": f"sqlite:///{database}",
+        "DATABASE_URL": url,
         "SECRET_KEY": settings.SECRET_KEY,
         "GATEWAY_ENCRYPTION_KEYS": ",".join(settings.GATEWAY_ENCRYPTION_KEYS),
     }

@@ -90,7 +90,7 @@ def rehearse(python: Path, code: Path, backup: Path, before: dict[str, str]) -> 
     with tempfile.TemporaryDirectory(dir=preflight.run_folder(home.directory())) as scratch:
         copied = Path(scratch) / "gateway.sqlite3"
         shutil.copyfile(backup / manifest.DATABASE, copied)
-        env = restoring.scratch_env(Path(scratch), copied)
+        env = restoring.scratch_env(Path(scratch), f"sqlite:///{copied}")
         for name in making.KEPT_FOLDERS:
             if (home.directory() / name).exists():
                 (Path(scratch) / name).symlink_to(home.directory() / name)

@@ -67,4 +67,6 @@ def words(found: Manifest) -> str:
     size = sum(each.size for each in found.files)
     rows = f"{sum(found.rows.values())} rows, " if found.rows else ""
     keys = "with keys" if found.has_secrets else "without keys"
-    return f"checked: {rows}{len(found.files)} files ({size} bytes), {keys}"
+    why = restoring.why_only_read(found)
+    only = f"; its archive was read through, not restored: {why}" if why else ""
+    return f"checked: {rows}{len(found.files)} files ({size} bytes), {keys}{only}"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import connections
+from django.db import connection, connections
 from django.utils import timezone
 from pytest_django import Settings
 
@@ -195,13 +195,49 @@ def test_x43_other_rows_than_were_noted_are_found(backup: Path) -> None:
     assert "the tables have other rows than noted" in refused("backup", "--verify", str(backup))
 
 
-@pytest.mark.skipif(not ON_SQLITE, reason="the doctor looks at a copy")
 def test_x43_the_doctor_looks_at_a_copy_that_is_brought_back(backup: Path) -> None:
     """[X43] All files are lost that its database names, the manifest too."""
     change(backup, files=[])
     words = refused("backup", "--verify", str(backup))
     assert words.startswith("The doctor says of what was brought back: ")
     assert "files" in words
+
+
+@pytest.mark.skipif(ON_SQLITE, reason="its copy is always brought back")
+def test_x43_an_archive_is_restored_beside_where_the_role_may_create_a_database(
+    backup: Path, postgres: Postgres | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[X43] Nothing is left of it, nor of one that was killed; else it is said that it was read."""
+    assert postgres is not None
+    names = "SELECT datname FROM pg_database WHERE datname LIKE '%_backup_check'"
+    scratch = f"{connection.settings_dict['NAME'][:40]}_backup_check"
+    postgres.execute(f'CREATE DATABASE "{scratch}"')
+    fill, seen = copies.fill, list[str]()
+
+    def fills(archive: Path, *, database: str = "") -> None:
+        fill(archive, database=database)
+        with connection.cursor() as cursor:
+            cursor.execute(names)
+            seen.extend(row[0] for row in cursor.fetchall())
+
+    monkeypatch.setattr(copies, "fill", fills)
+    assert "not restored" not in said("backup", "--verify", str(backup))
+    assert seen == [scratch]
+    with connection.cursor() as cursor:
+        cursor.execute(names)
+        assert cursor.fetchall() == []
+    for limit, words in ((-1, "it is larger than 2 GB"), (copies.MOST_TRIED_BYTES, "the role may")):
+        monkeypatch.setattr(copies, "MOST_TRIED_BYTES", limit)
+        if limit > 0:
+            with connection.cursor() as cursor:
+                cursor.execute(
+                    "CREATE ROLE plain LOGIN; GRANT ALL ON ALL TABLES IN SCHEMA public TO plain"
+                )
+                cursor.execute("SET ROLE plain")
+        assert f"was read through, not restored: {words}" in said("backup", "--verify", str(backup))
+    assert seen == [scratch]
+    with connection.cursor() as cursor:
+        cursor.execute("RESET ROLE; DROP OWNED BY plain; DROP ROLE plain")
 
 
 def test_x43_two_at_once(backup: Path) -> None:
