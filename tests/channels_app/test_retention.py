@@ -71,7 +71,7 @@ def test_x5_x3_old_answers_are_repeated_until_their_messages_go(
 
 
 def test_x11_a_worker_removes_due_rows_by_itself(gateway: Gateway) -> None:
-    """Also after it was killed; a file's bytes and its link go with the row."""
+    """[X29] Also after it was killed; a file's bytes and its link go with the row. It folds first."""
     bob = people(gateway, number=1, name="retained")[0]
     found = bob.call("POST", "/files?name=a.txt", b"words", Content_Type="text/plain")
     assert found.status == 201
@@ -86,3 +86,4 @@ def test_x11_a_worker_removes_due_rows_by_itself(gateway: Gateway) -> None:
     gateway.restart("runs")
     wait_until(lambda: bob.get(f"/files/{file}").status == 404, seconds=60)
     assert not query(gateway, f"SELECT 1 FROM core_storedfile WHERE public_id = '{file}'")
+    assert query(gateway, "SELECT 1 FROM core_installation WHERE folded_until IS NOT NULL")

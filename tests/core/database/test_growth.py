@@ -14,7 +14,9 @@ from allowlist.models import ApiKey
 from channels_app.agent_sessions import sessions
 from channels_app.owner import alerts, budget_notices, notices, outages
 from channels_app.replies import outbound
+from channels_app.worker import expired_rows
 from core.conversations import jobs, left_calls, usage_reports
+from core.conversations.retention import log_folding
 from core.conversations.schedules import reports, retention
 from core.database import text_search
 from core.files import cleanup
@@ -70,6 +72,8 @@ def chores() -> None:
     cleanup.purge(now=now)
     sweep_ignored(now=now)
     retention.purge(now=now)
+    expired_rows.purge(now=now)
+    next(log_folding.fold(now=now), None)
     reports.lateness(now=now)
 
 
