@@ -71,7 +71,7 @@ def test_x5_x3_old_answers_are_repeated_until_their_messages_go(
 
 
 def test_x11_a_worker_removes_due_rows_by_itself(gateway: Gateway) -> None:
-    """[X29] Also after it was killed; a file's bytes and its link go with the row. It folds first."""
+    """[X29] Also after it was killed; bytes and link of a file go with the row. It folds first."""
     bob = people(gateway, number=1, name="retained")[0]
     found = bob.call("POST", "/files?name=a.txt", b"words", Content_Type="text/plain")
     assert found.status == 201
