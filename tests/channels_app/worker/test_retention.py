@@ -731,6 +731,7 @@ def test_x13_no_query_reads_a_large_table_as_a_whole(
     with listening() as asked:
         assert any(counts for _, counts in retention.due(now=timezone.now()))
         assert removed()
+        removed()  # the conversations that are empty now
         assert removed() == {}
     # PostgreSQL may read these small tables as a whole by choice; it must not have to.
     slow = {each.sql: found for each in asked if (found := each.read_whole(by_choice=False))}
