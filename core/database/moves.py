@@ -78,7 +78,7 @@ def check_json(model: type[Model], source: str) -> None:
     quote = connections[source].ops.quote_name
     for field in model._meta.local_concrete_fields:
         if isinstance(field, JSONField):
-            column, table = quote(field.column), quote(model._meta.db_table)
+            column, table = quote(field.column or ""), quote(model._meta.db_table)
             with connections[source].cursor() as cursor:
                 cursor.execute(
                     f"SELECT count(*) FROM {table} "  # noqa: S608 - its own names

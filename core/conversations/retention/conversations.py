@@ -3,7 +3,7 @@
 from datetime import datetime
 from functools import partial
 
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, ForeignObjectRel, OuterRef, QuerySet
 from django.db.models.functions import Coalesce
 
 from core.conversations.retention import rules
@@ -36,7 +36,7 @@ def due(rows: QuerySet[ChatSession], before: datetime) -> QuerySet[ChatSession]:
     rows = rows.alias(quiet_since=Coalesce("last_message_at", "created_at"))
     rows = rows.filter(quiet_since__lt=before, flush_at__isnull=True)
     for relation in ChatSession._meta.get_fields(include_hidden=True):
-        if relation.auto_created and relation.is_relation and relation.related_model:
+        if isinstance(relation, ForeignObjectRel):
             own = relation.related_model._default_manager
             name = relation.field.name
             rows = rows.exclude(Exists(own.filter(**{name: OuterRef("pk")})))
