@@ -131,5 +131,5 @@ def test_x31_rules_leave_nothing_of_the_first_year_after_a_second() -> None:
         if number > first.get(name, 0) * 1.5 + 10
     }
     assert {*more} <= KEPT, more
-    assert set(KEPT) == {*more}
+    assert "allowlist_auditentry" in more
     assert 0 < UsageDay.objects.filter(day=date(1970, 1, 1)).count() < 5

@@ -14,12 +14,13 @@ from django.db.models import Q, QuerySet
 from core.conversations import events
 from core.conversations.event_codec import encode, join_last
 from core.conversations.events import Numbered
-from core.conversations.retention.event_logs import AT_ONCE, MOST_EVENTS, within
+from core.conversations.retention.event_logs import MOST_EVENTS, within
 from core.conversations.retention.passes import LOCK, Counts, among
 from core.database.transactions import atomic_write, lock_until_commit
 from core.models import Installation, Run, RunEvent
 
 JOINED = "joined event rows"
+AT_ONCE = 5  # of SQLite: some 5 ms of a lock
 
 
 @dataclass(frozen=True, slots=True)

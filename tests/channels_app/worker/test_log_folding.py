@@ -12,7 +12,6 @@ from channels_app.worker import retention
 from core.conversations import events
 from core.conversations.event_codec import MERGED_CHARACTERS, encode
 from core.conversations.retention import log_folding
-from core.conversations.retention.event_logs import AT_ONCE
 from core.messages import (
     Message,
     fold,
@@ -141,7 +140,7 @@ def test_x29_a_rule_condenses_a_folded_log_as_a_whole_one(talk: ChatSession) -> 
 def test_x29_runs_that_ended_at_the_same_moment_are_all_folded(talk: ChatSession) -> None:
     """[X29] The ends of a group commit are the same time; some are of another transaction."""
     at = timezone.now() - timedelta(days=2)
-    number = 3 * AT_ONCE + 1
+    number = 3 * log_folding.AT_ONCE + 1
     for _ in range(number):
         ended(talk, 2, finished_at=at)
     assert do_chore() == number * (len(LOG) - FOLDED)
@@ -174,7 +173,7 @@ def test_x29_a_worker_that_is_killed_is_followed_by_the_next_one(
 
 def test_x29_two_workers_do_not_fold_the_same(talk: ChatSession) -> None:
     """[X29] The one that finds another mark than it read stops."""
-    for number in range(3 * AT_ONCE):
+    for number in range(3 * log_folding.AT_ONCE):
         ended(talk, 9 - number / 100)
     slow = log_folding.fold(now=timezone.now())
     next(slow)
