@@ -1,4 +1,4 @@
-"""Rows of small tables that nobody needs after a time, whatever the owner's rules say."""
+"""Rows of small tables that are not needed after a time, whatever the owner's rules say."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta

@@ -33,7 +33,7 @@ from gateway_project.personal_data.targets import Archive
 
 PIECE_BYTES = 256 * 1024
 CLEANING = (
-    "Being cleaned by a worker: what forgotten people left behind in files of the database and of "
+    "Being cleaned by a worker, since people were forgotten: the files of the database and of "
     "the broker. This line is gone when that is done."
 )
 

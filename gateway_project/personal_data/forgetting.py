@@ -84,7 +84,7 @@ def forget(user: User, *, actor: str) -> None:
 
 def remove(user: User, *, actor: str) -> None:
     """Remove the rows and files of a person. Takes as long as there are some, and waits for their
-    runs. What they left behind is for :func:`finish`. Raises NotForgotten, as :func:`forget`.
+    runs. All that they left behind is for :func:`finish`. Raises NotForgotten, as :func:`forget`.
     """
     begin(user, actor=actor)
     end_access(user)

@@ -1,4 +1,4 @@
-"""What people who were forgotten in the admin left behind is cleaned by a thread of each ``runs``
+"""Traces of people who were forgotten in the admin are cleaned up by a thread of each ``runs``
 worker (decision 217): rewriting SQLite's file takes longer than a browser waits.
 
 The audit says for whom: begun, not done, and the user's row is gone.

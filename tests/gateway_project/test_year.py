@@ -106,7 +106,7 @@ def test_x30_no_page_has_more_than_twenty_queries_and_their_number_does_not_grow
 
 
 def test_x31_rules_leave_nothing_of_the_first_year_after_a_second() -> None:
-    """[X31]. What grows on is named."""
+    """[X31]. Tables that grow on are named."""
     now = timezone.now()
     after.fill(SMALL, now=now)
     after.keep_half()

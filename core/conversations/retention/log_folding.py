@@ -46,7 +46,7 @@ class Join:
 def fold(*, now: datetime) -> Iterator[Counts]:
     """Fold the logs that are due; yield after each transaction how many rows it removed.
 
-    Ends early when another worker moves the mark. What is done stays done.
+    Ends early when another worker moves the mark. All that is done stays done.
     """
     if not settings.EVENT_FOLD_DAYS:
         return
