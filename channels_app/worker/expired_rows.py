@@ -4,7 +4,6 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.contrib.admin.models import LogEntry
 from django.contrib.sessions.models import Session
 from django.db.models import QuerySet
 
@@ -20,8 +19,6 @@ OVER = (Backup.State.FAILED, Backup.State.REMOVED)
 # Each with the column by which the oldest come first.
 EXPIRED: tuple[tuple[str, Callable[[datetime], QuerySet[Any]]], ...] = (
     ("expire_date", lambda now: Session.objects.filter(expire_date__lt=now)),
-    # The audit has the same.
-    ("pk", lambda now: LogEntry.objects.filter(action_time__lt=now - KEPT)),
     ("start", lambda now: BudgetPeriod.objects.filter(start__lt=budgets.day_of(now - KEPT))),
     ("pk", lambda now: Backup.objects.filter(state__in=OVER, asked_at__lt=now - KEPT)),
 )

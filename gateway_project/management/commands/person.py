@@ -13,7 +13,7 @@ from core.models import User
 from gateway_project.personal_data import exporting, forgetting
 from gateway_project.personal_data.targets import Folder
 
-ACTOR = "manage.py"
+ACTOR, WORKER = "manage.py", "worker"
 
 
 class Command(BaseCommand):
@@ -32,8 +32,13 @@ class Command(BaseCommand):
         export.add_argument("--to", type=Path, required=True, metavar="FOLDER", help="a new folder")
         forget = actions.add_parser("forget", help="remove a person with all data")
         forget.add_argument("username")
+        # Of a worker, after people were forgotten in the admin.
+        actions.add_parser("clean")
 
     def handle(self, *_: object, **options: Any) -> None:
+        if options["action"] == "clean":
+            self.clean()
+            return
         user = User.objects.filter(username=options["username"]).first()
         if options["action"] == "forget":
             self.forget(user)
@@ -63,6 +68,13 @@ class Command(BaseCommand):
             now=now,
         )
         self.stdout.write(f"Exported to {folder}: read index.html there.")
+
+    def clean(self) -> None:
+        """Clean the files of the database and of the broker, if people were forgotten."""
+        try:
+            forgetting.finish(actor=WORKER)
+        except forgetting.NotForgotten as error:
+            raise CommandError(str(error)) from error
 
     def forget(self, user: User | None) -> None:
         try:

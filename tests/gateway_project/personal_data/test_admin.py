@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 from django.test import Client
 
 from allowlist.models import AuditEntry
 from allowlist.unfinished_forgetting import BEGUN, DONE
 from core.models import ChannelAccount, StoredFile, User
-from gateway_project.personal_data import leftovers
 from tests.gateway_project.personal_data import everything
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -71,7 +71,7 @@ def test_x23_the_page_counts_all_that_goes_and_asks_for_the_name(ann: User, boss
     assert everything.places_of(WORD) == []
     assert AuditEntry.objects.get(action=BEGUN).actor.endswith(" boss")
     assert not AuditEntry.objects.filter(action=DONE).exists()
-    leftovers.look()
+    call_command("person", "clean")
     assert "Being cleaned" not in boss.get("/admin/core/user/").content.decode()
     assert AuditEntry.objects.filter(action=DONE).exists()
     assert boss.get(address).status_code == 404
