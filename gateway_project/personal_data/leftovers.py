@@ -26,7 +26,7 @@ AGAIN_SECONDS = 60.0
 
 
 def start() -> None:
-    """Look for work until the process ends. What is being cleaned then is left to the next one."""
+    """Look for work until the process ends. Cleaning that is cut off is left to the next one."""
     threading.Thread(target=run_forever, name="leftovers", daemon=True).start()
 
 
