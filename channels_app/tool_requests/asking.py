@@ -70,7 +70,11 @@ def decider_of(run: Run, question: Asked) -> User | None:
 def put(row: ToolCall, user: User) -> None:
     """Ask a question in the one place of who decides."""
     push_messages.enqueue(user_id=user.pk, kind="question", ref=row.public_id)
-    target = place_of(row, user)
+    show_at(place_of(row, user), row, user)
+
+
+def show_at(target: Target | None, row: ToolCall, user: User) -> None:
+    """Show a question in a chat of who decides; None: in their open web chats."""
     text = text_of(row, language_of(user))
     if target is None:
         notices.show_in_web_chats(user, card(row, user, text))

@@ -1,4 +1,4 @@
-"""Ways to decide about a call of a tool: a button on Telegram, the card of the web chat, the page in
+"""Ways to decide about a call of a tool: a button on Telegram, a card of the web chat, the page in
 the admin. Each sends what the app or the page sends, and returns the words that come back.
 """
 
