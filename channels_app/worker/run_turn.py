@@ -130,7 +130,9 @@ def turn_of(begun: Begun, chain: Chain, emit: Callable[[Message], None]) -> Turn
         kept=begun.kept.messages,
         allowed=[call_of(each) for each in begun.kept.asked],
         resumed=[*begun.resumed, *map(call_of, begun.kept.made)],
-        approvals=Approvals(run, partial(tool_rules.when_asked, begun.known, run)),
+        approvals=Approvals(
+            run, partial(tool_rules.when_asked, begun.known, run), partial(is_listed, run)
+        ),
         can_call=chain.can_call_tools,
         tools=tools_of(assistant, run, begun.known),
         client_tools=run.options.get("tools") or [],

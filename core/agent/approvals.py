@@ -33,10 +33,15 @@ FOR_PERSON = {State.DENIED: DENIED, State.EXPIRED: EXPIRED, State.UNSURE: UNSURE
 
 @dataclass(slots=True)
 class Approvals:
-    """The questions and the recorded calls of one run's turn. ``rule``: when a tool asks in it."""
+    """The questions and the recorded calls of one run's turn. ``rule``: when a tool asks in it.
+
+    ``is_listed``: whether the sender is the person of the run, whose earlier yes holds for them,
+    and not one of all those whom an open list lets in as this person; may block.
+    """
 
     run: Run
     rule: Callable[[Tool], Ask]
+    is_listed: Callable[[], bool] = lambda: True
 
     async def question(self, tool: Tool, call_id: str, arguments: str, cost: str) -> Asked | None:
         """Return the question that a call has to wait for; None when it needs no yes."""
@@ -44,7 +49,8 @@ class Approvals:
         if ask == "never":
             return None
         # A yes for longer holds where each call asks, too: it was given for that.
-        if await in_thread(tool_calls.is_granted, tool=tool.name, run=self.run):
+        is_granted = await in_thread(tool_calls.is_granted, tool=tool.name, run=self.run)
+        if is_granted and await in_thread(self.is_listed):
             return None
         return Asked(call_id, tool.name, arguments, cost, of_person=tool.asks == "person")
 
