@@ -141,8 +141,8 @@ def choices_of(row: ToolCall) -> tuple[tuple[str, ...], ...]:
 
 
 def may_last(row: ToolCall) -> bool:
-    """Return whether a yes to a call may hold for later ones, which belong to the same person. Those
-    whom an open list lets in speak as one person. May block on the database.
+    """Return whether a yes to a call may hold for later ones of its sender: not where an open list
+    lets them in, as all of these speak as one person. May block on the database.
     """
     return tool_rights.is_listed(
         row.run, is_group=is_group(row.run.session), now=transactions.now()

@@ -172,14 +172,23 @@ def test_v5_no_yes_holds_for_those_whom_an_open_list_lets_in(
     # As a message of a stranger: nobody is listed, and the list of ``ada`` is open.
     InboundMessage.objects.filter(run=run).update(kind="im", sender="stranger")
     approvals = Approvals(run, lambda _: "first", partial(run_turn.is_listed, run))
-    question = asyncio.run(approvals.question(send, "c1", "{}", ""))
+    arguments = '{"to": "carol"}'
+    question = asyncio.run(approvals.question(send, "c1", arguments, ""))
     assert question is not None
+    function = {"name": "send", "arguments": arguments}
+    said: Any = {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [{"id": "c1", "type": "function", "function": function}],
+    }
     with atomic_write():
-        asking.ask(run=run, messages=[], questions=[question])
+        asking.ask(run=run, messages=[said], questions=[question])
     call = asked(run)
     assert asking.choices_of(call) == asking.OF_STRANGER
     ToolGrant.objects.all().delete()
     assert decide(call, owner, "always") == "allowed"
+    continued(run)
+    assert send.sent[-1] == {"to": "carol"}
     call.refresh_from_db()
     assert call.scope == "once"
     assert not ToolGrant.objects.exists()
