@@ -19,7 +19,8 @@ from channels_app.worker.claim_runs import Begun
 from channels_app.worker.finish_run import STOPPED, Ending, priced_outcome, settle
 from core.agent import prompt
 from core.agent.approvals import Approvals
-from core.agent.loop import Call, Turn
+from core.agent.calling import Call
+from core.agent.loop import Turn
 from core.conversations import usage
 from core.conversations.events import LostLeaseError
 from core.database.transactions import in_thread

@@ -2,7 +2,7 @@
 made twice (:mod:`core.conversations.tool_calls`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from core.conversations import tool_calls
@@ -10,8 +10,16 @@ from core.conversations.tool_calls import Asked, SignInWanted, Stored
 from core.database.transactions import in_thread
 from core.models import Run, ToolCall
 from core.tools.base import Ask, Tool, ToolResult
+from core.tools.mcp.oauth.pages import sign_in_page
 
 State = ToolCall.State
+WAITS_FOR_OWNER = (
+    "I have asked the owner whether I may use {0}. "
+    "I go on when there is an answer; /stop takes the question back."
+)
+WAITS_FOR_PERSON = "May I use {0}?"
+SIGN_IN = "Please sign in to {0} first, then I go on. /stop takes the question back."
+OWNER_SIGNS_IN = "The owner has to sign in to {0} first; I have asked, and go on then."
 DENIED = "The owner did not allow {0}."
 EXPIRED = "There was no answer in time whether I may use {0}, so I did not use it."
 UNSURE = "It is unsure whether {0} was carried out: no result came back. It was not repeated."
@@ -76,6 +84,19 @@ class Approvals:
         """Store that a call had no result in time: it may have happened."""
         await in_thread(tool_calls.finish, call=row, result=None)
         row.state = State.UNSURE
+
+
+def what_waits(questions: Sequence[Asked]) -> Iterator[tuple[str, str]]:
+    """Yield the sentences that say which questions were asked, each with an address or none."""
+    asked = [each for each in questions if each.sign_in is None]
+    if asked:
+        names = ", ".join(dict.fromkeys(each.tool for each in asked))
+        of_owner = any(not each.of_person for each in asked)
+        yield (WAITS_FOR_OWNER if of_owner else WAITS_FOR_PERSON).format(f"“{names}”"), ""
+    for wanted in {each.sign_in for each in questions if each.sign_in is not None}:
+        line = OWNER_SIGNS_IN if wanted.of_gateway else SIGN_IN
+        address = "" if wanted.of_gateway else sign_in_page(wanted.public_id)
+        yield line.format(f"“{wanted.server}”"), address
 
 
 def result_of(row: ToolCall) -> tuple[ToolResult, str]:

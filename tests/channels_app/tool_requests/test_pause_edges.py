@@ -21,7 +21,8 @@ from channels_app.intake import slash_commands
 from channels_app.intake.slash_commands import Asked, Command
 from channels_app.tool_requests import asking, deciding
 from channels_app.worker import finish_run, run_turn
-from channels_app.worker.runner import Runner, bring_near
+from channels_app.worker.chores import bring_near
+from channels_app.worker.runner import Runner
 from core.agent.approvals import Approvals
 from core.agent.loop import MOST_QUESTIONS
 from core.conversations import runs, tool_calls
