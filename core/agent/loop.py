@@ -13,7 +13,6 @@ of it (decisions 194 and 199).
 A turn keeps its output: a cancelled one is answered with the part that exists.
 """
 
-import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
@@ -72,8 +71,6 @@ from core.providers.catalogue import ModelInfo
 from core.providers.failures import Failure
 from core.tools import languages, phrases, registry
 from core.tools.base import Tool, ToolContext, ToolResult
-
-logger = logging.getLogger(__name__)
 
 TOOL_TEXT_CHARACTERS = 50_000
 MOST_NAME = 256
