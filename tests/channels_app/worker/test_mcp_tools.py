@@ -199,7 +199,7 @@ def test_v41_a_tool_that_was_changed_is_not_called_and_the_owner_told_once(
     """[V41] The list is read before each call, so that the first call after the change is caught:
     also when another one was made a moment ago.
     """
-    write(account, "read it")
+    write(account, "read first", 1)
     assert len(malicious.calls) == 1
     malicious.tools = [other, tool("send")]
     run = write(account, "read it", 2)
