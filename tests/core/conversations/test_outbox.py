@@ -291,7 +291,7 @@ def test_one_in_doubt_does_not_wait_for_an_edit_that_waits_for_it(put: Any, woke
     outbox.change(delivery=Delivery.objects.get(id=first.id), payload={"text": "edited"})
     in_doubt(leaving, after_id=7)
     assert outbox.claim(delivery_id=first.id) is None
-    assert outbox.due() == [other.id]
+    assert other.id in outbox.due()
     woken.clear()
     outbox.sent(delivery=claimed(other), external_message_id="8")
     assert woken[0] == ("wake_delivery", other.id), "to be closed, before the edit"
