@@ -165,7 +165,7 @@ def test_v5_no_yes_holds_for_those_whom_an_open_list_lets_in(
     send: Send, ada: User, owner: User
 ) -> None:
     """They all speak as one person: neither a yes to one of them, nor one to the person."""
-    User.objects.exclude(pk=ada.pk).update(only_listed=True)
+    User.objects.filter(pk=ada.pk).update(only_listed=False)
     ToolRule.objects.create(tool="send", ask="first")
     own = says(ada, "send it")
     decide(asked(own), owner)

@@ -197,7 +197,7 @@ if __name__ == "__main__":
     from core.tools.mcp import client
     from core.tools.mcp.oauth import flow, pages
 
-    pages.client_document = lambda _slug: CLIENT_DOCUMENT
+    pages.client_document = lambda slug: CLIENT_DOCUMENT
     client.LIST_SECONDS = flow.SECONDS = float(SECONDS)
 
     serve(sys.argv[-1])
