@@ -97,7 +97,13 @@ def on_telegram(who: Decider, question: Question) -> Decide:
                 each.params["text"] for each in calls if each.params["callback_query_id"] == tap
             ]
 
-        wait_until(lines, what="the answer to the tap")
+        wait_until(
+            lines,
+            seconds=4,
+            what=lambda: (
+                f"DBG {tap} {[(c.method, c.params) for c in who.running.api.calls[-12:]]} {who.running.api.waiting} {who.running.api.polls}"
+            ),
+        )
         return lines()[0]
 
     return decide
