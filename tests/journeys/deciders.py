@@ -93,17 +93,10 @@ def on_telegram(who: Decider, question: Question) -> Decide:
 
         def lines() -> list[str]:
             calls = who.running.api.of("answerCallbackQuery")
-            return [
-                each.params["text"] for each in calls if each.params["callback_query_id"] == tap
-            ]
+            mine = [each for each in calls if str(each.params["callback_query_id"]) == tap]
+            return [each.params["text"] for each in mine]
 
-        wait_until(
-            lines,
-            seconds=4,
-            what=lambda: (
-                f"DBG {tap} {[(c.method, c.params) for c in who.running.api.calls[-12:]]} {who.running.api.waiting} {who.running.api.polls}"
-            ),
-        )
+        wait_until(lines, what="the answer to the tap")
         return lines()[0]
 
     return decide

@@ -231,7 +231,7 @@ def test_v4_an_expired_question_is_decided_in_no_place(
     number = len(answers(asking, GUEST))
     asked = {place: asked_of(asking, people) for place in PLACES}
     presses = {place: opens(people.owner, asked[place]) for place, opens in PLACES.items()}
-    assert shell(asking, EXPIRE).split()[-1] == "3"
+    assert int(shell(asking, EXPIRE).split()[-1]) >= 3
     for place, decide in presses.items():
         assert "Too late: the question has expired." in decide("once"), place
     for each in asked.values():
