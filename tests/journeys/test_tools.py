@@ -222,7 +222,8 @@ def test_v2_of_two_owners_at_once_one_decides_in_each_place(
         is_denied = late[0]
         outcome(asking, asked.shown, "✗ Denied." if is_denied else "✓ Allowed.")
         has_ended(asking, number)
-        assert ("permission was refused" in asking.model.prompts()[-1]) == is_denied
+        result = asking.model.asked[-1]["messages"][-1]["content"]
+        assert ("permission was refused" in result) == is_denied
 
 
 def test_v4_an_expired_question_is_decided_in_no_place(
