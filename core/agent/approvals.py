@@ -86,7 +86,7 @@ class Approvals:
         row.state = State.UNSURE
 
 
-def what_waits(questions: Sequence[Asked]) -> Iterator[tuple[str, str]]:
+def waiting_lines(questions: Sequence[Asked]) -> Iterator[tuple[str, str]]:
     """Yield the sentences that say which questions were asked, each with an address or none."""
     asked = [each for each in questions if each.sign_in is None]
     if asked:

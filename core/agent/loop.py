@@ -23,7 +23,7 @@ import orjson
 from django.conf import settings
 
 from core.agent import fallback
-from core.agent.approvals import Approvals, result_of, what_waits
+from core.agent.approvals import Approvals, result_of, waiting_lines
 from core.agent.calling import (
     Call,
     arguments_of,
@@ -245,7 +245,7 @@ class Turn:
 
     def _say_that_it_waits(self) -> None:
         """Tell the person which questions were asked."""
-        for line, address in what_waits(self.questions):
+        for line, address in waiting_lines(self.questions):
             said = self._in_their_language(line)
             self.note(f"{said}\n{address}" if address else said)
 

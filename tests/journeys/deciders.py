@@ -144,5 +144,5 @@ def in_admin(who: Decider, question: Question) -> Decide:
 
 
 PLACES = {"telegram": on_telegram, "web chat": in_web_chat, "admin": in_admin}
-# What a guest gets there.
+# The answer to a guest.
 REFUSED = {"telegram": "Only the owner can decide.", "web chat": '"status": 404', "admin": "404"}

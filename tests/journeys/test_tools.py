@@ -244,7 +244,7 @@ def test_v4_an_expired_question_is_decided_in_no_place(
         assert "there was no answer whether it is allowed" in prompt
 
 
-def test_v6_nobody_allows_what_a_revoked_person_asked_for(
+def test_v6_calls_of_a_revoked_person_are_allowed_in_no_place(
     page: Page, asking: Installation, people: People, guest: int
 ) -> None:
     """The owner deactivates the person in the admin while three questions of theirs wait."""

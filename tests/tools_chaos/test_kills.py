@@ -38,7 +38,7 @@ SCRIPT: list[dict[str, Any]] = [
 ]
 STATES = "SELECT state, edited FROM core_toolcall"
 OPEN_RUNS = "SELECT public_id FROM core_run WHERE state NOT IN ('succeeded', 'failed', 'cancelled')"
-# What is open, for the message of a failure.
+# The open rows, for the message of a failure.
 OPEN = {
     "run": "SELECT id, session_id, state, attempt, worker, lease_until, options FROM core_run"
     " WHERE state NOT IN ('succeeded', 'failed', 'cancelled') ORDER BY id",

@@ -53,10 +53,10 @@ def questions(local: Local, account: str, chat: int = 555) -> list[str]:
     return [each for each in local.texts(chat, account=account) if "send_mail" in each]
 
 
-def test_v9_a_question_to_someone_who_blocked_the_bot_comes_from_the_next_one(
+def test_v9_a_question_behind_a_blocked_bot_comes_from_the_next_one(
     two_bots: Local, guest: User
 ) -> None:
-    """One of them shows it, and its button decides; what failed cannot be sent again."""
+    """One of them shows it, and its button decides; the failed one cannot be sent again."""
     two_bots.api.fail("sendMessage", 403, BLOCKED, when=lambda it: "send_mail" in it["text"])
     call = ask(guest)
     until(lambda: questions(two_bots, "other"))
@@ -128,7 +128,7 @@ def test_v9_another_owner_is_asked_where_the_first_has_no_place_left(
     assert call.asked_of == second
 
 
-def test_v9_a_persons_own_yes_is_asked_of_nobody_else(two_bots: Local, guest: User) -> None:
+def test_v9_a_persons_own_yes_is_asked_of_no_one_else(two_bots: Local, guest: User) -> None:
     """Where nothing is left, it stays with the person: in the web chat."""
     two_bots.say("hello", user=556)
     until(lambda: two_bots.texts(556))

@@ -171,7 +171,7 @@ def test_v5_no_yes_holds_for_those_whom_an_open_list_lets_in(
     decide(asked(own), owner)
     continued(own)
     run = says(ada, "hello")
-    # As a message of a stranger: nobody is listed, and the list of ``ada`` is open.
+    # As a message of a stranger: no one is listed, and the list of ``ada`` is open.
     InboundMessage.objects.filter(run=run).update(kind="im", sender="stranger")
     approvals = Approvals(run, lambda _: "first", partial(run_turn.is_listed, run))
     arguments = '{"to": "carol"}'
