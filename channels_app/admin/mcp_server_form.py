@@ -21,6 +21,7 @@ HEADER = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
 # Headers that belong to the connection or to the protocol.
 RESERVED = ("accept", "connection", "content-", "cookie", "host", "mcp-", "transfer-encoding")
 MOST_SECONDS = 600
+SHORT_NAME = "<short name>"
 
 
 class McpServerForm(KeyForm[McpServer]):
@@ -92,7 +93,8 @@ class McpServerForm(KeyForm[McpServer]):
         self.fields["key"].help_text = key_help("", known=has_key, can_open=self.can_open)
         if "client_id" in self.fields:
             about = self.fields["client_id"]
-            about.help_text = str(about.help_text).format(pages.callback())
+            address = pages.callback(self.instance.slug or SHORT_NAME)
+            about.help_text = str(about.help_text).format(address)
         if not self.instance.secrets:
             self.fields.pop("remove_key", None)
 

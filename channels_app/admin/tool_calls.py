@@ -219,7 +219,8 @@ def context_of(call: ToolCall, request: HttpRequest) -> dict[str, Any]:
     may = isinstance(user, User) and user.is_owner and deciding.may_decide(call, user)
     text, is_whole = call_arguments.readable(call.arguments, SHOWN)
     result = call.result if isinstance(call.result, dict) else {}
-    choices = [(each, asking.LABELS[each]) for each in CHOICES]
+    lasting = CHOICES if not may or asking.may_last(call) else (asking.ONCE, asking.DENY)
+    choices = [(each, asking.LABELS[each]) for each in lasting]
     if call.kind == ToolCall.Kind.SIGN_IN:
         choices = [(asking.DENY, asking.OF_SIGN_IN[asking.DENY])]
     return {

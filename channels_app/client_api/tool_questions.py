@@ -33,7 +33,8 @@ CHOICES: tuple[Choice, ...] = ("once", "hour", "always")
 class Question:
     """A call that waits, or waited, for a yes. ``id``: for the client's answer, bound to the call's
     hash. ``text``: for the person. ``may_answer``: whether this client's key decides it.
-    ``sign_in``: the page where the client's person signs in, which is the only yes.
+    ``sign_in``: the page where the client's person signs in, which is the only yes. ``may_last``:
+    whether a yes may hold for later calls, too.
     """
 
     id: str
@@ -49,10 +50,13 @@ class Question:
     expires_at: datetime | None
     run_id: str
     sign_in: str = ""
+    may_last: bool = True
 
     @property
     def choices(self) -> tuple[Choice, ...]:
         """Return for how long a yes may hold."""
+        if not self.may_last:
+            return ("once",)
         return ("once", "always") if self.of_person else CHOICES
 
     @property
@@ -133,6 +137,7 @@ def question_of(row: ToolCall, caller: Principal) -> Question:
         expires_at=row.expires_at,
         run_id=row.run.public_id,
         sign_in=page,
+        may_last=not may or asking.may_last(row),
     )
 
 

@@ -9,13 +9,15 @@ import orjson
 from django.conf import settings
 from django.utils.translation import get_language
 
-from allowlist import pending_count
+from allowlist import pending_count, tool_rights
 from channels_app import registry
 from channels_app.base import Block, Capability, Channel
 from channels_app.owner import notice_targets, notices
 from channels_app.owner.notice_targets import Target
+from channels_app.schedules.rights import is_group
 from core.conversations import outbox, push_messages, tool_calls
 from core.conversations.tool_calls import Asked
+from core.database import transactions
 from core.lib.text import one_line
 from core.models import Delivery, McpSignIn, Run, ToolCall, User
 from core.providers.base import ChatMessage
@@ -33,6 +35,8 @@ LABELS = {
 }
 OF_OWNER = ((ONCE, HOUR), (ALWAYS,), (EDIT, DENY))
 OF_PERSON = ((ONCE, DENY), (ALWAYS,))
+# About a call of somebody whom an open list lets in.
+OF_STRANGER = ((ONCE,), (EDIT, DENY))
 QUESTION = "May I use {0}?"
 SIGN_IN = "Sign in to {0}, so that I can go on."
 # Of a sign-in: the first is a link to its page.
@@ -70,7 +74,11 @@ def decider_of(run: Run, question: Asked) -> User | None:
 def put(row: ToolCall, user: User) -> None:
     """Ask a question in the one place of who decides."""
     push_messages.enqueue(user_id=user.pk, kind="question", ref=row.public_id)
-    target = place_of(row, user)
+    show_at(place_of(row, user), row, user)
+
+
+def show_at(target: Target | None, row: ToolCall, user: User) -> None:
+    """Show a question in a chat of who decides; None: in their open web chats."""
     text = text_of(row, language_of(user))
     if target is None:
         notices.show_in_web_chats(user, card(row, user, text))
@@ -127,7 +135,18 @@ def choices_of(row: ToolCall) -> tuple[tuple[str, ...], ...]:
     """Return the choices of a question with buttons; a sign-in has its link."""
     if row.kind == ToolCall.Kind.SIGN_IN:
         return ((DENY,),)
-    return OF_PERSON if row.of_person else OF_OWNER
+    if row.of_person:
+        return OF_PERSON if may_last(row) else OF_PERSON[:1]
+    return OF_OWNER if may_last(row) else OF_STRANGER
+
+
+def may_last(row: ToolCall) -> bool:
+    """Return whether a yes to a call may hold for later ones of its sender: not where an open list
+    lets them in, as all of these speak as one person. May block on the database.
+    """
+    return tool_rights.is_listed(
+        row.run, is_group=is_group(row.run.session), now=transactions.now()
+    )
 
 
 def label_of(row: ToolCall, choice: str) -> str:

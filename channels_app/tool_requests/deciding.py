@@ -10,7 +10,7 @@ from django.conf import settings
 
 from allowlist import audit, pending_count, tool_rights
 from channels_app.schedules.rights import is_group
-from channels_app.tool_requests import asking
+from channels_app.tool_requests import asking, asking_elsewhere
 from core.conversations import tool_calls
 from core.database.transactions import atomic_write
 from core.lib.ids import is_public_id
@@ -102,7 +102,8 @@ def decide(
                 tool_calls.deny(call=each, by=by.pk)
         else:
             is_enough = choice == "once" and arguments is None and asks_only_first(row)
-            scope = "always" if is_enough else choice
+            wanted = "always" if is_enough else choice
+            scope = wanted if wanted == "once" or asking.may_last(row) else "once"
             tool_calls.allow(call=row, by=by.pk, scope=scope, arguments=arguments)
         show(row)
         record(row, by=by, via=via, now=now)
@@ -216,8 +217,11 @@ def withdraw(*, session_id: int) -> int:
 
 
 def look(*, now: datetime) -> None:
-    """End the questions that expired, and calls that were left without a result. A chore."""
+    """End the questions that expired, and calls that were left without a result; ask elsewhere what
+    could not be delivered. A chore.
+    """
     tool_calls.expire(now=now, show=show)
+    asking_elsewhere.look()
     tool_calls.close_left()
     sign_ins.purge(now=now)
 

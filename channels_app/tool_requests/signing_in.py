@@ -88,6 +88,7 @@ async def started_of(row: McpSignIn, client: OAuthClient, server: ServerInfo) ->
 
 def finish(
     *,
+    slug: str,
     state: str,
     browser: str,
     code: str,
@@ -97,10 +98,10 @@ def finish(
     now: datetime,
 ) -> Finished:
     """End the sign-in of a callback: exchange its code, store the tokens, and let what waited go
-    on. ``issuer``, ``error``: parameters of the callback; ``visitor``: the person signed in to the
-    gateway in that browser.
+    on. ``slug``: of the server whose callback it is; ``issuer``, ``error``: parameters;
+    ``visitor``: the person signed in to the gateway in that browser.
     """
-    row = sign_ins.came_back(state, browser=browser)
+    row = sign_ins.came_back(state, slug=slug, browser=browser)
     if row is None:
         return Finished("unknown", TEXTS["unknown"])
     if not sign_ins.is_open(row, now):

@@ -105,12 +105,15 @@ def start(request: HttpRequest, row: McpSignIn, *, by: User) -> HttpResponse:
 
 @never_cache
 @require_http_methods(["GET"])  # a HEAD would use up the code
-def callback(request: HttpRequest) -> HttpResponse:
-    """End a sign-in: the authorization server has sent the browser back with a code."""
+def callback(request: HttpRequest, server: str) -> HttpResponse:
+    """End a sign-in: the authorization server of ``server`` (its short name) has sent the browser
+    back with a code.
+    """
     given = {
         name: request.GET.get(name, "")[:LONGEST] for name in ("state", "code", "iss", "error")
     }
     finished = signing_in.finish(
+        slug=server,
         state=given["state"],
         browser=request.COOKIES.get(COOKIE, "")[:COOKIE_LENGTH],
         code=given["code"],
@@ -125,14 +128,16 @@ def callback(request: HttpRequest) -> HttpResponse:
 
 
 @require_safe
-def client_document(request: HttpRequest) -> JsonResponse:
-    """Describe the gateway to authorization servers (OAuth Client ID Metadata Document)."""
+def client_document(request: HttpRequest, server: str) -> JsonResponse:
+    """Describe the gateway to the authorization server of ``server`` (OAuth Client ID Metadata
+    Document): the same for a short name that no server has.
+    """
     del request
     about = {
-        "client_id": f"{settings.GATEWAY_URL}/mcp/oauth/client.json",
+        "client_id": pages.document_address(server),
         "client_name": "Latchkey",
         "client_uri": settings.GATEWAY_URL,
-        "redirect_uris": [pages.callback()],
+        "redirect_uris": [pages.callback(server)],
         "grant_types": ["authorization_code", "refresh_token"],
         "response_types": ["code"],
         "token_endpoint_auth_method": "none",

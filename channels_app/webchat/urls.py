@@ -62,8 +62,8 @@ urlpatterns: list[URLPattern] = [
     path("tool-calls/<str:public_id>", tool_call_page.tool_call, name="tool-call"),
     path("texts/<str:language>/<str:version>.js", script_texts.catalogue, name="script-texts"),
     path("mcp/oauth/sign-in/<str:value>", mcp_sign_in.page, name="mcp-sign-in"),
-    path("mcp/oauth/callback", mcp_sign_in.callback, name="mcp-callback"),
-    path("mcp/oauth/client.json", mcp_sign_in.client_document, name="mcp-client"),
+    path("mcp/oauth/callback/<slug:server>", mcp_sign_in.callback, name="mcp-callback"),
+    path("mcp/oauth/client/<slug:server>.json", mcp_sign_in.client_document, name="mcp-client"),
     path("sign-out", views.sign_out, name="sign-out"),
 ]
 

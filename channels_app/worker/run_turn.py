@@ -19,7 +19,8 @@ from channels_app.worker.claim_runs import Begun
 from channels_app.worker.finish_run import STOPPED, Ending, priced_outcome, settle
 from core.agent import prompt
 from core.agent.approvals import Approvals
-from core.agent.loop import Call, Turn
+from core.agent.calling import Call
+from core.agent.loop import Turn
 from core.conversations import usage
 from core.conversations.events import LostLeaseError
 from core.database.transactions import in_thread
@@ -130,7 +131,9 @@ def turn_of(begun: Begun, chain: Chain, emit: Callable[[Message], None]) -> Turn
         kept=begun.kept.messages,
         allowed=[call_of(each) for each in begun.kept.asked],
         resumed=[*begun.resumed, *map(call_of, begun.kept.made)],
-        approvals=Approvals(run, partial(tool_rules.when_asked, begun.known, run)),
+        approvals=Approvals(
+            run, partial(tool_rules.when_asked, begun.known, run), partial(is_listed, run)
+        ),
         can_call=chain.can_call_tools,
         tools=tools_of(assistant, run, begun.known),
         client_tools=run.options.get("tools") or [],

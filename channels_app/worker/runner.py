@@ -17,7 +17,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import AbstractAsyncContextManager
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -27,67 +27,39 @@ from django.db import Error as DatabaseFailure
 from django.db import connection
 from django.utils import timezone
 
-from allowlist import revocation, unknown_requests
 from allowlist.held_messages import sweep_ignored
 from channels_app import registry
-from channels_app.agent_sessions import sessions
-from channels_app.owner import (
-    alerts,
-    budget_notices,
-    circuit_notices,
-    mcp_notices,
-    notices,
-    outages,
-)
+from channels_app.owner import alerts
 from channels_app.push import keys as push_keys
 from channels_app.push import sending as push
 from channels_app.replies import outbound, typing_and_reactions
-from channels_app.schedules import firing
-from channels_app.tool_requests import deciding
-from channels_app.worker import expired_rows, run_turn, take_wakeups
+from channels_app.worker import chores, expired_rows, run_turn, take_wakeups
 from channels_app.worker import retention as rules_of_retention
 from channels_app.worker.account_watcher import LOOK_SECONDS, Gateways
 from channels_app.worker.claim_runs import Begun, Claims, begin_next
 from channels_app.worker.finish_run import end_queued
 from channels_app.worker.places import Places
 from channels_app.worker.run_turn import Held
-from core.conversations import (
-    events,
-    inbox,
-    jobs,
-    left_calls,
-    outbox,
-    push_messages,
-    runs,
-    tool_calls,
-    traces,
-    usage_reports,
-)
-from core.conversations.schedules import occurrences, retention
+from core.conversations import events, inbox, jobs, outbox, push_messages, runs, traces
+from core.conversations.schedules import retention
 from core.conversations.shares import Served
-from core.database import schema_version, text_search, transactions
+from core.database import schema_version
 from core.database.batching import (
     attempt,
     in_shared_call,
     in_shared_transaction,
     threads_of_batches,
 )
-from core.database.transactions import (
-    atomic_write,
-    checkpoint,
-    in_thread,
-    in_thread_of,
-)
+from core.database.transactions import atomic_write, checkpoint, in_thread, in_thread_of
 from core.files import cleanup
 from core.lib import leases
 from core.lib.encryption import DecryptError
 from core.models import ChatSession, Delivery, Run
-from core.providers import circuits
 from core.providers import registry as providers
 from core.signals import pubsub, wakeups
 from core.tools import registry as tools
 from core.tools.mcp import refresh as mcp
-from core.tools.mcp.oauth import revocations, sign_ins
+from core.tools.mcp.oauth import revocations
 
 logger = logging.getLogger(__name__)
 
@@ -100,7 +72,6 @@ SWEEP_FILES_SECONDS = 3600.0
 RETENTION_SECONDS, RETENTION_PAUSE_SECONDS = 3600.0, 0.5
 STOP_SECONDS = 5.0
 CANCEL_AGAIN_SECONDS = 0.2
-CLOCK_SECONDS = 5.0  # less is the clock being kept right
 HAND_OVER_SECONDS = 0.3
 # Their rows are locked until all are stored: writers to these conversations wait.
 FLUSHED_TOGETHER = 4
@@ -129,9 +100,7 @@ class Runner:
         self._retention = rules_of_retention.Chore()
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = False
-        self._clock = time.time() - time.monotonic()
-        # Whether occurrences are planned for the clock as it is: it may have been set back.
-        self._is_planned = False
+        self._clock = chores.Clock()
         # The reason for taking no work: the database is of another version than this code.
         self.outdated = ""
         self._compared_at = float("-inf")
@@ -340,44 +309,18 @@ class Runner:
         await self._compare_versions()
         if self.outdated:
             return float(settings.SWEEP_SECONDS)
-        await in_thread(bring_near)
-        await self._watch_clock()
-        await in_thread(notices.model_health, now=timezone.now())
-        await in_thread(circuit_notices.look, now=timezone.now())
-        await in_thread(mcp_notices.look, now=timezone.now())
-        await in_thread(outbound.recover_lost)  # first: they are work of this sweep, not the next
+        await in_thread(chores.bring_near)
+        await self._clock.watch()
+        await chores.before_work()
         await self._look_for_work()
-        await in_thread(unknown_requests.purge, now=timezone.now())
-        await in_thread(revocation.end_expired, now=timezone.now())
-        await in_thread(notices.look_after, now=timezone.now())
-        await in_thread(sessions.close_idle, now=timezone.now())
-        await in_thread(cleanup.discard_unfinished)
-        await in_thread(outages.look, now=timezone.now())
-        await in_thread(left_calls.close_left)
-        await in_thread(deciding.look, now=timezone.now())
-        await in_thread(budget_notices.look, now=timezone.now())
-        await in_thread(usage_reports.roll_up, now=timezone.now())
-        await in_thread(text_search.catch_up)
-        await in_thread(push_messages.purge)
+        await chores.after_work()
         return float(settings.SWEEP_SECONDS)
-
-    async def _watch_clock(self) -> None:
-        """Notify the owner when the clock was set back: expired rights may be valid again."""
-        before, self._clock = self._clock, time.time() - time.monotonic()
-        if before - self._clock > CLOCK_SECONDS:
-            by = timedelta(seconds=before - self._clock)
-            logger.warning("the clock of this machine was set back by %s", by)
-            await in_thread(notices.clock_set_back, by=by, now=timezone.now())
-            self._is_planned = False
-        if not self._is_planned:
-            await in_thread(occurrences.plan_again, now=timezone.now())
-            self._is_planned = True
 
     async def _fire_schedules(self) -> float:
         """Fire the occurrences that are due, by the database's clock."""
         if self.outdated:
             return SCHEDULES_SECONDS
-        has_more = await in_thread(fire_due)
+        has_more = await in_thread(chores.fire_due)
         return 0.0 if has_more else SCHEDULES_SECONDS
 
     async def _refresh_mcp(self) -> float:
@@ -617,30 +560,6 @@ async def end_others(*, seconds: float) -> None:
 def names_of(tasks: Iterable[asyncio.Task[Any]]) -> str:
     """Return the coroutines of tasks, for the log."""
     return ", ".join(sorted(getattr(task.get_coro(), "__qualname__", "?") for task in tasks))
-
-
-def bring_near() -> None:
-    """Shorten waits that end in the far future because the clock was set back."""
-    nouns = (
-        runs,
-        jobs,
-        outbox,
-        inbox,
-        sessions,
-        unknown_requests,
-        circuits,
-        occurrences,
-        tool_calls,
-        sign_ins,
-        push_messages,
-    )
-    for noun in nouns:
-        noun.bring_near()
-
-
-def fire_due() -> bool:
-    """Fire the occurrences that are due; return whether more may be due."""
-    return firing.look(now=transactions.now())
 
 
 def keep_seconds() -> float:

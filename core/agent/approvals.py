@@ -2,7 +2,7 @@
 made twice (:mod:`core.conversations.tool_calls`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from core.conversations import tool_calls
@@ -10,8 +10,16 @@ from core.conversations.tool_calls import Asked, SignInWanted, Stored
 from core.database.transactions import in_thread
 from core.models import Run, ToolCall
 from core.tools.base import Ask, Tool, ToolResult
+from core.tools.mcp.oauth.pages import sign_in_page
 
 State = ToolCall.State
+WAITS_FOR_OWNER = (
+    "I have asked the owner whether I may use {0}. "
+    "I go on when there is an answer; /stop takes the question back."
+)
+WAITS_FOR_PERSON = "May I use {0}?"
+SIGN_IN = "Please sign in to {0} first, then I go on. /stop takes the question back."
+OWNER_SIGNS_IN = "The owner has to sign in to {0} first; I have asked, and go on then."
 DENIED = "The owner did not allow {0}."
 EXPIRED = "There was no answer in time whether I may use {0}, so I did not use it."
 UNSURE = "It is unsure whether {0} was carried out: no result came back. It was not repeated."
@@ -33,10 +41,15 @@ FOR_PERSON = {State.DENIED: DENIED, State.EXPIRED: EXPIRED, State.UNSURE: UNSURE
 
 @dataclass(slots=True)
 class Approvals:
-    """The questions and the recorded calls of one run's turn. ``rule``: when a tool asks in it."""
+    """The questions and the recorded calls of one run's turn. ``rule``: when a tool asks in it.
+
+    ``is_listed``: whether the sender is the person of the run, whose earlier yes holds for them,
+    and not one of all those whom an open list lets in as this person; may block.
+    """
 
     run: Run
     rule: Callable[[Tool], Ask]
+    is_listed: Callable[[], bool] = lambda: True
 
     async def question(self, tool: Tool, call_id: str, arguments: str, cost: str) -> Asked | None:
         """Return the question that a call has to wait for; None when it needs no yes."""
@@ -44,7 +57,8 @@ class Approvals:
         if ask == "never":
             return None
         # A yes for longer holds where each call asks, too: it was given for that.
-        if await in_thread(tool_calls.is_granted, tool=tool.name, run=self.run):
+        is_granted = await in_thread(tool_calls.is_granted, tool=tool.name, run=self.run)
+        if is_granted and await in_thread(self.is_listed):
             return None
         return Asked(call_id, tool.name, arguments, cost, of_person=tool.asks == "person")
 
@@ -70,6 +84,19 @@ class Approvals:
         """Store that a call had no result in time: it may have happened."""
         await in_thread(tool_calls.finish, call=row, result=None)
         row.state = State.UNSURE
+
+
+def waiting_lines(questions: Sequence[Asked]) -> Iterator[tuple[str, str]]:
+    """Yield the sentences that say which questions were asked, each with an address or none."""
+    asked = [each for each in questions if each.sign_in is None]
+    if asked:
+        names = ", ".join(dict.fromkeys(each.tool for each in asked))
+        of_owner = any(not each.of_person for each in asked)
+        yield (WAITS_FOR_OWNER if of_owner else WAITS_FOR_PERSON).format(f"“{names}”"), ""
+    for wanted in {each.sign_in for each in questions if each.sign_in is not None}:
+        line = OWNER_SIGNS_IN if wanted.of_gateway else SIGN_IN
+        address = "" if wanted.of_gateway else sign_in_page(wanted.public_id)
+        yield line.format(f"“{wanted.server}”"), address
 
 
 def result_of(row: ToolCall) -> tuple[ToolResult, str]:

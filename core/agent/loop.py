@@ -13,10 +13,7 @@ of it (decisions 194 and 199).
 A turn keeps its output: a cancelled one is answered with the part that exists.
 """
 
-import asyncio
-import logging
-import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -26,11 +23,17 @@ import orjson
 from django.conf import settings
 
 from core.agent import fallback
-from core.agent.approvals import Approvals, result_of
+from core.agent.approvals import Approvals, result_of, waiting_lines
+from core.agent.calling import (
+    Call,
+    arguments_of,
+    last_calls,
+    message_of,
+    result_within,
+    side_by_side,
+)
 from core.agent.calls import calls_of
 from core.agent.prompt import Prompt, shortened_line, tools_tokens
-from core.conversations import traces
-from core.conversations.events import LostLeaseError
 from core.conversations.tool_calls import Asked, SignInWanted
 from core.lib.text import clean
 from core.messages import (
@@ -67,10 +70,7 @@ from core.providers.base import (
 from core.providers.catalogue import ModelInfo
 from core.providers.failures import Failure
 from core.tools import languages, phrases, registry
-from core.tools.base import SignInError, Tool, ToolContext, ToolError, ToolResult
-from core.tools.mcp.oauth.pages import sign_in_page
-
-logger = logging.getLogger(__name__)
+from core.tools.base import Tool, ToolContext, ToolResult
 
 TOOL_TEXT_CHARACTERS = 50_000
 MOST_NAME = 256
@@ -80,24 +80,7 @@ MOST_QUESTIONS = 10  # of one answer: each is a message to who decides
 TOO_MANY_QUESTIONS = (
     "The call was not made: it needs a yes, and too many were asked for at once. Ask for fewer."
 )
-WAITS_FOR_OWNER = (
-    "I have asked the owner whether I may use {0}. "
-    "I go on when there is an answer; /stop takes the question back."
-)
-WAITS_FOR_PERSON = "May I use {0}?"
-SIGN_IN = "Please sign in to {0} first, then I go on. /stop takes the question back."
-OWNER_SIGNS_IN = "The owner has to sign in to {0} first; I have asked, and go on then."
 CUT_HERE = "The answer was cut here: it is longer than this gateway allows."
-
-
-@dataclass(slots=True)
-class Call:
-    """A tool call assembled from its deltas."""
-
-    id: str = ""
-    name: str = ""
-    arguments: str = ""
-    pieces: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -233,7 +216,7 @@ class Turn:
         """
         for call in calls:
             self._call_ids.add(call.id)
-        self._remember(calls, texts)
+        self.messages.append(message_of(calls, texts))
         # One that an earlier attempt began has its yes, or needed none.
         asked = {
             call.id: None if call in self.resumed else await self._question(call) for call in calls
@@ -262,16 +245,9 @@ class Turn:
 
     def _say_that_it_waits(self) -> None:
         """Tell the person which questions were asked."""
-        asked = [each for each in self.questions if each.sign_in is None]
-        if asked:
-            names = ", ".join(dict.fromkeys(each.tool for each in asked))
-            of_owner = any(not each.of_person for each in asked)
-            line = (WAITS_FOR_OWNER if of_owner else WAITS_FOR_PERSON).format(f"“{names}”")
-            self.note(self._in_their_language(line))
-        for wanted in {each.sign_in for each in self.questions if each.sign_in is not None}:
-            line = OWNER_SIGNS_IN if wanted.of_gateway else SIGN_IN
-            line = self._in_their_language(line.format(f"“{wanted.server}”"))
-            self.note(line if wanted.of_gateway else f"{line}\n{sign_in_page(wanted.public_id)}")
+        for line, address in waiting_lines(self.questions):
+            said = self._in_their_language(line)
+            self.note(f"{said}\n{address}" if address else said)
 
     def _in_their_language(self, line: str) -> str:
         """Return a sentence of the gateway in the language of the request."""
@@ -519,22 +495,6 @@ class Turn:
             )
         self.finish_reason = "tool_calls"
 
-    def _remember(self, calls: list[Call], texts: list[str]) -> None:
-        self.messages.append(
-            {
-                "role": "assistant",
-                "content": "\n\n".join(texts),
-                "tool_calls": [
-                    {
-                        "id": call.id,
-                        "type": "function",
-                        "function": {"name": call.name, "arguments": call.arguments or "{}"},
-                    }
-                    for call in calls
-                ],
-            }
-        )
-
     async def _act_on(self, calls: list[Call]) -> list[ToolResult]:
         """Make calls side by side; show and keep their results in the order of the calls."""
         results = await side_by_side([partial(self._act, call) for call in calls])
@@ -612,31 +572,11 @@ class Turn:
     async def _run_tool(
         self, tool: Tool, call: Call, arguments: dict[str, Any]
     ) -> ToolResult | None:
-        """Return the result of a call; None when there was none: it may have happened."""
+        """Show the line of a call, and make it; None when there was no result in time."""
         line = tool.progress(arguments)
         if line:
             self.emit(progress(self._in_their_language(line), tool=tool.name))
-        context = replace(self.context, tool_call_id=call.id)
-        started = time.monotonic()
-        try:
-            with traces.tool_call(tool.name, call.id):
-                async with asyncio.timeout(tool.seconds or None):
-                    result = await tool.run(context, arguments)
-            return replace(result, text=clean(result.text), shown=clean(result.shown))
-        except SignInError as error:
-            return ToolResult(clean(f"Error: {error}"), ok=False, sign_in=error.wanted)
-        except ToolError as error:
-            return ToolResult(clean(f"Error: {error}"), ok=False)
-        except TimeoutError:
-            return None
-        except (LostLeaseError, ProviderError):
-            raise
-        except Exception:
-            # A bug of one tool must not take the answer, and the results of other calls, with it.
-            logger.exception("the tool %s failed", tool.name)
-            return ToolResult("Error: the tool failed.", ok=False) if tool.idempotent else None
-        finally:
-            logger.info("tool %s took %.2f s", tool.name, time.monotonic() - started)
+        return await result_within(tool, arguments, replace(self.context, tool_call_id=call.id))
 
     def fail(self, error: ProviderError) -> None:
         """Emit the failure; earlier output stays."""
@@ -646,44 +586,6 @@ class Turn:
     def interrupt(self) -> None:
         """End the message that was being streamed when the turn was cancelled."""
         self._end_message()
-
-
-def arguments_of(call: Call) -> dict[str, Any] | str:
-    """Return the arguments of a call, or what is wrong with them, for the model."""
-    try:
-        arguments = orjson.loads(call.arguments or "{}")
-    except orjson.JSONDecodeError:
-        return "The arguments are not valid JSON."
-    return arguments if isinstance(arguments, dict) else "The arguments must be a JSON object."
-
-
-def last_calls(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
-    """Return the calls of the model's last answer in ``messages``."""
-    return next((each["tool_calls"] for each in reversed(messages) if each.get("tool_calls")), [])
-
-
-async def side_by_side(
-    works: Sequence[Callable[[], Coroutine[Any, Any, ToolResult]]],
-) -> list[ToolResult]:
-    """Return the results of all, in their order, at most TOOL_CALLS_AT_ONCE of them at a time.
-
-    An exception of one ends the others and is raised.
-    """
-    if len(works) == 1:
-        return [await works[0]()]
-    places = asyncio.Semaphore(settings.TOOL_CALLS_AT_ONCE)
-
-    async def placed(work: Callable[[], Coroutine[Any, Any, ToolResult]]) -> ToolResult:
-        async with places:
-            return await work()
-
-    tasks = [asyncio.ensure_future(placed(each)) for each in works]
-    try:
-        return list(await asyncio.gather(*tasks))
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def message_name(kind: str, number: int) -> str:

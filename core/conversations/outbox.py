@@ -151,6 +151,15 @@ def earlier() -> QuerySet[Delivery]:
     )
 
 
+def in_turn() -> Q:
+    """Return the condition of deliveries that need not wait for earlier ones of the conversation.
+
+    One in doubt left before those that are open before it now (an edit of a message, one that is
+    sent again by hand): they wait for its search, as everything in its chat does.
+    """
+    return ~Q(doubt_chat="") | ~Q(Exists(earlier()))
+
+
 def doubtful() -> QuerySet[Delivery]:
     """Return the deliveries in doubt in the chat ``place``, except the outer query's."""
     return (
@@ -178,7 +187,7 @@ def claiming(rows: QuerySet[Delivery]) -> tuple[QuerySet[Delivery], dict[str, An
             id=Param("id"),
             attempt=Param("attempt"),
             state=Delivery.State.PENDING,
-        ).exclude(Exists(earlier())),
+        ),
         {
             "state": Delivery.State.SENDING,
             "attempt": F("attempt") + 1,
@@ -188,7 +197,9 @@ def claiming(rows: QuerySet[Delivery]) -> tuple[QuerySet[Delivery], dict[str, An
     )
 
 
-CLAIM = Update(lambda: claiming(Delivery.objects.exclude(Exists(doubtful()))))
+CLAIM = Update(
+    lambda: claiming(Delivery.objects.exclude(Exists(earlier())).exclude(Exists(doubtful())))
+)
 # Of two in doubt in one chat the older one is searched for first.
 CLAIM_DOUBTFUL = Update(
     lambda: claiming(Delivery.objects.exclude(Exists(doubtful().filter(id__lt=OuterRef("id")))))
@@ -197,8 +208,7 @@ WHOLE = Instances(
     lambda: (
         pending()
         .select_related("account")
-        .filter(id=Param("id"))
-        .exclude(Exists(earlier()))
+        .filter(in_turn(), id=Param("id"))
         .annotate(
             run_public_id=F("run__public_id"),
             session_public_id=F("session__public_id"),
@@ -314,6 +324,8 @@ def sent_but_open(*, delivery: Delivery, external_message_id: str) -> None:
                 retry_at=None,
                 error=REPEATED if delivery.may_repeat else "",
             )
+            if in_doubt:
+                wakeups.delivery(delivery.id)
 
 
 def wake_following(delivery: Delivery) -> None:
@@ -478,7 +490,7 @@ def resume(*, account_id: int) -> None:
             account_id=account_id, state=Delivery.State.PENDING, tries__gt=0
         )
         rows.filter(retry_at__gt=Now()).update(retry_at=None)
-        ready = rows.exclude(Exists(earlier())).order_by("id").values_list("id", flat=True)
+        ready = rows.filter(in_turn()).order_by("id").values_list("id", flat=True)
         for delivery_id in ready[:RESUMED_AT_ONCE]:
             wakeups.delivery(delivery_id)
 
@@ -516,8 +528,14 @@ def bring_near() -> None:
 
 def due(*, limit: int = 200) -> list[int]:
     """Return the ids of deliveries that may be sent now."""
-    rows = pending().exclude(Exists(earlier()))
-    return list(rows.order_by("id").values_list("id", flat=True)[:limit])
+    # Two queries: of many that wait, the first ones are found by a join.
+    first, in_doubt = pending().exclude(Exists(earlier())), pending().exclude(doubt_chat="")
+    found = {
+        delivery_id
+        for rows in (first, in_doubt)
+        for delivery_id in rows.order_by("id").values_list("id", flat=True)[:limit]
+    }
+    return sorted(found)
 
 
 def following(delivery: Delivery) -> int | None:

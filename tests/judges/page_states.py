@@ -134,7 +134,7 @@ def of_web(made: Json) -> Iterator[PageState]:
     yield PageState("reminder", "reminder", made["reminder"], states.unfolded)
     yield PageState("tool call", "tool-call", made["tool_call"])
     yield PageState("server's sign-in", "mcp-sign-in", made["mcp_sign_in"])
-    yield PageState("server's answer", "mcp-callback", "/mcp/oauth/callback", status=400)
+    yield PageState("server's answer", "mcp-callback", "/mcp/oauth/callback/x", status=400)
     yield PageState("trace", "trace", made["trace"], states.unfolded)
     yield PageState("decision", "decision", made["decision"], signed_in=False)
     yield PageState("unknown request", "unknown-request", made["unknown_request"])

@@ -184,11 +184,11 @@ PAGES: dict[str, list[Row]] = {
         Row("GET", "/mcp/oauth/sign-in/{sign_in}", "302 404 200 404 404 302 302", hides=True),
         Row("POST", "/mcp/oauth/sign-in/{sign_in}", "302 404 200 404 404 302 302"),
     ],
-    "mcp/oauth/callback": [
-        Row("GET", "/mcp/oauth/callback?state=x&code=y", "400 400 400 400 400 400 400"),
+    "mcp/oauth/callback/<slug:server>": [
+        Row("GET", "/mcp/oauth/callback/x?state=x&code=y", "400 400 400 400 400 400 400"),
     ],
-    "mcp/oauth/client.json": [
-        Row("GET", "/mcp/oauth/client.json", "200 200 200 200 200 200 200"),
+    "mcp/oauth/client/<slug:server>.json": [
+        Row("GET", "/mcp/oauth/client/x.json", "200 200 200 200 200 200 200"),
     ],
     "sign-out": [Row("POST", "/sign-out", "302 302 302 302 302 302 302")],
     "trace/<str:run_id>/view": [

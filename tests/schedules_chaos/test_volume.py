@@ -11,7 +11,8 @@ from django.utils import timezone
 
 from channels_app.memory.channel import PLATFORM
 from channels_app.schedules import firing
-from channels_app.worker.runner import Runner, fire_due
+from channels_app.worker.chores import fire_due
+from channels_app.worker.runner import Runner
 from core.conversations.schedules import occurrences
 from core.models import ChatSession, Occurrence, Schedule, User
 from tests.channels_app.running import memory_account, until

@@ -38,6 +38,18 @@ SCRIPT: list[dict[str, Any]] = [
 ]
 STATES = "SELECT state, edited FROM core_toolcall"
 OPEN_RUNS = "SELECT public_id FROM core_run WHERE state NOT IN ('succeeded', 'failed', 'cancelled')"
+# The open rows, for the message of a failure.
+OPEN = {
+    "run": "SELECT id, session_id, state, attempt, worker, lease_until, options FROM core_run"
+    " WHERE state NOT IN ('succeeded', 'failed', 'cancelled') ORDER BY id",
+    "call": "SELECT id, run_id, state, attempt, carried_out_in_id, started_at FROM core_toolcall"
+    " WHERE state IN ('waiting', 'allowed', 'started') ORDER BY id",
+    "pause": "SELECT run_id FROM core_runpause WHERE continued_by_id IS NULL ORDER BY run_id",
+    "message": "SELECT id, session_id, run_id, state, text FROM core_inboundmessage"
+    " WHERE state <> 'answered' ORDER BY id",
+    "delivery": "SELECT id, conversation, state, attempt, tries, external_message_id, doubt_chat,"
+    " after_id, retry_at, lease_until, error FROM core_delivery WHERE state <> 'sent' ORDER BY id",
+}
 
 
 @pytest.fixture
@@ -185,13 +197,18 @@ def test_v10_kill_9_repeats_no_call_and_loses_no_answer(bots: Bots) -> None:
         owner.answer()
         return all(len(ends(bots, chat)) >= len(said[chat]) for chat in GUESTS)
 
-    wait_until(
-        is_over,
-        seconds=60,
-        what=lambda: str({chat: (len(said[chat]), len(ends(bots, chat))) for chat in GUESTS}),
-    )
+    wait_until(is_over, seconds=60, what=lambda: unanswered(bots, said))
     check(bots, owner, said, killer)
     killer.over.set()
+
+
+def unanswered(bots: Bots, said: dict[int, list[str]]) -> str:
+    """Return what is open: requests and answers of each chat, and the rows that are not at an
+    end."""
+    lines = [f"{chat}: {len(said[chat])} asked, {len(ends(bots, chat))} ended" for chat in GUESTS]
+    for title, sql in OPEN.items():
+        lines += [f"{title}: {row}" for row in query(bots.gateway, sql)]
+    return "\n".join(lines)
 
 
 def check(bots: Bots, owner: Owner, said: dict[int, list[str]], killer: Killer) -> None:

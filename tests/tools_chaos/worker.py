@@ -17,6 +17,7 @@ STEPS = around(
     ("tests.tools_chaos.effect", "carry_out"),
     ("channels_app.tool_requests.asking", "put"),
     ("core.conversations.runs", "settle"),
+    ("core.conversations.outbox", "sent"),
 )
 
 if __name__ == "__main__":

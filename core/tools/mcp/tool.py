@@ -2,7 +2,6 @@
 
 import asyncio
 import importlib
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -24,14 +23,15 @@ if TYPE_CHECKING:
     from core.tools.mcp.client import Called
     from core.tools.mcp.offers import Offer
 
-LISTED_SECONDS = 60.0  # a list of tools that is younger is not asked for again before a call
+STORED_SECONDS = 60.0  # the same list of tools is not stored again before
 OTHER_TOOL = (
     "The server has changed this tool. It is off until the owner has looked at the difference."
 )
 NOT_LISTED = (
     "Only people on the owner's list may sign in to this server: the owner has to add this address."
 )
-_listed = TtlCache[int, float](LISTED_SECONDS)
+# Server -> its tools and their hashes, as this process has stored them.
+_stored = TtlCache[int, dict[str, str]](STORED_SECONDS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,13 +54,12 @@ class ServerTool(Tool):
 
     async def run(self, context: ToolContext, arguments: dict[str, Any]) -> ToolResult:
         """Call the tool on its server, unless it is another one by now. Raises ToolError."""
-        fresh = _listed.get(self.server.id) is not None and not self.server.signs_in
         client = await loaded()
 
         async def work(token: str) -> "Called":
             called: Called = await client.call(
                 self.server,
-                None if fresh else self.is_same,
+                self.is_same,
                 self.remote_name,
                 arguments,
                 token=token,
@@ -121,7 +120,10 @@ class ServerTool(Tool):
             if called.result is None:
                 await in_thread(pins.list_again, self.server.id)
             return
-        _listed.put(self.server.id, time.monotonic())
+        hashes = {each.name: each.digest() for each in listing.offers}
+        if _stored.get(self.server.id) == hashes:
+            return
+        _stored.put(self.server.id, hashes)
         await in_thread(
             pins.store_listing,
             self.server.id,
@@ -132,8 +134,8 @@ class ServerTool(Tool):
 
 
 def forget_listings() -> None:
-    """Ask every server for its tools before the next call."""
-    _listed.clear()
+    """Store the next list of every server."""
+    _stored.clear()
 
 
 async def loaded() -> ModuleType:

@@ -1,9 +1,11 @@
 """A send whose outcome is not known: the message is found again, or sent once (decision 162)."""
 
 from datetime import timedelta
+from threading import Thread
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.utils import timezone
 
 from channels_app.delivery.secret_blocks import sealed_block
@@ -205,6 +207,32 @@ def test_a_message_that_appears_only_after_the_search_is_removed(
     assert shown(local) == ["hello"]
     (remaining,) = local.api.shown(token, 556)
     assert str(remaining.id) == Delivery.objects.get().external_message_id
+
+
+def test_an_earlier_message_is_edited_once_the_later_one_is_found(
+    runner: Runner, local: Local
+) -> None:
+    """As when a question is decided while the next one is on its way: neither waits for ever."""
+    first = put({"text": "question"}, key="before")
+    all_sent()
+
+    def decide() -> None:
+        with atomic_write():
+            outbox.change(delivery=Delivery.objects.get(id=first.pk), payload={"text": "done"})
+        connection.close()
+
+    def meanwhile(method: str, _: dict[str, Any], when: str) -> None:
+        if (method, when) == ("sendMessage", "after"):
+            local.api.hook = None
+            thread = Thread(target=decide)
+            thread.start()
+            thread.join()
+
+    local.api.hook = meanwhile
+    local.api.fail("sendMessage", 502, "Bad Gateway", effect=True)
+    put({"text": "next question"})
+    all_sent()
+    assert shown(local) == ["done", "next question"]
 
 
 def test_where_too_many_ids_are_unknown_the_reader_is_told(runner: Runner, local: Local) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,11 +20,14 @@ from allowlist.models import AuditEntry
 from channels_app.intake import slash_commands
 from channels_app.intake.slash_commands import Asked, Command
 from channels_app.tool_requests import asking, deciding
-from channels_app.worker import finish_run
-from channels_app.worker.runner import Runner, bring_near
+from channels_app.worker import finish_run, run_turn
+from channels_app.worker.chores import bring_near
+from channels_app.worker.runner import Runner
+from core.agent.approvals import Approvals
 from core.agent.loop import MOST_QUESTIONS
 from core.conversations import runs, tool_calls
 from core.conversations.tool_calls import Stored
+from core.database.transactions import atomic_write
 from core.models import (
     ChannelIdentity,
     InboundMessage,
@@ -155,6 +159,42 @@ def test_v5_a_first_yes_for_an_hour_or_to_other_arguments_is_not_one_for_ever(
     decide(asked(again), owner, "hour")
     continued(again)
     assert asked(says(ada, "send it"))
+
+
+def test_v5_no_yes_holds_for_those_whom_an_open_list_lets_in(
+    send: Send, ada: User, owner: User
+) -> None:
+    """They all speak as one person: neither a yes to one of them, nor one to the person."""
+    User.objects.filter(pk=ada.pk).update(only_listed=False)
+    ToolRule.objects.create(tool="send", ask="first")
+    own = says(ada, "send it")
+    decide(asked(own), owner)
+    continued(own)
+    run = says(ada, "hello")
+    # As a message of a stranger: no one is listed, and the list of ``ada`` is open.
+    InboundMessage.objects.filter(run=run).update(kind="im", sender="stranger")
+    approvals = Approvals(run, lambda _: "first", partial(run_turn.is_listed, run))
+    arguments = '{"to": "carol"}'
+    question = asyncio.run(approvals.question(send, "c1", arguments, ""))
+    assert question is not None
+    function = {"name": "send", "arguments": arguments}
+    said: Any = {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [{"id": "c1", "type": "function", "function": function}],
+    }
+    with atomic_write():
+        asking.ask(run=run, messages=[said], questions=[question])
+    call = asked(run)
+    assert asking.choices_of(call) == asking.OF_STRANGER
+    ToolGrant.objects.all().delete()
+    assert decide(call, owner, "always") == "allowed"
+    continued(run)
+    assert send.sent[-1] == {"to": "carol"}
+    call.refresh_from_db()
+    assert call.scope == "once"
+    assert not ToolGrant.objects.exists()
+    assert asking.choices_of(asked(says(ada, "send it"))) == asking.OF_OWNER
 
 
 def test_v5_a_yes_for_an_hour_does_not_outlive_a_clock_that_was_set_back(

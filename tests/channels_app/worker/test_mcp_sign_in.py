@@ -39,7 +39,7 @@ from core.models import (
 )
 from core.tools.mcp import pins, refresh
 from core.tools.mcp import tool as server_tool
-from core.tools.mcp.oauth import connections, revocations, sign_ins
+from core.tools.mcp.oauth import connections, pages, revocations, sign_ins
 from core.tools.mcp.servers import info_of
 from tests.channels_app.running import make_person, memory_account, until
 from tests.core.tools.mcp.authorization_server import SigningMcp, running
@@ -258,11 +258,11 @@ def test_v70_declined_at_the_server(account: ChannelAccount, notes: SigningMcp) 
     browser = own_browser()
     go_there(browser, link_to(), notes, "x")
     state = next(iter(notes.codes.values()))["state"]
-    back = f"/mcp/oauth/callback?state={state}&error=access_denied"
+    back = f"/mcp/oauth/callback/notes?state={state}&error=access_denied"
     assert "another authorization server" in come_back(browser, f"{back}&iss=http://evil.test")
     go_there(browser, link_to(), notes, "x")
     state = list(notes.codes.values())[-1]["state"]
-    back = f"/mcp/oauth/callback?state={state}&error=access_denied"
+    back = f"/mcp/oauth/callback/notes?state={state}&error=access_denied"
     assert "You are not signed in" in come_back(browser, f"{back}&iss={notes.base}")
     answered("There was no sign-in for")
 
@@ -280,7 +280,7 @@ def test_v70_another_error_of_the_server_is_no_refusal(
     ):
         go_there(browser, link_to(), notes, "x")
         state = list(notes.codes.values())[-1]["state"]
-        back = f"/mcp/oauth/callback?state={state}&iss={notes.base}{given}"
+        back = f"/mcp/oauth/callback/notes?state={state}&iss={notes.base}{given}"
         page = come_back(browser, back)
         assert said in page
         assert "planted-words" not in page
@@ -426,6 +426,31 @@ def test_v73_another_issuer_in_the_response_gets_no_code(
     assert "another authorization server" in come_back(browser, back)
     assert notes.forms("authorization_code") == []
     assert McpFinding.objects.filter(key__startswith="stopped:issuer").count() == 1
+
+
+def test_v73_a_code_of_another_server_is_not_exchanged_without_an_issuer(
+    account: ChannelAccount, notes: SigningMcp
+) -> None:
+    """[V73] The mix-up attack where no ``iss`` is given: the browser was sent on to the server of
+    another row, whose way back has another address. It is the client's own at each server.
+    """
+    notes.metadata = {"authorization_response_iss_parameter_supported": False}
+    write(account, "read it")
+    browser = own_browser()
+    back, _, _ = go_there(browser, link_to(), notes, "guest@notes").partition("&iss=")
+    McpServer.objects.create(name="Other", slug="other", url="https://other.example/mcp")
+    for wrong in ("other", "no-such-server"):
+        page = come_back(browser, back.replace("/callback/notes?", f"/callback/{wrong}?"))
+        assert "You are signed in" not in page
+    assert notes.forms("authorization_code") == []
+    client = list(notes.clients.values())[-1]
+    assert client["redirect_uris"] == [pages.callback("notes")]
+    assert pages.callback("notes").endswith("/mcp/oauth/callback/notes")
+    about = browser.get("/mcp/oauth/client/other.json").json()
+    assert about["redirect_uris"] == [pages.callback("other")]
+    assert about["client_id"] == pages.document_address("other")
+    assert "You are signed in" in come_back(browser, back)
+    answered("It was read.")
 
 
 async def huge(request: web.Request, form: dict[str, Any]) -> web.StreamResponse:

@@ -196,16 +196,19 @@ def test_v44_a_server_that_misbehaves_is_stopped_and_the_owner_told_once(
 def test_v41_a_tool_that_was_changed_is_not_called_and_the_owner_told_once(
     account: ChannelAccount, malicious: MaliciousMcp, other: dict[str, Any]
 ) -> None:
-    """[V41] The list is read before the call, so that the first call after the change is caught."""
-    server_tool.forget_listings()
+    """[V41] The list is read before each call, so that the first call after the change is caught:
+    also when another one was made a moment ago.
+    """
+    write(account, "read first", 1)
+    assert len(malicious.calls) == 1
     malicious.tools = [other, tool("send")]
-    run = write(account, "read it")
-    assert malicious.calls == []
+    run = write(account, "read it", 2)
+    assert len(malicious.calls) == 1
     assert "has changed this tool" in result_of(run)
     assert told("The tool “read” of the MCP server Shed was changed.") == 1
-    run = write(account, "read it again", 2)
+    run = write(account, "read it again", 3)
     assert "There is no tool called" in result_of(run)
-    assert malicious.calls == []
+    assert len(malicious.calls) == 1
     assert told("was changed") == 1
 
 
@@ -219,7 +222,7 @@ def test_v41_a_change_that_is_announced_in_a_call_holds_from_the_next_turn_on(
     write(account, "read it")
     note = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
     malicious.before_result = [note]
-    malicious.tools = [tool("read", "Other.", annotations=READ_ONLY), tool("send")]
+    malicious.tools_after = [tool("read", "Other.", annotations=READ_ONLY), tool("send")]
     write(account, "read it again", 2)
     assert len(malicious.calls) == 2
     run = write(account, "read it once more", 3)

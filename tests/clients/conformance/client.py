@@ -131,6 +131,7 @@ def sign_in(row: Any, user: Any, wanted: Any) -> None:
     address = signing_in.begin(question, browser="browser", by=user)
     back = {name: values[0] for name, values in parse_qs(urlsplit(follow(address)).query).items()}
     finished = signing_in.finish(
+        slug=row.slug,
         state=back.get("state", ""),
         browser="browser",
         code=back.get("code", ""),
@@ -196,7 +197,7 @@ if __name__ == "__main__":
     from core.tools.mcp import client
     from core.tools.mcp.oauth import flow, pages
 
-    pages.client_document = lambda: CLIENT_DOCUMENT
+    pages.client_document = lambda slug: CLIENT_DOCUMENT
     client.LIST_SECONDS = flow.SECONDS = float(SECONDS)
 
     serve(sys.argv[-1])

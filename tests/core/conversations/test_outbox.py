@@ -284,6 +284,24 @@ def test_of_two_in_doubt_in_a_chat_the_older_one_is_searched_for_first(put: Any)
     claimed(first)
 
 
+def test_one_in_doubt_does_not_wait_for_an_edit_that_waits_for_it(put: Any, woken: Woken) -> None:
+    first, other = put("1"), put("2")
+    outbox.sent(delivery=claimed(first), external_message_id="7")
+    leaving = claimed(other)
+    outbox.change(delivery=Delivery.objects.get(id=first.id), payload={"text": "edited"})
+    in_doubt(leaving, after_id=7)
+    assert outbox.claim(delivery_id=first.id) is None
+    assert other.id in outbox.due()
+    woken.clear()
+    outbox.sent(delivery=claimed(other), external_message_id="8")
+    assert woken[0] == ("wake_delivery", other.id), "to be closed, before the edit"
+    closing = claimed(other)
+    uncertain_deliveries.resolved(delivery=closing)
+    outbox.sent(delivery=closing, external_message_id="8")
+    assert outbox.due() == [first.id]
+    claimed(first)
+
+
 def test_nothing_leaves_an_account_that_is_held_or_disabled(
     put: Any, account: ChannelAccount, woken: Woken
 ) -> None:

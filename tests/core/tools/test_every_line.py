@@ -15,7 +15,7 @@ import pytest
 from django.conf import settings
 
 from channels_app.tool_requests import asking, deciding
-from core.agent import approvals, loop
+from core.agent import approvals
 from core.conversations.jobs import View
 from core.lib import safe_fetch
 from core.providers.failures import KINDS
@@ -181,10 +181,11 @@ def test_v23_every_line_that_people_see_is_translated() -> None:
             assert f"{module}.py" in modules
 
 
+WAITS = (approvals.WAITS_FOR_OWNER, approvals.WAITS_FOR_PERSON)
 QUESTIONS = [*deciding.TEXTS.values(), *asking.LABELS.values(), *approvals.FOR_PERSON.values()]
 
 
-@pytest.mark.parametrize("line", [*QUESTIONS, loop.WAITS_FOR_OWNER, loop.WAITS_FOR_PERSON])
+@pytest.mark.parametrize("line", [*QUESTIONS, *WAITS])
 def test_v23_questions_about_tools_and_their_outcomes_are_translated(line: str) -> None:
     assert phrases.is_translated(line.format("“weather”"))
 

@@ -75,11 +75,11 @@ def client_of(server: McpServer) -> Client:
     except encryption.DecryptError as error:
         raise McpError(CANNOT_OPEN) from error
     return Client(
-        redirect_uri=pages.callback(),
+        redirect_uri=pages.callback(server.slug),
         client_id=server.client_id,
         client_secret=own.get("client_secret", ""),
         issuer=own.get("issuer", ""),
-        metadata_url=pages.client_document(),
+        metadata_url=pages.client_document(server.slug),
         registration=known,
     )
 
@@ -126,11 +126,11 @@ def bind_client(server: McpServer, issuer: str) -> None:
         McpServer.objects.filter(pk=server.pk).update(secrets=sealed)
 
 
-def came_back(state: str, *, browser: str) -> McpSignIn | None:
-    """Return the sign-in of a state; None for an unknown state and for another browser. Writes
-    nothing.
+def came_back(state: str, *, slug: str, browser: str) -> McpSignIn | None:
+    """Return the sign-in of a state at the server with this short name; None for an unknown state,
+    for that of another server, and for another browser. Writes nothing.
     """
-    rows = McpSignIn.objects.select_related("server", "user")
+    rows = McpSignIn.objects.select_related("server", "user").filter(server__slug=slug)
     row = rows.filter(state_hash=digest(state)).first() if state else None
     if row is None or not browser or row.browser_hash != digest(browser, row.pk):
         return None

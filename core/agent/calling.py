@@ -1,0 +1,112 @@
+"""Calls of tools that a model's answer makes: read, made side by side, each within its time."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import orjson
+from django.conf import settings
+
+from core.conversations import traces
+from core.conversations.events import LostLeaseError
+from core.lib.text import clean
+from core.providers.base import ChatMessage, ProviderError
+from core.tools.base import SignInError, Tool, ToolContext, ToolError, ToolResult
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Call:
+    """A tool call assembled from its deltas."""
+
+    id: str = ""
+    name: str = ""
+    arguments: str = ""
+    pieces: list[str] = field(default_factory=list)
+
+
+def arguments_of(call: Call) -> dict[str, Any] | str:
+    """Return the arguments of a call, or what is wrong with them, for the model."""
+    try:
+        arguments = orjson.loads(call.arguments or "{}")
+    except orjson.JSONDecodeError:
+        return "The arguments are not valid JSON."
+    return arguments if isinstance(arguments, dict) else "The arguments must be a JSON object."
+
+
+def message_of(calls: Sequence[Call], texts: Sequence[str]) -> ChatMessage:
+    """Return the model's answer with these texts and calls, as the model gets it again."""
+    return {
+        "role": "assistant",
+        "content": "\n\n".join(texts),
+        "tool_calls": [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": call.arguments or "{}"},
+            }
+            for call in calls
+        ],
+    }
+
+
+def last_calls(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
+    """Return the calls of the model's last answer in ``messages``."""
+    return next((each["tool_calls"] for each in reversed(messages) if each.get("tool_calls")), [])
+
+
+async def result_within(
+    tool: Tool, arguments: dict[str, Any], context: ToolContext
+) -> ToolResult | None:
+    """Return the result of a call; None when there was none in its time: it may have happened.
+
+    Raises LostLeaseError and ProviderError.
+    """
+    started = time.monotonic()
+    try:
+        with traces.tool_call(tool.name, context.tool_call_id):
+            async with asyncio.timeout(tool.seconds or None):
+                result = await tool.run(context, arguments)
+        return replace(result, text=clean(result.text), shown=clean(result.shown))
+    except SignInError as error:
+        return ToolResult(clean(f"Error: {error}"), ok=False, sign_in=error.wanted)
+    except ToolError as error:
+        return ToolResult(clean(f"Error: {error}"), ok=False)
+    except TimeoutError:
+        return None
+    except (LostLeaseError, ProviderError):
+        raise
+    except Exception:
+        # A bug of one tool must not take the answer, and the results of other calls, with it.
+        logger.exception("the tool %s failed", tool.name)
+        return ToolResult("Error: the tool failed.", ok=False) if tool.idempotent else None
+    finally:
+        logger.info("tool %s took %.2f s", tool.name, time.monotonic() - started)
+
+
+async def side_by_side(
+    works: Sequence[Callable[[], Coroutine[Any, Any, ToolResult]]],
+) -> list[ToolResult]:
+    """Return the results of all, in their order, at most TOOL_CALLS_AT_ONCE of them at a time.
+
+    An exception of one ends the others and is raised.
+    """
+    if len(works) == 1:
+        return [await works[0]()]
+    places = asyncio.Semaphore(settings.TOOL_CALLS_AT_ONCE)
+
+    async def placed(work: Callable[[], Coroutine[Any, Any, ToolResult]]) -> ToolResult:
+        async with places:
+            return await work()
+
+    tasks = [asyncio.ensure_future(placed(each)) for each in works]
+    try:
+        return list(await asyncio.gather(*tasks))
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
