@@ -266,14 +266,18 @@ def stream_end(
     error: str = "",
     usage: Mapping[str, int] | None = None,
     finish_reason: str = "",
+    stop_sequence: str = "",
     retry_after: float | None = None,
 ) -> EventMessage:
-    """Return the last event of a run. `usage` has prompt_tokens, completion_tokens, total_tokens;
-    `finish_reason` is the model's: stop, length, tool_calls, content_filter; `retry_after` are the
-    seconds after which a failed run may be asked for again."""
+    """Return the last event of a run. `usage` has prompt_tokens, completion_tokens, total_tokens,
+    and cached_tokens and reasoning_tokens where the model reports some; `finish_reason` is the
+    model's: stop, length, tool_calls, content_filter; `stop_sequence`: which one ended the answer,
+    where that is known; `retry_after` are the seconds after which a failed run may be asked for
+    again."""
     data = _props(
         {"status": status},
         finish_reason=finish_reason,
+        stop_sequence=stop_sequence,
         request_id=request_id,
         timestamp=timestamp_ms,
         duration_ms=duration_ms,

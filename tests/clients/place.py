@@ -45,6 +45,17 @@ RULES = [
     Rule("Fix the greeting", text="Fixed.", after_tool=True),
     Rule("Correct the greeting", tool="Bash", arguments={"command": WRITE, "description": "Fix"}),
     Rule("Correct the greeting", text="Corrected.", after_tool=True),
+    Rule(
+        "Count to the end",
+        text="one two ",
+        end={"stop_reason": "three"},
+        usage={
+            "prompt_tokens": 100,
+            "completion_tokens": 7,
+            "prompt_tokens_details": {"cached_tokens": 90},
+            "completion_tokens_details": {"reasoning_tokens": 3},
+        },
+    ),
 ]
 ENVIRONMENT = {
     "LLM_PROVIDER": "openai-compatible",

@@ -142,6 +142,44 @@ def test_w5_an_answer_for_a_program_has_no_word_of_the_gateway(place: Place) -> 
     assert isinstance(json.loads(content), dict), content
 
 
+def post(place: Place, path: str, **body: Any) -> Json:
+    """Return the answer of a model for a program."""
+    answer = httpx.post(
+        f"{place.gateway.base_url}{path}",
+        headers={"Authorization": f"Bearer {place.keys['curl']}"},
+        json={"model": "large", **body},
+        timeout=60,
+    )
+    assert answer.status_code == 200, answer.text
+    found: Json = answer.json()
+    return found
+
+
+def test_w7_usage_tells_the_cached_and_the_reasoning_tokens(place: Place) -> None:
+    """[W7] As the model's server counted them, in the words of each protocol."""
+    said = [{"role": "user", "content": "Count to the end."}]
+    usage = post(place, "/v1/chat/completions", messages=said)["usage"]
+    assert usage["prompt_tokens"] == 100
+    assert usage["prompt_tokens_details"] == {"cached_tokens": 90}
+    assert usage["completion_tokens_details"] == {"reasoning_tokens": 3}
+    usage = post(place, "/v1/responses", input="Count to the end.")["usage"]
+    assert (usage["input_tokens"], usage["output_tokens"]) == (100, 7)
+    assert usage["input_tokens_details"]["cached_tokens"] == 90
+    assert usage["output_tokens_details"] == {"reasoning_tokens": 3}
+    usage = post(place, "/v1/messages", messages=said, max_tokens=50)["usage"]
+    assert (usage["input_tokens"], usage["cache_read_input_tokens"]) == (10, 90)
+    assert usage["output_tokens"] == 7
+
+
+def test_w8_the_stop_sequence_that_ended_a_message_is_named(place: Place) -> None:
+    """[W8] Where the model's server says it; not one that the client did not ask for."""
+    said = {"messages": [{"role": "user", "content": "Count to the end."}], "max_tokens": 50}
+    found = post(place, "/v1/messages", **said, stop_sequences=["four", "three"])
+    assert (found["stop_reason"], found["stop_sequence"]) == ("stop_sequence", "three")
+    found = post(place, "/v1/messages", **said, stop_sequences=["four"])
+    assert (found["stop_reason"], found["stop_sequence"]) == ("end_turn", None)
+
+
 def check_cut(found: Json, client: Client) -> None:
     """Check that the answer is whole after the line broke, and made once where it is resumed."""
     if "again" in found:
