@@ -2,6 +2,7 @@
 // shown, and what a tap on it does, is in service-worker.js.
 
 import { call } from "./api.js";
+import { showBrowsers } from "./push-browsers.js";
 import { gettext } from "./texts.js";
 
 const ENABLED = "latchkey.push"; // the person who enabled them in this browser
@@ -34,6 +35,9 @@ export class Push {
     this.#switch.addEventListener("change", () => this.#changed());
     this.#hide.addEventListener("change", () => this.#hideText());
     document.querySelector("#sign-out")?.addEventListener("submit", () => this.#forget());
+    for (const button of document.querySelectorAll("[data-open-settings]")) {
+      button.addEventListener("click", () => this.#list());
+    }
     this.#show();
     this.#resume();
   }
@@ -53,6 +57,21 @@ export class Push {
     this.#row.hidden = !this.#isSupported && !/iPhone|iPad/.test(navigator.userAgent);
   }
 
+  /** The browsers of the person, each with a way to remove it. */
+  #list() {
+    return showBrowsers(document.querySelector("#push-browsers"), async ({ id, is_here: isHere }) => {
+      try {
+        if (isHere) await this.#disable();
+        await call("/chat/push/remove", { id });
+      } catch (error) {
+        this.on.failed(error.message);
+      }
+      this.#show();
+      await this.#list();
+      this.#switch.focus(); // the button is gone
+    });
+  }
+
   get #isMine() {
     return localStorage.getItem(ENABLED) === this.#person;
   }
@@ -66,11 +85,12 @@ export class Push {
       this.on.failed(error.status === undefined ? FAILED : error.message);
     }
     this.#show();
+    await this.#list();
   }
 
   async #enable() {
     if ((await Notification.requestPermission()) !== "granted") return;
-    await this.#subscribe();
+    await this.#subscribe("tap");
     localStorage.setItem(ENABLED, this.#person);
   }
 
@@ -86,14 +106,15 @@ export class Push {
   async #resume() {
     if (!this.#isSupported || document.body.dataset.offline) return;
     try {
-      if (Notification.permission === "granted" && this.#isMine) await this.#subscribe();
+      if (Notification.permission === "granted" && this.#isMine) await this.#subscribe("page");
       else await (await this.#subscription())?.unsubscribe(); // that of another person
     } catch {
       // The next page tries again.
     }
   }
 
-  async #subscribe() {
+  /** by: the "tap" of the person, or the "page", which finds that it was removed elsewhere. */
+  async #subscribe(by) {
     const { key } = await call("/chat/push/key", {});
     const registration = await navigator.serviceWorker.ready;
     let subscription = await registration.pushManager.getSubscription();
@@ -106,7 +127,11 @@ export class Push {
       applicationServerKey: bytesOf(key),
     });
     const { endpoint, keys } = subscription.toJSON();
-    await call("/chat/push/subscriptions", { endpoint, keys });
+    const { removed } = await call("/chat/push/subscriptions", { endpoint, keys, by });
+    if (!removed) return;
+    this.#forget();
+    await subscription.unsubscribe();
+    this.#show();
   }
 
   async #subscription() {
