@@ -21,6 +21,8 @@ from core.database.transactions import in_thread
 from core.models import Run
 
 ORIGIN = "ui"
+# By which assistant-ui finds an open stream again: the id in /ui/chat/<id>/stream.
+STREAM_ID = "X-Resumable-Stream-Id"
 
 
 class UiEndpoint(ChatEndpoint[adapter.Frame]):
@@ -80,11 +82,18 @@ class UiEndpoint(ChatEndpoint[adapter.Frame]):
 class Chat(Accepting, UiEndpoint):
     """``POST /ui/chat``: the run as a UI message stream. It goes on when the client leaves."""
 
+    chat = ""
+
+    def headers_of(self, work: Work) -> http.Headers:
+        """Return the headers of a stream, with the id of its chat."""
+        return {**super().headers_of(work), STREAM_ID: self.chat}
+
     async def handle(self, body: bytes) -> None:
         """Accept a message, and answer its run; or take a person's answers to questions, and answer
         the run that goes on.
         """
         asked = fields.read(http.parse_object(body))
+        self.chat = asked.chat
         # Before anything is stored: a refused stream must not leave a run behind.
         with slot(self.caller):
             if asked.answers:
