@@ -2,13 +2,14 @@
 // shown, and what a tap on it does, is in service-worker.js.
 
 import { call } from "./api.js";
-import { showBrowsers } from "./push-browsers.js";
-import { gettext } from "./texts.js";
+import { el } from "./dom.js";
+import { filled, gettext, LOCALE } from "./texts.js";
 
 const ENABLED = "latchkey.push"; // the person who enabled them in this browser
 const BLOCKED = gettext("Blocked in this browser: allow them in its settings for this page.");
 const FAILED = gettext("This browser could not enable notifications. Try again in a moment.");
 const IN_APP = gettext("On this device they need the installed app: in the menu “Share”, Add to Home Screen.");
+const DAY = new Intl.DateTimeFormat(LOCALE, { dateStyle: "medium" });
 const SUMMARY = gettext("Answers, reminders and requests, while no page is in view.");
 
 export class Push {
@@ -57,19 +58,26 @@ export class Push {
     this.#row.hidden = !this.#isSupported && !/iPhone|iPad/.test(navigator.userAgent);
   }
 
-  /** The browsers of the person, each with a way to remove it. */
-  #list() {
-    return showBrowsers(document.querySelector("#push-browsers"), async ({ id, is_here: isHere }) => {
-      try {
-        if (isHere) await this.#disable();
-        await call("/chat/push/remove", { id });
-      } catch (error) {
-        this.on.failed(error.message);
-      }
-      this.#show();
-      await this.#list();
-      this.#switch.focus(); // the button is gone
-    });
+  /** List the browsers of the person below the switch, each with a way to remove it. */
+  async #list() {
+    const { browsers } = await call("/chat/push/browsers").catch(() => ({ browsers: [] }));
+    document.querySelector("#push-browsers")?.remove();
+    if (browsers.length === 0) return;
+    const title = gettext("Browsers with notifications");
+    const rows = browsers.map((each) => browserRow(each, () => this.#remove(each)));
+    this.#row.after(el("section.browsers", { id: "push-browsers", "aria-label": title }, el("h3", {}, title), ...rows));
+  }
+
+  async #remove({ id, is_here: isHere }) {
+    try {
+      if (isHere) await this.#disable();
+      await call("/chat/push/remove", { id });
+    } catch (error) {
+      this.on.failed(error.message);
+    }
+    this.#show();
+    await this.#list();
+    this.#switch.focus(); // the button is gone
   }
 
   get #isMine() {
@@ -160,6 +168,15 @@ export class Push {
     const shown = (await registration?.getNotifications?.()) ?? [];
     for (const each of shown) if (each.data?.isChat) each.close();
   }
+}
+
+function browserRow({ name, since, is_here: isHere }, onclick) {
+  const words = isHere
+    ? gettext("This browser")
+    : filled(gettext("Since {date}"), { date: DAY.format(new Date(since)) });
+  const label = filled(gettext("Remove {name}"), { name });
+  const button = el("button.button", { type: "button", "aria-label": label, onclick }, gettext("Remove"));
+  return el("div.row", {}, el("span", {}, name, el("small", {}, words)), button);
 }
 
 function isOf(subscription, key) {

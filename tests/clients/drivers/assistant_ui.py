@@ -4,6 +4,7 @@ import base64
 import os
 import shutil
 import subprocess
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -83,7 +84,7 @@ def stream(page: Page) -> list[str]:
     page.evaluate(STATES)
     ask(page, common.COUNT)
     states: list[str] = page.evaluate("window.states")
-    return [new.removeprefix(old) for old, new in zip(states, states[1:], strict=False)]
+    return [new.removeprefix(old) for old, new in pairwise(states)]
 
 
 def tool(page: Page) -> str:
