@@ -1,5 +1,7 @@
 """``POST /ui/chat``, its resume and its stop, for clients of the UI message stream."""
 
+from urllib.parse import quote
+
 from django.conf import settings
 from django.utils import timezone
 
@@ -21,7 +23,8 @@ from core.database.transactions import in_thread
 from core.models import Run
 
 ORIGIN = "ui"
-# By which assistant-ui finds an open stream again: the id in /ui/chat/<id>/stream.
+# By which assistant-ui finds a stream again: what follows /ui/chat/ in its address, with its run,
+# which may have ended meanwhile.
 STREAM_ID = "X-Resumable-Stream-Id"
 
 
@@ -85,8 +88,9 @@ class Chat(Accepting, UiEndpoint):
     chat = ""
 
     def headers_of(self, work: Work) -> http.Headers:
-        """Return the headers of a stream, with the id of its chat."""
-        return {**super().headers_of(work), STREAM_ID: self.chat}
+        """Return the headers of a stream, with the address at which it goes on."""
+        stream = f"{quote(self.chat, safe='')}/stream?run_id={work.run.public_id}"
+        return {**super().headers_of(work), STREAM_ID: stream}
 
     async def handle(self, body: bytes) -> None:
         """Accept a message, and answer its run; or take a person's answers to questions, and answer

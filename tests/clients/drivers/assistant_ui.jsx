@@ -24,12 +24,14 @@ const transport = new AssistantChatTransport({
   body: assistant ? { assistant } : {},
   fetch: (address, request) => {
     request.signal?.addEventListener("abort", () => {
-      const id = request.body ? JSON.parse(request.body).id : storage.getStreamId();
-      fetch(`/ui/chat/${id}/stop`, { method: "POST", headers });
+      const id = request.body ? JSON.parse(request.body).id : storage.getStreamId().split("/")[0];
+      fetch(`/ui/chat/${id}/stop`, { method: "POST", headers })
+        .then((answer) => answer.json())
+        .then((found) => void (window.stopped = found));
     });
     return fetch(address, request);
   },
-  resumable: { storage, resumeApi: (id) => `/ui/chat/${id}/stream` },
+  resumable: { storage, resumeApi: (stream) => `/ui/chat/${stream}` },
 });
 const Weather = makeAssistantTool({
   toolName: "get_weather",
