@@ -179,7 +179,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def event(self, choice: Json, usage: Json | None = None) -> None:
         """Send one frame."""
-        data = {"id": "c", "object": "chat.completion.chunk", "choices": [choice]}
+        data: Json = {"id": "c", "object": "chat.completion.chunk", "choices": [choice]}
         data |= {"usage": usage} if usage else {}
         self.wfile.write(b"data: " + json.dumps(data).encode() + b"\n\n")
         self.wfile.flush()
