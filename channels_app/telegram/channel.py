@@ -25,7 +25,7 @@ PACE = Pace(
     edit_seconds=1.2,
     group_edit_seconds=3.0,
 )
-# The menu of commands: what /help lists for people on the allowlist, whoever they are.
+# The menu of commands: those of /help that all people on the allowlist have.
 COMMANDS = HELP | LISTED_HELP | LAST_HELP
 
 

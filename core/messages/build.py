@@ -258,7 +258,7 @@ def block_end(
 
 
 class EndFacts(TypedDict, total=False):
-    """What is known of the end of some runs. `stop_sequence`: which one ended the answer;
+    """Facts that only some runs end with. `stop_sequence`: which one ended the answer;
     `retry_after`: the seconds after which a failed run may be asked for again."""
 
     stop_sequence: str

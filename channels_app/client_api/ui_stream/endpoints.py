@@ -23,8 +23,8 @@ from core.database.transactions import in_thread
 from core.models import Run
 
 ORIGIN = "ui"
-# By which assistant-ui finds a stream again: what follows /ui/chat/ in its address, with its run,
-# which may have ended meanwhile.
+# The header by which assistant-ui finds a stream again: the rest of its address after /ui/chat/,
+# with its run, which may have ended meanwhile.
 STREAM_ID = "X-Resumable-Stream-Id"
 
 

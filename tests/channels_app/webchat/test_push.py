@@ -149,7 +149,7 @@ def test_w76_a_changed_address_replaces_that_of_its_browser_alone(
     assert found == {(ada.pk, new["endpoint"]), (ada.pk, PHONE["endpoint"])}
 
 
-def test_w76_the_service_worker_gets_a_form_token_and_nobody_posts_without_one(ada: User) -> None:
+def test_w76_the_service_worker_gets_a_form_token_and_none_posts_without_one(ada: User) -> None:
     strict = Client(HTTP_HOST=HOST, enforce_csrf_checks=True)
     strict.force_login(ada)
     token = strict.get("/chat/push/browsers").json()["token"]

@@ -17,7 +17,7 @@ FOLDER = Path(os.environ["PROGRAM"])  # of the packages, and of assistant_ui.jsx
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))))
 HTML = """<!doctype html><meta charset="utf-8"><title>Chat</title><div id="page"></div>
 <script src="/a-page/page.js"></script>"""
-# What the last text of the page has been.
+# Notes how the last text of the page grows.
 STATES = """() => {
   window.states = [""];
   const look = () => {
@@ -34,7 +34,7 @@ expect.set_options(timeout=SECONDS * 1000)
 
 def keep_output() -> None:
     """Keep standard output and error from the processes that are started: one of Chromium's may
-    outlive it, and who reads them would wait for its end.
+    outlive it, and the test would wait for the end of that.
     """
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
