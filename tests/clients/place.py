@@ -96,7 +96,7 @@ class Client:
     ``again``: after a cut it repeats the request, since it cannot resume. ``edits``: instead of a
     tool it changes a file. ``program``: that the driver starts, in the folder of the packages.
     ``page``: that the driver opens. ``asks``: a model answers it; else it speaks with the person
-    alone. ``mark``: of its answer that is cut off. ``prints``: what its lines print.
+    alone. ``mark``: of its answer that is cut off. ``prints``: a word of its lines' output.
     """
 
     title: str
