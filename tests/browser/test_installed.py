@@ -297,7 +297,7 @@ def test_w59_notifications_are_enabled_by_a_tap_and_disabled_by_another(
     assert browsers(gateway) == ""
 
 
-def test_w76_the_settings_list_the_browsers_and_a_removed_one_stays_off(
+def test_w78_the_settings_list_the_browsers_and_a_removed_one_stays_off(
     notified: Page, browser: Browser, gateway: Gateway
 ) -> None:
     context = browser.new_context(permissions=["notifications"])
@@ -346,7 +346,7 @@ RENEWED = """async (endpoint) => {
 }"""
 
 
-def test_w76_the_service_worker_renews_an_address_that_has_changed(
+def test_w78_the_service_worker_renews_an_address_that_has_changed(
     notified: Page, gateway: Gateway
 ) -> None:
     page = notified

@@ -103,7 +103,7 @@ def listed(client: Client) -> list[Any]:
     return found
 
 
-def test_w76_a_person_sees_their_browsers_and_removes_any(
+def test_w78_a_person_sees_their_browsers_and_removes_any(
     page: Client, ada: User, bob: User
 ) -> None:
     phone, other = signed_in(ada), signed_in(bob)
@@ -124,7 +124,7 @@ def test_w76_a_person_sees_their_browsers_and_removes_any(
     assert post(page, "remove", {"id": True}).status_code == 400
 
 
-def test_w76_a_removed_browser_stays_off_until_a_tap(page: Client, ada: User) -> None:
+def test_w78_a_removed_browser_stays_off_until_a_tap(page: Client, ada: User) -> None:
     phone = signed_in(ada)
     post(phone, "subscriptions", PHONE)
     post(page, "remove", {"id": listed(page)[0]["id"]})
@@ -136,7 +136,7 @@ def test_w76_a_removed_browser_stays_off_until_a_tap(page: Client, ada: User) ->
     assert len(listed(page)) == 1
 
 
-def test_w76_a_changed_address_replaces_that_of_its_browser_alone(
+def test_w78_a_changed_address_replaces_that_of_its_browser_alone(
     page: Client, ada: User, bob: User
 ) -> None:
     new = {**BROWSER, "endpoint": "https://push.example/send/new", "by": "worker"}
@@ -149,7 +149,7 @@ def test_w76_a_changed_address_replaces_that_of_its_browser_alone(
     assert found == {(ada.pk, new["endpoint"]), (ada.pk, PHONE["endpoint"])}
 
 
-def test_w76_the_service_worker_gets_a_form_token_and_none_posts_without_one(ada: User) -> None:
+def test_w78_the_service_worker_gets_a_form_token_and_none_posts_without_one(ada: User) -> None:
     strict = Client(HTTP_HOST=HOST, enforce_csrf_checks=True)
     strict.force_login(ada)
     token = strict.get("/chat/push/browsers").json()["token"]
