@@ -81,11 +81,15 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """The tokens of a run; zero where the model's server did not count."""
+    """The tokens of a run; zero where the model's server did not count. ``cached`` are among those
+    of the prompt, ``reasoning`` among those of the answer.
+    """
 
     prompt: int = 0
     answer: int = 0
     total: int = 0
+    cached: int = 0
+    reasoning: int = 0
 
     @classmethod
     def of(cls, data: Mapping[str, object]) -> Usage:
@@ -95,7 +99,13 @@ class Usage:
         prompt = int(usage.get("prompt_tokens") or 0)
         answer = int(usage.get("completion_tokens") or 0)
         total = int(usage.get("total_tokens") or prompt + answer)
-        return cls(prompt=prompt, answer=answer, total=total)
+        return cls(
+            prompt=prompt,
+            answer=answer,
+            total=total,
+            cached=int(usage.get("cached_tokens") or 0),
+            reasoning=int(usage.get("reasoning_tokens") or 0),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,10 @@ from django.conf import settings
 from django.utils.translation import gettext
 
 from channels_app.base import Account, Capability, Field, Health, Outbound, Pace
+from channels_app.intake.slash_commands import HELP, LAST_HELP, LISTED_HELP
 from channels_app.telegram import bot_api, receive
 from channels_app.telegram.updates import ALLOWED
+from core.lib.interface_language import spoken
 
 TOKEN = re.compile(r"^[0-9]{3,20}:[A-Za-z0-9_-]{20,64}$")
 SECRET = re.compile(r"^[A-Za-z0-9_-]{1,256}$")
@@ -23,16 +25,8 @@ PACE = Pace(
     edit_seconds=1.2,
     group_edit_seconds=3.0,
 )
-COMMANDS = (
-    ("new", "Start afresh"),
-    ("stop", "Stop the answer that is being written"),
-    ("status", "Show the current state"),
-    ("whoami", "Show your account here"),
-    ("link", "A code that links another address of yours"),
-    ("reminders", "List your reminders"),
-    ("timezone", "Show or set your time zone"),
-    ("help", "List the commands"),
-)
+# The menu of commands: those of /help that all people on the allowlist have.
+COMMANDS = HELP | LISTED_HELP | LAST_HELP
 
 
 class TelegramConfig:
@@ -94,16 +88,28 @@ def webhook_url(account: Account, *, base_url: str) -> str:
     return f"{base_url}/telegram/{account.name}/webhook"
 
 
+def menu(language: str) -> list[dict[str, str]]:
+    """Return the commands as Telegram's menu shows them."""
+    with spoken(language):
+        texts = {name: gettext(what) for name, what in COMMANDS.items()}
+    return [
+        {"command": name, "description": text[:1].upper() + text[1:]}
+        for name, text in texts.items()
+    ]
+
+
 class TelegramGateway:
     """Receives updates: by webhook or long polling."""
 
     async def prepare(self, account: Account, *, base_url: str) -> str:
-        """Set the webhook, or remove it for polling; pending updates are kept."""
-        await bot_api.call(
-            account,
-            "setMyCommands",
-            commands=[{"command": name, "description": text} for name, text in COMMANDS],
-        )
+        """Set the menu of commands in each language, and the webhook, or remove it for polling;
+        pending updates are kept.
+        """
+        for language, _ in settings.LANGUAGES:
+            code = None if language == settings.LANGUAGE_CODE else language[:2]
+            await bot_api.call(
+                account, "setMyCommands", commands=menu(language), language_code=code
+            )
         if mode_of(account) == "polling":
             await bot_api.call(account, "deleteWebhook", drop_pending_updates=False)
             return "polling"

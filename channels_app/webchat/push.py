@@ -4,15 +4,18 @@ import binascii
 import logging
 import re
 from base64 import urlsafe_b64decode
+from importlib import import_module
 from typing import Any
 from urllib.parse import urlsplit
 
 from cryptography.hazmat.primitives.asymmetric import ec
+from django.conf import settings
 from django.contrib.auth.signals import user_logged_out
 from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse
+from django.middleware.csrf import get_token
 from django.utils.translation import gettext, gettext_noop
-from django.views.decorators.http import require_POST
+from django.views.decorators.http import require_GET, require_POST
 
 from allowlist import account_audit
 from channels_app.push import keys
@@ -29,7 +32,13 @@ ENDPOINT = re.compile(r"https://[\x21-\x7e]{1,990}", re.ASCII)
 AUTH_BYTES = 16
 NO_ENDPOINT = "endpoint must be an https address."
 NO_KEYS = "keys must hold p256dh and auth of the browser."
+NO_ID = "id must be the number of a browser."
+NO_WAY = "by must be tap, page or worker."
+# In the session of a browser that its person removed from another one: its page enables nothing by
+# itself any more.
+REMOVED = "push_removed"
 UNAVAILABLE = gettext_noop("Notifications are not available: the gateway cannot open its own keys.")
+UNKNOWN = "A browser"
 # In this order: Edge and Opera also say Chrome, and Chrome also says Safari.
 BROWSERS = (
     ("Edg", "Edge"),
@@ -64,24 +73,76 @@ def key(request: HttpRequest) -> Json | HttpResponse:
 @require_POST
 @for_signed_in
 def subscribe(request: HttpRequest) -> Json:
-    """Handle ``{"endpoint", "keys": {"p256dh", "auth"}}``: this browser wants notifications.
+    """Handle ``{"endpoint", "keys": {"p256dh", "auth"}, "by"?}``: this browser wants notifications.
 
-    It is this person's from now on, for as long as the session of the browser lasts.
+    It is this person's from now on, for as long as the session of the browser lasts. ``by``: a
+    ``tap`` of the person, or without one the ``page``, or the service ``worker``, whose address has
+    changed. Without a tap nothing is kept that was removed meanwhile: ``{"removed": true}``.
     """
-    browser = described(body(request), request.META.get("HTTP_USER_AGENT", ""))
-    push_subscriptions.keep(
-        user=person(request), session_key=request.session.session_key or "", browser=browser
-    )
+    given = body(request)
+    browser = described(given, request.META.get("HTTP_USER_AGENT", ""))
+    user, session = person(request), request.session
+    session_key = session.session_key or ""
+    by = given.get("by", "tap")
+    if by == "tap":
+        session.pop(REMOVED, None)
+    elif by == "page":
+        if session.get(REMOVED):
+            return {"ok": True, "removed": True}
+    elif by != "worker":
+        raise BadRequestError(NO_WAY)
+    elif not any(each.session_key == session_key for each in push_subscriptions.of(user)):
+        return {"ok": True, "removed": True}
+    push_subscriptions.keep(user=user, session_key=session_key, browser=browser)
     return {"ok": True}
+
+
+@require_GET
+@for_signed_in
+def browsers(request: HttpRequest) -> Json:
+    """Return the person's browsers with notifications, and a form token for the service worker,
+    which has no page.
+    """
+    here = request.session.session_key
+    rows = [
+        {
+            "id": each.pk,
+            "name": shown_name(each.browser),
+            "since": each.created_at.isoformat(),
+            "is_here": each.session_key == here,
+        }
+        for each in push_subscriptions.of(person(request))
+    ]
+    return {"browsers": rows, "token": get_token(request)}
 
 
 @require_POST
 @for_signed_in
 def remove(request: HttpRequest) -> Json:
-    """Handle ``{"endpoint"}``: this browser wants no notifications any more."""
-    endpoint = endpoint_of(body(request))
-    push_subscriptions.forget(user=person(request), endpoint=endpoint)
+    """Handle ``{"endpoint"}``: this browser wants no notifications any more; or ``{"id"}``: one of
+    the person's list, which another browser may be.
+    """
+    given, user = body(request), person(request)
+    if "id" not in given:
+        push_subscriptions.forget(user=user, endpoint=endpoint_of(given))
+        return {"ok": True}
+    number = given["id"]
+    if type(number) is not int:
+        raise BadRequestError(NO_ID)
+    for each in push_subscriptions.of(user):
+        if each.pk == number:
+            keep_removed(each.session_key)
+            push_subscriptions.forget(user=user, id=number)
     return {"ok": True}
+
+
+def keep_removed(session_key: str) -> None:
+    """Note in the session of a browser that it was removed, until a tap there."""
+    store = import_module(settings.SESSION_ENGINE).SessionStore
+    if store().exists(session_key):
+        session = store(session_key)
+        session[REMOVED] = True
+        session.save()
 
 
 @require_POST
@@ -140,9 +201,18 @@ def endpoint_of(given: Json) -> str:
 
 def name_of(user_agent: str) -> str:
     """Return a browser as people call it, such as "Firefox on Android"."""
-    browser = next((name for mark, name in BROWSERS if mark in user_agent), "A browser")
+    browser = next((name for mark, name in BROWSERS if mark in user_agent), UNKNOWN)
     system = next((name for mark, name in SYSTEMS if mark in user_agent), "")
     return f"{browser} on {system}" if system else browser
+
+
+def shown_name(name: str) -> str:
+    """Return the name of a browser in the person's language."""
+    browser, _, system = name.partition(" on ")
+    if not system:
+        return gettext("A browser") if browser in ("", UNKNOWN) else browser
+    shown = gettext("A browser") if browser == UNKNOWN else browser
+    return gettext("{browser} on {system}").format(browser=shown, system=system)
 
 
 def signed_out(*, request: HttpRequest | None, user: Any, **_: object) -> None:

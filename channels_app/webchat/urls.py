@@ -40,6 +40,7 @@ urlpatterns: list[URLPattern] = [
     path("chat/settings", views.change_settings, name="chat-settings"),
     path("chat/push/key", push.key, name="push-key"),
     path("chat/push/subscriptions", push.subscribe, name="push-subscribe"),
+    path("chat/push/browsers", push.browsers, name="push-browsers"),
     path("chat/push/remove", push.remove, name="push-remove"),
     path("chat/push/settings", push.change_settings, name="push-settings"),
     path("manifest.webmanifest", installed.manifest, name="manifest"),

@@ -68,6 +68,7 @@ def closing_of(run: Run, outcome: runs.Outcome, failure: ProviderError | None = 
         error=outcome.error,
         usage=outcome.usage,
         finish_reason=outcome.finish_reason if outcome.state == Run.State.SUCCEEDED else "",
+        stop_sequence=outcome.stop_sequence,
         retry_after=failure.retry_after if failure is not None else None,
     )
 
@@ -117,6 +118,7 @@ def outcome_of(
         status=shown.status,
         usage=turn.usage if turn else {},
         finish_reason=turn.finish_reason if turn else "stop",
+        stop_sequence=turn.stop_sequence if turn else "",
         answered_by=turn.answered_by if turn else "",
         # Those of a paused turn are kept with the answer of the run that goes on.
         calls=turn.made_calls() if turn and not turn.questions else [],

@@ -116,6 +116,7 @@ class Turn:
         default_factory=lambda: {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
     )
     finish_reason: str = "stop"
+    stop_sequence: str = ""
     answered: bool = False
     answered_by: str = ""
     _before: int = 0
@@ -420,6 +421,7 @@ class Turn:
                 self._tell_retry(delta.line)
             case Finish():
                 self.finish_reason = delta.reason
+                self.stop_sequence = asked_stop(delta.stop_sequence, self.options.get("stop"))
 
     def _name(self, call: Call) -> None:
         """Give a call a unique id: some servers send none, or the same one every time."""
@@ -480,6 +482,9 @@ class Turn:
         self.usage["prompt_tokens"] += usage.prompt_tokens
         self.usage["completion_tokens"] += usage.completion_tokens
         self.usage["total_tokens"] += usage.prompt_tokens + usage.completion_tokens
+        for name in ("cached_tokens", "reasoning_tokens"):
+            if amount := getattr(usage, name):
+                self.usage[name] = self.usage.get(name, 0) + amount
 
     def _belongs_to_client(self, calls: list[Call]) -> bool:
         names = {tool["function"]["name"] for tool in self.client_tools}
@@ -586,6 +591,11 @@ class Turn:
     def interrupt(self) -> None:
         """End the message that was being streamed when the turn was cancelled."""
         self._end_message()
+
+
+def asked_stop(matched: str, asked: object) -> str:
+    """Return the text that ended an answer where it is one of ``asked``, the request's ``stop``."""
+    return matched if matched in (asked if isinstance(asked, list) else [asked]) else ""
 
 
 def message_name(kind: str, number: int) -> str:

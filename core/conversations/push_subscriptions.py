@@ -20,11 +20,14 @@ class Browser:
 
 def keep(*, user: User, session_key: str, browser: Browser) -> PushSubscription:
     """Store a browser of a person, who alone has it from now on; of more than
-    PUSH_BROWSERS_PER_PERSON the longest unused ones are removed.
+    PUSH_BROWSERS_PER_PERSON the longest unused ones are removed. A session is of one browser: its
+    earlier address is replaced.
     """
     with transactions.atomic_write():
         # That of another person goes, with all that waits for them there.
         PushSubscription.objects.filter(endpoint=browser.endpoint).exclude(user=user).delete()
+        earlier = PushSubscription.objects.filter(session_key=session_key)
+        earlier.exclude(endpoint=browser.endpoint).delete()
         row, _ = PushSubscription.objects.update_or_create(
             endpoint=browser.endpoint,
             defaults={
@@ -42,6 +45,11 @@ def keep(*, user: User, session_key: str, browser: Browser) -> PushSubscription:
         if surplus:
             PushSubscription.objects.filter(id__in=surplus).delete()
     return row
+
+
+def of(user: User) -> list[PushSubscription]:
+    """Return the browsers of a person, the newest first."""
+    return list(PushSubscription.objects.filter(user=user).order_by("-created_at", "-id"))
 
 
 def forget(**which: object) -> int:

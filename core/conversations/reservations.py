@@ -51,6 +51,7 @@ class Wish:
     """A call to reserve. ``call``: its row, not stored. ``prompt_tokens``: at most.
 
     ``before``: earlier calls, which are settled first. ``is_last``: it waits no longer.
+    ``is_whole``: its answer cannot be made shorter.
     """
 
     call: ModelCall
@@ -60,6 +61,12 @@ class Wish:
     output_tokens: int
     before: Sequence[Closing] = ()
     is_last: bool = False
+    is_whole: bool = False
+
+    @property
+    def enough_tokens(self) -> int:
+        """Return the fewest tokens of an answer that are of use."""
+        return self.output_tokens if self.is_whole else min(self.output_tokens, ENOUGH_TOKENS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,14 +224,14 @@ def decide(wish: Wish, rests: Sequence[Rest], day: date) -> Granted | Refused:
     now = min([most, *(each.answer(wish, each.period.left) for each in rests)])
     alone = min([most, *(each.answer(wish, each.period.unspent) for each in rests)])
     waits = alone > now and not wish.is_last
-    if now >= min(most, PLENTY_TOKENS if waits else ENOUGH_TOKENS):
+    if now >= max(wish.enough_tokens, min(most, PLENTY_TOKENS) if waits else 0):
         entries = []
         for each in rests:
             if amount := each.amount(wish, now):
                 each.period.added += amount
                 entries.append(Entry(each.period.id, amount, each.unit))
         return Granted(0, now, tuple(entries))
-    is_soon = alone >= min(most, ENOUGH_TOKENS)
+    is_soon = alone >= wish.enough_tokens
     found = min(
         rests,
         key=lambda each: each.answer(wish, each.period.left if is_soon else each.period.unspent),

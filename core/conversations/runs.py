@@ -45,9 +45,9 @@ USUAL_SECONDS = 10.0
 class Outcome:
     """The result of a run: the fields of the final answer that every channel and endpoint shows.
 
-    ``usage``, ``answered_by`` and ``calls`` are no part of what is shown. ``answered_by``: the
-    label of the model, where another one than the first of its chain answered. ``calls``: see
-    ``Message.calls``.
+    ``usage``, ``answered_by``, ``calls`` and ``stop_sequence`` are no part of what is shown.
+    ``answered_by``: the label of the model, where another one than the first of its chain answered.
+    ``calls``: see ``Message.calls``. ``stop_sequence``: see :func:`core.messages.stream_end`.
     """
 
     state: str
@@ -61,10 +61,11 @@ class Outcome:
     finish_reason: str = "stop"
     answered_by: str = ""
     calls: list[dict[str, str]] = field(default_factory=list)
+    stop_sequence: str = ""
 
 
 # Fields of an outcome that are stored elsewhere than in ``Run.result``.
-NOT_SHOWN = frozenset({"usage", "answered_by", "calls"})
+NOT_SHOWN = frozenset({"usage", "answered_by", "calls", "stop_sequence"})
 Settled = Callable[[Run, Outcome], None]
 
 

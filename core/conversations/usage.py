@@ -141,12 +141,13 @@ class RunMeter:
         self._open: Granted | None = None
         self._deadline: float | None = None
         self._began = time.monotonic()
+        self._is_whole = False
 
     def of(self, purpose: str) -> "RunMeter":
         """Return a meter of the same run for calls with another purpose; one settles both."""
         made = object.__new__(RunMeter)
         made.book, made._purpose, made._open, made._deadline = self.book, purpose, None, None
-        made._began = time.monotonic()
+        made._began, made._is_whole = time.monotonic(), self._is_whole
         return made
 
     @classmethod
@@ -154,7 +155,7 @@ class RunMeter:
         cls, *, user_id: int, key_id: int, account_id: int, assistant_id: int, known: Catalogue
     ) -> "RunMeter":
         """Return a meter for a call that belongs to no run: a person's key calls a model through
-        the gateway. :func:`store` stores it.
+        the gateway, whose answer cannot be made shorter. :func:`store` stores it.
         """
         ids = {
             "user_id": user_id,
@@ -167,7 +168,7 @@ class RunMeter:
         if known.budgets:
             made.book.limits = budgets.applying(known.budgets, **ids)
         made._purpose, made._open, made._deadline = ModelCall.Purpose.TURN, None, None
-        made._began = time.monotonic()
+        made._began, made._is_whole = time.monotonic(), True
         return made
 
     async def reserve(self, model: ModelInfo, request: ModelRequest) -> int | None:
@@ -209,6 +210,7 @@ class RunMeter:
                 output_tokens=wanted_tokens(model, request),
                 before=[each.closing() for each in pending],
                 is_last=is_last,
+                is_whole=self._is_whole,
             )
 
         asked: Coroutine[Any, Any, Granted | Refused] = in_shared_call(reserve_batch, wish)

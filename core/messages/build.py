@@ -7,7 +7,7 @@ props that are not given are left out of the message.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, Unpack
 
 from core.messages.props import (
     ContentPart,
@@ -257,6 +257,14 @@ def block_end(
     return event_message("block_end", data=data)
 
 
+class EndFacts(TypedDict, total=False):
+    """Facts that only some runs end with. `stop_sequence`: which one ended the answer;
+    `retry_after`: the seconds after which a failed run may be asked for again."""
+
+    stop_sequence: str
+    retry_after: float | None
+
+
 def stream_end(
     *,
     status: StreamStatus,
@@ -266,11 +274,11 @@ def stream_end(
     error: str = "",
     usage: Mapping[str, int] | None = None,
     finish_reason: str = "",
-    retry_after: float | None = None,
+    **more: Unpack[EndFacts],
 ) -> EventMessage:
-    """Return the last event of a run. `usage` has prompt_tokens, completion_tokens, total_tokens;
-    `finish_reason` is the model's: stop, length, tool_calls, content_filter; `retry_after` are the
-    seconds after which a failed run may be asked for again."""
+    """Return the last event of a run. `usage` has prompt_tokens, completion_tokens, total_tokens,
+    and cached_tokens and reasoning_tokens where the model reports some; `finish_reason` is the
+    model's: stop, length, tool_calls, content_filter."""
     data = _props(
         {"status": status},
         finish_reason=finish_reason,
@@ -279,7 +287,7 @@ def stream_end(
         duration_ms=duration_ms,
         error=error,
         usage=usage,
-        retry_after=retry_after,
+        **more,
     )
     return event_message("stream_end", f"Stream {status}", data)
 

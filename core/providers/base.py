@@ -74,9 +74,12 @@ class Delay:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """The reason of the end: stop, length, tool_calls, content_filter."""
+    """The reason of the end: stop, length, tool_calls, content_filter. ``stop_sequence``: the text
+    of the request's ``stop`` that ended the answer, where the server says which one.
+    """
 
     reason: str
+    stop_sequence: str = ""
 
 
 @dataclass(frozen=True, slots=True)

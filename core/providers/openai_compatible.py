@@ -93,7 +93,7 @@ class OpenAICompatible:
         if error is not None:
             # Outside of the handler: its cause may hold the server's words, and the key.
             raise without_key(error, self._key)
-        yield Finish(end.reason)
+        yield Finish(end.reason, end.stop_sequence)
 
     async def _deltas(self, request: ModelRequest, end: "Ending") -> AsyncGenerator[Delta, None]:
         """Yield the deltas of one answer without its end, which is noted. Raises ProviderError."""
@@ -163,13 +163,14 @@ class Ending:
     """The end of an answer: the reason and the usage, of which some servers send several."""
 
     reason: str = ""
+    stop_sequence: str = ""
     usage: Usage | None = None
 
     def takes(self, delta: Delta) -> bool:
         """Note a delta that belongs to the end; return whether it does."""
         match delta:
             case Finish():
-                self.reason = delta.reason
+                self.reason, self.stop_sequence = delta.reason, delta.stop_sequence
             case Usage():
                 # Zeros are no report: every call has a prompt.
                 is_told = delta.prompt_tokens or delta.completion_tokens
@@ -342,7 +343,10 @@ def of_choice(choice: dict[str, Any]) -> list[Delta]:
             )
         )
     if choice.get("finish_reason"):
-        found.append(Finish(str(choice["finish_reason"])))
+        # Of vLLM and of SGLang: the text that matched; a number there is a token.
+        matched = choice.get("stop_reason") or choice.get("matched_stop")
+        stop = matched if isinstance(matched, str) else ""
+        found.append(Finish(str(choice["finish_reason"]), stop))
     return found
 
 

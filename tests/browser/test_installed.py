@@ -14,6 +14,7 @@ from playwright.sync_api import (
 from tests.browser.conftest import Seen, ask, finished, link, shell, sign_in
 from tests.browser.icons import BADGE, ICONS, drawn, path_of
 from tests.gateways import Gateway
+from tests.servers import wait_until
 
 pytestmark = pytest.mark.slow
 OpenPage = Callable[..., tuple[Page, Seen]]
@@ -294,6 +295,71 @@ def test_w59_notifications_are_enabled_by_a_tap_and_disabled_by_another(
         switch.uncheck()
     expect(hide).to_be_hidden()
     assert browsers(gateway) == ""
+
+
+def test_w78_the_settings_list_the_browsers_and_a_removed_one_stays_off(
+    notified: Page, browser: Browser, gateway: Gateway
+) -> None:
+    context = browser.new_context(permissions=["notifications"])
+    context.add_init_script(FAKE_PUSH)
+    other = context.new_page()
+    sign_in(other, link(gateway), "Ada Lovelace")
+    controlled(other)
+    name = "Notifications on this device"
+    for page in (notified, other):
+        page.locator("[data-open-settings]").click()
+        with page.expect_response("**/chat/push/subscriptions"):
+            page.get_by_role("switch", name=name).check()
+    rows = other.locator("#push-browsers .row")
+    expect(rows).to_have_count(2)
+    expect(rows.first).to_contain_text("This browser")
+    with other.expect_response("**/chat/push/remove"):
+        rows.last.get_by_role("button", name="Remove Chrome on Linux").click()
+    expect(rows).to_have_count(1)
+    with notified.expect_response("**/chat/push/subscriptions"):
+        notified.reload()
+    notified.locator("[data-open-settings]").click()
+    expect(notified.get_by_role("switch", name=name)).not_to_be_checked()
+    expect(notified.locator("#push-browsers .row")).to_have_count(1)
+    rows.first.get_by_role("button").click()
+    expect(other.locator("#push-browsers")).to_have_count(0)
+    expect(other.get_by_role("switch", name=name)).not_to_be_checked()
+    assert browsers(gateway) == ""
+    context.close()
+
+
+RENEWED = """async (endpoint) => {
+  const key = (bytes) => btoa(String.fromCharCode(...bytes)).replaceAll("+", "-")
+    .replaceAll("/", "_").replaceAll("=", "");
+  const curve = { name: "ECDH", namedCurve: "P-256" };
+  const pair = await crypto.subtle.generateKey(curve, true, ["deriveBits"]);
+  const point = key(new Uint8Array(await crypto.subtle.exportKey("raw", pair.publicKey)));
+  PushManager.prototype.getSubscription = async () => null;
+  PushManager.prototype.subscribe = async ({ applicationServerKey, userVisibleOnly }) => {
+    if (!userVisibleOnly || applicationServerKey.length !== 87) throw new Error("wrong options");
+    const keys = { p256dh: point, auth: "AAAAAAAAAAAAAAAAAAAAAA" };
+    return { toJSON: () => ({ endpoint, keys }) };
+  };
+  try {
+    self.dispatchEvent(new ExtendableEvent("pushsubscriptionchange"));
+  } catch {}
+}"""
+
+
+def test_w78_the_service_worker_renews_an_address_that_has_changed(
+    notified: Page, gateway: Gateway
+) -> None:
+    page = notified
+    page.locator("[data-open-settings]").click()
+    with page.expect_response("**/chat/push/subscriptions"):
+        page.get_by_role("switch", name="Notifications on this device").check()
+    new = "https://push.example/send/renewed"
+    page.context.service_workers[0].evaluate(RENEWED, new)
+    asked = (
+        "from core.models import PushSubscription as P; print(*P.objects.values_list('endpoint'))"
+    )
+    wait_until(lambda: shell(gateway, asked) == f"('{new}',)", seconds=60, what="the new address")
+    shell(gateway, "from core.models import PushSubscription as P; P.objects.all().delete()")
 
 
 # Chromium forgets a notification when it is asked for all while it shows that one.

@@ -55,6 +55,8 @@ LEFT = {
     "Samsung Internet",
     "endpoint must be an https address.",
     "keys must hold p256dh and auth of the browser.",
+    "id must be the number of a browser.",
+    "by must be tap, page or worker.",
     "A bridge sends files as data URLs.",
     "Google Gemini",
     "Say ready.",

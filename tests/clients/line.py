@@ -11,17 +11,18 @@ MARK = b"two"  # the answer counts to five
 
 
 class Line:
-    """Passes connections on; ``cut_next`` breaks the next answer that has said MARK."""
+    """Passes connections on; ``cut_next`` breaks the next answer that has said its mark."""
 
     def __init__(self, port: int) -> None:
         self.target = port
         self.port = 0
+        self.mark = MARK
         self.is_armed = False
         self.cuts = 0
 
-    def cut_next(self) -> None:
+    def cut_next(self, mark: bytes = MARK) -> None:
         """Break one more answer."""
-        self.is_armed = True
+        self.mark, self.is_armed = mark, True
 
     async def serve(self, ready: threading.Event) -> None:
         """Pass on what comes to a free port, until cancelled."""
@@ -52,7 +53,7 @@ class Line:
                 to.write(data)
                 await to.drain()
                 said += data
-                if is_answer and self.is_armed and MARK in said:
+                if is_answer and self.is_armed and self.mark in said:
                     self.is_armed = False
                     self.cuts += 1
                     await asyncio.sleep(0)

@@ -45,6 +45,17 @@ RULES = [
     Rule("Fix the greeting", text="Fixed.", after_tool=True),
     Rule("Correct the greeting", tool="Bash", arguments={"command": WRITE, "description": "Fix"}),
     Rule("Correct the greeting", text="Corrected.", after_tool=True),
+    Rule(
+        "Count to the end",
+        text="one two ",
+        end={"stop_reason": "three"},
+        usage={
+            "prompt_tokens": 100,
+            "completion_tokens": 7,
+            "prompt_tokens_details": {"cached_tokens": 90},
+            "completion_tokens_details": {"reasoning_tokens": 3},
+        },
+    ),
 ]
 ENVIRONMENT = {
     "LLM_PROVIDER": "openai-compatible",
@@ -65,7 +76,7 @@ large = LanguageModel.objects.get(name="large")
 AssistantModel.objects.create(assistant=second, model=large, position=2)
 for name, model_only in json.load(sys.stdin).items():
     for kind in ("", "-poor", "-revoked"):
-        label, scopes = name + kind, ["chat", "inbound"]
+        label, scopes = name + kind, ["chat", "inbound", "send_result"]
         user = User.objects.create(username=label)
         given = {"user": user, "scopes": scopes, "model_only": model_only}
         key, made[label] = keys.create(name=label, **given)
@@ -84,6 +95,8 @@ class Client:
 
     ``again``: after a cut it repeats the request, since it cannot resume. ``edits``: instead of a
     tool it changes a file. ``program``: that the driver starts, in the folder of the packages.
+    ``page``: that the driver opens. ``asks``: a model answers it; else it speaks with the person
+    alone. ``mark``: of its answer that is cut off. ``prints``: a word of its lines' output.
     """
 
     title: str
@@ -94,6 +107,10 @@ class Client:
     again: bool = False
     edits: bool = False
     program: str = ""
+    page: str = ""
+    asks: bool = True
+    mark: bytes = line.MARK
+    prints: str = HELLO
     # The words of its own for "the budget is used up" and "the model is down".
     words: Json = field(default_factory=dict)
 
@@ -138,7 +155,20 @@ CLIENTS = {
         title="LangChain", driver="langchain_python.py", requirements="clients", again=True
     ),
     "ai-sdk": Client(title="AI SDK", driver="ai_sdk.mjs", packages="."),
+    "assistant-ui": Client(
+        title="assistant-ui", driver="assistant_ui.py", packages="page", page="assistant_ui.jsx"
+    ),
     "ag-ui": Client(title="AG-UI", driver="ag_ui.mjs", packages="."),
+    "mcp": Client(
+        title="MCP client",
+        driver="mcp_client.mjs",
+        packages=".",
+        lacks=("stream", "tool", "budget", "down"),
+        asks=False,
+        again=True,
+        mark=b"Waiting for the user",
+        prints="success",
+    ),
     "curl": Client(title="curl", driver="curl.py"),
     "llm": Client(title="llm", driver="llm_command.py", requirements="clients", again=True),
     "aider": Client(

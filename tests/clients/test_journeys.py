@@ -6,20 +6,24 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from playwright.sync_api import expect, sync_playwright
 
+from tests import chromium
 from tests.clients import table
 from tests.clients.place import CLIENTS, COUNT, HELLO, HERE, Client, Place, place
 from tests.clients.table import ASKS_AGAIN, JOURNEYS, NOT_THERE, WORKS
 from tests.journeys import documents
-from tests.servers import wait_until
+from tests.servers import Process, wait_until
 
 __all__ = ["place"]
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
@@ -28,6 +32,7 @@ DRIVER_SECONDS = 300
 # Of the errors that a client shows.
 WORDS = {"revoked": "denied", "budget": "budget", "down": "model"}
 DOCUMENT = "docs/clients.md"
+LOCAL = re.compile(r"http://localhost:[0-9]+/")
 HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
 
 
@@ -40,6 +45,8 @@ def program(client: Client, config: pytest.Config, folder: Path) -> list[str]:
         return [node_of(where), str(where / client.driver)]
     for name in ("common.py", "agents.py", client.driver):
         shutil.copy(HERE / "drivers" / name, folder / name)
+    if client.page:
+        shutil.copy(HERE / "drivers" / client.page, where / client.page)
     python = sys.executable if client.packages else str(where / "python")
     return [python, str(folder / client.driver)]
 
@@ -66,7 +73,7 @@ def driven(name: str, place: Place, config: pytest.Config, folder: Path) -> Json
         "NAME": name,
         "PROGRAM": str(client.where(config) / client.program),
     }
-    place.line.cut_next()
+    place.line.cut_next(client.mark)
     done = subprocess.run(
         program(client, config, folder),
         cwd=folder,
@@ -100,19 +107,22 @@ def test_w4_a_client_does_every_journey(
         assert len(found["stream"]) > 2
     if client.edits:
         assert "hello, sun" in found["tool"]
-    else:
+    elif "tool" not in client.lacks:
         assert found["tool"] == "In Paris the sun shines."
         assert any("It is sunny in Paris." in each for each in asked)
     if "image" not in client.lacks:
         assert found["image"] == "One pixel."
-        assert any("data:image/png;base64,iVBORw0KGgo" in each for each in asked)
     assert found["remember"] == "I know your name."
-    assert any(f"My name is {name}." in each and "What is my name?" in each for each in asked)
+    if client.asks:
+        sent = "data:image/png;base64,iVBORw0KGgo"
+        assert "image" in client.lacks or any(sent in each for each in asked)
+        assert any(f"My name is {name}." in each and "What is my name?" in each for each in asked)
     if "cut" not in client.lacks:
         check_cut(found["cut"], client)
         assert place.line.cuts == cuts + 1
     for journey, words in {**WORDS, **client.words}.items():
-        assert words in found[journey]["error"], journey
+        assert journey in client.lacks or words in found[journey]["error"], journey
+    assert "error" not in found.get("stop", {})
     # Stopped or cut, nothing goes on.
     wait_until(
         lambda: not place.api(name, "/api/runs?state=running")["results"],
@@ -140,6 +150,44 @@ def test_w5_an_answer_for_a_program_has_no_word_of_the_gateway(place: Place) -> 
     )
     content = answer.json()["choices"][0]["message"]["content"]
     assert isinstance(json.loads(content), dict), content
+
+
+def post(place: Place, path: str, **body: Any) -> Json:
+    """Return the answer of a model for a program."""
+    answer = httpx.post(
+        f"{place.gateway.base_url}{path}",
+        headers={"Authorization": f"Bearer {place.keys['curl']}"},
+        json={"model": "large", **body},
+        timeout=60,
+    )
+    assert answer.status_code == 200, answer.text
+    found: Json = answer.json()
+    return found
+
+
+def test_w7_usage_tells_the_cached_and_the_reasoning_tokens(place: Place) -> None:
+    """[W7] As the model's server counted them, in the words of each protocol."""
+    said = [{"role": "user", "content": "Count to the end."}]
+    usage = post(place, "/v1/chat/completions", messages=said)["usage"]
+    assert usage["prompt_tokens"] == 100
+    assert usage["prompt_tokens_details"] == {"cached_tokens": 90}
+    assert usage["completion_tokens_details"] == {"reasoning_tokens": 3}
+    usage = post(place, "/v1/responses", input="Count to the end.")["usage"]
+    assert (usage["input_tokens"], usage["output_tokens"]) == (100, 7)
+    assert usage["input_tokens_details"]["cached_tokens"] == 90
+    assert usage["output_tokens_details"] == {"reasoning_tokens": 3}
+    usage = post(place, "/v1/messages", messages=said, max_tokens=50)["usage"]
+    assert (usage["input_tokens"], usage["cache_read_input_tokens"]) == (10, 90)
+    assert usage["output_tokens"] == 7
+
+
+def test_w8_the_stop_sequence_that_ended_a_message_is_named(place: Place) -> None:
+    """[W8] Where the model's server says it; not one that the client did not ask for."""
+    said = {"messages": [{"role": "user", "content": "Count to the end."}], "max_tokens": 50}
+    found = post(place, "/v1/messages", **said, stop_sequences=["four", "three"])
+    assert (found["stop_reason"], found["stop_sequence"]) == ("stop_sequence", "three")
+    found = post(place, "/v1/messages", **said, stop_sequences=["four"])
+    assert (found["stop_reason"], found["stop_sequence"]) == ("end_turn", None)
 
 
 def check_cut(found: Json, client: Client) -> None:
@@ -196,8 +244,47 @@ def test_w6_the_lines_of_a_client_run(
     where = CLIENTS[name].where(pytestconfig)
     own = (where / CLIENTS[name].program).parent
     env["PATH"] = f"{own}:{where}:{where / 'node_modules' / '.bin'}:{env['PATH']}"
+    if CLIENTS[name].page:
+        env["PATH"] = f"{Path(node_of(where)).parent}:{env['PATH']}"
+        check_page(SECTIONS[title], env, where)
+        return
     for language, text in SECTIONS[title]:
-        assert HELLO in run(language, text, env, where, tmp_path)
+        assert CLIENTS[name].prints in run(language, text, env, where, tmp_path)
+
+
+def check_page(blocks: list[tuple[str, str]], env: Mapping[str, str], where: Path) -> None:
+    """Serve a page as its section says: files with their names in the first line, and the command
+    of its server; a person says hello there.
+    """
+    folder = where / "of-the-document"
+    folder.mkdir(exist_ok=True)
+    for _, text in blocks[:-1]:
+        found = re.match(r"(?://|<!--) ([\w.]+)", text)
+        assert found is not None, text
+        (folder / found[1]).write_text(text)
+    # Vite goes on without a terminal for CI only.
+    given = {**env, "CI": "true", "NO_COLOR": "1"}
+    server = Process(command=blocks[-1][1].split(), log=folder / "log", env=given, cwd=folder)
+    server.log.unlink(missing_ok=True)
+    server.start()
+    try:
+        wait_until(lambda: LOCAL.search(server.log.read_text()), seconds=60, what="the server")
+        local = LOCAL.search(server.log.read_text())
+        assert local is not None
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(
+                executable_path=chromium.PROGRAM, args=["--no-sandbox"]
+            )
+            page = browser.new_page()
+            page.goto(local[0])
+            page.get_by_label("Message").fill("Say hello.")
+            page.get_by_role("button", name="Send").click()
+            expect(page.locator("body")).to_contain_text(HELLO, timeout=60_000)
+            browser.close()
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(server.pid, signal.SIGKILL)
+        server.wait()
 
 
 def run(language: str, text: str, env: Mapping[str, str], where: Path, folder: Path) -> str:

@@ -22,6 +22,7 @@ class Rule:
     """The answer when ``match`` is found in the last message of the person.
 
     ``slow``: word by word. ``status``: an error instead. ``tool``: a call, with ``arguments``.
+    ``end``: more fields of the last choice; ``usage``: of the answer.
     """
 
     match: str
@@ -31,6 +32,8 @@ class Rule:
     tool: str = ""
     arguments: Json = field(default_factory=dict)
     after_tool: bool = False
+    end: Json = field(default_factory=dict)
+    usage: Json = field(default_factory=dict)
 
 
 @dataclass
@@ -170,14 +173,14 @@ class Handler(BaseHTTPRequestHandler):
         for delta in chunks(rule):
             self.event({"index": 0, "delta": delta, "finish_reason": None})
             time.sleep(PAUSE if rule.slow else 0)
-        self.event(
-            {"index": 0, "delta": {}, "finish_reason": "tool_calls" if rule.tool else "stop"}
-        )
+        reason = "tool_calls" if rule.tool else "stop"
+        self.event({"index": 0, "delta": {}, "finish_reason": reason, **rule.end}, rule.usage)
         self.wfile.write(b"data: [DONE]\n\n")
 
-    def event(self, choice: Json) -> None:
+    def event(self, choice: Json, usage: Json | None = None) -> None:
         """Send one frame."""
-        data = {"id": "c", "object": "chat.completion.chunk", "choices": [choice]}
+        data: Json = {"id": "c", "object": "chat.completion.chunk", "choices": [choice]}
+        data |= {"usage": usage} if usage else {}
         self.wfile.write(b"data: " + json.dumps(data).encode() + b"\n\n")
         self.wfile.flush()
 

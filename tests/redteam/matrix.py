@@ -125,8 +125,10 @@ PAGES: dict[str, list[Row]] = {
         Row("POST", "/chat/push/subscriptions", "401 200 200 200 200 401 401", BROWSER),
         Row("POST", "/chat/push/subscriptions", "401 400 400 400 400 401 401", {"keys": {}}),
     ],
+    "chat/push/browsers": [Row("GET", "/chat/push/browsers", "401 200 200 200 200 401 401")],
     "chat/push/remove": [
         Row("POST", "/chat/push/remove", "401 200 200 200 200 401 401", ENDPOINT),
+        Row("POST", "/chat/push/remove", "401 400 400 400 400 401 401", {"id": "1"}),
     ],
     "chat/push/settings": [
         Row("POST", "/chat/push/settings", "401 200 200 200 200 401 401", {"hide_text": True}),

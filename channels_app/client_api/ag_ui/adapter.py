@@ -327,4 +327,5 @@ def usage_of(usage: Usage) -> Frame:
     if not usage.total:
         return {}
     counts = {"inputTokens": usage.prompt, "outputTokens": usage.answer, "totalTokens": usage.total}
-    return {"usage": [counts]}
+    parts = {"cachedInputTokens": usage.cached, "reasoningTokens": usage.reasoning}
+    return {"usage": [counts | {name: amount for name, amount in parts.items() if amount}]}

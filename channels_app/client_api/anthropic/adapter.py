@@ -128,11 +128,15 @@ class AnthropicAdapter(ProseAdapter[Frame]):
         stopped = STOP_REASONS.get(end.reason, reason)
         if stopped == "tool_use" and not self._calls:
             stopped = "end_turn"
+        matched = str(end.data.get("stop_sequence") or "") if stopped == "end_turn" else ""
         return [
             *frames,
             {
                 "type": "message_delta",
-                "delta": {"stop_reason": stopped, "stop_sequence": None},
+                "delta": {
+                    "stop_reason": "stop_sequence" if matched else stopped,
+                    "stop_sequence": matched or None,
+                },
                 "usage": usage_of(end.usage),
             },
             {"type": "message_stop"},
@@ -221,10 +225,10 @@ def empty_message(config: Config) -> Message:
 def usage_of(usage: Usage) -> WireUsage:
     """Return the usage of a run in Anthropic's form."""
     return {
-        "input_tokens": usage.prompt,
+        "input_tokens": max(0, usage.prompt - usage.cached),
         "output_tokens": usage.answer,
         "cache_creation_input_tokens": 0,
-        "cache_read_input_tokens": 0,
+        "cache_read_input_tokens": usage.cached,
     }
 
 
@@ -252,6 +256,7 @@ def message(events: Iterable[Mapping[str, object]], config: Config) -> Message |
                 add(found["content"][-1], frame)
             case "message_delta":
                 found["stop_reason"] = frame["delta"]["stop_reason"]
+                found["stop_sequence"] = frame["delta"]["stop_sequence"]
                 found["usage"] = {**frame["usage"], "service_tier": "standard"}
     return found
 

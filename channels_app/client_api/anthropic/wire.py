@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, NotRequired, TypedDict
 
-StopReason = Literal["end_turn", "max_tokens", "tool_use", "refusal"]
+StopReason = Literal["end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal"]
 
 
 class TextBlock(TypedDict):
@@ -33,7 +33,9 @@ Block = TextBlock | ThinkingBlock | ToolUseBlock
 
 
 class Usage(TypedDict):
-    """The tokens of a run; those of the cache are not known apart."""
+    """The tokens of a run. ``input_tokens`` are those that did not come from the cache; how many
+    were written to it is not known.
+    """
 
     input_tokens: int
     output_tokens: int
@@ -51,7 +53,7 @@ class Message(TypedDict):
     model: str
     content: list[Block]
     stop_reason: StopReason | None
-    stop_sequence: None
+    stop_sequence: str | None
     usage: Usage
 
 
@@ -99,7 +101,7 @@ class BlockStop(TypedDict):
 
 class Stop(TypedDict):
     stop_reason: StopReason
-    stop_sequence: None
+    stop_sequence: str | None
 
 
 class MessageDelta(TypedDict):

@@ -240,4 +240,6 @@ def usage_of(data: Mapping[str, object]) -> WireUsage:
         "prompt_tokens": usage.prompt,
         "completion_tokens": usage.answer,
         "total_tokens": usage.total,
+        "prompt_tokens_details": {"cached_tokens": usage.cached},
+        "completion_tokens_details": {"reasoning_tokens": usage.reasoning},
     }

@@ -57,10 +57,20 @@ class Choice(TypedDict):
     finish_reason: str | None
 
 
+class PromptDetails(TypedDict):
+    cached_tokens: int
+
+
+class CompletionDetails(TypedDict):
+    reasoning_tokens: int
+
+
 class Usage(TypedDict):
     prompt_tokens: int
     completion_tokens: int
     total_tokens: int
+    prompt_tokens_details: PromptDetails
+    completion_tokens_details: CompletionDetails
 
 
 @final

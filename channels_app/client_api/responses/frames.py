@@ -133,9 +133,9 @@ def usage_of(data: Mapping[str, object]) -> WireUsage:
     usage = Usage.of(data)
     return {
         "input_tokens": usage.prompt,
-        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+        "input_tokens_details": {"cached_tokens": usage.cached, "cache_write_tokens": 0},
         "output_tokens": usage.answer,
-        "output_tokens_details": {"reasoning_tokens": 0},
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning},
         "total_tokens": usage.total,
     }
 

@@ -1,5 +1,7 @@
 """``POST /ui/chat``, its resume and its stop, for clients of the UI message stream."""
 
+from urllib.parse import quote
+
 from django.conf import settings
 from django.utils import timezone
 
@@ -21,6 +23,9 @@ from core.database.transactions import in_thread
 from core.models import Run
 
 ORIGIN = "ui"
+# The header by which assistant-ui finds a stream again: the rest of its address after /ui/chat/,
+# with its run, which may have ended meanwhile.
+STREAM_ID = "X-Resumable-Stream-Id"
 
 
 class UiEndpoint(ChatEndpoint[adapter.Frame]):
@@ -80,11 +85,19 @@ class UiEndpoint(ChatEndpoint[adapter.Frame]):
 class Chat(Accepting, UiEndpoint):
     """``POST /ui/chat``: the run as a UI message stream. It goes on when the client leaves."""
 
+    chat = ""
+
+    def headers_of(self, work: Work) -> http.Headers:
+        """Return the headers of a stream, with the address at which it goes on."""
+        stream = f"{quote(self.chat, safe='')}/stream?run_id={work.run.public_id}"
+        return {**super().headers_of(work), STREAM_ID: stream}
+
     async def handle(self, body: bytes) -> None:
         """Accept a message, and answer its run; or take a person's answers to questions, and answer
         the run that goes on.
         """
         asked = fields.read(http.parse_object(body))
+        self.chat = asked.chat
         # Before anything is stored: a refused stream must not leave a run behind.
         with slot(self.caller):
             if asked.answers:

@@ -2,12 +2,14 @@
 // shown, and what a tap on it does, is in service-worker.js.
 
 import { call } from "./api.js";
-import { gettext } from "./texts.js";
+import { el } from "./dom.js";
+import { filled, gettext, LOCALE } from "./texts.js";
 
 const ENABLED = "latchkey.push"; // the person who enabled them in this browser
 const BLOCKED = gettext("Blocked in this browser: allow them in its settings for this page.");
 const FAILED = gettext("This browser could not enable notifications. Try again in a moment.");
 const IN_APP = gettext("On this device they need the installed app: in the menu “Share”, Add to Home Screen.");
+const DAY = new Intl.DateTimeFormat(LOCALE, { dateStyle: "medium" });
 const SUMMARY = gettext("Answers, reminders and requests, while no page is in view.");
 
 export class Push {
@@ -34,6 +36,9 @@ export class Push {
     this.#switch.addEventListener("change", () => this.#changed());
     this.#hide.addEventListener("change", () => this.#hideText());
     document.querySelector("#sign-out")?.addEventListener("submit", () => this.#forget());
+    for (const button of document.querySelectorAll("[data-open-settings]")) {
+      button.addEventListener("click", () => this.#list());
+    }
     this.#show();
     this.#resume();
   }
@@ -53,6 +58,28 @@ export class Push {
     this.#row.hidden = !this.#isSupported && !/iPhone|iPad/.test(navigator.userAgent);
   }
 
+  /** List the browsers of the person below the switch, each with a way to remove it. */
+  async #list() {
+    const { browsers } = await call("/chat/push/browsers").catch(() => ({ browsers: [] }));
+    document.querySelector("#push-browsers")?.remove();
+    if (browsers.length === 0) return;
+    const title = gettext("Browsers with notifications");
+    const rows = browsers.map((each) => browserRow(each, () => this.#remove(each)));
+    this.#row.after(el("section.browsers", { id: "push-browsers", "aria-label": title }, el("h3", {}, title), ...rows));
+  }
+
+  async #remove({ id, is_here: isHere }) {
+    try {
+      if (isHere) await this.#disable();
+      await call("/chat/push/remove", { id });
+    } catch (error) {
+      this.on.failed(error.message);
+    }
+    this.#show();
+    await this.#list();
+    this.#switch.focus(); // the button is gone
+  }
+
   get #isMine() {
     return localStorage.getItem(ENABLED) === this.#person;
   }
@@ -66,11 +93,12 @@ export class Push {
       this.on.failed(error.status === undefined ? FAILED : error.message);
     }
     this.#show();
+    await this.#list();
   }
 
   async #enable() {
     if ((await Notification.requestPermission()) !== "granted") return;
-    await this.#subscribe();
+    await this.#subscribe("tap");
     localStorage.setItem(ENABLED, this.#person);
   }
 
@@ -86,14 +114,15 @@ export class Push {
   async #resume() {
     if (!this.#isSupported || document.body.dataset.offline) return;
     try {
-      if (Notification.permission === "granted" && this.#isMine) await this.#subscribe();
+      if (Notification.permission === "granted" && this.#isMine) await this.#subscribe("page");
       else await (await this.#subscription())?.unsubscribe(); // that of another person
     } catch {
       // The next page tries again.
     }
   }
 
-  async #subscribe() {
+  /** by: the "tap" of the person, or the "page", which finds that it was removed elsewhere. */
+  async #subscribe(by) {
     const { key } = await call("/chat/push/key", {});
     const registration = await navigator.serviceWorker.ready;
     let subscription = await registration.pushManager.getSubscription();
@@ -106,7 +135,11 @@ export class Push {
       applicationServerKey: bytesOf(key),
     });
     const { endpoint, keys } = subscription.toJSON();
-    await call("/chat/push/subscriptions", { endpoint, keys });
+    const { removed } = await call("/chat/push/subscriptions", { endpoint, keys, by });
+    if (!removed) return;
+    this.#forget();
+    await subscription.unsubscribe();
+    this.#show();
   }
 
   async #subscription() {
@@ -135,6 +168,15 @@ export class Push {
     const shown = (await registration?.getNotifications?.()) ?? [];
     for (const each of shown) if (each.data?.isChat) each.close();
   }
+}
+
+function browserRow({ name, since, is_here: isHere }, onclick) {
+  const words = isHere
+    ? gettext("This browser")
+    : filled(gettext("Since {date}"), { date: DAY.format(new Date(since)) });
+  const label = filled(gettext("Remove {name}"), { name });
+  const button = el("button.button", { type: "button", "aria-label": label, onclick }, gettext("Remove"));
+  return el("div.row", {}, el("span", {}, name, el("small", {}, words)), button);
 }
 
 function isOf(subscription, key) {

@@ -132,6 +132,29 @@ async function show(said) {
   await navigator.setAppBadge?.(shown.length).catch(() => {});
 }
 
+addEventListener("pushsubscriptionchange", (event) => {
+  event.waitUntil(renew(event.newSubscription));
+});
+
+/** The address of this browser has changed: tell the gateway the new one, unless it was removed. */
+async function renew(given) {
+  const { token } = await (await fetch("/chat/push/browsers")).json();
+  if (!token) return; // signed out
+  const post = async (path, said) => {
+    const headers = { "Content-Type": "application/json", "X-CSRFToken": token };
+    return (await fetch(path, { method: "POST", headers, body: JSON.stringify(said) })).json();
+  };
+  const manager = registration.pushManager;
+  const { key } = await post("/chat/push/key", {});
+  const made =
+    given ??
+    (await manager.getSubscription()) ??
+    (await manager.subscribe({ userVisibleOnly: true, applicationServerKey: key }));
+  const { endpoint, keys } = made.toJSON();
+  const { removed } = await post("/chat/push/subscriptions", { endpoint, keys, by: "worker" });
+  if (removed) await made.unsubscribe();
+}
+
 addEventListener("notificationclick", (event) => {
   const { action, notification } = event;
   notification.close();

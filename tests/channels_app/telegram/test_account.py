@@ -168,6 +168,22 @@ def test_the_command_sets_shows_and_deletes_the_webhook(local: Local) -> None:
         run("info")
 
 
+def test_c8_the_menu_of_commands_is_in_each_language(local: Local) -> None:
+    call_command("telegram_webhook", "set", "main", stdout=StringIO())
+    menus = {
+        call.params.get("language_code", ""): call.params["commands"]
+        for call in local.api.of("setMyCommands")
+    }
+    assert set(menus) == {"", "de", "fr", "es", "zh", "ja"}
+    stops = {
+        code: next(each["description"] for each in menu if each["command"] == "stop")
+        for code, menu in menus.items()
+    }
+    assert stops[""] == "Stop the answer that is being written"
+    assert stops["de"] == "Die Antwort anhalten, die gerade entsteht"
+    assert len(set(stops.values())) == len(menus)
+
+
 def test_a_bot_that_is_blocked_or_removed_tells_the_owner_once(
     runner: Runner, local: Local
 ) -> None:

@@ -95,6 +95,68 @@ def test_w59_signing_out_ends_the_session_though_the_browser_cannot_be_forgotten
     assert not Session.objects.exists()
 
 
+PHONE = {**BROWSER, "endpoint": "https://push.example/send/phone"}
+
+
+def listed(client: Client) -> list[Any]:
+    found: list[Any] = client.get("/chat/push/browsers").json()["browsers"]
+    return found
+
+
+def test_w78_a_person_sees_their_browsers_and_removes_any(
+    page: Client, ada: User, bob: User
+) -> None:
+    phone, other = signed_in(ada), signed_in(bob)
+    post(page, "subscriptions", BROWSER, HTTP_USER_AGENT=FIREFOX)
+    post(phone, "subscriptions", PHONE, HTTP_USER_AGENT="curl/8", HTTP_ACCEPT_LANGUAGE="de")
+    assert [(each["name"], each["is_here"]) for each in listed(page)] == [
+        ("A browser", False),
+        ("Firefox on Android", True),
+    ]
+    german = page.get("/chat/push/browsers", HTTP_ACCEPT_LANGUAGE="de").json()["browsers"]
+    assert [each["name"] for each in german] == ["Ein Browser", "Firefox auf Android"]
+    assert listed(other) == []
+    there = listed(page)[0]
+    post(other, "remove", {"id": there["id"]})
+    assert len(listed(page)) == 2
+    assert post(page, "remove", {"id": there["id"]}).json() == {"ok": True}
+    assert [each["is_here"] for each in listed(page)] == [True]
+    assert post(page, "remove", {"id": True}).status_code == 400
+
+
+def test_w78_a_removed_browser_stays_off_until_a_tap(page: Client, ada: User) -> None:
+    phone = signed_in(ada)
+    post(phone, "subscriptions", PHONE)
+    post(page, "remove", {"id": listed(page)[0]["id"]})
+    for by in ("page", "worker"):
+        assert post(phone, "subscriptions", {**PHONE, "by": by}).json()["removed"] is True
+    assert listed(page) == []
+    post(phone, "subscriptions", {**PHONE, "by": "tap"})
+    assert "removed" not in post(phone, "subscriptions", {**PHONE, "by": "page"}).json()
+    assert len(listed(page)) == 1
+
+
+def test_w78_a_changed_address_replaces_that_of_its_browser_alone(
+    page: Client, ada: User, bob: User
+) -> None:
+    new = {**BROWSER, "endpoint": "https://push.example/send/new", "by": "worker"}
+    assert post(page, "subscriptions", new).json()["removed"] is True
+    post(page, "subscriptions", BROWSER)
+    post(signed_in(ada), "subscriptions", PHONE)
+    assert post(signed_in(bob), "subscriptions", new).json()["removed"] is True
+    assert post(page, "subscriptions", new).json() == {"ok": True}
+    found = set(PushSubscription.objects.values_list("user", "endpoint"))
+    assert found == {(ada.pk, new["endpoint"]), (ada.pk, PHONE["endpoint"])}
+
+
+def test_w78_the_service_worker_gets_a_form_token_and_none_posts_without_one(ada: User) -> None:
+    strict = Client(HTTP_HOST=HOST, enforce_csrf_checks=True)
+    strict.force_login(ada)
+    token = strict.get("/chat/push/browsers").json()["token"]
+    assert post(strict, "subscriptions", BROWSER).status_code == 403
+    assert post(strict, "subscriptions", BROWSER, HTTP_X_CSRFTOKEN=token).status_code == 200
+
+
 KEYS: Any = BROWSER["keys"]
 
 
@@ -115,6 +177,7 @@ KEYS: Any = BROWSER["keys"]
         {"endpoint": "https://push.example/x", "keys": {**KEYS, "p256dh": "AAAA"}},
         {"endpoint": "https://push.example/x", "keys": {**KEYS, "p256dh": "B" + "A" * 86}},
         {"endpoint": "https://push.example/x", "keys": {**KEYS, "p256dh": KEYS["p256dh"] + "="}},
+        {"endpoint": "https://push.example/x", "keys": KEYS, "by": "somebody"},
     ],
 )
 def test_w62_a_body_that_is_no_browser_is_refused(page: Client, body: Any) -> None:

@@ -66,7 +66,11 @@ def openai(log: list[Event]) -> object:
     assert (message["content"] or "") == seen["content"]
     assert message.get("reasoning_content", "") == seen["reasoning"]
     assert message.get("annotations", []) == seen["annotations"]
-    assert answer["usage"] == USAGE
+    details = {
+        "prompt_tokens_details": {"cached_tokens": 0},
+        "completion_tokens_details": {"reasoning_tokens": 0},
+    }
+    assert answer["usage"] == {**USAGE, **details}
     return seen["content"], seen["reasoning"], len(seen["annotations"])
 
 

@@ -329,3 +329,29 @@ def test_w38_budgets_count_requests_that_are_passed_through(
         assert refused.status_code == 429, refused.text
         assert "budget" in refused.json()["error"]["message"]
         assert len(provider.asked) == before
+
+
+READER = """
+from allowlist import keys
+from core.models import Budget, User
+reader = User.objects.create(username="reader")
+Budget.objects.create(user=reader, unit="tokens", period="day", limit=1000)
+print(keys.create(name="reader", user=reader, scopes=["chat"])[1])
+"""
+
+
+def test_w38_speech_that_is_longer_than_the_rest_of_a_budget_is_not_begun(
+    gateway: Gateway, tokens: dict[str, str], provider: Provider
+) -> None:
+    """[W38] Its answer cannot be made shorter, unlike that of a chat; a short one still fits."""
+    key = gateway.manage("shell", "-v", "0", "-c", READER).strip()
+    headers = {"Authorization": f"Bearer {key}"}
+    body = {"model": "speak", "voice": "a"}
+    with httpx.Client(base_url=gateway.base_url, headers=headers, timeout=60) as client:
+        before = len(provider.asked)
+        refused = client.post("/v1/audio/speech", json={**body, "input": "a" * 1200})
+        assert refused.status_code == 429, refused.text
+        assert "not enough" in refused.json()["error"]["message"]
+        assert len(provider.asked) == before
+        said = client.post("/v1/audio/speech", json={**body, "input": "a" * 200})
+        assert said.status_code == 200, said.text
