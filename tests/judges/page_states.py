@@ -58,6 +58,7 @@ NO_PAGE = {
     "manifest": "JSON",
     "service-worker": "a script",
     "share": "redirects",
+    "push-browsers": "JSON",
     "push-key": "JSON",
     "push-subscribe": "JSON",
     "push-remove": "JSON",

@@ -10,15 +10,19 @@ import pytest
 
 from gateway_project.processes import ready
 from tests import fork_server
-from tests.servers import Process, wait_until
+from tests.servers import Process, python, wait_until
 
+pytestmark = pytest.mark.unmeasured  # where coverage is measured, nothing is forked
 HERE = "tests.gateway_project.processes.test_fork_server"
 
 
 def forked(log: Path, *arguments: str, **env: str) -> Process:
     """Return this module as a process, started."""
     process = Process(
-        command=["unused"], log=log, forked=(HERE, *arguments), env={**os.environ, **env}
+        command=python(HERE, *arguments),
+        log=log,
+        forked=(HERE, *arguments),
+        env={**os.environ, **env},
     )
     process.start(reports_ready=True)
     return process
