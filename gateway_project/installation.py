@@ -1,9 +1,7 @@
 """Prepare an installation before its processes start: tables, static files, an owner."""
 
-import fcntl
 import hashlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from django.conf import settings
@@ -17,19 +15,14 @@ from django.db.migrations.executor import MigrationExecutor
 from core import VERSION
 from core.database import schema_version
 from core.models import User
-from gateway_project.processes.preflight import StartError, run_folder
+from gateway_project.processes.preflight import StartError, waited_lock
 
 OWNER = "owner"
 
 
-@contextmanager
-def one_at_a_time() -> Iterator[None]:
+def one_at_a_time() -> AbstractContextManager[None]:
     """Serialise starters on one home."""
-    folder = run_folder(settings.GATEWAY_HOME)
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "prepare.lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+    return waited_lock(settings.GATEWAY_HOME, "prepare")
 
 
 def migrate() -> int:

@@ -9,10 +9,17 @@ from django.contrib.auth import (
     SESSION_KEY,
     load_backend,
 )
+from django.contrib.sessions.backends.base import SessionBase
 from django.core.exceptions import ValidationError
 from django.utils.crypto import constant_time_compare
 
 from core.models import User
+
+
+def stored_session(session_key: str) -> SessionBase:
+    """Return a Django session by its key; it is read when it is first used."""
+    store: type[SessionBase] = import_module(settings.SESSION_ENGINE).SessionStore
+    return store(session_key)
 
 
 def user_of_session(session_key: str) -> User | None:
@@ -22,7 +29,7 @@ def user_of_session(session_key: str) -> User | None:
     SECRET_KEY a new key, and ends one whose signature is wrong; here no response could set the
     cookie of the new key.
     """
-    store = import_module(settings.SESSION_ENGINE).SessionStore(session_key)
+    store = stored_session(session_key)
     try:
         user_id = User._meta.pk.to_python(store[SESSION_KEY])
         backend = store[BACKEND_SESSION_KEY]

@@ -167,24 +167,18 @@ def fire_as_list(rows: Sequence[Occurrence], *, now: datetime) -> None:
     """Send the texts of missed occurrences of one conversation as one list, without buttons: after
     a long pause a chat gets one message, not a hundred. Inside a transaction.
     """
-    found: dict[tuple[int, str, str], list[Occurrence]] = {}
-    by_session: dict[int, Place] = {}
+    found: dict[tuple[ChatSession, str, str], tuple[Place, list[Occurrence]]] = {}
     for row in rows:
         if may_happen(row, now=now):
-            place = places.place_of(row.schedule)
-            key = (place.session.pk, place.note, language_of(row.schedule))
-            by_session[place.session.pk] = place
-            found.setdefault(key, []).append(row)
-    for (session_id, note, language), group in found.items():
-        place = by_session[session_id]
-        text = missed.listed(
-            group, now=now, language=language, names=rights.is_group(place.session)
-        )
-        if note:
-            text += f"\n\n_{phrases.in_language(note, language)}_"
-        run = send(place, f"⏰ {text}", schedule=group[0].schedule, with_buttons=False)
+            place, language = places.place_of(row.schedule), language_of(row.schedule)
+            found.setdefault((place.session, place.note, language), (place, []))[1].append(row)
+    for (_, _, language), (place, group) in found.items():
+        names = rights.is_group(place.session)
+        text = missed.listed(group, now=now, language=language, names=names)
+        note = notes_below([place.note] if place.note else [], language)
+        run = send(place, f"⏰ {text}{note}", schedule=group[0].schedule, with_buttons=False)
         for row in group:
-            record(row, run, note=note, now=now)
+            record(row, run, note=place.note, now=now)
 
 
 def record(occurrence: Occurrence, run: Run, *, note: str, now: datetime) -> None:
@@ -220,10 +214,14 @@ def say(occurrence: Occurrence, place: Place, lines: Sequence[str]) -> Run:
     A group is told whose it is.
     """
     schedule = occurrence.schedule
-    language = language_of(schedule)
-    notes = "".join(f"\n\n_{phrases.in_language(line, language)}_" for line in lines)
+    notes = notes_below(lines, language_of(schedule))
     whose = f"{escaped(str(schedule.user))}: " if rights.is_group(place.session) else ""
     return send(place, f"⏰ {whose}{schedule.text}{notes}", schedule=schedule)
+
+
+def notes_below(lines: Sequence[str], language: str) -> str:
+    """Return sentences of the gateway as they stand below a text."""
+    return "".join(f"\n\n_{phrases.in_language(line, language)}_" for line in lines)
 
 
 def send(place: Place, text: str, *, schedule: Schedule, with_buttons: bool = True) -> Run:

@@ -4,12 +4,10 @@ import binascii
 import logging
 import re
 from base64 import urlsafe_b64decode
-from importlib import import_module
 from typing import Any
 from urllib.parse import urlsplit
 
 from cryptography.hazmat.primitives.asymmetric import ec
-from django.conf import settings
 from django.contrib.auth.signals import user_logged_out
 from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse
@@ -18,6 +16,7 @@ from django.utils.translation import gettext, gettext_noop
 from django.views.decorators.http import require_GET, require_POST
 
 from allowlist import account_audit
+from channels_app.asgi.sessions import stored_session
 from channels_app.push import keys
 from channels_app.webchat.views import BadRequestError, Json, body, for_signed_in, person, refusal
 from core.conversations import push_subscriptions
@@ -138,9 +137,8 @@ def remove(request: HttpRequest) -> Json:
 
 def keep_removed(session_key: str) -> None:
     """Note in the session of a browser that it was removed, until a tap there."""
-    store = import_module(settings.SESSION_ENGINE).SessionStore
-    if store().exists(session_key):
-        session = store(session_key)
+    session = stored_session(session_key)
+    if session.exists(session_key):
         session[REMOVED] = True
         session.save()
 

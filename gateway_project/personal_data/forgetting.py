@@ -5,11 +5,9 @@
 A step that was killed is done again by the next call; decision 206.
 """
 
-import fcntl
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -38,6 +36,7 @@ from core.models import (
 from core.signals import forgetting as broker_forgetting
 from gateway_project.personal_data import traces
 from gateway_project.personal_data.tables import SECTIONS
+from gateway_project.processes.preflight import waited_lock
 
 # Of PostgreSQL: two owners must not forget each other at once.
 OWNERS_LOCK = 0x6F776E657273
@@ -166,7 +165,7 @@ def finish(*, actor: str) -> None:
 
     One process of a machine at a time; the next one finds nothing left. Raises NotForgotten.
     """
-    with one_at_a_time():
+    with waited_lock(Path(settings.GATEWAY_HOME), "cleaning"):
         if not (gone := left_behind()):
             return
         try:
@@ -181,16 +180,6 @@ def finish(*, actor: str) -> None:
             raise NotForgotten("All rows are removed, but the broker still writes its file anew.")
         for number in gone:
             done(number, actor=actor, now=timezone.now())
-
-
-@contextmanager
-def one_at_a_time() -> Iterator[None]:
-    """Wait for the lock of cleaning in this home, and hold it; it ends with the process."""
-    folder = Path(settings.GATEWAY_HOME) / "run"
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with (folder / "cleaning.lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def done(number: int, *, actor: str, now: datetime) -> None:

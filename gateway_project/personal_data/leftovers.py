@@ -6,46 +6,31 @@ The audit says for whom: begun, not done, and the user's row is gone.
 """
 
 import logging
-import os
 import subprocess
-import threading
-import time
 
 from django.conf import settings
-from django.db import DatabaseError, connection
+from django.db import connection
 
 from allowlist.unfinished_forgetting import left_behind
 from gateway_project import command_line
-from gateway_project.backups.scheduled import OWN_ENVIRONMENT
-from gateway_project.processes import child
+from gateway_project.processes import child, periodic
 
 logger = logging.getLogger(__name__)
 
-LOOK_SECONDS = 5.0
 AGAIN_SECONDS = 60.0
 
 
 def start() -> None:
     """Look for work until the process ends. Cleaning that is cut off is left to the next one."""
-    threading.Thread(target=run_forever, name="leftovers", daemon=True).start()
+    periodic.start("leftovers", look, again=AGAIN_SECONDS)
 
 
-def run_forever() -> None:
-    while True:
-        seconds = LOOK_SECONDS
-        try:
-            if left_behind():
-                connection.close()
-                seconds = LOOK_SECONDS if clean() else AGAIN_SECONDS
-        except DatabaseError:
-            # It is away, or older than this code; its own checks say so.
-            logger.debug("forgotten people are not looked for", exc_info=True)
-        except Exception:
-            logger.exception("cleaning up after forgotten people failed; it is tried again soon")
-            seconds = AGAIN_SECONDS
-        finally:
-            connection.close()
-        time.sleep(seconds)
+def look() -> float:
+    """Clean up if somebody was forgotten; return the seconds until the next look."""
+    if not left_behind():
+        return periodic.LOOK_SECONDS
+    connection.close()  # the process takes long
+    return periodic.LOOK_SECONDS if clean() else AGAIN_SECONDS
 
 
 def clean() -> bool:
@@ -53,7 +38,7 @@ def clean() -> bool:
     done = subprocess.run(
         child.command(*command_line.command("person", "clean")),
         cwd=settings.BASE_DIR,
-        env={name: value for name, value in os.environ.items() if name not in OWN_ENVIRONMENT},
+        env=periodic.environment(),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -3,6 +3,8 @@
 import fcntl
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
@@ -54,6 +56,16 @@ def check_home(folder: Path) -> None:
         )
     if unfinished := unfinished_restore(folder):
         raise StartError(unfinished)
+
+
+@contextmanager
+def waited_lock(folder: Path, name: str) -> Iterator[None]:
+    """Wait for the lock ``name`` of this home, and hold it; it ends with the process."""
+    place = run_folder(folder)
+    place.mkdir(parents=True, exist_ok=True)
+    with (place / f"{name}.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def lock(folder: Path) -> TextIO:

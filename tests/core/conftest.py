@@ -1,5 +1,6 @@
 """Fixtures of the tests of core: a person in a conversation, and threads that end with the test."""
 
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext, suppress
 from datetime import UTC, datetime, timedelta
@@ -9,12 +10,14 @@ from typing import Any, TypeVar
 import pytest
 from django.db import transaction
 from django.db.models.functions import Now
+from pytest_django import Settings
 
 from core.conversations import events, inbox
 from core.database import transactions
 from core.database.transactions import atomic_write
 from core.models import ChannelAccount, ChatSession, InboundMessage, Job, Run, User
 from core.signals import wakeups
+from tests.servers import Valkey
 
 Row = TypeVar("Row", Run, Job)
 HERE = Path(__file__).parent
@@ -120,3 +123,15 @@ def now_of(row: Row) -> Row:
 def expire(row: Run | Job) -> None:
     """Make the lease of ``row`` end now."""
     type(row)._default_manager.filter(pk=row.pk).update(lease_until=Now() - timedelta(seconds=1))
+
+
+@pytest.fixture
+def broker(tmp_path: Path, settings: Settings) -> Iterator[Valkey]:
+    """Start a broker of this test's own, which it may break."""
+    server = Valkey(folder=tmp_path / "broker")
+    server.start()
+    settings.REDIS_URL = server.url
+    yield server
+    assert server.process.running
+    server.process.running.send_signal(signal.SIGCONT)
+    server.stop()

@@ -7,7 +7,7 @@ from django.db.models import Exists, ForeignObjectRel, OuterRef, QuerySet
 from django.db.models.functions import Coalesce
 
 from core.conversations.retention import rules
-from core.conversations.retention.passes import Counts, Selection, Selections, among
+from core.conversations.retention.passes import Counts, Selection, Selections, among, first_ids
 from core.conversations.retention.rules import Columns
 from core.models import ChatSession, RetentionRule
 
@@ -27,7 +27,9 @@ def selections(rule: RetentionRule, now: datetime) -> Selections:
     while page := list(theirs.filter(pk__gt=last).values_list("pk", flat=True)[:PAGE]):
         yield None
         rows = due(theirs.filter(pk__gt=last, pk__lte=page[-1]), before)
-        yield Selection({CONVERSATIONS: rows}, partial(batch, rows), partial(remove, rows))
+        yield Selection(
+            {CONVERSATIONS: rows}, partial(first_ids, rows, most=PAGE), partial(remove, rows)
+        )
         last = page[-1]
 
 
@@ -41,10 +43,6 @@ def due(rows: QuerySet[ChatSession], before: datetime) -> QuerySet[ChatSession]:
             name = relation.field.name
             rows = rows.exclude(Exists(own.filter(**{name: OuterRef("pk")})))
     return rows
-
-
-def batch(rows: QuerySet[ChatSession]) -> list[int]:
-    return list(rows.values_list("pk", flat=True)[:PAGE])
 
 
 def remove(rows: QuerySet[ChatSession], ids: list[int]) -> Counts:

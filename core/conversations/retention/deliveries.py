@@ -7,7 +7,7 @@ from django.db.models import Q, QuerySet
 
 from core.conversations.retention import rules
 from core.conversations.retention.open_runs import open_run
-from core.conversations.retention.passes import Counts, Selection, Selections, among
+from core.conversations.retention.passes import Counts, Selection, Selections, delete, first_ids
 from core.conversations.retention.rules import Columns
 from core.models import Delivery, RetentionRule
 
@@ -31,14 +31,11 @@ def selections(rule: RetentionRule, now: datetime, *, besides: Q) -> Selections:
         over.filter(ended).order_by("sent_at"),
         over.filter(UNSENT, created_at__lt=before).order_by("id"),
     ):
-        yield Selection({DELIVERIES: rows}, partial(batch, rows), partial(remove, rows))
-
-
-def batch(rows: QuerySet[Delivery]) -> list[int]:
-    return list(rows.values_list("pk", flat=True)[:AT_ONCE])
+        yield Selection(
+            {DELIVERIES: rows}, partial(first_ids, rows, most=AT_ONCE), partial(remove, rows)
+        )
 
 
 def remove(rows: QuerySet[Delivery], ids: list[int]) -> Counts:
     """Remove those of these deliveries that are still due: one may be sent again meanwhile."""
-    mine = list(among(rows, ids).values_list("pk", flat=True))
-    return {DELIVERIES: Delivery.objects.filter(pk__in=mine).delete()[0]}
+    return {DELIVERIES: delete(rows, ids)}

@@ -39,6 +39,17 @@ def among(rows: QuerySet[M], ids: list[int]) -> QuerySet[M]:
     return rows.filter(pk__in=ids).order_by("pk").select_for_update(of=("self",))
 
 
+def first_ids(rows: QuerySet[M], *, most: int) -> list[int]:
+    """Return the ids of the next rows."""
+    return list(rows.values_list("pk", flat=True)[:most])
+
+
+def delete(rows: QuerySet[M], ids: list[int]) -> int:
+    """Delete those of the rows with these ids that are still due; return how many rows went."""
+    mine = list(among(rows, ids).values_list("pk", flat=True))
+    return rows.model._default_manager.filter(pk__in=mine).delete()[0]
+
+
 @dataclass(frozen=True, slots=True)
 class Selection:
     """Rows that are due by a rule. ``going``: all rows that go, by table, for a dry run.

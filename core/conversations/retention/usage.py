@@ -3,21 +3,26 @@
 from collections.abc import Sequence
 from datetime import date, datetime
 from functools import partial
-from typing import Any
 
 from django.db.models import F, QuerySet, Sum
 
 from core.conversations import budgets, usage_reports
 from core.conversations.retention import rules
 from core.conversations.retention.open_runs import open_run
-from core.conversations.retention.passes import Counts, Selection, Selections, among
+from core.conversations.retention.passes import (
+    Counts,
+    Selection,
+    Selections,
+    among,
+    delete,
+    first_ids,
+)
 from core.conversations.retention.rules import Columns
 from core.models import ModelCall, RetentionRule, UsageDay
 
 CALLS_AT_ONCE, SUMS_AT_ONCE = 200, 100
 CALLS, SUMS = "calls of models", "sums of usage"
-OF_CALLS = Columns("user_id", "account_id", "assistant_id")
-OF_SUMS = Columns("user_id", "account_id", "assistant_id")
+COLUMNS = Columns("user_id", "account_id", "assistant_id")
 # The day of the sums of what was removed, one for each model and outcome.
 LONG_AGO = date(1970, 1, 1)
 NUMBERS = ("calls", "estimated", *usage_reports.SUMMED)
@@ -29,9 +34,11 @@ def calls(rule: RetentionRule, now: datetime) -> Selections:
     if before is None or last is None:
         return
     rows = usage_reports.settled().filter(day__lt=budgets.day_of(before), day__lte=last)
-    rows = rows.filter(rules.scope(rule, rules.read(rule.kind), OF_CALLS))
+    rows = rows.filter(rules.scope(rule, rules.read(rule.kind), COLUMNS))
     rows = rows.exclude(open_run(now)).order_by("day", "id")
-    yield Selection({CALLS: rows}, partial(batch, rows, CALLS_AT_ONCE), partial(remove_calls, rows))
+    yield Selection(
+        {CALLS: rows}, partial(first_ids, rows, most=CALLS_AT_ONCE), partial(remove_calls, rows)
+    )
 
 
 def sums(rule: RetentionRule, now: datetime) -> Selections:
@@ -42,18 +49,15 @@ def sums(rule: RetentionRule, now: datetime) -> Selections:
     if before is None or last is None:
         return
     rows = UsageDay.objects.filter(day__gt=LONG_AGO, day__lt=min(budgets.day_of(before), last))
-    rows = rows.filter(rules.scope(rule, rules.read(rule.kind), OF_SUMS)).order_by("day", "id")
-    yield Selection({SUMS: rows}, partial(batch, rows, SUMS_AT_ONCE), partial(remove_sums, rows))
-
-
-def batch(rows: QuerySet[Any], most: int) -> list[int]:
-    return list(rows.values_list("pk", flat=True)[:most])
+    rows = rows.filter(rules.scope(rule, rules.read(rule.kind), COLUMNS)).order_by("day", "id")
+    yield Selection(
+        {SUMS: rows}, partial(first_ids, rows, most=SUMS_AT_ONCE), partial(remove_sums, rows)
+    )
 
 
 def remove_calls(rows: QuerySet[ModelCall], ids: list[int]) -> Counts:
     """Remove those of these calls that are still due."""
-    mine = list(among(rows, ids).values_list("pk", flat=True))
-    return {CALLS: ModelCall.objects.filter(pk__in=mine).delete()[0]}
+    return {CALLS: delete(rows, ids)}
 
 
 def remove_sums(rows: QuerySet[UsageDay], ids: list[int]) -> Counts:

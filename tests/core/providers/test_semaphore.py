@@ -5,8 +5,7 @@ import os
 import signal
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -78,18 +77,6 @@ async def make() -> AsyncIterator[MakeSemaphore]:
     yield new
     for each in made:
         await each.close()
-
-
-@pytest.fixture
-def broker(tmp_path: Path, settings: Settings) -> Iterator[Valkey]:
-    """Start a broker of this test's own, which it may break."""
-    server = Valkey(folder=tmp_path / "broker")
-    server.start()
-    settings.REDIS_URL = server.url
-    yield server
-    assert server.process.running
-    server.process.running.send_signal(signal.SIGCONT)
-    server.stop()
 
 
 # Processes ---------------------------------------------------------------------------------------

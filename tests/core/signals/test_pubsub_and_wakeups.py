@@ -5,8 +5,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -19,18 +18,6 @@ from pytest_django import Settings
 from core.database.transactions import atomic_write
 from core.signals import pubsub, wakeups
 from tests.servers import Valkey, wait_until
-
-
-@pytest.fixture
-def broker(tmp_path: Path, settings: Settings) -> Iterator[Valkey]:
-    """Start a Redis of this test's own, which it may break."""
-    server = Valkey(folder=tmp_path / "broker")
-    server.start()
-    settings.REDIS_URL = server.url
-    yield server
-    assert server.process.running
-    server.process.running.send_signal(signal.SIGCONT)
-    server.stop()
 
 
 @pytest.fixture

@@ -2,6 +2,8 @@
 
 import re
 import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -228,6 +230,23 @@ class Killed(BaseException):
     """The process ended here."""
 
 
+@contextmanager
+def killed_at(
+    monkeypatch: pytest.MonkeyPatch, module: Any, name: str, *, is_after: bool
+) -> Iterator[None]:
+    """Let the process end before or after a step; check that the block ends with it."""
+    step = getattr(module, name)
+
+    def ends(*args: Any, **kwargs: Any) -> None:
+        if is_after:
+            step(*args, **kwargs)
+        raise Killed
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(module, name, ends)
+        yield
+
+
 @pytest.mark.parametrize(("module", "name"), STEPS)
 @pytest.mark.parametrize("is_after", [False, True])
 def test_x27_a_killed_call_is_finished_by_the_next_one(
@@ -238,18 +257,9 @@ def test_x27_a_killed_call_is_finished_by_the_next_one(
     is_after: bool,
 ) -> None:
     """[X27] Before and after each step."""
-    step = getattr(module, name)
-
-    def ends(*args: Any, **kwargs: Any) -> None:
-        if is_after:
-            step(*args, **kwargs)
-        raise Killed
-
     before = everything.rows_of(people["stays"])
-    with monkeypatch.context() as patch:
-        patch.setattr(module, name, ends)
-        with pytest.raises(Killed):
-            forget(people["gone"])
+    with killed_at(monkeypatch, module, name, is_after=is_after):
+        forget(people["gone"])
     if is_after and name in {"finish", "done"}:
         assert unfinished_forgetting.left_behind() == []
     else:
@@ -272,13 +282,6 @@ def test_x27_a_worker_that_was_killed_while_it_cleans_is_followed_by_the_next_on
     is_after: bool,
 ) -> None:
     """[X24] [X27] In the admin only rows and files go; before and after each step of the rest."""
-    step = getattr(module, name)
-
-    def ends(*args: Any, **kwargs: Any) -> None:
-        if is_after:
-            step(*args, **kwargs)
-        raise Killed
-
     number = people["gone"].pk
     clean()
     assert not AuditEntry.objects.filter(action=unfinished_forgetting.BEGUN).exists()
@@ -287,10 +290,8 @@ def test_x27_a_worker_that_was_killed_while_it_cleans_is_followed_by_the_next_on
     if connection.vendor == "sqlite":
         assert WORD.encode() in bytes_of_the_database().lower()
     assert unfinished_forgetting.left_behind() == [number]
-    with monkeypatch.context() as patch:
-        patch.setattr(module, name, ends)
-        with pytest.raises(Killed):
-            clean()
+    with killed_at(monkeypatch, module, name, is_after=is_after):
+        clean()
     clean()
     clean()
     assert WORD.encode() not in bytes_of_the_database().lower()
