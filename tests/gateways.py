@@ -34,7 +34,8 @@ class Gateway:
     """One running gateway. ``env``: the environment of all its processes.
 
     ``modules``: the module and arguments of a role, instead of the product's own process. ``tree``:
-    the source tree that runs, which may be another commit's.
+    the source tree that runs, which may be another commit's. ``measured``: its processes are started
+    as an owner's are, none is forked (tests/fork_server.py).
     """
 
     folder: Path
@@ -43,6 +44,7 @@ class Gateway:
     roles: tuple[str, ...] = ("web", "runs", "long")
     modules: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     tree: Path = BASE_DIR
+    measured: bool = False
     broker: Valkey = field(init=False)
     port: int = field(init=False)
     processes: dict[str, Process] = field(init=False, default_factory=dict)
@@ -115,7 +117,7 @@ class Gateway:
             module = {**ROLES, **self.modules}[name]
             process = self.processes[name] = Process(
                 command=python(*module),
-                forked=module if self.tree == BASE_DIR else (),
+                forked=module if self.tree == BASE_DIR and not self.measured else (),
                 log=self.folder / f"{name}.log",
                 cwd=self.tree,
                 env=self.env,

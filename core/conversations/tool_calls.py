@@ -305,8 +305,7 @@ def kept_for(run: Run) -> Kept:
 
     The messages name the arguments with which the calls were allowed.
     """
-    own = ToolCall.objects.filter(run=run).exclude(state=State.WAITING).order_by("id")
-    made = list(own) if run.attempt > 1 else []
+    made = begun_by(run) if run.attempt > 1 else []
     paused = run.options.get("continues")
     before = RunPause.objects.filter(run_id=paused).first() if paused else None
     if before is None:
@@ -314,6 +313,11 @@ def kept_for(run: Run) -> Kept:
     asked = list(ToolCall.objects.filter(run_id=paused, expires_at__isnull=False).order_by("id"))
     edited = {each.call_id: each.arguments for each in asked if each.edited}
     return Kept([with_arguments(each, edited) for each in before.messages], asked, made)
+
+
+def begun_by(run: Run) -> list[ToolCall]:
+    """Return the calls of earlier attempts that were begun, or denied."""
+    return list(ToolCall.objects.filter(run=run).exclude(state=State.WAITING).order_by("id"))
 
 
 def with_arguments(message: ChatMessage, edited: dict[str, str]) -> ChatMessage:

@@ -208,7 +208,8 @@ def start_gateway(
     url = server.url(name) if server else f"sqlite:///{folder / SQLITE_FILE}"
     (folder / "home").mkdir()
     extra = {**UNLIMITED, **LEAN, "GATEWAY_MODEL_URL": f"{stub.url}/v1", "GATEWAY_MODEL": "stub"}
-    gateway = Gateway(folder=folder, database_url=url, extra={**extra, **more}, tree=tree)
+    env = {**extra, **more}
+    gateway = Gateway(folder=folder, database_url=url, extra=env, tree=tree, measured=True)
     gateway.manage("migrate", "--verbosity", "0")
     stack.callback(gateway.stop)
     gateway.start()
