@@ -34,8 +34,8 @@ class Gateway:
     """One running gateway. ``env``: the environment of all its processes.
 
     ``modules``: the module and arguments of a role, instead of the product's own process. ``tree``:
-    the source tree that runs, which may be another commit's. ``measured``: its processes are started
-    as an owner's are, none is forked (tests/fork_server.py).
+    the source tree that runs, which may be another commit's. ``measured``: its processes start as
+    an owner's do, none is forked (tests/fork_server.py).
     """
 
     folder: Path
