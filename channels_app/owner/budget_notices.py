@@ -11,6 +11,7 @@ from core.conversations import budget_words, budgets
 from core.database.transactions import atomic_write
 from core.lib.interface_language import spoken
 from core.models import BudgetPeriod, User
+from core.providers import catalogue
 
 AT_ONCE = 100
 # Both databases divide whole numbers without a rest: 80 %, rounded up.
@@ -20,6 +21,8 @@ ALL = Q(spent__gte=F("budget__limit")) | Q(refused_at__isnull=False)
 
 def look(*, now: datetime) -> None:
     """Tell of budgets that have reached 80 % or 100 %. A chore."""
+    if not catalogue.current().budgets:
+        return
     day = budgets.day_of(now)
     rows = BudgetPeriod.objects.filter(
         start__in={day, day.replace(day=1)}, told_100_at=None, budget__enabled=True

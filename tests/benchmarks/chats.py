@@ -45,7 +45,7 @@ class Load:
 @dataclass
 class Figures:
     """The rounds of one target. Seconds; ``cpu``: seconds a turn by process; ``every_first``: of
-    each turn.
+    each turn; ``lasted``: of a turn of a round, with what follows the last one.
     """
 
     first: list[float] = field(default_factory=list)
@@ -54,9 +54,11 @@ class Figures:
     delay_p50: list[float] = field(default_factory=list)
     delay_p99: list[float] = field(default_factory=list)
     cpu: list[dict[str, float]] = field(default_factory=list)
+    lasted: list[float] = field(default_factory=list)
 
-    def add(self, turns: Sequence[Turn], cpu: Mapping[str, float]) -> None:
-        """Add one round."""
+    def add(self, turns: Sequence[Turn], cpu: Mapping[str, float], seconds: float) -> None:
+        """Add one round of ``seconds``."""
+        self.lasted.append(seconds / len(turns))
         delays = [delay for turn in turns for delay in turn.delays]
         self.first.append(machine.median([turn.first for turn in turns]))
         self.every_first += [turn.first for turn in turns]
@@ -115,11 +117,12 @@ async def compare(
     found = {name: Figures() for name in targets}
     for number in range(0 if warms_up else 1, rounds + 1):
         for name, target in targets.items():
-            before = machine.cpu_of(target.pids)
+            before, began = machine.cpu_of(target.pids), time.monotonic()
             turns = await one_round(target.askers, load)
             await asyncio.sleep(AFTERWARDS)
+            spent, seconds = machine.spent(before, machine.cpu_of(target.pids)), time.monotonic()
             if number:
-                found[name].add(turns, machine.spent(before, machine.cpu_of(target.pids)))
+                found[name].add(turns, spent, seconds - began)
     return found
 
 

@@ -6,6 +6,7 @@ the model, as many as its window takes; every fourth answer has a call of a tool
 """
 
 import asyncio
+import time
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -109,7 +110,7 @@ async def one_side(
     at: MeasuredGateway, socket: Socket, names: Iterator[str], figures: chats.Figures
 ) -> None:
     """Ask TURNS questions, one after the other, each in the next chat."""
-    before = machine.cpu_of(at.pids)
+    before, began = machine.cpu_of(at.pids), time.monotonic()
     turns = []
     for _ in range(TURNS):
         socket.session = next(names)
@@ -117,7 +118,8 @@ async def one_side(
         turn.check(tokens=LOAD.tokens, tag=tag)
         turns.append(turn)
     await asyncio.sleep(chats.AFTERWARDS)
-    figures.add(turns, machine.spent(before, machine.cpu_of(at.pids)))
+    spent = machine.spent(before, machine.cpu_of(at.pids))
+    figures.add(turns, spent, time.monotonic() - began)
 
 
 def compared(found: Mapping[str, chats.Figures]) -> list[Row]:

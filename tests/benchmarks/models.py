@@ -22,6 +22,7 @@ LOAD = chats.Load(1, 8, 64, per_second=200)
 # Short rounds, and so many times more of them: their differences are smaller than the swings of a
 # machine within half a minute.
 ROUNDS_EACH = 5
+IDLE_SECONDS = 60.0
 # Of one person, in tokens and in dollars, so large that it is never reached.
 BUDGETS = """
 from core.models import Budget, User
@@ -56,15 +57,26 @@ async def rows(at: MeasuredGateway, *, rounds: int) -> list[Row]:
     """Return the lines of this part."""
     await asyncio.to_thread(at.gateway.manage, "shell", "-v0", "--no-imports", "-c", BUDGETS)
     with targets(at) as known:
+        idle = await idle_cpu({name: known[name] for name in (WITHOUT, BEFORE) if name in known})
         found = await chats.compare(at, known, LOAD, rounds * ROUNDS_EACH)
     spent = at.count("budgetperiod", "spent > 0")
     assert spent == 1, "the budget of tokens did not count"
     lines = [line for name in known if name != PIPE for line in lines_of(name, found)]
     if BEFORE in found:
-        lines += added(found, WITH, WITHOUT)
-        return [*lines, *added(found, WITHOUT, BEFORE, goal=True)]
+        against = added(found, WITHOUT, BEFORE, idle=(idle[WITHOUT], idle[BEFORE]))
+        return [*lines, *added(found, WITH, WITHOUT), *against]
     text = "BEFORE=<a source tree> measures another commit beside it"
     return [*lines, *added(found, WITH, WITHOUT), Row("models: against an earlier commit", text)]
+
+
+async def idle_cpu(of: dict[str, Target]) -> dict[str, float]:
+    """Return the seconds of CPU a second that the processes of each gateway take without turns."""
+    before = {name: machine.cpu_of(each.pids) for name, each in of.items()}
+    await asyncio.sleep(IDLE_SECONDS)
+    return {
+        name: sum(machine.spent(before[name], machine.cpu_of(each.pids)).values()) / IDLE_SECONDS
+        for name, each in of.items()
+    }
 
 
 def lines_of(name: str, found: dict[str, Figures]) -> list[Row]:
@@ -77,15 +89,30 @@ def lines_of(name: str, found: dict[str, Figures]) -> list[Row]:
     return [Row(f"models, {name}: first token, CPU of a turn", value)]
 
 
-def added(found: dict[str, Figures], name: str, other: str, *, goal: bool = False) -> list[Row]:
-    """Return how much later and dearer a turn is; medians of the rounds' differences."""
+def added(
+    found: dict[str, Figures], name: str, other: str, *, idle: tuple[float, float] | None = None
+) -> list[Row]:
+    """Return how much later and dearer a turn is; medians of the rounds' differences.
+
+    ``idle``: the CPU a second that the two gateways take without turns, which is no part of it.
+    """
     one, two = found[name], found[other]
     first = [a - b for a, b in zip(one.first, two.first, strict=True)]
-    cpu = [sum(a.values()) - sum(b.values()) for a, b in zip(one.cpu, two.cpu, strict=True)]
+    of_each = [
+        cpu_of(each, rest) for each, rest in zip((one, two), idle or (0.0, 0.0), strict=True)
+    ]
+    cpu = [a - b for a, b in zip(*of_each, strict=True)]
+    added = f"{machine.median(first) * 1000:+.2f} ms, CPU {machine.median(cpu) * 1000:+.2f} ms"
+    if idle is not None:
+        rest = " and ".join(f"{each * 1000:.1f}" for each in idle)
+        added += f" (beside {rest} ms a second without turns)"
+    goal = "≤ 0.5 ms, CPU ≤ 1 ms" if idle is not None else ""
+    return [Row(f"models: {name} against {other}", added, goal)]
+
+
+def cpu_of(figures: Figures, idle: float) -> list[float]:
+    """Return the seconds of CPU of a turn in each round, less those of its time when idle."""
     return [
-        Row(
-            f"models: {name} against {other}",
-            f"{machine.median(first) * 1000:+.2f} ms, CPU {machine.median(cpu) * 1000:+.2f} ms",
-            "≤ 0.5 ms, CPU ≤ 1 ms" if goal else "",
-        )
+        sum(cpu.values()) - idle * seconds
+        for cpu, seconds in zip(figures.cpu, figures.lasted, strict=True)
     ]
