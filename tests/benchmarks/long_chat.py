@@ -6,8 +6,8 @@ the model, as many as its window takes; every fourth answer has a call of a tool
 """
 
 import asyncio
-import time
 import json
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import repeat
