@@ -19,7 +19,7 @@ from core.signals.live_events import EventFrame, Sender
 from tests import emptying, fork_server, settings, templates
 from tests.channels_app.telegram.fake_api import FakeBotApi
 from tests.gateways import Gateway
-from tests.run import ONCE_UNMEASURED
+from tests.run import DATABASES, ONCE_UNMEASURED
 from tests.servers import Postgres, Valkey
 
 # Bounded and repeatable; a loaded machine must not turn "slow" into "failed".
@@ -66,8 +66,11 @@ def runs_on(which: str, item: pytest.Item) -> bool:
     """Return whether ``make test`` runs a test on the ``first`` or on the ``second`` database.
 
     One that uses no database runs on the first only; on the second only if it is ``unmeasured``,
-    or stands in a folder that the first leaves out. Slow tests start gateways, so they use both.
+    or stands in a folder that the first leaves out. Slow tests start gateways, so they use both,
+    but for those that are marked with the one that they run ``on``.
     """
+    if (on := item.get_closest_marker("on")) is not None:
+        return which == ("first" if on.args == (DATABASES[0],) else "second")
     marks = {mark.name for mark in item.iter_markers()}
     if "unmeasured" in marks or item.nodeid.startswith(ONCE_UNMEASURED):
         return which == "second"

@@ -88,9 +88,13 @@ def test_x30_no_page_has_more_than_twenty_queries_and_their_number_does_not_grow
     """[X30]. Six times as many messages, people, assistants, budgets and servers."""
     installed, now = installation.install(), timezone.now()
     after.add(installed, SMALL, now=now)
-    few = by_kind(after.queries(Client()))
+    place = after.place_of_owner()
+    few: dict[str, int] = {}
+    for address, number in after.queries_once(Client(), place).items():
+        few[kind_of(address)] = max(number, few.get(kind_of(address), 0))
     after.add(installed, MORE, now=now)
-    many = by_kind(after.queries(Client()))
+    # The same conversation: a search for a run of another one may find more.
+    many = by_kind(after.queries(Client(), place))
     assert len(few) > 200
     assert {*few} >= BY_RULE | DELETING
     over = {kind: each.later for kind, each in many.items() if each.later > MOST_QUERIES}
@@ -98,9 +102,9 @@ def test_x30_no_page_has_more_than_twenty_queries_and_their_number_does_not_grow
     at_first = {kind: each.first for kind, each in many.items() if each.first > MOST_QUERIES}
     assert {*at_first} <= BY_RULE | BY_MINUTE, at_first
     grown = {
-        kind: (few[kind].later, each.later)
+        kind: (few[kind], each.later)
         for kind, each in many.items()
-        if kind in few and each.later > few[kind].later
+        if kind in few and each.later > few[kind]
     }
     assert {*grown} <= BY_BUDGET | BY_RULE, grown
 

@@ -155,17 +155,29 @@ def place_of_owner() -> tuple[User, ChatSession, Run]:
     return owner, session, run.filter(pk__in=delivered).last() or run.latest("pk")
 
 
-def walk(client: Client) -> tuple[list[str], str]:
-    """Sign the owner in; return the addresses of all pages, and the owner's key."""
-    owner, session, run = place_of_owner()
+Place = tuple[User, ChatSession, Run]
+
+
+def walk(client: Client, place: Place | None = None) -> tuple[list[str], str]:
+    """Sign the owner in; return the addresses of all pages, and the owner's key. ``place``: see
+    :func:`place_of_owner`.
+    """
+    owner, session, run = place or place_of_owner()
     client.force_login(owner)
     _, token = keys.create(name="look", user=owner, scopes=ApiKey.Scope.values)
     return pages.every(client, session, run), token
 
 
-def queries(client: Client) -> list[pages.Queries]:
-    """Return the queries of each page of the owner."""
-    addresses, token = walk(client)
+def queries_once(client: Client, place: Place) -> dict[str, int]:
+    """Return the queries of each page of the owner, asked for once, by its address."""
+    addresses, token = walk(client, place)
+    found = ((each, pages.asked_once(client, each, token)) for each in addresses)
+    return {address: number for address, number in found if number is not None}
+
+
+def queries(client: Client, place: Place) -> list[pages.Queries]:
+    """Return the queries of each page of the owner, at this conversation."""
+    addresses, token = walk(client, place)
     found = (pages.queries_of(client, each, token) for each in addresses)
     return [each for each in found if each is not None]
 

@@ -111,13 +111,19 @@ def ask(client: Client, address: str, token: str) -> int:
 def queries_of(client: Client, address: str, token: str) -> Queries | None:
     """Return how many queries a page has; None where there is none: a form that is not allowed."""
     cache.clear()
-    with counted() as first:
-        status = ask(client, address, token)
-    if status != OK:
+    first = asked_once(client, address, token)
+    if first is None:
         return None
-    with counted() as later:
-        assert ask(client, address, token) == OK, address
-    return Queries(address, len(later), len(first))
+    later = asked_once(client, address, token)
+    assert later is not None, address
+    return Queries(address, later, first)
+
+
+def asked_once(client: Client, address: str, token: str) -> int | None:
+    """Return the number of queries of a page as it is now; None where there is none."""
+    with counted() as asked:
+        status = ask(client, address, token)
+    return len(asked) if status == OK else None
 
 
 def cost(client: Client, address: str, token: str, *, times: int) -> Cost | None:

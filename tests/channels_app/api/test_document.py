@@ -22,7 +22,7 @@ from tests.gateways import Gateway
 from tests.loops import end_tasks
 from tests.redteam import gateway_data
 
-MAX_SECONDS = int(os.environ.get("FUZZ_SECONDS", "15"))  # of each part that has no end
+MAX_SECONDS = int(os.environ.get("FUZZ_SECONDS", "8"))  # of each part that has no end
 MOST_SECONDS = 600  # of the cases that a schema names, beside other tests
 HERE = Path(__file__).parent
 EVERY_SCOPE = """

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from django.core.cache import cache
+from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
@@ -34,7 +35,8 @@ from tests.plans import Asked, listening
 
 pytestmark = [pytest.mark.django_db, pytest.mark.slow, pytest.mark.timeout(900)]
 
-MANY = 100_000
+# PostgreSQL reads a small table as a whole, whatever its indexes are; SQLite does not count rows.
+MANY = 100_000 if connection.vendor == "postgresql" else 10_000
 # Pages that read a whole table: `/api/` promises the number of requests, by the index alone; people
 # are searched among all people.
 KNOWN = {

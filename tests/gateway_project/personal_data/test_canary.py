@@ -231,7 +231,13 @@ def in_the_admin(gateway: Gateway, number: int) -> None:
         wait_until(lambda: "Being cleaned" not in owner.get(there), seconds=60)
 
 
-@pytest.mark.parametrize("forget", [by_command, in_the_admin])
+@pytest.mark.parametrize(
+    "forget",
+    [
+        pytest.param(by_command, marks=pytest.mark.on("postgres")),
+        pytest.param(in_the_admin, marks=pytest.mark.on("sqlite")),
+    ],
+)
 def test_x24_x28_a_person_of_a_running_gateway_is_forgotten_to_the_last_byte(
     running: Gateway, forget: Callable[[Gateway, int], None]
 ) -> None:

@@ -143,6 +143,7 @@ def test_x15_the_newest_version_and_the_changes_that_would_come(installed: Insta
     installed.is_old()
 
 
+@pytest.mark.on("postgres")
 def test_x16_a_version_that_fails_on_a_copy_changes_nothing(installed: Installation) -> None:
     """[X16] The gateway is not even stopped; PostgreSQL has no copy, so it comes back."""
     installed.origin.add("fails", TABLE, FAIL_ALWAYS)
@@ -155,6 +156,7 @@ def test_x16_a_version_that_fails_on_a_copy_changes_nothing(installed: Installat
     assert (installed.pids() == before) is ON_SQLITE
 
 
+@pytest.mark.on("sqlite")
 def test_x17_a_version_whose_migration_fails_leaves_the_old_one(installed: Installation) -> None:
     """[X17] With the database of before, although one migration had succeeded."""
     installed.origin.add("fails-later", TABLE, FAIL)
@@ -167,6 +169,7 @@ def test_x17_a_version_whose_migration_fails_leaves_the_old_one(installed: Insta
     assert installed.up.state().pid == supervisor
 
 
+@pytest.mark.on("postgres")
 def test_x17_a_version_whose_doctor_finds_a_new_error_is_not_kept(
     installed: Installation,
 ) -> None:
@@ -178,6 +181,7 @@ def test_x17_a_version_whose_doctor_finds_a_new_error_is_not_kept(
     installed.is_old()
 
 
+@pytest.mark.on("sqlite")
 def test_x17_a_version_that_does_not_get_ready_leaves_the_old_one(installed: Installation) -> None:
     """[X17]"""
     installed.origin.add(
@@ -266,6 +270,7 @@ def test_x19_another_user_than_the_owner_of_the_home_is_refused(installed: Insta
     installed.is_old()
 
 
+@pytest.mark.on("postgres")
 def test_x17_a_version_that_people_have_written_to_stays_and_can_be_undone(
     installed: Installation,
 ) -> None:
@@ -297,6 +302,7 @@ def test_x17_a_version_that_people_have_written_to_stays_and_can_be_undone(
     installed.is_old()
 
 
+@pytest.mark.on("sqlite")
 def test_x15_a_good_version_takes_over(installed: Installation) -> None:
     """[X15] The same supervisor goes on with the new code, the new tables and all messages."""
     installed.origin.add("better", TABLE)
