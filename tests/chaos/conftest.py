@@ -97,6 +97,10 @@ class Arena:
         """Return whether a worker has the last order."""
         return not (self.folder / "order.json").exists()
 
+    def taker(self) -> int:
+        """Return the pid of the worker that has the last order."""
+        return int((self.folder / "taker").read_text())
+
 
 LET_IN = """
 from core.models import ChannelAccount, ChannelIdentity, User

@@ -38,11 +38,9 @@ def test_rc8_every_accepted_message_has_one_answer_wherever_the_worker_dies(
     rounds = [point for point in POINTS for _ in range(TIMES)]
     it.dice.shuffle(rounds)
     for number, point in enumerate(rounds):
-        it.order(point, it.dice.randint(1, PASSES.get(point, 3)))
-        # Processes forked at the last kill have an older order.
-        wait_until(partial(children, it), seconds=10, what="a worker")
-        kill_child(it)
-        wait_until(it.taken, seconds=30, what=f"a worker that is to die {point}")
+        at = it.dice.randint(1, PASSES.get(point, 3))
+        while not gives_order(it, point, at):
+            pass
         feed(it, number, runs, chats)
         wait_until(partial(has_died, it, number + 1), seconds=30, what=f"a death {point}")
     assert sorted(set(it.deaths())) == sorted(POINTS)
@@ -51,12 +49,28 @@ def test_rc8_every_accepted_message_has_one_answer_wherever_the_worker_dies(
     judge(it, runs, chats)
 
 
-def kill_child(arena: Arena) -> None:
-    """End the worker that was forked last, unless it has an order."""
+def gives_order(arena: Arena, point: str, at: int) -> bool:
+    """Let the next worker die at ``point``; return whether it lives: it may have taken the order in
+    the moment in which it was ended as one that was forked before.
+    """
+    arena.order(point, at)
+    wait_until(partial(children, arena), seconds=10, what="a worker")
+    ended = end_children(arena)
+    wait_until(arena.taken, seconds=30, what=f"a worker that is to die {point}")
+    return arena.taker() not in ended
+
+
+def end_children(arena: Arena) -> list[int]:
+    """End the worker that was forked before the order, unless the order is taken; return its
+    pid.
+    """
+    ended = []
     for worker in children(arena):
         if not arena.taken():
+            ended.append(worker.pid)
             with suppress(psutil.NoSuchProcess):
                 worker.kill()
+    return ended
 
 
 def children(arena: Arena) -> list[psutil.Process]:

@@ -28,6 +28,7 @@ from tests.chaos.worker_points import POINTS
 
 FOLDER = Path(os.environ["CHAOS_FOLDER"])
 ORDER = FOLDER / "order.json"
+TAKER = FOLDER / "taker"  # the pid of the worker that took the last order
 DEATHS = FOLDER / "deaths"
 FORKS = FOLDER / "forks"
 # Imported before the fork: in the workers it would cost 0.3 s a death.
@@ -91,6 +92,7 @@ def run_worker() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     if ORDER.exists():
         order = json.loads(ORDER.read_text())
+        TAKER.write_text(str(os.getpid()))
         ORDER.unlink()
         arm(**order)
     registry = import_module("channels_app.registry")
