@@ -10,6 +10,7 @@ from .looks import Look
 from .spans import Inline, Span, insert
 
 _WORD = 20  # characters of the rest of a word
+_OPENING = frozenset("([{")
 
 
 class Addresses:
@@ -82,13 +83,16 @@ class Addresses:
         return links.written_address(url, ticks=not self.look.fenced)
 
     def _written(self, text: str, end: int, address: str) -> str:
-        """Return an address after its text, or the number of its note."""
+        """Return an address after its text, or the number of its note, apart from what follows."""
         self.written += 1
-        if text[end : end + 1].strip("\n"):
+        following = text[end : end + 1]
+        if following.strip("\n"):
             self.interruptions += 1
+        is_word = following.isalnum() and (end in self.starts or not is_cjk(following))
+        space = " " if is_word or following in _OPENING else ""
         if not self.in_notes:
-            return f" ({address})"
-        return f" [{self.numbers.setdefault(address, len(self.numbers) + 1)}]"
+            return f" ({address}){space}"
+        return f" [{self.numbers.setdefault(address, len(self.numbers) + 1)}]{space}"
 
     def _image(
         self,

@@ -38,10 +38,10 @@ _PIPE = re.compile(r"(?<!\\)\|")
 _WORD = re.compile(r"[\w-]+\Z")
 _MAX_DOUBTS = 50
 _FEW_LINES = 2  # of a message that may be an ordinary one
-# `>= 5`, `>_<`, `>w<`, `>:(`; `> 5 people` and `+ 5 EUR`.
+# `>= 5`, `>_<`, `>w<`, `>:(`; `> 5 people` (`> 1. x` is a list in a quote) and `+ 5 EUR`.
 _NO_QUOTE = re.compile(r">=|>(?:[^\w\s<]{1,3}|_|\w)<|>[:;=]['-]?[()\[\]/\\|DPpoO3](?!\w)")
 _PROMPT = re.compile(r">>> \w")
-_COMPARISON = re.compile(r">[ \t]*[-+]?\d")
+_COMPARISON = re.compile(r">[ \t]*[-+]?\d(?!\d{0,8}[.)][ \t])")
 _SUM = re.compile(r"\+[ \t]+\d")
 
 

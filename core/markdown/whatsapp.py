@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from operator import attrgetter
+from collections.abc import Iterator
+from operator import attrgetter, itemgetter
 
 from .document import read
 from .emphasis import is_cjk
@@ -21,10 +22,16 @@ MARKERS = {"bold": "*", "italic": "_", "strike": "~"}
 # A marker does not open before white space: the thinnest space there is, which a word joiner keeps
 # from breaking the line, leaves a literal marker literal.
 _GUARD = "\u200a\u2060"
+_JOINER = "\u2060"
 _MAX_PASSES = 8
 
 _OPAQUE = re.compile(r"`[^`\n]+`|https?://[^\s<>\"]*[^\s<>\"*_~.,;:!?)\]'`]")
 _LITERAL = re.compile(r"[*_~]")
+# What begins a quote, an item, or a block of code.
+_LEAD = re.compile(r"^(?:>(?= )|[*-](?= \S))", re.MULTILINE)
+_FENCE = re.compile(r"`{3,}")
+_LONE = re.compile(r"(?<!`)`(?!`)")
+_BLOCK = re.compile(r"```(?!`).*?[^`\s].*?```", re.DOTALL)
 
 # A piece of a style on one line: (kind, start, end, the span's value), offsets of the whole text.
 Piece = tuple[str, int, int, str]
@@ -35,15 +42,70 @@ def render(source: str) -> str:
     document = read(source, WHATSAPP)
     if not document.marked:
         return source
-    text, spans = quoted(document.text, document.spans, nested=False)
+    text, spans = quoted(*_guarded(document.text, document.spans), nested=False)
     pieces = _by_line(text, spans)
     out: list[str] = []
     last = 0
-    for span in sorted((s for s in spans if s.kind == "pre"), key=attrgetter("start")):
-        out += (_lines(text, last, span.start, pieces), text[span.start : span.end])
+    blocks = sorted((s for s in spans if s.kind == "pre"), key=attrgetter("start"))
+    for span in blocks:
+        block = text[span.start : span.end]
+        if span is not blocks[-1]:
+            block = _balanced(block)
+        out += (_lines(text, last, span.start, pieces), block)
         last = span.end
     out.append(_lines(text, last, len(text), pieces))
     return "".join(out)
+
+
+def _guarded(text: str, spans: list[Span]) -> tuple[str, list[Span]]:
+    """Keep signs that are text from beginning a quote, an item or a block of code."""
+    guards = [(found.end(), _GUARD) for found in _LEAD.finditer(text)]
+    for found in _FENCE.finditer(text):
+        guards += [(at, _JOINER) for at in _breaks(found)]
+    if not guards:
+        return text, spans
+    # The code of a block never changes; inline code with a fence in it is one to read.
+    opaque = sorted(
+        (span.start, span.end)
+        for span in spans
+        if span.kind == "pre" or (span.kind == "code" and "```" not in text[span.start : span.end])
+    )
+    starts = [start for start, _ in opaque]
+
+    def is_text(at: int) -> bool:
+        number = bisect_right(starts, at - 1) - 1
+        return number < 0 or opaque[number][1] < at
+
+    guards = sorted((guard for guard in guards if is_text(guard[0])), key=itemgetter(0))
+    return insert(text, spans, guards)
+
+
+def _breaks(found: re.Match[str]) -> range:
+    """Return the places in a run of backticks where joiners keep it from being a fence.
+
+    A single one comes first: two behind it do not close what it opens.
+    """
+    start, end = found.span()
+    return range(start + 2 - (end - start) % 2, end, 2)
+
+
+def _balanced(block: str) -> str:
+    """Return a block of code behind which the fences of the next one pair up.
+
+    A block that holds a fence has no form of its own: its fences are shown as they would be alone.
+    """
+    if "```" not in _BLOCK.sub("", block):
+        return block
+    lines = block.split("\n")
+    if lines[0].startswith("```") and lines[-1].startswith("```") and len(lines) > 2:
+        block = "\n".join(lines[1:-1])
+    guards: list[tuple[int, str]] = []
+    last = 0
+    for start, end in [*(pair.span() for pair in _BLOCK.finditer(block)), (len(block), 0)]:
+        for found in _FENCE.finditer(block, last, start):
+            guards += [(at, _JOINER) for at in _breaks(found)]
+        last = end
+    return insert(block, [], guards)[0]
 
 
 def _by_line(text: str, spans: list[Span]) -> dict[int, list[Piece]]:
@@ -153,13 +215,21 @@ class _Line:
             line.guard(kind)
         return line.text
 
+    def _ticked(self) -> Iterator[tuple[int, int, str]]:
+        """Return the inline code with its ticks: three behind a backtick that is text."""
+        at, is_open = self.start, False
+        for _, first, last, ticks in sorted(self.code, key=itemgetter(1)):
+            is_open ^= len(_LONE.findall(self.text, at, first)) % 2 == 1
+            yield first, last, "```" if is_open else ticks
+            at = last
+
     def _compose(self) -> _Marked:
         """Return the line with its markers, and where the markers of each style stand in it."""
         edges = []
         for number, (kind, first, last) in enumerate(self.styles):
             edges.append((first, 1, -last, ORDER[kind], MARKERS[kind], number))
             edges.append((last, 0, -first, -ORDER[kind], MARKERS[kind], number))
-        for _, first, last, ticks in self.code:
+        for first, last, ticks in self._ticked():
             opening, closing = _ticks(self.text[first:last], ticks)
             edges.append((first, 1, -last, ORDER["code"], opening, -1))
             edges.append((last, 0, -first, -ORDER["code"], closing, -1))

@@ -2,7 +2,7 @@
 
 The checker expects of ``10*20*30`` the text ``102030``, of ``call __init__`` the text ``call
 init``, of ``10<sup>6</sup>`` the text ``106``. Here a document is rewritten so that its reading in
-CommonMark is the author's intention; :func:`measure` takes for every document the better of the two
+CommonMark is the author's intention; :func:`measure` takes for every document the best of its
 readings. ``test_characters.py`` tests that no part of a number, a name or a path is missing.
 """
 
@@ -30,10 +30,11 @@ SPACED = (
 INSIDE = re.compile(rf"(?<={SPACED})[*_]+(?={SPACED})")
 NAME = re.compile(r"(?<![\w*])__(?:init|all|name|main|new|str|file|doc|call|pycache)__(?![\w*])")
 RAISED = re.compile(r"<(sup|sub)>([0-9+\-]{1,8})</\1>")
+TYPE = re.compile(r"<(?=(?:[A-Z]\w*|int|str|float)>)")  # of `List<int>`: no tag
 ALERT = re.compile(r"(?<=> )\[!(NOTE|TIP|IMPORTANT|WARNING|CAUTION)\](?=\s*$)", re.MULTILINE)
 LATEX = re.compile(r"\\[(\[]|\$[^\s$][^$\n]*[\\^_{]")
 TELEGRAM = ("entities", "markdownv2", "html")
-GUARD = re.compile("[\u200a\u2060]+")
+GUARD = re.compile("\u200a\u2060|\u2060\u200a")
 DIGITS = {
     "sup": str.maketrans("0123456789+-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻"),
     "sub": str.maketrans("0123456789+-", "₀₁₂₃₄₅₆₇₈₉₊₋"),
@@ -75,8 +76,9 @@ def shown(output: Any, target: str) -> list[Delivered]:
 
 
 def without_guards(found: Delivered) -> Delivered:
-    """Return the same without hair spaces and word joiners."""
-    kept = [0, *accumulate(int(char not in "\u200a\u2060") for char in found.text)]
+    """Return the same without the guards; a word joiner of the text itself stays."""
+    gone = {at for guard in GUARD.finditer(found.text) for at in range(*guard.span())}
+    kept = [0, *accumulate(int(at not in gone) for at in range(len(found.text)))]
     spans = [Span(s.type, kept[s.start], kept[s.end], s.attr) for s in found.spans]
     return Delivered(GUARD.sub("", found.text), spans)
 
@@ -84,7 +86,8 @@ def without_guards(found: Delivered) -> Delivered:
 def score(document: corpus.Document, call: runner.Timed, target: str) -> Score:
     """Return the best score of the readings of a document."""
     meant = as_meant(document.text)
-    comparers = [prepare(text, target) for text in dict.fromkeys((document.text, meant))]
+    readings = dict.fromkeys((document.text, meant, TYPE.sub(r"\\<", meant)))
+    comparers = [prepare(text, target) for text in readings]
     try:
         delivered = shown(call(document), target)
     except Rejected as error:

@@ -75,6 +75,7 @@ def test_t5_noise_loses_nothing_that_the_reference_shows() -> None:
         ("~~~\na **b**\n~~~", [("pre", "a **b**", "")]),
         ("a\n\n    code", [("pre", "code", "")]),
         ("> > a\n> b", [("quote", "a\nb", "")]),
+        ("> 1. a", [("quote", "1. a", "")]),
         ("> a\n\n> b", [("quote", "a\n", ""), ("quote", "b", "")]),
         ("# Title `c`", [("bold", "Title ", ""), ("code", "c", "")]),
         (

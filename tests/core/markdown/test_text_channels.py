@@ -116,7 +116,9 @@ def test_t4_texts_are_classified(source: str | None, expected: str) -> None:
         ("<b>a</b> <i>b</i> <u>c</u> <code>d</code>", "*a* _b_ c `d`"),
         ("> [!WARNING]\n> x", "> *Warning:*\n> x"),
         ("[MITM](https://e.com)ed", "MITMed (https://e.com)"),
-        ("[a](https://e.com/1)[b](https://e.com/2)", "a (https://e.com/1)b (https://e.com/2)"),
+        ("[a](https://e.com/1)[b](https://e.com/2)", "a (https://e.com/1) b (https://e.com/2)"),
+        ("![a](https://e.com/1)(note)", "a (https://e.com/1) (note)"),
+        ("[見](https://e.com)た、[a](https://e.com).", "見 [1]た、a [1].\n\n[1] https://e.com"),
         ("- a\n  - b\n- [x] c\n\n2. d", "• a\n  • b\n☑ c\n\n2. d"),
         ("> q\n> r\n>\n> > s", "> q\n> r\n> \n> s"),
         ("a\n\n---\n\nb", "a\n\n———\n\nb"),
@@ -137,7 +139,12 @@ def test_t4_texts_are_classified(source: str | None, expected: str) -> None:
         ("**a\\* b**", "*a\u2060\u200a* b*"),
         ("see `a` and https://e.com/*x*/_y_ **b**", "see `a` and https://e.com/*x*/_y_ *b*"),
         ("[a](https://e.com/`x`) **b**", "a (https://e.com/%60x%60) *b*"),
-        ("**a** ```\u2060``` `` ``` ``", "*a* ```\u2060``` ```"),
+        ("**a** ```\u2060``` `` ``` ``", "*a* ```\u2060``` ``` `\u2060`` ```"),
+        ("**a**\n\\> 5 mg", "*a*\n>\u200a\u2060 5 mg"),
+        ("**a**\n\n\\* b, \\- c\n\\- d", "*a*\n\n*\u200a\u2060 b, - c\n-\u200a\u2060 d"),
+        ("> q\n> \\> r\n> `- s`", "> q\n> >\u200a\u2060 r\n> `- s`"),
+        ("the \\` key and `ls`, `cd`", "the ` key and ```ls```, ```cd```"),
+        ("> 1. a", "> 1. a"),
     ],
 )
 def test_t3_whatsapp(source: str, expected: str) -> None:
@@ -167,6 +174,30 @@ def test_t3_whatsapp(source: str, expected: str) -> None:
 def test_t3_plain(source: str, expected: str) -> None:
     """[T3]."""
     assert markdown.markdown_to_plain(source) == expected
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "Begin with ` ``` ` and **go**.\n\n{}",
+        "Begin with \\`\\`\\` and **go**.\n\n{}",
+        "- [ ] ```py\n  a\n\n{}",
+        "`````md\n````\n```sh\nls\n```\n````\n`````\n\n{}",
+        "````md\n# How\n\n```sh\nls\n```\n````\n\n{}",
+        "````md\nonly one\n```\n````\n\n{}",
+        "~~~\n```\n~~~\n\n{}",
+        "> ````\n> ```\n> a\n> ````\n\n{}",
+        "- a\n  ```diff\n  ``` b\n  ```\n\n{}",
+    ],
+)
+def test_t3_whatsapp_shows_prose_and_code_as_such_behind_fences_that_are_text(source: str) -> None:
+    """[T3]: a fence that is text or part of some code pairs with none of the other blocks."""
+    message = source.replace("{}", "Then *this*:\n\n```\ncode = 1\n```\n\nand the end")
+    found = whatsapp.parse(markdown.markdown_to_whatsapp(message))
+    shown = [(span.type, found.text[span.start : span.end].strip()) for span in found.spans]
+    assert ("italic", "this") in shown
+    assert ("pre", "code = 1") in shown
+    assert not any("Then" in text or "end" in text for kind, text in shown if kind == "pre")
 
 
 def test_t3_a_wide_table_is_a_list() -> None:
