@@ -22,6 +22,7 @@ from .tags import read_block
 _TASK = re.compile(r"\[([ xX])\](?:[ \t\u00a0\n]|\Z)")
 _ALERT = re.compile(r"\[!(note|tip|important|warning|caution)\][ \t]*(\n|\Z)?", re.IGNORECASE)
 _DETAILS = re.compile(r"<(/?)details\b", re.IGNORECASE)
+_DETAILS_END = "</details>"
 _LANGUAGE = re.compile(r"[^\s`\\]++")
 _LINE_BREAKS = re.compile(r"\r\n?")
 _RULE = "———"
@@ -143,6 +144,9 @@ class _Writer:
     def paragraph(self, token: Leaf) -> None:
         """Add a paragraph; the first one of an item may be a task."""
         content = token.content
+        ends_details = bool(self.details) and content[-len(_DETAILS_END) :].lower() == _DETAILS_END
+        if ends_details:
+            content = content[: -len(_DETAILS_END)].rstrip()
         if self.task and self.marker:
             found = _TASK.match(content)
             if found:
@@ -153,6 +157,8 @@ class _Writer:
         inline = self._alert(alert) if alert else self.inline(content)
         if inline.text.strip() or inline.spans or self.marker:
             self.leaf(inline, token.map)
+        if ends_details:
+            self._end_details()
 
     def _alert(self, alert: re.Match[str]) -> Inline:
         """Return the first paragraph of a quote that begins ``[!NOTE]``."""
@@ -271,13 +277,18 @@ class _Writer:
         """Add an HTML block as its text."""
         text, spans = read_block(token.content)
         self.marked = self.marked or text != token.content.strip()
-        tags = _DETAILS.findall(token.content) if self.look.folds else []
+        tags = _DETAILS.findall(token.content)
         self.details += [_Quote() for tag in tags if not tag]
         if text:
             self.leaf(Inline(text, spans, marked=True, linked=True), token.map)
         for tag in tags:
             if tag and self.details:
-                self._end_quote(self.details.pop(), LONG)
+                self._end_details()
+
+    def _end_details(self) -> None:
+        details = self.details.pop()
+        if self.look.folds:
+            self._end_quote(details, LONG)
 
     def _end_quote(self, quote: _Quote, value: str = "") -> None:
         if quote.start >= 0:

@@ -37,10 +37,6 @@ TARGETS: list[tuple[str, Callable[[str], Any], dict[str, float]]] = [
     ("plain", markdown.markdown_to_plain, PLAIN),
 ]
 # Which packages are installed changes with every update; one description is more than a per cent.
-# The corpus has many texts without Markdown that hold markers: WhatsApp formats some of them by
-# itself, and they pass unchanged ([T2]). A text of signs alone, or of the specification's oddities
-# inside words, is not what people write.
-CORPUS_SLACK = {"whatsapp": {"perfect": 0.02, "spans": 0.01}, "plain": {"perfect": 0.005}}
 SLACK = {"exact": 0.02, "perfect": 0.04, "links": 0.01}
 
 
@@ -102,9 +98,7 @@ def test_t3_t5_the_corpus_arrives(
 ) -> None:
     """[T3], [T5]: the floors of the product."""
     documents = corpus_of(("spec", "gfm", "llm", "adv", "readme"))
-    slack = CORPUS_SLACK.get(target, {})
-    relaxed = {name: floor - slack.get(name, 0) for name, floor in floors.items()}
-    assert below(meant.measure(documents, function, target)["overall"], relaxed) == {}
+    assert below(meant.measure(documents, function, target)["overall"], floors) == {}
 
 
 @pytest.mark.unmeasured

@@ -153,6 +153,7 @@ def test_t5_a_link_that_telegram_refuses_becomes_text(source: str, text: str) ->
         ("**a** <kbd>b</kbd><br>c<!-- d -->", "a b\nc"),
         ("a <script> **b**", "a  b"),
         ("<details>\n<summary>S</summary>\n\n**H**\n\n</details>", "S\n\nH"),
+        ("<details>\n<summary>S</summary>\n\n**H**.</details>\n\nx </details>", "S\n\nH.\n\nx </details>"),
         ("[INFO]: started **now**", "[INFO]: started now"),
         ("[r] **a**\n\n[r]: https://e.com 'T'", "r a"),
         ("| a | b |\n|--:|:-:|\n| 重要 | `x\\|y` |", "   a |  b\n-----+----\n重要 | x|y"),
@@ -222,9 +223,10 @@ def test_t5_nothing_is_no_message() -> None:
         "> line\n" * 12 + "> ||spoiler||",
         "> line\n> ```\n> code\n" * 5 + "> ```\n\nafter",
         "<details>\n<summary>More</summary>\n\n**Hidden**\n\n- a\n- b\n\n</details>\n\nafter",
+        "<details>\n<summary>More</summary>\n\n**Hidden**\n\n- a\n- b</details>\n\nafter",
         "> short\n\n" + "> long " * 1 + "words " * 120 + "\n\n<u>x</u>",
     ],
-    ids=["words", "lines", "spoiler", "code", "details", "beside a short one"],
+    ids=["words", "lines", "spoiler", "code", "details", "details at an end", "beside a short one"],
 )
 def test_t5_long_quotes_and_details_can_be_folded(source: str) -> None:
     """[T5]: as Telegram's expandable quotes, in all three forms."""

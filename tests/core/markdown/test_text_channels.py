@@ -169,6 +169,7 @@ def test_t3_whatsapp(source: str, expected: str) -> None:
         ("<table><tr><td>a</td><td>b</td></tr></table>", "a b"),
         ("<script>x</script>\n\n**c**", "c"),
         ("<MyTag>\nx\n</MyTag>\n\n**c**", "<MyTag>\nx\n</MyTag>\n\nc"),
+        ("<details>\n\n- **a**</details>\n\nb", "- a\n\nb"),
     ],
 )
 def test_t3_plain(source: str, expected: str) -> None:
