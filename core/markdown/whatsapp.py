@@ -27,7 +27,7 @@ _MAX_PASSES = 8
 
 _OPAQUE = re.compile(r"`[^`\n]+`|https?://[^\s<>\"]*[^\s<>\"*_~.,;:!?)\]'`]")
 _LITERAL = re.compile(r"[*_~]")
-# What begins a quote, an item, or a block of code.
+# Signs of a quote and of an item, and of a block of code.
 _LEAD = re.compile(r"^(?:>(?= )|[*-](?= \S))", re.MULTILINE)
 _FENCE = re.compile(r"`{3,}")
 _LONE = re.compile(r"(?<!`)`(?!`)")
@@ -64,7 +64,7 @@ def _guarded(text: str, spans: list[Span]) -> tuple[str, list[Span]]:
         guards += [(at, _JOINER) for at in _breaks(found)]
     if not guards:
         return text, spans
-    # The code of a block never changes; inline code with a fence in it is one to read.
+    # Code stays as it is; only inline code with a fence in it, which is to be read, gets joiners.
     opaque = sorted(
         (span.start, span.end)
         for span in spans
