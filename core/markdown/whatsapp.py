@@ -31,7 +31,8 @@ _LITERAL = re.compile(r"[*_~]")
 _LEAD = re.compile(r"^(?:>(?= )|[*-](?= \S))", re.MULTILINE)
 _FENCE = re.compile(r"`{3,}")
 _LONE = re.compile(r"(?<!`)`(?!`)")
-_BLOCK = re.compile(r"```(?!`).*?[^`\s].*?```", re.DOTALL)
+# A fence with its partner, if it has one: they are no pair without a word between them.
+_BLOCK = re.compile(r"```(?!`)[`\s]*+([^`\s].*?```)?", re.DOTALL)
 
 # A piece of a style on one line: (kind, start, end, the span's value), offsets of the whole text.
 Piece = tuple[str, int, int, str]
@@ -94,18 +95,24 @@ def _balanced(block: str) -> str:
 
     A block that holds a fence has no form of its own: its fences are shown as they would be alone.
     """
-    if "```" not in _BLOCK.sub("", block):
+    if not _without_partner(block):
         return block
     lines = block.split("\n")
     if lines[0].startswith("```") and lines[-1].startswith("```") and len(lines) > 2:
         block = "\n".join(lines[1:-1])
+    return insert(block, [], _without_partner(block))[0]
+
+
+def _without_partner(block: str) -> list[tuple[int, str]]:
+    """Return the joiners for the fences of a block that pair with none of its own."""
     guards: list[tuple[int, str]] = []
     last = 0
-    for start, end in [*(pair.span() for pair in _BLOCK.finditer(block)), (len(block), 0)]:
+    pairs = [found.span() for found in _BLOCK.finditer(block) if found[1]]
+    for start, end in [*pairs, (len(block), 0)]:
         for found in _FENCE.finditer(block, last, start):
             guards += [(at, _JOINER) for at in _breaks(found)]
         last = end
-    return insert(block, [], guards)[0]
+    return guards
 
 
 def _by_line(text: str, spans: list[Span]) -> dict[int, list[Piece]]:
