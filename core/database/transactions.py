@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime, timedelta
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -277,14 +277,28 @@ async def in_thread_of(
 
     def work() -> T:
         before = IDS.set(ids)
-        driver.trust()
         try:
-            return call(*args, **kwargs)
+            return with_connection(partial(call, *args, **kwargs))
         finally:
             IDS.reset(before)
-            connection.close_if_unusable_or_obsolete()
 
     return await asyncio.get_running_loop().run_in_executor(threads, work)
+
+
+def from_thread(call: Callable[[], T]) -> T:
+    """Return :func:`in_thread` for a thread without an event loop, which waits: opening a
+    connection of its own for each look would cost fifty times the look.
+    """
+    return pool().submit(with_connection, call).result()
+
+
+def with_connection(call: Callable[[], T]) -> T:
+    """Run ``call`` in a thread that keeps its connection, unless it broke."""
+    driver.trust()
+    try:
+        return call()
+    finally:
+        connection.close_if_unusable_or_obsolete()
 
 
 def close_pool() -> None:
