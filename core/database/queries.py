@@ -204,9 +204,10 @@ class Reading:
     compiler: Any
     converters: dict[int, Any]
 
-    def rows(self, values: Params) -> list[Row]:
+    def rows(self, values: Params, *, keeps_plan: bool = True) -> list[Row]:
         """Return its rows for ``values``, with Python's types."""
-        found: Any = driver.fetch(self.sql.connection, self.sql.text, self.sql.bind(values))
+        sql = self.sql
+        found: Any = driver.fetch(sql.connection, sql.text, sql.bind(values), keeps_plan=keeps_plan)
         if found and self.converters:
             found = list(self.compiler.apply_converters(found, self.converters))
         return found  # type: ignore[no-any-return]  # Django's compiler has no types
@@ -242,14 +243,14 @@ class Values:
 
 
 class HasRows:
-    """A compiled query whether a SELECT has rows (``exists``)."""
+    """A compiled query whether a SELECT has rows (``exists``). The server plans each call."""
 
     def __init__(self, build: BuildSelect) -> None:
         self.reading = PerThread(partial(compile_exists, build))
 
     def __call__(self, **values: Any) -> bool:
         """Return whether there are rows for ``values``."""
-        return bool(self.reading.get().rows(values))
+        return bool(self.reading.get().rows(values, keeps_plan=False))
 
 
 class Instances(Generic[M]):
