@@ -23,7 +23,7 @@ OWN_ENVIRONMENT = ("GATEWAY_PROCESS", "CELERY_SKIP_CHECKS")
 
 
 def start(
-    name: str, find: Callable[[], T], do: Callable[[T], None], *, again: float = LOOK_SECONDS
+    name: str, find: Callable[[], T | None], do: Callable[[T], None], *, again: float = LOOK_SECONDS
 ) -> None:
     """Call ``find`` every LOOK_SECONDS until the process ends, and ``do`` with the work that it
     found, if any. ``again``: the seconds after an error.
@@ -33,7 +33,9 @@ def start(
     ).start()
 
 
-def run_forever(name: str, find: Callable[[], T], do: Callable[[T], None], *, again: float) -> None:
+def run_forever(
+    name: str, find: Callable[[], T | None], do: Callable[[T], None], *, again: float
+) -> None:
     while True:
         seconds = LOOK_SECONDS
         try:

@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 from django.db.models.sql.compiler import SQLCompiler, SQLInsertCompiler
 
+from allowlist.unfinished_forgetting import left_behind
 from channels_app.worker.runner import Runner
 from core.models import User
 from gateway_project.backups import scheduled
-from gateway_project.personal_data import leftovers
 from tests.channels_app.running import memory_account
 
 pytestmark = pytest.mark.django_db(transaction=True)
 # All that a worker repeats within ten seconds, besides its heartbeat.
-LOOKS = (scheduled.take, leftovers.left_behind)
+LOOKS = (scheduled.take, left_behind)
 
 
 def test_a_sweep_without_work_builds_no_statement(

@@ -1,6 +1,6 @@
-"""What a worker without work repeats, on SQLite: statements and CPU of each part, in this process.
+"""A worker without work: statements and CPU of each part that it repeats, in process, on SQLite.
 
-python -m tests.benchmarks.idle
+python -m tests.benchmarks.sweep
 """
 
 import asyncio
@@ -30,17 +30,17 @@ def main() -> None:
 async def measure() -> None:
     from django.db import connection
 
+    from allowlist.unfinished_forgetting import left_behind
     from channels_app.worker.runner import Runner
     from core.database.transactions import in_thread
     from gateway_project.backups import scheduled
-    from gateway_project.personal_data import leftovers
 
     worker = Runner()
     parts: dict[str, Callable[[], Awaitable[object]]] = {
         "sweep, every 10 s": worker._sweep,
         "troubles, every 10 s": worker._watch_installation,
         "backups, every 5 s": lambda: in_thread(scheduled.take),
-        "leftovers, every 5 s": lambda: in_thread(leftovers.left_behind),
+        "leftovers, every 5 s": lambda: in_thread(left_behind),
         "heartbeat, every 5 s": worker._send_heartbeat,
         "schedules, every second": worker._fire_schedules,
     }
