@@ -206,7 +206,7 @@ def ahead(field: str, *, most: Any, now: Any = None) -> Q:
     return Q(**{f"{field}__gt": (Now() if now is None else now) + most})
 
 
-def passed(field: str, *, most: Any, now: Any = None) -> Q:
+def passed(field: str, *, most: timedelta, now: Any = None) -> Q:
     """Return the condition that ``field`` has passed, or is :func:`ahead`."""
     return Q(**{f"{field}__lte": Now() if now is None else now}) | ahead(field, most=most, now=now)
 
