@@ -8,6 +8,7 @@ from django.db.models.sql.compiler import SQLCompiler, SQLInsertCompiler
 
 from allowlist.unfinished_forgetting import left_behind
 from channels_app.worker.runner import Runner
+from core.database.transactions import in_thread
 from core.models import User
 from gateway_project.backups import scheduled
 from tests.channels_app.running import memory_account
@@ -29,7 +30,7 @@ def test_a_sweep_without_work_builds_no_statement(
         await worker._watch_installation()
         await worker._fire_schedules()
         for each in LOOKS:
-            each()
+            await in_thread(each)
 
     asyncio.run(look())  # the first one compiles them
     built: list[str] = []
