@@ -1,12 +1,14 @@
 """Held messages of unknown senders: for a day, the last twenty each ([A5]); purged or released."""
 
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.conf import settings
-from django.db.models import QuerySet, Sum, Value
+from django.db.models import DateTimeField, QuerySet, Sum, Value
 from django.db.models.functions import Concat
 
 from allowlist.models import UnknownRequest
+from core.database.queries import Param, Values
 from core.models import InboundMessage, User
 
 HELD = InboundMessage.State.HELD
@@ -92,13 +94,26 @@ def delete(message: InboundMessage) -> None:
     InboundMessage.objects.filter(pk=message.pk, state=HELD).delete()
 
 
+def received_until(time: Any) -> QuerySet[InboundMessage]:
+    """Return the held messages that were received before ``time``, or at it."""
+    return InboundMessage.objects.filter(state=HELD, received_at__lte=time)
+
+
+EMPTIED = Values(
+    lambda: (
+        InboundMessage.objects.filter(
+            state=InboundMessage.State.PURGED, received_at__lte=Param("time", DateTimeField())
+        )
+        .order_by("received_at")
+        .values_list("pk")[:AT_ONCE]
+    )
+)
+
+
 def sweep(*, now: datetime) -> int:
     """Delete emptied rows after the platforms' retry period; return how many."""
     old = now - timedelta(days=settings.UNKNOWN_REQUEST_DAYS)
-    emptied = InboundMessage.objects.filter(
-        state=InboundMessage.State.PURGED, received_at__lte=old
-    ).order_by("received_at")
-    ids = list(emptied.values_list("pk", flat=True)[:AT_ONCE])
+    ids = [row[0] for row in EMPTIED(time=old)]
     return InboundMessage.objects.filter(pk__in=ids).delete()[0] if ids else 0
 
 

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import DateTimeField, Q, QuerySet
 from django.utils import timezone
 
 from allowlist import schedule_grants
@@ -19,6 +19,7 @@ from allowlist.identities import InvalidIdentity, normalise
 from allowlist.models import ApiKey
 from allowlist.permissions import Sender, decide
 from core.conversations import push_subscriptions, runs, tool_calls
+from core.database.queries import Instances, Param
 from core.database.transactions import atomic_write
 from core.models import ChannelIdentity, InboundMessage, McpConnection, Run
 from core.signals import pubsub
@@ -71,14 +72,23 @@ def end_key(*, key: ApiKey) -> None:
     schedule_grants.stop_of_key(key.pk, now=timezone.now())
 
 
+def within() -> Q:
+    """Return the condition that a right has ended after ``since``, until ``now``."""
+    since, now = Param("since", DateTimeField()), Param("now", DateTimeField())
+    return Q(expires_at__gt=since, expires_at__lte=now)
+
+
+IDENTITIES = Instances(lambda: ChannelIdentity.objects.filter(within()).order_by("id"))
+KEYS = Instances(lambda: ApiKey.objects.filter(within(), revoked_at=None).order_by("id"))
+
+
 def end_expired(*, now: datetime) -> int:
     """End what has recently expired, as if it had been revoked. A chore; idempotent.
 
     Returns how many identities and keys it checked.
     """
-    moment = Q(expires_at__gt=now - LOOK_BACK, expires_at__lte=now)
-    identities = list(ChannelIdentity.objects.filter(moment).order_by("id"))
-    keys = list(ApiKey.objects.filter(moment, revoked_at=None).order_by("id"))
+    identities = IDENTITIES.all(since=now - LOOK_BACK, now=now)
+    keys = KEYS.all(since=now - LOOK_BACK, now=now)
     for identity in identities:
         end_identity(user_id=identity.user_id, kind=identity.kind, value=identity.value, now=now)
     for key in keys:

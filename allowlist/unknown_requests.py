@@ -4,9 +4,10 @@ import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Any, Literal
 
 from django.conf import settings
+from django.db.models import DateTimeField, QuerySet
 from django.utils.translation import gettext, gettext_noop
 
 from allowlist import audit, held_messages, patterns, pending_count
@@ -15,7 +16,7 @@ from allowlist.models import UnknownRequest
 from allowlist.permissions import Sender
 from allowlist.permissions import decide as may_speak
 from core.database import transactions
-from core.database.queries import Instances, Param
+from core.database.queries import HasRows, Instances, Param
 from core.lib.ids import is_public_id, public_id
 from core.lib.text import clean, one_line
 from core.models import ChannelAccount, ChannelIdentity, InboundMessage, User
@@ -192,22 +193,33 @@ def choice(word: str) -> Choice:
     raise RequestNotFound(gettext("there is no such decision"))
 
 
+def overdue(now: Any) -> QuerySet[UnknownRequest]:
+    """Return the undecided requests whose time is over ``now``."""
+    return UnknownRequest.objects.filter(state=State.PENDING, expires_at__lte=now)
+
+
+ARE_OVERDUE = HasRows(lambda: overdue(Param("now", DateTimeField())))
+ARE_HELD_TOO_LONG = HasRows(lambda: held_messages.received_until(Param("time", DateTimeField())))
+EXPIRY_TIMES = transactions.FarTimes(
+    lambda: UnknownRequest.objects.filter(state=State.PENDING), "expires_at"
+)
+
+
 def purge(*, now: datetime) -> int:
     """Expire undecided requests after 7 days, held messages after 24 h.
 
     Safe in any number of copies. Returns how many held messages lost their content.
     """
-    old = InboundMessage.objects.filter(
-        state=held_messages.HELD, received_at__lte=held_messages.since(now)
-    )
-    overdue = UnknownRequest.objects.filter(state=State.PENDING, expires_at__lte=now)
     held_messages.sweep(now=now)
-    if not (old.exists() or overdue.exists()):
+    since = held_messages.since(now)
+    if not (ARE_HELD_TOO_LONG(time=since) or ARE_OVERDUE(now=now)):
         return 0  # nearly always: the chore must not queue for the write lock every few seconds
     with transactions.atomic_write():
-        purged = held_messages.empty(old.order_by("id"), "held for too long")
-        expired = list(overdue.order_by("id").values_list("pk", flat=True)[: held_messages.AT_ONCE])
-        overdue.filter(pk__in=expired).update(state=State.EXPIRED, last_text="")
+        old = held_messages.received_until(since).order_by("id")
+        purged = held_messages.empty(old, "held for too long")
+        rows = overdue(now)
+        expired = list(rows.order_by("id").values_list("pk", flat=True)[: held_messages.AT_ONCE])
+        rows.filter(pk__in=expired).update(state=State.EXPIRED, last_text="")
         if expired:
             pending_count.changed()
         for row in UnknownRequest.objects.filter(pk__in=expired):
@@ -217,9 +229,7 @@ def purge(*, now: datetime) -> int:
 
 def bring_near() -> None:
     """Correct expiry times that are too far ahead: the clock was set back."""
-    pending = UnknownRequest.objects.filter(state=State.PENDING)
-    most = timedelta(days=settings.UNKNOWN_REQUEST_DAYS)
-    transactions.bring_near(pending, "expires_at", most=most)
+    EXPIRY_TIMES.bring_near(most=timedelta(days=settings.UNKNOWN_REQUEST_DAYS))
 
 
 def is_known_everywhere(row: UnknownRequest) -> bool:

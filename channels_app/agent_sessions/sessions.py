@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Q, QuerySet
+from django.db.models import DateTimeField, Q, QuerySet
 from django.db.models.functions import Coalesce, Now
 
 from channels_app import registry
@@ -21,6 +21,7 @@ from channels_app.owner import notice_targets
 from channels_app.replies.outbound import own_words
 from core.conversations import inbox, outbox
 from core.database import transactions
+from core.database.queries import Instances, Param
 from core.database.transactions import atomic_write, in_thread
 from core.lib.ids import public_id
 from core.lib.text import one_line
@@ -204,20 +205,29 @@ def close_topic(session: ChatSession) -> None:
     )
 
 
+# In any order: by id, SQLite would read the sessions of all people.
+IDLE = Instances(
+    lambda: (
+        open_sessions()
+        .order_by()
+        .annotate(last=Coalesce("last_message_at", "created_at"))
+        .filter(last__lt=Param("since", DateTimeField()))[:IDLE_AT_ONCE]
+    )
+)
+REPLIES = transactions.FarTimes(open_sessions, "reply_until")
+
+
 def close_idle(*, now: datetime) -> int:
     """Close agent sessions that were idle for AGENT_SESSION_IDLE_HOURS. A chore."""
     if not settings.AGENT_SESSION_IDLE_HOURS:
         return 0
     since = now - timedelta(hours=settings.AGENT_SESSION_IDLE_HOURS)
-    last = Coalesce("last_message_at", "created_at")
-    # In any order: by id, SQLite would read the sessions of all people.
-    idle = open_sessions().order_by().annotate(last=last).filter(last__lt=since)
-    return sum(close(session=each) for each in idle[:IDLE_AT_ONCE])
+    return sum(close(session=each) for each in IDLE.all(since=since))
 
 
 def bring_near() -> None:
     """Shorten waits for a reply that end in the far future because the clock was set back."""
-    transactions.bring_near(open_sessions(), "reply_until", most=WINDOW)
+    REPLIES.bring_near(most=WINDOW)
 
 
 def listens(session: ChatSession, *, now: datetime) -> bool:

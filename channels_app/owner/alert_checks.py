@@ -2,17 +2,18 @@
 
 import shutil
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 
 from django.conf import settings
-from django.db.models import F, Q, QuerySet
+from django.db.models import DateTimeField, F, Q, QuerySet
 from django.utils.translation import gettext, gettext_noop
 
 from allowlist.models import ApiKey
 from core.conversations import jobs, runs
+from core.database.queries import Instances, Param
 from core.lib import encryption
 from core.lib.text import one_line
 from core.models import Alert, Installation, McpConnection, WorkerHeartbeat
@@ -63,9 +64,10 @@ def troubles(*, now: datetime, known: set[str]) -> Iterator[Trouble]:
     yield from of_disk(known)
     yield from of_queues(now, known)
     yield from of_certificate(now)
-    for key in ending_keys(now):
+    soon = now + RIGHT_DAYS
+    for key in ENDING_KEYS.all(now=now, soon=soon):
         yield Trouble(f"{KEY}:{key.pk}", partial(key_text, key))
-    for row in ending_connections(now):
+    for row in not_renewed(ENDING_CONNECTIONS.all(now=now, soon=soon)):
         yield Trouble(f"{CONNECTION}:{row.pk}", partial(connection_text, row))
 
 
@@ -142,10 +144,16 @@ def told_at_time(text: str, when: datetime) -> str:
     return gettext(text).format(when=clock(when))
 
 
+ENDING_CERTIFICATE = Instances(
+    lambda: Installation.objects.filter(certificate_ends_at__lt=Param("soon", DateTimeField()))
+)
+
+
 def of_certificate(now: datetime) -> Iterator[Trouble]:
     """Yield the trouble of the certificate of GATEWAY_URL, as it was when it was last read."""
-    rows = Installation.objects.filter(certificate_ends_at__lt=now + CERTIFICATE_DAYS)
-    for row in rows if settings.GATEWAY_HTTPS else ():
+    if not settings.GATEWAY_HTTPS:
+        return
+    for row in ENDING_CERTIFICATE.all(soon=now + CERTIFICATE_DAYS):
         yield Trouble(CERTIFICATE, partial(certificate_text, row.certificate_ends_at))
 
 
@@ -158,15 +166,16 @@ def certificate_text(end: datetime | None) -> str:
     return said.format(address=settings.GATEWAY_URL, when=clock(end))
 
 
-def ending(now: datetime) -> Q:
-    """Return the condition that a right ends soon."""
-    return Q(expires_at__gt=now, expires_at__lte=now + RIGHT_DAYS)
+def ending() -> Q:
+    """Return the condition that a right ends after ``now``, before ``soon``."""
+    now, soon = Param("now", DateTimeField()), Param("soon", DateTimeField())
+    return Q(expires_at__gt=now, expires_at__lte=soon)
 
 
-def ending_keys(now: datetime) -> QuerySet[ApiKey]:
+def ending_keys() -> QuerySet[ApiKey]:
     """Return the keys of owners and of bridges that end soon."""
     theirs = Q(user__is_owner=True, user__is_active=True) | Q(account__enabled=True)
-    rows = ApiKey.objects.filter(theirs, ending(now), revoked_at=None)
+    rows = ApiKey.objects.filter(theirs, ending(), revoked_at=None)
     return rows.filter(expires_at__gt=F("created_at") + SHORT_LIVED).order_by("pk")
 
 
@@ -182,10 +191,18 @@ def connections() -> QuerySet[McpConnection]:
     return rows.filter(Q(user=None) | Q(user__is_owner=True, user__is_active=True))
 
 
-def ending_connections(now: datetime) -> Iterator[McpConnection]:
-    """Yield those that end soon and are not renewed by the gateway itself."""
-    rows = connections().filter(ending(now), expires_at__gt=F("connected_at") + SHORT_LIVED)
-    for row in rows.order_by("pk"):
+def ending_connections() -> QuerySet[McpConnection]:
+    """Return those that end soon."""
+    rows = connections().filter(ending(), expires_at__gt=F("connected_at") + SHORT_LIVED)
+    return rows.order_by("pk")
+
+
+ENDING_KEYS, ENDING_CONNECTIONS = Instances(ending_keys), Instances(ending_connections)
+
+
+def not_renewed(rows: Iterable[McpConnection]) -> Iterator[McpConnection]:
+    """Yield those that are not renewed by the gateway itself."""
+    for row in rows:
         try:
             kept = encryption.decrypt(row.secrets)
         except encryption.DecryptError:

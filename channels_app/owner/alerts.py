@@ -17,6 +17,7 @@ from django.db.models import Q
 from channels_app.owner import alert_checks, outages
 from channels_app.owner.alert_checks import Trouble
 from core.conversations import outbox
+from core.database.queries import Instances
 from core.database.transactions import atomic_write, in_thread
 from core.lib import certificates
 from core.models import Alert, Delivery, Installation
@@ -26,6 +27,7 @@ logger = logging.getLogger(__name__)
 CERTIFICATE_INTERVAL = timedelta(days=1)
 CONNECT_SECONDS, LOOK_UP_SECONDS = 5.0, 20.0
 HTTPS_PORT = 443
+ROWS = Instances(Alert.objects.all)
 
 
 async def watch(*, now: datetime) -> None:
@@ -37,7 +39,7 @@ async def watch(*, now: datetime) -> None:
 
 def look(*, now: datetime) -> None:
     """Tell of troubles that have begun, and of those that are over."""
-    rows = {row.name: row for row in Alert.objects.all()}
+    rows = {row.name: row for row in ROWS.all()}
     found = {each.name: each for each in alert_checks.troubles(now=now, known={*rows})}
     new = [Alert(name=name, seen_at=now) for name in found.keys() - rows.keys()]
     if new:

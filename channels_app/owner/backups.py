@@ -5,13 +5,15 @@ made by ``gateway_project.backups``.
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
-from django.db.models import Q
+from django.db.models import DateTimeField, Q
 from django.utils import timezone
 from django.utils.translation import gettext, gettext_noop
 
 from channels_app.owner import outages
 from core.database import transactions
+from core.database.queries import Instances, Param
 from core.lib.text import one_line
 from core.models import Backup, BackupSchedule
 
@@ -53,13 +55,16 @@ def next_time(schedule: BackupSchedule, *, after: datetime) -> datetime:
         day += timedelta(days=1)
 
 
+SWITCHED_ON = Instances(lambda: BackupSchedule.objects.filter(id=1, is_on=True))
+
+
 def fire_due(*, now: datetime) -> None:
     """Ask for the backup that is due, once however many workers look and times were missed.
 
     A time that is further away than the next one, since the schedule or the clock was changed, is
     planned anew.
     """
-    schedule = BackupSchedule.objects.filter(id=1, is_on=True).first()
+    schedule = SWITCHED_ON.first()
     if schedule is None:
         return
     planned, following = schedule.next_at, next_time(schedule, after=now)
@@ -71,16 +76,29 @@ def fire_due(*, now: datetime) -> None:
             ask(cause=Cause.SCHEDULE, now=now)
 
 
+def lost(now: Any, furthest: Any) -> Q:
+    """Return the condition that the worker of a backup is gone, or the clock was set back."""
+    return Q(state=State.RUNNING) & ~Q(lease_until__gte=now, lease_until__lte=furthest)
+
+
+TO_MAKE = Instances(
+    lambda: Backup.objects.filter(
+        Q(state=State.WAITING)
+        | lost(Param("now", DateTimeField()), Param("furthest", DateTimeField()))
+    ).order_by("id")[:1]
+)
+
+
 def take(*, now: datetime) -> Backup | None:
     """Take the oldest backup that is asked for, or whose worker is gone; None while there is none,
     or another one is being made.
     """
-    lost = Q(state=State.RUNNING) & ~Q(lease_until__gte=now, lease_until__lte=now + 2 * LEASE)
-    found = Backup.objects.filter(Q(state=State.WAITING) | lost).order_by("id").first()
+    furthest = now + 2 * LEASE
+    found = TO_MAKE.first(now=now, furthest=furthest)
     if found is None:
         return None
     with transactions.atomic_write():
-        if Backup.objects.filter(state=State.RUNNING).exclude(lost).exists():
+        if Backup.objects.filter(state=State.RUNNING).exclude(lost(now, furthest)).exists():
             return None
         if found.attempts == MOST_ATTEMPTS:
             fail(INTERRUPTED, row=found.pk, now=now)

@@ -23,7 +23,7 @@ from channels_app.delivery import secret_blocks
 from channels_app.owner import notice_targets
 from core.conversations import outbox, push_messages
 from core.database import transactions
-from core.database.queries import Param, Values
+from core.database.queries import Instances, Param, Values
 from core.lib.interface_language import spoken
 from core.lib.text import one_line
 from core.models import ChannelAccount, ChannelIdentity, ChatSession, Delivery, ModelTrouble, User
@@ -118,6 +118,20 @@ def shown(public_ids: Iterable[str], *, now: datetime) -> None:
         rows.update(notified_at=now)
 
 
+UNCONFIRMED = Instances(
+    lambda: (
+        UnknownRequest.objects.filter(
+            state=UnknownRequest.State.PENDING,
+            notice_at__isnull=False,
+            notified_at__isnull=True,
+            expires_at__gt=Param("now", DateTimeField()),
+        )
+        .select_related("account")
+        .order_by("notice_at")[:LOOKED_AFTER]
+    )
+)
+
+
 def look_after(*, now: datetime) -> int:
     """Follow up on notices without a confirmed delivery. A chore; idempotent.
 
@@ -125,12 +139,7 @@ def look_after(*, now: datetime) -> int:
     that can push: sends it to the owners' remaining channels; when all have failed, again, at
     growing intervals. Returns how many requests it checked.
     """
-    rows = UnknownRequest.objects.filter(
-        state=UnknownRequest.State.PENDING,
-        notice_at__isnull=False,
-        notified_at__isnull=True,
-    ).filter(expires_at__gt=now)
-    found = list(rows.select_related("account").order_by("notice_at")[:LOOKED_AFTER])
+    found = UNCONFIRMED.all(now=now)
     if not found:
         return 0
     people = owners()
@@ -278,6 +287,9 @@ def model_health(*, now: datetime) -> None:
 
     For a model that alternates, once an hour; the next notice gives the current state.
     """
+    health.look()
+    if not health.has_unreported():
+        return
     hour = int(now.timestamp()) // 3600
     people = owners()
     accounts = list(ChannelAccount.objects.values_list("pk", flat=True))
@@ -290,7 +302,6 @@ def model_health(*, now: datetime) -> None:
         sent = [f"{name}:{account}"[:200] for name in names for account in accounts]
         return Delivery.objects.filter(dedupe_key__in=sent).exists()
 
-    health.look()
     with transaction.atomic():
         for row, is_over in health.to_report(unless=is_sent):
             for owner in people:

@@ -17,6 +17,7 @@ from channels_app.owner import notices
 from core.conversations import outbox
 from core.conversations.outbox import Backlog
 from core.database import transactions
+from core.database.queries import Instances
 from core.lib.interface_language import spoken
 from core.lib.text import one_line
 from core.models import ChannelAccount, Delivery
@@ -27,16 +28,22 @@ PAGE = "/admin/core/delivery/?state__exact=dead"
 AT_ONCE = 500
 
 
+TOLD = Instances(lambda: ChannelAccount.objects.filter(outage_at__isnull=False))
+
+
 def look(*, now: datetime) -> None:
     """Notify the owner of outages of accounts, and of their end. A chore."""
     waiting = outbox.backlogs()
-    late = now - timedelta(seconds=settings.UNDELIVERED_SECONDS)
-    rows = ChannelAccount.objects.filter(id__in=waiting, outage_at__isnull=True)
-    for account in rows.filter(deliveries_held=""):  # refused credentials: see trouble
-        if waiting[account.pk].since < late:
-            notify_begin(account, waiting[account.pk], now=now)
-    for account in ChannelAccount.objects.filter(outage_at__isnull=False).exclude(id__in=waiting):
-        notify_end(account, now=now)
+    told = TOLD.all()
+    if waiting:
+        late = now - timedelta(seconds=settings.UNDELIVERED_SECONDS)
+        rows = ChannelAccount.objects.filter(id__in=waiting, outage_at__isnull=True)
+        for account in rows.filter(deliveries_held=""):  # refused credentials: see trouble
+            if waiting[account.pk].since < late:
+                notify_begin(account, waiting[account.pk], now=now)
+    for account in told:
+        if account.pk not in waiting:
+            notify_end(account, now=now)
 
 
 def notify_begin(account: ChannelAccount, backlog: Backlog, *, now: datetime) -> None:

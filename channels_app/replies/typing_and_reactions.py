@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 from django.conf import settings
 from django.db.models import Exists, OuterRef, QuerySet
@@ -182,12 +183,19 @@ def were_answered(message_ids: list[int]) -> list[bool]:
     return [message_id not in waiting for message_id in message_ids]
 
 
-def leftovers() -> list[int]:
-    """Return sessions with left-over reactions: the worker that would remove them has died."""
+def left_over() -> QuerySet[InboundMessage, Any]:
+    """Return the sessions of messages whose reaction should have been removed."""
     on_its_way = Delivery.objects.filter(run_id=OuterRef("run_id"), state__in=outbox.OPEN)
     rows = InboundMessage.objects.filter(ack=Ack.SHOWN).exclude(state__in=WAITING)
-    rows = rows.exclude(Exists(on_its_way))
-    return list(rows.values_list("session_id", flat=True).distinct()[:MOST])
+    return rows.exclude(Exists(on_its_way)).values_list("session_id").distinct()[:MOST]
+
+
+LEFT_OVER = Values(left_over)
+
+
+def leftovers() -> list[int]:
+    """Return sessions with left-over reactions: the worker that would remove them has died."""
+    return [row[0] for row in LEFT_OVER()]
 
 
 @dataclass(slots=True)

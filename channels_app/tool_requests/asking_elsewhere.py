@@ -10,6 +10,7 @@ from channels_app.owner import notice_targets, notices
 from channels_app.owner.notice_targets import Target
 from channels_app.tool_requests import asking
 from core.conversations import outbox, push_messages, tool_calls
+from core.database.queries import Instances
 from core.database.transactions import atomic_write
 from core.models import Delivery, ToolCall, User
 
@@ -17,10 +18,13 @@ AT_ONCE = 1000
 FAILED = "failed"
 
 
+ASKED = Instances(lambda: tool_calls.waiting().exclude(asked_of=None)[:AT_ONCE])
+
+
 def look() -> None:
     """Move the questions whose delivery has failed. A chore."""
     calls = {}
-    for call in tool_calls.waiting().exclude(asked_of=None)[:AT_ONCE]:
+    for call in ASKED.all():
         assert call.asked_of is not None  # noqa: S101 - for the type checker
         calls[asking.key_of(call, call.asked_of)] = call
     for delivery in not_shown(calls) if calls else ():

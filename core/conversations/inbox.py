@@ -373,15 +373,23 @@ def flush_before(*, session: ChatSession, now: datetime) -> Run | None:
     return run_waiting(session=session, now=now)
 
 
+def with_due_batch() -> QuerySet[ChatSession]:
+    """Return the sessions whose batch is due ``now``, or is further ahead than it can be."""
+    return ChatSession.objects.filter(
+        Q(flush_at__lte=Param("now", DateTimeField()))
+        | Q(flush_at__gt=Param("furthest", DateTimeField()))
+    )
+
+
 FLUSH = Update(
     lambda: (
-        ChatSession.objects.filter(
-            Q(flush_at__lte=Param("now", DateTimeField()))
-            | Q(flush_at__gt=Param("furthest", DateTimeField())),
-            id=Param("id"),
-        ),
+        with_due_batch().filter(id=Param("id")),
         {"flush_at": None, "batch_started_at": None},
     )
+)
+DUE = Values(lambda: with_due_batch().order_by("flush_at").values_list("id")[:DUE_AT_ONCE])
+HELD_MESSAGES = transactions.FarTimes(
+    lambda: InboundMessage.objects.filter(state=InboundMessage.State.HELD), "received_at"
 )
 FLUSH_AT = Values(lambda: ChatSession.objects.filter(id=Param("id")).values_list("flush_at"))
 WITH_ACCOUNTS = Instances(
@@ -421,9 +429,7 @@ def run_waiting(*, session: ChatSession, now: datetime) -> Run | None:
 
 def due_sessions(*, now: datetime) -> list[int]:
     """Return the sessions whose batch should have been flushed by now."""
-    passed = transactions.passed("flush_at", most=furthest_flush(), now=now)
-    due = ChatSession.objects.filter(passed).order_by("flush_at")
-    return list(due.values_list("id", flat=True)[:DUE_AT_ONCE])
+    return [row[0] for row in DUE(now=now, furthest=now + furthest_flush())]
 
 
 def start_run(
@@ -537,8 +543,7 @@ def edit_waiting(
 
 def bring_near() -> None:
     """Count the age of held messages from now, where they were received in the future."""
-    held = InboundMessage.objects.filter(state=InboundMessage.State.HELD)
-    transactions.bring_near(held, "received_at", most=timedelta(minutes=1))
+    HELD_MESSAGES.bring_near(most=timedelta(minutes=1))
 
 
 def drop_waiting(*, session: ChatSession, note: str) -> int:

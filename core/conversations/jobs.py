@@ -22,6 +22,7 @@ from django.db.models.functions import Coalesce, Greatest, Now
 from core.conversations import left_calls
 from core.conversations.shares import in_turn
 from core.database import transactions
+from core.database.queries import HasRows, Values
 from core.files import storage
 from core.files.storage import Made
 from core.lib.text import one_line
@@ -128,10 +129,14 @@ def claim_next() -> Job | None:
     return None
 
 
+OLDEST_QUEUED = Values(
+    lambda: Job.objects.filter(state=Run.State.QUEUED).order_by("id").values_list("created_at")[:1]
+)
+
+
 def waiting_since() -> datetime | None:
     """Return since when the oldest job waits for a worker; None when none does."""
-    queued = Job.objects.filter(state=Run.State.QUEUED).order_by("id")
-    return queued.values_list("created_at", flat=True).first()
+    return next((row[0] for row in OLDEST_QUEUED()), None)
 
 
 def lease_end() -> object:
@@ -215,15 +220,26 @@ def release(*, job: Job) -> None:
             wakeups.on_commit("core.long.work", job.id, queue_name="long")
 
 
+def expired_jobs() -> QuerySet[Job]:
+    """Return the running jobs whose lease ran out."""
+    return Job.objects.filter(state=Run.State.RUNNING, lease_until__lt=Now())
+
+
+def due_jobs() -> QuerySet[Job]:
+    """Return the queued jobs for which a worker is to be woken."""
+    is_due = Q(lease_until__lt=Now()) | Q(lease_until__isnull=True)
+    return Job.objects.filter(is_due, state=Run.State.QUEUED)
+
+
+ARE_EXPIRED, ARE_DUE = HasRows(expired_jobs), HasRows(due_jobs)
+
+
 def recover(*, job_id: int | None = None, limit: int = 100) -> list[int]:
     """Requeue jobs (all, or this one) whose lease ran out; return the queued ones to wake."""
-    rows = Job.objects.all() if job_id is None else Job.objects.filter(id=job_id)
-    expired = rows.filter(state=Run.State.RUNNING, lease_until__lt=Now())
-    due = rows.filter(
-        Q(lease_until__lt=Now()) | Q(lease_until__isnull=True), state=Run.State.QUEUED
-    )
-    if not (expired.exists() or due.exists()):
+    if not (ARE_EXPIRED() or ARE_DUE()):
         return []
+    these = Q() if job_id is None else Q(id=job_id)
+    expired, due = expired_jobs().filter(these), due_jobs().filter(these)
     with transactions.atomic_write():
         if connection.features.has_select_for_update_skip_locked:
             # A process that froze inside a transaction must not block every sweeper.
@@ -239,14 +255,14 @@ def recover(*, job_id: int | None = None, limit: int = 100) -> list[int]:
     return found
 
 
+LEASES = transactions.FarTimes(lambda: Job.objects.filter(state=Run.State.RUNNING), "lease_until")
+WAKE_UPS = transactions.FarTimes(lambda: Job.objects.filter(state=Run.State.QUEUED), "lease_until")
+
+
 def bring_near() -> None:
     """Shorten leases that a clock which was set back left in the far future."""
-    running = Job.objects.filter(state=Run.State.RUNNING)
-    transactions.bring_near(
-        running, "lease_until", most=timedelta(seconds=settings.RUN_LEASE_SECONDS)
-    )
-    queued = Job.objects.filter(state=Run.State.QUEUED)
-    transactions.bring_near(queued, "lease_until", most=timedelta(seconds=WAKE_SECONDS))
+    LEASES.bring_near(most=timedelta(seconds=settings.RUN_LEASE_SECONDS))
+    WAKE_UPS.bring_near(most=timedelta(seconds=WAKE_SECONDS))
 
 
 def wake_waiting(*, limit: int = 100) -> list[int]:

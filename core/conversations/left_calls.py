@@ -3,13 +3,14 @@
 from collections.abc import Iterable
 from datetime import timedelta
 
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
 from core.conversations import budgets, events
 from core.conversations.budgets import Change, Closing
 from core.conversations.usage import columns_of
+from core.database.queries import Instances
 from core.database.transactions import atomic_write
 from core.messages import MessageDict
 from core.models import Job, ModelCall, Run
@@ -19,6 +20,7 @@ from core.providers.base import Usage
 LOST = "lost"
 # Calls of no run that stay open: their process has died.
 ORPHAN = timedelta(hours=1)
+AT_ONCE = 100
 
 
 def take_over(*, run: Run, logged: Iterable[MessageDict]) -> None:
@@ -43,20 +45,27 @@ def take_over_job(*, job: Job) -> None:
             shut(rows, None)
 
 
-def close_left(*, limit: int = 100) -> int:
-    """Settle open calls whose attempt has ended; return how many. A chore."""
+def left() -> QuerySet[ModelCall]:
+    """Return the open calls whose attempt has ended."""
     run = Run.objects.filter(
         id=OuterRef("run_id"), attempt=OuterRef("attempt"), state=Run.State.RUNNING
     )
     job = Job.objects.filter(
         id=OuterRef("job_id"), attempt=OuterRef("attempt"), state=Run.State.RUNNING
     )
-    left = ModelCall.objects.filter(state=ModelCall.State.OPEN).filter(
+    return ModelCall.objects.filter(state=ModelCall.State.OPEN).filter(
         Q(job_id__gt=0) & ~Exists(job)
         | Q(job_id=0, run__isnull=False) & ~Exists(run)
         | Q(job_id=0, run__isnull=True, created_at__lt=Now() - ORPHAN)
     )
-    rows = list(left.order_by("id")[:limit])
+
+
+LEFT = Instances(lambda: left().order_by("id")[:AT_ONCE])
+
+
+def close_left() -> int:
+    """Settle open calls whose attempt has ended; return how many. A chore."""
+    rows = LEFT.all()
     for row in rows:
         shown = None
         if row.run_id and not row.job_id:

@@ -19,7 +19,7 @@ from django.db.models.functions import Coalesce, Now
 
 from core.conversations import traces
 from core.database import transactions
-from core.database.queries import Instances, Param, Update, Values
+from core.database.queries import HasRows, Instances, Param, Update, Values
 from core.database.writes import insert_or_find
 from core.lib.leases import OWN_LEASE, Lease, elapsed
 from core.models import ChannelAccount, ChatSession, Delivery, Schedule
@@ -29,6 +29,7 @@ OPEN = (Delivery.State.PENDING, Delivery.State.SENDING)
 GIVEN_UP = (Delivery.State.DEAD, Delivery.State.UNCERTAIN)
 BACKOFF_SECONDS = (1, 2, 5, 15, 60, 300)
 RESUMED_AT_ONCE = 200
+LOST_AT_ONCE, DUE_AT_ONCE = 100, 200
 # A platform's longer ``retry_after`` is waited out in several parts.
 LONGEST_RETRY = timedelta(minutes=15)
 # No delivery of a conversation was tried for so long: the gateway was off, or its account held.
@@ -505,37 +506,42 @@ def repeat(*, delivery_id: int) -> None:
             wakeups.delivery(delivery_id)
 
 
+SENDING, PENDING = Delivery.State.SENDING, Delivery.State.PENDING
+LOST = Instances(
+    lambda: Delivery.objects.filter(state=SENDING, lease_until__lt=Now()).select_related("account")[
+        :LOST_AT_ONCE
+    ]
+)
+LEASES = transactions.FarTimes(lambda: Delivery.objects.filter(state=SENDING), "lease_until")
+RETRIES = transactions.FarTimes(lambda: Delivery.objects.filter(state=PENDING), "retry_at")
+
+
 def lost() -> list[Delivery]:
     """Return deliveries whose worker disappeared between sending and recording."""
-    return list(
-        Delivery.objects.filter(state=Delivery.State.SENDING, lease_until__lt=Now()).select_related(
-            "account"
-        )[:100]
-    )
+    return LOST.all()
 
 
 def bring_near() -> None:
     """Shorten leases and waits that a clock which was set back left in the far future."""
-    sending = Delivery.objects.filter(state=Delivery.State.SENDING)
-    lease = timedelta(seconds=settings.DELIVERY_LEASE_SECONDS)
-    transactions.bring_near(sending, "lease_until", most=lease)
-    pending = Delivery.objects.filter(state=Delivery.State.PENDING)
-    far = pending.filter(transactions.ahead("retry_at", most=LONGEST_RETRY))
-    if far.exists():
+    LEASES.bring_near(most=timedelta(seconds=settings.DELIVERY_LEASE_SECONDS))
+    if RETRIES.are_there(most=LONGEST_RETRY):
         with transactions.atomic_write():
-            far.update(retry_at=None)
+            RETRIES.ahead(LONGEST_RETRY).update(retry_at=None)
 
 
-def due(*, limit: int = 200) -> list[int]:
+def oldest(rows: QuerySet[Delivery]) -> QuerySet[Delivery, tuple[int]]:
+    """Return the ids of the oldest of ``rows``."""
+    return rows.order_by("id").values_list("id")[:DUE_AT_ONCE]
+
+
+# Two queries: of many that wait, the first ones are found by a join.
+DUE = Values(lambda: oldest(pending().exclude(Exists(earlier()))))
+IN_DOUBT = Values(lambda: oldest(pending().exclude(doubt_chat="")))
+
+
+def due() -> list[int]:
     """Return the ids of deliveries that may be sent now."""
-    # Two queries: of many that wait, the first ones are found by a join.
-    first, in_doubt = pending().exclude(Exists(earlier())), pending().exclude(doubt_chat="")
-    found = {
-        delivery_id
-        for rows in (first, in_doubt)
-        for delivery_id in rows.order_by("id").values_list("id", flat=True)[:limit]
-    }
-    return sorted(found)
+    return sorted({row[0] for rows in (DUE(), IN_DOUBT()) for row in rows})
 
 
 def following(delivery: Delivery) -> int | None:
@@ -605,13 +611,22 @@ class Backlog:
     error: str
 
 
+def failing() -> QuerySet[Delivery]:
+    """Return the open deliveries of enabled accounts of which a try has failed."""
+    return Delivery.objects.filter(state__in=OPEN, tries__gt=0, account__enabled=True)
+
+
+ARE_FAILING = HasRows(failing)
+
+
 def backlogs(*, older_than: timedelta = timedelta()) -> dict[int, Backlog]:
     """Return the backlogs of enabled accounts by id, of deliveries that have waited that long.
 
     A delivery that waits behind a failed one is counted too.
     """
-    failing = Delivery.objects.filter(state__in=OPEN, tries__gt=0, account__enabled=True)
-    behind = failing.filter(conversation=OuterRef("conversation"), id__lte=OuterRef("id"))
+    if not ARE_FAILING():
+        return {}
+    behind = failing().filter(conversation=OuterRef("conversation"), id__lte=OuterRef("id"))
     rows = (
         Delivery.objects.filter(Exists(behind), state__in=OPEN)
         .annotate(since=Coalesce("queued_at", "created_at"))

@@ -8,13 +8,13 @@ replaces the first notification.
 from collections import Counter
 from datetime import timedelta
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
-from django.db.models import DurationField, F, Min, Q
+from django.db.models import DurationField, F, Min, Q, QuerySet
 from django.db.models.functions import Now
 
 from core.database import transactions
-from core.database.queries import Instances, Param, Update, Values
+from core.database.queries import HasRows, Instances, Param, Update, Values
 from core.database.writes import insert_or_find
 from core.models import PushMessage, PushSubscription
 from core.signals import wakeups
@@ -199,25 +199,50 @@ def end(message: PushMessage, state: str, *, wakes: bool = True, **fields: objec
     return ended
 
 
-def due() -> list[int]:
-    """Return messages that are due, and those whose sending has no end: of each browser the first,
-    of people with several browsers in turn with those of others.
-    """
-    lost = PushMessage.objects.filter(state=State.SENDING, lease_until__lt=Now())
-    if lost.exists():
-        with transactions.atomic_write():
-            lost.filter(attempt__gte=MOST_ATTEMPTS).update(state=State.DEAD, lease_until=None)
-            lost.update(state=State.PENDING, lease_until=None)
+def lost() -> QuerySet[PushMessage]:
+    """Return the messages whose worker disappeared while it sent them."""
+    return PushMessage.objects.filter(state=State.SENDING, lease_until__lt=Now())
+
+
+def firsts() -> QuerySet[PushMessage, Any]:
+    """Return the person and the id of the first due message of each browser."""
     rows = PushMessage.objects.filter(
         Q(retry_at__isnull=True) | Q(retry_at__lte=Now()),
         Q(subscription__held_until__isnull=True) | Q(subscription__held_until__lte=Now()),
         state=State.PENDING,
     )
-    firsts = rows.values("subscription__user_id", "subscription_id").annotate(first=Min("id"))
-    found = firsts.order_by("first").values_list("subscription__user_id", "first")
+    found = rows.values("subscription__user_id", "subscription_id").annotate(first=Min("id"))
+    people = found.order_by("first").values_list("subscription__user_id", "first")
+    return people[:BROWSERS_LOOKED_AT]
+
+
+ARE_LOST, FIRSTS = HasRows(lost), Values(firsts)
+OVER = Values(
+    lambda: (
+        PushMessage.objects.filter(expires_at__lt=Now())
+        .exclude(state=State.SENDING)
+        .values_list("id")[:DUE_AT_ONCE]
+    )
+)
+LEASES = transactions.FarTimes(
+    lambda: PushMessage.objects.filter(state=State.SENDING), "lease_until"
+)
+RETRIES = transactions.FarTimes(lambda: PushMessage.objects.filter(state=State.PENDING), "retry_at")
+HELD_BROWSERS = transactions.FarTimes(PushSubscription.objects.all, "held_until")
+
+
+def due() -> list[int]:
+    """Return messages that are due, and those whose sending has no end: of each browser the first,
+    of people with several browsers in turn with those of others.
+    """
+    if ARE_LOST():
+        with transactions.atomic_write():
+            given_up = {"state": State.DEAD, "lease_until": None}
+            lost().filter(attempt__gte=MOST_ATTEMPTS).update(**given_up)
+            lost().update(state=State.PENDING, lease_until=None)
     taken: Counter[int] = Counter()
     turns = []
-    for user_id, first in found[:BROWSERS_LOOKED_AT]:
+    for user_id, first in FIRSTS():
         turns.append((taken[user_id], first))
         taken[user_id] += 1
     return [first for _, first in sorted(turns)[:DUE_AT_ONCE]]
@@ -225,18 +250,14 @@ def due() -> list[int]:
 
 def bring_near() -> None:
     """Shorten leases and waits that a clock which was set back left in the far future."""
-    sending = PushMessage.objects.filter(state=State.SENDING)
-    transactions.bring_near(sending, "lease_until", most=LEASE)
-    pending = PushMessage.objects.filter(state=State.PENDING)
-    transactions.bring_near(pending, "retry_at", most=LONGEST_WAIT)
-    browsers = PushSubscription.objects.all()
-    transactions.bring_near(browsers, "held_until", most=LONGEST_WAIT)
+    LEASES.bring_near(most=LEASE)
+    RETRIES.bring_near(most=LONGEST_WAIT)
+    HELD_BROWSERS.bring_near(most=LONGEST_WAIT)
 
 
 def purge() -> int:
     """Remove messages after their time to live; return how many."""
-    old = PushMessage.objects.filter(expires_at__lt=Now()).exclude(state=State.SENDING)
-    found = list(old.values_list("id", flat=True)[:DUE_AT_ONCE])
+    found = [row[0] for row in OVER()]
     if not found:
         return 0
     with transactions.atomic_write():

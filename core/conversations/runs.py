@@ -26,7 +26,7 @@ from django.db.models.functions import Coalesce, Now
 
 from core.conversations.shares import Served, in_turn
 from core.database import schema_version, statements, transactions
-from core.database.queries import Among, Instances, Param, Update, UpdateReturning, Values
+from core.database.queries import Among, HasRows, Instances, Param, Update, UpdateReturning, Values
 from core.database.writes import Do, Insert, Write, write_all
 from core.lib.tokens import estimate, of_calls
 from core.models import InboundMessage, Job, Message, Run, StoredFile, WorkerHeartbeat
@@ -145,6 +145,8 @@ def waiting_since() -> datetime | None:
 
     A run waits for a worker from the end of the run before it in its conversation.
     """
+    if not ARE_QUEUED():
+        return None
     before = Run.objects.filter(session=OuterRef("session"), id__lt=OuterRef("id"))
     ended = before.order_by("-id").values("finished_at")[:1]
     first = Run.objects.filter(state=Run.State.QUEUED).exclude(Exists(earlier())).order_by("id")
@@ -382,19 +384,35 @@ def held() -> QuerySet[Run]:
     return Run.objects.filter(state=Run.State.HELD)
 
 
+def expired() -> QuerySet[Run]:
+    """Return the running runs whose lease ran out."""
+    return Run.objects.filter(state=Run.State.RUNNING, lease_until__lt=Now())
+
+
+ARE_EXPIRED = HasRows(expired)
+ARE_QUEUED = HasRows(lambda: Run.objects.filter(state=Run.State.QUEUED))
+LEASES = transactions.FarTimes(lambda: Run.objects.filter(state=Run.State.RUNNING), "lease_until")
+
+
 def recover(*, limit: int = 500) -> list[int]:
     """Requeue runs whose lease ran out; return the ids of all runs that may start.
 
     Queued runs that were asked to end are among them, in any position of their session's queue.
     """
-    expired = Run.objects.filter(state=Run.State.RUNNING, lease_until__lt=Now())
+    if ARE_EXPIRED():
+        requeue_expired()
+    return startable(limit=limit) if ARE_QUEUED() else []
+
+
+def requeue_expired() -> None:
+    """Requeue runs whose lease ran out."""
+    rows = expired()
     with transactions.atomic_write():
         if connection.features.has_select_for_update_skip_locked:
             # A worker that froze inside a transaction must not block every sweeper.
-            free = expired.select_for_update(skip_locked=True, no_key=True)
-            expired = expired.filter(id__in=list(free.values_list("id", flat=True)))
-        expired.update(state=Run.State.QUEUED, lease_until=None, worker="")
-    return startable(limit=limit)
+            free = rows.select_for_update(skip_locked=True, no_key=True)
+            rows = rows.filter(id__in=list(free.values_list("id", flat=True)))
+        rows.update(state=Run.State.QUEUED, lease_until=None, worker="")
 
 
 def startable(*, limit: int) -> list[int]:
@@ -425,10 +443,7 @@ def asked_to_end(*, limit: int = 500) -> list[int]:
 
 def bring_near() -> None:
     """Shorten leases that a clock which was set back left in the far future."""
-    running = Run.objects.filter(state=Run.State.RUNNING)
-    transactions.bring_near(
-        running, "lease_until", most=timedelta(seconds=settings.RUN_LEASE_SECONDS)
-    )
+    LEASES.bring_near(most=timedelta(seconds=settings.RUN_LEASE_SECONDS))
 
 
 def earlier() -> QuerySet[Run]:

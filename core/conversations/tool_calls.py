@@ -17,12 +17,13 @@ from typing import Any
 import orjson
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import DateTimeField, Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 
 from core.conversations import assistants, traces
 from core.conversations.events import LostLeaseError
 from core.database import transactions
+from core.database.queries import Instances, Param, Values
 from core.database.transactions import atomic_write
 from core.lib.ids import public_id
 from core.models import McpServer, McpSignIn, Run, RunPause, ToolCall, ToolGrant
@@ -201,11 +202,14 @@ def deny(*, call: ToolCall, by: int) -> None:
     go_on([call.run_id])
 
 
+OVER = Instances(lambda: waiting().filter(expires_at__lte=Param("now", DateTimeField()))[:AT_ONCE])
+
+
 def expire(*, now: datetime, show: Callable[[ToolCall], None]) -> None:
     """End the questions without an answer in time; ``show`` is called for each, in its transaction.
     A chore.
     """
-    for call in list(waiting().filter(expires_at__lte=now)[:AT_ONCE]):
+    for call in OVER.all(now=now):
         with atomic_write():
             row = locked(call)
             if row.state != State.WAITING:
@@ -413,28 +417,37 @@ def finish(*, call: ToolCall, result: Stored | None) -> None:
         rows.update(state=state, result=data, finished_at=Now())
 
 
+def left() -> QuerySet[ToolCall]:
+    """Return the calls without a result whose attempt has ended, and whose run does not go on."""
+    going_on = Run.objects.filter(id=OuterRef("carried_out_in"), state__in=Run.UNFINISHED)
+    return ToolCall.objects.filter(state=State.STARTED).exclude(Exists(going_on))
+
+
+LEFT = Values(lambda: left().values_list("pk")[:AT_ONCE])
+
+
 def close_left() -> int:
     """Mark the calls whose attempt ended without their result as unsure; return how many. A chore.
 
     Those of a run that goes on are settled by its next attempt.
     """
-    going_on = Run.objects.filter(id=OuterRef("carried_out_in"), state__in=Run.UNFINISHED)
-    rows = ToolCall.objects.filter(state=State.STARTED).exclude(Exists(going_on))
-    ids = list(rows.values_list("pk", flat=True)[:AT_ONCE])
+    ids = [row[0] for row in LEFT()]
     if not ids:
         return 0
     with atomic_write():
-        left = ToolCall.objects.filter(pk__in=ids, state=State.STARTED)
-        return left.update(state=State.UNSURE, finished_at=Now())
+        rows = ToolCall.objects.filter(pk__in=ids, state=State.STARTED)
+        return rows.update(state=State.UNSURE, finished_at=Now())
+
+
+GRANTS = transactions.FarTimes(lambda: ToolGrant.objects.exclude(until=None), "until")
+QUESTIONS = transactions.FarTimes(
+    lambda: ToolCall.objects.filter(state=State.WAITING), "expires_at"
+)
 
 
 def bring_near() -> None:
     """Shorten what a clock which was set back left valid far into the future: questions, and each
     yes for an hour.
     """
-    transactions.bring_near(ToolGrant.objects.exclude(until=None), "until", most=HOUR)
-    transactions.bring_near(
-        ToolCall.objects.filter(state=State.WAITING),
-        "expires_at",
-        most=timedelta(hours=settings.TOOL_QUESTION_HOURS),
-    )
+    GRANTS.bring_near(most=HOUR)
+    QUESTIONS.bring_near(most=timedelta(hours=settings.TOOL_QUESTION_HOURS))

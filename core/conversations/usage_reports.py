@@ -9,12 +9,13 @@ from datetime import date, datetime, timedelta
 from functools import partial
 from typing import Any, NamedTuple
 
-from django.db.models import Count, F, Q, QuerySet, Sum, Value
+from django.db.models import Count, DateField, F, Q, QuerySet, Sum, Value
 from django.db.models.functions import Coalesce
 from django.utils.translation import gettext
 
 from core.conversations import budget_words, budgets
 from core.database import transactions
+from core.database.queries import HasRows, Param, Values
 from core.database.transactions import atomic_write
 from core.lib.ttl_cache import TtlCache
 from core.models import (
@@ -248,29 +249,35 @@ def grouped(rows: QuerySet[Any], common: Sequence[str], **counts: Any) -> dict[K
     return found
 
 
+LAST_DAY = Values(lambda: UsageDay.objects.order_by("-day").values_list("day")[:1])
+
+
 def last_day() -> date | None:
     """Return the last day that is summed up."""
-    return UsageDay.objects.order_by("-day").values_list("day", flat=True).first()
+    return next((row[0] for row in LAST_DAY()), None)
+
+
+def unsummed(last: Any, before: Any) -> QuerySet[ModelCall]:
+    """Return the settled calls after the ``last`` summed day and ``before`` a day."""
+    return settled().filter(day__gt=last, day__lt=before)
+
+
+ARE_UNSUMMED = HasRows(lambda: unsummed(Param("last", DateField()), Param("before", DateField())))
 
 
 def roll_up(*, now: datetime) -> int:
     """Sum up the calls of days that are over; return how many sums were made. A chore."""
     before = budgets.day_of(now) - timedelta(days=OPEN_DAYS - 1)
-    last = last_day()
-    if not unsummed(last, before).exists():
+    if not ARE_UNSUMMED(last=last_day() or date.min, before=before):
         return 0
     with atomic_write():
         transactions.lock_until_commit(ROLL_UP_LOCK)
-        days = unsummed(last_day(), before).order_by("day").values_list("day", flat=True)
+        days = (
+            unsummed(last_day() or date.min, before).order_by("day").values_list("day", flat=True)
+        )
         rows = [row for day in days.distinct()[:DAYS_AT_ONCE] for row in summed_up(day)]
         UsageDay.objects.bulk_create(rows)
     return len(rows)
-
-
-def unsummed(last: date | None, before: date) -> QuerySet[ModelCall]:
-    """Return the settled calls after the ``last`` summed day and ``before`` a day."""
-    rows = settled().filter(day__lt=before)
-    return rows if last is None else rows.filter(day__gt=last)
 
 
 def summed_up(day: date) -> list[UsageDay]:

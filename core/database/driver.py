@@ -25,18 +25,30 @@ Rows = list[tuple[Any, ...]]
 CURSOR = "cursor of hot statements"
 
 
-def fetch(here: BaseDatabaseWrapper, sql: str, given: Sequence[Any]) -> Rows:
-    """Return the rows of a statement, as the driver returns them; ``given`` fills each ``%s``."""
+def fetch(
+    here: BaseDatabaseWrapper, sql: str, given: Sequence[Any], *, keeps_plan: bool = True
+) -> Rows:
+    """Return the rows of a statement, as the driver returns them; ``given`` fills each ``%s``.
+
+    ``keeps_plan``: see :func:`execute`.
+    """
     with here.wrap_database_errors:
-        return execute(here, sql, given).fetchall()  # type: ignore[no-any-return]
+        return execute(here, sql, given, keeps_plan=keeps_plan).fetchall()  # type: ignore[no-any-return]
 
 
 def execute(
-    here: BaseDatabaseWrapper, sql: str, given: Sequence[Any], *, many: bool = False
+    here: BaseDatabaseWrapper,
+    sql: str,
+    given: Sequence[Any],
+    *,
+    many: bool = False,
+    keeps_plan: bool = True,
 ) -> Any:
     """Execute a statement; return the cursor, whose ``rowcount`` tells how many rows it changed.
 
-    ``many``: once with each of ``given``. Raises as Django's cursor does in a failed transaction.
+    ``many``: once with each of ``given``. ``keeps_plan``: PostgreSQL may plan it without the
+    values. For the first row of many it then expects that a third of the table meets ``<``, and
+    reads all of the table where none does. Raises as Django's cursor does in a failed transaction.
     """
     if here.execute_wrappers or here.queries_logged:
         watched = here.cursor()
@@ -51,6 +63,8 @@ def execute(
             driver, sql = here.connection, marked(sql)
         else:
             driver = postgresql_cursor(here)
+            if not keeps_plan:
+                return driver.execute(sql, given, prepare=False)
         return (driver.executemany if many else driver.execute)(sql, given)
 
 

@@ -9,6 +9,9 @@ first call in a thread compiles it:
 
 The SQL is the ORM's, with its constants in the text (:func:`inline_constants`). Pass the values of
 settings that may change as a :class:`Param` too.
+
+A chore that runs every few seconds and nearly always finds nothing asks this way whether there is
+something (:class:`HasRows`), and leaves the rest to the ORM.
 """
 
 from __future__ import annotations
@@ -201,9 +204,10 @@ class Reading:
     compiler: Any
     converters: dict[int, Any]
 
-    def rows(self, values: Params) -> list[Row]:
+    def rows(self, values: Params, *, keeps_plan: bool = True) -> list[Row]:
         """Return its rows for ``values``, with Python's types."""
-        found: Any = driver.fetch(self.sql.connection, self.sql.text, self.sql.bind(values))
+        sql = self.sql
+        found: Any = driver.fetch(sql.connection, sql.text, sql.bind(values), keeps_plan=keeps_plan)
         if found and self.converters:
             found = list(self.compiler.apply_converters(found, self.converters))
         return found  # type: ignore[no-any-return]  # Django's compiler has no types
@@ -211,7 +215,17 @@ class Reading:
 
 def compile_select(build: BuildSelect, connection: BaseDatabaseWrapper) -> Reading:
     """Compile the queryset that ``build`` returns."""
-    compiler: Any = build().query.get_compiler(using=DEFAULT_DB_ALIAS)
+    return compile_query(build().query, connection)
+
+
+def compile_exists(build: BuildSelect, connection: BaseDatabaseWrapper) -> Reading:
+    """Compile the query whether the queryset that ``build`` returns has rows."""
+    return compile_query(build().query.exists(), connection)
+
+
+def compile_query(query: Any, connection: BaseDatabaseWrapper) -> Reading:
+    """Compile a SELECT of the ORM."""
+    compiler: Any = query.get_compiler(using=DEFAULT_DB_ALIAS)
     statement = inline_constants(connection, *compiler.as_sql())
     columns = [each[0] for each in compiler.select[: compiler.col_count]]
     return Reading(statement, compiler, compiler.get_converters(columns))
@@ -226,6 +240,17 @@ class Values:
     def __call__(self, **values: Any) -> list[Row]:
         """Return the rows for ``values``."""
         return self.reading.get().rows(values)
+
+
+class HasRows:
+    """A compiled query whether a SELECT has rows (``exists``). The server plans each call."""
+
+    def __init__(self, build: BuildSelect) -> None:
+        self.reading = PerThread(partial(compile_exists, build))
+
+    def __call__(self, **values: Any) -> bool:
+        """Return whether there are rows for ``values``."""
+        return bool(self.reading.get().rows(values, keeps_plan=False))
 
 
 class Instances(Generic[M]):

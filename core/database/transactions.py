@@ -14,18 +14,19 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime, timedelta
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, OperationalError, connection, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import Q, QuerySet
+from django.db.models import DurationField, Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
 from core.database import driver
+from core.database.queries import HasRows, Param
 from core.database.threads import LifoThreadPool
 from core.lib.log_ids import IDS
 
@@ -197,10 +198,10 @@ def now() -> datetime:
     return found
 
 
-def ahead(field: str, *, most: timedelta, now: Any = None) -> Q:
+def ahead(field: str, *, most: Any, now: Any = None) -> Q:
     """Return the condition that ``field`` is further ahead than ``most``: the clock was set back.
 
-    ``now``: default the database's.
+    ``now``: default the database's. Both may be expressions.
     """
     return Q(**{f"{field}__gt": (Now() if now is None else now) + most})
 
@@ -210,21 +211,36 @@ def passed(field: str, *, most: timedelta, now: Any = None) -> Q:
     return Q(**{f"{field}__lte": Now() if now is None else now}) | ahead(field, most=most, now=now)
 
 
-def bring_near(rows: QuerySet[Any], field: str, *, most: timedelta) -> int:
-    """Shorten to ``most`` the times that are :func:`ahead`, as if set now; return how many rows.
+class FarTimes:
+    """The times in a ``field`` of ``rows`` that may be :func:`ahead`: looked for in each sweep."""
 
-    For leases: their holder renews them, and without a holder they end in time. Takes no lock when
-    there is nothing to do, as nearly always.
-    """
-    far = rows.filter(ahead(field, most=most))
-    if not far.exists():
-        return 0
-    with atomic_write():
-        if connection.features.has_select_for_update_skip_locked:
-            # A worker that froze inside a transaction must not block every sweeper.
-            free = far.select_for_update(skip_locked=True, no_key=True)
-            far = rows.filter(pk__in=list(free.values_list("pk", flat=True)))
-        return far.update(**{field: Now() + most})
+    def __init__(self, rows: Callable[[], QuerySet[Any]], field: str) -> None:
+        self._rows, self._field = rows, field
+        self._are_there = HasRows(lambda: self.ahead(Param("most", DurationField())))
+
+    def ahead(self, most: Any) -> QuerySet[Any]:
+        """Return the rows whose time is further ahead than ``most``."""
+        return self._rows().filter(ahead(self._field, most=most))
+
+    def are_there(self, *, most: timedelta) -> bool:
+        """Return whether there are such rows."""
+        return self._are_there(most=most)
+
+    def bring_near(self, *, most: timedelta) -> int:
+        """Shorten the times to ``most``, as if set now; return how many rows.
+
+        For leases: their holder renews them, and without a holder they end in time. Takes no lock
+        when there is nothing to do, as nearly always.
+        """
+        if not self.are_there(most=most):
+            return 0
+        far = self.ahead(most)
+        with atomic_write():
+            if connection.features.has_select_for_update_skip_locked:
+                # A worker that froze inside a transaction must not block every sweeper.
+                free = far.select_for_update(skip_locked=True, no_key=True)
+                far = self._rows().filter(pk__in=list(free.values_list("pk", flat=True)))
+            return far.update(**{self._field: Now() + most})
 
 
 @cache
@@ -261,14 +277,28 @@ async def in_thread_of(
 
     def work() -> T:
         before = IDS.set(ids)
-        driver.trust()
         try:
-            return call(*args, **kwargs)
+            return with_connection(partial(call, *args, **kwargs))
         finally:
             IDS.reset(before)
-            connection.close_if_unusable_or_obsolete()
 
     return await asyncio.get_running_loop().run_in_executor(threads, work)
+
+
+def from_thread(call: Callable[[], T]) -> T:
+    """Return :func:`in_thread` for a thread without an event loop, which waits: opening a
+    connection of its own for each look would cost fifty times the look.
+    """
+    return pool().submit(with_connection, call).result()
+
+
+def with_connection(call: Callable[[], T]) -> T:
+    """Run ``call`` in a thread that keeps its connection, unless it broke."""
+    driver.trust()
+    try:
+        return call()
+    finally:
+        connection.close_if_unusable_or_obsolete()
 
 
 def close_pool() -> None:

@@ -15,6 +15,7 @@ from django.conf import settings
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
+from core.database.queries import Values
 from core.database.transactions import atomic_write
 from core.files import storage
 from core.models import InboundMessage, Job, Run, StoredFile
@@ -74,19 +75,21 @@ def is_waited(file: StoredFile) -> bool:
     )
 
 
+RECENTLY_ENDED = Values(
+    lambda: Job.objects.filter(
+        state__in=(Run.State.CANCELLED, Run.State.FAILED),
+        finished_at__lt=Now() - timedelta(seconds=DISCARD_SECONDS),
+        finished_at__gt=Now() - timedelta(hours=1),
+    ).values_list("id")
+)
+
+
 def discard_unfinished() -> int:
     """Remove the folders of recently stopped or failed jobs; return how many.
 
     Normally their worker does so; a crashed worker gets DISCARD_SECONDS.
     """
-    ended = Job.objects.filter(
-        state__in=(Run.State.CANCELLED, Run.State.FAILED),
-        finished_at__lt=Now() - timedelta(seconds=DISCARD_SECONDS),
-        finished_at__gt=Now() - timedelta(hours=1),
-    )
-    folders = [
-        storage.folder() / "jobs" / str(job_id) for job_id in ended.values_list("id", flat=True)
-    ]
+    folders = [storage.folder() / "jobs" / str(job_id) for (job_id,) in RECENTLY_ENDED()]
     left = [folder for folder in folders if folder.is_dir()]
     for folder in left:
         shutil.rmtree(folder, ignore_errors=True)

@@ -13,6 +13,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from core.database import transactions
+from core.database.queries import HasRows
 from core.database.transactions import atomic_write
 from core.models import ModelCircuit
 from core.providers import catalogue
@@ -90,10 +91,14 @@ def failed(*, model_id: int, error: ProviderError) -> None:
             catalogue.changed()
 
 
+PROBES = transactions.FarTimes(
+    lambda: ModelCircuit.objects.filter(opened_at__isnull=False), "probe_at"
+)
+
+
 def bring_near() -> None:
     """Shorten pauses that a clock which was set back left in the far future."""
-    rows = ModelCircuit.objects.filter(opened_at__isnull=False)
-    if transactions.bring_near(rows, "probe_at", most=timedelta(seconds=MOST_OPEN_SECONDS)):
+    if PROBES.bring_near(most=timedelta(seconds=MOST_OPEN_SECONDS)):
         with atomic_write():
             catalogue.changed()
 
@@ -115,10 +120,9 @@ def opened() -> list[ModelCircuit]:
     return list(rows.select_related("model__provider"))
 
 
-def has_unreported() -> bool:
-    """Return whether there is something to report."""
-    is_open, is_told = Q(opened_at__isnull=False), Q(told_at__isnull=False)
-    return ModelCircuit.objects.filter((is_open & ~is_told) | (~is_open & is_told)).exists()
+OPEN, TOLD = Q(opened_at__isnull=False), Q(told_at__isnull=False)
+# Whether there is something to report.
+has_unreported = HasRows(lambda: ModelCircuit.objects.filter((OPEN & ~TOLD) | (~OPEN & TOLD)))
 
 
 def to_report() -> list[tuple[ModelCircuit, bool]]:

@@ -9,10 +9,11 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from django.db.models import F
+from django.db.models import F, QuerySet
 from django.db.models.functions import Coalesce, Now
 
 from core.database import transactions
+from core.database.queries import HasRows
 from core.models import ModelTrouble, Run, RunFailure
 from core.providers.base import ProviderError
 from core.providers.failures import KINDS, OWN, REASON_CHARACTERS
@@ -66,6 +67,21 @@ def answered() -> None:
         known.is_troubled = False
 
 
+def begun() -> QuerySet[ModelTrouble]:
+    """Return the troubles that were not reported."""
+    return ModelTrouble.objects.filter(since__isnull=False, told_at=None)
+
+
+def over() -> QuerySet[ModelTrouble]:
+    """Return the troubles of which the end was not reported."""
+    return ModelTrouble.objects.filter(since=None, told_at__isnull=False)
+
+
+ARE_THERE = HasRows(lambda: ModelTrouble.objects.filter(since__isnull=False))
+# Whether there is something to report.
+has_unreported = HasRows(lambda: begun() | over())
+
+
 def look() -> None:
     """Load troubles that other processes have stored. A chore.
 
@@ -73,7 +89,7 @@ def look() -> None:
     yet.
     """
     if not known.is_troubled:
-        known.is_troubled = ModelTrouble.objects.filter(since__isnull=False).exists()
+        known.is_troubled = ARE_THERE()
 
 
 def troubles() -> list[ModelTrouble]:
@@ -91,13 +107,9 @@ def to_report(*, unless: Callable[[ModelTrouble], bool]) -> list[tuple[ModelTrou
     it has ended), except those that ``unless`` puts off. Marks them: inside the transaction that
     sends the notices.
     """
-    begun = ModelTrouble.objects.filter(since__isnull=False, told_at=None)
-    over = ModelTrouble.objects.filter(since=None, told_at__isnull=False)
-    if not (begun.exists() or over.exists()):
-        return []
     found: list[tuple[ModelTrouble, bool]] = []
     with transactions.atomic_write(joins=True):
-        for rows, is_over in ((begun, False), (over, True)):
+        for rows, is_over in ((begun(), False), (over(), True)):
             for row in list(rows.order_by("code")):
                 if unless(row):
                     continue

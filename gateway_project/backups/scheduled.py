@@ -21,15 +21,13 @@ RENEW_SECONDS = 15.0
 
 def start() -> None:
     """Look for work until the process ends. A backup that is being made ends with it."""
-    periodic.start("backups", look)
+    periodic.start("backups", take, make)
 
 
-def look() -> float:
-    """Make the backup that is due or asked for, if any; return the seconds until the next look."""
+def take() -> Backup | None:
+    """Take the backup that is due or asked for, if any."""
     backups.fire_due(now=timezone.now())
-    if backup := backups.take(now=timezone.now()):
-        make(backup)
-    return periodic.LOOK_SECONDS
+    return backups.take(now=timezone.now())
 
 
 def make(backup: Backup) -> None:

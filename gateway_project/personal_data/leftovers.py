@@ -5,36 +5,28 @@ browser waits, and a worker has not loaded all apps.
 The audit says for whom: begun, not done, and the user's row is gone.
 """
 
-import logging
 import subprocess
 
 from django.conf import settings
-from django.db import connection
 
 from allowlist.unfinished_forgetting import left_behind
 from gateway_project import command_line
 from gateway_project.processes import child, periodic
 
-logger = logging.getLogger(__name__)
-
 AGAIN_SECONDS = 60.0
+
+
+class CleaningError(Exception):
+    """The process failed; the text is the end of what it said."""
 
 
 def start() -> None:
     """Look for work until the process ends. Cleaning that is cut off is left to the next one."""
-    periodic.start("leftovers", look, again=AGAIN_SECONDS)
+    periodic.start("leftovers", left_behind, clean, again=AGAIN_SECONDS)
 
 
-def look() -> float:
-    """Clean up if somebody was forgotten; return the seconds until the next look."""
-    if not left_behind():
-        return periodic.LOOK_SECONDS
-    connection.close()  # the process takes long
-    return periodic.LOOK_SECONDS if clean() else AGAIN_SECONDS
-
-
-def clean() -> bool:
-    """Run ``manage.py person clean``; return whether it succeeded."""
+def clean(_: list[int]) -> None:
+    """Run ``manage.py person clean``. Raises CleaningError."""
     done = subprocess.run(
         child.command(*command_line.command("person", "clean")),
         cwd=settings.BASE_DIR,
@@ -47,5 +39,4 @@ def clean() -> bool:
         check=False,
     )
     if done.returncode:
-        logger.warning("cleaning up is tried again soon: %s", done.stdout.strip()[-2000:])
-    return not done.returncode
+        raise CleaningError(done.stdout.strip()[-2000:])

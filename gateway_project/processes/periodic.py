@@ -7,8 +7,13 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from typing import TypeVar
 
 from django.db import DatabaseError, connection
+
+from core.database import transactions
+
+T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -17,25 +22,30 @@ LOOK_SECONDS = 5.0
 OWN_ENVIRONMENT = ("GATEWAY_PROCESS", "CELERY_SKIP_CHECKS")
 
 
-def start(name: str, look: Callable[[], float], *, again: float = LOOK_SECONDS) -> None:
-    """Call ``look`` until the process ends; it returns the seconds until its next call. ``again``:
-    the seconds after an error.
+def start(
+    name: str, find: Callable[[], T | None], do: Callable[[T], None], *, again: float = LOOK_SECONDS
+) -> None:
+    """Call ``find`` every LOOK_SECONDS until the process ends, and ``do`` with the work that it
+    found, if any. ``again``: the seconds after an error.
     """
     threading.Thread(
-        target=run_forever, args=(name, look), kwargs={"again": again}, name=name, daemon=True
+        target=run_forever, args=(name, find, do), kwargs={"again": again}, name=name, daemon=True
     ).start()
 
 
-def run_forever(name: str, look: Callable[[], float], *, again: float) -> None:
+def run_forever(
+    name: str, find: Callable[[], T | None], do: Callable[[T], None], *, again: float
+) -> None:
     while True:
         seconds = LOOK_SECONDS
         try:
-            seconds = look()
+            if found := transactions.from_thread(find):
+                do(found)
         except DatabaseError:
             # It is away, or older than this code; its own checks say so.
             logger.debug("%s: not looked for", name, exc_info=True)
         except Exception:
-            logger.exception("%s: the look failed; the next one is soon", name)
+            logger.exception("%s: failed; it is tried again soon", name)
             seconds = again
         finally:
             connection.close()

@@ -230,11 +230,16 @@ def begin_if_waiting(schedule: Schedule) -> None:
         schedule.save(update_fields=["state", "why", "changed_at"])
 
 
+LOOKS = transactions.FarTimes(
+    lambda: Occurrence.objects.filter(
+        Q(state=Occurrence.State.FIRED) | Q(tries__gt=0), look_at__isnull=False
+    ),
+    "look_at",
+)
+
+
 def bring_near() -> None:
     """Look soon at occurrences that were fired or put off, and whose next look a clock that was set
     back left far ahead.
     """
-    looked_at = Occurrence.objects.filter(
-        Q(state=Occurrence.State.FIRED) | Q(tries__gt=0), look_at__isnull=False
-    )
-    transactions.bring_near(looked_at, "look_at", most=LONGEST_LOOK)
+    LOOKS.bring_near(most=LONGEST_LOOK)

@@ -6,6 +6,7 @@ A tool is used while both have the same hash.
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
+from core.database.queries import HasRows
 from core.database.transactions import atomic_write
 from core.lib.text import one_line
 from core.models import McpFinding, McpServer, McpTool, ToolGrant
@@ -139,9 +140,8 @@ def to_report() -> list[McpFinding]:
     return list(rows.filter(reported_at__isnull=True).order_by("id")[:20])
 
 
-def has_unreported() -> bool:
-    """Return whether the owners are to be told anything."""
-    return McpFinding.objects.filter(reported_at__isnull=True).exists()
+# Whether the owners are to be told anything.
+has_unreported = HasRows(lambda: McpFinding.objects.filter(reported_at__isnull=True))
 
 
 def reported(found: Iterable[McpFinding], *, now: datetime) -> None:

@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from core.database import transactions
-from core.database.queries import Among, Instances, Param, Update, Values
+from core.database.queries import Among, HasRows, Instances, Param, Update, Values
 from core.models import ChatSession, Run, User
 
 pytestmark = pytest.mark.django_db
@@ -45,6 +45,22 @@ def test_a_change_takes_the_values_of_each_call(run: Run) -> None:
         assert run.lease_until is not None
         assert abs(run.lease_until - began - lease) < timedelta(minutes=10)
     assert change(id=run.id, attempt=0, usage={}, lease=timedelta()) == 0
+
+
+def test_whether_there_are_rows(run: Run) -> None:
+    """By the values of each call, also those that are added to the database's clock."""
+    are_due = HasRows(
+        lambda: Run.objects.filter(
+            state=Param("state"), created_at__lt=Now() + Param("in", DurationField())
+        )
+    )
+    hour = {"in": timedelta(hours=1)}
+    assert are_due(state="queued", **hour)
+    assert not are_due(state="running", **hour)
+    assert not are_due(state="queued", **{"in": -timedelta(hours=1)})
+    with CaptureQueriesContext(connection) as captured:
+        assert are_due(state="queued", **hour)
+    assert "LIMIT 1" in captured[0]["sql"]
 
 
 def test_the_sql_is_that_of_the_orm(run: Run) -> None:

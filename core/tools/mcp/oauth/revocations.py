@@ -2,9 +2,10 @@
 
 from datetime import datetime, timedelta
 
-from django.db.models import F
+from django.db.models import DateTimeField, F
 from django.utils import timezone
 
+from core.database.queries import Instances, Param
 from core.database.transactions import atomic_write, in_thread
 from core.lib import encryption
 from core.models import McpRevocation
@@ -14,6 +15,11 @@ from core.tools.mcp.oauth.connections import loaded
 AT_ONCE = 10
 ATTEMPTS = 3
 LATER = timedelta(minutes=10)
+DUE = Instances(
+    lambda: McpRevocation.objects.filter(due_at__lte=Param("now", DateTimeField())).order_by(
+        "due_at"
+    )[:AT_ONCE]
+)
 
 
 async def revoke_due() -> None:
@@ -34,7 +40,7 @@ async def revoke_due() -> None:
 def take_due(now: datetime) -> list[McpRevocation]:
     """Return rows, each for one worker: they are due again later."""
     taken = []
-    for row in McpRevocation.objects.filter(due_at__lte=now).order_by("due_at")[:AT_ONCE]:
+    for row in DUE.all(now=now):
         rows = McpRevocation.objects.filter(pk=row.pk, due_at=row.due_at)
         with atomic_write():
             if rows.update(due_at=now + LATER, attempts=F("attempts") + 1):

@@ -5,8 +5,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
+from django.db.models import DateTimeField, QuerySet
 
 from core.database import transactions
+from core.database.queries import HasRows, Param
 from core.database.transactions import atomic_write
 from core.lib import encryption
 from core.models import McpRevocation, McpServer, McpSignIn, User
@@ -170,18 +172,28 @@ def end(row: McpSignIn) -> None:
     )
 
 
+def expired(time: Any) -> QuerySet[McpSignIn]:
+    """Return the sign-ins that expired before ``time``."""
+    return McpSignIn.objects.filter(expires_at__lt=time)
+
+
+ARE_OLD = HasRows(lambda: expired(Param("time", DateTimeField())))
+HAVE_SECRETS = HasRows(lambda: expired(Param("time", DateTimeField())).exclude(secrets=""))
+OPEN_SIGN_INS = transactions.FarTimes(
+    lambda: McpSignIn.objects.exclude(state=State.DONE), "expires_at"
+)
+REVOCATIONS = transactions.FarTimes(McpRevocation.objects.all, "due_at")
+
+
 def purge(*, now: datetime) -> None:
     """Delete sign-ins of long ago, and the secrets of those that have expired. A chore."""
-    old = McpSignIn.objects.filter(expires_at__lt=now - KEPT)
-    left = McpSignIn.objects.filter(expires_at__lt=now).exclude(secrets="")
-    if old.exists() or left.exists():
+    if ARE_OLD(time=now - KEPT) or HAVE_SECRETS(time=now):
         with atomic_write():
-            left.update(secrets="")
-            old.delete()
+            expired(now).exclude(secrets="").update(secrets="")
+            expired(now - KEPT).delete()
 
 
 def bring_near() -> None:
     """Shorten what a clock which was set back left open far into the future."""
-    most = timedelta(hours=settings.TOOL_QUESTION_HOURS)
-    transactions.bring_near(McpSignIn.objects.exclude(state=State.DONE), "expires_at", most=most)
-    transactions.bring_near(McpRevocation.objects.all(), "due_at", most=LONGEST_REVOCATION)
+    OPEN_SIGN_INS.bring_near(most=timedelta(hours=settings.TOOL_QUESTION_HOURS))
+    REVOCATIONS.bring_near(most=LONGEST_REVOCATION)
