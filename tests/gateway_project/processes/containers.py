@@ -165,12 +165,14 @@ class Container:
         elif self.image == "valkey":
             (port,) = self.ports.values()
             command = [*command, "--port", str(port), "--bind", "127.0.0.1"]
-            program = broker.binary()
-            assert program is not None
-            assert command.pop(0) == program.name
-            command = child.command(str(program), *command)
+            server = broker.binary()
+            assert server is not None
+            assert command.pop(0) == server.name
+            command = child.command(str(server), *command)
         else:
-            command = child.command(*command)
+            program = shutil.which(command[0])
+            assert program is not None
+            command = child.command(program, *command[1:])
         cwd = BASE_DIR if self.is_ours else self.log.parent
         self.process = Process(command=command, log=self.log, cwd=cwd, env=self.env)
         self.process.start()
@@ -380,8 +382,8 @@ class Project:
         raise AssertionError(f"{address} is not published")
 
     def kill(self, worker: str) -> None:
-        """Kill the container whose process has this name of a worker, ``runs-PID@HOST``."""
-        pid = int(worker.partition("@")[0].rpartition("-")[2])
+        """Kill the container whose process has this name of a worker, ``HOST:PID:STARTED``."""
+        pid = int(worker.split(":")[1])
         (found,) = [each for each in self.all() if each.running.pid == pid]
         found.running.send(signal.SIGKILL)
         found.running.wait()

@@ -6,6 +6,7 @@ they are written.
 
 import json
 import os
+import re
 import shutil
 import ssl
 import subprocess
@@ -68,7 +69,7 @@ def model_variables(model: FakeModel) -> dict[str, str]:
 
 
 def signed_in(project: Project, name: str, client: httpx.Client) -> httpx.Response:
-    """Sign in by the link that the documented command prints; return the page of the chat."""
+    """Sign in by the link that the documented command prints; return the answer with the chats."""
     service, command = recipes.documented_command(name)
     link = project.exec(service, *command).split()[-1]
     address = urlsplit(link)
@@ -77,9 +78,9 @@ def signed_in(project: Project, name: str, client: httpx.Client) -> httpx.Respon
     token = form.partition('name="csrfmiddlewaretoken" value="')[2].partition('"')[0]
     answer = client.post(address.path, data={"csrfmiddlewaretoken": token})
     assert answer.status_code == 302, answer.text
-    page = client.get("/chat/")
-    assert page.status_code == 200
-    return page
+    chats = client.get("/chat/sessions")
+    assert chats.status_code == 200
+    return chats
 
 
 def owner_key(project: Project, service: str) -> str:
@@ -91,12 +92,12 @@ def owner_key(project: Project, service: str) -> str:
     return next(word for word in made.split() if word.startswith("lk_"))
 
 
-def ask(client: httpx.Client, key: str, text: str) -> None:
+def ask(client: httpx.Client, key: str, text: str, expected: str = "Yes.") -> None:
     """Ask one question over HTTP; the model's answer comes."""
     headers = {"Authorization": f"Bearer {key}"}
     answer = client.post("/inbound", json={"text": text}, headers=headers, timeout=60)
     assert answer.status_code == 200, answer.text
-    assert "Yes." in answer.text
+    assert expected in answer.text
 
 
 def test_x62_steps_of_the_build_that_need_no_network(scratch: Path) -> None:
@@ -159,21 +160,20 @@ def test_x35_the_scaled_compose_file_and_the_first_journey(scratch: Path, model:
         address = f"https://127.0.0.1:{project.published('443')}"
         with httpx.Client(base_url=address, headers=headers, verify=trust) as browser:
             wait_until(lambda: browser.get("/readyz").status_code == 200, what="/readyz")
-            page = signed_in(project, name, browser)
-            assert "Strict-Transport-Security" in page.headers  # the proxy is trusted
+            chats = signed_in(project, name, browser)
+            assert "Strict-Transport-Security" in chats.headers  # the proxy is trusted
             key = owner_key(project, "web")
             ask(browser, key, "Through the proxy?")
         as_proxy = {**headers, "X-Forwarded-Proto": "https", "Authorization": f"Bearer {key}"}
-        webs = [
-            httpx.Client(base_url=f"http://127.0.0.1:{each.ports[8000]}", headers=as_proxy)
-            for each in project.containers["web"]
-        ]
-        assert len(webs) == 2
-        for web in webs:
-            ask(web, key, "Which one?")
-        asked_while_its_worker_dies(project, model, *webs)
-        assert project.revive() == 1
-        ask(webs[1], key, "After all?")
+        one, other = (f"http://127.0.0.1:{each.ports[8000]}" for each in project.containers["web"])
+        with (
+            httpx.Client(base_url=one, headers=as_proxy) as first,
+            httpx.Client(base_url=other, headers=as_proxy) as second,
+        ):
+            ask(first, key, "Which one?")
+            asked_while_its_worker_dies(project, model, first, second)
+            assert project.revive() == 1
+            ask(second, key, "After all?")
         assert set(model.keys) == {"Bearer sk-of-the-owner"}
         assert all(each.running.is_running() for each in project.lasting())
         assert all(each.is_healthy() for each in project.lasting() if each.check())
@@ -203,4 +203,7 @@ def asked_while_its_worker_dies(
     assert len(model.asked) == before + 2
     assert answer.text.count("event: done") == 1
     assert "Yes." in answer.text
-    print(answer.text)
+    (run_id,) = set(re.findall(r'"run_id": ?"([^"]+)"', answer.text))
+    told = other.get(f"/runs/{run_id}/events", headers={"Last-Event-ID": "0"}, timeout=60)
+    print(answer.text, told.text)
+    assert told.text.count("event: done") == 1
