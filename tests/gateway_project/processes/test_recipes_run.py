@@ -25,11 +25,10 @@ from tests import fake_model, nginx
 from tests.fake_model import FakeModel
 from tests.gateway_project.processes import recipes
 from tests.gateway_project.processes.containers import BIN, Project
+from tests.gateway_project.processes.journey import NAME, ask, owner_key, signed_in, variables_of
 from tests.servers import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.unmeasured]
-NAME = "gate.example.net"
-PASSWORD = "a1b2c3d4e5f60718"
 WORKER = "from core.models import Run; print('worker', Run.objects.get(state='running').worker)"
 
 
@@ -68,38 +67,6 @@ def model_variables(model: FakeModel) -> dict[str, str]:
     }
 
 
-def signed_in(project: Project, name: str, client: httpx.Client) -> httpx.Response:
-    """Sign in by the link that the documented command prints; return the answer with the chats."""
-    service, command = recipes.documented_command(name)
-    link = project.exec(service, *command).split()[-1]
-    address = urlsplit(link)
-    assert f"{address.scheme}://{address.netloc}" == client.headers["Origin"]
-    form = client.get(address.path).text
-    token = form.partition('name="csrfmiddlewaretoken" value="')[2].partition('"')[0]
-    answer = client.post(address.path, data={"csrfmiddlewaretoken": token})
-    assert answer.status_code == 302, answer.text
-    chats = client.get("/chat/sessions")
-    assert chats.status_code == 200
-    return chats
-
-
-def owner_key(project: Project, service: str) -> str:
-    """Return a key by the command of the README."""
-    text = (BASE_DIR / "README.md").read_text()
-    (line,) = [each for each in text.splitlines() if "manage.py create_key" in each]
-    arguments = line.partition("#")[0].split()[1:]
-    made = project.exec(service, "python", *arguments)
-    return next(word for word in made.split() if word.startswith("lk_"))
-
-
-def ask(client: httpx.Client, key: str, text: str, expected: str = "Yes.") -> None:
-    """Ask one question over HTTP; the model's answer comes."""
-    headers = {"Authorization": f"Bearer {key}"}
-    answer = client.post("/inbound", json={"text": text}, headers=headers, timeout=60)
-    assert answer.status_code == 200, answer.text
-    assert expected in answer.text
-
-
 def test_x62_steps_of_the_build_that_need_no_network(scratch: Path) -> None:
     """The list of parts names what the lock names, with versions; all sources compile."""
     build = recipes.stages()[0]
@@ -136,8 +103,8 @@ def test_x35_the_compose_file_of_one_machine_and_the_first_journey(
         port = project.published(urlsplit(origin).netloc)
         headers = {"Host": urlsplit(origin).netloc, "Origin": origin}
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers) as browser:
-            signed_in(project, name, browser)
-            ask(browser, owner_key(project, "gateway"), "Is it there?")
+            signed_in(project.exec, name, browser)
+            ask(browser, owner_key(project.exec, "gateway"), "Is it there?")
         assert set(model.keys) == {"Bearer sk-of-the-owner"}
         assert {each["model"] for each in model.asked} == {"the-model"}
         project.stop()
@@ -148,21 +115,16 @@ def test_x35_the_scaled_compose_file_and_the_first_journey(scratch: Path, model:
     """Link and answer through nginx with TLS, both web processes, a worker killed in an answer."""
     name = "compose.scale.yaml"
     certificate = nginx.make_certificate(scratch, NAME)
-    secrets = ("POSTGRES_PASSWORD", "REDIS_PASSWORD", "GATEWAY_ENCRYPTION_KEYS")
-    variables = {
-        **dict.fromkeys(secrets, PASSWORD), "SECRET_KEY": PASSWORD * 4, "GATEWAY_NAME": NAME,
-        "TLS_CERTIFICATE": str(certificate), "TLS_KEY": str(certificate.with_suffix(".key")),
-        **model_variables(model),
-    }  # fmt: skip
+    variables = variables_of(name, certificate) | model_variables(model)
     with brought_up(name, scratch, variables) as project:
         headers = {"Host": NAME, "Origin": f"https://{NAME}"}
         trust = ssl.create_default_context(cafile=str(certificate))
         address = f"https://127.0.0.1:{project.published('443')}"
         with httpx.Client(base_url=address, headers=headers, verify=trust) as browser:
             wait_until(lambda: browser.get("/readyz").status_code == 200, what="/readyz")
-            chats = signed_in(project, name, browser)
+            chats = signed_in(project.exec, name, browser)
             assert "Strict-Transport-Security" in chats.headers  # the proxy is trusted
-            key = owner_key(project, "web")
+            key = owner_key(project.exec, "web")
             ask(browser, key, "Through the proxy?")
         as_proxy = {**headers, "X-Forwarded-Proto": "https", "Authorization": f"Bearer {key}"}
         one, other = (f"http://127.0.0.1:{each.ports[8000]}" for each in project.containers["web"])
