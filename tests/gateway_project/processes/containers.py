@@ -29,7 +29,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +85,11 @@ def image_env() -> dict[str, str]:
     env["PATH"] = nginx.replaced(env["PATH"], {"/opt/latchkey/.venv/bin": str(BIN)})
     kept = {name: os.environ[name] for name in ["PYTHONPYCACHEPREFIX"] if name in os.environ}
     return {**env, **kept, "HOME": env["GATEWAY_HOME"]}
+
+
+def is_open(port: int) -> bool:
+    """Return whether something listens at a port."""
+    return not listener.is_free(port)
 
 
 @dataclass
@@ -150,9 +155,7 @@ class Container:
         assert check is not None
         if self.process is not None and not self.process.is_running():
             raise AssertionError(f"{self.log.stem} ended:\n{self.process.tail()}")
-        if any(listener.is_free(port) for port in self.ports.values()):
-            return False
-        return self.run(check).returncode == 0
+        return all(map(is_open, self.ports.values())) and self.run(check).returncode == 0
 
     def start(self) -> None:
         """Start the command of the service."""
@@ -377,7 +380,7 @@ class Project:
                 if outside == address:
                     container = self.containers[name][0]
                     port = container.ports[int(inside)]
-                    container.running.wait_ready(lambda port=port: not listener.is_free(port))
+                    container.running.wait_ready(partial(is_open, port))
                     return port
         raise AssertionError(f"{address} is not published")
 
