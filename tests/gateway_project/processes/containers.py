@@ -6,8 +6,8 @@ HEALTHCHECK of our image from its recipe. A container would meet differently:
 
 * The image is this clone with its virtual environment, whose bytecode is compiled as in the image.
   Root runs it as an unprivileged user if that user can reach both; files are then read-only.
-* Other images are the programs of this machine; what their entry points do before the server
-  starts (the role and database of PostgreSQL) is done here. They may be of another version.
+* Other images are the programs of this machine, maybe of another version; the role and database
+  that the entry point of PostgreSQL makes are made here, when the server runs.
 * There is one network, loopback: names of services, with the port that their image listens at,
   become 127.0.0.1 and a free port. So nothing here shows that two services are in one network, and
   a service can reach ports that its container could not.
