@@ -121,7 +121,8 @@ def test_x35_the_scaled_compose_file_and_the_first_journey(scratch: Path, model:
         trust = ssl.create_default_context(cafile=str(certificate))
         address = f"https://127.0.0.1:{project.published('443')}"
         with httpx.Client(base_url=address, headers=headers, verify=trust) as browser:
-            wait_until(lambda: browser.get("/readyz").status_code == 200, what="/readyz")
+            wait_until(lambda: browser.get("/readyz").status_code != 503, what="/readyz")
+            assert browser.get("/readyz").status_code == 200
             chats = signed_in(project.exec, name, browser)
             assert "Strict-Transport-Security" in chats.headers  # the proxy is trusted
             key = owner_key(project.exec, "web")
