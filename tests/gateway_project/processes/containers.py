@@ -295,6 +295,8 @@ class Project:
         }
         if not container.is_ours:
             return {"PATH": os.environ["PATH"], **given}
+        trusted = given.get("GATEWAY_TRUSTED_PROXIES", "")
+        assert trusted == "" or trusted in self.addresses, trusted
         env = image_env() | given
         for name, value in env.items():
             text = value

@@ -124,7 +124,7 @@ def test_x35_the_scaled_compose_file_and_the_first_journey(scratch: Path, model:
             wait_until(lambda: browser.get("/readyz").status_code != 503, what="/readyz")
             assert browser.get("/readyz").status_code == 200
             chats = signed_in(project.exec, name, browser)
-            assert "Strict-Transport-Security" in chats.headers  # the proxy is trusted
+            assert "Strict-Transport-Security" in chats.headers  # the proxy says https
             key = owner_key(project.exec, "web")
             ask(browser, key, "Through the proxy?")
         as_proxy = {**headers, "X-Forwarded-Proto": "https", "Authorization": f"Bearer {key}"}
