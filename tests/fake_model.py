@@ -13,12 +13,13 @@ Json = dict[str, Any]
 
 @dataclass
 class FakeModel:
-    """``asked`` are the bodies so far; ``deltas`` and ``finish`` are the answer, once ``gate`` is
-    open; ``models`` is what it lists.
+    """``asked`` are the bodies so far, ``keys`` the Authorization of each; ``deltas`` and
+    ``finish`` are the answer, once ``gate`` is open; ``models`` is what it lists.
     """
 
     url: str = ""
     asked: list[Json] = field(default_factory=list)
+    keys: list[str] = field(default_factory=list)
     deltas: list[Json] = field(default_factory=lambda: [{"content": "Yes."}])
     finish: str = "stop"
     models: list[str] = field(default_factory=list)
@@ -59,6 +60,7 @@ def running() -> Iterator[FakeModel]:
         def do_POST(self) -> None:
             """Keep the body, send the stream."""
             size = int(self.headers["Content-Length"])
+            model.keys.append(self.headers.get("Authorization", ""))
             model.asked.append(json.loads(self.rfile.read(size)))
             model.gate.wait(120)
             self.send_response(200)

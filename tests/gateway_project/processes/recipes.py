@@ -61,6 +61,13 @@ def exec_form(value: str) -> list[str]:
 
 
 def compose(name: str, variables: dict[str, str]) -> dict[str, Any]:
+    """Return the services of a compose file, variables filled in (``compose_file``)."""
+    services = compose_file(name, variables)["services"]
+    assert isinstance(services, dict)
+    return services
+
+
+def compose_file(name: str, variables: dict[str, str]) -> dict[str, Any]:
     """Return a compose file with ``${NAME}``, ``${NAME:-default}`` and ``${NAME:?}`` filled in.
 
     A required variable that is missing raises KeyError.
@@ -79,9 +86,16 @@ def compose(name: str, variables: dict[str, str]) -> dict[str, Any]:
             return {key: filled(value) for key, value in node.items()}
         return node
 
-    services = filled(yaml.safe_load((DEPLOY / name).read_text())["services"])
-    assert isinstance(services, dict)
-    return services
+    file = filled(yaml.safe_load((DEPLOY / name).read_text()))
+    assert isinstance(file, dict)
+    return file
+
+
+def documented_command(name: str) -> tuple[str, list[str]]:
+    """Return the service and the command of the ``docker compose exec`` in a file's comments."""
+    text = (DEPLOY / name).read_text()
+    (found,) = re.findall(rf"docker compose -f docs/deploy/{name} exec (\S+) (.+)", text)
+    return found[0], shlex.split(found[1])
 
 
 def kubernetes() -> list[dict[str, Any]]:

@@ -1,39 +1,35 @@
-"""Commands of the image and of the compose files, run as processes without a container engine.
+"""The image and the compose files, run as processes: the first journey of the README against them.
 
-Only folders and addresses of the containers are replaced. Root runs them as an unprivileged user
-if that user can reach Python and the clone, whose files are then read-only, as in the image.
+``containers`` has what differs from an engine. The steps of the build that need no network run as
+they are written.
 """
 
 import json
 import os
+import re
 import shutil
-import signal
 import ssl
 import subprocess
-import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from functools import cache, partial
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
 from gateway_project.home import BASE_DIR
-from gateway_project.processes import child, listener
-from tests import nginx
+from tests import fake_model, nginx
+from tests.fake_model import FakeModel
 from tests.gateway_project.processes import recipes
-from tests.servers import AS_NOBODY, Postgres, Process, Valkey, wait_until
+from tests.gateway_project.processes.containers import BIN, Project
+from tests.gateway_project.processes.journey import NAME, ask, owner_key, signed_in, variables_of
+from tests.servers import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.unmeasured]
-NAME = "gate.example.net"
-BIN = Path(sys.executable).parent
-PASSWORD = "a1b2c3d4e5f60718"
-SECONDS = 240
-# After SIGTERM, in time: uvicorn ends by the signal that it has handled.
-ENDED = {0, -signal.SIGTERM}
+WORKER = "from core.models import Run; print('worker', Run.objects.get(state='running').worker)"
 
 
 @pytest.fixture
@@ -44,79 +40,31 @@ def scratch() -> Iterator[Path]:
         yield Path(folder)
 
 
-@cache
-def drops_rights() -> bool:
-    """Return whether processes run as a user without rights, which needs root."""
-    if os.geteuid() != 0:
-        return False
-    probe = [*AS_NOBODY, "sh", "-c", f"{BIN}/python -c 'import django, core'"]
-    return subprocess.run(probe, cwd=BASE_DIR, capture_output=True, check=False).returncode == 0
-
-
-def unprivileged(command: Sequence[str]) -> list[str]:
-    """Return a command without root's rights, where possible, that ends with this process."""
-    program = shutil.which(command[0], path=f"{BIN}:/usr/bin:/bin")
-    assert program is not None, command[0]
-    found = [program, *command[1:]]
-    return [*AS_NOBODY, *found] if drops_rights() else child.command(*found)
-
-
-def private(folder: Path) -> Path:
-    """Return a new folder that belongs to the user of the processes."""
-    folder.mkdir(mode=0o700)
-    if drops_rights():
-        shutil.chown(folder, "nobody", "nogroup")
-    return folder
-
-
-def image_env(home: Path, given: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a container, with folders and a port of this machine."""
-    env = recipes.stages()[1].env | {"HOME": str(home), "GATEWAY_HOME": str(home)}
-    env |= {"GATEWAY_HOST": "127.0.0.1", "GATEWAY_PORT": str(listener.free_port())}
-    env["PATH"] = env["PATH"].replace("/opt/latchkey/.venv/bin", str(BIN))
-    return {**env, **given}
-
-
-def run(command: Sequence[str], env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-    """Run a command of a container until its end."""
-    return subprocess.run(
-        unprivileged(command), cwd=BASE_DIR, env=dict(env), text=True, timeout=SECONDS,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
-    )  # fmt: skip
-
-
-def succeeded(command: Sequence[str], env: Mapping[str, str]) -> str:
-    """Return the output of a command of a container; a failure raises."""
-    done = run(command, env)
-    assert done.returncode == 0, done.stdout
-    return done.stdout
-
-
-def is_healthy(check: Sequence[str], env: Mapping[str, str]) -> bool:
-    """Return whether the health check of the image is good."""
-    return run(check, env).returncode == 0
+@pytest.fixture
+def model() -> Iterator[FakeModel]:
+    """Yield a model server on loopback."""
+    with fake_model.running() as running:
+        yield running
 
 
 @contextmanager
-def started(command: Sequence[str], env: Mapping[str, str], log: Path) -> Iterator[Process]:
-    """Run a command of a container; end it with the image's signal."""
-    process = Process(command=unprivileged(command), log=log, cwd=BASE_DIR, env=dict(env))
-    process.start()
+def brought_up(name: str, folder: Path, variables: dict[str, str]) -> Iterator[Project]:
+    """Bring a compose file up; the block stops it."""
+    project = Project(name, variables, folder)
     try:
-        yield process
+        project.up()
+        yield project
     finally:
-        process.stop(seconds=20)
+        project.down()
 
 
-def key_of(env: Mapping[str, str]) -> str:
-    """Return a new key of the owner."""
-    code = (
-        "from gateway_project import installation; from allowlist import keys; "
-        "owner, _ = installation.ensure_owner(); "
-        "print(keys.create(name='test', user=owner, scopes=['inbound'])[1])"
-    )
-    made = succeeded(["python", "manage.py", "shell", "--no-imports", "-c", code], env)
-    return next(word for word in made.split() if word.startswith("lk_"))
+def model_variables(model: FakeModel) -> dict[str, str]:
+    """Return what an owner sets for their model."""
+    return {
+        "GATEWAY_MODEL_URL": model.url,
+        "GATEWAY_MODEL_KEY": "sk-of-the-owner",
+        "GATEWAY_MODEL": "the-model",
+    }
 
 
 def test_x62_steps_of_the_build_that_need_no_network(scratch: Path) -> None:
@@ -143,105 +91,81 @@ def test_x62_steps_of_the_build_that_need_no_network(scratch: Path) -> None:
     assert list((scratch / "core" / "__pycache__").glob("*.pyc"))
 
 
-def test_x62_the_image_command_and_its_health_check(scratch: Path) -> None:
-    """CMD starts the gateway of compose.yaml, HEALTHCHECK is good while it runs, and only then."""
-    image = recipes.stages()[1]
-    (service,) = recipes.compose("compose.yaml", {}).values()
-    home = private(scratch / "state")
-    env = image_env(home, service["environment"] | {"LLM_PROVIDER": "scripted"})
-    check = recipes.exec_form(image.one("HEALTHCHECK"))
-    assert run(check, env).returncode != 0
-    with started(recipes.exec_form(image.all("CMD")[-1]), env, scratch / "up.log") as up:
-        up.wait_ready(lambda: "Latchkey is ready" in up.tail(), seconds=SECONDS)
-        succeeded(check, env)
-    assert up.wait(seconds=1) == 0
-    assert run(check, env).returncode != 0
+def test_x35_the_compose_file_of_one_machine_and_the_first_journey(
+    scratch: Path, model: FakeModel
+) -> None:
+    """CMD and HEALTHCHECK of the image, the link, a key, an answer; SIGTERM ends it in time."""
+    name = "compose.yaml"
+    with brought_up(name, scratch, model_variables(model)) as project:
+        (gateway,) = project.all()
+        assert gateway.is_healthy()
+        origin = gateway.settings["environment"]["GATEWAY_URL"]
+        port = project.published(urlsplit(origin).netloc)
+        headers = {"Host": urlsplit(origin).netloc, "Origin": origin}
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers) as browser:
+            signed_in(project.exec, name, browser)
+            ask(browser, owner_key(project.exec, "gateway"), "Is it there?")
+        assert set(model.keys) == {"Bearer sk-of-the-owner"}
+        assert {each["model"] for each in model.asked} == {"the-model"}
+        project.stop()
+        assert gateway.run(gateway.check() or []).returncode != 0
 
 
-@contextmanager
-def servers(folder: Path) -> Iterator[dict[str, str]]:
-    """Start PostgreSQL and the broker of the compose file; yield their addresses there and here."""
-    postgres = Postgres(folder=folder / "pg", port=listener.free_port(), password=PASSWORD)
-    broker = Valkey(folder=folder / "broker", password=PASSWORD)
-    try:
-        postgres.start()
-        broker.start()
-        postgres.execute(f"CREATE ROLE latchkey LOGIN PASSWORD '{PASSWORD}'")
-        postgres.execute("CREATE DATABASE latchkey OWNER latchkey")
-        yield {
-            "@db:5432": f"@127.0.0.1:{postgres.port}",
-            "@broker:6379": f"@127.0.0.1:{broker.port}",
-        }
-    finally:
-        broker.stop()
-        postgres.stop()
+def test_x35_the_scaled_compose_file_and_the_first_journey(scratch: Path, model: FakeModel) -> None:
+    """Link and answer through nginx with TLS, both web processes, a worker killed in an answer."""
+    name = "compose.scale.yaml"
+    certificate = nginx.make_certificate(scratch, NAME)
+    variables = variables_of(name, certificate) | model_variables(model)
+    with brought_up(name, scratch, variables) as project:
+        headers = {"Host": NAME, "Origin": f"https://{NAME}"}
+        trust = ssl.create_default_context(cafile=str(certificate))
+        address = f"https://127.0.0.1:{project.published('443')}"
+        with httpx.Client(base_url=address, headers=headers, verify=trust) as browser:
+            wait_until(lambda: browser.get("/readyz").status_code != 503, what="/readyz")
+            assert browser.get("/readyz").status_code == 200
+            chats = signed_in(project.exec, name, browser)
+            assert "Strict-Transport-Security" in chats.headers  # the proxy says https
+            key = owner_key(project.exec, "web")
+            ask(browser, key, "Through the proxy?")
+        as_proxy = {**headers, "X-Forwarded-Proto": "https", "Authorization": f"Bearer {key}"}
+        one, other = (f"http://127.0.0.1:{each.ports[8000]}" for each in project.containers["web"])
+        with (
+            httpx.Client(base_url=one, headers=as_proxy) as first,
+            httpx.Client(base_url=other, headers=as_proxy) as second,
+        ):
+            ask(first, key, "Which one?")
+            asked_while_its_worker_dies(project, model, first, second)
+            assert project.revive() == 1
+            ask(second, key, "After all?")
+        assert set(model.keys) == {"Bearer sk-of-the-owner"}
+        assert all(each.running.is_running() for each in project.lasting())
+        assert all(each.is_healthy() for each in project.lasting() if each.check())
+        project.stop()
 
 
-def translated(environment: Mapping[str, str], addresses: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a service with addresses of this machine."""
-    changes = {**addresses, "172.30.57.10": "127.0.0.1"}
-    return dict(json.loads(nginx.replaced(json.dumps(environment), changes)))
-
-
-@contextmanager
-def proxied(service: dict[str, Any], folder: Path, ports: Sequence[str]) -> Iterator[int]:
-    """Run the step of the service ``proxy`` that makes its file, and nginx; yield its TLS port."""
-    step = service["command"][2].split(" && exec ")[0]
-    step = step.replace("/etc/nginx/latchkey.conf", str(recipes.DEPLOY / "nginx.conf"))
-    made = folder / "made.conf"
-    step = step.replace("/etc/nginx/conf.d/latchkey.conf", str(made))
-    env = os.environ | service["environment"]
-    subprocess.run(["sh", "-c", step], env=env, check=True, timeout=30)
-    upstream = "".join(f"server 127.0.0.1:{port};" for port in ports)
-    text = nginx.replaced(made.read_text(), {"server web:8000;": upstream})
-    plain, tls = listener.free_port(), listener.free_port()
-    with nginx.running(folder, text, name=NAME, plain=plain, tls=tls):
-        yield tls
-
-
-def ask_through(port: int, certificate: Path, key: str) -> None:
-    """Ask as many times as both web processes get a turn."""
-    context = ssl.create_default_context(cafile=str(certificate))
-    headers = {"Host": NAME, "Authorization": f"Bearer {key}"}
-    with httpx.Client(
-        base_url=f"https://127.0.0.1:{port}", headers=headers, verify=context
-    ) as client:
-        wait_until(lambda: client.get("/readyz").status_code == 200, what="/readyz")
-        for number in range(4):
-            answer = client.post("/inbound", json={"text": f"question {number}"}, timeout=60)
-            assert answer.status_code == 200, answer.text
-            assert f"question {number}" in answer.text
-
-
-def test_x63_services_of_the_scaled_compose_file_answer_as_one(scratch: Path) -> None:
-    """One ``prepare``, then as many processes as replicas say; questions through nginx with TLS."""
-    variables = dict.fromkeys(
-        ("POSTGRES_PASSWORD", "REDIS_PASSWORD", "SECRET_KEY", "GATEWAY_ENCRYPTION_KEYS"), PASSWORD
-    ) | {"GATEWAY_NAME": NAME, "TLS_CERTIFICATE": "c", "TLS_KEY": "k", "LLM_PROVIDER": "scripted"}
-    variables["SECRET_KEY"] *= 4
-    services = recipes.compose("compose.scale.yaml", variables)
-    home = private(scratch / "state")
-    with ExitStack() as stack:
-        addresses = stack.enter_context(servers(scratch))
-
-        def env(name: str) -> dict[str, str]:
-            return image_env(home, translated(services[name]["environment"], addresses))
-
-        succeeded(services["prepare"]["command"], env("prepare"))
-        webs = []
-        processes = []
-        for name in ("web", "runs", "long"):
-            for number in range(services[name].get("deploy", {"replicas": 1})["replicas"]):
-                own = env(name)
-                log = scratch / f"{name}{number}.log"
-                webs += [own] if name == "web" else []
-                processes.append(stack.enter_context(started(services[name]["command"], own, log)))
-        assert len(processes) == 5
-        check = recipes.exec_form(recipes.stages()[1].one("HEALTHCHECK"))
-        for web in webs:
-            wait_until(partial(is_healthy, check, web), seconds=60, what="a web process")
-        key = key_of(webs[0])
-        ports = [web["GATEWAY_PORT"] for web in webs]
-        tls = stack.enter_context(proxied(services["proxy"], scratch, ports))
-        ask_through(tls, scratch / "proxy.pem", key)
-    assert {process.wait(seconds=1) for process in processes} <= ENDED
+def asked_while_its_worker_dies(
+    project: Project, model: FakeModel, one: httpx.Client, other: httpx.Client
+) -> None:
+    """Ask through one web process and kill the worker that has called the model: the answer comes
+    once, and the other web process tells the same."""
+    model.gate.clear()
+    before = len(model.asked)
+    with ThreadPoolExecutor(1) as pool:
+        question = {"text": "Who answers?", "stream": True}
+        waiting = pool.submit(one.post, "/inbound", json=question, timeout=300)
+        try:
+            wait_until(lambda: len(model.asked) > before, what="a call of the model")
+            shown = project.exec(
+                "web", "python", "manage.py", "shell", "--no-imports", "-c", WORKER
+            )
+            project.kill(shown.split("worker ")[1].split()[0])
+        finally:
+            model.gate.set()
+        answer = waiting.result()
+    assert answer.status_code == 200, answer.text
+    assert len(model.asked) == before + 2
+    assert answer.text.count('"event":"done"') == 1
+    assert "Yes." in answer.text
+    (run_id,) = set(re.findall(r'"run_id": ?"([^"]+)"', answer.text))
+    told = other.get(f"/runs/{run_id}/events", headers={"Last-Event-ID": "0"}, timeout=60)
+    assert told.text.count('"event":"done"') == 1
