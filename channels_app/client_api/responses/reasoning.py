@@ -50,6 +50,7 @@ def kept_in(given: Any) -> Iterator[tuple[str, str]]:
     for number, item in enumerate(given if isinstance(given, list) else []):
         found: Json = item if isinstance(item, dict) else {}
         sealed = found.get("encrypted_content")
-        is_ours = isinstance(sealed, str) and sealed.startswith(PREFIX)
-        if is_ours and found.get("type") == "reasoning":
+        if found.get("type") != "reasoning" or not isinstance(sealed, str):
+            continue
+        if sealed.startswith(PREFIX):
             yield sealed, f"input[{number}].encrypted_content"

@@ -108,7 +108,9 @@ def check_reasoning(caller: Principal, asked: Asked) -> None:
     completions have no field for it. An unknown sender is refused later. Raises NotVerifiedError.
     """
     person = person_of(caller, asked.user)
-    for sealed, where in reasoning.kept_in(asked.given) if person else ():
+    if person is None:
+        return
+    for sealed, where in reasoning.kept_in(asked.given):
         reasoning.decrypt(sealed, where, person=person.pk)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import openai
 import pytest
-from openai.types.responses import Response, ResponseStreamEvent
+from openai.types.responses import Response, ResponseReasoningItem, ResponseStreamEvent
 from pydantic import TypeAdapter
 
 from tests import people
@@ -351,7 +351,8 @@ def test_w79_reasoning_is_encrypted_for_a_client_that_asks(
     assert "think" not in done["encrypted_content"]
     whole = sdk.responses.create(model="default", input="everything", **ENCRYPTED)
     for answer in (whole, sdk.responses.retrieve(whole.id)):
-        [thought] = [each for each in answer.output if each.type == "reasoning"]
+        thought = answer.output[0]
+        assert isinstance(thought, ResponseReasoningItem)
         assert thought.encrypted_content
     plain = stream(client, input="everything")
     items = [each["item"] for each in plain if "item" in each]
