@@ -88,7 +88,7 @@ ONCE_UNMEASURED = (
     "tests/redteam/test_reading.py",
     "tests/redteam/test_servers.py",
 )
-# Those marked ``alone``: what they measure is the page's only while the machine does nothing else.
+# Of tests marked ``alone``: they measure time, so nothing else may run meanwhile.
 ALONE = ("tests/judges/test_lighthouse.py",)
 
 unsure: list[str] = []

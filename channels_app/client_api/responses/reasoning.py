@@ -8,7 +8,7 @@ from channels_app.asgi.http import RefusedError
 from core.lib import encryption
 
 INCLUDE = "reasoning.encrypted_content"
-# What another server encrypted begins otherwise.
+# Content of other servers begins otherwise.
 PREFIX = "lk1_"
 MOST_CHARACTERS = 16_384
 # Of JSON at most six bytes for a character, and a third more as base64, with the frame of a token.

@@ -1,4 +1,4 @@
-"""Encrypted reasoning: what is in it, its bounds, and whose it is."""
+"""Encrypted reasoning: its content, its bounds, and its person."""
 
 import pytest
 from pytest_django import Settings
