@@ -18,6 +18,7 @@ from channels_app.intake.inbound import receive_personal
 from channels_app.memory.channel import PLATFORM, say
 from channels_app.worker.runner import Runner
 from core.conversations.inbox import Draft
+from core.database import transactions
 from core.models import ChannelAccount, ChannelIdentity, ChatSession, InboundMessage, Run, User
 from tests.channels_app.mcp.conftest import MakeAgent
 from tests.channels_app.running import until
@@ -296,16 +297,22 @@ def test_w80_a_wait_ends_with_its_connection(
     async def waits(client: Any) -> None:
         asked = client.call_tool("wait_for_reply", {"timeout_seconds": 3600})
         call = asyncio.ensure_future(asked)
-        await asyncio.to_thread(until, lambda: is_listened_to(session))
+        while not await transactions.in_thread(is_listened_to, session):
+            await asyncio.sleep(0.05)
         if cancels:
             call.cancel()
             await asyncio.gather(call, return_exceptions=True)
         if leaves:
-            was_heard.append(await asyncio.to_thread(is_listened_to, session))
-        else:
-            await asyncio.to_thread(until, lambda: not is_listened_to(session))
+            was_heard.append(await transactions.in_thread(is_listened_to, session))
+            return
+        while await transactions.in_thread(is_listened_to, session):
+            await asyncio.sleep(0.05)
 
-    agent.work(waits)
+    async def in_time(client: Any) -> None:
+        async with asyncio.timeout(60):
+            await waits(client)
+
+    agent.work(in_time)
     assert was_heard == [True] * leaves
     until(lambda: not is_listened_to(session))
     speak(memory, "hello assistant", number=1)
