@@ -63,7 +63,8 @@ def rank(item: pytest.Item) -> int:
 
 
 def runs_on(which: str, item: pytest.Item) -> bool:
-    """Return whether ``make test`` runs a test on the ``first`` or on the ``second`` database.
+    """Return whether ``make test`` runs a test on the ``first`` or on the ``second`` database, or
+    ``alone`` in its last step.
 
     One that uses no database runs on the first only; on the second only if it is ``unmeasured``,
     or stands in a folder that the first leaves out. Slow tests start gateways, so they use both,
@@ -72,6 +73,8 @@ def runs_on(which: str, item: pytest.Item) -> bool:
     if (on := item.get_closest_marker("on")) is not None:
         return which == ("first" if on.args == (DATABASES[0],) else "second")
     marks = {mark.name for mark in item.iter_markers()}
+    if "alone" in marks or which == "alone":
+        return "alone" in marks and which == "alone"
     if "unmeasured" in marks or item.nodeid.startswith(ONCE_UNMEASURED):
         return which == "second"
     asks = DATABASE & set(getattr(item, "fixturenames", ()))

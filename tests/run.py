@@ -88,6 +88,8 @@ ONCE_UNMEASURED = (
     "tests/redteam/test_reading.py",
     "tests/redteam/test_servers.py",
 )
+# Of tests marked ``alone``: they measure time, so nothing else may run meanwhile.
+ALONE = ("tests/judges/test_lighthouse.py",)
 
 unsure: list[str] = []
 # The last lines of failed steps without tests: at the end of a long run they are found.
@@ -178,6 +180,14 @@ def tests_on(database: str, marker: str, command: list[str], again: list[str]) -
         notes / "v" / "cache" / "lastfailed",
         [*again, *options, "--cov-append"] if "--cov" in again else [*again, *options],
     )
+
+
+def alone_step() -> Step:
+    """Return the step of the tests that run in one process with nothing beside it, once. They have
+    no second look: a test may look again itself.
+    """
+    command = [sys.executable, "-m", "pytest", "-q", "-s", "-m", "alone", *ALONE]
+    return Step("tests (alone)", command, {"TEST_DATABASE": DATABASES[0], "TEST_WHICH": "alone"})
 
 
 @contextmanager
@@ -281,6 +291,7 @@ def run_all() -> int:
             [
                 Step("combine coverage", tool("coverage", "combine", "--quiet")),
                 Step("coverage", tool("coverage", "report")),
+                alone_step(),
             ]
         )
     if unsure:
@@ -333,7 +344,7 @@ def soak() -> int:
         rounds += 1
         write(f"\n##### round {rounds}")
         steps = test_steps(marker="slow or sampled", coverage=False, processes=(3, 3))
-        if any(run([step]) for step in steps):
+        if any(run([step]) for step in [*steps, alone_step()]):
             return 1
     write(f"\n{rounds} rounds passed.")
     return 0

@@ -1,7 +1,7 @@
 """Lighthouse on the sign-in and on the web chat, as it looks at a page on a telephone.
 
-The score of performance depends on the machine: it is printed, and asserted with ``JUDGES_ALL=1``
-(``make soak``) only. The figures that do not depend on the machine are asserted always.
+The score of performance depends on what else the machine does: these tests are the last step of
+``make test``, with nothing beside them, and look a second time at a page that was too slow.
 """
 
 import json
@@ -19,7 +19,7 @@ from tests.judges.conftest import HERE, MOST_SECONDS, SIGN_IN, Filled, signed_in
 from tests.judges.states import Json
 from tests.npm import Packages
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(MOST_SECONDS)]
+pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.timeout(MOST_SECONDS)]
 SECONDS = 240
 # Audits that find nothing at all, whatever the machine.
 CLEAN = (
@@ -29,7 +29,8 @@ CLEAN = (
     "unused-css-rules",
     "unused-javascript",
 )
-LEAST = 0.95
+# A conversation is held to its figures alone: how long it takes is that of its answers.
+LEAST = {"sign-in": 0.95, "chat": 0.95}
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,11 @@ def judge(filled: Filled, judges: Packages, browser: Browser) -> Judge:
     return Judge(judges, filled.gateway.base_url, paths, dict(cookies))
 
 
+def performance(found: Json) -> float:
+    """Return how fast a page was."""
+    return float(found["categories"]["performance"]["score"])
+
+
 def complaints(found: Json, category: str) -> list[str]:
     """Return the audits that lower the score of a category."""
     audits = [found["audits"][each["id"]] for each in found["categories"][category]["auditRefs"]]
@@ -87,17 +93,19 @@ def figures(found: Json) -> dict[str, int]:
 
 @pytest.mark.parametrize("name", ["sign-in", "chat", "conversation"])
 def test_w73_lighthouse_is_content(judge: Judge, name: str) -> None:
-    """[W73] Accessibility and best practices 100; nothing moves, nothing is unused, all is cached;
-    bytes, elements, requests and blocking files as the baselines say."""
-    found = judge.look(name)
-    audits, scores = found["audits"], {k: v["score"] for k, v in found["categories"].items()}
-    print(f"{name}: performance {scores['performance']:.2f}, {figures(found)}")
+    """[W73] Accessibility and best practices 100, performance of sign-in and chat at least 95;
+    nothing moves, nothing is unused, all is cached; bytes, elements, requests and blocking files as
+    the baselines say."""
+    found, least = judge.look(name), LEAST.get(name, 0)
+    if performance(found) < least:
+        found = max(found, judge.look(name), key=performance)
+    audits = found["audits"]
+    print(f"{name}: performance {performance(found):.2f}, {figures(found)}")
     for category in ("accessibility", "best-practices"):
-        assert scores[category] == 1, complaints(found, category)
+        assert found["categories"][category]["score"] == 1, complaints(found, category)
     assert audits["cumulative-layout-shift"]["numericValue"] == 0, audits["layout-shifts"]
     for each in CLEAN:
         assert audits[each]["score"] == 1, audits[each]
     for key, value in figures(found).items():
         baselines.check(f"lighthouse.{name}.{key}", value, exact=key == "blocking")
-    if os.environ.get("JUDGES_ALL") == "1":
-        assert scores["performance"] >= LEAST, complaints(found, "performance")
+    assert performance(found) >= least, complaints(found, "performance")

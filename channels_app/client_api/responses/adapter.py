@@ -7,7 +7,7 @@ tools and progress lines are no items: clients would run them and call again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import orjson
@@ -50,10 +50,13 @@ INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config(RunConfig):
-    """The response as it is before the run begins, and what the client's tools are."""
+    """The response as it is before the run begins, and what the client's tools are. ``encrypt``:
+    a thought, for the client to keep; None where it did not ask for that.
+    """
 
     response: Response
     kinds: Kinds = field(default_factory=Kinds)
+    encrypt: Callable[[str], str] | None = None
 
 
 class ResponsesAdapter(ProseAdapter[Event]):
@@ -245,8 +248,9 @@ class ResponsesAdapter(ProseAdapter[Event]):
             frames = text_ends(item["id"], at, part)
         else:
             [summary] = item["summary"]
-            done = reasoning_of(item["id"], status, summary["text"])
-            frames = summary_ends(item["id"], at, summary["text"])
+            text, encrypt = summary["text"], self.config.encrypt
+            done = reasoning_of(item["id"], status, text, sealed=encrypt(text) if encrypt else None)
+            frames = summary_ends(item["id"], at, text)
         self._output.append(done)
         return [
             *frames,

@@ -10,9 +10,11 @@ from channels_app.asgi.authentication import slot
 from channels_app.asgi.http import RefusedError
 from channels_app.client_api import acceptance, failures
 from channels_app.client_api.acceptance import Work
+from channels_app.client_api.openai import errors
 from channels_app.client_api.openai.adapter import error_of
 from channels_app.client_api.openai.endpoints import OpenAIEndpoint
 from channels_app.client_api.responses import adapter, fields, stored
+from channels_app.client_api.responses.reasoning import NotVerifiedError
 from channels_app.client_api.responses.wire import Event
 from channels_app.client_api.run_adapter import Failure
 from channels_app.client_api.run_endpoint import InSession, RunEndpoint, number_of, whole_log
@@ -32,6 +34,15 @@ class ResponseEndpoint(OpenAIEndpoint, RunEndpoint[Event]):
     def adapter_of(self, work: Work) -> adapter.ResponsesAdapter:
         """Return the adapter of a run."""
         return adapter.ResponsesAdapter(stored.config_of(work))
+
+    async def refuse(self, error: RefusedError) -> None:
+        """Answer a refused request; reasoning that cannot be opened has a code of its own."""
+        if not isinstance(error, NotVerifiedError):
+            await super().refuse(error)
+            return
+        found = errors.body(error.status, str(error), param=error.field)
+        found["error"]["code"] = error.code
+        await self.answer(error.status, found)
 
     def encode(self, number: int, frame: Event) -> bytes:
         """Encode an event with its number."""

@@ -26,16 +26,17 @@ from channels_app.client_api.openai.fields import (
     whole,
     word,
 )
-from channels_app.client_api.responses import tools
+from channels_app.client_api.responses import reasoning, tools
 from channels_app.client_api.responses.tools import Offered
 from core.lib.text import is_clean
 
 MOST_METADATA, METADATA_NAME, METADATA_VALUE = 16, 64, 512
 TRUNCATIONS = ("auto", "disabled")
-# Additions to items; none of these items has any here. Log probabilities are refused.
+# Additions to items; but for reasoning, none of these items has any here. Log probabilities are
+# refused.
 INCLUDED = frozenset(
     {
-        "reasoning.encrypted_content",
+        reasoning.INCLUDE,
         "file_search_call.results",
         "web_search_call.results",
         "web_search_call.action.sources",
@@ -87,7 +88,7 @@ REPEATED: dict[str, Any] = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked(Ask):
     """The fields of a request. ``given``: its ``input``; ``messages`` follow from it and from the
-    response ``previous``.
+    response ``previous``. ``encrypts``: reasoning has its encrypted content.
     """
 
     given: Any = None
@@ -95,6 +96,7 @@ class Asked(Ask):
     previous: str = ""
     background: bool = False
     store: bool = True
+    encrypts: bool = False
     offered: Offered = field(default_factory=Offered)
     repeated: Json = field(default_factory=dict)
 
@@ -124,6 +126,7 @@ def read(body: Json) -> Asked:
         previous=previous(body.get("previous_response_id")),
         background=background,
         store=store,
+        encrypts=include(body.get("include")),
         offered=offered,
         repeated=repeated(body, tools.shown_choice(body.get("tool_choice"), wanted, offered)),
     )
@@ -140,7 +143,6 @@ def refuse_unsupported(body: Json) -> None:
         raise refused("is not supported", shown)
     for name in HINTS & body.keys():
         small(body[name], name)
-    include(body.get("include"))
     if body.get("top_logprobs") not in (None, 0):
         raise refused("is not supported", "top_logprobs")
     if not isinstance(body.get("stream_options") or {}, dict):
@@ -149,13 +151,14 @@ def refuse_unsupported(body: Json) -> None:
         raise refused("must be auto or disabled", "truncation")
 
 
-def include(value: Any) -> None:
-    """Check what else a response shall hold."""
+def include(value: Any) -> bool:
+    """Check what else a response shall hold; return whether encrypted reasoning is asked for."""
     if value is not None and not isinstance(value, list):
         raise refused("must be a list", "include")
     for each in value or ():
         if not isinstance(each, str) or each not in INCLUDED:
             raise refused("holds a value that is not supported", "include")
+    return reasoning.INCLUDE in (value or ())
 
 
 def previous(value: Any) -> str:

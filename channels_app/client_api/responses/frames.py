@@ -33,13 +33,16 @@ def message_of(name: str, status: ItemStatus, part: OutputText) -> MessageItem:
     }
 
 
-def reasoning_of(name: str, status: ItemStatus, text: str) -> ReasoningItem:
+def reasoning_of(
+    name: str, status: ItemStatus, text: str, *, sealed: str | None = None
+) -> ReasoningItem:
+    """Return a thought. ``sealed``: the same, encrypted for the client to keep."""
     return {
         "id": name,
         "type": "reasoning",
         "status": status,
         "summary": [{"type": "summary_text", "text": text}],
-        "encrypted_content": None,
+        "encrypted_content": sealed,
     }
 
 

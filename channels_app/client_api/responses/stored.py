@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import orjson
@@ -19,7 +20,7 @@ from channels_app.asgi.chat_messages import MAX_MESSAGES, Json, parts_with_pictu
 from channels_app.asgi.http import RefusedError
 from channels_app.asgi.principal import Principal
 from channels_app.client_api.acceptance import Work, tool_names, wants_json
-from channels_app.client_api.responses import tools
+from channels_app.client_api.responses import reasoning, tools
 from channels_app.client_api.responses.adapter import Config, ResponsesAdapter
 from channels_app.client_api.responses.fields import REPEATED, Asked
 from channels_app.client_api.responses.items import Reader, listed, references
@@ -34,7 +35,7 @@ from core.conversations import events, runs
 from core.database.transactions import atomic_write, in_thread
 from core.lib.ids import is_public_id
 from core.messages import MessageDict
-from core.models import InboundMessage, Run
+from core.models import InboundMessage, Run, User
 
 KEPT = "response"
 PREFIX = "resp_"
@@ -60,6 +61,7 @@ def kept_of(asked: Asked, language: str) -> Json:
             "instructed": bool(asked.instructions),
             "repeated": asked.repeated,
             "kinds": asked.offered.kinds.of,
+            "encrypts": asked.encrypts,
             "language": language,
         },
     }
@@ -88,11 +90,28 @@ def find(caller: Principal, response_id: str, *, sender: str = "", field: str = 
 
 def is_of(run: Run, caller: Principal, sender: str) -> bool:
     """Return whether a run was made for a sender of a bridge, who is still the same person."""
-    account = run.session.account
-    kind = str(account.config.get("kind", "im"))
-    named = permissions.Sender(account, kind, sender)
-    user = permissions.decide(sender=named, now=timezone.now()).user
+    user = person_of(caller, sender)
     return run.session.chat == sender[:128] and user is not None and user.pk == run.user_id
+
+
+def person_of(caller: Principal, sender: str) -> User | None:
+    """Return the user of a request; None for an unknown sender of a bridge."""
+    if caller.user is not None or caller.account is None:
+        return caller.user
+    kind = str(caller.account.config.get("kind", "im"))
+    named = permissions.Sender(caller.account, kind, sender)
+    return permissions.decide(sender=named, now=timezone.now()).user
+
+
+def check_reasoning(caller: Principal, asked: Asked) -> None:
+    """Check the reasoning of ours that a client sends back; it goes no further, since chat
+    completions have no field for it. An unknown sender is refused later. Raises NotVerifiedError.
+    """
+    person = person_of(caller, asked.user)
+    if person is None:
+        return
+    for sealed, where in reasoning.kept_in(asked.given):
+        reasoning.decrypt(sealed, where, person=person.pk)
 
 
 def work_of(run: Run) -> Work:
@@ -115,6 +134,7 @@ def config_of(work: Work) -> Config:
         created=int(run.created_at.timestamp()),
         response=response_of(run),
         kinds=kinds_of(run),
+        encrypt=partial(reasoning.encrypt, person=run.user_id) if kept.get("encrypts") else None,
     )
 
 
@@ -185,6 +205,8 @@ async def compose(caller: Principal, asked: Asked) -> tuple[list[Json], str]:
         reader.called = calls_in(reader.messages)
     known = len(reader.messages)
     reader.read(asked.given)
+    if any(reasoning.kept_in(asked.given)):
+        await in_thread(check_reasoning, caller, asked)
     check(reader.messages, known)
     if asked.instructions:
         reader.messages.insert(0, {"role": "system", "content": asked.instructions})

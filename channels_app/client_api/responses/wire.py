@@ -46,13 +46,13 @@ class MessageItem(TypedDict):
 
 
 class ReasoningItem(TypedDict):
-    """The thoughts of the model. There is no encrypted content: the gateway has none to keep."""
+    """The thoughts of the model, encrypted too where the client asked for that."""
 
     id: str
     type: Literal["reasoning"]
     status: ItemStatus
     summary: list[SummaryText]
-    encrypted_content: None
+    encrypted_content: str | None
 
 
 class FunctionCall(TypedDict):

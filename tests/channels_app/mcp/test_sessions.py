@@ -1,5 +1,6 @@
 """[S4]: agent sessions are opened, answered in, closed with their results, and deleted."""
 
+import asyncio
 import threading
 from collections.abc import Callable
 from datetime import timedelta
@@ -17,6 +18,7 @@ from channels_app.intake.inbound import receive_personal
 from channels_app.memory.channel import PLATFORM, say
 from channels_app.worker.runner import Runner
 from core.conversations.inbox import Draft
+from core.database import transactions
 from core.models import ChannelAccount, ChannelIdentity, ChatSession, InboundMessage, Run, User
 from tests.channels_app.mcp.conftest import MakeAgent
 from tests.channels_app.running import until
@@ -271,3 +273,48 @@ def test_an_owner_opens_and_closes_sessions_in_the_admin(
     page = client.post(address, {"action": "close", "_selected_action": [made.pk]}, follow=True)
     assert "1 of 1 sessions were closed" in page.content.decode()
     assert not sessions.open_sessions()
+
+
+@pytest.mark.parametrize(
+    ("mode", "cancels", "leaves"),
+    [("auto", True, False), ("auto", False, True), ("legacy", True, True)],
+)
+def test_w80_a_wait_ends_with_its_connection(
+    agent_of: MakeAgent,
+    owner: User,
+    session: ChatSession,
+    memory: ChannelAccount,
+    mode: str,
+    cancels: bool,
+    leaves: bool,
+) -> None:
+    """[W80] A client of today closes it to cancel a call; one of the protocols before sends a
+    notification, which changes nothing, until it leaves. Then messages go to the assistant.
+    """
+    agent = agent_of(owner, session, mode=mode)
+    was_heard: list[bool] = []
+
+    async def waits(client: Any) -> None:
+        asked = client.call_tool("wait_for_reply", {"timeout_seconds": 3600})
+        call = asyncio.ensure_future(asked)
+        while not await transactions.in_thread(is_listened_to, session):
+            await asyncio.sleep(0.05)
+        if cancels:
+            call.cancel()
+            await asyncio.gather(call, return_exceptions=True)
+        if leaves:
+            was_heard.append(await transactions.in_thread(is_listened_to, session))
+            return
+        while await transactions.in_thread(is_listened_to, session):
+            await asyncio.sleep(0.05)
+
+    async def in_time(client: Any) -> None:
+        async with asyncio.timeout(60):
+            await waits(client)
+
+    agent.work(in_time)
+    assert was_heard == [True] * leaves
+    until(lambda: not is_listened_to(session))
+    speak(memory, "hello assistant", number=1)
+    until(lambda: "hello assistant" in "".join(PLATFORM.texts("555")))
+    assert Run.objects.get().session != session

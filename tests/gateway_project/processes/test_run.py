@@ -1,5 +1,7 @@
 """``make test`` runs steps in parallel, repeats a failed test alone, and names it."""
 
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -70,6 +72,39 @@ def test_files_that_run_on_one_database_exist_and_run_on_the_other() -> None:
     left_out = [{each for each in command if "--ignore=" in each} for command in commands]
     assert all(left_out)
     assert not left_out[0] & left_out[1]
+
+
+def test_files_of_the_last_step_are_those_with_its_mark() -> None:
+    """One that is not named would never run."""
+    marked = {
+        str(each.relative_to(run.ROOT))
+        for each in (run.ROOT / "tests").rglob("test_*.py")
+        if "pytest.mark.alone" in each.read_text() and each != Path(__file__)
+    }
+    assert marked == set(run.ALONE)
+
+
+@pytest.mark.parametrize(("which", "runs"), [("second", 0), ("alone", 3)])
+def test_the_last_step_has_its_tests_to_itself(which: str, runs: int) -> None:
+    """The step that has the other judges runs none of them; it runs no other test, and no
+    processes beside its own.
+    """
+    step = run.alone_step()
+    assert "-n" not in step.command
+    assert step.env["TEST_WHICH"] == "alone"
+    command = [sys.executable, "-m", "pytest", "-q", "--collect-only", *run.ALONE]
+    command.append("tests/judges/test_accessibility.py")
+    said = subprocess.run(
+        command,
+        cwd=run.ROOT,
+        env={**os.environ, "TEST_WHICH": which},
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout
+    assert said.count("test_lighthouse.py::") == runs
+    assert "test_accessibility.py::" in said or which == "alone"
+    assert (said.count("::") == runs) == (which == "alone")
 
 
 def test_sequences_run_in_parallel_and_each_goes_on_after_a_failure(

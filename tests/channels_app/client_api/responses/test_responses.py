@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import openai
 import pytest
-from openai.types.responses import Response, ResponseStreamEvent
+from openai.types.responses import Response, ResponseReasoningItem, ResponseStreamEvent
 from pydantic import TypeAdapter
 
 from tests import people
@@ -331,3 +331,86 @@ def test_w18_an_idempotency_key_makes_one_response(client: httpx.Client) -> None
     assert create(client, headers=late, input="later", background=True)["id"] == queued["id"]
     other = {"model": "default", "input": "twice"}
     assert client.post("/v1/responses", json=other, headers=key).status_code == 422
+
+
+ENCRYPTED: Any = {"include": ["reasoning.encrypted_content"]}
+
+
+def test_w79_reasoning_is_encrypted_for_a_client_that_asks(
+    client: httpx.Client, sdk: openai.OpenAI
+) -> None:
+    """[W79] In each event and object that has the whole item, also when it is polled; without
+    ``include`` there is none.
+    """
+    found = stream(client, input="everything", **ENCRYPTED)
+    begun = next(each["item"] for each in found if each["type"].endswith("item.added"))
+    done = next(each["item"] for each in found if each["type"].endswith("item.done"))
+    assert (begun["type"], begun["encrypted_content"]) == ("reasoning", None)
+    assert found[-1]["type"] == "response.completed"
+    assert found[-1]["response"]["output"][0] == done
+    assert "think" not in done["encrypted_content"]
+    whole = sdk.responses.create(model="default", input="everything", **ENCRYPTED)
+    for answer in (whole, sdk.responses.retrieve(whole.id)):
+        thought = answer.output[0]
+        assert isinstance(thought, ResponseReasoningItem)
+        assert thought.encrypted_content
+    plain = stream(client, input="everything")
+    items = [each["item"] for each in plain if "item" in each]
+    for item in [*items, *plain[-1]["response"]["output"]]:
+        assert item.get("encrypted_content") is None
+
+
+def refusal(client: httpx.Client, headers: Json | None = None, **body: Any) -> Json:
+    """Return the error of a refused request."""
+    answer = client.post("/v1/responses", json={"model": "default", **body}, headers=headers)
+    assert answer.status_code == 400, answer.text
+    found: Json = answer.json()["error"]
+    return found
+
+
+def test_w79_encrypted_reasoning_comes_back_from_its_person_alone(
+    client: httpx.Client, sdk: openai.OpenAI, tokens: dict[str, str]
+) -> None:
+    """[W79] A broken one and another person's are OpenAI's error, what another server encrypted is
+    left out.
+    """
+    first = sdk.responses.create(model="default", input="everything", store=False, **ENCRYPTED)
+    history: Any = [{"role": "user", "content": "everything"}]
+    history += [each.model_dump(exclude_none=True) for each in first.output]
+    history.append({"role": "user", "content": "And then?"})
+    sealed = history[1]["encrypted_content"]
+    again = sdk.responses.create(model="default", input=history, store=False, **ENCRYPTED)
+    assert again.output_text == "And then?"
+    member = {"Authorization": f"Bearer {tokens['member']}"}
+    assert refusal(client, member, input=history) == {
+        "message": f"The encrypted content lk1_...{sealed[-4:]} could not be verified.",
+        "type": "invalid_request_error",
+        "code": "invalid_encrypted_content",
+        "param": "input[1].encrypted_content",
+    }
+    for broken in (sealed[:-9], sealed[:40] + "x" + sealed[40:], "lk1_", "lk1_ä", sealed * 999):
+        history[1]["encrypted_content"] = broken
+        assert refusal(client, input=history)["code"] == "invalid_encrypted_content"
+    with pytest.raises(openai.BadRequestError) as caught:
+        sdk.responses.create(model="default", input=history)
+    assert caught.value.code == "invalid_encrypted_content"
+    for foreign in ("gAAAAABpMm18nXrFLUlQW", "", None):
+        history[1]["encrypted_content"] = foreign
+        assert create(client, input=history)["status"] == "completed"
+
+
+def test_w79_a_bridges_sender_sends_back_their_own_encrypted_reasoning(
+    client: httpx.Client, scripted: Gateway, tokens: dict[str, str]
+) -> None:
+    """[W79] The person is the sender's; an unknown sender is 401 as ever."""
+    listed = {"olive": "owner", "max": "member"}
+    scripted.manage("shell", "-v", "0", "-c", LIST.format(listed=listed))
+    bridge = {"Authorization": f"Bearer {tokens['bridge']}"}
+    made = create(client, bridge, input="everything", user="olive", **ENCRYPTED)
+    history = [made["output"][0], {"role": "user", "content": "And then?"}]
+    for headers, user in ((bridge, "olive"), (None, "")):
+        assert create(client, headers, input=history, user=user or None)["status"] == "completed"
+    found = refusal(client, bridge, input=history, user="max")
+    assert found["code"] == "invalid_encrypted_content"
+    stranger = {"model": "default", "input": history, "user": "stranger"}
+    assert client.post("/v1/responses", json=stranger, headers=bridge).status_code == 401
