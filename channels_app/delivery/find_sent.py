@@ -8,7 +8,6 @@ is each one while messages that were sent after the copy of a restored database 
 
 import asyncio
 import logging
-from dataclasses import replace
 
 from channels_app.base import Account, Block, Channel, ChannelError, Deletes, FindsSent
 from channels_app.delivery.rate_limit import pacer
@@ -118,9 +117,10 @@ class Search:
         seconds = pacer().reserve(
             account_id=row.account_id,
             chat=chat,
-            pace=replace(self.channel.pace, chat_seconds=self.channel.pace.find_seconds),
+            pace=self.channel.pace,
             is_group=self.channel.is_group(chat),
             most=most,
+            searches=True,
         )
         if seconds > most:
             raise NotYetError(seconds)

@@ -8,7 +8,9 @@ import threading
 import time
 from bisect import bisect_right, insort
 from collections import OrderedDict
+from dataclasses import replace
 from functools import cache
+from typing import TypeAlias
 
 from channels_app.base import Pace
 
@@ -16,11 +18,16 @@ MAX_CHATS = 20_000
 GROUP_SECONDS = 60.0
 
 
+# The last reserved time of each chat of an account.
+Times: TypeAlias = "OrderedDict[tuple[int, str], float]"
+
+
 class Pacer:
     """Reserves times to send, from any thread. Times are seconds of a monotonic clock."""
 
     def __init__(self) -> None:
-        self._last: OrderedDict[tuple[int, str], float] = OrderedDict()
+        self._last: Times = OrderedDict()
+        self._searched: Times = OrderedDict()
         self._group: dict[tuple[int, str], list[float]] = {}
         self._second: dict[int, list[float]] = {}
         self._held: dict[tuple[int, str], float] = {}
@@ -35,23 +42,34 @@ class Pacer:
         is_group: bool,
         most: float,
         now: float | None = None,
+        searches: bool = False,
     ) -> float:
-        """Return the seconds to wait before sending; reserved when they are at most ``most``."""
+        """Return the seconds to wait before sending; reserved when they are at most ``most``.
+
+        ``searches``: for a search for a message in doubt, ``pace.find_seconds`` after the one
+        before. Nothing is sent in its chat meanwhile, but messages that wait for it may have
+        reserved the next times of the chat.
+        """
         moment = time.monotonic() if now is None else now
+        last = self._searched if searches else self._last
+        if searches:
+            pace = replace(pace, chat_seconds=pace.find_seconds)
         with self._lock:
-            at = self._at((account_id, chat), pace, is_group=is_group, moment=moment)
+            at = self._at((account_id, chat), pace, last, is_group=is_group, moment=moment)
             if at - moment <= most:
-                self._take((account_id, chat), at, pace, is_group=is_group, now=moment)
+                self._take((account_id, chat), at, pace, last, is_group=is_group, now=moment)
         return at - moment
 
-    def _at(self, place: tuple[int, str], pace: Pace, *, is_group: bool, moment: float) -> float:
+    def _at(
+        self, place: tuple[int, str], pace: Pace, last: Times, *, is_group: bool, moment: float
+    ) -> float:
         """Return the next free time of ``place``."""
         account_id = place[0]
         at = max(
             moment,
             self._held.get(place, 0.0),
             self._held.get((account_id, ""), 0.0),
-            self._last.get(place, -pace.chat_seconds) + pace.chat_seconds,
+            last.get(place, -pace.chat_seconds) + pace.chat_seconds,
         )
         if is_group and pace.group_per_minute:
             at = next_free(self._group.get(place, []), pace.group_per_minute, GROUP_SECONDS, at)
@@ -60,16 +78,23 @@ class Pacer:
         return at
 
     def _take(
-        self, place: tuple[int, str], at: float, pace: Pace, *, is_group: bool, now: float
+        self,
+        place: tuple[int, str],
+        at: float,
+        pace: Pace,
+        last: Times,
+        *,
+        is_group: bool,
+        now: float,
     ) -> None:
-        self._last[place] = at
-        self._last.move_to_end(place)
+        last[place] = at
+        last.move_to_end(place)
         if is_group and pace.group_per_minute:
             add(self._group.setdefault(place, []), at, after=now - GROUP_SECONDS)
         if pace.per_second:
             add(self._second.setdefault(place[0], []), at, after=now - 1.0)
-        if len(self._last) > MAX_CHATS:
-            oldest, _ = self._last.popitem(last=False)
+        if len(last) > MAX_CHATS:
+            oldest, _ = last.popitem(last=False)
             self._group.pop(oldest, None)
             self._held.pop(oldest, None)
 

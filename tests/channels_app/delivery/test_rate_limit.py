@@ -55,3 +55,17 @@ def test_retry_after_holds_its_chat_and_the_account_only_when_two_chats_were_tol
     assert wait(pacer, "c", 10.0) == 7.0
     assert wait(pacer, "c", 10.0, account_id=2) == 0.0
     assert wait(pacer, "e", 18.0) == 0.0
+
+
+def test_a_search_has_its_own_times_in_a_chat() -> None:
+    pacer = Pacer()
+
+    def search(now: float) -> float:
+        return pacer.reserve(
+            account_id=1, chat="a", pace=PACE, is_group=False, most=0.5, now=now, searches=True
+        )
+
+    assert [wait(pacer, "a", 10.0) for _ in range(3)] == [0.0, 1.0, 2.0]
+    assert [search(14.0), search(14.0)] == [0.0, PACE.find_seconds]
+    pacer.hold(account_id=1, chat="a", seconds=5, now=15.0)
+    assert search(15.0) == 5.0

@@ -361,3 +361,25 @@ def test_the_log_names_account_person_and_run(
     assert run is not None
     (line,) = [each for each in caplog.messages if "given up" in each]
     assert all(words in line for words in ("telegram/main", "guest", run.public_id))
+
+
+def test_messages_that_wait_for_a_search_take_no_turn_of_it(
+    runner: Runner, local: Local, settings: Any
+) -> None:
+    """Answers to pressed buttons have a conversation each, in the chat of the search."""
+    settings.DELIVERY_LEASE_SECONDS = 2
+    local.api.fail("sendMessage", description="Bad Gateway", effect=True, **AFTER_EFFECT["cut"])
+    first = put({"text": "first"})
+    until(lambda: Delivery.objects.filter(pk=first.pk).exclude(doubt_chat="").exists())
+    account = ChannelAccount.objects.get(name="main")
+    with atomic_write():
+        for number in range(8):
+            outbox.enqueue(
+                key=f"press:{number}",
+                account_id=account.pk,
+                conversation=f"{account.pk}:press:{number}",
+                target={"chat": "556", "thread": "", "reply_to": ""},
+                payload={"text": f"press {number}"},
+            )
+    all_sent()
+    assert sorted(shown(local)) == ["first", *(f"press {number}" for number in range(8))]
