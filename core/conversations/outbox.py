@@ -213,6 +213,11 @@ WHOLE = Instances(
         .annotate(
             run_public_id=F("run__public_id"),
             session_public_id=F("session__public_id"),
+            doubt_beside=Exists(
+                Delivery.objects.filter(account=OuterRef("account"))
+                .exclude(doubt_chat="")
+                .exclude(id=OuterRef("id"))
+            ),
             **traces.of_delivery(),
         )
     )
@@ -227,12 +232,15 @@ def unpaced(_: Delivery) -> bool:
 def claim(*, delivery_id: int, ready: Callable[[Delivery], bool] = unpaced) -> Delivery | None:
     """Take a pending delivery that is due and first in its conversation; None when it is not.
 
-    ``ready`` is called with such a delivery before it is taken.
+    ``ready`` is called with such a delivery before it is taken, but not while a search in its chat
+    holds it up: it would reserve times to send for nothing.
     """
     # Read first: a claim without a read would leave a row that looks as if it had been sent.
     # A payload that is changed in between goes out as an edit, when the sending is recorded.
     row = WHOLE.first(id=delivery_id)
-    if row is None or not ready(row) or (row.doubt_chat and is_sending_beside(row)):
+    if row is None or is_held_up(row) or not ready(row):
+        return None
+    if row.doubt_chat and is_sending_beside(row):
         return None
     seconds, began = settings.DELIVERY_LEASE_SECONDS, elapsed()
     take = CLAIM_DOUBTFUL if row.doubt_chat else CLAIM
@@ -247,6 +255,14 @@ def claim(*, delivery_id: int, ready: Callable[[Delivery], bool] = unpaced) -> D
 def place_of(delivery: Delivery) -> str:
     """Return the chat of a delivery in the form of ``doubt_chat``."""
     return f"{delivery.account_id}:{delivery.target.get('chat', '')}"[:160]
+
+
+def is_held_up(delivery: Delivery) -> bool:
+    """Return whether a delivery waits for the search for another message in its chat."""
+    if not getattr(delivery, "doubt_beside", False):  # nearly always
+        return False
+    rows = Delivery.objects.filter(doubt_chat=place_of(delivery)).exclude(id=delivery.id)
+    return (rows.filter(id__lt=delivery.id) if delivery.doubt_chat else rows).exists()
 
 
 def is_sending_beside(delivery: Delivery) -> bool:

@@ -267,6 +267,21 @@ def test_while_one_is_in_doubt_nothing_else_begins_in_its_chat(put: Any) -> None
     claimed(other)
 
 
+def test_one_that_waits_for_a_search_reserves_no_time_to_send(put: Any) -> None:
+    first, other, later = put("1", "c"), put("2", "d"), put("3", "e")
+    in_doubt(claimed(first), after_id=7)
+    asked: list[int] = []
+
+    def ready(delivery: Delivery) -> bool:
+        asked.append(delivery.id)
+        return False
+
+    Delivery.objects.filter(id=later.id).update(target={"chat": "43"})
+    for each in (other, first, later):
+        outbox.claim(delivery_id=each.id, ready=ready)
+    assert asked == [first.id, later.id]
+
+
 def test_a_search_waits_for_a_message_being_sent_in_its_chat(put: Any) -> None:
     first, other = put("1", "c"), put("2", "d")
     leaving, sending = claimed(first), claimed(other)
