@@ -649,10 +649,10 @@ def test_a_frame_is_one_transaction_also_without_an_end(
     fenced: list[bool] = []
     fetched = driver.fetch
 
-    def watched(here: Any, sql: str, given: Any) -> Any:
+    def watched(here: Any, sql: str, given: Any, **how: Any) -> Any:
         if 'FROM "core_run"' in sql:
             fenced.append(connection.in_atomic_block or "INSERT" in sql)
-        return fetched(here, sql, given)
+        return fetched(here, sql, given, **how)
 
     monkeypatch.setattr(driver, "fetch", watched)
     events.write_batch([(log, [(1, to_dict(progress("a")))], None)])
