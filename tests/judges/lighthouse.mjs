@@ -1,14 +1,12 @@
-// Lighthouse on one page, as a telephone whose CPU is so many times slower than this one:
-// node lighthouse.mjs <browser> <address> <cookies as JSON> <times>
+// Lighthouse on one page, as a telephone: node lighthouse.mjs <browser> <address> <cookies as JSON>.
 import lighthouse from "lighthouse";
 import puppeteer from "puppeteer-core"; // Lighthouse's own
 
-const [browser, address, cookies, times] = process.argv.slice(2);
+const [browser, address, cookies] = process.argv.slice(2);
 const flags = {
   logLevel: "error",
   disableStorageReset: true,
   onlyCategories: ["performance", "accessibility", "best-practices"],
-  throttling: { cpuSlowdownMultiplier: Number(times) },
 };
 
 // What Lighthouse says, from a fresh browser: one that has been at the page has a cache.
@@ -35,6 +33,5 @@ for (let attempt = 0; attempt < 3; attempt++) {
   if (!lhr.runtimeError) break; // beside other work the browser may be too slow for it
 }
 if (lhr.runtimeError) throw new Error(JSON.stringify(lhr.runtimeError));
-const { finalDisplayedUrl: shown, categories, audits, blocking, environment } = lhr;
-const speed = environment.benchmarkIndex;
-console.log(JSON.stringify({ address: shown, categories, audits, blocking, speed }));
+const { finalDisplayedUrl: shown, categories, audits, blocking } = lhr;
+console.log(JSON.stringify({ address: shown, categories, audits, blocking }));
