@@ -145,7 +145,7 @@ def waiting_since() -> datetime | None:
 
     A run waits for a worker from the end of the run before it in its conversation.
     """
-    if not ARE_QUEUED():
+    if not OLDEST_QUEUED():
         return None
     before = Run.objects.filter(session=OuterRef("session"), id__lt=OuterRef("id"))
     ended = before.order_by("-id").values("finished_at")[:1]
@@ -390,7 +390,10 @@ def expired() -> QuerySet[Run]:
 
 
 ARE_EXPIRED = HasRows(expired)
-ARE_QUEUED = HasRows(lambda: Run.objects.filter(state=Run.State.QUEUED))
+# Without the order SQLite reads all runs.
+OLDEST_QUEUED = Values(
+    lambda: Run.objects.filter(state=Run.State.QUEUED).order_by("id").values_list("id")[:1]
+)
 LEASES = transactions.FarTimes(lambda: Run.objects.filter(state=Run.State.RUNNING), "lease_until")
 
 
@@ -401,7 +404,7 @@ def recover(*, limit: int = 500) -> list[int]:
     """
     if ARE_EXPIRED():
         requeue_expired()
-    return startable(limit=limit) if ARE_QUEUED() else []
+    return startable(limit=limit) if OLDEST_QUEUED() else []
 
 
 def requeue_expired() -> None:
