@@ -29,7 +29,7 @@ CLEAN = (
     "unused-css-rules",
     "unused-javascript",
 )
-# What is asked of a machine of which nothing is known; ``JUDGES_ALL=1`` (``make soak``) asks 0.95.
+# The least score on any machine; ``JUDGES_ALL=1`` (``make soak``) asks for 0.95.
 # A conversation is held to its figures alone: how long it takes is that of its answers.
 LEAST = dict.fromkeys(("sign-in", "chat"), 0.95 if os.environ.get("JUDGES_ALL") == "1" else 0.8)
 
