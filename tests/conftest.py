@@ -19,7 +19,7 @@ from core.signals.live_events import EventFrame, Sender
 from tests import emptying, fork_server, settings, templates
 from tests.channels_app.telegram.fake_api import FakeBotApi
 from tests.gateways import Gateway
-from tests.run import DATABASES, ONCE_UNMEASURED
+from tests.run import DATABASES, ONCE, ONCE_UNMEASURED
 from tests.servers import Postgres, Valkey
 
 # Bounded and repeatable; a loaded machine must not turn "slow" into "failed".
@@ -77,6 +77,8 @@ def runs_on(which: str, item: pytest.Item) -> bool:
         return "alone" in marks and which == "alone"
     if "unmeasured" in marks or item.nodeid.startswith(ONCE_UNMEASURED):
         return which == "second"
+    if item.nodeid.startswith(ONCE):
+        return which == "first"
     asks = DATABASE & set(getattr(item, "fixturenames", ()))
     return which == "first" or bool(asks or {"django_db", "skipif", "slow"} & marks)
 
