@@ -4,10 +4,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from tests import run
+from tests.conftest import runs_on
 
 ONCE = """
 from pathlib import Path
@@ -64,14 +67,31 @@ def test_a_file_that_cannot_be_read_gets_none(tmp_path: Path, unsure: list[str])
     assert unsure == []
 
 
+def places(nodeid: str, *marks: str) -> list[str]:
+    """Return the databases on which a test with these marks runs."""
+    item: Any = SimpleNamespace(
+        nodeid=nodeid,
+        fixturenames=["db"],
+        iter_markers=lambda: [SimpleNamespace(name=each) for each in marks],
+        get_closest_marker=lambda _: None,
+    )
+    return [which for which in ("first", "second") if runs_on(which, item)]
+
+
 def test_files_that_run_on_one_database_exist_and_run_on_the_other() -> None:
+    """No test of theirs runs nowhere; the first database leaves out only files of the second."""
     assert all((run.ROOT / each).exists() for each in (*run.ONCE, *run.ONCE_UNMEASURED))
-    commands = [
-        each.command for each in run.test_steps(marker="m", coverage=False, processes=(1, 1))
-    ]
-    left_out = [{each for each in command if "--ignore=" in each} for command in commands]
-    assert all(left_out)
-    assert not left_out[0] & left_out[1]
+    for each in run.ONCE:
+        assert places(f"{each}/test_x.py::test_x") == ["first"]
+        assert places(f"{each}/test_x.py::test_x", "unmeasured", "slow") == ["second"]
+    for each in run.ONCE_UNMEASURED:
+        assert places(f"{each}::test_x", "slow") == ["second"]
+    first, second = (
+        [one for one in each.command if "--ignore=" in one]
+        for each in run.test_steps(marker="m", coverage=False, processes=(1, 1))
+    )
+    assert first == [f"--ignore={each}" for each in run.ONCE_UNMEASURED]
+    assert second == []
 
 
 def test_files_of_the_last_step_are_those_with_its_mark() -> None:
