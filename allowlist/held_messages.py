@@ -113,7 +113,7 @@ EMPTIED = Values(
 def sweep(*, now: datetime) -> int:
     """Delete emptied rows after the platforms' retry period; return how many."""
     old = now - timedelta(days=settings.UNKNOWN_REQUEST_DAYS)
-    ids = [row[0] for row in EMPTIED(time=old)]
+    ids = EMPTIED.column(time=old)
     return InboundMessage.objects.filter(pk__in=ids).delete()[0] if ids else 0
 
 

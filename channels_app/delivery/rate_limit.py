@@ -18,16 +18,15 @@ MAX_CHATS = 20_000
 GROUP_SECONDS = 60.0
 
 
-# The last reserved time of each chat of an account.
-Times: TypeAlias = "OrderedDict[tuple[int, str], float]"
+# An account, a chat, and whether the times are those of searches in it.
+Turns: TypeAlias = tuple[int, str, bool]
 
 
 class Pacer:
     """Reserves times to send, from any thread. Times are seconds of a monotonic clock."""
 
     def __init__(self) -> None:
-        self._last: Times = OrderedDict()
-        self._searched: Times = OrderedDict()
+        self._last: OrderedDict[Turns, float] = OrderedDict()
         self._group: dict[tuple[int, str], list[float]] = {}
         self._second: dict[int, list[float]] = {}
         self._held: dict[tuple[int, str], float] = {}
@@ -48,28 +47,26 @@ class Pacer:
 
         ``searches``: for a search for a message in doubt, ``pace.find_seconds`` after the one
         before. Nothing is sent in its chat meanwhile, but messages that wait for it may have
-        reserved the next times of the chat.
+        reserved the next times of the chat before.
         """
         moment = time.monotonic() if now is None else now
-        last = self._searched if searches else self._last
+        turns = (account_id, chat, searches)
         if searches:
             pace = replace(pace, chat_seconds=pace.find_seconds)
         with self._lock:
-            at = self._at((account_id, chat), pace, last, is_group=is_group, moment=moment)
+            at = self._at(turns, pace, is_group=is_group, moment=moment)
             if at - moment <= most:
-                self._take((account_id, chat), at, pace, last, is_group=is_group, now=moment)
+                self._take(turns, at, pace, is_group=is_group, now=moment)
         return at - moment
 
-    def _at(
-        self, place: tuple[int, str], pace: Pace, last: Times, *, is_group: bool, moment: float
-    ) -> float:
-        """Return the next free time of ``place``."""
-        account_id = place[0]
+    def _at(self, turns: Turns, pace: Pace, *, is_group: bool, moment: float) -> float:
+        """Return the next free time of ``turns``."""
+        account_id, place = turns[0], turns[:2]
         at = max(
             moment,
             self._held.get(place, 0.0),
             self._held.get((account_id, ""), 0.0),
-            last.get(place, -pace.chat_seconds) + pace.chat_seconds,
+            self._last.get(turns, -pace.chat_seconds) + pace.chat_seconds,
         )
         if is_group and pace.group_per_minute:
             at = next_free(self._group.get(place, []), pace.group_per_minute, GROUP_SECONDS, at)
@@ -77,26 +74,18 @@ class Pacer:
             at = next_free(self._second.get(account_id, []), pace.per_second, 1.0, at)
         return at
 
-    def _take(
-        self,
-        place: tuple[int, str],
-        at: float,
-        pace: Pace,
-        last: Times,
-        *,
-        is_group: bool,
-        now: float,
-    ) -> None:
-        last[place] = at
-        last.move_to_end(place)
+    def _take(self, turns: Turns, at: float, pace: Pace, *, is_group: bool, now: float) -> None:
+        place = turns[:2]
+        self._last[turns] = at
+        self._last.move_to_end(turns)
         if is_group and pace.group_per_minute:
             add(self._group.setdefault(place, []), at, after=now - GROUP_SECONDS)
         if pace.per_second:
             add(self._second.setdefault(place[0], []), at, after=now - 1.0)
-        if len(last) > MAX_CHATS:
-            oldest, _ = last.popitem(last=False)
-            self._group.pop(oldest, None)
-            self._held.pop(oldest, None)
+        if len(self._last) > MAX_CHATS:
+            oldest, _ = self._last.popitem(last=False)
+            self._group.pop(oldest[:2], None)
+            self._held.pop(oldest[:2], None)
 
     def hold(self, *, account_id: int, chat: str, seconds: float, now: float | None = None) -> None:
         """Pause ``chat``, as the platform asked."""

@@ -195,7 +195,7 @@ LEFT_OVER = Values(left_over)
 
 def leftovers() -> list[int]:
     """Return sessions with left-over reactions: the worker that would remove them has died."""
-    return [row[0] for row in LEFT_OVER()]
+    return LEFT_OVER.column()
 
 
 @dataclass(slots=True)

@@ -403,7 +403,7 @@ TO_FLUSH = Instances(
 
 def flush_at(session_id: int) -> datetime | None:
     """Return when the batch that waits in a session is due; None when there is none."""
-    return next((row[0] for row in FLUSH_AT(id=session_id)), None)
+    return FLUSH_AT.first(id=session_id)
 
 
 def flush_due(*, session_id: int, now: datetime) -> Run | None:
@@ -429,7 +429,7 @@ def run_waiting(*, session: ChatSession, now: datetime) -> Run | None:
 
 def due_sessions(*, now: datetime) -> list[int]:
     """Return the sessions whose batch should have been flushed by now."""
-    return [row[0] for row in DUE(now=now, furthest=now + furthest_flush())]
+    return DUE.column(now=now, furthest=now + furthest_flush())
 
 
 def start_run(

@@ -136,7 +136,7 @@ OLDEST_QUEUED = Values(
 
 def waiting_since() -> datetime | None:
     """Return since when the oldest job waits for a worker; None when none does."""
-    return next((row[0] for row in OLDEST_QUEUED()), None)
+    return OLDEST_QUEUED.first()
 
 
 def lease_end() -> object:

@@ -562,7 +562,7 @@ def due() -> list[int]:
 
 def following(delivery: Delivery) -> int | None:
     """Return the next open delivery of the same conversation."""
-    return next((row[0] for row in FOLLOWING(conversation=delivery.conversation)), None)
+    return FOLLOWING.first(conversation=delivery.conversation)
 
 
 def retry(delivery_id: int) -> bool:

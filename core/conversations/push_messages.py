@@ -257,7 +257,7 @@ def bring_near() -> None:
 
 def purge() -> int:
     """Remove messages after their time to live; return how many."""
-    found = [row[0] for row in OVER()]
+    found = OVER.column()
     if not found:
         return 0
     with transactions.atomic_write():

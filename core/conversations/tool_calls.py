@@ -431,7 +431,7 @@ def close_left() -> int:
 
     Those of a run that goes on are settled by its next attempt.
     """
-    ids = [row[0] for row in LEFT()]
+    ids = LEFT.column()
     if not ids:
         return 0
     with atomic_write():

@@ -254,7 +254,7 @@ LAST_DAY = Values(lambda: UsageDay.objects.order_by("-day").values_list("day")[:
 
 def last_day() -> date | None:
     """Return the last day that is summed up."""
-    return next((row[0] for row in LAST_DAY()), None)
+    return LAST_DAY.first()
 
 
 def unsummed(last: Any, before: Any) -> QuerySet[ModelCall]:

@@ -241,6 +241,14 @@ class Values:
         """Return the rows for ``values``."""
         return self.reading.get().rows(values)
 
+    def column(self, **values: Any) -> list[Any]:
+        """Return the first column of the rows for ``values``."""
+        return [row[0] for row in self(**values)]
+
+    def first(self, **values: Any) -> Any | None:
+        """Return the first column of the first row for ``values``; None without a row."""
+        return next(iter(self.column(**values)), None)
+
 
 class HasRows:
     """A compiled query whether a SELECT has rows (``exists``). The server plans each call."""

@@ -40,7 +40,7 @@ def due(*, now: datetime) -> list[int]:
     """Return the occurrences to look at now, the one that is due longest first; of those of one
     second the one that was planned first.
     """
-    return [row[0] for row in DUE(now=now)]
+    return DUE.column(now=now)
 
 
 def by_conversation(ids: Sequence[int]) -> list[int]:

@@ -67,7 +67,7 @@ def remove_occurrences(rows: Values, since: datetime) -> int:
     """Remove occurrences in short transactions; return how many."""
     removed = 0
     for _ in range(MOST_BATCHES):
-        ids = [row[0] for row in rows(before=since)]
+        ids = rows.column(before=since)
         with atomic_write():
             # One that was withdrawn may wait again meanwhile.
             over = Occurrence.objects.filter(pk__in=ids, look_at__isnull=True)
@@ -81,7 +81,7 @@ def remove_schedules(since: datetime) -> int:
     """Remove the ended schedules that are left behind in short transactions; return how many."""
     removed = 0
     for _ in range(MOST_BATCHES):
-        ids = [row[0] for row in ENDED(before=since)]
+        ids = ENDED.column(before=since)
         with atomic_write():
             # A snooze may have made one active again: it locks the schedule first.
             locked = Schedule.objects.filter(pk__in=ids).order_by("pk").select_for_update()
