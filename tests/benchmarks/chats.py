@@ -104,6 +104,14 @@ async def set_pace(measured: MeasuredGateway, load: Load) -> None:
     )
 
 
+def in_turn(names: Sequence[str], number: int) -> list[str]:
+    """Return the names in the order of a round: in every second one those after the first are
+    reversed, since what follows a light target costs another sum than what follows a heavy one.
+    """
+    first, *rest = names
+    return [first, *(reversed(rest) if number % 2 else rest)]
+
+
 async def compare(
     measured: MeasuredGateway,
     targets: Mapping[str, Target],
@@ -116,7 +124,8 @@ async def compare(
     await set_pace(measured, load)
     found = {name: Figures() for name in targets}
     for number in range(0 if warms_up else 1, rounds + 1):
-        for name, target in targets.items():
+        for name in in_turn(list(targets), number):
+            target = targets[name]
             before, began = machine.cpu_of(target.pids), time.monotonic()
             turns = await one_round(target.askers, load)
             await asyncio.sleep(AFTERWARDS)

@@ -217,17 +217,19 @@ def start_gateway(
 
 
 @contextmanager
-def beside(measured: MeasuredGateway, tree: Path, **more: str) -> Iterator[MeasuredGateway]:
-    """Yield a second gateway from another source tree, on the same core, with the same stub.
-    ``more``: of its environment.
+def beside(
+    measured: MeasuredGateway, tree: Path, *, name: str = "beside", **more: str
+) -> Iterator[MeasuredGateway]:
+    """Yield another gateway from a source tree, on the same core, with the same stub. ``name``:
+    its own among those of a run; ``more``: of its environment.
     """
-    folder = measured.gateway.folder / "beside"
+    folder = measured.gateway.folder / name
     folder.mkdir()
     server, stub = measured.database, measured.stub
     if server is not None:
-        server.execute("CREATE DATABASE beside")
+        server.execute(f"CREATE DATABASE {name}")
     with ExitStack() as stack:
-        gateway = start_gateway(folder, stub, server, stack, tree=tree, name="beside", **more)
+        gateway = start_gateway(folder, stub, server, stack, tree=tree.resolve(), name=name, **more)
         crowd = set_up(gateway, stub, len(measured.keys))
         found = replace(measured, gateway=gateway, keys=crowd, crowd=crowd)
         own = [pid for name, pid in found.pids.items() if name != "database"]

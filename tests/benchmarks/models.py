@@ -1,28 +1,31 @@
 """The cost of a budget on a turn, and of models as rows on a turn without a budget.
 
-Two people of one gateway ask in turn, a budget applies to the second. ``BEFORE=<a source tree>``
-runs a gateway of another commit beside it, as ``git worktree add /tmp/before 0854a05`` makes one of
-the last commit with one model for all.
+``BEFORE=<a source tree>`` runs a gateway of another commit beside this one, as ``git worktree add
+/tmp/before 0854a05`` makes one of the last commit with one model for all; ``BEFORE=.`` shows what
+the method itself adds. Then two people of one gateway ask in turn, a budget applies to one of them.
 """
 
 import asyncio
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
+from gateway_project.home import BASE_DIR
 from tests.benchmarks import chats, gateway, machine
 from tests.benchmarks.chats import PIPE, Figures, Target
 from tests.benchmarks.clients import Chat
 from tests.benchmarks.gateway import MeasuredGateway
 from tests.benchmarks.report import Row
 
-WITHOUT, WITH, BEFORE = "no budget applies", "a budget applies", "the tree of BEFORE"
+NOW, BEFORE = "this tree", "that of BEFORE"
+WITHOUT, WITH = "no budget applies", "a budget applies"
 LOAD = chats.Load(1, 8, 64, per_second=200)
 # Short rounds, and so many times more of them: their differences are smaller than the swings of a
 # machine within half a minute.
 ROUNDS_EACH = 5
-IDLE_SECONDS = 60.0
+# Two processes of one source differ by some percent for as long as they live, so that both trees
+# are started again as often as this for each round.
+PAIRS_EACH = 2
+IDLE_SECONDS = 15.0
 # Of one person, in tokens and in dollars, so large that it is never reached.
 BUDGETS = """
 from core.models import Budget, User
@@ -32,41 +35,72 @@ for unit in ("tokens", "money"):
 """
 
 
-@contextmanager
-def targets(at: MeasuredGateway) -> Iterator[dict[str, Target]]:
-    """Yield the floor, both people, and a person of the other tree."""
-    found = {
-        PIPE: Target([Chat(f"{at.pipe.url}/v1", model="stub")], {"pipe": at.pipe.running.pid}),
-        WITHOUT: asker(at, 0),
-        WITH: asker(at, 1),
-    }
-    tree = os.environ.get("BEFORE", "")
-    if not tree:
-        yield found
-        return
-    with gateway.beside(at, Path(tree).resolve()) as other:
-        yield {**found, BEFORE: asker(other, 0)}
-
-
 def asker(at: MeasuredGateway, person: int) -> Target:
     """Return a person at ``/v1``."""
     return Target([Chat(f"{at.gateway.base_url}/v1", key=at.keys[person], model="stub")], at.pids)
 
 
 async def rows(at: MeasuredGateway, *, rounds: int) -> list[Row]:
-    """Return the lines of this part."""
+    """Return the lines of this part: first without any budget, then with one."""
+    tree = os.environ.get("BEFORE", "")
+    if tree:
+        against = await pairs(at, Path(tree), rounds * PAIRS_EACH)
+    else:
+        against = [Row("models: against an earlier commit", "BEFORE=<a source tree> measures it")]
     await asyncio.to_thread(at.gateway.manage, "shell", "-v0", "--no-imports", "-c", BUDGETS)
-    with targets(at) as known:
-        idle = await idle_cpu({name: known[name] for name in (WITHOUT, BEFORE) if name in known})
-        found = await chats.compare(at, known, LOAD, rounds * ROUNDS_EACH)
+    two = {WITH: asker(at, 1), WITHOUT: asker(at, 0)}
+    found = await beside_floor(at, two, rounds * ROUNDS_EACH)
     spent = at.count("budgetperiod", "spent > 0")
     assert spent == 1, "the budget of tokens did not count"
-    lines = [line for name in known if name != PIPE for line in lines_of(name, found)]
-    if BEFORE in found:
-        against = added(found, WITHOUT, BEFORE, idle=(idle[WITHOUT], idle[BEFORE]))
-        return [*lines, *added(found, WITH, WITHOUT), *against]
-    text = "BEFORE=<a source tree> measures another commit beside it"
-    return [*lines, *added(found, WITH, WITHOUT), Row("models: against an earlier commit", text)]
+    late, dear = differences(found, WITH, WITHOUT)
+    text = f"{median_ms(late)} ms, CPU {median_ms(dear)} ms"
+    return [
+        *against,
+        *(line_of(name, found) for name in two),
+        Row(f"models: {WITH} against {WITHOUT}", text),
+    ]
+
+
+async def pairs(at: MeasuredGateway, tree: Path, number: int) -> list[Row]:
+    """Return how much later and dearer a turn of this tree is than one of another."""
+    late, dear, idle = [], [], []
+    for count in range(number):
+        with (
+            gateway.beside(at, BASE_DIR, name=f"now_{count}") as now,
+            gateway.beside(at, tree, name=f"before_{count}") as before,
+        ):
+            two = {NOW: asker(now, 0), BEFORE: asker(before, 0)}
+            rest = await idle_cpu(two)
+            found = await beside_floor(at, two, ROUNDS_EACH)
+        each_late, each_dear = differences(found, NOW, BEFORE, rest)
+        late.append(machine.median(each_late))
+        dear.append(machine.median(each_dear))
+        idle.append(rest)
+    shown = " and ".join(
+        f"{machine.median([rest[name] for rest in idle]) * 1000:.1f}" for name in (NOW, BEFORE)
+    )
+    text = f"{spread(late)} ms, CPU {spread(dear)} ms ({shown} ms a second without turns)"
+    name = f"models: {NOW} against {BEFORE}, median (least to most) of {number} pairs"
+    return [Row(name, text, "≤ 0.5 ms, CPU ≤ 1 ms")]
+
+
+def spread(of: list[float]) -> str:
+    """Return the median in ms, with the least and the most."""
+    least, most = (f"{each * 1000:+.2f}" for each in (min(of), max(of)))
+    return f"{median_ms(of)} ({least} to {most})"
+
+
+def median_ms(of: list[float]) -> str:
+    """Return the median of differences of seconds, in ms with its sign."""
+    return f"{machine.median(of) * 1000:+.2f}"
+
+
+async def beside_floor(
+    at: MeasuredGateway, two: dict[str, Target], rounds: int
+) -> dict[str, Figures]:
+    """Return the figures of two targets, and of the floor."""
+    pipe = Target([Chat(f"{at.pipe.url}/v1", model="stub")], {"pipe": at.pipe.running.pid})
+    return await chats.compare(at, {PIPE: pipe, **two}, LOAD, rounds)
 
 
 async def idle_cpu(of: dict[str, Target]) -> dict[str, float]:
@@ -79,35 +113,27 @@ async def idle_cpu(of: dict[str, Target]) -> dict[str, float]:
     }
 
 
-def lines_of(name: str, found: dict[str, Figures]) -> list[Row]:
+def line_of(name: str, found: dict[str, Figures]) -> Row:
     """Return the first token, less that of the floor, and the CPU of a turn by process."""
     floor = machine.median(found[PIPE].every_first)
     first = (machine.median(found[name].every_first) - floor) * 1000
     cpu = found[name].cpu_ms()
     parts = " + ".join(f"{part} {ms:.1f}" for part, ms in cpu.items() if part != "all")
     value = f"{first:.2f} ms, {cpu['all']:.2f} ms = {parts}"
-    return [Row(f"models, {name}: first token, CPU of a turn", value)]
+    return Row(f"models, {name}: first token, CPU of a turn", value)
 
 
-def added(
-    found: dict[str, Figures], name: str, other: str, *, idle: tuple[float, float] | None = None
-) -> list[Row]:
-    """Return how much later and dearer a turn is; medians of the rounds' differences.
-
-    ``idle``: the CPU a second that the two gateways take without turns, which is no part of it.
+def differences(
+    found: dict[str, Figures], name: str, other: str, idle: dict[str, float] | None = None
+) -> tuple[list[float], list[float]]:
+    """Return by how many seconds the first token of one is later than that of the other in each
+    round, and its turn dearer. ``idle``: the CPU a second without turns, which is no part of it.
     """
     one, two = found[name], found[other]
-    first = [a - b for a, b in zip(one.first, two.first, strict=True)]
-    of_each = [
-        cpu_of(each, rest) for each, rest in zip((one, two), idle or (0.0, 0.0), strict=True)
-    ]
-    cpu = [a - b for a, b in zip(*of_each, strict=True)]
-    added = f"{machine.median(first) * 1000:+.2f} ms, CPU {machine.median(cpu) * 1000:+.2f} ms"
-    if idle is not None:
-        rest = " and ".join(f"{each * 1000:.1f}" for each in idle)
-        added += f" (beside {rest} ms a second without turns)"
-    goal = "≤ 0.5 ms, CPU ≤ 1 ms" if idle is not None else ""
-    return [Row(f"models: {name} against {other}", added, goal)]
+    rest = idle or dict.fromkeys((name, other), 0.0)
+    late = [a - b for a, b in zip(one.first, two.first, strict=True)]
+    of_each = [cpu_of(found[each], rest[each]) for each in (name, other)]
+    return late, [a - b for a, b in zip(*of_each, strict=True)]
 
 
 def cpu_of(figures: Figures, idle: float) -> list[float]:

@@ -1,7 +1,7 @@
 """Lighthouse on the sign-in and on the web chat, as it looks at a page on a telephone.
 
 The score of performance depends on what else the machine does: these tests are the last step of
-``make test``, with nothing beside them, and look a second time at a page that was too slow.
+``make test``, with nothing beside them, and look again at a page that was too slow.
 """
 
 import json
@@ -29,9 +29,9 @@ CLEAN = (
     "unused-css-rules",
     "unused-javascript",
 )
-# The least score on any machine; ``JUDGES_ALL=1`` (``make soak``) asks for 0.95.
 # A conversation is held to its figures alone: how long it takes is that of its answers.
-LEAST = dict.fromkeys(("sign-in", "chat"), 0.95 if os.environ.get("JUDGES_ALL") == "1" else 0.8)
+LEAST = dict.fromkeys(("sign-in", "chat"), 0.95)
+LOOKS = 3
 
 
 @dataclass(frozen=True)
@@ -97,9 +97,10 @@ def test_w73_lighthouse_is_content(judge: Judge, name: str) -> None:
     """[W73] Accessibility and best practices 100, a least performance of sign-in and chat; nothing
     moves, nothing is unused, all is cached; bytes, elements, requests and blocking files as the
     baselines say."""
-    found, least = judge.look(name), LEAST.get(name, 0)
-    if performance(found) < least:
-        found = max(found, judge.look(name), key=performance)
+    least, looks = LEAST.get(name, 0), [judge.look(name)]
+    while performance(looks[-1]) < least and len(looks) < LOOKS:
+        looks.append(judge.look(name))
+    found = max(looks, key=performance)
     audits = found["audits"]
     print(f"{name}: performance {performance(found):.2f}, {figures(found)}")
     for category in ("accessibility", "best-practices"):
