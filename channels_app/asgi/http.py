@@ -87,8 +87,11 @@ class Request:
 
     def query(self, name: str) -> str:
         """Return the first value of a query parameter, or an empty string."""
-        values: list[str] = parse_qs(self.scope["query_string"].decode("latin-1")).get(name, [""])
-        return values[0]
+        return next(iter(self.queries(name)), "")
+
+    def queries(self, name: str) -> list[str]:
+        """Return the values of a query parameter."""
+        return parse_qs(self.scope["query_string"].decode("latin-1")).get(name, [])
 
     @property
     def address(self) -> str:

@@ -121,9 +121,9 @@ class StoredEndpoint(ResponseEndpoint):
             run = await self.own_run()
         return run
 
-    async def answer_current(self, run: Run) -> None:
-        """Answer a response as it is now."""
-        work = stored.work_of(run)
+    async def answer_current(self, run: Run, *, encrypts: bool = False) -> None:
+        """Answer a response as it is now. ``encrypts``: with its reasoning encrypted."""
+        work = stored.work_of(run, encrypts=encrypts)
         await self.answer(200, await stored.current(work), work.headers)
 
 
@@ -133,20 +133,26 @@ class Response(StoredEndpoint):
     methods = ("GET", "DELETE")
 
     async def handle(self, body: bytes) -> None:
-        """Answer the response, or with ``stream=true`` its events after ``starting_after``."""
+        """Answer the response, or with ``stream=true`` its events after ``starting_after``.
+
+        ``include`` may ask for encrypted reasoning, as it may when the response is created.
+        """
         if self.request.method == "DELETE":
             run = await self.stopped()
             await in_thread(stored.delete, run)
             found = {"id": stored.id_of(run), "object": "response", "deleted": True}
             await self.answer(200, found)
             return
+        request = self.request
+        given = [*request.queries("include[]"), *request.queries("include")]
+        encrypts = fields.include(given)
         run = await self.own_run()
-        if self.request.query("stream") == "true":
-            seen = number_of(self.request.query("starting_after"), "starting_after") or self.seen()
+        if request.query("stream") == "true":
+            seen = number_of(request.query("starting_after"), "starting_after") or self.seen()
             with slot(self.caller):
-                await self.stream_run(stored.work_of(run), seen=seen)
+                await self.stream_run(stored.work_of(run, encrypts=encrypts), seen=seen)
         else:
-            await self.answer_current(run)
+            await self.answer_current(run, encrypts=encrypts)
 
 
 class Cancel(StoredEndpoint):

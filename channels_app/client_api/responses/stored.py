@@ -114,8 +114,11 @@ def check_reasoning(caller: Principal, asked: Asked) -> None:
         reasoning.decrypt(sealed, where, person=person.pk)
 
 
-def work_of(run: Run) -> Work:
-    """Return a stored response as work; it goes on when the client leaves."""
+def work_of(run: Run, *, encrypts: bool = False) -> Work:
+    """Return a stored response as work; it goes on when the client leaves. ``encrypts``: its
+    reasoning is shown encrypted, whatever was asked for when it was created.
+    """
+    run.options[KEPT]["encrypts"] = encrypts or run.options[KEPT].get("encrypts", False)
     language = run.user.language or run.options[KEPT]["language"]
     return Work(run=run, language=language, session=run.session.public_id)
 

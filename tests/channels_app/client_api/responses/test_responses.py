@@ -360,6 +360,26 @@ def test_w79_reasoning_is_encrypted_for_a_client_that_asks(
         assert item.get("encrypted_content") is None
 
 
+def test_w79_reasoning_is_encrypted_when_a_response_is_asked_for_later(
+    client: httpx.Client, sdk: openai.OpenAI
+) -> None:
+    """[W79] ``include`` of the later request decides, for the object and for its events."""
+    made = sdk.responses.create(model="default", input="everything")
+    thoughts = [
+        sdk.responses.retrieve(made.id, include=include).output[0]
+        for include in ([], ["reasoning.encrypted_content"])
+    ]
+    assert all(isinstance(each, ResponseReasoningItem) for each in thoughts)
+    assert [bool(getattr(each, "encrypted_content", "")) for each in thoughts] == [False, True]
+    with sdk.responses.retrieve(
+        made.id, stream=True, include=["reasoning.encrypted_content"]
+    ) as events:
+        ended = [each.response for each in events if each.type == "response.completed"]
+    assert getattr(ended[0].output[0], "encrypted_content", "")
+    odd = client.get(f"/v1/responses/{made.id}", params={"include[]": "everything"})
+    assert (odd.status_code, odd.json()["error"]["param"]) == (400, "include")
+
+
 def refusal(client: httpx.Client, headers: Json | None = None, **body: Any) -> Json:
     """Return the error of a refused request."""
     answer = client.post("/v1/responses", json={"model": "default", **body}, headers=headers)
