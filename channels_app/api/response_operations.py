@@ -89,6 +89,7 @@ def operations(
             errors=("404",),
             parameters=(
                 one,
+                parameter("include[]", "query"),
                 parameter("stream", "query"),
                 parameter("starting_after", "query", schema=count),
             ),

@@ -333,6 +333,7 @@ def test_w18_an_idempotency_key_makes_one_response(client: httpx.Client) -> None
     assert client.post("/v1/responses", json=other, headers=key).status_code == 422
 
 
+NOTHING_MORE: Any = {}
 ENCRYPTED: Any = {"include": ["reasoning.encrypted_content"]}
 
 
@@ -366,14 +367,11 @@ def test_w79_reasoning_is_encrypted_when_a_response_is_asked_for_later(
     """[W79] ``include`` of the later request decides, for the object and for its events."""
     made = sdk.responses.create(model="default", input="everything")
     thoughts = [
-        sdk.responses.retrieve(made.id, include=include).output[0]
-        for include in ([], ["reasoning.encrypted_content"])
+        sdk.responses.retrieve(made.id, **more).output[0] for more in (NOTHING_MORE, ENCRYPTED)
     ]
     assert all(isinstance(each, ResponseReasoningItem) for each in thoughts)
     assert [bool(getattr(each, "encrypted_content", "")) for each in thoughts] == [False, True]
-    with sdk.responses.retrieve(
-        made.id, stream=True, include=["reasoning.encrypted_content"]
-    ) as events:
+    with sdk.responses.retrieve(made.id, stream=True, **ENCRYPTED) as events:
         ended = [each.response for each in events if each.type == "response.completed"]
     assert getattr(ended[0].output[0], "encrypted_content", "")
     odd = client.get(f"/v1/responses/{made.id}", params={"include[]": "everything"})
