@@ -394,6 +394,24 @@ class RendersGrowing(Protocol):
 
 
 @runtime_checkable
+class ShowsDrafts(Protocol):
+    """An outbound side that can show a growing text which is no message yet."""
+
+    def takes_drafts(self, account: Account, chat: str) -> bool:
+        """Return whether drafts are shown there, as far as is known."""
+        ...
+
+    async def show_draft(
+        self, *, account: Account, target: Target, number: int, block: Block
+    ) -> bool:
+        """Show ``block`` in place of the draft with the same ``number`` (1 to 2^31 - 1) until a
+        message is sent, or for half a minute. Return False when the account has no drafts. Raises
+        ChannelError.
+        """
+        ...
+
+
+@runtime_checkable
 class MayNotPush(Protocol):
     """An outbound side with accounts that cannot start a conversation."""
 

@@ -4,12 +4,15 @@ Where messages can be edited: the first is sent at 40 characters (or when a prog
 then edited within the platform's rate limit. Its row is in the outbox like any block: when a worker
 dies, the next one finds the message id and edits the same message; the final text is the outbox's
 last edit. Where they cannot be edited: blocks are sent as soon as they are complete.
+
+Where the platform shows drafts, the last message of a growing text is one: it has no row in the
+outbox, and the final text is sent in its place (docs/decisions/216-drafts-in-private-chats.md).
 """
 
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
 
 from channels_app import registry
@@ -20,6 +23,8 @@ from channels_app.base import (
     ChannelError,
     Edits,
     RendersGrowing,
+    ShowsDrafts,
+    Target,
 )
 from channels_app.delivery.rate_limit import pacer
 from channels_app.delivery.sending import account_of, target_of
@@ -40,6 +45,9 @@ logger = logging.getLogger(__name__)
 FIRST_CHARACTERS = 40
 LONG_CHARACTERS = 8_000
 CALL_SECONDS = 15.0
+# A draft is shown again before the platform lets it go, after 30 s.
+DRAFT_SECONDS = 20.0
+DRAFT_NUMBERS = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +78,7 @@ class Live:
     progress_of: Callable[[Message], str] = silent
     progress: str = ""
     rows: dict[int, Delivery] = field(default_factory=dict)
+    _draft: tuple[Block, float] | None = None  # the shown block, and since when
     _news: asyncio.Event = field(default_factory=asyncio.Event)
     _over: asyncio.Event = field(default_factory=asyncio.Event)
     _task: asyncio.Task[None] | None = None
@@ -102,8 +111,11 @@ class Live:
             self._task.cancel()
 
     async def _work(self) -> None:
+        if self.run.attempt > 1:  # an earlier one may have sent messages
+            self.rows = await in_thread(rows_of, self.run)
         while not self._over.is_set():
-            await self._news.wait()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._news.wait(), DRAFT_SECONDS if self._draft else None)
             self._news.clear()
             if self._over.is_set():
                 return
@@ -131,6 +143,10 @@ class Live:
         blocks = await asyncio.to_thread(self._blocks, draft) if is_long else self._blocks(draft)
         for index, block in enumerate(blocks):
             row = self.rows.get(index)
+            is_last = index == len(blocks) - 1
+            if row is None and is_last and self._takes_drafts():
+                await self._show_draft(block)
+                return
             if row is None:
                 row = await in_thread(begin_block, self.run, index, block)
                 if row is None:
@@ -148,7 +164,8 @@ class Live:
         if draft.progress:
             text = live_view(draft.text)
             return self._growing(f"{text}\n\n{draft.progress}" if text else draft.progress)
-        if len(draft.text) >= FIRST_CHARACTERS or (draft.text and self.rows):
+        least = 1 if self._takes_drafts() else FIRST_CHARACTERS
+        if len(draft.text) >= least or (draft.text and self.rows):
             return self._growing(draft.text)
         return []
 
@@ -159,51 +176,96 @@ class Live:
             return outbound.render_growing(text)
         return outbound.render(live_view(text))
 
-    async def _edit(self, row: Delivery, block: Block) -> None:
-        """Edit a message that was sent; skip one whose sending has not finished."""
-        if not isinstance(self.channel.outbound, Edits):
+    def _takes_drafts(self) -> bool:
+        """Return whether the last message is shown as a draft."""
+        outbound, account = self.channel.outbound, account_of(self.run.session.account)
+        return isinstance(outbound, ShowsDrafts) and outbound.takes_drafts(
+            account, self.run.route["chat"]
+        )
+
+    async def _show_draft(self, block: Block) -> None:
+        """Show the last message as a draft; where it is refused, it is sent with the next look."""
+        outbound, now = self.channel.outbound, asyncio.get_running_loop().time()
+        assert isinstance(outbound, ShowsDrafts)  # noqa: S101 - for the type checker
+        shown, since = self._draft or (None, 0.0)
+        if shown == block and now - since < DRAFT_SECONDS:
             return
-        if not row.external_message_id:
-            await in_thread(row.refresh_from_db)
-        known = row.external_message_id
-        chat = row.target["chat"]
+        account, route = account_of(self.run.session.account), self.run.route
+        if not await self._has_turn(route["chat"]):
+            return
+        target = Target(chat=route["chat"], thread=route["thread"])
+        number = self.run.id % DRAFT_NUMBERS or DRAFT_NUMBERS
+        self._draft = block, now
+        async with self._calling(route["chat"]):
+            if not await outbound.show_draft(
+                account=account, target=target, number=number, block=block
+            ):
+                self._draft = None
+                self._news.set()
+
+    async def _has_turn(self, chat: str) -> bool:
+        """Wait until the rate limit allows a call; return whether it does soon, and the run has not
+        ended.
+        """
         seconds = pacer().reserve(
-            account_id=row.account_id,
+            account_id=self.run.session.account_id,
             chat=chat,
             pace=self.channel.pace,
             is_group=self.channel.is_group(chat),
             most=self._interval(),
         )
-        if not known or seconds > self._interval():
+        if seconds > self._interval():
             self._news.set()
-            return
+            return False
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._over.wait(), seconds)
-            return  # the final text comes anyway
-        with leases.under(self.lease):
-            await self._call_edit(row, known, block)
+            return False  # the final text comes anyway
+        return True
 
-    async def _call_edit(self, row: Delivery, known: str, block: Block) -> None:
-        assert isinstance(self.channel.outbound, Edits)  # noqa: S101 - for the type checker
-        account = account_of(self.run.session.account)
+    @contextlib.asynccontextmanager
+    async def _calling(self, chat: str) -> AsyncIterator[None]:
+        """Bound the block by the lease and CALL_SECONDS; note a rate limit of the platform."""
         try:
             # A suspended process must not change the messages of the worker that took over.
-            async with asyncio.timeout(min(CALL_SECONDS, self.lease.left)):
-                leases.check()
-                await self.channel.outbound.edit_text(
-                    account=account, target=target_of(row), message_id=known, block=block
-                )
-            row.payload = block
+            with leases.under(self.lease):
+                async with asyncio.timeout(min(CALL_SECONDS, self.lease.left)):
+                    leases.check()
+                    yield
         except ChannelError as error:
             if error.retry_after is not None:
                 pacer().hold(
-                    account_id=row.account_id,
-                    chat=row.target["chat"],
+                    account_id=self.run.session.account_id,
+                    chat=chat,
                     seconds=error.retry_after,
                 )
             raise
         except TimeoutError:
             logger.info("a live edit took too long")
+
+    async def _edit(self, row: Delivery, block: Block) -> None:
+        """Edit a message that was sent; skip one whose sending has not finished."""
+        outbound = self.channel.outbound
+        if not isinstance(outbound, Edits):
+            return
+        if not row.external_message_id:
+            await in_thread(row.refresh_from_db)
+        known, chat = row.external_message_id, row.target["chat"]
+        if not known:
+            self._news.set()
+        elif await self._has_turn(chat):
+            async with self._calling(chat):
+                await outbound.edit_text(
+                    account=account_of(self.run.session.account),
+                    target=target_of(row),
+                    message_id=known,
+                    block=block,
+                )
+                row.payload = block
+
+
+def rows_of(run: Run) -> dict[int, Delivery]:
+    """Return the messages of a run that are in the outbox, by their place in the answer."""
+    return {row.block_index: row for row in Delivery.objects.filter(run_id=run.id)}
 
 
 def begin_block(run: Run, index: int, block: Block) -> Delivery | None:

@@ -49,6 +49,14 @@ class TelegramConfig:
             choices=("webhook", "polling"),
         ),
         Field(
+            "growing",
+            "Growing answers",
+            "In private chats: drafts that the answer replaces, where the Bot API has them; or "
+            "edits of a message, as in groups.",
+            default="drafts",
+            choices=("drafts", "edits"),
+        ),
+        Field(
             "api_base",
             "Bot API server",
             "For a server of your own; default: Telegram's.",

@@ -21,6 +21,7 @@ from telegram.constants import ChatAction, ReactionEmoji
 
 from channels_app.base import Account, Block, ChannelError, OutgoingFile, RemoteFile, Target
 from channels_app.telegram import adapter, bot_api
+from core.lib.ttl_cache import TtlCache
 
 ACK = ReactionEmoji.EYES
 PHOTO_BYTES = 10 * 1024 * 1024
@@ -29,6 +30,10 @@ REFUSED_ENTITIES = re.compile("entit", re.IGNORECASE)
 OF_ANOTHER_KIND = re.compile("there is no (text|caption) in the message to edit", re.IGNORECASE)
 ADDRESS = re.compile(r"\w\.\w|://")  # text that Telegram could treat as an address
 NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
+
+
+# Accounts whose Bot API refused a draft, by id and address: their messages are edited.
+without_drafts: TtlCache[tuple[int, str], str] = TtlCache(3600.0)
 
 
 @dataclass(slots=True)
@@ -90,6 +95,38 @@ class TelegramOutbound:
             )
 
         return await without_refused_markup(edit, block)
+
+    def takes_drafts(self, account: Account, chat: str) -> bool:
+        """Return whether the account shows drafts: in private chats, unless its setting is to edit,
+        or its Bot API refused one.
+        """
+        is_wanted = account.config.get("growing") != "edits" and not chat.startswith("-")
+        return is_wanted and without_drafts.get(place_of(account)) is None
+
+    async def show_draft(
+        self, *, account: Account, target: Target, number: int, block: Block
+    ) -> bool:
+        """Show a draft; False where the Bot API has none, which is then known for an hour."""
+
+        async def show(block: Block) -> Any:
+            return await bot_api.call(
+                account,
+                "sendMessageDraft",
+                chat_id=int(target.chat),
+                draft_id=number,
+                message_thread_id=thread_of(target),
+                text=block["text"],
+                entities=entities_of(block),
+            )
+
+        try:
+            await without_refused_markup(show, block)
+        except ChannelError as error:
+            if not error.permanent or error.trouble:
+                raise
+            without_drafts.put(place_of(account), str(error))
+            return False
+        return True
 
     def sequence(self, chat: str) -> str:
         """Return the chat for supergroups and channels, "" for a bot's other chats, which share."""
@@ -261,14 +298,24 @@ async def without_refused_markup(call: Callable[[Block], Awaitable[Any]], block:
 
 def content_of(block: Block) -> dict[str, Any]:
     """Return the parameters of ``sendMessage`` and ``editMessageText`` that show a block."""
-    found = block.get("entities")
     return {
         "text": block.get("markdown_v2", block["text"]),
         "parse_mode": "MarkdownV2" if "markdown_v2" in block else None,
-        "entities": [MessageEntity(**each) for each in found] if found else None,
+        "entities": entities_of(block),
         "reply_markup": markup_of(block),
         "link_preview_options": preview_of(block),
     }
+
+
+def entities_of(block: Block) -> list[MessageEntity] | None:
+    """Return the formatting of a block; None without any."""
+    found = block.get("entities")
+    return [MessageEntity(**each) for each in found] if found else None
+
+
+def place_of(account: Account) -> tuple[int, str]:
+    """Return an account at its Bot API server."""
+    return account.id, bot_api.base_of(account)
 
 
 def preview_of(block: Block) -> LinkPreviewOptions | None:

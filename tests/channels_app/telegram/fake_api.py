@@ -90,6 +90,8 @@ class FakeBotApi:
     people: dict[tuple[str, int], set[int]] = field(default_factory=dict)
     last_ids: dict[tuple[str, int], int] = field(default_factory=dict)
     lost_words: list[tuple[str, int, int]] = field(default_factory=list)
+    has_drafts: bool = False
+    drafts: dict[tuple[str, int], str] = field(default_factory=dict)  # until a message is sent
     delay: float = 0.0
     hook: Callable[[str, Params, str], None] | None = None
     _loop: asyncio.AbstractEventLoop | None = None
@@ -265,7 +267,18 @@ class FakeBotApi:
     def _do_sendMessage(self, token: str, params: Params) -> Params:  # noqa: N802
         parse(params)
         check_text(params)
+        self.drafts.pop((token, int(params["chat_id"])), None)
         return self._show(token, params, text=params["text"])
+
+    def _do_sendMessageDraft(self, token: str, params: Params) -> bool:  # noqa: N802
+        if not self.has_drafts:
+            raise Refusal(404, "Not Found: method not found")
+        chat, number = int(params["chat_id"]), int(params["draft_id"])
+        if chat < 0 or not 0 < number < 2**31:
+            raise Refusal(400, "Bad Request: TEXTDRAFT_PEER_INVALID")
+        check_text(params)
+        self.drafts[token, chat] = params["text"]
+        return True
 
     def _do_getChat(self, token: str, params: Params) -> Params:  # noqa: N802
         chat = int(params["chat_id"])
