@@ -90,7 +90,7 @@ class FakeBotApi:
     people: dict[tuple[str, int], set[int]] = field(default_factory=dict)
     last_ids: dict[tuple[str, int], int] = field(default_factory=dict)
     lost_words: list[tuple[str, int, int]] = field(default_factory=list)
-    has_drafts: bool = False
+    with_drafts: set[str] = field(default_factory=set)  # tokens
     drafts: dict[tuple[str, int], str] = field(default_factory=dict)  # until a message is sent
     delay: float = 0.0
     hook: Callable[[str, Params, str], None] | None = None
@@ -271,7 +271,7 @@ class FakeBotApi:
         return self._show(token, params, text=params["text"])
 
     def _do_sendMessageDraft(self, token: str, params: Params) -> bool:  # noqa: N802
-        if not self.has_drafts:
+        if token not in self.with_drafts:
             raise Refusal(404, "Not Found: method not found")
         chat, number = int(params["chat_id"]), int(params["draft_id"])
         if chat < 0 or not 0 < number < 2**31:

@@ -33,7 +33,7 @@ def drafts(local: Local, chat: int) -> list[dict[str, Any]]:
 def test_c12_an_answer_is_a_draft_until_it_is_one_message(
     runner: Runner, local: Local, settings: object, tmp_path: Path
 ) -> None:
-    local.api.has_drafts = True
+    local.api.with_drafts.add(local.tokens["main"])
     answers(settings, tmp_path, ANSWER)
     sent = local.say("go", user=556)
     until(lambda: local.texts(556) == [ANSWER])
@@ -53,7 +53,7 @@ def test_c12_an_answer_is_a_draft_until_it_is_one_message(
 def test_c12_full_messages_of_a_long_answer_are_sent_and_the_rest_is_the_draft(
     runner: Runner, local: Local, settings: object, tmp_path: Path
 ) -> None:
-    local.api.has_drafts = True
+    local.api.with_drafts.add(local.tokens["main"])
     answer = "\n\n".join(f"Paragraph {number}. " + "x " * 450 for number in range(7))
     answers(settings, tmp_path, answer, pace=400)
     local.say("go", user=556)
@@ -66,7 +66,7 @@ def test_c12_full_messages_of_a_long_answer_are_sent_and_the_rest_is_the_draft(
 def test_c12_a_group_is_edited(
     runner: Runner, local: Local, settings: object, tmp_path: Path
 ) -> None:
-    local.api.has_drafts = True
+    local.api.with_drafts.add(local.tokens["main"])
     answers(settings, tmp_path, ANSWER)
     name = f"@bot{local.tokens['main'].partition(':')[0]}_bot"
     local.say(f"{name} go", user=556, chat=-100)
@@ -92,7 +92,7 @@ def test_c12_a_bot_api_without_drafts_is_tried_once(
 def test_c12_the_setting_of_the_account_is_obeyed(
     runner: Runner, local: Local, settings: object, tmp_path: Path
 ) -> None:
-    local.api.has_drafts = True
+    local.api.with_drafts.add(local.tokens["main"])
     account = ChannelAccount.objects.get(name="main")
     account.config["growing"] = "edits"
     account.save()
@@ -111,7 +111,7 @@ def test_c12_a_draft_that_does_not_change_is_shown_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The platform lets it go after half a minute."""
-    local.api.has_drafts = True
+    local.api.with_drafts.add(local.tokens["main"])
     monkeypatch.setattr(streaming_edits, "DRAFT_SECONDS", 0.5)
     answers(settings, tmp_path, "one two", pace=0.2)
     local.say("go", user=556)
@@ -123,7 +123,7 @@ def test_c12_a_draft_that_does_not_change_is_shown_again(
 def test_c12_a_draft_that_fails_costs_no_answer(
     runner: Runner, local: Local, settings: object, tmp_path: Path, failure: str
 ) -> None:
-    local.api.has_drafts = True
+    local.api.with_drafts.add(local.tokens["main"])
     answers(settings, tmp_path, f"**bold** {ANSWER}", pace=40)
     match failure:
         case "429":

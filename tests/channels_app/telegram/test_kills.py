@@ -37,6 +37,7 @@ LONG = "\n\n".join(f"Paragraph {number}. " + "x" * 900 for number in range(6))
 SCRIPT: list[dict[str, Any]] = [
     {"match": "^short", "steps": [{"text": "ok, {input}"}]},
     {"match": "^stream", "steps": [{"text": f"{WORDS} to {{input}}", "tokens_per_second": 14}]},
+    {"match": "^draft", "steps": [{"text": f"{WORDS} to {{input}}", "tokens_per_second": 14}]},
     {"match": "^long", "steps": [{"text": f"{LONG} to {{input}}"}]},
     {
         "match": "^draw",
@@ -50,9 +51,12 @@ SCRIPT: list[dict[str, Any]] = [
 CALLS = {
     "short": ("sendMessage",),
     "stream": ("sendMessage", "editMessageText"),
+    "draft": ("sendMessageDraft", "sendMessage"),
     "long": ("sendMessage",),
     "draw": ("sendMessage", "sendPhoto"),
 }
+# The bot whose Bot API has drafts; each message but "draft" goes to another one.
+DRAFTS = "drafts"
 BOUNDARIES = ("before", "effect", "reply")
 AFTER_REPLY_SECONDS = (0.0, 0.001, 0.003, 0.008)
 
@@ -109,8 +113,15 @@ def bots(
         RUN_LEASE_SECONDS="1",
         CHAOS_FOLDER=str(folder),
     )
+    found.add(DRAFTS)
+    api.with_drafts.add(found.tokens[DRAFTS])
     yield found
     found.gateway.stop()
+
+
+def bot_of(kind: str) -> str:
+    """Return the bot that gets messages of a kind."""
+    return DRAFTS if kind == "draft" else "main"
 
 
 def kill_worker(bots: Bots) -> None:
@@ -125,6 +136,7 @@ def wanted(kind: str, text: str) -> list[str]:
     return {
         "short": [f"ok, {text}"],
         "stream": [f"{WORDS} to {text}"],
+        "draft": [f"{WORDS} to {text}"],
         "long": [f"{LONG} to {text}"],
         "draw": [f"Here it is, {text}."],
     }[kind]
@@ -159,7 +171,8 @@ def test_rc8_nothing_is_shown_twice_or_left_half_wherever_the_worker_is_killed(b
         for each in round_of:
             chat += 1
             asked[chat] = (each, f"{each} {number}")
-            bots.bring(message(asked[chat][1], user=chat), seconds=30)
+            update = message(asked[chat][1], user=chat)
+            bots.bring(update, seconds=30, account=bot_of(each))
         began = time.monotonic()
         finish(bots, killer, kind, call, boundary)
         print(round_of, call, boundary, killer.kills, round(time.monotonic() - began, 1))
@@ -184,7 +197,7 @@ def judge(bots: Bots, asked: dict[int, tuple[str, str]], kills: dict[str, int]) 
     """Count the visible messages."""
     twice, halves, missing = 0, 0, 0
     for chat, (kind, text) in asked.items():
-        shown = bots.api.shown(bots.tokens["main"], chat)
+        shown = bots.api.shown(bots.tokens[bot_of(kind)], chat)
         texts = [each.text for each in shown if each.kind == "text"]
         photos = [each for each in shown if each.kind == "photo"]
         whole = "\n\n".join(texts)
