@@ -99,7 +99,7 @@ def test_x30_no_page_has_more_than_twenty_queries_and_their_number_does_not_grow
         few[kind_of(address)] = max(number, few.get(kind_of(address), 0))
     after.add(installed, MORE, now=now)
     # The same conversation: a search for a run of another one may find more.
-    # What the cache keeps only spares queries: a page is asked for again where it had more.
+    # The cache only spares queries: a page is asked for again where it had more.
     many = by_kind(after.queries(Client(), place, enough=lambda each: bound_of(each, few)))
     assert len(few) > 200
     assert {*few} >= BY_RULE | DELETING
