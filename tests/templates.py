@@ -1,4 +1,5 @@
-"""Migrated, empty databases to copy: a migration takes seconds, a copy none.
+"""Migrated, empty databases and static files to copy into gateways. To make them takes
+seconds, a copy none.
 
 ``make test`` names one folder for all of its test processes (``TEST_TEMPLATES``): the first that
 asks makes the file or the cluster. A test process of its own has a folder of its own.
@@ -6,6 +7,7 @@ asks makes the file or the cluster. A test process of its own has a folder of it
 
 import fcntl
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -60,6 +62,22 @@ def postgres(folder: Path) -> Path:
             server.stop()
             server.folder.rename(made)
     return made
+
+
+def collect_static(gateway: Gateway) -> None:
+    """Put the static files into the home of a gateway: ``collectstatic`` runs once, and costs as
+    much as starting the gateway.
+    """
+    folder = shared() or settings.TEST_HOME
+    made = folder / "collected"
+    with alone(folder, "static"):
+        if not made.exists():
+            making = folder / "collecting"
+            making.mkdir()
+            maker = Gateway(folder=making, database_url=gateway.database_url)
+            maker.manage("collectstatic", "--noinput", "--verbosity", "0")
+            (making / "home" / "static").rename(made)
+    shutil.copytree(made, gateway.folder / "home" / "static", dirs_exist_ok=True)
 
 
 def migrate(server: Postgres, folder: Path) -> None:

@@ -153,6 +153,7 @@ def test_a5_rq13_a_hundred_unknown_senders_in_an_hour(
 
 
 @pytest.mark.slow
+@pytest.mark.on("sqlite")
 @pytest.mark.timeout(3600)
 def test_a5_rq13_a_thousand_unknown_senders_that_continue(
     telegram: ChannelAccount, at_home: User, owner_client: Client, now: datetime, settings: Settings

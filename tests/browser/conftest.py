@@ -23,6 +23,7 @@ from playwright.sync_api import (
 )
 
 from gateway_project.home import BASE_DIR
+from tests import templates
 from tests.chromium import browser
 from tests.conftest import DatabaseMaker
 from tests.gateways import Gateway
@@ -93,7 +94,7 @@ def started(
         },
         roles=roles,
     )
-    gateway.manage("collectstatic", "--noinput", "--verbosity", "0")
+    templates.collect_static(gateway)
     shell(
         gateway,
         "from core.models import User; User.objects.create_user('ada', password='correct horse', "

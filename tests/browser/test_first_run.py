@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from core.providers import questions
+from tests import templates
 from tests.browser.conftest import Seen, link, shell, watch
 from tests.conftest import DatabaseMaker
 from tests.gateways import Gateway
@@ -49,7 +50,7 @@ def new_gateway(
     folder = tmp_path_factory.mktemp("first-run")
     (folder / "home").mkdir()
     running = Gateway(folder, new_database(), extra=EMBEDDED, roles=("web", "runs"))
-    running.manage("collectstatic", "--noinput", "--verbosity", "0")
+    templates.collect_static(running)
     shell(running, OWNER)
     running.start()
     yield running

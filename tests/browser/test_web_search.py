@@ -12,6 +12,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from gateway_project.processes import listener
+from tests import templates
 from tests.browser.conftest import Seen, ask, finished, shell
 from tests.channels_app.telegram.fake_api import FakeBotApi
 from tests.channels_app.telegram.people import Bots
@@ -110,7 +111,7 @@ def bots(
         roles=("web", "runs"),
         modules={"runs": ("tests.core.tools.web.worker",)},
     )
-    gateway.manage("collectstatic", "--noinput", "--verbosity", "0")
+    templates.collect_static(gateway)
     found = Bots(gateway, api)
     found.add("main", people=[{"name": "ada", "id": USER, "owner": True}])
     shell(

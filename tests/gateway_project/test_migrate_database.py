@@ -2,12 +2,14 @@
 
 import json
 import secrets
+import shutil
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from tests import settings, templates
 from tests.channels_app.client import Client, people, query
 from tests.gateways import Gateway
 from tests.servers import Postgres
@@ -60,8 +62,8 @@ def test_x52_an_installation_moves_to_postgresql_and_back(
         postgres.url(name),
         f"sqlite:///{tmp_path}/b.sqlite3",
     ]
+    shutil.copy(templates.sqlite(templates.shared() or settings.TEST_HOME), tmp_path / "a.sqlite3")
     old = start(urls[0])
-    old.manage("migrate", "-v0")
     (ada, _) = people(old, number=1, more=MORE)
     old.start()
     upload = ada.call("POST", "/files?name=notes.txt", b"Milk, bread.")

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests import people
+from tests import people, templates
 from tests.channels_app.socket_client import Socket
 from tests.channels_app.telegram.fake_api import FakeBotApi
 from tests.channels_app.telegram.people import Bots
@@ -110,7 +110,7 @@ def place(
         "GATEWAY_ENCRYPTION_KEYS": "key-of-a-test",
     }
     gateway = Gateway(tmp_path_factory.mktemp("traced"), new_database(), extra)
-    gateway.manage("collectstatic", "--noinput", "--verbosity", "0")
+    templates.collect_static(gateway)
     gateway.start()
     keys = people.make(gateway)
     bots = Bots(gateway, api)

@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import Browser, StorageState
 
 from gateway_project.home import BASE_DIR
+from tests import templates
 from tests.chromium import browser
 from tests.conftest import DatabaseMaker
 from tests.gateways import Gateway
@@ -48,7 +49,7 @@ def filled(
     folder = tmp_path_factory.mktemp("judges")
     (folder / "home").mkdir()
     gateway = Gateway(folder, new_database(), {"LLM_IS_EMBEDDED": "1"}, roles=("web",))
-    gateway.manage("collectstatic", "--noinput", "--verbosity", "0")
+    templates.collect_static(gateway)
     gateway.broker.start()  # for the signals of writes
     filling = subprocess.run(
         [sys.executable, "-m", "tests.judges.fill"],

@@ -8,6 +8,7 @@ those of the chat in all four; ``JUDGES_ALL=1`` (``make soak``) at every page in
 import os
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import product
@@ -144,6 +145,20 @@ def looks_of(shown: PageState, number: int, turn: int) -> list[tuple[int, list[S
     return [(width, [scheme]) for width, scheme in looks]
 
 
+@contextmanager
+def tab_for(shown: PageState, context: BrowserContext) -> Iterator[Page]:
+    """Yield the tab in which one page follows the other, since a new one costs as much as a look;
+    a tab of its own for a page whose state would stay.
+    """
+    if shown.act is None and not shown.html and not shown.cut:
+        yield context.pages[0] if context.pages else context.new_page()
+        return
+    for each in context.pages:
+        each.close()
+    with context.new_page() as page:
+        yield page
+
+
 def opened(page: Page, base: str, shown: PageState) -> None:
     """Lead ``page`` to a page in its state."""
     if shown.html:
@@ -173,16 +188,15 @@ def test_w71_axe_finds_nothing_on_any_page(
     seen = Seen()
     for number, shown in enumerate(page_states.every(filled.made, turn)):
         for width, schemes in looks_of(shown, number, turn):
-            page = contexts[width, shown.signed_in].new_page()
-            page.emulate_media(color_scheme=schemes[0], reduced_motion="reduce")
-            opened(page, filled.gateway.base_url, shown)
-            page.evaluate(axe)
-            for scheme in schemes:
-                if scheme != schemes[0]:
-                    page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
-                    page.evaluate(SETTLED)
-                seen.take(page.evaluate(RUN), f"{shown.name} ({scheme}, {width})")
-            page.close()
+            with tab_for(shown, contexts[width, shown.signed_in]) as page:
+                page.emulate_media(color_scheme=schemes[0], reduced_motion="reduce")
+                opened(page, filled.gateway.base_url, shown)
+                page.evaluate(axe)
+                for scheme in schemes:
+                    if scheme != schemes[0]:
+                        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+                        page.evaluate(SETTLED)
+                    seen.take(page.evaluate(RUN), f"{shown.name} ({scheme}, {width})")
     print(f"{seen.looks} looks, JUDGES_TURN={turn}")
     count = sum(map(len, seen.violations.values()))
     baselines.check("axe.violations", count, detail=f"JUDGES_TURN={turn}\n{seen}")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import templates
 from tests.channels_app import client
 from tests.channels_app.client import query
 from tests.channels_app.telegram.fake_api import FakeBotApi
@@ -134,6 +135,6 @@ def start(
     bots.add("main", people=[{"name": f"p{chat}", "id": chat} for chat in chats])
     web = [Person(channel, clients.pop()) for channel in CHANNELS[:3] for _ in chats]
     telegram = [Person("telegram", web[0].client, bots, chat) for chat in chats]
-    gateway.manage("collectstatic", "--noinput", "--verbosity", "0")
+    templates.collect_static(gateway)
     gateway.start()
     return Arena(gateway, provider, bots, models, web + telegram)

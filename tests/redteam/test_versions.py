@@ -174,6 +174,7 @@ def test_rc10_files_of_a_deployment_do_not_affect_a_running_process(
 
 
 @pytest.mark.slow
+@pytest.mark.on("postgres")
 def test_rc10_running_processes_wait_for_their_version(gateway: Gateway) -> None:
     """[RC10] The same with real workers: nothing is lost, and it is all said."""
     ada = people(gateway, number=1)[0]

@@ -9,6 +9,7 @@ import os
 import random
 import sys
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from itertools import chain
@@ -175,10 +176,12 @@ def queries_once(client: Client, place: Place) -> dict[str, int]:
     return {address: number for address, number in found if number is not None}
 
 
-def queries(client: Client, place: Place) -> list[pages.Queries]:
-    """Return the queries of each page of the owner, at this conversation."""
+def queries(client: Client, place: Place, *, enough: Callable[[str], int]) -> list[pages.Queries]:
+    """Return the queries of each page of the owner, at this conversation; ``enough``: how many an
+    address may have to be asked for once.
+    """
     addresses, token = walk(client, place)
-    found = (pages.queries_of(client, each, token) for each in addresses)
+    found = (pages.queries_of(client, each, token, enough=enough(each)) for each in addresses)
     return [each for each in found if each is not None]
 
 

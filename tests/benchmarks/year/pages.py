@@ -108,12 +108,17 @@ def ask(client: Client, address: str, token: str) -> int:
     return int(response.status_code)
 
 
-def queries_of(client: Client, address: str, token: str) -> Queries | None:
-    """Return how many queries a page has; None where there is none: a form that is not allowed."""
+def queries_of(client: Client, address: str, token: str, *, enough: int = 0) -> Queries | None:
+    """Return how many queries a page has; None where there is none: a form that is not allowed.
+
+    One that has no more than ``enough`` when nothing is kept is not asked for again.
+    """
     cache.clear()
     first = asked_once(client, address, token)
     if first is None:
         return None
+    if first <= enough:
+        return Queries(address, first, first)
     later = asked_once(client, address, token)
     assert later is not None, address
     return Queries(address, later, first)

@@ -62,6 +62,7 @@ def allowed(rate: throttling.Rate, subject: str, *, limit: int, times: int) -> i
 
 
 @pytest.mark.slow
+@pytest.mark.on("sqlite")
 def test_ri17_two_processes_share_one_limit(subject: str) -> None:
     """Each sends 30 requests under a limit of 20: 20 pass in all."""
     import os

@@ -137,6 +137,7 @@ def test_c6_a_run_that_is_tried_again_fetches_nothing_twice(runner: Runner, owne
 
 
 @pytest.mark.slow
+@pytest.mark.on("sqlite")
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.skipif(
     shutil.which("espeak-ng") is None or not transcribe.can_listen(),

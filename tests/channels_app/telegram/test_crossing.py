@@ -21,6 +21,7 @@ START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
 
 @pytest.mark.slow
+@pytest.mark.on("sqlite")
 @pytest.mark.django_db
 @pytest.mark.timeout(1500)
 def test_c3_nothing_crosses(owner: User, guest: User) -> None:

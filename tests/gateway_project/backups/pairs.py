@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway_project.backups import manifest
+from tests import templates
 from tests.channels_app.client import query
 from tests.gateways import Gateway
 from tests.models_chaos.owner import Owner
@@ -52,7 +53,7 @@ def backed_up(gateway: Gateway, root: Path) -> Path:
 def restored(gateway: Gateway, backup: Path) -> str:
     """Restore a backup into an empty gateway; return what the command says."""
     said = gateway.manage("restore", str(backup))
-    gateway.manage("collectstatic", "--noinput", "--verbosity", "0")
+    templates.collect_static(gateway)
     return said
 
 

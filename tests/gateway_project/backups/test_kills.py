@@ -3,7 +3,6 @@ next one is whole [X54].
 """
 
 import signal
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -15,8 +14,8 @@ from tests.channels_app.client import query
 from tests.conftest import DatabaseMaker
 from tests.gateway_project.backups.killed import POINTS
 from tests.gateway_project.backups.pairs import PASSPHRASE, programs
-from tests.gateways import Gateway
-from tests.servers import python
+from tests.gateways import MANAGE_SECONDS, Gateway
+from tests.servers import Process, python
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 KILLED = "tests.gateway_project.backups.killed"
@@ -30,6 +29,16 @@ def listed(gateway: Gateway) -> list[str]:
 def kept(root: Path) -> list[str]:
     """Return the names of all that is in the folder of the backups but the contents of files."""
     return sorted(each.name for each in root.iterdir() if each.name not in {"files", ".lock"})
+
+
+def killed(gateway: Gateway, *arguments: str) -> int:
+    """Run ``killed.py`` with these arguments; return its exit code."""
+    command = (KILLED, *arguments)
+    log = gateway.folder / "killed.log"
+    env = gateway.env
+    process = Process(python(*command), log, forked=command, env=env, cwd=BASE_DIR)
+    process.start()
+    return process.wait(seconds=MANAGE_SECONDS)
 
 
 @pytest.fixture
@@ -50,9 +59,7 @@ def test_x54_a_backup_that_is_killed_at_any_step_is_whole_or_none(
     for number, point in enumerate(POINTS):
         file.write_text(f"content {number}")  # of the ones before, nothing is left in the end
         before = manifest.all_in(root)
-        command = python(KILLED, point, "backup", "--to", str(root))
-        killed = subprocess.run(command, env=gateway.env, cwd=BASE_DIR, check=False)
-        assert killed.returncode == -signal.SIGKILL, point
+        assert killed(gateway, point, "backup", "--to", str(root)) == -signal.SIGKILL, point
         new = [each for each in manifest.all_in(root) if each not in before]
         assert bool(new) is (number >= list(POINTS).index("after its name")), point
         assert set(listed(gateway)) <= {each.name for each in manifest.all_in(root)}, point

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gateway_project.backups import manifest
+from tests import templates
 from tests.channels_app.client import people, query
 from tests.conftest import DatabaseMaker
 from tests.gateway_project.backups.pairs import programs
@@ -24,7 +25,7 @@ def gateway(new_database: DatabaseMaker, tmp_path: Path) -> Iterator[Gateway]:
     extra = {"PATH": programs(), "BACKUP_FOLDER": str(tmp_path / "backups"), "BACKUP_KEEP": "2"}
     extra |= {"BACKUP_KEEP_WEEKS": "0"}
     made = Gateway(tmp_path, new_database(), extra=extra, roles=("web", "runs"))
-    made.manage("collectstatic", "--noinput", "--verbosity", "0")
+    templates.collect_static(made)
     made.start()
     yield made
     made.stop()

@@ -17,6 +17,7 @@ import pytest
 import redis
 from websockets.exceptions import WebSocketException
 
+from tests import templates
 from tests.channels_app.client import Client, people, query
 from tests.channels_app.socket_client import Socket
 from tests.conftest import DatabaseMaker
@@ -55,7 +56,7 @@ def running(new_database: DatabaseMaker, tmp_path: Path) -> Iterator[Gateway]:
     script = tmp_path / "script.json"
     script.write_text(json.dumps(SCRIPT))
     gateway = Gateway(folder=folder, database_url=url, extra={"LLM_SCRIPT": str(script)})
-    gateway.manage("collectstatic", "--noinput", "--verbosity", "0")
+    templates.collect_static(gateway)
     gateway.start()
     yield gateway
     gateway.stop()
