@@ -132,7 +132,6 @@ class GatewayData:
             return await call(method, path, body, every)
         finally:
             await end_tasks()
-            await asyncio.to_thread(transactions.close_pool)
 
 
 HOST = "testserver"
