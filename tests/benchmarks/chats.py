@@ -105,11 +105,11 @@ async def set_pace(measured: MeasuredGateway, load: Load) -> None:
 
 
 def in_turn(names: Sequence[str], number: int) -> list[str]:
-    """Return the names in the order of a round: in every second one those after the first are
-    reversed, since what follows a light target costs another sum than what follows a heavy one.
+    """Return the names in the order of a round: each second one is reversed behind the byte pipe,
+    since what follows a light target costs another sum than what follows a heavy one.
     """
-    first, *rest = names
-    return [first, *(reversed(rest) if number % 2 else rest)]
+    floor, rest = [each for each in names if each == PIPE], [each for each in names if each != PIPE]
+    return [*floor, *(reversed(rest) if number % 2 else rest)]
 
 
 async def compare(

@@ -7,6 +7,7 @@ the method itself adds. Then two people of one gateway ask in turn, a budget app
 
 import asyncio
 import os
+import sys
 from pathlib import Path
 
 from gateway_project.home import BASE_DIR
@@ -25,7 +26,7 @@ ROUNDS_EACH = 5
 # Two processes of one source differ by some percent for as long as they live, so that both trees
 # are started again as often as this for each round.
 PAIRS_EACH = 2
-IDLE_SECONDS = 15.0
+IDLE_SECONDS = 10.0
 # Of one person, in tokens and in dollars, so large that it is never reached.
 BUDGETS = """
 from core.models import Budget, User
@@ -71,11 +72,12 @@ async def pairs(at: MeasuredGateway, tree: Path, number: int) -> list[Row]:
         ):
             two = {NOW: asker(now, 0), BEFORE: asker(before, 0)}
             rest = await idle_cpu(two)
-            found = await beside_floor(at, two, ROUNDS_EACH)
+            found = await chats.compare(at, two, LOAD, ROUNDS_EACH)
         each_late, each_dear = differences(found, NOW, BEFORE, rest)
         late.append(machine.median(each_late))
         dear.append(machine.median(each_dear))
         idle.append(rest)
+        sys.stderr.write(f"pair {count + 1}: {median_ms(late[-1:])}, {median_ms(dear[-1:])} ms\n")
     shown = " and ".join(
         f"{machine.median([rest[name] for rest in idle]) * 1000:.1f}" for name in (NOW, BEFORE)
     )
