@@ -1,8 +1,9 @@
 """axe-core on every page of the gateway, light and dark, on a phone and on a desktop.
 
-``make test`` looks at each page once, in a scheme and a width that change from run to run, and at
-those of the chat in all four; ``JUDGES_ALL=1`` (``make soak``) at every page in all four.
-``JUDGES_TURN`` repeats a run.
+``make test`` opens each page once, in a scheme and a width that change from run to run, and then
+changes both; the pages of the chat are opened in both widths. In the other scheme of a width only
+the rules of colours are asked. ``JUDGES_ALL=1`` (``make soak``) opens every page in all four, for
+all rules. ``JUDGES_TURN`` repeats a run.
 """
 
 import os
@@ -30,10 +31,11 @@ Scheme = Literal["light", "dark"]
 SCHEMES: tuple[Scheme, Scheme] = ("light", "dark")
 SIZES = {390: 844, 1280: 800}
 TURN = "judges/turn"
-# All that is a rule or a good practice, of WCAG 2.2 AA.
-RUN = """async () => (await axe.run(document, {
-  resultTypes: ["violations"],
-  runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
+# All that is a rule or a good practice, of WCAG 2.2 AA; and what a scheme changes.
+EVERYTHING = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+COLOURS = ["color-contrast", "link-in-text-block"]
+RUN = """async (rules) => (await axe.run(document, {
+  resultTypes: ["violations"], runOnly: rules,
 })).violations.flatMap(({ id, help, nodes }) =>
   nodes.map(({ target, html }) => [id, help, target.join(" "), html.slice(0, 200)]))"""
 
@@ -133,16 +135,24 @@ def contexts(browser: Browser, filled: Filled) -> Iterator[dict[tuple[int, bool]
         each.close()
 
 
-def looks_of(shown: PageState, number: int, turn: int) -> list[tuple[int, list[Scheme]]]:
-    """Return how a page is looked at in this run: the width in which it is opened, and the schemes
-    in which it is seen then. Pages of the chat follow the browser's scheme without a reload.
-    """
-    if shown.whole:
-        return [(width, list(SCHEMES)) for width in SIZES]
-    looks = list(product(SIZES, SCHEMES))
-    if os.environ.get("JUDGES_ALL") != "1":
-        looks = [looks[(number + turn) % len(looks)]]
-    return [(width, [scheme]) for width, scheme in looks]
+@dataclass(frozen=True)
+class Look:
+    """A page in a width and a scheme, and the rules that are asked."""
+
+    width: int
+    scheme: Scheme
+    rules: list[str] = field(default_factory=lambda: EVERYTHING)
+
+
+def looks_of(shown: PageState, number: int, turn: int) -> list[list[Look]]:
+    """Return how a page is looked at in this run: for each time that it is opened, the looks."""
+    if os.environ.get("JUDGES_ALL") == "1":
+        return [[Look(width, scheme)] for width, scheme in product(SIZES, SCHEMES)]
+    place = (number + turn) % 4
+    widths = list(SIZES)[:: -1 if place % 2 else 1]
+    first, second = SCHEMES[:: -1 if place // 2 else 1]
+    looks = [[Look(each, first), Look(each, second, COLOURS)] for each in widths]
+    return looks if shown.whole else [[*looks[0], *looks[1]]]
 
 
 @contextmanager
@@ -174,6 +184,12 @@ def opened(page: Page, base: str, shown: PageState) -> None:
         shown.act(page)
 
 
+def dress(page: Page, look: Look) -> None:
+    """Give ``page`` the width and the scheme of a look."""
+    page.emulate_media(color_scheme=look.scheme, reduced_motion="reduce")
+    page.set_viewport_size({"width": look.width, "height": SIZES[look.width]})
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(MOST_SECONDS)
 def test_w71_axe_finds_nothing_on_any_page(
@@ -187,16 +203,17 @@ def test_w71_axe_finds_nothing_on_any_page(
     axe = (judges.folder / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
     seen = Seen()
     for number, shown in enumerate(page_states.every(filled.made, turn)):
-        for width, schemes in looks_of(shown, number, turn):
-            with tab_for(shown, contexts[width, shown.signed_in]) as page:
-                page.emulate_media(color_scheme=schemes[0], reduced_motion="reduce")
+        for looks in looks_of(shown, number, turn):
+            with tab_for(shown, contexts[looks[0].width, shown.signed_in]) as page:
+                dress(page, looks[0])
                 opened(page, filled.gateway.base_url, shown)
                 page.evaluate(axe)
-                for scheme in schemes:
-                    if scheme != schemes[0]:
-                        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+                for look in looks:
+                    if look is not looks[0]:
+                        dress(page, look)
                         page.evaluate(SETTLED)
-                    seen.take(page.evaluate(RUN), f"{shown.name} ({scheme}, {width})")
+                    where = f"{shown.name} ({look.scheme}, {look.width})"
+                    seen.take(page.evaluate(RUN, look.rules), where)
     print(f"{seen.looks} looks, JUDGES_TURN={turn}")
     count = sum(map(len, seen.violations.values()))
     baselines.check("axe.violations", count, detail=f"JUDGES_TURN={turn}\n{seen}")
