@@ -120,7 +120,7 @@ class Search:
             pace=self.channel.pace,
             is_group=self.channel.is_group(chat),
             most=most,
-            searches=True,
+            kind="search",
         )
         if seconds > most:
             raise NotYetError(seconds)

@@ -10,7 +10,7 @@ from bisect import bisect_right, insort
 from collections import OrderedDict
 from dataclasses import replace
 from functools import cache
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from channels_app.base import Pace
 
@@ -18,8 +18,9 @@ MAX_CHATS = 20_000
 GROUP_SECONDS = 60.0
 
 
-# An account, a chat, and whether the times are those of searches in it.
-Turns: TypeAlias = tuple[int, str, bool]
+Kind = Literal["message", "search", "draft"]
+# An account, a chat, and the kind of calls in it: each kind has times of its own.
+Turns: TypeAlias = tuple[int, str, Kind]
 
 
 class Pacer:
@@ -41,17 +42,17 @@ class Pacer:
         is_group: bool,
         most: float,
         now: float | None = None,
-        searches: bool = False,
+        kind: Kind = "message",
     ) -> float:
         """Return the seconds to wait before sending; reserved when they are at most ``most``.
 
-        ``searches``: for a search for a message in doubt, ``pace.find_seconds`` after the one
-        before. Nothing is sent in its chat meanwhile, but messages that wait for it may have
-        reserved the next times of the chat before.
+        A search for a message in doubt comes ``pace.find_seconds`` after the one before. Nothing is
+        sent in its chat meanwhile, but messages that wait for it may have reserved the next times
+        of the chat before. No message waits for the draft before it, and no draft for a message.
         """
         moment = time.monotonic() if now is None else now
-        turns = (account_id, chat, searches)
-        if searches:
+        turns = (account_id, chat, kind)
+        if kind == "search":
             pace = replace(pace, chat_seconds=pace.find_seconds)
         with self._lock:
             at = self._at(turns, pace, is_group=is_group, moment=moment)

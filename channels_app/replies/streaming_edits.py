@@ -26,7 +26,7 @@ from channels_app.base import (
     ShowsDrafts,
     Target,
 )
-from channels_app.delivery.rate_limit import pacer
+from channels_app.delivery.rate_limit import Kind, pacer
 from channels_app.delivery.sending import account_of, target_of
 from channels_app.rendering.answer import answer_of
 from channels_app.rendering.links import Links
@@ -145,8 +145,10 @@ class Live:
             row = self.rows.get(index)
             is_last = index == len(blocks) - 1
             if row is None and is_last and self._takes_drafts():
-                await self._show_draft(block)
-                return
+                if await self._show_draft(block):
+                    return
+                if not draft.progress and len(draft.text) < FIRST_CHARACTERS:
+                    return
             if row is None:
                 row = await in_thread(begin_block, self.run, index, block)
                 if row is None:
@@ -183,27 +185,29 @@ class Live:
             account, self.run.route["chat"]
         )
 
-    async def _show_draft(self, block: Block) -> None:
-        """Show the last message as a draft; where it is refused, it is sent with the next look."""
+    async def _show_draft(self, block: Block) -> bool:
+        """Show the last message as a draft; return False where it has to be sent."""
         outbound, now = self.channel.outbound, asyncio.get_running_loop().time()
         assert isinstance(outbound, ShowsDrafts)  # noqa: S101 - for the type checker
         shown, since = self._draft or (None, 0.0)
         if shown == block and now - since < DRAFT_SECONDS:
-            return
+            return True
         account, route = account_of(self.run.session.account), self.run.route
-        if not await self._has_turn(route["chat"]):
-            return
+        if not await self._has_turn(route["chat"], kind="draft"):
+            return True
         target = Target(chat=route["chat"], thread=route["thread"])
         number = self.run.id % DRAFT_NUMBERS or DRAFT_NUMBERS
         self._draft = block, now
+        is_taken = True  # or it took too long
         async with self._calling(route["chat"]):
-            if not await outbound.show_draft(
+            is_taken = await outbound.show_draft(
                 account=account, target=target, number=number, block=block
-            ):
-                self._draft = None
-                self._news.set()
+            )
+        if not is_taken:
+            self._draft = None
+        return is_taken
 
-    async def _has_turn(self, chat: str) -> bool:
+    async def _has_turn(self, chat: str, *, kind: Kind = "message") -> bool:
         """Wait until the rate limit allows a call; return whether it does soon, and the run has not
         ended.
         """
@@ -213,6 +217,7 @@ class Live:
             pace=self.channel.pace,
             is_group=self.channel.is_group(chat),
             most=self._interval(),
+            kind=kind,
         )
         if seconds > self._interval():
             self._news.set()

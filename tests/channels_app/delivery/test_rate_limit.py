@@ -62,7 +62,7 @@ def test_a_search_has_its_own_times_in_a_chat() -> None:
 
     def search(now: float) -> float:
         return pacer.reserve(
-            account_id=1, chat="a", pace=PACE, is_group=False, most=0.5, now=now, searches=True
+            account_id=1, chat="a", pace=PACE, is_group=False, most=0.5, now=now, kind="search"
         )
 
     assert [wait(pacer, "a", 10.0) for _ in range(3)] == [0.0, 1.0, 2.0]

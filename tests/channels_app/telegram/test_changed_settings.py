@@ -3,12 +3,15 @@
 One case for each field of the form; a field without a case fails the first test.
 """
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.test import Client
+from pytest_django import Settings
 
 from allowlist.models import UnknownRequest
 from channels_app.telegram.channel import CHANNEL
@@ -55,8 +58,13 @@ def shown(row: ChannelAccount) -> dict[str, str]:
 
 
 @pytest.fixture
-def polled(local: Local, browser: Client, runner: Runner) -> Polled:
+def polled(
+    local: Local, browser: Client, runner: Runner, settings: Settings, tmp_path: Path
+) -> Polled:
     """Return a polled account that has answered once."""
+    slowly = {"match": "slowly", "steps": [{"text": "{input}", "tokens_per_second": 6}]}
+    (tmp_path / "script.json").write_text(json.dumps([slowly]))
+    settings.LLM_SCRIPT = str(tmp_path / "script.json")
     token = f"900:{'polled':A<34}"
     row = telegram_account(base=local.api.base, name="polled", mode="polling", token=token)
     found = Polled(local, browser, row, token)
@@ -132,9 +140,20 @@ def approved_reply(polled: Polled, second_api: FakeBotApi) -> None:
     until(lambda: "Welcome." in polled.local.api.texts(polled.token, 778))
 
 
+def growing(polled: Polled, second_api: FakeBotApi) -> None:
+    """The next answer is a message from its beginning."""
+    polled.local.api.with_drafts.add(polled.token)
+    polled.hears("as a draft, which grows slowly at its end", token=polled.token)
+    assert polled.local.api.of("sendMessageDraft", 556)
+    polled.save(growing="edits")
+    before = len(polled.local.api.of("sendMessageDraft", 556))
+    polled.hears("as a message, which grows slowly at its end", token=polled.token)
+    assert len(polled.local.api.of("sendMessageDraft", 556)) == before
+
+
 CASES: dict[str, Callable[[Polled, FakeBotApi], None]] = {
     each.__name__: each
-    for each in (token, webhook_secret, mode, api_base, denied_reply, approved_reply)
+    for each in (token, webhook_secret, mode, growing, api_base, denied_reply, approved_reply)
 }
 
 
