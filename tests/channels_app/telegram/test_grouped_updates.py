@@ -12,6 +12,7 @@ from channels_app.telegram import receive
 from channels_app.telegram.addressing import Bot
 from core.conversations import inbox
 from core.database import batching
+from core.database.transactions import atomic_write
 from core.models import ChannelAccount, ChannelIdentity, ChatSession, InboundMessage, User
 from tests.channels_app.running import telegram_account
 from tests.channels_app.telegram.people import message, number
@@ -50,7 +51,8 @@ def accounts(people: list[User]) -> list[ChannelAccount]:
     """Create two bots; in both an agent waits for a reply of one of the users."""
     found = [telegram_account(base="http://x", name=name) for name in ("main", "other")]
     for account in found:
-        inbox.open_session(user=people[4], account=account, chat=str(PEOPLE[4]))
+        with atomic_write():
+            inbox.open_session(user=people[4], account=account, chat=str(PEOPLE[4]))
         ChatSession.objects.create(
             account=account,
             user=people[4],
