@@ -192,9 +192,7 @@ def no_thread_keeps_the_database() -> Iterator[None]:
 def fresh_caches() -> None:
     """Empty the account caches."""
     from channels_app.asgi import acceptance, admission, builtin_accounts
-    from channels_app.telegram import outbound
 
-    outbound.without_drafts.clear()
     builtin_accounts.clear_cache()
     acceptance.acceptance.clear_cache()
     budgets.zones.clear()

@@ -14,6 +14,7 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from channels_app import registry
 from channels_app.base import (
@@ -138,14 +139,16 @@ class Live:
 
     async def _show(self) -> None:
         draft = replace(self.now(), progress=self.progress)
+        drafts = self._drafts()
+        rendered = partial(self._blocks, draft, FIRST_CHARACTERS if drafts is None else 1)
         # Rendering takes up to 1 s of CPU for 100 KB: every other turn of this loop would wait.
         is_long = len(draft.text) > LONG_CHARACTERS
-        blocks = await asyncio.to_thread(self._blocks, draft) if is_long else self._blocks(draft)
+        blocks = await asyncio.to_thread(rendered) if is_long else rendered()
         for index, block in enumerate(blocks):
             row = self.rows.get(index)
             is_last = index == len(blocks) - 1
-            if row is None and is_last and self._takes_drafts():
-                if await self._show_draft(block):
+            if row is None and is_last and drafts is not None:
+                if await self._show_draft(drafts, block):
                     return
                 if not draft.progress and len(draft.text) < FIRST_CHARACTERS:
                     return
@@ -159,14 +162,15 @@ class Live:
             elif row.payload != block:
                 await self._edit(row, block)
 
-    def _blocks(self, draft: Draft) -> list[Block]:
-        """Return the messages as they should look now."""
+    def _blocks(self, draft: Draft, least: int) -> list[Block]:
+        """Return the messages as they should look now; none of a text that has fewer than ``least``
+        characters and was not shown yet.
+        """
         if Capability.EDIT not in self.channel.capabilities:
             return self.channel.outbound.render(draft.text)[:-1] if draft.text else []
         if draft.progress:
             text = live_view(draft.text)
             return self._growing(f"{text}\n\n{draft.progress}" if text else draft.progress)
-        least = 1 if self._takes_drafts() else FIRST_CHARACTERS
         if len(draft.text) >= least or (draft.text and self.rows):
             return self._growing(draft.text)
         return []
@@ -178,17 +182,17 @@ class Live:
             return outbound.render_growing(text)
         return outbound.render(live_view(text))
 
-    def _takes_drafts(self) -> bool:
-        """Return whether the last message is shown as a draft."""
-        outbound, account = self.channel.outbound, account_of(self.run.session.account)
-        return isinstance(outbound, ShowsDrafts) and outbound.takes_drafts(
-            account, self.run.route["chat"]
-        )
+    def _drafts(self) -> ShowsDrafts | None:
+        """Return the outbound side if it shows the last message as a draft."""
+        outbound = self.channel.outbound
+        if not isinstance(outbound, ShowsDrafts):
+            return None
+        account = account_of(self.run.session.account)
+        return outbound if outbound.takes_drafts(account, self.run.route["chat"]) else None
 
-    async def _show_draft(self, block: Block) -> bool:
+    async def _show_draft(self, outbound: ShowsDrafts, block: Block) -> bool:
         """Show the last message as a draft; return False where it has to be sent."""
-        outbound, now = self.channel.outbound, asyncio.get_running_loop().time()
-        assert isinstance(outbound, ShowsDrafts)  # noqa: S101 - for the type checker
+        now = asyncio.get_running_loop().time()
         shown, since = self._draft or (None, 0.0)
         if shown == block and now - since < DRAFT_SECONDS:
             return True

@@ -135,6 +135,12 @@ async def compare(
     return found
 
 
+def floor(measured: MeasuredGateway, *, streams: int = 1) -> Target:
+    """Return the byte pipe, which each other target is compared with."""
+    pipe = Chat(f"{measured.pipe.url}/v1", model="stub")
+    return Target([pipe] * streams, {"pipe": measured.pipe.running.pid})
+
+
 def chat_targets(
     measured: MeasuredGateway, *, streams: int, peer: Chat | None
 ) -> dict[str, Target]:
@@ -143,10 +149,9 @@ def chat_targets(
         Chat(f"{measured.gateway.base_url}/v1", key=measured.crowd[number], model="stub")
         for number in range(streams)
     ]
-    pipe = Chat(f"{measured.pipe.url}/v1", model="stub")
     view = Chat(f"{measured.django.url}/v1", model="stub")
     found = {
-        PIPE: Target([pipe] * streams, {"pipe": measured.pipe.running.pid}),
+        PIPE: floor(measured, streams=streams),
         VIEW: Target([view] * streams, {"view": measured.django.running.pid}),
         OURS: Target(ours, measured.pids),
     }

@@ -50,7 +50,7 @@ async def rows(at: MeasuredGateway, *, rounds: int) -> list[Row]:
         against = [Row("models: against an earlier commit", "BEFORE=<a source tree> measures it")]
     await asyncio.to_thread(at.gateway.manage, "shell", "-v0", "--no-imports", "-c", BUDGETS)
     two = {WITH: asker(at, 1), WITHOUT: asker(at, 0)}
-    found = await beside_floor(at, two, rounds * ROUNDS_EACH)
+    found = await chats.compare(at, {PIPE: chats.floor(at), **two}, LOAD, rounds * ROUNDS_EACH)
     spent = at.count("budgetperiod", "spent > 0")
     assert spent == 1, "the budget of tokens did not count"
     late, dear = differences(found, WITH, WITHOUT)
@@ -95,14 +95,6 @@ def spread(of: list[float]) -> str:
 def median_ms(of: list[float]) -> str:
     """Return the median of differences of seconds, in ms with its sign."""
     return f"{machine.median(of) * 1000:+.2f}"
-
-
-async def beside_floor(
-    at: MeasuredGateway, two: dict[str, Target], rounds: int
-) -> dict[str, Figures]:
-    """Return the figures of two targets, and of the floor."""
-    pipe = Target([Chat(f"{at.pipe.url}/v1", model="stub")], {"pipe": at.pipe.running.pid})
-    return await chats.compare(at, {PIPE: pipe, **two}, LOAD, rounds)
 
 
 async def idle_cpu(of: dict[str, Target]) -> dict[str, float]:

@@ -6,7 +6,6 @@ from contextlib import closing, contextmanager
 from gateway_project.home import BASE_DIR
 from tests.benchmarks import chats, gateway, machine
 from tests.benchmarks.chats import PIPE, Target
-from tests.benchmarks.clients import Chat
 from tests.benchmarks.gateway import MeasuredGateway
 from tests.benchmarks.models import asker
 from tests.benchmarks.report import Row
@@ -19,10 +18,9 @@ LOAD = chats.Load(1, 40, 64, per_second=200)
 @contextmanager
 def targets(at: MeasuredGateway, receiver: Receiver) -> Iterator[dict[str, Target]]:
     """Yield the floor, and a person of each gateway."""
-    floor = Target([Chat(f"{at.pipe.url}/v1", model="stub")], {"pipe": at.pipe.running.pid})
     tracing = {"OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url}
     with gateway.beside(at, BASE_DIR, **tracing) as other:
-        yield {PIPE: floor, OFF: asker(at, 0), ON: asker(other, 0)}
+        yield {PIPE: chats.floor(at), OFF: asker(at, 0), ON: asker(other, 0)}
 
 
 async def rows(at: MeasuredGateway, *, rounds: int) -> list[Row]:

@@ -1,13 +1,17 @@
 """A ``runs`` worker inside the test process, which receives the test's wake-ups."""
 
+import json
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
 from django.conf import settings as django_settings
 from django.db.models import F
 from django.db.models.functions import Now
+from pytest_django import Settings
 
 from channels_app.delivery import rate_limit
 from channels_app.memory.channel import PLATFORM
@@ -90,6 +94,13 @@ def telegram_account(
         config={"mode": mode, "api_base": base, **config},
         secrets=encrypt({"token": token or f"900:{name:A<34}", "webhook_secret": "Whs_0123"}),
     )
+
+
+def script(settings: Settings, folder: Path, *rules: dict[str, Any]) -> None:
+    """Write the script of the model."""
+    path = folder / "script.json"
+    path.write_text(json.dumps(rules))
+    settings.LLM_SCRIPT = str(path)
 
 
 def hours_pass(hours: float) -> None:

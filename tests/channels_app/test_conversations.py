@@ -1,6 +1,5 @@
 """The channel system on the in-memory channel: route, acks, typing, order, commands ([C2]–[C9])."""
 
-import json
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from channels_app.worker.runner import Runner
 from core.conversations import inbox, outbox, sessions
 from core.database import transactions
 from core.models import ChannelAccount, Delivery, InboundMessage, Run, User
-from tests.channels_app.running import memory_account, until
+from tests.channels_app.running import memory_account, script, until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -32,13 +31,6 @@ def write(account: ChannelAccount, text: str, message_id: str, **more: str) -> N
     """Send a message of the guest."""
     place: dict[str, Any] = {"sender": "556", "chat": "c1", **more}
     say(account=account, text=text, message_id=message_id, now=timezone.now(), **place)
-
-
-def script(settings: Settings, folder: Path, rules: list[dict[str, object]]) -> None:
-    """Write the script of the model."""
-    path = folder / "script.json"
-    path.write_text(json.dumps(rules))
-    settings.LLM_SCRIPT = str(path)
 
 
 def test_c2_c3_c4_messages_are_joined_answered_as_a_reply_and_lose_their_reactions(
@@ -77,9 +69,7 @@ def test_a_long_answer_is_shown_while_it_grows_and_ends_as_one_message(
     runner: Runner, account: ChannelAccount, settings: Settings, tmp_path: Path
 ) -> None:
     answer = " ".join(f"word{number}" for number in range(60))
-    script(
-        settings, tmp_path, [{"match": "", "steps": [{"text": answer, "tokens_per_second": 60}]}]
-    )
+    script(settings, tmp_path, {"match": "", "steps": [{"text": answer, "tokens_per_second": 60}]})
     write(account, "go", "1")
     until(lambda: PLATFORM.texts("c1"))
     assert 40 <= len(PLATFORM.texts("c1")[0]) < len(answer)
@@ -93,7 +83,7 @@ def test_c5_nine_thousand_characters_that_do_not_stream_arrive_whole(
     paragraphs = [f"Paragraph {number}. " + "x" * 80 for number in range(95)]
     answer = "\n\n".join(paragraphs)
     assert len(answer) > 9000
-    script(settings, tmp_path, [{"match": "", "steps": [{"text": answer}]}])
+    script(settings, tmp_path, {"match": "", "steps": [{"text": answer}]})
     write(account, "go", "1")
     until(lambda: "\n\n".join(PLATFORM.texts("c1")) == answer)
     assert all(len(text) <= TEXT_LIMIT for text in PLATFORM.texts("c1"))
@@ -111,7 +101,7 @@ def test_a_platform_that_cannot_edit_gets_the_blocks_once_and_in_order(
     monkeypatch.setattr(CHANNEL, "capabilities", plain)
     answer = "\n\n".join(f"Paragraph {number}. " + "x" * 400 for number in range(30))
     steps = [{"text": answer, "tokens_per_second": 200}]
-    script(settings, tmp_path, [{"match": "", "steps": steps}])
+    script(settings, tmp_path, {"match": "", "steps": steps})
     write(account, "go", "1")
     until(lambda: "\n\n".join(PLATFORM.texts("c1")) == answer)
     assert all(each.edits == 0 for each in PLATFORM.sent)
@@ -122,7 +112,7 @@ def test_c9_a_message_during_a_run_waits_and_stop_keeps_the_partial_answer(
 ) -> None:
     text = "This answer has more than forty characters and hangs. "
     steps = [{"text": text}, {"hang": True}]
-    script(settings, tmp_path, [{"match": "^hang", "steps": steps}])
+    script(settings, tmp_path, {"match": "^hang", "steps": steps})
     write(account, "hang", "1")
     until(lambda: PLATFORM.texts("c1"))
     write(account, "next", "2")

@@ -121,9 +121,9 @@ class StoredEndpoint(ResponseEndpoint):
             run = await self.own_run()
         return run
 
-    async def answer_current(self, run: Run, *, encrypts: bool = False) -> None:
-        """Answer a response as it is now. ``encrypts``: with its reasoning encrypted."""
-        work = stored.work_of(run, encrypts=encrypts)
+    async def answer_current(self, run: Run) -> None:
+        """Answer a response as it is now."""
+        work = stored.work_of(run)
         await self.answer(200, await stored.current(work), work.headers)
 
 
@@ -147,12 +147,14 @@ class Response(StoredEndpoint):
         given = [*request.queries("include[]"), *request.queries("include")]
         encrypts = fields.include(given)
         run = await self.own_run()
+        if encrypts:
+            stored.show_encrypted(run)
         if request.query("stream") == "true":
             seen = number_of(request.query("starting_after"), "starting_after") or self.seen()
             with slot(self.caller):
-                await self.stream_run(stored.work_of(run, encrypts=encrypts), seen=seen)
+                await self.stream_run(stored.work_of(run), seen=seen)
         else:
-            await self.answer_current(run, encrypts=encrypts)
+            await self.answer_current(run)
 
 
 class Cancel(StoredEndpoint):

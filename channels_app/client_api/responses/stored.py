@@ -114,11 +114,13 @@ def check_reasoning(caller: Principal, asked: Asked) -> None:
         reasoning.decrypt(sealed, where, person=person.pk)
 
 
-def work_of(run: Run, *, encrypts: bool = False) -> Work:
-    """Return a stored response as work; it goes on when the client leaves. ``encrypts``: its
-    reasoning is shown encrypted, whatever was asked for when it was created.
-    """
-    run.options[KEPT]["encrypts"] = encrypts or run.options[KEPT].get("encrypts", False)
+def show_encrypted(run: Run) -> None:
+    """Let the reasoning of this copy of a run be shown encrypted; nothing is stored."""
+    run.options[KEPT]["encrypts"] = True
+
+
+def work_of(run: Run) -> Work:
+    """Return a stored response as work; it goes on when the client leaves."""
     language = run.user.language or run.options[KEPT]["language"]
     return Work(run=run, language=language, session=run.session.public_id)
 

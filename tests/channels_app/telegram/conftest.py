@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from channels_app.telegram import receive, views
+from channels_app.telegram import outbound, receive, views
 from core.database import transactions
 from core.models import ChannelIdentity, User
 from tests.channels_app.running import guest, owner, runner, telegram_account
@@ -45,6 +45,7 @@ def local(owner: User, guest: User) -> Iterator[Local]:
     """
     views.clear_cache()
     receive.clear_cache()
+    outbound.without_drafts.clear()
     api = FakeBotApi()
     api.start()
     found = Local(api, Loop())

@@ -131,6 +131,11 @@ class FakeBotApi:
                 Failure(method, status, description, parameters, chat, times, effect, cut, when)
             )
 
+    def refuse_entities(self, method: str) -> None:
+        """Arrange that all calls of ``method`` with entities are refused."""
+        words = "Bad Request: can't parse entities"
+        self.fail(method, 400, words, times=999, when=lambda params: bool(params.get("entities")))
+
     def shown(self, token: str, chat: int, thread: int | None = None) -> list[Shown]:
         """Return the bot's current messages in a chat, in order."""
         with self.lock:

@@ -3,7 +3,6 @@
 One case for each field of the form; a field without a case fails the first test.
 """
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ from allowlist.models import UnknownRequest
 from channels_app.telegram.channel import CHANNEL
 from channels_app.worker.runner import Runner
 from core.models import ChannelAccount
-from tests.channels_app.running import telegram_account, until
+from tests.channels_app.running import script, telegram_account, until
 from tests.channels_app.telegram.fake_api import FakeBotApi
 from tests.channels_app.telegram.local import SECRET, Local
 from tests.channels_app.telegram.people import message
@@ -63,8 +62,7 @@ def polled(
 ) -> Polled:
     """Return a polled account that has answered once."""
     slowly = {"match": "slowly", "steps": [{"text": "{input}", "tokens_per_second": 6}]}
-    (tmp_path / "script.json").write_text(json.dumps([slowly]))
-    settings.LLM_SCRIPT = str(tmp_path / "script.json")
+    script(settings, tmp_path, slowly)
     token = f"900:{'polled':A<34}"
     row = telegram_account(base=local.api.base, name="polled", mode="polling", token=token)
     found = Polled(local, browser, row, token)

@@ -1,28 +1,24 @@
 """A growing answer as a draft, in private chats of bots whose Bot API has drafts ([C12])."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pytest_django import Settings
 
 from channels_app.replies import streaming_edits
 from channels_app.worker.runner import Runner
 from core.models import ChannelAccount, Delivery
-from tests.channels_app.running import until
+from tests.channels_app.running import script, until
 from tests.channels_app.telegram.local import Local
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ANSWER = " ".join(f"word{number}" for number in range(80))
 
 
-def answers(settings: object, folder: Path, text: str, pace: float = 25) -> None:
+def answers(settings: Settings, folder: Path, text: str, pace: float = 25) -> None:
     """Let the model say ``text`` at so many tokens a second."""
-    path = folder / "script.json"
-    path.write_text(
-        json.dumps([{"match": "", "steps": [{"text": text, "tokens_per_second": pace}]}])
-    )
-    settings.LLM_SCRIPT = str(path)  # type: ignore[attr-defined]
+    script(settings, folder, {"match": "", "steps": [{"text": text, "tokens_per_second": pace}]})
 
 
 def drafts(local: Local, chat: int) -> list[dict[str, Any]]:
@@ -31,7 +27,7 @@ def drafts(local: Local, chat: int) -> list[dict[str, Any]]:
 
 
 def test_c12_an_answer_is_a_draft_until_it_is_one_message(
-    runner: Runner, local: Local, settings: object, tmp_path: Path
+    runner: Runner, local: Local, settings: Settings, tmp_path: Path
 ) -> None:
     local.api.with_drafts.add(local.tokens["main"])
     answers(settings, tmp_path, ANSWER)
@@ -51,7 +47,7 @@ def test_c12_an_answer_is_a_draft_until_it_is_one_message(
 
 
 def test_c12_full_messages_of_a_long_answer_are_sent_and_the_rest_is_the_draft(
-    runner: Runner, local: Local, settings: object, tmp_path: Path
+    runner: Runner, local: Local, settings: Settings, tmp_path: Path
 ) -> None:
     local.api.with_drafts.add(local.tokens["main"])
     answer = "\n\n".join(f"Paragraph {number}. " + "x " * 450 for number in range(7))
@@ -64,7 +60,7 @@ def test_c12_full_messages_of_a_long_answer_are_sent_and_the_rest_is_the_draft(
 
 
 def test_c12_a_group_is_edited(
-    runner: Runner, local: Local, settings: object, tmp_path: Path
+    runner: Runner, local: Local, settings: Settings, tmp_path: Path
 ) -> None:
     local.api.with_drafts.add(local.tokens["main"])
     answers(settings, tmp_path, ANSWER)
@@ -76,7 +72,7 @@ def test_c12_a_group_is_edited(
 
 
 def test_c12_a_bot_api_without_drafts_is_tried_once(
-    runner: Runner, local: Local, settings: object, tmp_path: Path
+    runner: Runner, local: Local, settings: Settings, tmp_path: Path
 ) -> None:
     answers(settings, tmp_path, ANSWER)
     local.say("go", user=556)
@@ -90,7 +86,7 @@ def test_c12_a_bot_api_without_drafts_is_tried_once(
 
 
 def test_c12_the_setting_of_the_account_is_obeyed(
-    runner: Runner, local: Local, settings: object, tmp_path: Path
+    runner: Runner, local: Local, settings: Settings, tmp_path: Path
 ) -> None:
     local.api.with_drafts.add(local.tokens["main"])
     account = ChannelAccount.objects.get(name="main")
@@ -106,7 +102,7 @@ def test_c12_the_setting_of_the_account_is_obeyed(
 def test_c12_a_draft_that_does_not_change_is_shown_again(
     runner: Runner,
     local: Local,
-    settings: object,
+    settings: Settings,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -121,7 +117,7 @@ def test_c12_a_draft_that_does_not_change_is_shown_again(
 
 @pytest.mark.parametrize("failure", ["429", "502", "entities"])
 def test_c12_a_draft_that_fails_costs_no_answer(
-    runner: Runner, local: Local, settings: object, tmp_path: Path, failure: str
+    runner: Runner, local: Local, settings: Settings, tmp_path: Path, failure: str
 ) -> None:
     local.api.with_drafts.add(local.tokens["main"])
     answers(settings, tmp_path, f"**bold** {ANSWER}", pace=40)
@@ -131,13 +127,7 @@ def test_c12_a_draft_that_fails_costs_no_answer(
         case "502":
             local.api.fail("sendMessageDraft", 502, "Bad Gateway", effect=True, times=2)
         case _:
-            local.api.fail(
-                "sendMessageDraft",
-                400,
-                "Bad Request: can't parse entities",
-                when=lambda params: bool(params.get("entities")),
-                times=999,
-            )
+            local.api.refuse_entities("sendMessageDraft")
     local.say("go", user=556)
     until(lambda: local.texts(556) == [f"bold {ANSWER}"])
     (message,) = local.api.shown(local.tokens["main"], 556)

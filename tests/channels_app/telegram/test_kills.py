@@ -36,8 +36,10 @@ WORDS = " ".join(f"part{number:02d}" for number in range(20))
 LONG = "\n\n".join(f"Paragraph {number}. " + "x" * 900 for number in range(6))
 SCRIPT: list[dict[str, Any]] = [
     {"match": "^short", "steps": [{"text": "ok, {input}"}]},
-    {"match": "^stream", "steps": [{"text": f"{WORDS} to {{input}}", "tokens_per_second": 14}]},
-    {"match": "^draft", "steps": [{"text": f"{WORDS} to {{input}}", "tokens_per_second": 14}]},
+    {
+        "match": "^(stream|draft)",
+        "steps": [{"text": f"{WORDS} to {{input}}", "tokens_per_second": 14}],
+    },
     {"match": "^long", "steps": [{"text": f"{LONG} to {{input}}"}]},
     {
         "match": "^draw",

@@ -1,27 +1,20 @@
 """Answers in Telegram's chats, as the fake Bot API sees them ([C3]–[C9], [T5]–[T7])."""
 
-import json
 import time
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from pytest_django import Settings
 
 from channels_app.worker.runner import Runner
 from core.models import ChatSession, Delivery, InboundMessage, Run
-from tests.channels_app.running import until
+from tests.channels_app.running import script, until
 from tests.channels_app.telegram.local import Local
 from tests.channels_app.telegram.people import message
 
 pytestmark = pytest.mark.django_db(transaction=True)
 LONG = "\n\n".join(f"Paragraph {number}. " + "x" * 900 for number in range(9))
-
-
-def script(settings: object, folder: Path, *rules: dict[str, object]) -> None:
-    """Write the script of the model."""
-    path = folder / "script.json"
-    path.write_text(json.dumps(rules))
-    settings.LLM_SCRIPT = str(path)  # type: ignore[attr-defined]
 
 
 def test_c3_c4_the_answer_is_a_reply_and_the_reaction_is_removed(
@@ -52,7 +45,7 @@ def test_rw19_messages_of_a_long_downtime_are_answered_in_order(
 
 
 def test_a_stream_is_one_message_that_is_edited_to_its_end(
-    runner: Runner, local: Local, settings: object, tmp_path: Path
+    runner: Runner, local: Local, settings: Settings, tmp_path: Path
 ) -> None:
     answer = " ".join(f"word{number}" for number in range(80))
     script(settings, tmp_path, {"match": "", "steps": [{"text": answer, "tokens_per_second": 25}]})
@@ -67,7 +60,7 @@ def test_a_stream_is_one_message_that_is_edited_to_its_end(
 
 
 def test_a_group_is_edited_more_slowly_and_topics_keep_apart(
-    runner: Runner, local: Local, settings: object, tmp_path: Path
+    runner: Runner, local: Local, settings: Settings, tmp_path: Path
 ) -> None:
     name = f"@bot{local.tokens['main'].partition(':')[0]}_bot"
     local.say(f"{name} first topic", user=556, chat=-100, thread=77)
@@ -86,7 +79,7 @@ def test_a_group_is_edited_more_slowly_and_topics_keep_apart(
 
 
 def test_429_on_block_2_keeps_the_order_and_holds_up_no_other_chat(
-    runner: Runner, local: Local, settings: object, tmp_path: Path
+    runner: Runner, local: Local, settings: Settings, tmp_path: Path
 ) -> None:
     script(settings, tmp_path, {"match": "^long", "steps": [{"text": LONG}]})
     local.api.fail(
@@ -152,23 +145,17 @@ def test_t5_refused_entities_cost_the_formatting_and_not_the_message(
 
 
 def test_t5_an_edit_whose_entities_are_refused_is_plain(
-    runner: Runner, local: Local, settings: object, tmp_path: Path
+    runner: Runner, local: Local, settings: Settings, tmp_path: Path
 ) -> None:
     answer = "**bold** " + " ".join(f"word{number}" for number in range(60))
     script(settings, tmp_path, {"match": "", "steps": [{"text": answer, "tokens_per_second": 25}]})
-    local.api.fail(
-        "editMessageText",
-        400,
-        "Bad Request: can't parse entities",
-        when=lambda params: bool(params.get("entities")),
-        times=999,
-    )
+    local.api.refuse_entities("editMessageText")
     local.say("go", user=556)
     until(lambda: local.texts(556) == [answer.replace("**", "")])
 
 
 def test_a_time_out_of_an_edit_shows_nothing_twice(
-    runner: Runner, local: Local, settings: object, tmp_path: Path
+    runner: Runner, local: Local, settings: Settings, tmp_path: Path
 ) -> None:
     answer = " ".join(f"word{number}" for number in range(60))
     script(settings, tmp_path, {"match": "", "steps": [{"text": answer, "tokens_per_second": 40}]})
@@ -220,7 +207,7 @@ def test_a_chat_that_migrated_is_followed(runner: Runner, local: Local) -> None:
 
 
 def test_a_message_that_is_gone_is_sent_anew(
-    runner: Runner, local: Local, settings: object, tmp_path: Path
+    runner: Runner, local: Local, settings: Settings, tmp_path: Path
 ) -> None:
     answer = " ".join(f"word{number}" for number in range(40))
     script(settings, tmp_path, {"match": "", "steps": [{"text": answer, "tokens_per_second": 20}]})
@@ -232,7 +219,7 @@ def test_a_message_that_is_gone_is_sent_anew(
 
 
 def test_t7_images_are_photos_and_a_refused_photo_is_a_document(
-    runner: Runner, local: Local, settings: object, tmp_path: Path
+    runner: Runner, local: Local, settings: Settings, tmp_path: Path
 ) -> None:
     pixel = (
         "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9Q"
@@ -255,7 +242,7 @@ def test_t7_images_are_photos_and_a_refused_photo_is_a_document(
 
 
 def test_c9_stop_ends_within_3_s_and_keeps_the_partial_answer(
-    runner: Runner, local: Local, settings: object, tmp_path: Path
+    runner: Runner, local: Local, settings: Settings, tmp_path: Path
 ) -> None:
     text = "This has more than forty characters, and then nothing. "
     script(settings, tmp_path, {"match": "^hang", "steps": [{"text": text}, {"hang": True}]})
@@ -270,7 +257,7 @@ def test_c9_stop_ends_within_3_s_and_keeps_the_partial_answer(
 
 
 def test_an_edit_of_a_message_that_waits_changes_the_question(
-    runner: Runner, local: Local, settings: object, tmp_path: Path
+    runner: Runner, local: Local, settings: Settings, tmp_path: Path
 ) -> None:
     script(settings, tmp_path, {"match": "^hang", "steps": [{"sleep": 2}, {"text": "done"}]})
     local.say("hang", user=556)

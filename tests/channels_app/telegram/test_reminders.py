@@ -1,13 +1,13 @@
 """Reminders in chats of Telegram, from the request to the reminder ([H20], [H24])."""
 
-import json
 from pathlib import Path
 
 import pytest
+from pytest_django import Settings
 
 from channels_app.worker.runner import Runner
 from core.models import ChannelIdentity, Schedule, User
-from tests.channels_app.running import until
+from tests.channels_app.running import script, until
 from tests.channels_app.telegram.local import Local
 from tests.channels_app.telegram.people import Params
 
@@ -36,11 +36,9 @@ SCRIPT = [
 
 
 @pytest.fixture
-def bot(runner: Runner, local: Local, tmp_path: Path, settings: pytest.FixtureRequest) -> Local:
+def bot(runner: Runner, local: Local, tmp_path: Path, settings: Settings) -> Local:
     """Return the bot with a model that plays the script; its people have a time zone."""
-    path = tmp_path / "script.json"
-    path.write_text(json.dumps(SCRIPT))
-    settings.LLM_SCRIPT = str(path)  # type: ignore[attr-defined]
+    script(settings, tmp_path, *SCRIPT)
     User.objects.update(time_zone="Europe/Berlin")
     return local
 
@@ -83,10 +81,8 @@ def test_h24_in_a_group_it_comes_to_the_group_for_listed_people(bot: Local) -> N
     until(lambda: bot.texts(GROUP)[-1].startswith("You have no reminders."))
 
 
-def test_h24_the_owner_may_forbid_them_in_groups(
-    bot: Local, settings: pytest.FixtureRequest
-) -> None:
-    settings.SCHEDULES_IN_GROUPS = False  # type: ignore[attr-defined]
+def test_h24_the_owner_may_forbid_them_in_groups(bot: Local, settings: Settings) -> None:
+    settings.SCHEDULES_IN_GROUPS = False
     guest = User.objects.get(username="guest")
     ChannelIdentity.objects.create(user=guest, kind="im", value=str(GROUP))
     bot.say("@bot900_bot remind me now", user=556, chat=GROUP)
