@@ -21,7 +21,9 @@ from typing import Any, Literal, Protocol, runtime_checkable
 Block = dict[str, Any]
 
 FileKind = Literal["photo", "document", "audio"]
-Trouble = Literal["", "blocked", "kicked", "migrated", "chat_not_found", "gone", "conflict", "auth"]
+Trouble = Literal[
+    "", "blocked", "kicked", "migrated", "chat_not_found", "gone", "conflict", "auth", "form"
+]
 
 
 class Capability(StrEnum):
@@ -46,8 +48,9 @@ class ChannelError(Exception):
 
     ``permanent``: retrying is useless. ``retry_after``: the seconds that the platform requested.
     ``unsure``: the request went out and its outcome is unknown (read time-out, connection lost).
-    ``trouble``: a state of the chat or the account to report to its owner; ``moved_to`` is the new
-    id of a chat that was ``migrated``.
+    ``trouble``: a state of the chat or the account to report to its owner, or ``form``: the
+    platform refused a rich form (:class:`RendersRich`). ``moved_to`` is the new id of a chat that
+    was ``migrated``.
     """
 
     def __init__(
@@ -407,6 +410,24 @@ class ShowsDrafts(Protocol):
         """Show ``block`` in place of the draft with the same ``number`` (1 to 2^31 - 1) until a
         message is sent, or for half a minute. Return False when the account has no drafts. Raises
         ChannelError.
+        """
+        ...
+
+
+@runtime_checkable
+class RendersRich(Protocol):
+    """An outbound side with a rich form of a text, which not every account shows."""
+
+    def takes_rich(self, account: Account) -> bool:
+        """Return whether the account, here without its secrets, shows it, as far as is known."""
+        ...
+
+    def render_rich(self, text: str, *, growing: bool = False) -> Block | None:
+        """Render Markdown as one message: the first of its ordinary ones, with ``more`` (a list of
+        those after it) and the channel's own values.
+
+        None for a text that the ordinary form shows as well, or that does not fit. Where the
+        platform refuses the form, sending raises ChannelError with ``trouble="form"``.
         """
         ...
 

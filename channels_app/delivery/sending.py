@@ -54,6 +54,11 @@ def account_of(row: ChannelAccount) -> Account:
     )
 
 
+def without_secrets(row: ChannelAccount) -> Account:
+    """Return an account row as plugins see it, for questions about its settings."""
+    return Account(id=row.id, channel=row.channel, name=row.name, config=row.config, secrets={})
+
+
 def can_push(row: ChannelAccount) -> bool:
     """Return whether an account can send to a user who has made no request."""
     channel = registry.get(row.channel)

@@ -19,6 +19,7 @@ from channels_app.base import (
     Channel,
     ChannelError,
     FindsSent,
+    RendersRich,
     WholeAnswer,
 )
 from channels_app.delivery import find_sent, sending
@@ -74,7 +75,7 @@ def enqueue_answer(run: Run, outcome: Outcome) -> None:
         if block is not None:
             put_block(run=run, index=0, payload=block)
         return
-    payloads = channel.outbound.render(spoken(run, outcome))
+    payloads = render_answer(channel, run, spoken(run, outcome))
     final = 0
     if Capability.EDIT not in channel.capabilities:
         said = partial_answer(run)
@@ -86,6 +87,21 @@ def enqueue_answer(run: Run, outcome: Outcome) -> None:
             if run.attempt > 1 and Capability.EDIT in channel.capabilities:
                 TAKEN_OVER.append(delivery.id)
     outbox.retract(run_id=run.id, from_index=len(payloads))
+
+
+def render_answer(channel: Channel, run: Run, text: str) -> list[Block]:
+    """Return the messages of a whole answer: a rich one where the account shows it ([C13]).
+
+    Where several are shown already, they stay.
+    """
+    outbound = channel.outbound
+    account = sending.without_secrets(run.session.account)
+    if isinstance(outbound, RendersRich) and outbound.takes_rich(account):
+        shown = Delivery.objects.filter(run_id=run.id, block_index__gt=0)
+        block = outbound.render_rich(text) if not shown.exists() else None
+        if block is not None:
+            return [block]
+    return outbound.render(text)
 
 
 def answers_no_request(run: Run) -> bool:
@@ -327,6 +343,9 @@ async def record_failure(*, delivery: Delivery, error: ChannelError, ended: Ende
     if error.trouble == "migrated":
         await in_thread(follow_chat, delivery=delivery, new_chat=error.moved_to)
         return Next(delivery.id)
+    if error.trouble == "form":
+        await in_thread(use_ordinary_form, delivery=delivery, error=error)
+        return Next(delivery.id)
     if error.retry_after is not None:
         pacer().hold(
             account_id=delivery.account_id,
@@ -402,6 +421,35 @@ def last_known(delivery: Delivery) -> int | None:
         return None
     shares = find_sent.shares(channel.outbound, delivery)
     return uncertain_deliveries.last_known(delivery=delivery, shares=shares)
+
+
+def use_ordinary_form(*, delivery: Delivery, error: ChannelError) -> None:
+    """Replace a claimed rich block by the messages that it stands for ([C13]); files that wait
+    behind it move back.
+    """
+    logger.warning("%s is sent in the ordinary form: %s", described(delivery), error)
+    block = dict(delivery.payload)
+    more = block.pop("more", [])
+    block.pop("rich", None)
+    with atomic_write():
+        row = Delivery.objects.select_for_update().get(id=delivery.id)
+        if row.payload == delivery.payload:  # the answer has not changed meanwhile
+            outbox.change(delivery=row, payload=block)
+            put_behind(row, more)
+        outbox.postpone(delivery=delivery, seconds=0)
+
+
+def put_behind(row: Delivery, payloads: list[Block]) -> None:
+    """Put blocks behind one of a run, in front of those that are not sent yet. In a transaction."""
+    run = row.run
+    if run is None or not payloads:
+        return
+    behind = Delivery.objects.filter(run_id=run.id, block_index__gt=row.block_index)
+    sent = [each.block_index for each in behind if each.state == Delivery.State.SENT]
+    start = max([row.block_index or 0, *sent]) + 1
+    waiting = [each.payload for each in behind.order_by("block_index") if each.block_index >= start]
+    for index, payload in enumerate([*payloads, *waiting], start):
+        put_block(run=run, index=index, payload=payload)
 
 
 def follow_chat(*, delivery: Delivery, new_chat: str) -> None:

@@ -24,11 +24,12 @@ from channels_app.base import (
     ChannelError,
     Edits,
     RendersGrowing,
+    RendersRich,
     ShowsDrafts,
     Target,
 )
 from channels_app.delivery.rate_limit import Kind, pacer
-from channels_app.delivery.sending import account_of, target_of
+from channels_app.delivery.sending import account_of, target_of, without_secrets
 from channels_app.rendering.answer import answer_of
 from channels_app.rendering.links import Links
 from channels_app.rendering.text import render
@@ -80,6 +81,7 @@ class Live:
     progress: str = ""
     rows: dict[int, Delivery] = field(default_factory=dict)
     _draft: tuple[Block, float] | None = None  # the shown block, and since when
+    _is_ordinary: bool = False  # the rich form was refused
     _news: asyncio.Event = field(default_factory=asyncio.Event)
     _over: asyncio.Event = field(default_factory=asyncio.Event)
     _task: asyncio.Task[None] | None = None
@@ -124,6 +126,9 @@ class Live:
                 await self._show()
             except ChannelError as error:
                 logger.info("a live edit failed: %s", error)
+                if error.trouble == "form":
+                    self._is_ordinary, self._draft = True, None
+                    self._news.set()
             except LeaseOverError:
                 logger.info("an edit was not made: another worker may have the run")
             except Exception:
@@ -176,8 +181,13 @@ class Live:
         return []
 
     def _growing(self, text: str) -> list[Block]:
-        """Return the messages of an unfinished text."""
+        """Return the messages of an unfinished text; several that are shown stay ordinary."""
         outbound = self.channel.outbound
+        if isinstance(outbound, RendersRich) and not self._is_ordinary and len(self.rows) < 2:
+            takes_it = outbound.takes_rich(without_secrets(self.run.session.account))
+            block = outbound.render_rich(text, growing=True) if takes_it else None
+            if block is not None:
+                return [block]
         if isinstance(outbound, RendersGrowing):
             return outbound.render_growing(text)
         return outbound.render(live_view(text))
@@ -187,7 +197,7 @@ class Live:
         outbound = self.channel.outbound
         if not isinstance(outbound, ShowsDrafts):
             return None
-        account = account_of(self.run.session.account)
+        account = without_secrets(self.run.session.account)
         return outbound if outbound.takes_drafts(account, self.run.route["chat"]) else None
 
     async def _show_draft(self, outbound: ShowsDrafts, block: Block) -> bool:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from channels_app.base import Block
-from core.markdown import TelegramText, live_view, split, to_telegram, truncate
+from core.markdown import TelegramText, live_view, split, to_rich, to_telegram, truncate
 
 CAPTION_LIMIT = 1024
 
@@ -16,6 +16,18 @@ def render(text: str) -> list[Block]:
 def render_growing(text: str) -> list[Block]:
     """Convert an unfinished text in the same way; full messages do not change any more."""
     return blocks_of(split(live_view(text), growing=True))
+
+
+def render_rich(text: str, *, growing: bool) -> Block | None:
+    """Convert Markdown to one rich message ([C13]): ``rich`` has the blocks of the Bot API, and the
+    rest is the first message of the ordinary form, with ``more`` for those after it.
+    """
+    ordinary = render_growing(text) if growing else render(text)
+    blocks = to_rich(live_view(text) if growing else text, is_long=len(ordinary) > 1)
+    if blocks is None or not ordinary:
+        return None
+    first, *more = ordinary
+    return first | {"rich": blocks, "more": more}
 
 
 def blocks_of(pieces: list[TelegramText]) -> list[Block]:

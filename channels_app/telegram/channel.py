@@ -57,6 +57,14 @@ class TelegramConfig:
             choices=("drafts", "edits"),
         ),
         Field(
+            "answers",
+            "Answers",
+            "As text, or with real tables, headings and lists, where the Bot API has rich messages "
+            "(10.2). Old versions of Telegram do not show those.",
+            default="text",
+            choices=("text", "rich"),
+        ),
+        Field(
             "api_base",
             "Bot API server",
             "For a server of your own; default: Telegram's.",

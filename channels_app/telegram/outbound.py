@@ -3,8 +3,9 @@
 Requests and returned messages use python-telegram-bot's types.
 """
 
+import contextlib
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +35,9 @@ NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
 
 # Accounts whose Bot API refused a draft, by id and address: their messages are edited.
 without_drafts: TtlCache[tuple[int, str], str] = TtlCache(3600.0)
+# Those without rich messages: a server that does not know the parameter misses the text.
+without_rich: TtlCache[tuple[int, str], str] = TtlCache(3600.0)
+NO_RICH = re.compile("method not found|text is empty", re.IGNORECASE)
 
 
 @dataclass(slots=True)
@@ -57,6 +61,17 @@ class TelegramOutbound:
         """Convert an unfinished text as ``render`` does."""
         return adapter.render_growing(text)
 
+    def takes_rich(self, account: Account) -> bool:
+        """Return whether the account's setting is ``rich``, unless its Bot API has no such
+        messages.
+        """
+        is_wanted = account.config.get("answers") == "rich"
+        return is_wanted and without_rich.get(place_of(account)) is None
+
+    def render_rich(self, text: str, *, growing: bool = False) -> Block | None:
+        """Convert Markdown to one rich message, if that shows more than text does."""
+        return adapter.render_rich(text, growing=growing)
+
     def render_one(self, text: str) -> Block | None:
         """Convert Markdown to one message, in MarkdownV2."""
         return adapter.render_one(text)
@@ -65,14 +80,15 @@ class TelegramOutbound:
         async def send(block: Block) -> Any:
             return await bot_api.call(
                 account,
-                "sendMessage",
+                "sendRichMessage" if "rich" in block else "sendMessage",
                 chat_id=int(target.chat),
                 message_thread_id=thread_of(target),
                 reply_parameters=reply_of(target),
                 **content_of(block),
             )
 
-        return id_of(await without_refused_markup(send, block))
+        with refused_form(account, block):
+            return id_of(await without_refused_markup(send, block))
 
     async def edit_text(
         self, *, account: Account, target: Target, message_id: str, block: Block
@@ -94,7 +110,8 @@ class TelegramOutbound:
                 **content_of(block),
             )
 
-        return await without_refused_markup(edit, block)
+        with refused_form(account, block):
+            return await without_refused_markup(edit, block)
 
     def takes_drafts(self, account: Account, chat: str) -> bool:
         """Return whether the account shows drafts: in private chats, unless its setting is to edit,
@@ -109,18 +126,20 @@ class TelegramOutbound:
         """Show a draft; False where the Bot API has none, which is then known for an hour."""
 
         async def show(block: Block) -> Any:
+            content: dict[str, Any] = content_of(block)
+            content = {name: content.get(name) for name in ("text", "entities", "rich_message")}
             return await bot_api.call(
                 account,
-                "sendMessageDraft",
+                "sendRichMessageDraft" if "rich" in block else "sendMessageDraft",
                 chat_id=int(target.chat),
                 draft_id=number,
                 message_thread_id=thread_of(target),
-                text=block["text"],
-                entities=entities_of(block),
+                **content,
             )
 
         try:
-            await without_refused_markup(show, block)
+            with refused_form(account, block):
+                await without_refused_markup(show, block)
         except ChannelError as error:
             if not error.permanent or error.trouble:
                 raise
@@ -290,14 +309,37 @@ async def without_refused_markup(call: Callable[[Block], Awaitable[Any]], block:
         return await call(block)
     except ChannelError as error:
         has_markup = bool(block.get("entities")) or "markdown_v2" in block
-        if not has_markup or error.unsure or not REFUSED_ENTITIES.search(str(error)):
+        if (
+            not has_markup
+            or "rich" in block
+            or error.unsure
+            or not REFUSED_ENTITIES.search(str(error))
+        ):
             raise
     rest = {"entities", "markdown_v2"}
     return await call({name: value for name, value in block.items() if name not in rest})
 
 
+@contextlib.contextmanager
+def refused_form(account: Account, block: Block) -> Iterator[None]:
+    """Raise a refusal of a rich message as such: nothing was sent."""
+    try:
+        yield
+    except ChannelError as error:
+        is_refusal = error.permanent and not error.trouble and not is_unchanged(error)
+        if "rich" not in block or not is_refusal:
+            raise
+        if NO_RICH.search(str(error)):
+            without_rich.put(place_of(account), str(error))
+        raise ChannelError(str(error), permanent=True, trouble="form") from error
+
+
 def content_of(block: Block) -> dict[str, Any]:
-    """Return the parameters of ``sendMessage`` and ``editMessageText`` that show a block."""
+    """Return the parameters of ``sendMessage``, ``sendRichMessage`` and ``editMessageText`` that
+    show a block.
+    """
+    if "rich" in block:
+        return {"rich_message": {"blocks": block["rich"]}, "reply_markup": markup_of(block)}
     return {
         "text": block.get("markdown_v2", block["text"]),
         "parse_mode": "MarkdownV2" if "markdown_v2" in block else None,

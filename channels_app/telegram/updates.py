@@ -11,6 +11,7 @@ from typing import Any
 
 MAX_ID = 2**62
 MAX_DATE = 4_102_444_800  # the year 2100
+RICH_LEVELS = 40  # of nested blocks and styles; Telegram allows 16
 # The requested types. Telegram keeps the previous list when none is sent, and omits other types.
 ALLOWED = ("message", "edited_message", "callback_query", "my_chat_member")
 SERVICE = re.compile(r"^(new_chat|left_chat|group_chat_created|supergroup_chat|migrate_|pinned_|"
@@ -181,7 +182,7 @@ def read_message(message: Json) -> TelegramMessage | str:
         return service
     media, unsupported = read_media(message)
     line = line_of(message)
-    text = string(message.get("text") or message.get("caption") or "", "text")
+    text = string(message.get("text") or message.get("caption") or rich_text(message), "text")
     if not (text or media or line or unsupported):
         return "without content"
     topic = message.get("message_thread_id") if message.get("is_topic_message") else None
@@ -245,6 +246,40 @@ def media(value: Json, kind: str, *, mime: str, name: str = "") -> Media:
     )
 
 
+def rich_text(message: Json) -> str:
+    """Return the text of a rich message, a block in each line; empty for other messages."""
+    given = message.get("rich_message")
+    if given is None:
+        return ""
+    blocks = sequence(mapping(given, "rich_message").get("blocks", []), "blocks")
+    return "\n".join(line for block in blocks for line in lines_of(block, RICH_LEVELS))
+
+
+def lines_of(block: Any, levels: int) -> list[str]:
+    """Return the lines of a block, of an item, or of a row (a list of cells)."""
+    if levels <= 0:
+        raise UnparsableError("rich_message is nested too deeply")
+    if isinstance(block, list):
+        return [" | ".join(letters(cell, levels) for cell in block)]
+    found = mapping(block, "block")
+    lines = [letters(found[name], levels) for name in ("summary", "text") if name in found]
+    for name in ("cells", "items", "blocks"):
+        for each in sequence(found.get(name, []), name):
+            lines += lines_of(each, levels - 1)
+    return [line for line in lines if line]
+
+
+def letters(text: Any, levels: int) -> str:
+    """Return a rich text (a string, a list, or a style around another) without its styles."""
+    if levels <= 0:
+        raise UnparsableError("rich_message is nested too deeply")
+    if isinstance(text, list):
+        return "".join(letters(each, levels - 1) for each in text)
+    if isinstance(text, Mapping):
+        return letters(text.get("text") or text.get("expression") or "", levels - 1)
+    return text if isinstance(text, str) else ""
+
+
 def line_of(message: Json) -> str:
     """Return a sticker, place, contact, poll or die as one line of text, else an empty one."""
     if "sticker" in message:
@@ -285,7 +320,7 @@ def quoted(message: Json) -> Quoted | None:
     if "forum_topic_created" in reply:
         return None
     part = mapping(message.get("quote") or {}, "quote").get("text")
-    text = part or reply.get("text") or reply.get("caption") or line_of(reply)
+    text = part or reply.get("text") or reply.get("caption") or rich_text(reply) or line_of(reply)
     sender = person(reply["from"]) if "from" in reply else None
     return Quoted(sender, string(text or "", "reply_to_message.text"))
 

@@ -18,6 +18,8 @@ from .classify import Classification, classify, is_markdown
 from .document import read
 from .growing import live_view as growing_text
 from .looks import TELEGRAM, TELEGRAM_GROWING, Look
+from .rich import RichBlock as RichBlock
+from .rich import rich_blocks
 from .split import ENTITY_LIMIT as ENTITY_LIMIT
 from .split import MESSAGE_LIMIT as MESSAGE_LIMIT
 from .split import TRUNCATED as TRUNCATED
@@ -156,6 +158,15 @@ def split(text: object, *, limit: int = MESSAGE_LIMIT, growing: bool = False) ->
     if growing and not isinstance(text, TelegramText):
         text = _guarded(text, lambda source: _to_telegram(source, TELEGRAM_GROWING), TelegramText)
     return split_message(to_telegram(text), limit=max(1, limit), growing=growing)
+
+
+def to_rich(text: object, *, is_long: bool = False) -> list[RichBlock] | None:
+    """Return the text as the blocks of one rich message of the Bot API, as JSON has them.
+
+    None where ``split`` shows as much, or the text is over a limit of rich messages. ``is_long``:
+    ``split`` has several messages.
+    """
+    return _guarded(text, lambda source: rich_blocks(source, is_long=is_long), lambda _: None)
 
 
 def live_view(text: object) -> str:

@@ -101,7 +101,8 @@ def _heading(state: StateBlock, start: int, _end: int, silent: bool) -> bool:  #
     pos = state.bMarks[start] + state.tShift[start]
     line = state.src[pos : state.eMarks[start]]
     content = line.lstrip("#")
-    if len(line) - len(content) > 6 or not content or content[0] not in " \t":
+    size = len(line) - len(content)
+    if size > 6 or not content or content[0] not in " \t":
         return False  # more than six, a hashtag, or signs with nothing behind them
     if silent:
         return True
@@ -110,7 +111,7 @@ def _heading(state: StateBlock, start: int, _end: int, silent: bool) -> bool:  #
     if not bare or bare[-1] in " \t":
         content = bare.rstrip(" \t")
     state.line = start + 1
-    _leaf(state, "heading", content, start)
+    _leaf(state, "heading", content, start).size = size
     return True
 
 
@@ -189,7 +190,9 @@ def _paragraph(state: StateBlock, start: int, end: int) -> None:
         line += 1
     content = state.getLines(start, line, state.blkIndent, _LAST_BREAK).strip(" \t\n")
     state.line = line + underlined
-    _leaf(state, "heading" if underlined else "paragraph", content, start)
+    leaf = _leaf(state, "heading" if underlined else "paragraph", content, start)
+    if underlined:
+        leaf.size = 1 if char == "=" else 2
     state.parentType = parent
 
 
@@ -252,6 +255,7 @@ class Leaf:
     content = info = markup = ""
     rows: list[list[str]] = []  # of a table, cells as they are written
     aligns: list[str] = []
+    size = 0  # of a heading, 1 (the largest) to 6
     hidden = False
 
     def __init__(self, kind: str, level: int) -> None:

@@ -19,12 +19,12 @@ from .looks import Look, fenced
 from .spans import LONG, Inline, Span, insert, shifted
 from .tags import read_block
 
-_TASK = re.compile(r"\[([ xX])\](?:[ \t\u00a0\n]|\Z)")
-_ALERT = re.compile(r"\[!(note|tip|important|warning|caution)\][ \t]*(\n|\Z)?", re.IGNORECASE)
+TASK = re.compile(r"\[([ xX])\](?:[ \t\u00a0\n]|\Z)")
+ALERT = re.compile(r"\[!(note|tip|important|warning|caution)\][ \t]*(\n|\Z)?", re.IGNORECASE)
 _DETAILS = re.compile(r"<(/?)details\b", re.IGNORECASE)
-_DETAILS_END = "</details>"
+DETAILS_END = "</details>"
 _LANGUAGE = re.compile(r"[^\s`\\]++")
-_LINE_BREAKS = re.compile(r"\r\n?")
+LINE_BREAKS = re.compile(r"\r\n?")
 _RULE = "———"
 _INDENT = "  "
 # Without one of these a text has no Markdown, and most short answers have none of them.
@@ -41,7 +41,7 @@ class Document:
     marked: bool
 
 
-class _Options(NamedTuple):
+class Options(NamedTuple):
     """Properties of the whole text, known only after reading it."""
 
     tags_as_text: bool = False
@@ -53,10 +53,10 @@ class _Quote:
     start: int = -1
 
 
-class _Writer:
+class Writer:
     """Lays the leaves of a token stream out as one text."""
 
-    def __init__(self, look: Look, definitions: Definitions, options: _Options) -> None:
+    def __init__(self, look: Look, definitions: Definitions, options: Options) -> None:
         self.look = look
         self.definitions = definitions
         self.tags_as_text = options.tags_as_text
@@ -144,23 +144,23 @@ class _Writer:
     def paragraph(self, token: Leaf) -> None:
         """Add a paragraph; the first one of an item may be a task."""
         content = token.content
-        ends_details = bool(self.details) and content[-len(_DETAILS_END) :].lower() == _DETAILS_END
+        ends_details = bool(self.details) and content[-len(DETAILS_END) :].lower() == DETAILS_END
         if ends_details:
-            content = content[: -len(_DETAILS_END)].rstrip()
+            content = content[: -len(DETAILS_END)].rstrip()
         if self.task and self.marker:
-            found = _TASK.match(content)
+            found = TASK.match(content)
             if found:
                 self._box(done=found[1] != " ")
                 content = content[found.end() :]
         self.task = False
-        alert = _ALERT.match(content) if self.quotes and self.quotes[-1].start < 0 else None
-        inline = self._alert(alert) if alert else self.inline(content)
+        alert = ALERT.match(content) if self.quotes and self.quotes[-1].start < 0 else None
+        inline = self.alert(alert) if alert else self.inline(content)
         if inline.text.strip() or inline.spans or self.marker:
             self.leaf(inline, token.map)
         if ends_details:
             self._end_details()
 
-    def _alert(self, alert: re.Match[str]) -> Inline:
+    def alert(self, alert: re.Match[str]) -> Inline:
         """Return the first paragraph of a quote that begins ``[!NOTE]``."""
         inline = self.inline(alert.string[alert.end() :])
         name = f"{alert[1].capitalize()}:"
@@ -187,7 +187,7 @@ class _Writer:
     def fence(self, token: Leaf) -> None:
         """Write a fenced code block with its language, and its fence where the look has it."""
         content = token.content
-        found = _LANGUAGE.match(links.unescape(token.info.strip()))
+        language = language_of(token)
         if self.look.fenced:
             # A fence that nothing closes runs to the end of the text, also while it is streamed.
             closed = token.level > 0 or (
@@ -195,7 +195,7 @@ class _Writer:
                 and token.map[1] - token.map[0] - 2 == content.count("\n")
             )
             content = fenced(content, token.markup + token.info.rstrip(), closed=closed)
-        self.code(token, content, found.group() if found else "")
+        self.code(token, content, language)
 
     def code_block(self, token: Leaf) -> None:
         content = token.content
@@ -342,22 +342,28 @@ class _Writer:
         self.indent = self.indent[: -len(_INDENT)]
 
 
-_HANDLERS: dict[str, Callable[[_Writer, Leaf], None]] = {
-    "paragraph": _Writer.paragraph,
-    "heading": _Writer.heading,
-    "fence": _Writer.fence,
-    "code_block": _Writer.code_block,
-    "table": _Writer.table,
-    "html_block": _Writer.html_block,
-    "hr": _Writer.hr,
-    "blockquote_open": _Writer.blockquote_open,
-    "blockquote_close": _Writer.blockquote_close,
-    "bullet_list_open": _Writer.bullet_list_open,
-    "bullet_list_close": _Writer.list_close,
-    "ordered_list_open": _Writer.ordered_list_open,
-    "ordered_list_close": _Writer.list_close,
-    "list_item_open": _Writer.list_item_open,
-    "list_item_close": _Writer.list_item_close,
+def language_of(fence: Leaf) -> str:
+    """Return the first word behind the opening fence; empty without any."""
+    found = _LANGUAGE.match(links.unescape(fence.info.strip()))
+    return found.group() if found else ""
+
+
+_HANDLERS: dict[str, Callable[[Writer, Leaf], None]] = {
+    "paragraph": Writer.paragraph,
+    "heading": Writer.heading,
+    "fence": Writer.fence,
+    "code_block": Writer.code_block,
+    "table": Writer.table,
+    "html_block": Writer.html_block,
+    "hr": Writer.hr,
+    "blockquote_open": Writer.blockquote_open,
+    "blockquote_close": Writer.blockquote_close,
+    "bullet_list_open": Writer.bullet_list_open,
+    "bullet_list_close": Writer.list_close,
+    "ordered_list_open": Writer.ordered_list_open,
+    "ordered_list_close": Writer.list_close,
+    "list_item_open": Writer.list_item_open,
+    "list_item_close": Writer.list_item_close,
 }
 
 
@@ -365,15 +371,15 @@ def read(source: str, look: Look) -> Document:
     """Parse Markdown (any ``str``) and lay it out for a channel."""
     if not _HINT.search(source) and not _LINE_HINT.search(source):
         return Document(source, [], marked=False)
-    tokens, definitions = read_blocks(_LINE_BREAKS.sub("\n", source) if "\r" in source else source)
-    writer = _Writer(look, definitions, _Options())
+    tokens, definitions = read_blocks(LINE_BREAKS.sub("\n", source) if "\r" in source else source)
+    writer = Writer(look, definitions, Options())
     document = writer.document(tokens)
     # A text with `<T>` is about code: then `<b>` is no markup either. And a text with addresses
     # amid its sentences is hard to read.
-    options = _Options(
+    options = Options(
         tags_as_text=writer.html and writer.others,
         in_notes=look.notes and writer.addresses.too_many(),
     )
     if options.tags_as_text or options.in_notes:
-        document = _Writer(look, definitions, options).document(tokens)
+        document = Writer(look, definitions, options).document(tokens)
     return document

@@ -15,6 +15,7 @@ from typing import Any
 from aiohttp import web
 
 from gateway_project.processes import listener
+from tests.channels_app.telegram import rich
 
 Params = dict[str, Any]
 START_SECONDS = 240.0
@@ -49,6 +50,7 @@ class Shown:
     kind: str = "text"
     file: bytes = b""
     filename: str = ""
+    rich: list[Params] = field(default_factory=list)
     history: list[str] = field(default_factory=list)
 
 
@@ -92,6 +94,8 @@ class FakeBotApi:
     lost_words: list[tuple[str, int, int]] = field(default_factory=list)
     with_drafts: set[str] = field(default_factory=set)  # tokens
     drafts: dict[tuple[str, int], str] = field(default_factory=dict)  # until a message is sent
+    with_rich: set[str] = field(default_factory=set)  # tokens
+    refused_word: str = ""  # a rich message with it is refused
     delay: float = 0.0
     hook: Callable[[str, Params, str], None] | None = None
     _loop: asyncio.AbstractEventLoop | None = None
@@ -285,6 +289,25 @@ class FakeBotApi:
         self.drafts[token, chat] = params["text"]
         return True
 
+    def _do_sendRichMessage(self, token: str, params: Params) -> Params:  # noqa: N802
+        text = self._rich_text(token, params)
+        self.drafts.pop((token, int(params["chat_id"])), None)
+        return self._show(token, params, text=text)
+
+    def _do_sendRichMessageDraft(self, token: str, params: Params) -> bool:  # noqa: N802
+        text = self._rich_text(token, params)
+        return self._do_sendMessageDraft(token, {**params, "text": text[:TEXT_LIMIT]})
+
+    def _rich_text(self, token: str, params: Params) -> str:
+        if token not in self.with_rich:
+            raise Refusal(404, "Not Found: method not found")
+        if self.refused_word and self.refused_word in str(params["rich_message"]):
+            raise Refusal(400, "Bad Request: RICH_MESSAGE_EMAIL_INVALID")
+        try:
+            return rich.check(params["rich_message"])
+        except rich.InvalidError as error:
+            raise Refusal(400, f"Bad Request: can't parse InputRichBlock: {error}") from error
+
     def _do_getChat(self, token: str, params: Params) -> Params:  # noqa: N802
         chat = int(params["chat_id"])
         return {"id": chat, "type": "supergroup", "is_forum": chat in self.forums}
@@ -328,6 +351,7 @@ class FakeBotApi:
             kind=kind,
             file=content,
             filename=filename,
+            rich=params.get("rich_message", {}).get("blocks", []),
             history=[text],
         )
         return sent(message_id, chat, thread=int(params.get("message_thread_id") or 0))
@@ -361,15 +385,19 @@ class FakeBotApi:
         return sent(found.id, found.chat, thread=found.thread)
 
     def _do_editMessageText(self, token: str, params: Params) -> Params:  # noqa: N802
-        parse(params)
-        check_text(params)
+        if "rich_message" in params and token in self.with_rich:
+            params["text"] = self._rich_text(token, params)
+        else:
+            parse(params)
+            check_text(params)
         found = self._ours(token, params)
         if found.kind != "text":
             raise Refusal(400, "Bad Request: there is no text in the message to edit")
         keyboard = (params.get("reply_markup") or {}).get("inline_keyboard", [])
-        if found.text == params["text"] and found.keyboard == keyboard:
+        blocks = params.get("rich_message", {}).get("blocks", [])
+        if (found.text, found.keyboard, found.rich) == (params["text"], keyboard, blocks):
             raise Refusal(400, NOT_MODIFIED)
-        found.text, found.keyboard = params["text"], keyboard
+        found.text, found.keyboard, found.rich = params["text"], keyboard, blocks
         found.entities = params.get("entities") or []
         found.history.append(params["text"])
         return sent(found.id, found.chat, thread=found.thread)

@@ -149,9 +149,30 @@ def growing(polled: Polled, second_api: FakeBotApi) -> None:
     assert len(polled.local.api.of("sendMessageDraft", 556)) == before
 
 
+def answers(polled: Polled, second_api: FakeBotApi) -> None:
+    """The next answer with a list is a rich message."""
+    api = polled.local.api
+    api.with_rich.add(polled.token)
+    for value in ("text", "rich"):
+        polled.save(answers=value)
+        with api.lock:
+            api.waiting[polled.token].append(message(f"- {value}", user=556))
+        until(lambda shown=f"• {value}": shown in api.texts(polled.token, 556))
+        assert len(api.of("sendRichMessage", 556)) == int(value == "rich")
+
+
 CASES: dict[str, Callable[[Polled, FakeBotApi], None]] = {
     each.__name__: each
-    for each in (token, webhook_secret, mode, growing, api_base, denied_reply, approved_reply)
+    for each in (
+        token,
+        webhook_secret,
+        mode,
+        growing,
+        answers,
+        api_base,
+        denied_reply,
+        approved_reply,
+    )
 }
 
 

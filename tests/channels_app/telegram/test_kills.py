@@ -34,6 +34,7 @@ PIXEL = (
 )
 WORDS = " ".join(f"part{number:02d}" for number in range(20))
 LONG = "\n\n".join(f"Paragraph {number}. " + "x" * 900 for number in range(6))
+HEADED = f"# Title\n\n{LONG}\n\n- item"
 SCRIPT: list[dict[str, Any]] = [
     {"match": "^short", "steps": [{"text": "ok, {input}"}]},
     {
@@ -41,6 +42,11 @@ SCRIPT: list[dict[str, Any]] = [
         "steps": [{"text": f"{WORDS} to {{input}}", "tokens_per_second": 14}],
     },
     {"match": "^long", "steps": [{"text": f"{LONG} to {{input}}"}]},
+    {
+        "match": "^rich",
+        "steps": [{"text": f"# Title\n\n{WORDS} to {{input}}", "tokens_per_second": 14}],
+    },
+    {"match": "^refused", "steps": [{"text": f"{HEADED} to {{input}}"}]},
     {
         "match": "^draw",
         "steps": [
@@ -55,10 +61,12 @@ CALLS = {
     "stream": ("sendMessage", "editMessageText"),
     "draft": ("sendMessageDraft", "sendMessage"),
     "long": ("sendMessage",),
+    "rich": ("sendRichMessage", "editMessageText"),
+    "refused": ("sendRichMessage", "sendMessage"),
     "draw": ("sendMessage", "sendPhoto"),
 }
-# The bot whose Bot API has drafts; each message but "draft" goes to another one.
-DRAFTS = "drafts"
+# The bots of kinds of messages; others go to "main". One has drafts, one sends rich messages.
+BOTS = {"draft": "drafts", "rich": "rich", "refused": "rich"}
 BOUNDARIES = ("before", "effect", "reply")
 AFTER_REPLY_SECONDS = (0.0, 0.001, 0.003, 0.008)
 
@@ -115,15 +123,18 @@ def bots(
         RUN_LEASE_SECONDS="1",
         CHAOS_FOLDER=str(folder),
     )
-    found.add(DRAFTS)
-    api.with_drafts.add(found.tokens[DRAFTS])
+    found.add("drafts")
+    api.with_drafts.add(found.tokens["drafts"])
+    found.add("rich", answers="rich", growing="edits")
+    api.with_rich.add(found.tokens["rich"])
+    api.refused_word = "refused"
     yield found
     found.gateway.stop()
 
 
 def bot_of(kind: str) -> str:
     """Return the bot that gets messages of a kind."""
-    return DRAFTS if kind == "draft" else "main"
+    return BOTS.get(kind, "main")
 
 
 def kill_worker(bots: Bots) -> None:
@@ -140,6 +151,8 @@ def wanted(kind: str, text: str) -> list[str]:
         "stream": [f"{WORDS} to {text}"],
         "draft": [f"{WORDS} to {text}"],
         "long": [f"{LONG} to {text}"],
+        "rich": [f"Title\n{WORDS} to {text}"],
+        "refused": [f"Title\n{LONG}\n\n• item to {text}"],
         "draw": [f"Here it is, {text}."],
     }[kind]
 
@@ -204,7 +217,7 @@ def judge(bots: Bots, asked: dict[int, tuple[str, str]], kills: dict[str, int]) 
         photos = [each for each in shown if each.kind == "photo"]
         whole = "\n\n".join(texts)
         (answer,) = wanted(kind, text)
-        parts = 2 if kind == "long" else 1
+        parts = 2 if kind in {"long", "refused"} else 1
         missing += int(answer not in whole) + int(kind == "draw" and not photos)
         twice += max(0, whole.count(answer[-40:]) - 1) + max(0, len(photos) - 1)
         halves += max(0, len(texts) - parts)
