@@ -32,7 +32,9 @@ def understand(message: TelegramMessage, *, bot: Bot) -> Addressed:
     A mention counts by its entity, a command by its ``@suffix``, a reply when it is to us.
     """
     raw = message.text or message.line
-    text, named = without_name(raw, message.entities, bot) if message.text else (raw, False)
+    text, named = raw.strip() if message.text else raw, False
+    if message.text and message.entities:
+        text, named = without_name(raw, message.entities, bot)
     replied = message.quoted is not None and is_bot(message.quoted, bot)
     addressed = not message.is_group or named or replied
     if not addressed:

@@ -81,7 +81,7 @@ class TelegramMessage:
 
     id: int
     chat: int
-    chat_type: str
+    is_group: bool
     sender: Person
     date: int
     thread: int = 0
@@ -92,10 +92,6 @@ class TelegramMessage:
     line: str = ""
     quoted: Quoted | None = None
     unsupported: str = ""
-
-    @property
-    def is_group(self) -> bool:
-        return self.chat_type in {"group", "supergroup"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,16 +181,17 @@ def read_message(message: Json) -> TelegramMessage | str:
     text = string(message.get("text") or message.get("caption") or rich_text(message), "text")
     if not (text or media or line or unsupported):
         return "without content"
+    marked = message.get("entities") or message.get("caption_entities")
     topic = message.get("message_thread_id") if message.get("is_topic_message") else None
     return TelegramMessage(
         id=number(message.get("message_id"), "message_id"),
         chat=number(chat.get("id"), "chat.id", signed=True),
-        chat_type=string(chat.get("type"), "chat.type"),
+        is_group=string(chat.get("type"), "chat.type") in {"group", "supergroup"},
         sender=sender,
         date=number(message.get("date", 0), "date", most=MAX_DATE),
         thread=number(topic, "message_thread_id") if topic is not None else 0,
         text=text,
-        entities=entities(message.get("entities") or message.get("caption_entities") or []),
+        entities=entities(marked) if marked else [],
         media=media,
         album=string(message.get("media_group_id") or "", "media_group_id"),
         line=line,

@@ -132,7 +132,7 @@ def writer_lock() -> Iterator[None]:
         if connection.in_atomic_block or not Path(name).is_absolute():
             yield  # already held, or a database in memory
             return
-        gate, mine = lock_file(f"{name}.gate"), lock_file(f"{name}.turn")
+        gate, mine = lock_files(name)
         deadline = time.monotonic() + LOCK_FILE_SECONDS if limit is None else began + limit
         try:
             try:
@@ -147,11 +147,16 @@ def writer_lock() -> Iterator[None]:
         _write_lock.release()
 
 
-def lock_file(path: str) -> int:
-    """Return the descriptor of this process's lock file. Requires the lock of its writers."""
-    if path not in _lock_files:
-        _lock_files[path] = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    return _lock_files[path]
+def lock_files(name: str) -> list[int]:
+    """Return the descriptors of this process's lock files of a database: the queue, and the turn.
+
+    Requires the lock of its writers.
+    """
+    paths = [f"{name}.gate", f"{name}.turn"]
+    for path in paths:
+        if path not in _lock_files:
+            _lock_files[path] = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    return [_lock_files[path] for path in paths]
 
 
 def wait_for(descriptor: int, deadline: float) -> None:

@@ -104,7 +104,9 @@ def test_entities_anywhere_break_nothing(
 ) -> None:
     marks = [Entity(kind, offset, length, 999) for offset, length in spots]
     sender = incoming(VECTORS["private always addressed"]).sender
-    given_message = TelegramMessage(1, -5, "supergroup", sender, 0, text=text, entities=marks)
+    given_message = TelegramMessage(
+        1, -5, is_group=True, sender=sender, date=0, text=text, entities=marks
+    )
     understand(given_message, bot=BOT)
 
 

@@ -125,16 +125,20 @@ def test_a_fork_may_write_while_its_parent_writes() -> None:
 
 def test_a_fork_has_a_turn_of_its_own_and_leaves_its_parent_s(tmp_path: Path) -> None:
     """A lock file that both had open would be released for both, and kept by the survivor."""
-    path = str(tmp_path / "database.turn")
-    fcntl.flock(transactions.lock_file(path), fcntl.LOCK_EX)
-    before = transactions.lock_file(path)
+    name = str(tmp_path / "database")
+
+    def turn() -> int:
+        return transactions.lock_files(name)[1]
+
+    before = turn()
+    fcntl.flock(before, fcntl.LOCK_EX)
 
     def is_taken() -> bool:
         with suppress(OSError):
             os.fstat(before)
             return False
         try:
-            fcntl.flock(transactions.lock_file(path), fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(turn(), fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return True
         return False
@@ -144,4 +148,5 @@ def test_a_fork_has_a_turn_of_its_own_and_leaves_its_parent_s(tmp_path: Path) ->
         fcntl.flock(before, fcntl.LOCK_UN)
         assert not forked(is_taken)
     finally:
-        os.close(transactions._lock_files.pop(path))
+        for file in ("gate", "turn"):
+            os.close(transactions._lock_files.pop(f"{name}.{file}"))
