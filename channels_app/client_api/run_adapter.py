@@ -299,10 +299,9 @@ class RunAdapter(ABC, Generic[Frame]):
                 return self._text(message, settled=settled)
             case EventMessage():
                 return self._event(message)
-            case LoadingMessage():
-                return self.progress(message, settled=settled)
-            case UserInputMessage():
-                return []
+            case UserInputMessage() | LoadingMessage():
+                shown = message if isinstance(message, LoadingMessage) else None
+                return self.progress(shown, settled=settled) if shown is not None else []
             case ToolCallMessage():
                 return self._tool_call(message) if settled else []
             case RetrievalMessage():
@@ -315,9 +314,7 @@ class RunAdapter(ABC, Generic[Frame]):
             case CustomMessage():
                 return self.custom(message, settled=settled)
             case ImageMessage() | AudioMessage() | VideoMessage():
-                key = f"medium:{message.message_id}"
-                is_new = settled and (not message.message_id or self.first(key))
-                return self.medium(message) if is_new else []
+                return self._medium(message) if settled else []
             case _:
                 assert_never(message)
 
@@ -335,6 +332,10 @@ class RunAdapter(ABC, Generic[Frame]):
             if sent != content if piece else not sent.startswith(content):
                 return self._void()
         return self.text(kind, key, piece, settled=settled)
+
+    def _medium(self, message: Medium) -> list[Frame]:
+        is_new = not message.message_id or self.first(f"medium:{message.message_id}")
+        return self.medium(message) if is_new else []
 
     def _void(self) -> list[Frame]:
         """End the stream with an error: the answer was begun anew with another text."""

@@ -191,7 +191,8 @@ class HistoryEndpoint(InSession, RunEndpoint[Frame]):
 
     def encode(self, number: int, frame: Frame) -> bytes:
         """Encode a frame, with its number if the client can resume."""
-        return b"id: %d\n" % number + self.encoded(frame) if self.is_numbered else self.encoded(frame)
+        block = self.encoded(frame)
+        return b"id: %d\n" % number + block if self.is_numbered else block
 
     async def accept(self, data: Json, asked: Ask, *, sender: str) -> None:
         """Accept a request, and answer its run. ``data``: the body; ``sender``: the field in which

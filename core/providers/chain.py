@@ -11,7 +11,7 @@ import asyncio
 import math
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -198,30 +198,34 @@ class Chain:
         """
         asked = self._fitted(request, model)
         try:
-            async with aclosing(self._metered(model, asked, spent)) as deltas:
+            async with self._metered(model, asked, spent) as deltas:
                 async for delta in deltas:
+                    spent.take(delta)
                     yield delta
             return
         except ProviderError as error:
             if spent.is_visible or not sight.may_be_refusal(model, error, asked.messages):
                 raise
         blind = replace(asked, messages=sight.without_pictures(asked.messages))
-        async with aclosing(self._metered(model, blind, spent)) as deltas:
+        async with self._metered(model, blind, spent) as deltas:
             async for delta in deltas:
+                spent.take(delta)
                 yield delta
         sight.remember_refusal(model)
 
+    @asynccontextmanager
     async def _metered(
         self, model: ModelInfo, request: ModelRequest, spent: Spent
-    ) -> AsyncGenerator[Delta, None]:
+    ) -> AsyncGenerator[AsyncGenerator[Delta, None], None]:
+        """Begin a call, whose deltas the block reads; note its end in the meter and circuit. Not a
+        generator around that of the provider: each delta would pass through it.
+        """
         most = await self.meter.reserve(model, request)
         asked = limited(request, most)
         failure, began = "stopped", tracing.now()
         try:
             async with aclosing(self.provider_of(model.provider).stream(asked)) as deltas:
-                async for delta in deltas:
-                    spent.take(delta)
-                    yield delta
+                yield deltas
             failure = ""
         except ProviderError as error:
             failure = error.code
