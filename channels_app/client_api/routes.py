@@ -21,11 +21,12 @@ MODELS = [
     ),
 ]
 ROUTES = [
+    *openai.ROUTES,  # the first: the router compares one address after the other
     *ag_ui.ROUTES,
     *ui_stream.ROUTES,
     *responses.ROUTES,
     *anthropic.ROUTES,
     *passthrough.ROUTES,
     *MODELS,
-    *openai.ROUTES,  # the last: it answers all that is left of /v1
+    *openai.REST,  # the last: it answers all that is left of /v1
 ]

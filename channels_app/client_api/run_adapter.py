@@ -154,10 +154,12 @@ class RunAdapter(ABC, Generic[Frame]):
         """Return the frames that one event adds, each with its number."""
         if self.has_ended:
             return []
-        steps = [self._goes_on()] if self._goes_on_after_error(event) else []
+        goes_on = self._error is not None and event.get("type") not in ("event", "error")
+        steps = [self._goes_on()] if goes_on else []
         for message, settled in self._transcript.read(event):
             if not self.has_ended:
-                steps.append(self._message(message, settled=settled))
+                weight = 0 if isinstance(message, LoadingMessage) else 1
+                steps.append((weight, self._frames(message, settled=settled)))
         return self._count(steps)
 
     def opened(self) -> Numbered[Frame]:
@@ -167,7 +169,7 @@ class RunAdapter(ABC, Generic[Frame]):
         if self._has_begun:
             return []
         self._has_begun = True
-        return list(self._numbers(1, self.begin()))
+        return self._count([(1, self.begin())])
 
     def close(self) -> list[Frame]:
         """Return the frames that end a stream whose log stops without a ``stream_end``; else
@@ -175,7 +177,10 @@ class RunAdapter(ABC, Generic[Frame]):
         """
         if self.has_ended:
             return []
-        steps = [self._message(each, settled=True) for each, _ in self._transcript.close()]
+        steps = [
+            (0 if isinstance(each, LoadingMessage) else 1, self._frames(each, settled=True))
+            for each, _ in self._transcript.close()
+        ]
         steps.append(self._end({"status": "error" if self._error else "completed"}))
         return [frame for _, frame in self._count(steps)]
 
@@ -214,11 +219,11 @@ class RunAdapter(ABC, Generic[Frame]):
     def without(self, frame: Frame, characters: int) -> Frame:
         """Return a piece of a text without its first characters."""
 
-    def counts(self, frame: Frame) -> bool:
-        """Return whether a frame has a number of its own: not if it depends on how the log was cut,
-        as reasoning that is joined with progress lines.
+    def advance(self, frame: Frame) -> int:
+        """Return how much a frame adds to the number: 0 if it depends on how the log was cut, as
+        reasoning that is joined with progress lines.
         """
-        return True
+        return self.length(frame) or 1
 
     def progress(self, message: LoadingMessage, *, settled: bool) -> list[Frame]:
         """Show a progress line."""
@@ -269,44 +274,34 @@ class RunAdapter(ABC, Generic[Frame]):
         self._once.add(key)
         return True
 
-    def _count(self, steps: Iterable[tuple[int, list[Frame]]]) -> Numbered[Frame]:
+    def _count(self, steps: list[tuple[int, list[Frame]]]) -> Numbered[Frame]:
         """Number the frames of ``steps``: pairs of what a frame without a text counts, and
         frames.
         """
+        if not self._has_begun and any(frames for _, frames in steps):
+            self._has_begun = True
+            steps = [(1, self.begin()), *steps]
         found: Numbered[Frame] = []
         for weight, frames in steps:
-            if frames and not self._has_begun:
-                self._has_begun = True
-                found += self._numbers(1, self.begin())
-            found += self._numbers(weight, frames)
+            for frame in frames:
+                if weight:
+                    self.number += self.advance(frame)
+                found.append((self.number, frame))
         return found
-
-    def _numbers(self, weight: int, frames: list[Frame]) -> Iterator[tuple[int, Frame]]:
-        for frame in frames:
-            if weight and self.counts(frame):
-                self.number += self.length(frame) or 1
-            yield self.number, frame
-
-    def _goes_on_after_error(self, event: Mapping[str, object]) -> bool:
-        return self._error is not None and event.get("type") not in ("event", "error")
 
     def _goes_on(self) -> tuple[int, list[Frame]]:
         error, self._error = self._error, None
         return 1, self.harmless_error(error) if error is not None else []
 
-    def _message(self, message: Message, *, settled: bool) -> tuple[int, list[Frame]]:
-        if isinstance(message, LoadingMessage):
-            return 0, self.progress(message, settled=settled)
-        return 1, self._frames(message, settled=settled)
-
     def _frames(self, message: Message, *, settled: bool) -> list[Frame]:
         match message:
-            case UserInputMessage() | LoadingMessage():
-                return []
+            case TextMessage() | ThinkingMessage():  # the first: nearly all are
+                return self._text(message, settled=settled)
             case EventMessage():
                 return self._event(message)
-            case TextMessage() | ThinkingMessage():
-                return self._text(message, settled=settled)
+            case UserInputMessage() | LoadingMessage():
+                shown = message if isinstance(message, LoadingMessage) else None
+                return self.progress(shown, settled=settled) if shown is not None else []
             case ToolCallMessage():
                 return self._tool_call(message) if settled else []
             case RetrievalMessage():
@@ -319,9 +314,7 @@ class RunAdapter(ABC, Generic[Frame]):
             case CustomMessage():
                 return self.custom(message, settled=settled)
             case ImageMessage() | AudioMessage() | VideoMessage():
-                key = f"medium:{message.message_id}"
-                is_new = settled and (not message.message_id or self.first(key))
-                return self.medium(message) if is_new else []
+                return self._medium(message) if settled else []
             case _:
                 assert_never(message)
 
@@ -339,6 +332,10 @@ class RunAdapter(ABC, Generic[Frame]):
             if sent != content if piece else not sent.startswith(content):
                 return self._void()
         return self.text(kind, key, piece, settled=settled)
+
+    def _medium(self, message: Medium) -> list[Frame]:
+        is_new = not message.message_id or self.first(f"medium:{message.message_id}")
+        return self.medium(message) if is_new else []
 
     def _void(self) -> list[Frame]:
         """End the stream with an error: the answer was begun anew with another text."""

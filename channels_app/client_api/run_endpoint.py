@@ -104,12 +104,12 @@ class RunEndpoint(Endpoint, Generic[Frame]):
         """Yield the frames as server-sent events, and ``heartbeat`` while there are none."""
         for number, frame in opening:
             yield self.encode(number, frame)
-        rest = Rest(adapter, seen)
+        numbered = Rest(adapter, seen).of if seen else adapter.numbered
         async for event in log:
             if event is None:
                 yield self.heartbeat
                 continue
-            for number, frame in rest.of(event):
+            for number, frame in numbered(event):
                 yield self.encode(number, frame)
             if adapter.is_void:
                 return
@@ -191,8 +191,8 @@ class HistoryEndpoint(InSession, RunEndpoint[Frame]):
 
     def encode(self, number: int, frame: Frame) -> bytes:
         """Encode a frame, with its number if the client can resume."""
-        head = b"id: %d\n" % number if self.is_numbered else b""
-        return head + self.encoded(frame)
+        block = self.encoded(frame)
+        return b"id: %d\n" % number + block if self.is_numbered else block
 
     async def accept(self, data: Json, asked: Ask, *, sender: str) -> None:
         """Accept a request, and answer its run. ``data``: the body; ``sender``: the field in which

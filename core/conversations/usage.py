@@ -256,8 +256,7 @@ class RunMeter:
             "milliseconds": round((time.monotonic() - self._began) * 1000),
         }
         if granted is None:
-            row = self._row(model)
-            columns |= {name: getattr(row, name) for name in ("purpose", "model_id", "model_name")}
+            columns |= self._named(model)
         self.book.noted.append(
             Noted(
                 model=model,
@@ -271,13 +270,15 @@ class RunMeter:
 
     def _row(self, model: ModelInfo, **columns: Any) -> ModelCall:
         """Return a row of a call, not stored."""
-        return ModelCall(
-            purpose=self._purpose,
-            model_id=model.id,
-            model_name=f"{model.provider.name}: {model.name}"[:300],
-            **self.book.whose,
-            **columns,
-        )
+        return ModelCall(**self._named(model), **self.book.whose, **columns)
+
+    def _named(self, model: ModelInfo) -> dict[str, Any]:
+        """Return the columns that say what a model was called for."""
+        return {
+            "purpose": self._purpose,
+            "model_id": model.id,
+            "model_name": f"{model.provider.name}: {model.name}"[:300],
+        }
 
 
 def reserve_batch(

@@ -11,7 +11,7 @@ import asyncio
 import math
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -44,6 +44,9 @@ PATIENCE_SECONDS = 30.0
 # The request itself is refused: another model would be asked for the same.
 FOR_THE_PERSON = frozenset({"content"})
 VISIBLE = (TextDelta, ThinkingDelta, ToolCallDelta, Whole)
+
+# The deltas of one call, and its end.
+Reading = AbstractAsyncContextManager[AsyncGenerator[Delta, None]]
 
 
 class Meter(Protocol):
@@ -151,8 +154,9 @@ class Chain:
                 model, *left = left
                 spent = Spent()
                 try:
-                    async with aclosing(self._call(model, request, spent)) as deltas:
+                    async with self._call(model, request, spent) as deltas:
                         async for delta in deltas:
+                            spent.take(delta)
                             yield delta
                     return
                 except ProviderError as error:
@@ -189,16 +193,21 @@ class Chain:
         fitting = [each for each in usable if not lacks(each, request)]
         return fitting or usable or [self.models[0]]
 
-    async def _call(
-        self, model: ModelInfo, request: ModelRequest, spent: Spent
-    ) -> AsyncGenerator[Delta, None]:
-        """Yield the deltas of one call of one model; notes its end in the meter and circuit.
-
-        A model that refuses pictures is asked once more without them.
-        """
+    def _call(self, model: ModelInfo, request: ModelRequest, spent: Spent) -> Reading:
+        """Return the context of one call of one model, in which its deltas are read."""
         asked = self._fitted(request, model)
+        if sight.has_pictures(asked.messages):
+            return aclosing(self._call_with_pictures(model, asked, spent))
+        return self._metered(model, asked, spent)
+
+    async def _call_with_pictures(
+        self, model: ModelInfo, asked: ModelRequest, spent: Spent
+    ) -> AsyncGenerator[Delta, None]:
+        """Yield the deltas of one call; a model that refuses pictures is asked once more without
+        them.
+        """
         try:
-            async with aclosing(self._metered(model, asked, spent)) as deltas:
+            async with self._metered(model, asked, spent) as deltas:
                 async for delta in deltas:
                     yield delta
             return
@@ -206,22 +215,24 @@ class Chain:
             if spent.is_visible or not sight.may_be_refusal(model, error, asked.messages):
                 raise
         blind = replace(asked, messages=sight.without_pictures(asked.messages))
-        async with aclosing(self._metered(model, blind, spent)) as deltas:
+        async with self._metered(model, blind, spent) as deltas:
             async for delta in deltas:
                 yield delta
         sight.remember_refusal(model)
 
+    @asynccontextmanager
     async def _metered(
         self, model: ModelInfo, request: ModelRequest, spent: Spent
-    ) -> AsyncGenerator[Delta, None]:
+    ) -> AsyncGenerator[AsyncGenerator[Delta, None], None]:
+        """Begin a call, and note its end in the meter and circuit. ``spent`` is what the block read
+        of its deltas. Not a generator around the provider's: each delta would pass through it.
+        """
         most = await self.meter.reserve(model, request)
         asked = limited(request, most)
         failure, began = "stopped", tracing.now()
         try:
             async with aclosing(self.provider_of(model.provider).stream(asked)) as deltas:
-                async for delta in deltas:
-                    spent.take(delta)
-                    yield delta
+                yield deltas
             failure = ""
         except ProviderError as error:
             failure = error.code

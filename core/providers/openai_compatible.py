@@ -6,7 +6,7 @@ The `openai` SDK costs 0.4 ms of CPU a streamed token, this 0.05 (docs/decisions
 import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, aclosing, suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,6 +44,7 @@ FAILURES = (
 )  # fmt: skip
 NO_STREAMS = {"text/html", "application/xhtml+xml", "application/json"}
 FIELDS = (b"data:", b":", b"event:", b"id:", b"retry:", b"data\r", b"\xef\xbb\xbf")
+OF_THE_END = (Finish, Usage)
 LONGEST_FIELD = 16  # bytes of a first line that show whether it belongs to a stream
 ERROR_SECONDS = 10.0  # for the body of an error
 MOST_TOKENS = 1_000_000_000  # of one call, as a server reports them
@@ -80,24 +81,8 @@ class OpenAICompatible:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
         """See ``Provider.stream``. Usage is yielded once, also of an answer that broke off."""
-        end = Ending()
-        error: ProviderError | None = None
-        try:
-            async with aclosing(self._deltas(request, end)) as found:
-                async for delta in found:
-                    yield delta
-        except ProviderError as failure:
-            error = failure
-        if end.usage is not None:
-            yield end.usage
-        if error is not None:
-            # Outside of the handler: its cause may hold the server's words, and the key.
-            raise without_key(error, self._key)
-        yield Finish(end.reason, end.stop_sequence)
-
-    async def _deltas(self, request: ModelRequest, end: "Ending") -> AsyncGenerator[Delta, None]:
-        """Yield the deltas of one answer without its end, which is noted. Raises ProviderError."""
-        begun = False
+        end, begun = Ending(), False
+        failure: Exception | None = None
         try:
             async with asyncio.timeout(self._first_seconds) as bound, self._post(request) as answer:
                 if answer.status != 200 or answer.content_type in NO_STREAMS:
@@ -107,19 +92,24 @@ class OpenAICompatible:
                     for delta in joined(block):
                         # Comments, a role and usage are no tokens: the user has no output yet.
                         speaks = speaks or not isinstance(delta, Usage)
-                        if not end.takes(delta):
+                        if isinstance(delta, OF_THE_END):
+                            end.take(delta)
+                        else:
                             yield delta
                     begun = begun or speaks
                     if speaks:
                         bound.reschedule(asyncio.get_running_loop().time() + self._idle_seconds)
                     if speaks and not end.reason and frame_clock.local().is_busy():
                         await until_the_next_frame(answer)
-        except FAILURES as error:
-            # Whole already: some servers end a finished answer by dropping the connection.
-            if not end.reason:
-                raise failed(error, begun=begun) from error
-        if not end.reason:
-            raise failed(CutStreamError("the stream ended before the answer"), begun=begun)
+        except (*FAILURES, ProviderError) as found:
+            failure = found
+        error = end.error(failure, begun=begun)
+        if end.usage is not None:
+            yield end.usage
+        if error is not None:
+            # Outside of the handler: its cause may hold the server's words, and the key.
+            raise without_key(error, self._key)
+        yield Finish(end.reason, end.stop_sequence)
 
     async def close(self) -> None:
         """See ``Provider.close``."""
@@ -166,18 +156,24 @@ class Ending:
     stop_sequence: str = ""
     usage: Usage | None = None
 
-    def takes(self, delta: Delta) -> bool:
-        """Note a delta that belongs to the end; return whether it does."""
-        match delta:
-            case Finish():
-                self.reason, self.stop_sequence = delta.reason, delta.stop_sequence
-            case Usage():
-                # Zeros are no report: every call has a prompt.
-                is_told = delta.prompt_tokens or delta.completion_tokens
-                self.usage = delta if is_told else self.usage
-            case _:
-                return False
-        return True
+    def take(self, delta: Finish | Usage) -> None:
+        """Note a delta of the end."""
+        if isinstance(delta, Finish):
+            self.reason, self.stop_sequence = delta.reason, delta.stop_sequence
+        elif delta.prompt_tokens or delta.completion_tokens:
+            self.usage = delta  # zeros are no report: every call has a prompt
+
+    def error(self, failure: Exception | None, *, begun: bool) -> ProviderError | None:
+        """Return the error of an answer that ended, with ``failure`` or without; None for a whole
+        one.
+        """
+        if isinstance(failure, ProviderError):
+            return failure
+        if self.reason:
+            # Whole already: some servers end a finished answer by dropping the connection.
+            return None
+        cut = CutStreamError("the stream ended before the answer")
+        return failed(failure or cut, begun=begun)
 
 
 async def blocks(response: aiohttp.ClientResponse) -> AsyncIterator[list[bytes]]:

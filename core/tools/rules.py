@@ -77,6 +77,8 @@ def decided(known: Catalogue, place: Where, tool: Tool) -> tuple[str, str]:
 
 def is_offered(known: Catalogue, run: Run, tool: str) -> bool:
     """Return whether a tool is offered in a run."""
+    if not known.tool_rules:
+        return True
     rule = rule_of(known, where(run), tool)
     return rule is None or rule.ask != OFF
 

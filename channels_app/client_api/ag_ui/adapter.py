@@ -80,9 +80,9 @@ class AgUiAdapter(RunAdapter[Frame]):
         """Return a piece without its first characters."""
         return {**frame, "delta": str(frame["delta"])[characters:]}
 
-    def counts(self, frame: Frame) -> bool:
+    def advance(self, frame: Frame) -> int:
         """Progress has no number: it is not kept."""
-        return frame["type"] != "ACTIVITY_SNAPSHOT"
+        return 0 if frame["type"] == "ACTIVITY_SNAPSHOT" else super().advance(frame)
 
     def text(self, kind: TextKind, key: str, piece: str, *, settled: bool) -> list[Frame]:
         """Add a piece to a message, which is opened and closed as needed."""

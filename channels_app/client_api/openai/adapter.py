@@ -74,16 +74,24 @@ class OpenAIAdapter(ProseAdapter[Frame]):
         self._tails: dict[Field, str] = {"content": "", "reasoning_content": ""}
         self._speaker: dict[Field, str] = {"content": "", "reasoning_content": ""}
         self._length = 0
+        self._envelope: Chunk = {
+            "id": config.completion_id,
+            "object": "chat.completion.chunk",
+            "created": config.created,
+            "model": config.model,
+            "choices": [],
+        }
 
     def length(self, frame: Frame) -> int:
         """Return the length of the text that a chunk adds to the answer."""
         return len(content_of(frame))
 
-    def counts(self, frame: Frame) -> bool:
-        """Return False for reasoning, which is joined with progress lines."""
+    def advance(self, frame: Frame) -> int:
+        """Return 0 for reasoning, which is joined with progress lines."""
         if frame == DONE or "error" in frame or not frame["choices"]:
-            return True
-        return "reasoning_content" not in frame["choices"][0]["delta"]
+            return 1
+        delta = frame["choices"][0]["delta"]
+        return 0 if "reasoning_content" in delta else len(delta.get("content", "")) or 1
 
     def without(self, frame: Frame, characters: int) -> Frame:
         """Return a chunk without the first characters of its text."""
@@ -141,9 +149,7 @@ class OpenAIAdapter(ProseAdapter[Frame]):
         """End with the sources, the reason and, if asked for, the usage."""
         frames = [*self._sources(), self._finish(end)]
         if self.config.include_usage:
-            last = self._envelope()
-            last["usage"] = usage_of(end.data)
-            frames.append(last)
+            frames.append({**self._envelope, "usage": usage_of(end.data)})
         return [*frames, DONE]
 
     def fail(self, failure: Failure) -> list[Frame]:
@@ -198,20 +204,13 @@ class OpenAIAdapter(ProseAdapter[Frame]):
         if not self._has_role:
             self._has_role = True
             delta["role"] = "assistant"
-        chunk = self._envelope()
-        chunk["choices"] = [{"index": 0, "delta": delta, "finish_reason": finish_reason}]
+        chunk: Chunk = {
+            **self._envelope,
+            "choices": [{"index": 0, "delta": delta, "finish_reason": finish_reason}],
+        }
         if self.config.include_usage:
             chunk["usage"] = None  # as the API reference says of all chunks but the last
         return chunk
-
-    def _envelope(self) -> Chunk:
-        return {
-            "id": self.config.completion_id,
-            "object": "chat.completion.chunk",
-            "created": self.config.created,
-            "model": self.config.model,
-            "choices": [],
-        }
 
 
 def encode(frame: Frame) -> bytes:

@@ -38,6 +38,7 @@ class ChatCompletions(HistoryEndpoint[Frame], OpenAIEndpoint):
     """``POST /v1/chat/completions``."""
 
     asked: fields.Asked
+    encoded = staticmethod(adapter.encode)
 
     async def handle(self, body: bytes) -> None:
         """Accept a request, and answer its run."""
@@ -48,10 +49,6 @@ class ChatCompletions(HistoryEndpoint[Frame], OpenAIEndpoint):
     def adapter_of(self, work: Work) -> adapter.OpenAIAdapter:
         """Return the adapter of a run."""
         return adapter.OpenAIAdapter(config_of(work, self.asked))
-
-    def encoded(self, frame: Frame) -> bytes:
-        """Encode a chunk."""
-        return adapter.encode(frame)
 
     def farewell(self, work: Work) -> bytes:
         """Return the last frames of a stream whose process is stopped."""

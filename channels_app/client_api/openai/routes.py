@@ -4,7 +4,5 @@ from django.urls import path, re_path
 
 from channels_app.client_api.openai import endpoints
 
-ROUTES = [
-    path("v1/chat/completions", endpoints.ChatCompletions.as_asgi()),
-    re_path(r"(?s)^v1(?:/.*)?$", endpoints.Unknown.as_asgi()),
-]
+ROUTES = [path("v1/chat/completions", endpoints.ChatCompletions.as_asgi())]
+REST = [re_path(r"(?s)^v1(?:/.*)?$", endpoints.Unknown.as_asgi())]

@@ -96,11 +96,11 @@ class UiStreamAdapter(RunAdapter[Frame]):
         """Return a delta without its first characters."""
         return frame if frame == DONE else {**frame, "delta": str(frame["delta"])[characters:]}
 
-    def counts(self, frame: Frame) -> bool:
+    def advance(self, frame: Frame) -> int:
         """Only a whole message has a number: how many states it had depends on how the log was
         cut.
         """
-        return not isinstance(frame, _State)
+        return 0 if isinstance(frame, _State) else super().advance(frame)
 
     def text(self, kind: TextKind, key: str, piece: str, *, settled: bool) -> list[Frame]:
         """Add a piece to a part of text or reasoning, which is opened and closed as needed."""
