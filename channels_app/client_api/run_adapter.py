@@ -299,9 +299,10 @@ class RunAdapter(ABC, Generic[Frame]):
                 return self._text(message, settled=settled)
             case EventMessage():
                 return self._event(message)
-            case UserInputMessage() | LoadingMessage():
-                shown = message if isinstance(message, LoadingMessage) else None
-                return self.progress(shown, settled=settled) if shown is not None else []
+            case LoadingMessage():
+                return self.progress(message, settled=settled)
+            case UserInputMessage():
+                return []
             case ToolCallMessage():
                 return self._tool_call(message) if settled else []
             case RetrievalMessage():
