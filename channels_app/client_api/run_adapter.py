@@ -315,7 +315,7 @@ class RunAdapter(ABC, Generic[Frame]):
             case CustomMessage():
                 return self.custom(message, settled=settled)
             case ImageMessage() | AudioMessage() | VideoMessage():
-                return self._medium(message) if settled else []
+                return self._medium(message, settled=settled)
             case _:
                 assert_never(message)
 
@@ -334,8 +334,9 @@ class RunAdapter(ABC, Generic[Frame]):
                 return self._void()
         return self.text(kind, key, piece, settled=settled)
 
-    def _medium(self, message: Medium) -> list[Frame]:
-        is_new = not message.message_id or self.first(f"medium:{message.message_id}")
+    def _medium(self, message: Medium, *, settled: bool) -> list[Frame]:
+        key = f"medium:{message.message_id}"
+        is_new = settled and (not message.message_id or self.first(key))
         return self.medium(message) if is_new else []
 
     def _void(self) -> list[Frame]:
