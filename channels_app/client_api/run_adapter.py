@@ -158,8 +158,7 @@ class RunAdapter(ABC, Generic[Frame]):
         steps = [self._goes_on()] if goes_on else []
         for message, settled in self._transcript.read(event):
             if not self.has_ended:
-                weight = 0 if isinstance(message, LoadingMessage) else 1
-                steps.append((weight, self._frames(message, settled=settled)))
+                steps.append(self._message(message, settled=settled))
         return self._count(steps)
 
     def opened(self) -> Numbered[Frame]:
@@ -177,10 +176,7 @@ class RunAdapter(ABC, Generic[Frame]):
         """
         if self.has_ended:
             return []
-        steps = [
-            (0 if isinstance(each, LoadingMessage) else 1, self._frames(each, settled=True))
-            for each, _ in self._transcript.close()
-        ]
+        steps = [self._message(each, settled=True) for each, _ in self._transcript.close()]
         steps.append(self._end({"status": "error" if self._error else "completed"}))
         return [frame for _, frame in self._count(steps)]
 
@@ -293,15 +289,18 @@ class RunAdapter(ABC, Generic[Frame]):
         error, self._error = self._error, None
         return 1, self.harmless_error(error) if error is not None else []
 
+    def _message(self, message: Message, *, settled: bool) -> tuple[int, list[Frame]]:
+        if isinstance(message, LoadingMessage):
+            return 0, self.progress(message, settled=settled)
+        return 1, self._frames(message, settled=settled)
+
     def _frames(self, message: Message, *, settled: bool) -> list[Frame]:
         match message:
             case TextMessage() | ThinkingMessage():  # the first: nearly all are
                 return self._text(message, settled=settled)
             case EventMessage():
                 return self._event(message)
-            case LoadingMessage():
-                return self.progress(message, settled=settled)
-            case UserInputMessage():
+            case UserInputMessage() | LoadingMessage():
                 return []
             case ToolCallMessage():
                 return self._tool_call(message) if settled else []
@@ -315,7 +314,7 @@ class RunAdapter(ABC, Generic[Frame]):
             case CustomMessage():
                 return self.custom(message, settled=settled)
             case ImageMessage() | AudioMessage() | VideoMessage():
-                return self._medium(message, settled=settled)
+                return self._medium(message) if settled else []
             case _:
                 assert_never(message)
 
@@ -334,9 +333,8 @@ class RunAdapter(ABC, Generic[Frame]):
                 return self._void()
         return self.text(kind, key, piece, settled=settled)
 
-    def _medium(self, message: Medium, *, settled: bool) -> list[Frame]:
-        key = f"medium:{message.message_id}"
-        is_new = settled and (not message.message_id or self.first(key))
+    def _medium(self, message: Medium) -> list[Frame]:
+        is_new = not message.message_id or self.first(f"medium:{message.message_id}")
         return self.medium(message) if is_new else []
 
     def _void(self) -> list[Frame]:
