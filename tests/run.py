@@ -88,7 +88,7 @@ ONCE_UNMEASURED = (
     "tests/redteam/test_heads.py",
     "tests/redteam/test_matrix.py",
     "tests/redteam/test_matrix_more.py",
-    "tests/redteam/test_nginx.py",
+    "tests/redteam/test_proxies.py",
     "tests/redteam/test_raw_sockets.py",
     "tests/redteam/test_reading.py",
     "tests/redteam/test_servers.py",
