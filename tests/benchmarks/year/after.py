@@ -1,7 +1,7 @@
 """A year in a gateway: made, looked at, cut by retention, and a second one after it.
 
 ``python -m tests.benchmarks.year.after STEP …`` in the environment of a gateway does one step and
-prints what it found as JSON: ``fill SCALE``, ``pages TIMES``, ``second SCALE``.
+prints what it found as JSON: ``begin SCALE`` or ``fill SCALE``, ``pages TIMES``, ``second SCALE``.
 """
 
 import json
@@ -71,11 +71,17 @@ def fill(scale: Scale, *, now: datetime) -> None:
 
 def add(installed: Installed, scale: Scale, *, now: datetime) -> None:
     """Add people, what the owner sets up for them, and a year that ends now."""
+    people = begin(installed, scale, now=now)
+    rows.fill(Year(scale, now, installed.accounts, [installed.owner, *people], dice(now)))
+
+
+def begin(installed: Installed, scale: Scale, *, now: datetime) -> list[User]:
+    """Add people, and what the owner sets up for them; return the people."""
     people = rows.people_of(scale, now=now)
     begun = Assistant.objects.filter(slug__startswith="helper-").count()
     numbers = range(begun, min(MOST_SET_UP, begun + len(people) // 2))
     installation.set_up(installed, people, numbers=numbers, now=now)
-    rows.fill(Year(scale, now, installed.accounts, [installed.owner, *people], dice(now)))
+    return people
 
 
 def again(scale: Scale, *, now: datetime) -> datetime:
@@ -195,6 +201,9 @@ def look(client: Client, *, times: int) -> list[pages.Cost]:
 def step(name: str, value: float) -> Any:
     """Do one step; return what it found."""
     now = timezone.now()
+    if name == "begin":
+        begin(installation.install(), Scale(value), now=now)
+        return None
     if name == "fill":
         fill(Scale(value), now=now)
         return {"numbers": numbers(), "size": size()}
