@@ -104,7 +104,11 @@ def test_a_model_failing_again_within_the_hour_is_reported_in_the_next(
     notices.model_health(now=timezone.now() + timedelta(hours=1))
     rows = Delivery.objects.filter(dedupe_key__startswith="notice:model").order_by("id")
     words = [row.payload["text"].partition("(")[0] for row in rows]
-    assert words == ["The model fails ", "The model answers again; it had failed ", "The model fails "]
+    assert words == [
+        "The model fails ",
+        "The model answers again; it had failed ",
+        "The model fails ",
+    ]
     notices.model_health(now=timezone.now() + timedelta(hours=2))
     assert rows.count() == 3
 
