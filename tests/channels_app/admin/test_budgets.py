@@ -178,7 +178,7 @@ def below_the_filters(browser: Client, name: str, **given: str) -> str:
     return shown.partition("dashboard-empty")[2]
 
 
-def test_an_empty_list_names_only_what_can_be_done(browser: Client, db: None) -> None:
+def test_an_empty_list_offers_only_possible_actions(browser: Client, db: None) -> None:
     """No filter is reset where none is set, and nothing is offered that cannot be added."""
     shown = below_the_filters(browser, "budget")
     assert "Nothing here yet" in shown
