@@ -151,7 +151,7 @@ class UserAdmin(_DjangoUserAdmin, DeletedInParts[User]):
         (
             "Rights",
             {
-                "fields": (("is_owner", "is_staff", "is_superuser"), "groups"),
+                "fields": ("is_owner", ("is_staff", "is_superuser"), "groups"),
                 "description": "Only owners decide about access. Roles apply to staff; a "
                 "superuser has all of them.",
             },

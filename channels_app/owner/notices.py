@@ -314,7 +314,7 @@ def model_health(*, now: datetime) -> None:
 def model_text(row: ModelTrouble, *, is_over: bool) -> str:
     """Return the notice that the model fails, or answers again."""
     if is_over:
-        return gettext("The model answers again ({code}).").format(code=row.code)
+        return gettext("The model answers again; it had failed ({code}).").format(code=row.code)
     said = gettext("The model fails ({code}).").format(code=row.code)
     return f"{said} {advice(row.code, row.reason)}"
 

@@ -119,8 +119,9 @@ class RunAdmin(ExtraContext, ReadOnlyAdmin[Run]):
     change_form_before_template = WAY_LINK
     fields = (
         ("user", "session"),
-        ("state", "attempt", "worker"),
-        ("created_at", "started_at", "finished_at"),
+        ("state", "attempt"),
+        ("worker", "created_at"),
+        ("started_at", "finished_at"),
         "shown_error",
         "failure_code",
         "failure_reason",
@@ -272,8 +273,10 @@ class DeliveryAdmin(ReadOnlyAdmin[Delivery]):
     ordering = ("-id",)
     change_form_before_template = WAY_LINK
     fields = (
-        ("account", "session", "run", "block_index"),
-        ("state", "attempt", "retry_at"),
+        ("account", "session"),
+        ("run", "block_index"),
+        ("state", "attempt"),
+        "retry_at",
         ("shown_conversation", "external_message_id"),
         "whole_text",
         "shown_error",

@@ -107,6 +107,9 @@ def test_t4_formulas_are_drawn_by_the_browser_and_stay_within_the_page(
     assert fraction["height"] > 1.8 * letter["height"]  # one above the other, not "frac" in words
     expect(page.locator(".prose")).to_contain_text("at 5 $ each")
     assert page.evaluate(WIDEST) <= 360
+    box = page.locator(".composer").bounding_box()
+    assert box is not None
+    assert box["y"] + box["height"] <= 740 - 8  # a finger's gesture at the edge is the phone's
     assert seen.problems == []
 
 

@@ -7,7 +7,7 @@ import pytest
 from tests.catalogues import python, scripts, sources, templates
 
 # Of the admin, whose own texts are English so far (docs/languages.md says what is left).
-OF_ADMIN = ("admin", "dashboard", "language_models", "mcp", "web_search")
+OF_ADMIN = ("admin", "dashboard", "language_models", "mcp", "unfold", "web_search")
 # Of the pages that the assistant makes.
 OF_ASSISTANT = ("pages",)
 PEOPLE = [

@@ -23,6 +23,11 @@ NAME_TAKEN = gettext_lazy(
     "There is a Telegram account of this bot already. Change it in the admin."
 )
 
+REFUSED = gettext_lazy("Telegram does not accept this token. Copy the current one from @BotFather.")
+UNREACHABLE = gettext_lazy(
+    "Telegram cannot be reached. Is this machine online, and is the address right? ({words})"
+)
+
 
 class PhoneStepForm(forms.Form):
     """A bot's token, and the server of the Bot API."""
@@ -49,13 +54,20 @@ def saved(form: PhoneStepForm, *, owner: User, now: datetime) -> bool:
     try:
         row.name = name_of(account_watcher.test_now(row))
     except ChannelError as error:
-        form.add_error("token", str(error))
+        form.add_error("token", said_of(error))
         return False
     if ChannelAccount.objects.filter(channel=PHONE_CHANNEL, name=row.name).exists():
         form.add_error("token", str(NAME_TAKEN))
         return False
     store(row, names=sorted(secrets), owner=owner, now=now)
     return True
+
+
+def said_of(error: ChannelError) -> str:
+    """Return what the owner reads about an error of the platform."""
+    if error.trouble == "auth":
+        return str(REFUSED)
+    return str(error) if error.permanent else str(UNREACHABLE).format(words=error)
 
 
 def account_form(form: PhoneStepForm) -> AccountForm:

@@ -170,3 +170,24 @@ def test_the_used_part_is_shown_with_a_bar(browser: Client, ann: User) -> None:
 def test_money_for_people_and_for_files(amount: int, text: str, plain: str) -> None:
     assert money.shown(amount) == text
     assert money.plain(amount) == plain
+
+
+def below_the_filters(browser: Client, name: str, **given: str) -> str:
+    """Return the list of a page that has no rows."""
+    shown = browser.get(reverse(f"admin:core_{name}_changelist"), given).content.decode()
+    return shown.partition("dashboard-empty")[2]
+
+
+def test_an_empty_list_offers_only_possible_actions(browser: Client, db: None) -> None:
+    """No filter is reset where none is set, and nothing is offered that cannot be added."""
+    shown = below_the_filters(browser, "budget")
+    assert "Nothing here yet" in shown
+    assert "Add budget" in shown
+    assert "Show all" not in shown
+    sought = below_the_filters(browser, "budget", q="ann")
+    assert "Nothing matches" in sought
+    assert "Show all" in sought
+    assert "Add budget" not in sought
+    jobs = below_the_filters(browser, "job")
+    assert "Nothing here yet" in jobs
+    assert "Add job" not in jobs

@@ -133,7 +133,7 @@ def test_x70_the_way_of_a_delivered_message_is_on_one_page(
         for words in ("memory/main", "42", "ann", run.public_id, script.name, "current_time"):
             assert words in html
         assert sent.external_message_id in html
-        assert "1 time(s)" in html
+        assert "<td>1 time</td>" in html
         assert "time please" in html
         assert "It is noon." in html
     calls = ModelCall.objects.filter(run=run)

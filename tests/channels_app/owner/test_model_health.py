@@ -63,7 +63,7 @@ def test_the_owner_gets_one_notice_of_failure_and_one_of_recovery(account: Chann
     assert "quota is used up" in PLATFORM.texts("c")[0]
     write(account, "hello", 3)
     until(lambda: len(told()) == 2)
-    assert told()[1] == "The model answers again (quota)."
+    assert told()[1] == "The model answers again; it had failed (quota)."
     assert health.troubles() == []
     assert health.counts() == {"quota": 2}
 
@@ -104,7 +104,11 @@ def test_a_model_failing_again_within_the_hour_is_reported_in_the_next(
     notices.model_health(now=timezone.now() + timedelta(hours=1))
     rows = Delivery.objects.filter(dedupe_key__startswith="notice:model").order_by("id")
     words = [row.payload["text"].partition("(")[0] for row in rows]
-    assert words == ["The model fails ", "The model answers again ", "The model fails "]
+    assert words == [
+        "The model fails ",
+        "The model answers again; it had failed ",
+        "The model fails ",
+    ]
     notices.model_health(now=timezone.now() + timedelta(hours=2))
     assert rows.count() == 3
 

@@ -63,7 +63,7 @@ def test_with_a_public_address_the_platform_calls_the_gateway(
     [
         ("", "Paste the token that @BotFather gave you."),
         ("123:ABC", "does not have the form"),
-        (f"7009:{'R' * 35}", "does not accept the bot token"),
+        (f"7009:{'R' * 35}", "does not accept this token"),
     ],
 )
 def test_a_wrong_token_is_told_beside_its_field(
@@ -82,6 +82,7 @@ def test_a_wrong_token_is_told_beside_its_field(
 def test_a_server_that_does_not_answer_is_told(page: Client) -> None:
     errors = posted(page, token=TOKEN, api_base="http://127.0.0.1:9")["errors"]
     assert list(errors) == ["token"]
+    assert errors["token"][0].startswith("Telegram cannot be reached. Is this machine online")
     assert bots() == []
 
 
