@@ -136,7 +136,7 @@ class Search:
     async def remove(self, number: int) -> None:
         """Remove an earlier attempt's message, which was sent again since."""
         if not isinstance(self.channel.outbound, Deletes):
-            self.delivery.may_repeat = True
+            await in_thread(uncertain_deliveries.incomplete, delivery=self.delivery)
             return
         try:
             await self.channel.outbound.delete_message(

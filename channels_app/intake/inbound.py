@@ -17,7 +17,6 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
-from django.db import transaction
 from django.utils import timezone
 
 from allowlist import link_codes, permissions, unknown_requests
@@ -31,7 +30,7 @@ from channels_app.intake.link_codes import answer_code, type_code
 from channels_app.owner import auto_replies, notices
 from core.conversations import inbox, traces
 from core.conversations.inbox import Draft
-from core.database.transactions import atomic_write
+from core.database.transactions import after_commit, atomic_write
 from core.database.writes import Set, write_all
 from core.lib import log_ids, tracing
 from core.models import ChannelAccount, ChatSession, InboundMessage, Run, User
@@ -63,9 +62,9 @@ class Receipt:
 def accepted(message: InboundMessage, session: ChatSession, run: Run | None = None) -> Receipt:
     """Return the receipt of an accepted message; that it is stored is logged after the commit."""
     log_ids.note(run=run.public_id if run is not None else "", session=session.public_id)
-    transaction.on_commit(partial(copy_context().run, log_accepted), robust=True)
+    after_commit(copy_context().run, log_accepted)
     if tracing.is_on():
-        transaction.on_commit(traces.received(message, session, run), robust=True)
+        after_commit(traces.received(message, session, run))
     return Receipt("accepted", message=message, run=run, session=session)
 
 

@@ -6,13 +6,11 @@ offers that assistant to the person.
 """
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
-from django.db import transaction
 from django.utils.translation import gettext, gettext_noop
 
-from core.database.transactions import atomic_write
+from core.database.transactions import after_commit, atomic_write
 from core.models import Assistant, ChatSession, User
 from core.providers import catalogue
 from core.providers.catalogue import AssistantInfo, Catalogue, ModelInfo
@@ -244,6 +242,6 @@ def pick(session: ChatSession, **chosen: int) -> None:
         ChatSession.objects.filter(pk=session.pk).update(**values)
         keys = [f"user:{session.user_id}"]
         frame = {"keys": keys, "kind": "assistant", "session": session.public_id}
-        transaction.on_commit(partial(pubsub.publish, [frame]), robust=True)
+        after_commit(pubsub.publish, [frame])
     for name, value in values.items():
         setattr(session, name, value)

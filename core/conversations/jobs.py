@@ -15,7 +15,7 @@ from itertools import takewhile
 from typing import Any
 
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import connection
 from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Coalesce, Greatest, Now
 
@@ -178,7 +178,7 @@ def tell(*, job: Job, message: str, percent: float | None) -> None:
         new["percent"] = Greatest(Coalesce(F("percent"), known), known)
     with transactions.atomic_write():
         told = is_ours(job=job) and ours(job).update(**new)
-        transaction.on_commit(partial(announce, job.id), robust=True)
+        transactions.after_commit(announce, job.id)
     if not told:
         raise LostJobError
 
@@ -198,7 +198,7 @@ def finish(*, job: Job, result: dict[str, Any], made: Sequence[Made]) -> None:
         )
         if not done:
             raise LostJobError
-        transaction.on_commit(partial(announce, job.id), robust=True)
+        transactions.after_commit(announce, job.id)
 
 
 def fail(*, job: Job, error: str) -> None:
@@ -210,7 +210,7 @@ def fail(*, job: Job, error: str) -> None:
             lease_until=None,
             finished_at=Now(),
         )
-        transaction.on_commit(partial(announce, job.id), robust=True)
+        transactions.after_commit(announce, job.id)
 
 
 def release(*, job: Job) -> None:

@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any, Required, TypedDict, Unpack
 
 from django.conf import settings
-from django.db import transaction
 from django.db.models import DurationField, Exists, F, JSONField, OuterRef, Q, QuerySet
 from django.db.models.functions import Coalesce, Now
 
@@ -319,7 +318,7 @@ def sent(*, delivery: Delivery, external_message_id: str) -> None:
     if not as_it_was:
         sent_but_open(delivery=delivery, external_message_id=external_message_id)
     # Looked for after the commit: a worker that enqueues one behind it still sees this one open.
-    transaction.on_commit(partial(wake_following, delivery), robust=True)
+    transactions.after_commit(wake_following, delivery)
 
 
 def sent_but_open(*, delivery: Delivery, external_message_id: str) -> None:

@@ -4,11 +4,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any
 
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import connection
 from django.db.models import (
     Case,
     Count,
@@ -317,7 +316,7 @@ def leave_behind(run: Run, outcome: Outcome, also: Settled | None, *with_it: Wri
     if also is not None:
         also(run, outcome)
     # Looked for after the commit: a process that queues a run meanwhile still sees this one open.
-    transaction.on_commit(partial(wake_next, run.session_id), robust=True)
+    transactions.after_commit(wake_next, run.session_id)
 
 
 def wake_next(session_id: int) -> None:
@@ -337,7 +336,7 @@ def request_cancel(*, run: Run) -> bool:
             cancel_requested_at=Coalesce(F("cancel_requested_at"), Now()),
         )
         if asked:
-            transaction.on_commit(partial(tell_cancel, run.id), robust=True)
+            transactions.after_commit(tell_cancel, run.id)
     return asked == 1
 
 

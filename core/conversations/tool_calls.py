@@ -11,12 +11,10 @@ import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any
 
 import orjson
 from django.conf import settings
-from django.db import transaction
 from django.db.models import DateTimeField, Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 
@@ -252,7 +250,7 @@ def go_on(run_ids: Iterable[int]) -> None:
         run.save()
         each.continued_by = run
         each.save(update_fields=["continued_by"])
-        transaction.on_commit(partial(wakeups.run, run.pk), robust=True)
+        transactions.after_commit(wakeups.run, run.pk)
 
 
 def following(run: Run) -> Run:

@@ -116,6 +116,18 @@ def atomic_write_statement() -> AbstractContextManager[None]:
     return nullcontext() if alone else atomic_write(joins=True)
 
 
+def after_commit(call: Callable[P, object], *arguments: P.args, **named: P.kwargs) -> None:
+    """Call after the commit of the open transaction, if any; an error there is only logged.
+
+    With a function of its own: for a partial that fails, Django's ``robust`` raises another error.
+    """
+
+    def called() -> None:
+        call(*arguments, **named)
+
+    transaction.on_commit(called, robust=True)
+
+
 @contextmanager
 def writer_lock() -> Iterator[None]:
     """Hold the lock of this process's writers on SQLite, and the lock file of the writing process.

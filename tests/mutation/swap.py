@@ -4,9 +4,16 @@ import __future__
 
 import gc
 import sys
+import textwrap
 from collections import defaultdict
 from collections.abc import Sequence
-from types import FunctionType, ModuleType
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+
+class NoModuleError(Exception):
+    """The changed module cannot be imported: every test of it fails."""
+
 
 Living = dict[tuple[str, str], list[FunctionType]]
 
@@ -28,8 +35,12 @@ def put(*, path: str, source: str, into: Sequence[FunctionType]) -> None:
     without decorators."""
     flags = __future__.annotations.compiler_flag
     namespace = dict(vars(module_of(path)))
-    exec(compile(source, path, "exec", flags=flags), namespace)  # noqa: S102 - our own mutant
-    changed = namespace[into[0].__name__]
+    name = into[0].__name__
+    if into[0].__code__.co_freevars:  # ``super()`` reads the class from around its method
+        inner = textwrap.indent(f"{source}\nreturn {name}", "    ")
+        source = f"def around(__class__):\n{inner}\n{name} = around(None)"
+    execute(compile(source, path, "exec", flags=flags), namespace)
+    changed = namespace[name]
     for live in into:
         live.__code__ = changed.__code__
         live.__defaults__ = changed.__defaults__
@@ -42,10 +53,18 @@ def put_constant(*, path: str, name: str, source: str) -> None:
     module = module_of(path)
     old = vars(module)[name]
     namespace = {"__name__": module.__name__, "__file__": path}
-    exec(compile(source, path, "exec", dont_inherit=True), namespace)  # noqa: S102 - our own mutant
+    execute(compile(source, path, "exec", dont_inherit=True), namespace)
     for each in list(filter(None, sys.modules.values())):  # None: may not be imported
         if vars(each).get(name) is old:
             setattr(each, name, namespace[name])
+
+
+def execute(code: CodeType, namespace: dict[str, Any]) -> None:
+    """Execute the text of a mutant. Raises NoModuleError when that fails, as its import would."""
+    try:
+        exec(code, namespace)  # noqa: S102 - our own mutant
+    except Exception as error:
+        raise NoModuleError from error
 
 
 def module_of(path: str) -> ModuleType:

@@ -82,4 +82,26 @@ TARGETS = (
         "ADD Log.append Log.close Log.publish Writer.close abandon write_batch rows_in missing "
         "append_all_unheld",
     ),
+    Target(
+        "the keys of repeats",
+        "core/conversations/inbox.py",
+        ("tests/core/conversations/test_inbox.py",),
+        "RepeatKey.stored body_digest Draft.known_by Draft.may_come_twice find_duplicate store "
+        "take_over",
+    ),
+    Target(
+        "the holder's lease",
+        "core/lib/leases.py",
+        ("tests/core/lib/test_leases.py",),
+    ),
+    Target(
+        "secrets in blocks",
+        "channels_app/delivery/secret_blocks.py",
+        ("tests/channels_app/delivery/test_secret_blocks.py",),
+    ),
+    Target(
+        "the decision links",
+        "allowlist/decision_links.py",
+        ("tests/channels_app/delivery/test_secret_blocks.py",),
+    ),
 )

@@ -24,6 +24,9 @@ def within(number, *, less=0):
 class Door:
     def opens(self, number):
         return within(number)
+class Gate(Door):
+    def opens(self, number):
+        return super().opens(number)
 """
 
 
@@ -68,6 +71,23 @@ def test_a_mutant_reaches_modules_that_imported_the_function(living: Path) -> No
         into=found[str(living), "Door.opens"],
     )
     assert door.opens(4)
+
+
+def test_a_mutant_of_a_method_still_knows_its_class(living: Path) -> None:
+    source = "def opens(self, number):\n    return not super().opens(number)\n"
+    found = swap.living({str(living)})
+    swap.put(path=str(living), source=source, into=found[str(living), "Gate.opens"])
+    gate = sys.modules["living_code"].Gate()
+    assert (gate.opens(2), gate.opens(3)) == (False, True)
+
+
+def test_a_mutant_that_cannot_be_imported_is_told_from_a_failure_of_the_run(living: Path) -> None:
+    broken = "def within(number, *, less=None + 1):\n    return True\n"
+    into = swap.living({str(living)})[str(living), "within"]
+    with pytest.raises(swap.NoModuleError):
+        swap.put(path=str(living), source=broken, into=into)
+    with pytest.raises(swap.NoModuleError):
+        swap.put_constant(path=str(living), name="LIMIT", source="LIMIT = None + 1")
 
 
 def test_a_mutant_of_a_constant_is_read_by_the_functions(living: Path) -> None:

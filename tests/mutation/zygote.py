@@ -14,6 +14,7 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -26,12 +27,13 @@ from django.conf import settings
 from django.db import connection, connections
 
 from tests.mutation import indoors
-from tests.mutation.swap import Living, living, put, put_constant
+from tests.mutation.swap import Living, NoModuleError, living, put, put_constant
 
 # A mutant may loop for ever. Many times what the tests took, for machines are busy.
 PATIENCE = 10.0
 LEAST_SECONDS = 60.0
 BASELINE_SECONDS = 1200.0
+FAULT = 2  # the exit code of a fork that could not do its work
 SURVIVED, KILLED, TIMED_OUT = "survived", "killed", "timed out"
 
 
@@ -145,7 +147,10 @@ def outcome(
 
     def work() -> None:
         items[0].config.pluginmanager.register(FirstFailure())
-        apply(job, functions)
+        try:
+            apply(job, functions)
+        except NoModuleError:
+            os._exit(1)
         run(near + far, items[0])
 
     total = sum(known["seconds"].values())
@@ -173,13 +178,19 @@ def fork(work: Callable[[], None], *, folder: Path, seconds: float) -> str:
     own.mkdir()
     child = os.fork()
     if child == 0:
-        begin(own)
-        work()
+        try:
+            begin(own)
+            work()
+        except BaseException:  # noqa: BLE001 - beyond here, pytest would end the shared session
+            (folder / "failed").write_text(traceback.format_exc())
+            os._exit(FAULT)
         os._exit(0)
     deadline = time.monotonic() + seconds
     try:
         while time.monotonic() < deadline:
             ended, status = os.waitpid(child, os.WNOHANG)
+            if ended and os.waitstatus_to_exitcode(status) == FAULT:
+                raise pytest.UsageError("a fork failed: " + (folder / "failed").read_text())
             if ended:
                 return SURVIVED if status == 0 else KILLED
             time.sleep(0.01)

@@ -1,11 +1,15 @@
 """[C2] [C3] The inbox: stored once, batched in time, flushed with a route of its own."""
 
+import hashlib
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import transaction
 from pytest_django import Settings
 
+from channels_app.asgi.http import RefusedError
 from channels_app.intake import inbound
 from core.conversations import inbox
 from core.database.transactions import atomic_write
@@ -207,7 +211,118 @@ def test_the_same_platform_message_in_two_updates_is_one(
     with atomic_write():
         row, new = inbox.store(draft=first, state=State.RECEIVED, now=NOW, session=session)
         same, newer = inbox.store(draft=again, state=State.RECEIVED, now=NOW, session=session)
+        others = [
+            replace(again, chat="43", update_id="8"),
+            replace(again, message_id="6", update_id=""),
+        ]
+        for each in (*others, replace(again, message_id="", update_id="7")):
+            assert inbox.find_duplicate(each) is None
+            assert inbox.store(draft=each, state=State.RECEIVED, now=NOW, user=user)[1]
+            assert not inbox.store(draft=each, state=State.RECEIVED, now=NOW, user=user)[1]
     assert (new, newer, same.id) == (True, False, row.id)
+    assert InboundMessage.objects.filter(session=session, user=None, note="").get() == row
+    assert InboundMessage.objects.filter(user=user).count() == 3
+
+
+def key_of(key: str = "k", *, body: str = "hello", scope: str = "v1", session: str = "") -> Any:
+    """Return the idempotency key of a request with ``body``."""
+    return inbox.RepeatKey(scope, key, "Idempotency-Key", inbox.body_digest(body), session)
+
+
+def test_d1_a_key_is_that_of_its_endpoint_and_its_sender() -> None:
+    """No two are stored as one; each is stored as before an update, and is not readable there."""
+    scopes, senders, keys = ("v1", "ws"), ("", "a", "b", "a:k", "1:a"), ("k", "l", "k:l")
+    stored = [
+        key_of(key, scope=scope).stored(sender)
+        for scope in scopes
+        for sender in senders
+        for key in keys
+    ]
+    assert len(set(stored)) == len(stored)
+    assert key_of("k").stored("") == "v1:k"
+    assert key_of("k").stored("é") == "v1:" + hashlib.sha256("1:é:k".encode()).hexdigest()
+    assert len(key_of("k" * 128).stored("s" * 256)) < 200
+
+
+def test_d1_a_body_is_known_by_all_its_fields_in_any_order() -> None:
+    digest = inbox.body_digest("a", {"x": 1, "y": [2]})
+    assert digest == inbox.body_digest("a", {"y": [2], "x": 1})
+    assert digest == hashlib.sha256(b'["a", {"x": 1, "y": [2]}]').hexdigest()
+    others = [("a",), ("b", {"x": 1, "y": [2]}), ("a", {"x": 1, "y": [3]}), ("a", {"x": 1})]
+    assert digest not in {inbox.body_digest(*each) for each in others}
+
+
+def test_d1_a_key_stands_for_one_body_in_one_session(
+    account: ChannelAccount, user: User, woken: object
+) -> None:
+    """And alone: an id of the message does not take its place."""
+    said = inbox.Draft(account=account, chat="A", text="hello", repeat=key_of(), message_id="5")
+
+    def given(repeat: Any, session: str = "", **more: Any) -> inbound.Receipt:
+        draft = replace(said, repeat=repeat, **more)
+        return inbound.receive_personal(user=user, draft=draft, session_id=session, now=NOW)
+
+    first = given(key_of())
+    assert first.session is not None
+    mine = first.session.public_id
+    for repeat, session in ((key_of(), ""), (key_of(session=mine), mine)):
+        again = given(repeat, session)
+        assert (again.outcome, again.message, again.run, again.session) == (
+            *("duplicate", first.message, first.run, first.session),
+        )
+    other = inbox.open_session(user=user, account=account, chat="B").public_id
+    for repeat, session in ((key_of(body="bye"), ""), (key_of(session=other), other)):
+        with pytest.raises(RefusedError) as refused, transaction.atomic():
+            given(repeat, session)
+        assert (refused.value.status, refused.value.field) == (422, "Idempotency-Key")
+        assert "Idempotency-Key was sent before" in str(refused.value)
+    assert given(None).outcome == "accepted"
+    assert given(key_of("another")).outcome == "accepted"
+    elsewhere = ChannelAccount.objects.create(channel="platform", name="other")
+    assert given(key_of(), account=elsewhere).outcome == "accepted"
+    # As an earlier version stored it.
+    InboundMessage.objects.filter(run=first.run).update(body_digest="", external_message_id="")
+    assert given(key_of(body="bye")).outcome == "duplicate"
+
+
+def test_a7_a_denied_message_is_taken_over_once_as_it_is_sent_again(
+    account: ChannelAccount, user: User, session: ChatSession
+) -> None:
+    """[A7] [D1] With what the second request says, by the first one to come."""
+    held = inbox.Draft(account=account, sender="s", text="old", repeat=key_of(body="old"))
+    new = replace(
+        held,
+        sender_name="S",
+        text="new",
+        media=[{"kind": "image"}],
+        options={"x": 1},
+        raw=b"{}",
+        repeat=key_of(body="new"),
+    )
+    later = after(1000)
+    with atomic_write():
+        row, _ = inbox.store(draft=held, state=State.HELD, now=NOW, note="denied")
+        assert row.external_update_id == key_of().stored("s")
+        other, _ = inbox.store(draft=replace(held, sender="t"), state=State.HELD, now=NOW)
+        late = InboundMessage.objects.get(note="denied")
+        given: Any = {"draft": new, "user": user, "session": session, "now": later}
+        assert inbox.take_over(row, **given)
+        assert not inbox.take_over(row, **given)
+        given["draft"] = held
+        assert not inbox.take_over(late, **given)
+    other.refresh_from_db()
+    assert (other.state, other.text) == (State.HELD, "old")
+    for each in (row, late, InboundMessage.objects.get(id=row.id)):
+        assert (each.state, each.user, each.session, each.note) == (
+            *(State.RECEIVED, user, session, ""),
+        )
+        assert (each.sender_name, each.text, each.media, each.options, bytes(each.raw)) == (
+            *("S", "new", [{"kind": "image"}], {"x": 1}, b"{}"),
+        )
+        assert (each.body_digest, each.received_at) == (key_of(body="new").digest, later)
+    row.state = State.PURGED
+    row.save()
+    assert inbox.take_over(row, **given)
 
 
 def test_without_ids_every_message_is_new(account: ChannelAccount) -> None:

@@ -1,0 +1,343 @@
+"""The outbox's transitions, each with all that it writes, and with what it leaves alone."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.db.models import F
+from django.db.models.functions import Now
+
+from core.conversations import outbox
+from core.database import transactions
+from core.database.transactions import atomic_write
+from core.lib.leases import OWN_LEASE
+from core.models import ChannelAccount, ChatSession, Delivery, Run
+from tests.core.conversations.test_outbox import Woken, claimed, due_now, in_doubt, wait_seconds
+
+pytestmark = pytest.mark.django_db(transaction=True)
+State = Delivery.State
+WAITS: dict[str, Any] = {"tries": 3, "error": "no", "retry_at": Now() + timedelta(hours=1)}
+
+
+@pytest.fixture
+def put(account: ChannelAccount, woken: Woken) -> Any:
+    """Return ``put("key")``, with any columns of the row: it adds a block, to a day-old outbox."""
+
+    def make(key: str, **columns: Any) -> Delivery:
+        with atomic_write():
+            row = outbox.enqueue(
+                key=key,
+                account_id=account.id,
+                conversation=columns.pop("conversation", key),
+                target={"chat": "42"},
+                payload={"text": key},
+            )
+        day_ago = Now() - timedelta(hours=23)
+        values = {"created_at": day_ago, "queued_at": day_ago, **columns}
+        Delivery.objects.filter(id=row.id).update(**values)
+        row.refresh_from_db()
+        woken.clear()
+        return row
+
+    return make
+
+
+def columns_of(delivery: Delivery, *names: str) -> tuple[Any, ...]:
+    """Return columns as they are stored."""
+    found: tuple[Any, ...] = Delivery.objects.values_list("state", *names).get(id=delivery.id)
+    return found
+
+
+def is_new(delivery: Delivery) -> bool:
+    """Return whether the retry period of ``delivery`` has just begun."""
+    (queued_at,) = Delivery.objects.values_list("queued_at").get(id=delivery.id)[:1]
+    assert queued_at is not None
+    return bool(transactions.now() - queued_at < timedelta(minutes=1))
+
+
+def test_a_block_is_stored_with_its_place_and_its_run(
+    account: ChannelAccount, session: ChatSession, woken: Woken
+) -> None:
+    run = Run.objects.create(session=session, user=session.user)
+    with atomic_write():
+        row = outbox.enqueue_in_chat(
+            key="k",
+            account_id=account.id,
+            chat="42",
+            thread="t",
+            payload={"text": "a"},
+            session_id=session.id,
+            run_id=run.id,
+            block_index=3,
+        )
+        plain = outbox.enqueue_in_chat(key="l", account_id=account.id, chat="4", payload={})
+    names = ("account", "target", "payload", "session", "run", "block_index", "conversation")
+    target = {"chat": "42", "thread": "t", "reply_to": ""}
+    place = f"{account.id}:42:t"
+    assert columns_of(row, *names) == (
+        *(State.PENDING, account.id, target, {"text": "a"}, session.id, run.id, 3, place),
+    )
+    assert columns_of(plain, "session", "run", "block_index") == (State.PENDING, None, None, 0)
+
+
+def test_a_sent_block_that_changes_is_queued_anew_as_an_edit(put: Any, woken: Woken) -> None:
+    """The same payload too: a later message may have changed what is shown."""
+    for payload in ({"text": "b"}, {"text": "1"}):
+        Delivery.objects.all().delete()
+        row = put("1", state=State.SENT, external_message_id="7", **WAITS)
+        with atomic_write():
+            outbox.change(delivery=row, payload=payload)
+        names = ("external_message_id", "payload", "retry_at", "error", "tries")
+        assert columns_of(row, *names) == (State.PENDING, "7", payload, None, "", 0)
+        assert is_new(row)
+        assert row.payload == payload
+        assert woken == [("wake_delivery", row.id)]
+
+
+def test_an_unchanged_block_that_waits_is_left_alone(put: Any, woken: Woken) -> None:
+    row = put("1", **WAITS)
+    with atomic_write():
+        outbox.change(delivery=row, payload={"text": "1"})
+    assert (columns_of(row, "tries"), woken, is_new(row)) == ((State.PENDING, 3), [], False)
+
+
+def test_blocks_that_an_answer_lost_are_dismissed_or_deleted(
+    put: Any, session: ChatSession
+) -> None:
+    """Dismissed where they were surely never sent; deliveries that were given up stay with the owner."""
+    run, other = (Run.objects.create(session=session, user=session.user) for _ in range(2))
+    kinds: list[dict[str, Any]] = [
+        {"state": State.SENT, "external_message_id": "1"},
+        {},
+        {"state": State.SENT, "external_message_id": "2"},
+        {"state": State.SENDING, "attempt": 1},
+        {"state": State.DEAD},
+        {"external_message_id": "3"},
+        {"doubt_chat": "1:42", "after_id": 7},
+    ]
+    rows = [put(str(n), run=run, block_index=n, **kind) for n, kind in enumerate(kinds)]
+    of_other = put("other", run=other, block_index=5)
+    with atomic_write():
+        outbox.retract(run_id=run.id, from_index=7)
+        assert not Delivery.objects.filter(payload__kind="delete").exists()
+        outbox.retract(run_id=run.id, from_index=1)
+    gone: dict[str, Any] = {"kind": "delete"}
+    assert [columns_of(row, "payload") for row in (*rows, of_other)] == [
+        (State.SENT, {"text": "0"}),
+        (State.DISMISSED, {"text": "1"}),
+        (State.PENDING, gone),
+        (State.SENDING, gone),
+        (State.DEAD, {"text": "4"}),
+        (State.PENDING, gone),
+        (State.PENDING, gone),
+        (State.PENDING, {"text": "other"}),
+    ]
+    with atomic_write():
+        assert outbox.take_back(Delivery.objects.filter(run=other)) == 1
+
+
+def test_a_claim_is_a_lease_that_its_holder_ends_earlier(
+    put: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox, "elapsed", lambda: 5.0)
+    row = claimed(put("1"))
+    seconds = settings.DELIVERY_LEASE_SECONDS
+    assert row.lease is not None
+    assert (row.lease.seconds, row.lease.until) == (seconds * OWN_LEASE, 5 + seconds * OWN_LEASE)
+    stored = Delivery.objects.get()
+    assert stored.lease_until is not None
+    left = (stored.lease_until - transactions.now()).total_seconds()
+    assert seconds - 5 < left <= seconds
+
+
+def test_a_claim_sees_changes_since_it_was_read(put: Any) -> None:
+    """Another worker took it; an earlier message of its conversation is to be edited."""
+    earlier = put("0", conversation="c", state=State.SENT, external_message_id="1")
+    row = put("1", conversation="c")
+
+    def taken(delivery: Delivery) -> bool:
+        return bool(Delivery.objects.filter(id=delivery.id).update(attempt=F("attempt") + 1))
+
+    def edited(_: Delivery) -> bool:
+        return bool(Delivery.objects.filter(id=earlier.id).update(state=State.PENDING))
+
+    assert outbox.claim(delivery_id=row.id, ready=taken) is None
+    assert outbox.claim(delivery_id=row.id, ready=edited) is None
+    assert columns_of(row, "attempt") == (State.PENDING, 1)
+    assert not outbox.is_held_up(row)
+
+
+def test_a_message_waits_for_the_search_for_a_later_one_of_its_chat(put: Any) -> None:
+    first, second = put("1"), put("2")
+    in_doubt(claimed(second), after_id=7)
+    asked: list[Delivery] = []
+
+    def ready(delivery: Delivery) -> bool:
+        asked.append(delivery)
+        return False
+
+    assert outbox.claim(delivery_id=first.id, ready=ready) is None
+    assert asked == []
+
+
+def test_the_chat_of_a_delivery_fits_its_column() -> None:
+    assert outbox.place_of(Delivery(account_id=1, target={})) == "1:"
+    assert outbox.place_of(Delivery(account_id=1, target={"chat": "c" * 200})) == "1:" + "c" * 158
+
+
+def test_a_sent_delivery_is_not_changed_by_the_same_attempt(put: Any) -> None:
+    """As by a worker that reports twice."""
+    row = claimed(put("1"))
+    outbox.sent(delivery=row, external_message_id="7")
+    outbox.failed(delivery=row, error="late", permanent=True, retry_after=None)
+    outbox.gone(delivery=row)
+    assert columns_of(row, "external_message_id", "error") == (State.SENT, "7", "")
+
+
+@pytest.mark.parametrize("again", [True, False])
+@pytest.mark.parametrize("changed", [True, False])
+def test_a_possible_repeat_is_told_of_and_no_other(put: Any, again: bool, changed: bool) -> None:
+    row = claimed(put("1", **{**WAITS, "retry_at": None}))
+    row.may_repeat = again
+    if changed:
+        Delivery.objects.update(payload={"text": "new"})
+    outbox.sent(delivery=row, external_message_id="7")
+    names = ("error", "doubt_chat", "tries", "lease_until", "retry_at")
+    state = State.PENDING if changed else State.SENT
+    assert columns_of(row, *names) == (state, outbox.REPEATED if again else "", "", 0, None, None)
+
+
+@pytest.mark.parametrize("settles", [True, False])
+def test_a_doubt_ends_when_it_is_settled(put: Any, settles: bool) -> None:
+    """Else it goes on: the new id ends the ids among which an earlier message may be."""
+    row = in_doubt(claimed(put("1")), after_id=7)
+    place, row = row.doubt_chat, claimed(row)
+    row.settles_doubt = settles
+    outbox.sent(delivery=row, external_message_id="9")
+    names = ("doubt_chat", "tries", "lease_until", "retry_at", "external_message_id")
+    known = (State.SENT, "") if settles else (State.PENDING, place)
+    assert columns_of(row, *names) == (*known, 0, None, None, "9")
+
+
+def test_a_failed_wake_up_leaves_a_sent_message_sent(
+    put: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error here would be taken for a failed sending, and what else waits is called."""
+
+    def broken(_: Delivery) -> None:
+        raise ConnectionError
+
+    monkeypatch.setattr(outbox, "wake_following", broken)
+    first, second, others = claimed(put("1")), claimed(put("2")), list[str]()
+    outbox.sent(delivery=first, external_message_id="7")
+    with atomic_write():
+        outbox.sent(delivery=second, external_message_id="8")
+        transactions.after_commit(others.append, "too")
+    assert (columns_of(first), columns_of(second), others) == (
+        (State.SENT,),
+        (State.SENT,),
+        ["too"],
+    )
+
+
+def test_a_postponed_delivery_waits_for_its_time(put: Any) -> None:
+    row = claimed(put("1"))
+    outbox.postpone(delivery=row, seconds=50.0)
+    row.refresh_from_db()
+    assert 40 < wait_seconds(row) <= 50
+    due_now(row)
+    outbox.postpone(delivery=claimed(row), seconds=0)
+    assert columns_of(row, "lease_until", "retry_at", "tries") == (State.PENDING, None, None, 0)
+
+
+def test_an_edit_of_a_message_that_is_gone_is_a_new_one(put: Any) -> None:
+    row = claimed(put("1", external_message_id="7"))
+    outbox.gone(delivery=row)
+    assert columns_of(row, "external_message_id", "lease_until") == (State.PENDING, "", None)
+
+
+def test_a_permanent_failure_ends_a_doubt(put: Any) -> None:
+    row = in_doubt(claimed(put("1")), after_id=7)
+    outbox.failed(delivery=claimed(row), error="no", permanent=True, retry_after=None)
+    assert columns_of(row, "doubt_chat", "tries", "lease_until") == (State.DEAD, "", 2, None)
+
+
+def test_a_failure_gives_its_lease_back(put: Any) -> None:
+    row = claimed(put("1"))
+    outbox.failed(delivery=row, error="x" * 900, permanent=False, retry_after=None)
+    assert columns_of(row, "lease_until", "error", "tries") == (State.PENDING, None, "x" * 500, 1)
+
+
+def test_a_delivery_left_to_the_owner_may_be_found_when_it_is_sent_again(put: Any) -> None:
+    """From the id that was known before its first try."""
+    row = in_doubt(claimed(put("1")), after_id=7)
+    day = timedelta(hours=settings.DELIVERY_RETRY_HOURS + 1)
+    for first, after_id, kept in ((7, 9, 7), (None, 9, 9)):
+        Delivery.objects.update(queued_at=Now() - day, after_id=first, state=State.PENDING, tries=0)
+        row.refresh_from_db()
+        again = claimed(row)
+        given: dict[str, Any] = {"repeatable": False, "after_id": after_id}
+        assert outbox.unsure(delivery=again, error="x" * 900, **given) is None
+        error = f"{outbox.UNKNOWN} {'x' * 900}"[:500]
+        names = ("after_id", "error", "tries", "lease_until", "doubt_chat")
+        assert columns_of(row, *names) == (State.UNCERTAIN, kept, error, 1, None, "")
+
+
+@pytest.mark.parametrize(("at_once", "seconds"), [({"at_once": True}, 0.0), ({}, 1.0)])
+def test_a_doubt_is_a_try_and_waits_as_one(put: Any, at_once: Any, seconds: float) -> None:
+    row = claimed(put("1"))
+    given: dict[str, Any] = {"error": "", "repeatable": True, **at_once}
+    assert outbox.unsure(delivery=row, **given) == seconds
+    row.refresh_from_db()
+    assert columns_of(row, "tries", "lease_until") == (State.PENDING, 1, None)
+    assert (row.retry_at is None) == bool(at_once)
+    assert not row.retry_at or 0 < wait_seconds(row) <= 1
+
+
+def test_a_held_delivery_waits_for_its_account_alone(put: Any, account: ChannelAccount) -> None:
+    row = claimed(put("1"))
+    outbox.hold(delivery=row, error="x" * 900)
+    assert columns_of(row, "retry_at", "tries", "error") == (State.PENDING, None, 1, "x" * 500)
+    account.refresh_from_db()
+    assert account.deliveries_held == "x" * 300
+
+
+def test_a_success_makes_waiting_deliveries_of_its_account_due_and_no_others(
+    put: Any, account: ChannelAccount, woken: Woken
+) -> None:
+    other = ChannelAccount.objects.create(channel="platform", name="other")
+    waiting = put("1", **WAITS)
+    rest = [
+        put("2", **WAITS, account=other),
+        put("3", **WAITS, state=State.DEAD),
+        put("4", **{**WAITS, "tries": 0}),
+    ]
+    outbox.resume(account_id=account.id)
+    assert woken == [("wake_delivery", waiting.id)]
+    assert columns_of(waiting, "retry_at") == (State.PENDING, None)
+    assert all(columns_of(row, "retry_at")[1] is not None for row in rest)
+
+
+def test_the_edit_of_a_sent_message_is_repeated_and_nothing_else(put: Any, woken: Woken) -> None:
+    sent = {"state": State.SENT, "external_message_id": "7"}
+    row, other = put("1", **sent), put("2", **sent)
+    rest = [put("3", state=State.SENT), put("4", **{**sent, "state": State.DEAD}), other]
+    for each in (row, *rest[:2]):
+        outbox.repeat(delivery_id=each.id)
+    assert (columns_of(row), is_new(row)) == ((State.PENDING,), True)
+    assert woken == [("wake_delivery", row.id)]
+    assert [columns_of(each)[0] for each in rest] == [State.SENT, State.DEAD, State.SENT]
+
+
+def test_the_owner_decides_on_one_delivery_at_a_time(put: Any, woken: Woken) -> None:
+    failed = {"state": State.DEAD, **WAITS}
+    first, row, third, sent = put("1", **failed), put("2", **failed), put("3", **failed), put("4")
+    assert outbox.retry(row.id)
+    names = ("retry_at", "error", "tries", "doubt_chat")
+    assert columns_of(row, *names) == (State.PENDING, None, "", 0, "")
+    assert (is_new(row), woken) == (True, [("wake_delivery", row.id)])
+    assert outbox.dismiss(third.id)
+    assert not outbox.dismiss(sent.id)
+    assert not outbox.retry(sent.id)
+    assert (columns_of(first)[0], columns_of(third)[0]) == (State.DEAD, State.DISMISSED)
