@@ -105,7 +105,7 @@ def test_an_unchanged_block_that_waits_is_left_alone(put: Any, woken: Woken) -> 
 def test_blocks_that_an_answer_lost_are_dismissed_or_deleted(
     put: Any, session: ChatSession
 ) -> None:
-    """Dismissed where they were surely never sent; deliveries that were given up stay with the owner."""
+    """Dismissed where they were surely never sent; those that were given up stay."""
     run, other = (Run.objects.create(session=session, user=session.user) for _ in range(2))
     kinds: list[dict[str, Any]] = [
         {"state": State.SENT, "external_message_id": "1"},
