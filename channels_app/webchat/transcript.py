@@ -142,9 +142,27 @@ def parts_of(runs: list[Run]) -> dict[int, list[dict[str, Any]]]:
 
 
 def shown_parts(events: list[MessageDict]) -> list[dict[str, Any]]:
-    """Return the visible messages of a log; retracted texts are left out."""
-    parts = [dict(part) for part in fold(events) if part["type"] not in NOT_SHOWN]
+    """Return the visible messages of a log, with ``failed`` on tool calls that did; retracted texts
+    are left out.
+    """
+    merged = fold(events)
+    failed = {data_of(each).get("id") for each in merged if is_failed_tool(each)}
+    parts: list[dict[str, Any]] = [dict(part) for part in merged if part["type"] not in NOT_SHOWN]
+    for part in parts:
+        if part["type"] == "tool_call" and part["props"].get("id") in failed:
+            part["failed"] = True
     return [part for part in parts if part["type"] not in {"text", "thinking"} or content_of(part)]
+
+
+def is_failed_tool(event: Mapping[str, Any]) -> bool:
+    """Return whether an event is the end of a tool call that failed."""
+    is_end = event["type"] == "event" and event["props"].get("event") == "tool_end"
+    return is_end and data_of(event).get("status") == "error"
+
+
+def data_of(event: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the data of a lifecycle event."""
+    return event["props"].get("data") or {}
 
 
 def content_of(part: Mapping[str, Any]) -> str:

@@ -55,7 +55,10 @@ export class Run {
 
   /** Fill from a stored answer: its messages, and the fields of its final frame. */
   restore(parts, final) {
-    parts.forEach((part, at) => this.parts.set(part.message_id || `#${at}`, part));
+    parts.forEach((part, at) => {
+      this.parts.set(part.message_id || `#${at}`, part);
+      if (part.failed) this.tools.set(part.props.id, "failed");
+    });
     this.finish(final);
   }
 

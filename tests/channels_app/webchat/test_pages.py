@@ -15,6 +15,7 @@ from channels_app.webchat import transcript
 from core.conversations.inbox import Draft
 from core.conversations.sessions import delete
 from core.files import storage
+from core.messages import to_dict, tool_call_message, tool_end
 from core.models import ChatSession, Message, Run, RunEvent, StoredFile, User
 from core.signals import pubsub
 from tests.channels_app.webchat.conftest import HOST, event, take, text
@@ -439,6 +440,20 @@ def test_texts_retracted_after_a_worker_crash_are_not_shown(page: Client, ada: U
     pen.end(text="the answer")
     (turn,) = turns(page, pen.run)["turns"]
     assert [part["props"]["content"] for part in turn["answer"]["parts"]] == ["the answer"]
+
+
+def test_a_tool_that_failed_is_shown_so_after_a_reload(page: Client, ada: User) -> None:
+    pen = take(said(ada, "Use both").public_id)
+    for name, ok in (("good", True), ("bad", False)):
+        call = tool_call_message(name, name, "{}", message_id=f"tool-{name}")
+        pen.write(to_dict(call), to_dict(tool_end(call_id=name, name=name, ok=ok)))
+    pen.end(text="done")
+    (turn,) = turns(page, pen.run)["turns"]
+    calls = [part for part in turn["answer"]["parts"] if part["type"] == "tool_call"]
+    assert [(each["props"]["name"], each.get("failed")) for each in calls] == [
+        ("good", None),
+        ("bad", True),
+    ]
 
 
 def test_a_stopped_answer_keeps_its_part_and_says_so(page: Client, ada: User) -> None:

@@ -69,6 +69,14 @@ test("a tool runs until it says that it has ended, or all has", () => {
   assert.equal(run.toolState("2"), "done");
 });
 
+test("a stored answer says which tools failed", () => {
+  const run = new Run("r", "s");
+  const call = (id, more) => ({ type: "tool_call", message_id: id, props: { id, name: "x" }, ...more });
+  run.restore([call("1", { failed: true }), call("2")], { text: "done" });
+  assert.equal(run.toolState("1"), "failed");
+  assert.equal(run.toolState("2"), "done");
+});
+
 test("html in a message is never believed", () => {
   const run = new Run("r", "s");
   run.take({ type: "text", seq: 1, message_id: "t", html: "<img src=x onerror=alert(1)>", props: { content: "a" } });
