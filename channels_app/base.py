@@ -422,11 +422,11 @@ class RendersRich(Protocol):
         """Return whether the account, here without its secrets, shows it, as far as is known."""
         ...
 
-    def render_rich(self, text: str, *, growing: bool = False) -> Block | None:
+    def render_rich(self, text: str, *, growing: bool = False) -> list[Block]:
         """Render Markdown as one message: the first of its ordinary ones, with ``more`` (a list of
         those after it) and the channel's own values.
 
-        None for a text that the ordinary form shows as well, or that does not fit. Where the
+        The ordinary messages for a text that they show as well, or that does not fit. Where the
         platform refuses the form, sending raises ChannelError with ``trouble="form"``.
         """
         ...

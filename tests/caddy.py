@@ -5,9 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from gateway_project.processes import child, listener
-from tests.nginx import make_certificate, replaced
-from tests.servers import Process
+from gateway_project.processes import child
+from tests.nginx import make_certificate, replaced, serving
 
 PROGRAM = shutil.which("caddy", path="/usr/bin:/usr/local/bin")
 
@@ -36,10 +35,5 @@ def running(folder: Path, text: str, *, name: str, plain: int, tls: int) -> Iter
     settings = folder / "Caddyfile"
     settings.write_text(text)
     command = child.command(PROGRAM, "run", "--config", str(settings), "--adapter", "caddyfile")
-    process = Process(command=command, log=folder / "caddy.out")
-    process.start()
-    try:
-        process.wait_ready(lambda: not listener.is_free(tls))
+    with serving(command, log=folder / "caddy.out", port=tls):
         yield certificate
-    finally:
-        process.stop()

@@ -54,11 +54,18 @@ def running(folder: Path, text: str, *, name: str, plain: int, tls: int) -> Iter
     settings = folder / "nginx.conf"
     settings.write_text(surrounded(folder, text))
     command = child.command(PROGRAM, "-c", str(settings), "-e", str(folder / "start.log"))
-    process = Process(command=command, log=folder / "nginx.out")
+    with serving(command, log=folder / "nginx.out", port=tls):
+        yield certificate
+
+
+@contextmanager
+def serving(command: list[str], *, log: Path, port: int) -> Iterator[None]:
+    """Run a proxy, from when it listens on ``port``."""
+    process = Process(command=command, log=log)
     process.start()
     try:
-        process.wait_ready(lambda: not listener.is_free(tls))
-        yield certificate
+        process.wait_ready(lambda: not listener.is_free(port))
+        yield
     finally:
         process.stop()
 

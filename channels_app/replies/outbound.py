@@ -98,9 +98,8 @@ def render_answer(channel: Channel, run: Run, text: str) -> list[Block]:
     account = sending.without_secrets(run.session.account)
     if isinstance(outbound, RendersRich) and outbound.takes_rich(account):
         shown = Delivery.objects.filter(run_id=run.id, block_index__gt=0)
-        block = outbound.render_rich(text) if not shown.exists() else None
-        if block is not None:
-            return [block]
+        if not shown.exists():
+            return outbound.render_rich(text)
     return outbound.render(text)
 
 

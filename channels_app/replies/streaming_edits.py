@@ -183,11 +183,10 @@ class Live:
     def _growing(self, text: str) -> list[Block]:
         """Return the messages of an unfinished text; several that are shown stay ordinary."""
         outbound = self.channel.outbound
-        if isinstance(outbound, RendersRich) and not self._is_ordinary and len(self.rows) < 2:
-            takes_it = outbound.takes_rich(without_secrets(self.run.session.account))
-            block = outbound.render_rich(text, growing=True) if takes_it else None
-            if block is not None:
-                return [block]
+        may_be_rich = not self._is_ordinary and len(self.rows) < 2
+        account = without_secrets(self.run.session.account)
+        if may_be_rich and isinstance(outbound, RendersRich) and outbound.takes_rich(account):
+            return outbound.render_rich(text, growing=True)
         if isinstance(outbound, RendersGrowing):
             return outbound.render_growing(text)
         return outbound.render(live_view(text))

@@ -18,16 +18,18 @@ def render_growing(text: str) -> list[Block]:
     return blocks_of(split(live_view(text), growing=True))
 
 
-def render_rich(text: str, *, growing: bool) -> Block | None:
+def render_rich(text: str, *, growing: bool) -> list[Block]:
     """Convert Markdown to one rich message ([C13]): ``rich`` has the blocks of the Bot API, and the
-    rest is the first message of the ordinary form, with ``more`` for those after it.
+    rest is the first message of the ordinary form, with ``more`` for those after it. The ordinary
+    messages where there is no rich one.
     """
-    ordinary = render_growing(text) if growing else render(text)
-    blocks = to_rich(live_view(text) if growing else text, is_long=len(ordinary) > 1)
+    shown = live_view(text) if growing else text
+    ordinary = blocks_of(split(shown, growing=growing))
+    blocks = to_rich(shown, is_long=len(ordinary) > 1)
     if blocks is None or not ordinary:
-        return None
+        return ordinary
     first, *more = ordinary
-    return first | {"rich": blocks, "more": more}
+    return [first | {"rich": blocks, "more": more}]
 
 
 def blocks_of(pieces: list[TelegramText]) -> list[Block]:

@@ -68,7 +68,7 @@ class TelegramOutbound:
         is_wanted = account.config.get("answers") == "rich"
         return is_wanted and without_rich.get(place_of(account)) is None
 
-    def render_rich(self, text: str, *, growing: bool = False) -> Block | None:
+    def render_rich(self, text: str, *, growing: bool = False) -> list[Block]:
         """Convert Markdown to one rich message, if that shows more than text does."""
         return adapter.render_rich(text, growing=growing)
 

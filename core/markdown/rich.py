@@ -133,8 +133,7 @@ class _Builder:
                 self._close("details")
             else:
                 block: RichBlock = {"type": "details", "summary": _NO_SUMMARY, "blocks": []}
-                self._add(block)
-                self.open.append(_Open("details", block, block["blocks"]))
+                self._enter("details", block)
 
     def hr(self, _token: Leaf) -> None:
         self._add({"type": "divider"})
@@ -143,8 +142,7 @@ class _Builder:
 
     def blockquote_open(self, _token: Leaf) -> None:
         block: RichBlock = {"type": "blockquote", "blocks": []}
-        self._add(block)
-        self.open.append(_Open("quote", block, block["blocks"]))
+        self._enter("quote", block)
 
     def blockquote_close(self, _token: Leaf) -> None:
         self._close("quote")
@@ -175,10 +173,13 @@ class _Builder:
 
     # -- parts -----------------------------------------------------------------------
 
-    def _open_list(self, start: int | None) -> None:
-        block: RichBlock = {"type": "list", "items": []}
+    def _enter(self, kind: Container, block: RichBlock, number: int | None = None) -> None:
+        """Add a block that contains those that follow."""
         self._add(block)
-        self.open.append(_Open("list", block, [], start))
+        self.open.append(_Open(kind, block, block.get("blocks", []), number))
+
+    def _open_list(self, start: int | None) -> None:
+        self._enter("list", {"type": "list", "items": []}, start)
 
     def _close(self, kind: Container) -> None:
         if not self.open or self.open[-1].kind != kind:
@@ -213,11 +214,11 @@ class _Builder:
         if found and self._is_in("details"):
             text, spans = read_block(found[1])
             if text:
-                self.open[-1].block["summary"] = self._text(Inline(text, spans, True, True))  # noqa: FBT003
+                self.open[-1].block["summary"] = self._text(_of_html(text, spans))
             source = source[: found.start()] + source[found.end() :]
         text, spans = read_block(source)
         if text:
-            self._add_paragraph(Inline(text, spans, marked=True, linked=True))
+            self._add_paragraph(_of_html(text, spans))
 
     def _cell(self, source: str, *, align: str, is_header: bool) -> RichBlock:
         """Return a cell; one without a text is empty."""
@@ -242,6 +243,10 @@ class _Builder:
         self.count += more
         if self.count > MOST_BLOCKS or self.characters > MOST_CHARACTERS:
             raise _UnfitError
+
+
+def _of_html(text: str, spans: list[Span]) -> Inline:
+    return Inline(text, spans, marked=True, linked=True)
 
 
 def _alignment(of: str) -> str:
