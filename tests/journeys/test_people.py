@@ -273,7 +273,7 @@ def test_a_person_signs_in_is_switched_off_and_deleted(page: Page, telegram: Ins
     page.locator("[name=display_name]").fill("Eve")
     page.locator("[name=_save]").first.click()
     key = telegram.key("of-eve", "eve")
-    says("README.md", "Users, *Create a sign-in link*")
+    says("README.md", "*People*, *Create a sign-in link*")
     page.goto(f"{telegram.url}/admin/core/user/?q=eve")
     page.get_by_role("link", name="Eve").first.click()
     page.get_by_role("button", name="Create a sign-in link").click()

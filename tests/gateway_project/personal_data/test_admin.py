@@ -68,10 +68,13 @@ def test_x23_the_page_counts_all_that_goes_and_asks_for_the_name(ann: User, boss
     said = answer.content.decode()
     assert "All is removed." in said
     assert "Being cleaned by a worker" in said
-    assert everything.places_of(WORD) == []
+    # PostgreSQL keeps statistics of its own accord; they go when the database is cleaned.
+    rows = [place for place in everything.places_of(WORD) if not place.startswith("pg_stats.")]
+    assert rows == []
     assert AuditEntry.objects.get(action=BEGUN).actor.endswith(" boss")
     assert not AuditEntry.objects.filter(action=DONE).exists()
     call_command("person", "clean")
+    assert everything.places_of(WORD) == []
     assert "Being cleaned" not in boss.get("/admin/core/user/").content.decode()
     assert AuditEntry.objects.filter(action=DONE).exists()
     assert boss.get(address).status_code == 404

@@ -1,0 +1,34 @@
+"""What the journeys quote of the documents stands there: known before the journeys are made."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gateway_project.home import BASE_DIR
+from tests.journeys.documents import says
+
+
+def quotes() -> Iterator[tuple[str, str]]:
+    """Yield document and words of each call of :func:`says`."""
+    for file in sorted(Path(BASE_DIR / "tests" / "journeys").rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            match node:
+                case ast.Call(
+                    func=ast.Name("says"),
+                    args=[ast.Constant(str(document)), ast.Constant(str(words))],
+                ):
+                    yield document, words
+
+
+QUOTES = list(quotes())
+
+
+def test_there_are_quotes() -> None:
+    assert len(QUOTES) > 20
+
+
+@pytest.mark.parametrize(("document", "words"), QUOTES)
+def test_a_document_says_what_a_journey_quotes(document: str, words: str) -> None:
+    says(document, words)
