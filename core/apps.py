@@ -12,7 +12,7 @@ class CoreConfig(AppConfig):
     """Conversations: sessions, messages, runs, events, deliveries."""
 
     name = "core"
-    verbose_name = "Conversations"
+    verbose_name = "Gateway"
 
     def ready(self) -> None:
         """Read the migrations on disk now: files of a later deployment are not this code's."""

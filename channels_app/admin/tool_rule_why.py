@@ -10,6 +10,7 @@ from django.template.response import TemplateResponse
 from django.utils import timezone
 
 from core.admin.base import ThemedAdmin, badge
+from core.lib.text import counted
 from core.models import Assistant, ChannelAccount, ToolGrant, ToolRule, User
 from core.providers import catalogue
 from core.tools import registry, rules
@@ -144,4 +145,5 @@ def granted(tool: str, person: User | None) -> list[str]:
     if rows.filter(session=None).exists():
         return [f"{person} has it always allowed: calls do not ask."]
     count = rows.count()
-    return [f"{person} has it allowed in {count} conversation(s) for now."] if count else []
+    where = counted(count, "conversation")
+    return [f"{person} has it allowed in {where} for now."] if count else []

@@ -222,7 +222,7 @@ def status(asked: Asked) -> str:
         )
     )
     running = states.count(Run.State.RUNNING)
-    said = gettext("{running} answer(s) being written, {waiting} waiting.")
+    said = gettext("Answers being written: {running}. Waiting: {waiting}.")
     line = said.format(running=running, waiting=len(states) - running)
     if asked.of_owner:
         workers = gettext(

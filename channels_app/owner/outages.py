@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
-from django.utils.translation import gettext
+from django.utils.translation import gettext, ngettext
 
 from channels_app.owner import notices
 from core.conversations import outbox
@@ -130,8 +130,10 @@ def send_again(*, account_id: int) -> int:
 def in_words(account: ChannelAccount, backlog: Backlog) -> str:
     """Describe an account's backlog in one sentence."""
     why = account.deliveries_held or backlog.error
-    said = gettext(
-        "{account}: {count} message(s) have not been delivered since {when} UTC ({reason})."
+    said = ngettext(
+        "{account}: {count} message has not been delivered since {when} UTC ({reason}).",
+        "{account}: {count} messages have not been delivered since {when} UTC ({reason}).",
+        backlog.number,
     )
     return said.format(
         account=account,

@@ -296,9 +296,7 @@ def send_again(account_id: str) -> str:
     number = outages.send_again(account_id=int(account_id))
     if not number:
         return gettext("Nothing is left to send again.")
-    said = ngettext(
-        "{count} message(s) are sent again.", "{count} message(s) are sent again.", number
-    )
+    said = ngettext("{count} message is sent again.", "{count} messages are sent again.", number)
     return said.format(count=number)
 
 

@@ -36,6 +36,8 @@ class User(AbstractUser):
     last_spoke_at = models.DateTimeField(null=True, blank=True)
 
     class Meta(AbstractUser.Meta):
+        verbose_name = "person"
+        verbose_name_plural = "people"
         # The rule queries open lists for every message of an unknown sender.
         indexes = [
             models.Index(

@@ -30,6 +30,7 @@ class Job(models.Model):
     finished_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
+        verbose_name = "long task"
         constraints = [
             models.UniqueConstraint(fields=["run", "tool_call_id"], name="one_job_a_tool_call")
         ]

@@ -1,4 +1,4 @@
-"""What the journeys quote of the documents stands there: known before the journeys are made."""
+"""Words of a document that a journey quotes stand in it: known before the journeys are made."""
 
 import ast
 from collections.abc import Iterator
@@ -30,5 +30,5 @@ def test_there_are_quotes() -> None:
 
 
 @pytest.mark.parametrize(("document", "words"), QUOTES)
-def test_a_document_says_what_a_journey_quotes(document: str, words: str) -> None:
+def test_a_document_has_the_words_that_a_journey_quotes(document: str, words: str) -> None:
     says(document, words)

@@ -7,6 +7,7 @@ from django.utils import timezone
 
 from allowlist.models import UnknownRequest
 from channels_app.admin.message_way.facts import Facts, Queue
+from core.lib.text import counted
 from core.models import Delivery, InboundMessage, Job, Run, ToolCall, WorkerHeartbeat
 from core.providers.failures import KINDS, OWN
 
@@ -85,12 +86,12 @@ def of_waiting(message: InboundMessage, workers: Sequence[WorkerHeartbeat], now:
 
 def of_queued(run: Run, queue: Queue | None) -> str:
     """Return the sentence about a run that no worker has."""
-    again = f" It was begun {run.attempt} time(s) before." if run.attempt else ""
+    again = f" It was begun {counted(run.attempt, 'time')} before." if run.attempt else ""
     if run.cancel_requested_at is not None:
         return "Its run is being stopped."
     if queue is None or queue.before:
         ahead = len(queue.before) if queue is not None else 0
-        return f"It waits for {ahead} earlier run(s) of its conversation.{again}"
+        return f"It waits for {counted(ahead, 'earlier run')} of its conversation.{again}"
     if not queue.working:
         return f"It waits for a worker: {problem_of(queue.workers)}.{again}"
     places = sum(each.places for each in queue.working)
@@ -109,7 +110,7 @@ def of_running(run: Run, jobs: Sequence[Job], now: datetime) -> str:
     """Return the sentence about a run that a worker has."""
     if run.lease_until is not None and run.lease_until < now:
         return "The worker of its run has stopped; another one will go on with it."
-    times = f", for the {run.attempt}. time" if run.attempt > 1 else ""
+    times = f" (attempt {run.attempt})" if run.attempt > 1 else ""
     for job in jobs:
         if job.state in OPEN:
             part = "" if job.percent is None else f", {job.percent} % of it is done"
@@ -153,14 +154,14 @@ def of_deliveries(found: Facts, now: datetime) -> str:
     """Return the sentence about messages for a platform: of the one that is worst off."""
     states = [each.state for each in found.deliveries]
     worst = next(state for state in WORST_FIRST if state in states)
-    number = states.count(worst)
+    messages = counted(states.count(worst), "message")
     if worst == Delivery.State.PENDING:
         return of_pending(found, now)
     said: dict[str, str] = {
-        Delivery.State.DEAD: f"{number} message(s) of the answer were given up by the gateway.",
+        Delivery.State.DEAD: f"The gateway has given up {messages} of the answer.",
         Delivery.State.UNCERTAIN: "It is not known whether the platform has the whole answer.",
         Delivery.State.SENDING: "The answer is being sent to the platform now.",
-        Delivery.State.SENT: f"It was delivered: the platform has accepted {number} message(s).",
+        Delivery.State.SENT: f"It was delivered: the platform has accepted {messages}.",
         Delivery.State.DISMISSED: "Nothing of it was sent: its deliveries were dismissed.",
     }
     return said[worst]

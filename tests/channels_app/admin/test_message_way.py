@@ -129,7 +129,7 @@ def test_x70_the_way_of_a_delivered_message_is_on_one_page(
     pages = [look(browser, *each) for each in ways(message, run, sent)]
     pages += [look(browser, "delivery", run.public_id)]
     for html in pages:
-        assert "It was delivered: the platform has accepted 1 message(s)." in html
+        assert "It was delivered: the platform has accepted 1 message." in html
         for words in ("memory/main", "42", "ann", run.public_id, script.name, "current_time"):
             assert words in html
         assert sent.external_message_id in html
@@ -217,7 +217,7 @@ def test_x71_a_queued_run_says_why_it_waits(
     assert "It waits for a worker: It is outdated." in sentence(browser, "run", first.pk)
     runs.heard_from(worker="w", queue="runs", places=1)
     assert "about to be taken" in sentence(browser, "run", first.pk)
-    assert "waits for 1 earlier run(s)" in sentence(browser, "run", second.pk)
+    assert "waits for 1 earlier run of" in sentence(browser, "run", second.pk)
     assert runs.claim(run_ids=[first.pk], worker="w")
     bob = make_person("bob", "43")
     session = ChatSession.objects.create(user=bob, account=memory, chat="43")
@@ -298,7 +298,7 @@ def test_x71_an_answer_that_is_not_delivered_says_why(
     assert "rejects the account's credentials" in sentence(browser, "delivery", sent.pk)
     ChannelAccount.objects.update(enabled=False)
     assert "its account is disabled" in sentence(browser, "delivery", sent.pk)
-    for state, words in (("dead", "were given up"), ("uncertain", "It is not known whether")):
+    for state, words in (("dead", "has given up"), ("uncertain", "It is not known whether")):
         Delivery.objects.filter(pk=sent.pk).update(state=state)
         assert words in sentence(browser, "delivery", sent.pk)
 

@@ -239,7 +239,7 @@ def test_c8_commands_are_obeyed_at_inbound(crowd: list[Client]) -> None:
     assert (helped["ok"], "/status" in helped["text"]) == (True, True)
     gil.say("the word is heron")
     assert gil.say("/whoami").body["text"].startswith("You are ")
-    assert gil.say("/status").body["text"].startswith("0 answer(s)")
+    assert gil.say("/status").body["text"].startswith("Answers being written: 0.")
     done = gil.stream("POST", "/inbound", {"text": "/new", "stream": True})[-1].data
     assert (done["event"], done["text"]) == ("done", "A new conversation begins.")
     assert gil.say("/requests").body["text"] == "Only the owner can do that."
