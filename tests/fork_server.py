@@ -92,8 +92,9 @@ PRELOADED = (
     "wcwidth",
     "yaml",
 )
-# Read by the interpreter or the C library when a program begins, so they need a start of its own.
-AT_START = ("LD_PRELOAD", "TZ", "LANG", "LC_ALL", "PYTHON", "COVERAGE_")
+# Read when a program begins, by the interpreter, the C library or `gateway_project`: these need a
+# start of its own.
+AT_START = ("LD_PRELOAD", "TZ", "LANG", "LC_ALL", "PYTHON", "COVERAGE_", "OTEL_")
 UNBUFFERED = "PYTHONUNBUFFERED"
 MOST_BYTES = 1 << 17
 
