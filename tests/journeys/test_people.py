@@ -199,7 +199,7 @@ def test_commands_typed_into_the_web_chat_are_answered_there(
     ask(page, "the word is plover")
     expect(answer).to_have_text("You said: the word is plover")
     asked = len(telegram.model.asked)
-    for typed, words in (("/whoami", "the owner"), ("/help", "/requests"), ("/status", "waiting")):
+    for typed, words in (("/whoami", "the owner"), ("/help", "/requests"), ("/status", "Waiting")):
         ask(page, typed)
         expect(answer).to_contain_text(words)
     telegram.writes(sender, "turn me away")
