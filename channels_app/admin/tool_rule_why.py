@@ -6,11 +6,11 @@ from django import forms
 from django.core.exceptions import PermissionDenied
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
+from django.template.defaultfilters import pluralize
 from django.template.response import TemplateResponse
 from django.utils import timezone
 
 from core.admin.base import ThemedAdmin, badge
-from core.lib.text import counted
 from core.models import Assistant, ChannelAccount, ToolGrant, ToolRule, User
 from core.providers import catalogue
 from core.tools import registry, rules
@@ -145,5 +145,5 @@ def granted(tool: str, person: User | None) -> list[str]:
     if rows.filter(session=None).exists():
         return [f"{person} has it always allowed: calls do not ask."]
     count = rows.count()
-    where = counted(count, "conversation")
+    where = f"{count} conversation{pluralize(count)}"
     return [f"{person} has it allowed in {where} for now."] if count else []

@@ -46,11 +46,6 @@ def visible_line(text: str, limit: int = 200) -> str:
     return visible(cut.replace("\t", " ").replace("\r\n", "\n").replace("\n", " ⏎ "))
 
 
-def counted(number: int, noun: str) -> str:
-    """Return a number with an English noun, whose plural ends with an s."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 def as_sentence(reason: object) -> str:
     """Return a reason such as "there is no file" with a capital letter and a full stop."""
     text = str(reason)

@@ -147,7 +147,7 @@ def described(error: jsonschema.ValidationError, path: list[str]) -> str:
         return f"{field} must be {kind_of(schema)}; it was {was}."
     if error.validator in SIZES:
         bound, unit = SIZES[error.validator]
-        return f"{field} must have {bound} {amount(error.validator_value, unit)}."
+        return f"{field} must have {bound} {counted(error.validator_value, unit)}."
     return f"{field}: {error.message}"
 
 
@@ -163,6 +163,6 @@ def kind_of(schema: Mapping[str, Any]) -> str:
     return f"{KINDS.get(kind, f'a {kind}')}{span}"
 
 
-def amount(number: int, unit: str) -> str:
+def counted(number: int, unit: str) -> str:
     many = {"character": "characters", "entry": "entries"}
     return f"{number} {unit if number == 1 else many[unit]}"

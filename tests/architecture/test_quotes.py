@@ -2,18 +2,17 @@
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from gateway_project.home import BASE_DIR
+from tests.architecture import sources
 from tests.journeys.documents import says
 
 
 def quotes() -> Iterator[tuple[str, str]]:
-    """Yield document and words of each call of :func:`says`."""
-    for file in sorted(Path(BASE_DIR / "tests" / "journeys").rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    """Yield document and words of each call of :func:`says` in a journey."""
+    for source in sources.read("tests/journeys"):
+        for node in ast.walk(source.tree):
             match node:
                 case ast.Call(
                     func=ast.Name("says"),

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from datetime import datetime
 
+from django.template.defaultfilters import pluralize
 from django.utils import timezone
 
 from allowlist.models import UnknownRequest
 from channels_app.admin.message_way.facts import Facts, Queue
-from core.lib.text import counted
 from core.models import Delivery, InboundMessage, Job, Run, ToolCall, WorkerHeartbeat
 from core.providers.failures import KINDS, OWN
 
@@ -86,12 +86,14 @@ def of_waiting(message: InboundMessage, workers: Sequence[WorkerHeartbeat], now:
 
 def of_queued(run: Run, queue: Queue | None) -> str:
     """Return the sentence about a run that no worker has."""
-    again = f" It was begun {counted(run.attempt, 'time')} before." if run.attempt else ""
+    again = (
+        f" It was begun {run.attempt} time{pluralize(run.attempt)} before." if run.attempt else ""
+    )
     if run.cancel_requested_at is not None:
         return "Its run is being stopped."
     if queue is None or queue.before:
         ahead = len(queue.before) if queue is not None else 0
-        return f"It waits for {counted(ahead, 'earlier run')} of its conversation.{again}"
+        return f"It waits for {ahead} earlier run{pluralize(ahead)} of its conversation.{again}"
     if not queue.working:
         return f"It waits for a worker: {problem_of(queue.workers)}.{again}"
     places = sum(each.places for each in queue.working)
@@ -154,7 +156,8 @@ def of_deliveries(found: Facts, now: datetime) -> str:
     """Return the sentence about messages for a platform: of the one that is worst off."""
     states = [each.state for each in found.deliveries]
     worst = next(state for state in WORST_FIRST if state in states)
-    messages = counted(states.count(worst), "message")
+    number = states.count(worst)
+    messages = f"{number} message{pluralize(number)}"
     if worst == Delivery.State.PENDING:
         return of_pending(found, now)
     said: dict[str, str] = {

@@ -52,8 +52,10 @@ def test_a_program_gets_its_input_and_its_output_is_returned() -> None:
     assert (done.returncode, done.stdout.split()[-1]) == (0, "honey")
 
 
-@pytest.mark.parametrize("name", ["TZ", "PYTHONHASHSEED", "COVERAGE_PROCESS_START"])
-def test_a_variable_that_an_interpreter_reads_at_its_start_needs_one(name: str) -> None:
+@pytest.mark.parametrize(
+    "name", ["TZ", "PYTHONHASHSEED", "COVERAGE_PROCESS_START", "OTEL_TRACES_EXPORTER"]
+)
+def test_a_variable_that_a_program_reads_at_its_start_needs_one(name: str) -> None:
     env = {each: value for each, value in os.environ.items() if "COV" not in each}
     assert not fork_server.can_fork({**env, name: "1"})
 
