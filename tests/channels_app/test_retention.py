@@ -84,6 +84,7 @@ def test_x11_a_worker_removes_due_rows_by_itself(gateway: Gateway) -> None:
     )
     gateway.kill("runs")
     gateway.restart("runs")
-    wait_until(lambda: bob.get(f"/files/{file}").status == 404, seconds=60)
-    assert not query(gateway, f"SELECT 1 FROM core_storedfile WHERE public_id = '{file}'")
+    row = f"SELECT 1 FROM core_storedfile WHERE public_id = '{file}'"
+    wait_until(lambda: not query(gateway, row), seconds=60)
+    assert bob.get(f"/files/{file}").status == 404
     assert query(gateway, "SELECT 1 FROM core_installation WHERE folded_until IS NOT NULL")

@@ -39,12 +39,17 @@ RUN = """async (rules) => (await axe.run(document, {
 })).violations.flatMap(({ id, help, nodes }) =>
   nodes.map(({ target, html }) => [id, help, target.join(" "), html.slice(0, 200)]))"""
 
-# Colours that change with the scheme have arrived: a transition is none that axe may measure.
-SETTLED = """() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => {
+# Colours that change with the scheme have arrived: a transition is none that axe may measure. An
+# element that inherits a colour begins its own transition when that of its parent has ended.
+SETTLED = """async () => {
   const bounded = ({ effect }) => Number.isFinite(effect.getComputedTiming().endTime);
-  const running = document.getAnimations().filter(bounded).map((each) => each.finished);
-  Promise.allSettled(running).then(() => done(null));
-})))"""
+  let running;
+  do {
+    await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+    running = document.getAnimations().filter(bounded);
+    await Promise.allSettled(running.map((each) => each.finished));
+  } while (running.length);
+}"""
 
 
 @dataclass
