@@ -10,6 +10,7 @@ person's message, and calls stay with their results and their answer.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -310,7 +311,13 @@ def language_name(code: str) -> str:
 
 def tools_tokens(tools: Sequence[dict[str, Any]]) -> int:
     """Return the tokens of the tools that a model is offered; 0 for none."""
-    return estimate(orjson.dumps(tools).decode()) if tools else 0
+    return tokens_of_json(orjson.dumps(tools)) if tools else 0
+
+
+@lru_cache(maxsize=32)
+def tokens_of_json(text: bytes) -> int:
+    """Return the tokens of descriptions of tools, which are the same in most turns."""
+    return estimate(text.decode())
 
 
 def tokens_of(message: ChatMessage, *, pictures: bool = True) -> int:

@@ -2,7 +2,9 @@
 
 ``BEFORE=<a source tree>`` runs a gateway of another commit beside this one, as ``git worktree add
 /tmp/before 0854a05`` makes one of the last commit with one model for all; ``BEFORE=.`` shows what
-the method itself adds. Then two people of one gateway ask in turn, a budget applies to one of them.
+the method itself adds. ``AFTER=<another one>`` stands in place of this tree: 56c0cf4 is the commit
+with models as rows and nothing that came later. Then two people of one gateway ask in turn, a
+budget applies to one of them.
 """
 
 import asyncio
@@ -17,7 +19,7 @@ from tests.benchmarks.clients import Chat
 from tests.benchmarks.gateway import MeasuredGateway
 from tests.benchmarks.report import Row
 
-NOW, BEFORE = "this tree", "that of BEFORE"
+NOW, BEFORE = "this tree or AFTER", "that of BEFORE"
 WITHOUT, WITH = "no budget applies", "a budget applies"
 LOAD = chats.Load(1, 8, 64, per_second=200)
 # Short rounds, and so many times more of them: their differences are smaller than the swings of a
@@ -63,11 +65,12 @@ async def rows(at: MeasuredGateway, *, rounds: int) -> list[Row]:
 
 
 async def pairs(at: MeasuredGateway, tree: Path, number: int) -> list[Row]:
-    """Return how much later and dearer a turn of this tree is than one of another."""
+    """Return how much later and dearer a turn of this tree, or of AFTER, is than one of another."""
+    after = Path(os.environ.get("AFTER") or BASE_DIR)
     late, dear, idle = [], [], []
     for count in range(number):
         with (
-            gateway.beside(at, BASE_DIR, name=f"now_{count}") as now,
+            gateway.beside(at, after, name=f"now_{count}") as now,
             gateway.beside(at, tree, name=f"before_{count}") as before,
         ):
             two = {NOW: asker(now, 0), BEFORE: asker(before, 0)}

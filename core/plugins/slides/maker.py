@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,7 @@ class SlidesPlugin:
     mime: str
     write: Write
 
-    @property
+    @cached_property
     def capabilities(self) -> Mapping[str, Capability]:
         """Return ``create_from_source``: see PARAMETERS."""
         return {CREATE: Capability(self.what, PARAMETERS)}
