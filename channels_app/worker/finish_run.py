@@ -92,12 +92,19 @@ def end_queued(run_id: int) -> None:
             [closing_of(run, outcome)] if logged else [opening_of(run), closing_of(run, outcome)]
         )
         last_seq = before + len(added)
-        # Its message may show the whole answer, which the edit to "stopped" would take back.
-        also = (
-            None if restored_deliveries.was_shown_before_restore(run) else outbound.enqueue_answer
-        )
-        if runs.settle_queued(run=run, outcome=outcome, last_seq=last_seq, also=also):
+        if runs.settle_queued(run=run, outcome=outcome, last_seq=last_seq, also=put_answer):
             events.append_unheld(run=run, seq=before, messages=added)
+
+
+def put_answer(run: Run, outcome: runs.Outcome) -> None:
+    """Put the messages of an answer into the outbox, in the transaction that ends the run.
+
+    Not of a run that was to end before it was claimed, and was shown before a restore: its message
+    may show the whole answer, which the edit to "stopped" would take back.
+    """
+    is_dropped = run.cancel_requested_at is not None
+    if not (is_dropped and restored_deliveries.was_shown_before_restore(run)):
+        outbound.enqueue_answer(run, outcome)
 
 
 def outcome_of(
@@ -162,7 +169,7 @@ async def settle(
             run=run,
             outcome=outcome,
             last_seq=last_seq,
-            also=outbound.enqueue_answer,
+            also=put_answer,
             with_it=calls,
         )
         if turn is not None and turn.questions and ending.state == Run.State.SUCCEEDED:

@@ -1,5 +1,7 @@
 """The open work of a restored database waits for the owner [X44] [X45] [X46]."""
 
+import asyncio
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,7 +14,7 @@ from allowlist import audit
 from channels_app.ops import restored
 from channels_app.ops.doctor import work
 from channels_app.schedules import outcomes
-from channels_app.worker import finish_run
+from channels_app.worker import claim_runs, finish_run, run_turn
 from core.conversations import inbox, outbox, runs
 from core.conversations.schedules.changes import Grant, Wish, create
 from core.database.transactions import atomic_write
@@ -150,8 +152,25 @@ def test_x46_unsent_messages_wait_for_the_owner(
     assert outbox.dismiss(sending.pk)
 
 
+def end_without_a_place(run: Run) -> None:
+    finish_run.end_queued(run.id)
+
+
+def end_with_a_place(run: Run) -> None:
+    """Let a worker claim a run, which another one may do before it is ended without a place."""
+    [begun] = claim_runs.begin([run.id], "w")
+    assert isinstance(begun, claim_runs.Begun)
+
+    async def taken() -> None:
+        task = asyncio.ensure_future(asyncio.sleep(0))
+        await run_turn.take(begun, run_turn.Held(begun.run, task, begun.lease))
+
+    asyncio.run(taken())
+
+
+@pytest.mark.parametrize("end", [end_without_a_place, end_with_a_place])
 def test_x56_a_held_answer_that_is_cancelled_stays_as_it_is_shown(
-    say: Say, account: ChannelAccount, woken: Woken
+    say: Say, account: ChannelAccount, woken: Woken, end: Callable[[Run], None]
 ) -> None:
     """It may have grown after the backup. A person without a part of it is told of the stop."""
     ChannelAccount.objects.filter(pk=account.pk).update(channel="telegram")
@@ -164,7 +183,7 @@ def test_x56_a_held_answer_that_is_cancelled_stays_as_it_is_shown(
             route={"account": account.id, "chat": "42", "thread": "", "reply_to": ""}
         )
         assert runs.request_cancel(run=run)
-        finish_run.end_queued(run.id)
+        end(run)
     assert states(shown, silent) == [Run.State.CANCELLED] * 2
     grown.refresh_from_db()
     assert (grown.payload, grown.state) == ({"text": "run:1:0"}, Delivery.State.SENT)

@@ -136,7 +136,7 @@ def go_on(drill: Drill, new: Bots, states: dict[str, str], *, go: bool) -> Count
         pairs.decide(owner, go=go)
     at_rest(gateway)
     again = traffic.shown() - once
-    assert not once - traffic.shown(), "an answer was taken back"
+    assert not once - traffic.shown(), f"{once - traffic.shown()} was taken back for {again}"
     held = [wanted(text) for text, state in states.items() if state == "held"]
     for (_, text), times in again.items():
         if not go:  # of an answer that had begun, what was said before the backup
