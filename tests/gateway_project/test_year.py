@@ -41,8 +41,6 @@ DELETING = {
 }
 # The dry run of retention reads what is due by each rule, and counts all of it at once.
 BY_RULE = {"/admin/core/retentionrule/due/"}
-# A person's usage asks for each budget that limits it.
-BY_BUDGET = {"/chat/usage"}
 # The findings of the doctor on the dashboard are kept for a minute.
 BY_MINUTE = {"/admin/"}
 # Rules of retention are about these: nothing of the first year is left after the second.
@@ -112,7 +110,7 @@ def test_x30_no_page_has_more_than_twenty_queries_and_their_number_does_not_grow
         for kind, each in many.items()
         if kind in few and each.later > few[kind]
     }
-    assert {*grown} <= BY_BUDGET | BY_RULE, grown
+    assert {*grown} <= BY_RULE, grown
 
 
 def test_x31_rules_leave_nothing_of_the_first_year_after_a_second() -> None:
