@@ -16,6 +16,7 @@ from channels_app.agent_sessions import sessions
 from channels_app.owner import alerts, budget_notices, notices, outages
 from channels_app.replies import outbound
 from channels_app.worker import expired_rows
+from channels_app.worker import retention as rules_of_retention
 from core.conversations import jobs, left_calls, usage_reports
 from core.conversations.retention import log_folding
 from core.conversations.schedules import reports, retention
@@ -79,6 +80,7 @@ def chores() -> None:
     cleanup.purge(now=now)
     sweep_ignored(now=now)
     retention.purge(now=now)
+    rules_of_retention.count_next(now=now)
     expired_rows.purge(now=now)
     next(log_folding.fold(now=now), None)
     reports.lateness(now=now)
