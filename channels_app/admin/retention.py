@@ -1,16 +1,17 @@
-"""The owner's rules how long things are kept, and a dry run of them."""
+"""The owner's rules how long things are kept, and the dry run of them that a worker makes."""
 
 from typing import Any
 
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
+from django.db.models import Model
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
-from django.utils import timezone
 
 from allowlist.admin.audited import AuditedAdmin, OnlyDeciders
-from channels_app.worker import retention
+from core.conversations.retention import counts, passes
 from core.models import RetentionRule
 
 
@@ -41,15 +42,31 @@ class RetentionRuleAdmin(OnlyDeciders, AuditedAdmin[RetentionRule]):
         return [path("due/", wrap(self.due_view), name=name), *super().get_urls()]
 
     def due_view(self, request: HttpRequest) -> HttpResponse:
-        """Say what would go now: the dry run of ``manage.py retention``."""
-        if not self.has_view_permission(request):
+        """Say what would go, as a worker counted it by the dry run of ``manage.py retention``; a
+        POST has it counted again.
+        """
+        may_ask, asks = self.has_change_permission(request), request.method == "POST"
+        if not (may_ask if asks else self.has_view_permission(request)):
             raise PermissionDenied
+        if asks:
+            counts.ask()
+            return redirect("admin:core_retentionrule_due")
+        rules = passes.in_order()
         context: dict[str, Any] = self.admin_site.each_context(request) | {
-            "title": "Due now",
+            "title": "Dry run",
             "opts": self.model._meta,
-            "found": retention.due(now=timezone.now()),
+            "rules": rules,
+            "are_counted": all(rule.counts is not None for rule in rules),
+            "may_ask": may_ask,
         }
         return TemplateResponse(request, "dashboard/retention_due.html", context)
+
+    def record(
+        self, request: HttpRequest, action: str, obj: Model, data: dict[str, object]
+    ) -> None:
+        """Have all rules counted again, too: one may be about rows of another."""
+        super().record(request, action, obj, data)
+        counts.ask()
 
     @admin.display(description="for")
     def shown_target(self, row: RetentionRule) -> str:

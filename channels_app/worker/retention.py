@@ -18,6 +18,7 @@ from channels_app.agent_sessions import results
 from channels_app.tool_requests import asking
 from core.conversations.retention import (
     conversations,
+    counts,
     deliveries,
     event_logs,
     files,
@@ -91,6 +92,17 @@ def due(*, now: datetime) -> list[tuple[RetentionRule, Counts]]:
     return passes.counted(selections, now=now)
 
 
+def count_next(*, now: datetime) -> bool:
+    """Count what one of the rules would remove that are to be counted; return whether there was
+    one.
+    """
+    rule = counts.take(now=now)
+    if rule is None:
+        return False
+    counts.store(passes.count(selections, rule, now=now), rule=rule, taken_at=now)
+    return True
+
+
 def remove(*, now: datetime) -> Iterator[Counts]:
     """Remove what is due; yield after each transaction how many rows it removed."""
     return passes.removed(selections, now=now)
@@ -114,11 +126,11 @@ class Chore:
         """Remove a bounded number of rows; return whether there may be more."""
         current, self._pass = self._pass or everything(now=now), None  # an error ends this pass
         for _ in range(STEPS):
-            counts = next(current, None)
-            if counts is None:
+            removed = next(current, None)
+            if removed is None:
                 self._report()
                 return False
-            self._removed.update(counts)
+            self._removed.update(removed)
         self._pass = current
         return True
 

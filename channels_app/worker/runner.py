@@ -183,6 +183,7 @@ class Runner:
             self._purge_files,
             self._sweep_files,
             self._remove_old,
+            self._count_old,
             self._watch_installation,
             self._listen,
             self._take_runs,
@@ -361,6 +362,13 @@ class Runner:
             return RETENTION_SECONDS
         has_more = await in_thread(self._retention.go_on, now=timezone.now())
         return RETENTION_PAUSE_SECONDS if has_more else RETENTION_SECONDS
+
+    async def _count_old(self) -> float:
+        """Count what a rule would remove, where the admin asks for it."""
+        if self.outdated:
+            return float(settings.SWEEP_SECONDS)
+        has_more = await in_thread(rules_of_retention.count_next, now=timezone.now())
+        return 0.0 if has_more else float(settings.SWEEP_SECONDS)
 
     async def _look_for_work(self) -> None:
         """Start all work that is due in the database."""

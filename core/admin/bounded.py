@@ -5,6 +5,7 @@ below it leads to the rows before them.
 """
 
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
@@ -14,6 +15,7 @@ from django.utils.dateparse import parse_datetime
 from django.utils.timezone import is_naive
 
 from core.lib.ids import is_public_id
+from core.lib.read_once import read_once
 
 if TYPE_CHECKING:
     from django.contrib.admin.views.main import ChangeList as _ChangeList
@@ -27,6 +29,12 @@ MOST_DIGITS = 18
 
 class ListedChangeList(_ChangeList):
     """A list whose page adds to the rows that are shown."""
+
+    def get_query_string(self, new_params: Any = None, remove: Any = None) -> str:
+        """Return the query string of a link, made once: unfold asks for those of the head of the
+        table again for each row."""
+        make = partial(super().get_query_string, new_params, remove)
+        return read_once(self, f"?{new_params} {remove}", make)
 
     def get_results(self, request: HttpRequest) -> None:
         """Let the page add to the rows."""

@@ -87,7 +87,7 @@ class ChatSessionAdmin(ExtraContext, ReadOnlyAdmin[ChatSession]):
 
     def page_context(self, request: HttpRequest, pk: int) -> dict[str, Any]:
         """Return the last messages, oldest first."""
-        own = Message.objects.filter(only("session_id", pk)).select_related("run")
+        own = Message.objects.filter(only("session_id", pk))
         newest = own.order_by("session_id", "-id")
         lines = list(newest[: MOST_LINES + 1])
         return {"lines": lines[MOST_LINES - 1 :: -1], "more": len(lines) > MOST_LINES}

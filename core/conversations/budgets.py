@@ -5,7 +5,7 @@ transaction, in the order of their ids; one that settles several runs does so in
 """
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from django.conf import settings
-from django.db.models import F
+from django.db.models import F, Q
 from django.db.models.functions import Greatest
 
 from core.lib.ttl_cache import TtlCache
@@ -124,6 +124,22 @@ def key_of(limit: Limit, day: date) -> Key:
     """Return the period of a budget on a day."""
     budget = limit.budget
     return Key(budget.id, limit.person, measure_of(budget), start_of(budget.period, day))
+
+
+def of_keys(keys: Collection[Key]) -> Q:
+    """Return a condition of the rows of these periods; some others may meet it, too."""
+    return Q(
+        budget_id__in={each.budget_id for each in keys},
+        person__in={each.person for each in keys},
+        start__in={each.start for each in keys},
+    )
+
+
+def spent(keys: Sequence[Key]) -> list[int]:
+    """Return what is spent in each of these periods, read at once."""
+    rows = BudgetPeriod.objects.filter(of_keys(keys)).values_list(*Key._fields, "spent")
+    found = {Key(*row[:-1]): row[-1] for row in rows}
+    return [found.get(key, 0) for key in keys]
 
 
 def entry(stored: Sequence[Any]) -> Entry:

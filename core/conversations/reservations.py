@@ -32,6 +32,7 @@ from core.conversations.budgets import (
     key_of,
     measure_of,
     merged,
+    of_keys,
 )
 from core.database.batching import attempt
 from core.database.transactions import atomic_write
@@ -269,12 +270,8 @@ def lock(wanted: Mapping[Key, BudgetInfo], changes: Sequence[Change]) -> dict[Ke
 
 def locked(keys: AbstractSet[Key], ids: AbstractSet[int]) -> dict[Key, BudgetPeriod]:
     """Return the stored periods of ``keys``; lock them and those with ``ids``."""
-    of_keys = Q(
-        budget_id__in={each.budget_id for each in keys},
-        person__in={each.person for each in keys},
-        start__in={each.start for each in keys},
-    )
-    rows = BudgetPeriod.objects.filter(of_keys | Q(id__in=ids) if ids else of_keys)
+    wanted = of_keys(keys) | Q(id__in=ids) if ids else of_keys(keys)
+    rows = BudgetPeriod.objects.filter(wanted)
     rows = rows.select_related("budget").select_for_update(of=("self",), no_key=True)
     found = {
         Key(row.budget_id, row.person, row.measure, row.start): row for row in rows.order_by("id")

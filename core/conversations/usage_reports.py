@@ -383,12 +383,11 @@ def figures(user: User, now: datetime, *, account_id: int = 0) -> Figures:
         account_id=account_id or user.last_account_id or 0,
         assistant_id=0,
     )
-    left = []
-    for limit in limits:
-        key = budgets.key_of(limit, today)
-        spent = BudgetPeriod.objects.filter(**key._asdict()).values_list("spent", flat=True).first()
-        free_at = budgets.end_of(limit.budget.period, today)
-        left.append(Left(limit.budget, spent or 0, free_at))
+    spent = budgets.spent([budgets.key_of(limit, today) for limit in limits])
+    left = [
+        Left(limit.budget, amount, budgets.end_of(limit.budget.period, today))
+        for limit, amount in zip(limits, spent, strict=True)
+    ]
     return Figures(found.get((today,), Used()), whole, left)
 
 

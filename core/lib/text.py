@@ -32,6 +32,8 @@ def visible(text: str) -> str:
 
     Line ends and tabs stay; untrusted text must not reorder or hide what the owner reads.
     """
+    if text.replace("\n", "").replace("\t", "").isprintable():  # in C: a page has many such texts
+        return text
     return "".join(
         f"⟨U+{ord(character):04X}⟩"
         if unicodedata.category(character) in UNSEEN and character not in "\n\t"

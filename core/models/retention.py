@@ -24,6 +24,9 @@ class RetentionRule(models.Model):
 
     Of several that fit, the most specific one counts: person, account, assistant, everyone. With
     neither ``days`` nor ``newest``: for ever, as without a rule.
+
+    ``counts``: how many rows of each table it would remove, as a worker counted at ``counted_at``.
+    None and no time: to be counted; None and a time: being counted since then.
     """
 
     class Kind(models.TextChoices):
@@ -68,6 +71,8 @@ class RetentionRule(models.Model):
         help_text="Of messages, instead of days: so many of each conversation are kept.",
     )
     created_at = models.DateTimeField(auto_now_add=True)
+    counts = models.JSONField(null=True, blank=True, editable=False)
+    counted_at = models.DateTimeField(null=True, blank=True, editable=False)
 
     class Meta:
         constraints = [

@@ -33,6 +33,11 @@ class RowsFormSet(_FormSet):
     """Rows that are written again as a whole, so that two of them may swap their values."""
 
     @cached_property
+    def empty_form(self) -> Any:
+        """Return the form of a row to add, made once: a page asks for it a dozen times."""
+        return super().empty_form
+
+    @cached_property
     def _choices(self) -> dict[str, list[Any]]:
         return {}
 

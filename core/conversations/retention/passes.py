@@ -71,20 +71,24 @@ Select: TypeAlias = Callable[[RetentionRule, datetime], Selections]
 
 def counted(select: Select, *, now: datetime) -> list[tuple[RetentionRule, Counts]]:
     """Return what is due by each rule that removes something. Changes nothing."""
-    found: list[tuple[RetentionRule, Counts]] = [(rule, {}) for rule in in_order()]
+    return [(rule, count(select, rule, now=now)) for rule in in_order()]
+
+
+def count(select: Select, rule: RetentionRule, *, now: datetime) -> Counts:
+    """Return what is due by a rule. Changes nothing."""
+    counts: Counts = {}
     going = (
-        (counts, table, rows)
-        for rule, counts in found
+        (table, rows)
         for selection in select(rule, now)
         if selection is not None
         for table, rows in selection.going.items()
     )
     # A rule of the newest messages has selections for each conversation: never all at once.
     while part := list(islice(going, counting.AT_ONCE)):
-        numbers = counting.numbers([rows for _, _, rows in part])
-        for (counts, table, _), number in zip(part, numbers, strict=True):
+        numbers = counting.numbers([rows for _, rows in part])
+        for (table, _), number in zip(part, numbers, strict=True):
             counts[table] = counts.get(table, 0) + number
-    return found
+    return counts
 
 
 def removed(select: Select, *, now: datetime) -> Iterator[Counts]:

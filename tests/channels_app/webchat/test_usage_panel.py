@@ -4,7 +4,9 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from channels_app.asgi.builtin_accounts import builtin_account
@@ -40,6 +42,15 @@ def panel(user: User) -> dict[str, Any]:
     client.force_login(user)
     found: dict[str, Any] = client.get("/chat/usage").json()
     return found
+
+
+def test_the_spent_amounts_of_all_budgets_are_read_at_once(ada: User) -> None:
+    for number in range(5):
+        spend(Budget.objects.create(unit="tokens", period="day", limit=900), number)
+    with CaptureQueriesContext(connection) as asked:
+        left = [each["left"] for each in panel(ada)["budgets"]]
+    assert left == ["900", "899", "898", "897", "896"]
+    assert len([each for each in asked if "core_budgetperiod" in each["sql"]]) == 1
 
 
 def test_the_panel_has_ones_own_figures_only(ada: User, bob: User) -> None:

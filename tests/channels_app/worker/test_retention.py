@@ -17,8 +17,10 @@ from django.utils import timezone
 from allowlist import audit
 from allowlist.models import AuditEntry, UnknownRequest
 from channels_app.worker import retention
+from channels_app.worker.runner import Runner
 from core.conversations import events, usage_reports
 from core.conversations.event_codec import encode
+from core.conversations.retention import passes
 from core.database import text_search
 from core.files import storage
 from core.messages import (
@@ -52,6 +54,7 @@ from core.models import (
 )
 from tests.core.database import growth
 from tests.plans import analyse, listening
+from tests.servers import wait_until
 
 pytestmark = pytest.mark.django_db
 LOG = [
@@ -568,6 +571,9 @@ def test_x9_a_dry_run_counts_the_rows_that_are_then_removed_and_changes_nothing(
     everything(talk)
     before = rows()
     due = [counts for _, counts in retention.due(now=timezone.now())]
+    while retention.count_next(now=timezone.now()):
+        pass
+    assert [each.counts for each in passes.in_order()] == due
     text = command("--dry-run")
     assert rows() == before
     assert not Run.objects.exclude(condensed_at=None).exists()
@@ -730,9 +736,26 @@ def test_x13_no_query_reads_a_large_table_as_a_whole(
     turn(talk, 33)
     with listening() as asked:
         assert any(counts for _, counts in retention.due(now=timezone.now()))
+        while retention.count_next(now=timezone.now()):
+            pass
         assert removed()
         removed()  # the conversations that are empty now
         assert removed() == {}
     # PostgreSQL may read these small tables as a whole by choice; it must not have to.
     slow = {each.sql: found for each in asked if (found := each.read_whole(by_choice=False))}
     assert slow == {}, "\n".join(f"{found}: {sql}" for sql, found in slow.items())
+
+
+@pytest.mark.django_db(transaction=True)
+def test_x9_a_worker_counts_rules_by_itself(talk: ChatSession, runner: Runner) -> None:
+    turn(talk, 40)
+    made = rule("deliveries", 30)
+
+    def counts() -> dict[str, int] | None:
+        made.refresh_from_db()
+        found: dict[str, int] | None = made.counts
+        return found
+
+    wait_until(counts, what="the counts of a rule")
+    assert counts() == {"deliveries": 1}
+    assert made.counted_at is not None

@@ -16,6 +16,7 @@ from channels_app.agent_sessions import sessions
 from channels_app.owner import alerts, budget_notices, notices, outages
 from channels_app.replies import outbound
 from channels_app.worker import expired_rows
+from channels_app.worker import retention as rules_of_retention
 from core.conversations import jobs, left_calls, usage_reports
 from core.conversations.retention import log_folding
 from core.conversations.schedules import reports, retention
@@ -29,6 +30,7 @@ from core.models import (
     User,
 )
 from tests.addresses import addresses
+from tests.calls import counted_calls
 from tests.core.database import growth
 from tests.one_turn import SENDER, one_turn
 from tests.plans import Asked, listening
@@ -37,6 +39,10 @@ pytestmark = [pytest.mark.django_db, pytest.mark.slow, pytest.mark.timeout(900)]
 
 # PostgreSQL reads a small table as a whole, whatever its indexes are; SQLite does not count rows.
 MANY = 100_000 if connection.vendor == "postgresql" else 10_000
+# Of functions of Python: 0.1 to 0.2 s. A list has 50 rows, a transcript 500 lines.
+MOST_CALLS = 400_000
+# Each row of its form offers the 500 newest keys.
+OF_CHOICES = {"/admin/core/assistant/1/change/"}
 # Pages that read a whole table: `/api/` promises the number of requests, by the index alone; people
 # are searched among all people.
 KNOWN = {
@@ -74,6 +80,7 @@ def chores() -> None:
     cleanup.purge(now=now)
     sweep_ignored(now=now)
     retention.purge(now=now)
+    rules_of_retention.count_next(now=now)
     expired_rows.purge(now=now)
     next(log_folding.fold(now=now), None)
     reports.lateness(now=now)
@@ -97,12 +104,14 @@ def test_no_page_and_no_turn_reads_a_growing_table_as_a_whole(
     ChannelIdentity.objects.create(user=user, kind="im", value=SENDER)
     run = Run.objects.filter(session=session).latest("pk")
     slow: dict[str, list[str]] = {}
+    work: dict[str, int] = {}
     for address in [*addresses(client, session, run)]:
-        with listening() as asked:
+        with listening() as asked, counted_calls() as calls:
             response = client.get(
                 address, HTTP_AUTHORIZATION=f"Bearer {token}" if address.startswith("/api") else ""
             )
         assert response.status_code == 200, address
+        work[address] = calls[0]
         # Of an admin's search among the newest rows, and of a person's own rows, a bounded number
         # is joined with others.
         by_choice = not address.startswith(("/admin/", "/api/runs"))
@@ -123,3 +132,5 @@ def test_no_page_and_no_turn_reads_a_growing_table_as_a_whole(
         f"{found}: … {sql[sql.find(' FROM ') :][:900]}" for sql, found in slow.items()
     )
     assert Asked("SELECT id FROM core_message WHERE text = %s", ["x"]).read_whole()
+    most = {each: number for each, number in work.items() if number > MOST_CALLS}
+    assert {*most} <= OF_CHOICES, most

@@ -1,6 +1,8 @@
 """Texts, ids, token estimates, secrets and files: the small shared functions."""
 
 import base64
+import sys
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,15 @@ def test_a_cleaned_text_can_be_encoded_and_holds_no_nul(value: str) -> None:
 
 def test_a_lone_surrogate_becomes_a_replacement_character_and_an_emoji_stays() -> None:
     assert text.clean("a\ud800b\x00c 😀") == "a\ufffdbc 😀"
+
+
+def test_invisible_characters_are_shown_as_their_codes_and_others_as_they_are() -> None:
+    """Every character of Unicode, alone and beside one that is invisible."""
+    for each in map(chr, range(sys.maxunicode + 1)):
+        is_shown = unicodedata.category(each) not in text.UNSEEN or each in "\n\t"
+        expected = each if is_shown else f"⟨U+{ord(each):04X}⟩"
+        assert text.visible(each) == expected
+    assert text.visible("a\u202eb\xa0c") == "a⟨U+202E⟩b\xa0c"
 
 
 def test_rlog1_one_line_has_no_control_characters_and_keeps_its_limit() -> None:
