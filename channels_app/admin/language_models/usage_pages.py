@@ -238,7 +238,7 @@ class ModelCallAdmin(ReadOnlyAdmin[ModelCall]):
         """Return the page of a range, or of what is wrong with it."""
         context = self.admin_site.each_context(request) | {
             "title": "Usage",
-            "opts": self.model._meta,
+            "content_title": "Usage",
             "form": form,
             "ranges": ranges(),
         }
