@@ -212,7 +212,7 @@ class ModelCallAdmin(ReadOnlyAdmin[ModelCall]):
 
     @admin.display(description="cost", ordering="cost")
     def price(self, call: ModelCall) -> str:
-        return money.shown(call.cost) + (" (estimated)" if call.estimated else "")
+        return money.shown(call.cost) + ("\u00a0(estimated)" if call.estimated else "")
 
     @admin.display(description="outcome", ordering="failure")
     def outcome(self, call: ModelCall) -> Any:
