@@ -197,10 +197,10 @@ def test_v70_the_request_goes_on_after_the_sign_in(
     assert ToolCall.objects.filter(kind="sign_in").count() == 1
 
 
-def test_v70_an_owner_who_connects_without_a_request_is_led_back_to_the_server(
+def test_v70_an_owners_sign_in_without_a_request_leads_back_to_the_server(
     notes: SigningMcp, server: McpServer, owner: User, guest: User
 ) -> None:
-    """[V70] Nothing goes on then; what an earlier test of the server had said is over."""
+    """[V70] No request goes on then, and the result of an earlier test of the server is gone."""
     McpServer.objects.update(check_result="Sign in with “Connect” first")
     for user, is_led in ((guest, False), (owner, True)):
         row = sign_ins.create(server, user, now=timezone.now())
