@@ -22,6 +22,7 @@ from core.models import ChannelAccount, ChannelIdentity, InboundMessage, User
 
 ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 LENGTH = 8
+MARK_LENGTH = 12
 TYPED = re.compile(r"(/link(?:@\w+)?)\s+\w{4}[-\s]?\w{4}(?!\w)", re.IGNORECASE)
 SENDER_ATTEMPTS, ACCOUNT_ATTEMPTS = 5, 200
 WINDOW = timedelta(hours=1)
@@ -102,6 +103,17 @@ def use(*, code: str, address: Address, now: datetime) -> User:
     data: dict[str, object] = {"identity": f"{address.kind}:{value}", "on": str(address.account)}
     _record("link.used", row.user, f"user:{row.user.pk}", data, now)
     return row.user
+
+
+def mark(code: str) -> str:
+    """Return the name of a code: it tells a page whether the code that it shows is the open one."""
+    return _digest(code)[:MARK_LENGTH]
+
+
+def open_mark(*, user: User, now: datetime) -> str:
+    """Return the mark of the code that ``user`` may still send; empty when there is none."""
+    rows = LinkCode.objects.filter(user=user, used_at=None, expires_at__gt=now)
+    return str(rows.values_list("digest", flat=True).first() or "")[:MARK_LENGTH]
 
 
 def end_request(

@@ -28,6 +28,7 @@ from core.models import McpServer, McpTool, User
 from core.tools.mcp import pins, refresh
 from core.tools.mcp.errors import McpError
 from core.tools.mcp.oauth import sign_ins
+from core.tools.mcp.oauth.signed_in import OWNER_FIRST
 from core.tools.mcp.servers import info_of
 
 COLOURS = {"accepted": "success", "changed": "danger", "new": "info", "gone": ""}
@@ -295,7 +296,8 @@ def show_test(request: HttpRequest, row: McpServer) -> None:
         number = asyncio.run(refresh.refresh(info_of(row)))
     except McpError as error:
         words = f"{error}"
-        messages.error(request, visible_line(f"{row}: {words}", 600))
+        level = messages.WARNING if words == OWNER_FIRST else messages.ERROR
+        messages.add_message(request, level, visible_line(f"{row}: {words}", 600))
     else:
         row.refresh_from_db()
         words = f"It answers (protocol {row.protocol}) and offers {number} tools."

@@ -30,6 +30,7 @@ from core.tools.mcp.tool import loaded
 Outcome = Literal["done", "declined", "used", "unknown", "failed"]
 TEXTS: dict[str, str] = {
     "done": gettext_noop("You are signed in. You can close this page: I go on with your request."),
+    "connected": gettext_noop("You are signed in. You can close this page."),
     "declined": gettext_noop("You are not signed in. You can close this page."),
     "used": gettext_noop(
         "This sign-in is over, or was used already. Ask again for what you wanted."
@@ -56,10 +57,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The end of an attempt to sign in; ``text`` is for the person."""
+    """The end of an attempt to sign in; ``text`` is for the person.
+
+    ``server``: the number of the server to which an account was added without a request that waits.
+    """
 
     outcome: Outcome
     text: str
+    server: int = 0
 
 
 def begin(row: McpSignIn, *, browser: str, by: User) -> str:
@@ -169,8 +174,12 @@ def complete(
         )
         if row.of_gateway or row.user.is_owner:
             pins.list_again(row.server_id)
+            # It said that there is no account, or that an account has to sign in again.
+            McpServer.objects.filter(pk=row.server_id).update(check_result="")
         go_on(calls, by=by, now=now)
         record(connection, by=by, action="mcp.connected", now=now)
+    if not calls:
+        return Finished("done", TEXTS["connected"], server=row.server_id)
     return Finished("done", TEXTS["done"])
 
 

@@ -24,7 +24,6 @@ from channels_app.webchat import access, frames
 from channels_app.webchat.calls import note_shown
 from channels_app.webchat.consumers import SIGNED_OUT, CloseError, WebChatConsumer
 from channels_app.webchat.periodic_checks import POLL_SECONDS, RECHECK_SECONDS
-from core.conversations import tool_calls
 from core.database.transactions import in_thread
 from core.signals import pubsub
 
@@ -78,7 +77,7 @@ def call_frames(after: int) -> list[dict[str, Any]]:
     """Return the frames of waiting calls that are newer than the one with this key; the latest
     few.
     """
-    rows = tool_calls.waiting().filter(pk__gt=after).order_by("-pk")[:SHOWN_AT_ONCE]
+    rows = waiting_calls.for_owners().filter(pk__gt=after).order_by("-pk")[:SHOWN_AT_ONCE]
     return [
         {
             "type": "tool_call",

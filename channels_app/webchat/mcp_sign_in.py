@@ -13,6 +13,7 @@ from django.contrib.auth.views import redirect_to_login
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext, gettext_noop
 from django.views.decorators.cache import never_cache
@@ -124,6 +125,8 @@ def callback(request: HttpRequest, server: str) -> HttpResponse:
     )
     is_fine = finished.outcome in {"done", "declined"}
     context = {"said" if is_fine else "problem": gettext(finished.text)}
+    if finished.server and isinstance(request.user, User) and request.user.is_owner:
+        context["server_page"] = reverse("admin:core_mcpserver_change", args=[finished.server])
     return render(request, PAGE, context, status=200 if is_fine else 400)
 
 

@@ -5,7 +5,6 @@ from itertools import groupby
 from typing import Any
 
 import orjson
-from django.utils.translation import gettext
 
 from channels_app.models import SourceFeedback
 from channels_app.rendering.answer import Reply
@@ -210,7 +209,7 @@ def final(*, user_id: int, run_id: str, seq: int) -> dict[str, Any] | None:
 
 
 def session_row(session: ChatSession, *, busy: bool) -> dict[str, Any]:
-    """Return a line of the list of chats."""
+    """Return a line of the list of chats; the title is empty until a message gave one."""
     at = session.last_message_at or session.created_at
-    title = session.title or gettext("New chat")
-    return {"id": session.public_id, "title": title, "at": at.isoformat(), "busy": busy}
+    found = {"id": session.public_id, "title": session.title}
+    return {**found, "at": at.isoformat(), "busy": busy}

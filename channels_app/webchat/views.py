@@ -211,7 +211,8 @@ def link_code(request: HttpRequest) -> Json:
         code = link_codes.make(user=person(request), via="web chat", now=timezone.now())
     except link_codes.NotAllowed as error:
         raise BadRequestError(str(error)) from error
-    return {"ok": True, "command": f"/link {code}", "minutes": settings.LINK_CODE_MINUTES}
+    found = {"command": f"/link {code}", "mark": link_codes.mark(code)}
+    return {"ok": True, **found, "minutes": settings.LINK_CODE_MINUTES}
 
 
 @require_POST

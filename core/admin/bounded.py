@@ -28,7 +28,11 @@ MOST_DIGITS = 18
 
 
 class ListedChangeList(_ChangeList):
-    """A list whose page adds to the rows that are shown."""
+    """A list whose page adds to the rows that are shown.
+
+    Its head has "3 results (Show all)" where ``full_result_count`` is another number: only where
+    something is filtered, since all rows are never counted.
+    """
 
     def get_query_string(self, new_params: Any = None, remove: Any = None) -> str:
         """Return the query string of a link, made once: unfold asks for those of the head of the
@@ -39,6 +43,8 @@ class ListedChangeList(_ChangeList):
     def get_results(self, request: HttpRequest) -> None:
         """Let the page add to the rows."""
         super().get_results(request)
+        if not (self.query or self.has_active_filters):
+            self.full_result_count = self.result_count
         self.result_list = self.model_admin.listed(list(self.result_list))  # type: ignore[attr-defined]
 
 

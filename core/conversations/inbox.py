@@ -427,6 +427,12 @@ def run_waiting(*, session: ChatSession, now: datetime) -> Run | None:
     return run
 
 
+def named(messages: Sequence[InboundMessage]) -> str:
+    """Return the name of the first file of messages without words; empty without a name."""
+    names = (item.get("name") for message in messages for item in message.media)
+    return next((each for each in names if isinstance(each, str) and each), "")
+
+
 def due_sessions(*, now: datetime) -> list[int]:
     """Return the sessions whose batch should have been flushed by now."""
     return DUE.column(now=now, furthest=now + furthest_flush())
@@ -487,7 +493,7 @@ def start_run(
         data={"media": run.route["media"]},
     )
     session.last_message_at = now
-    session.title = session.title or one_line(text, TITLE_CHARACTERS)
+    session.title = session.title or one_line(text or named(messages), TITLE_CHARACTERS)
     changes = {"last_message_at": now, "title": session.title}
     write_all(
         Insert(run),

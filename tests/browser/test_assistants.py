@@ -330,6 +330,38 @@ def test_the_settings_show_ones_usage_and_the_rest_of_budgets(
     assert seen.problems == []
 
 
+MUCH = """
+from django.utils import timezone
+from core.conversations import budgets
+from core.models import ModelCall, User
+ModelCall.objects.create(user=User.objects.get(username='ada'), day=budgets.day_of(timezone.now()),
+    prompt_tokens=51_234_567, completion_tokens=0, cost=1_193_001_200_000, estimated=True)
+"""
+# The amounts of a table whose text has more than one line.
+BROKEN = """(table) => [...table.querySelectorAll("td")].filter((cell) => {
+  const text = document.createRange();
+  text.selectNodeContents(cell);
+  return text.getClientRects().length > 1;
+}).map((cell) => cell.textContent)"""
+
+
+@pytest.mark.parametrize("language", ["en", "de", "fr", "es", "zh-CN", "ja"])
+@pytest.mark.usefixtures("no_usage")
+def test_large_amounts_of_usage_stay_on_one_line_of_a_narrow_phone(
+    open_page: OpenPage, gateway: Gateway, language: str
+) -> None:
+    shell(gateway, MUCH)
+    page, _ = open_page(gateway, viewport={"width": 320, "height": 740}, locale=language)
+    page.locator("#open-sidebar").click()
+    page.locator("[data-open-settings]").click()
+    table = page.locator(".usage table")
+    expect(table.locator("tbody tr")).to_have_count(2)
+    expect(table.locator("tbody td").first).to_have_attribute("title", re.compile("^51.234.567$"))
+    assert table.evaluate(BROKEN) == []
+    assert table.evaluate("(table) => table.offsetWidth - table.parentElement.clientWidth") <= 0
+    photograph(page, f"usage-much-{language}")
+
+
 SHAPES = {"desktop": (1280, 800), "phone": (390, 844), "narrow": (320, 640)}
 
 

@@ -1,5 +1,6 @@
 """The web chat in a real browser [D3] [M1] [C9] [A6], RWS5 and RX3."""
 
+import json
 import os
 import re
 from collections.abc import Callable
@@ -29,6 +30,32 @@ WIDEST = """() => Math.max(...[...document.querySelectorAll("body *")]
   .filter((node) => !node.closest(".visually-hidden, dialog, .sidebar"))
   .map((node) => node.getBoundingClientRect().right))"""
 OpenPage = Callable[..., tuple[Page, Seen]]
+
+
+def test_a_chat_that_begins_with_a_command_is_named_after_the_first_message(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    page, _ = open_page(gateway)
+    ask(page, "/help")
+    finished(page)
+    expect(page.locator("#title")).to_have_text("New chat")
+    ask(page, "markdown, please")
+    finished(page, 2)
+    for place in (page.locator("#title"), page.locator(".session-title").first):
+        expect(place).to_have_text("markdown, please")
+
+
+def test_a_notice_that_asks_nothing_has_no_icon_of_a_person(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    page, _ = open_page(gateway)
+    notice = json.dumps({"type": "notice", "text": "The disk is nearly full."})
+    page.route_web_socket(re.compile(r"/ws\?"), lambda socket: socket.send(notice))
+    page.reload()
+    card = page.locator(".notice")
+    expect(card).to_contain_text("The disk is nearly full.")
+    expect(card.locator(".icon-bell")).to_be_visible()
+    expect(card.locator(".icon-request")).to_have_count(0)
 
 
 def test_d3_the_link_signs_in_and_the_answer_grows_and_a_reload_in_the_middle_loses_nothing(

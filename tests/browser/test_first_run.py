@@ -243,3 +243,27 @@ def test_the_note_about_the_demo_model_leads_here(opened: OpenPage, new_gateway:
     note.get_by_role("link", name="Choose a model").click()
     expect(page.get_by_role("heading", name="Choose a model")).to_be_visible()
     assert seen.problems == []
+
+
+BOT = "from core.models import ChannelAccount as A; A.objects.{}(channel='telegram', name='my_bot')"
+
+
+def test_a_code_that_another_window_ended_is_not_shown_any_more(
+    opened: OpenPage, new_gateway: Gateway
+) -> None:
+    """The step is opened again, on the phone perhaps: the first window says what became of its
+    code.
+    """
+    shell(new_gateway, BOT.format("create"))
+    first, _ = opened("phone")
+    code = first.locator("[data-code]")
+    expect(code).to_contain_text("/link ")
+    second, seen = opened("phone")
+    expect(first.get_by_text("This code no longer works")).to_be_visible()
+    expect(code).to_be_hidden()
+    expect(second.locator("[data-code]")).to_contain_text("/link ")
+    first.get_by_role("button", name="Make a new one").click()
+    expect(code).to_be_visible()
+    expect(second.get_by_text("This code no longer works")).to_be_visible()
+    assert seen.problems == []
+    shell(new_gateway, BOT.format("filter") + ".delete()")

@@ -136,6 +136,19 @@ def test_w56_without_a_connection_the_chat_opens_and_sends_later(
     expect(page.locator(".said")).to_contain_text(["markdown, please", "A draft that stays"])
 
 
+def test_w56_a_page_whose_network_goes_off_says_so_within_seconds(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    """Its socket is still open then: nothing ends a connection that has nothing to carry."""
+    page, _ = open_page(gateway)
+    line = page.locator("#connection")
+    expect(line).to_be_hidden()
+    page.context.set_offline(True)
+    expect(line).to_have_text("No connection. Trying again…", timeout=5_000)
+    page.context.set_offline(False)
+    expect(line).to_be_hidden()
+
+
 def become_bob(page: Page, browser: Browser, gateway: Gateway) -> None:
     """Give this browser the cookies of Bob, without signing Ada out."""
     shell(

@@ -14,7 +14,7 @@ from pptx import Presentation
 
 from tests.journeys.conftest import OWNER_ON_TELEGRAM, Installation, ask
 from tests.journeys.documents import block, says
-from tests.journeys.model import Rule
+from tests.journeys.model import HEARD, Rule
 from tests.servers import wait_until
 
 MAKE = {"plugin_id": "ppt-generation", "capability_id": "create_from_source", "parameters": {}}
@@ -81,6 +81,17 @@ def test_a_deck_of_a_topic_comes_though_the_model_only_promises_it(
     deck = found.value.path().read_bytes()
     assert len(titles(deck)) == 8
     assert titles(deck)[0] == "Our year"
+
+
+def test_a_recording_that_is_attached_is_heard(page: Page, running: Installation) -> None:
+    """docs/web-chat.md, *Recordings*: a voice memo alone is a message, and names its chat."""
+    says("docs/web-chat.md", "It is put into words before the model reads it")
+    memo: FilePayload = {"name": "memo.ogg", "mimeType": "audio/ogg", "buffer": b"OggS" + bytes(99)}
+    page.locator("#attach-file").set_input_files(memo)
+    page.get_by_role("button", name="Send", exact=True).click()
+    expect(page.locator(".answer .prose")).to_contain_text(HEARD)
+    assert b"OggS" in running.model.heard[-1]
+    expect(page.locator("#title")).to_have_text("memo.ogg")
 
 
 def test_a_deck_of_a_text_reaches_telegram_as_a_document(telegram: Installation) -> None:

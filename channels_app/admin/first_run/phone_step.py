@@ -145,12 +145,16 @@ def is_known(row: ChannelAccount, owner: User) -> bool:
     return ChannelIdentity.objects.filter(of_account, user=owner).exists()
 
 
-def state(*, owner: User) -> dict[str, Any]:
-    """Return the state of the bot for a page that waits: ``status``, ``text``, ``is_known``."""
+def state(*, owner: User, now: datetime) -> dict[str, Any]:
+    """Return the state of the bot for a page that waits: ``status``, ``text``, ``is_known``, and
+    the ``mark`` of the code that still works.
+    """
+    mark = link_codes.open_mark(user=owner, now=now)
     row = bot()
     if row is None:
-        return {"status": "", "text": "", "is_known": False}
-    return {"status": row.status, "text": row.status_text, "is_known": is_known(row, owner)}
+        return {"status": "", "text": "", "is_known": False, "mark": mark}
+    known = is_known(row, owner)
+    return {"status": row.status, "text": row.status_text, "is_known": known, "mark": mark}
 
 
 def link_command(*, owner: User, now: datetime) -> str:

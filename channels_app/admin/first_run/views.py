@@ -139,8 +139,10 @@ def phone_page(request: HttpRequest, form: PhoneStepForm, *, code: str = "") -> 
 @require_GET
 @for_first_owner
 def phone_state(request: HttpRequest) -> HttpResponse:
-    """Return what the platform says about the bot, and whether the owner is known there."""
-    return JsonResponse(phone_step.state(owner=owner(request)))
+    """Return what the platform says about the bot, whether the owner is known there, and which code
+    works.
+    """
+    return JsonResponse(phone_step.state(owner=owner(request), now=timezone.now()))
 
 
 @require_POST

@@ -212,7 +212,7 @@ class ModelCallAdmin(ReadOnlyAdmin[ModelCall]):
 
     @admin.display(description="cost", ordering="cost")
     def price(self, call: ModelCall) -> str:
-        return money.shown(call.cost) + (" (estimated)" if call.estimated else "")
+        return money.shown(call.cost) + ("\u00a0(estimated)" if call.estimated else "")
 
     @admin.display(description="outcome", ordering="failure")
     def outcome(self, call: ModelCall) -> Any:
@@ -238,7 +238,7 @@ class ModelCallAdmin(ReadOnlyAdmin[ModelCall]):
         """Return the page of a range, or of what is wrong with it."""
         context = self.admin_site.each_context(request) | {
             "title": "Usage",
-            "opts": self.model._meta,
+            "content_title": "Usage",
             "form": form,
             "ranges": ranges(),
         }

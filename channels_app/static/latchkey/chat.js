@@ -91,7 +91,8 @@ class Chat {
       search: () => this.sidebar.search(() => this.drawer.show(true)),
     });
     addEventListener("popstate", () => this.open(sessionOfPath(), { push: false }));
-    addEventListener("online", () => this.connection.restart());
+    // Offline too: the socket of a network that is gone says nothing. One to this machine comes back at once.
+    for (const name of ["online", "offline"]) addEventListener(name, () => this.connection.restart());
     document.addEventListener("visibilitychange", () => {
       if (document.visibilityState === "visible") this.connection.start();
     });
@@ -384,8 +385,14 @@ class Chat {
     this.log.keepAtEnd(() => turn?.finish());
     this.log.announce(turn?.spoken() ?? "");
     this.sidebar.activity(run.sessionId, { busy: false });
-    if (!this.sidebar.title(run.sessionId)) this.sidebar.refresh();
+    if (!this.sidebar.title(run.sessionId)) this.#findTitle(run.sessionId);
     this.#updateBusy();
+  }
+
+  /** The first message may have been a command, which gives no title. */
+  async #findTitle(id) {
+    await this.sidebar.refresh();
+    if (id === this.session) this.log.setTitle(this.sidebar.title(id));
   }
 
   progress(frame) {

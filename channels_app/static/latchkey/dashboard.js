@@ -119,7 +119,7 @@ function start() {
     },
   });
   connection.start();
-  globalThis.addEventListener("online", () => connection.restart());
+  for (const name of ["online", "offline"]) globalThis.addEventListener(name, () => connection.restart());
 }
 
 if (live) {

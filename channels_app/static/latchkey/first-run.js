@@ -219,18 +219,28 @@ class Waiting {
   }
 
   async makeCode() {
-    const { command } = await call("/chat/link-code", {}).catch((error) => ({ command: error.message }));
+    const { command, mark } = await call("/chat/link-code", {}).catch((error) => ({ command: error.message }));
     this.code.textContent = command;
+    this.mark = mark;
+    this.#ended(false);
     this.root.querySelector("[data-code-form] button").textContent = gettext("Make a new one");
   }
 
+  /** A code made elsewhere, as by a second window, ends this one. */
+  #ended(isOver) {
+    this.root.querySelector("[data-code-ended]").hidden = !isOver;
+    this.root.querySelector("[data-code-line]").hidden = isOver;
+  }
+
   async wait() {
+    const { mark } = this;
     const found = await call("/first-run/phone/state").catch(() => null);
     if (found?.is_known) {
       this.known();
       return;
     }
     const problem = this.root.querySelector("[data-phone-problem]");
+    if (found && mark && mark === this.mark) this.#ended(found.mark !== mark);
     problem.hidden = found?.status !== "error";
     if (found) problem.textContent = found.text;
     setTimeout(() => this.wait(), STATE_SECONDS * 1000);

@@ -74,7 +74,7 @@ function card(frame, id, decide) {
   const quote = textOf(frame.quote);
   const senderQuote = quote ? el("blockquote.sender-quote", { title: quote }, quote) : null;
   senderQuote?.addEventListener("click", () => senderQuote.classList.toggle("whole"));
-  const node = el("section.notice", { "data-request": id, role: "group", "aria-label": gettext("Notice") }, icon("request"));
+  const node = el("section.notice", { "data-request": id, role: "group", "aria-label": gettext("Notice") }, icon(id ? "request" : "bell"));
   const open = id && !frame.decided;
   const buttons = open ? VERDICTS.map(([verdict, label, look]) => button(verdict, label, look)) : [];
   function button(verdict, label, look) {

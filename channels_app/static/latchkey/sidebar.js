@@ -156,13 +156,14 @@ export class Sidebar {
     const dot = kind ? el(`span.dot.dot-${kind}`, {}, said) : null;
     const excerpt = session.excerpt ? el("span.session-excerpt", {}, session.excerpt) : null;
     const here = session.id === this.#current ? "page" : null;
+    const title = session.title || gettext("New chat");
     const link = el(
       "a",
-      { href: `/c/${session.id}`, onclick: open, "aria-current": here, title: session.title },
-      el("span.session-words", {}, el("span.session-title", {}, session.title), excerpt),
+      { href: `/c/${session.id}`, onclick: open, "aria-current": here, title },
+      el("span.session-words", {}, el("span.session-title", {}, title), excerpt),
       dot,
     );
-    const menu = iconButton("more", filled(gettext("Rename, download or delete: {title}"), session), () => this.#menu(session), {
+    const menu = iconButton("more", filled(gettext("Rename, download or delete: {title}"), { title }), () => this.#menu(session), {
       "aria-haspopup": "dialog",
     });
     menu.classList.add("session-more");

@@ -5,6 +5,8 @@ import { el } from "./dom.js";
 import { around, filled, gettext, LOCALE } from "./texts.js";
 
 const COUNT = new Intl.NumberFormat(LOCALE);
+const SHORT = new Intl.NumberFormat(LOCALE, { notation: "compact", maximumFractionDigits: 1 });
+const LONG = 10_000_000; // from here on a row is wider than a phone
 const MOMENT = new Intl.DateTimeFormat(LOCALE, { dateStyle: "medium", timeStyle: "short" });
 
 /** Fill the panel with the figures of now. */
@@ -25,9 +27,12 @@ function table(periods) {
 }
 
 function row({ name, tokens, cost, is_estimated: isEstimated }) {
-  const count = `${isEstimated ? "≈ " : ""}${COUNT.format(tokens)}`;
+  const isLong = tokens >= LONG;
+  const count = `${isEstimated ? "≈ " : ""}${(isLong ? SHORT : COUNT).format(tokens)}`;
+  const whole = isLong ? COUNT.format(tokens) : null;
   const title = cost ? null : gettext("No price is known.");
-  return el("tr", {}, el("th", { scope: "row" }, name), el("td", {}, count), el("td", { title }, cost || "–"));
+  const cells = [el("td", { title: whole }, count), el("td", { title }, cost || "–")];
+  return el("tr", {}, el("th", { scope: "row" }, name), ...cells);
 }
 
 function budget({ name, left, used, free_at: freeAt }) {

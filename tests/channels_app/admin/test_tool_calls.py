@@ -336,6 +336,7 @@ def test_v60_the_list_filters_and_costs_the_same_for_many(browser: Client, ask: 
         browser.get(LIST)
     for _ in range(5):
         ask()
+    ask(of=first.run.user)  # waits for Ann, not for an owner
     with CaptureQueriesContext(connection) as many:
         answer = browser.get(LIST)
     assert len(many) == len(few)

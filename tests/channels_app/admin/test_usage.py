@@ -74,6 +74,7 @@ def test_a_range_is_summed_by_person_assistant_model_channel_and_day(browser: Cl
         f"{today() - timedelta(days=back)}" for back in range(3)
     ]
     assert "=HYPERLINK(&quot;" in shown
+    assert "Model calls" not in shown  # it is called Usage in the menu, and in its own head
     plot = json.loads(answer.context["chart"])
     assert len(plot["labels"]) == 30
     assert [each["label"] for each in plot["datasets"]] == ["large", "small"]

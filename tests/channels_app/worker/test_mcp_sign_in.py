@@ -197,6 +197,22 @@ def test_v70_the_request_goes_on_after_the_sign_in(
     assert ToolCall.objects.filter(kind="sign_in").count() == 1
 
 
+def test_v70_an_owners_sign_in_without_a_request_leads_back_to_the_server(
+    notes: SigningMcp, server: McpServer, owner: User, guest: User
+) -> None:
+    """[V70] No request goes on then, and the result of an earlier test of the server is gone."""
+    McpServer.objects.update(check_result="Sign in with “Connect” first")
+    for user, is_led in ((guest, False), (owner, True)):
+        row = sign_ins.create(server, user, now=timezone.now())
+        browser = Client()
+        browser.force_login(user)
+        path = f"/mcp/oauth/sign-in/{row.public_id}"
+        page = come_back(browser, go_there(browser, path, notes, user.username))
+        assert "You are signed in. You can close this page.<" in page
+        assert (f'href="/admin/core/mcpserver/{server.pk}/change/"' in page) == is_led
+        assert (McpServer.objects.get().check_result == "") == is_led
+
+
 def test_v70_one_sign_in_is_enough_for_all_calls_of_an_answer(
     account: ChannelAccount, notes: SigningMcp
 ) -> None:

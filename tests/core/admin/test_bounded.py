@@ -64,6 +64,16 @@ def test_a_list_holds_the_newest_rows_and_leads_to_the_older_ones(
     ]
 
 
+def test_a_list_offers_to_show_all_only_when_something_is_filtered(
+    owner: Client, made: list[Run]
+) -> None:
+    offer = 'href="?">Show all</a>'
+    for address in (RUNS, f"{RUNS}?o=1", SESSIONS):
+        assert offer not in owner.get(address).content.decode(), address
+    for address in (f"{RUNS}?q=quince", f"{RUNS}?state__exact=succeeded"):
+        assert offer in owner.get(address).content.decode(), address
+
+
 def test_filters_choices_and_search_are_about_the_listed_rows(
     owner: Client, made: list[Run]
 ) -> None:

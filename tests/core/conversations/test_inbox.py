@@ -188,6 +188,15 @@ def test_the_first_words_are_the_title_of_a_session(say: Say, session: ChatSessi
     assert str(session) == session.title
 
 
+def test_a_session_that_begins_with_a_file_is_named_after_it(
+    say: Say, session: ChatSession
+) -> None:
+    say("", media=[{"kind": "image", "url": "data:x"}, {"kind": "voice", "name": "memo.m4a"}])
+    say("second")
+    session.refresh_from_db()
+    assert session.title == "memo.m4a"
+
+
 def test_rw5_the_same_update_a_hundred_times_at_once_is_one_run(
     transactional_db: None, account: ChannelAccount, user: User
 ) -> None:

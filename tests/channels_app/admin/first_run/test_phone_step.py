@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from allowlist import link_codes
 from allowlist.link_codes import Address
-from allowlist.models import AuditEntry
+from allowlist.models import AuditEntry, LinkCode
 from core.models import ChannelAccount, User
 from tests.channels_app.telegram.fake_api import FakeBotApi
 
@@ -103,6 +103,7 @@ def test_the_owner_is_known_after_the_code_was_sent(
         "status": "",
         "text": "",
         "is_known": False,
+        "mark": "",
     }
     posted(page, token=TOKEN, api_base=api.base)
     shown = page.post("/first-run/phone", {"do": "code"}).content.decode()
@@ -115,6 +116,25 @@ def test_the_owner_is_known_after_the_code_was_sent(
     shown = page.get("/first-run/phone").content.decode()
     assert "The bot knows you." in shown
     assert page.post("/first-run/phone", {"do": "finish"})["Location"] == "/first-run/"
+
+
+def test_a_waiting_page_learns_that_its_code_was_ended_by_another(
+    page: Client, api: FakeBotApi
+) -> None:
+    posted(page, token=TOKEN, api_base=api.base)
+
+    def made() -> str:
+        return str(page.post("/chat/link-code", {}, "application/json").json()["mark"])
+
+    def working() -> str:
+        return str(page.get("/first-run/phone/state").json()["mark"])
+
+    first = made()
+    assert working() == first != ""
+    second = made()
+    assert working() == second != first
+    LinkCode.objects.update(expires_at=timezone.now())
+    assert working() == ""
 
 
 def test_the_words_of_the_platform_are_shown(page: Client, api: FakeBotApi) -> None:
