@@ -313,7 +313,8 @@ def run_all() -> int:
 # texts and interleaved messages; eight processes that spend one budget, fifty calls at once each;
 # 500 turns of a day on which models fail, 200 of it with kills; ten times as many rules of
 # schedules, 60 clocks that jump while they are due, and 1,000 kills; 1,000 kills around calls of
-# tools that ask first; every page in both schemes and widths; 20 restore drills.
+# tools that ask first; every page in both schemes and widths; 20 restore drills; 20,000 turns among
+# kills, backups, updates and restores.
 SOAK = {
     "BUDGET_CALLS": "50",
     "BUDGET_ORDERS": "1500",
@@ -331,19 +332,27 @@ SOAK = {
     "SCHEDULE_CLOCKS": "60",
     "SCHEDULE_KILLS": "1000",
     "SCHEDULE_RULES": "2000",
+    "SOAK_TURNS": "20000",
     "TELEGRAM_KILLS": "300",
     "TOOL_KILLS": "1000",
 }
 
 
+def long_run_on(database: str) -> Step:
+    """Return the step of many turns of one gateway, with what happens to it in a year."""
+    command = [sys.executable, "-m", "pytest", "-q", "-s", "tests/gateway_project/long_run.py"]
+    return Step(f"a long run on {database}", command, {"TEST_DATABASE": database})
+
+
 def soak() -> int:
-    """Run the mutants once, then the slow and the sampled tests until one fails or the time is
-    over; return the exit code."""
-    if run([Step("mutants", [sys.executable, "-m", "tests.mutation"])]):
-        return 1
+    """Run the mutants and the long run once, then the slow and the sampled tests until one fails or
+    the time is over; return the exit code."""
     minutes = float(os.environ.get("SOAK_MINUTES", "60"))
     for name, number in SOAK.items():
         os.environ.setdefault(name, number)
+    mutants = Step("mutants", [sys.executable, "-m", "tests.mutation"])
+    if run([mutants, *map(long_run_on, DATABASES)]):
+        return 1
     deadline = time.monotonic() + minutes * 60
     rounds = 0
     while time.monotonic() < deadline:
