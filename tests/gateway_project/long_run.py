@@ -43,7 +43,7 @@ SHARES = {"kill": 6, "backup": 2, "update": 1, "restore": 1}
 KILLED = ("web", "runs", "long", "broker")
 # A part of the turns is without changes: a quarter of it warms up, then memory is looked at.
 CALM = 0.4
-# So few turns are all of them warming up, so that they say nothing of memory.
+# Fewer turns than these warm up only: they say nothing of memory.
 LEAST_FOR_MEMORY = 2000
 MOST_GROWTH = 1.05
 OPEN = """
@@ -302,6 +302,6 @@ def test_turns_among_kills_backups_updates_and_restores_are_answered_once(
     assert {text for _, text in lost} <= between, "lost"
     assert {text for _, text in rows} <= set(said)
     (memory, files), (memory_later, files_later) = costs
-    assert files_later == files
+    assert files_later <= files * MOST_GROWTH, "a thread of the pool more has a few"
     if TURNS >= LEAST_FOR_MEMORY:
         assert memory_later <= memory * MOST_GROWTH
