@@ -2,18 +2,30 @@
 
 SQLite keeps deleted content in free pages, in unused space of pages and in its log; the segments of
 the search index keep trigrams of deleted messages until they are merged. PostgreSQL keeps dead rows
-until VACUUM, and values in its statistics until ANALYZE; bytes stay in unused space of its pages,
-in its log, and in copies (docs/personal-data.md).
+until VACUUM, and values in its statistics until ANALYZE, which leaves those of a table without rows
+as they are (analyze.c); bytes stay in unused space of its pages, in its log, and in copies
+(docs/personal-data.md).
 """
 
 from collections.abc import Iterable
 
-from django.db import DEFAULT_DB_ALIAS, Error, connection, connections
+from django.db import DEFAULT_DB_ALIAS, Error, connection, connections, transaction
 
 from core.database import driver, text_search
 from core.database.transactions import atomic_write, writer_lock
 
 MERGED_PAGES = 200  # of the search index, in one short transaction
+LOCK_SECONDS = 2
+# Columns with words, not with numbers, times or yes and no; keys of other rows are numbers.
+WITH_STATISTICS = """
+    SELECT a.attname, format_type(a.atttypid, a.atttypmod)
+    FROM pg_stats s
+    JOIN pg_attribute a
+        ON a.attrelid = to_regclass(quote_ident(s.tablename)) AND a.attname = s.attname
+    JOIN pg_type t ON t.oid = a.atttypid
+    WHERE s.schemaname = current_schema() AND s.tablename = %s
+        AND t.typcategory NOT IN ('N', 'D', 'B')
+"""
 
 
 class CleaningError(Exception):
@@ -33,8 +45,22 @@ def clean(tables: Iterable[str]) -> None:
         else:
             for table in tables:
                 run(f'VACUUM (ANALYZE) "{table}"')
+                forget_statistics(table)
     except Error as error:
         raise CleaningError(f"The database could not be cleaned: {error}") from error
+
+
+def forget_statistics(table: str) -> None:
+    """Remove PostgreSQL's statistics of a table without rows: a column that is given its type again
+    has none (tablecmds.c, ``RemoveStatistics``). Raises Error.
+    """
+    is_empty = not run(f'SELECT 1 FROM "{table}" LIMIT 1')  # noqa: S608 - our own names
+    columns = run(WITH_STATISTICS, table) if is_empty else []
+    if columns:
+        changes = ", ".join(f'ALTER COLUMN "{name}" TYPE {kind}' for name, kind in columns)
+        with transaction.atomic():
+            run(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'")
+            run(f'ALTER TABLE "{table}" {changes}')
 
 
 def rewrite() -> None:
@@ -61,7 +87,7 @@ def merge_search_index() -> None:
         amount = MERGED_PAGES
 
 
-def run(sql: str, *given: int) -> driver.Rows:
+def run(sql: str, *given: int | str) -> driver.Rows:
     """Execute a statement; return its rows."""
     cursor = driver.execute(connections[DEFAULT_DB_ALIAS], sql, given)
     return list(cursor.fetchall()) if cursor.description else []

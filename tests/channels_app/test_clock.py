@@ -46,6 +46,7 @@ from core.models import (
     Occurrence,
     PushMessage,
     PushSubscription,
+    RetentionRule,
     Run,
     RunPause,
     Schedule,
@@ -276,6 +277,17 @@ def a_delivery(jump: Jump, chat: str, **more: Any) -> Callable[[], object]:
     given = {"account": jump.account, "dedupe_key": chat, "conversation": where, "target": target}
     Delivery.objects.create(payload={"text": chat}, **given, **more)
     return lambda: any(chat in text for text in PLATFORM.texts(chat))
+
+
+@waits("core.RetentionRule.counted_at")
+def a_rule_that_a_dead_worker_counted(jump: Jump) -> Callable[[], object]:
+    rule = RetentionRule.objects.create(kind="usage", days=3650, counted_at=jump.at(0))
+
+    def is_counted() -> bool:
+        rule.refresh_from_db()
+        return rule.counts is not None
+
+    return is_counted
 
 
 @waits("core.Delivery.retry_at")
