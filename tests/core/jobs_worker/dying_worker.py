@@ -60,8 +60,15 @@ def obey(point: str) -> None:
         return
     for order in (FOLDER / "orders").glob(f"{point}.*"):
         try:
-            order.rename(noted)  # the process that renames it has claimed it
+            os.link(order, noted)
+        except FileExistsError:
+            return  # another worker dies with this job: both were about to claim it
         except FileNotFoundError:
+            continue
+        try:
+            order.unlink()
+        except FileNotFoundError:  # another job has taken it
+            noted.unlink()
             continue
         noted.write_text(point)
         os.kill(_worker, signal.SIGKILL)
