@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import PIPE, STDOUT, run
+from typing import Protocol
 from urllib.error import URLError
 from urllib.request import urlopen
 
@@ -27,6 +28,16 @@ ROLES = {
 START_SECONDS = 240.0
 MANAGE_SECONDS = 240.0  # a migration beside seven other test processes
 OURS = ("GATEWAY_", "LLM_", "DATABASE_", "REDIS_", "DJANGO_", "TEST_")
+
+
+class Reached(Protocol):
+    """A gateway that is reached by its address, its database and its commands."""
+
+    @property
+    def base_url(self) -> str: ...
+    @property
+    def database_url(self) -> str: ...
+    def manage(self, *arguments: str) -> str: ...
 
 
 @dataclass

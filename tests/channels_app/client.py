@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import psycopg
 
-from tests.gateways import Gateway
+from tests.gateways import Gateway, Reached
 
 MOST_BUSY = 10
 MAKE_PEOPLE = """
@@ -191,7 +191,7 @@ def people(
     return [Client(gateway, token) for token in json.loads(line.removeprefix("TOKENS"))]
 
 
-def query(gateway: Gateway, sql: str) -> list[tuple[Any, ...]]:
+def query(gateway: Reached, sql: str) -> list[tuple[Any, ...]]:
     """Return the rows of a query in the database of ``gateway``."""
     return query_url(gateway.database_url, sql)
 

@@ -8,8 +8,6 @@ test``: ``make soak`` runs it on both databases.
 import os
 import random
 import shutil
-import subprocess
-import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -17,20 +15,18 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import httpx
 import psutil
 import pytest
-from lxml import html
 
-from gateway_project.backups import manifest
 from gateway_project.processes import listener
-from tests.channels_app.client import query_url
+from tests.channels_app.client import query
 from tests.conftest import DatabaseMaker
-from tests.gateway_project.backups.pairs import PASSPHRASE, empty_url, programs
+from tests.gateway_project.backups.pairs import PASSPHRASE, backed_up, empty_url, programs
 from tests.gateway_project.processes.ups import Up
 from tests.gateway_project.updates.origins import Origin
+from tests.models_chaos.owner import signed_in
 from tests.servers import Postgres, wait_until
 
 TURNS = int(os.environ.get("SOAK_TURNS", "120"))
@@ -51,18 +47,11 @@ OPEN = """
     UNION ALL SELECT id FROM core_inboundmessage WHERE run_id IS NULL
 """
 SAID = "SELECT role, text FROM core_message WHERE text LIKE 'person%'"
-MAKE_KEY = (
-    "from gateway_project import installation; from allowlist import keys; "
-    "owner, _ = installation.ensure_owner(); "
-    "print(keys.create(name='test', user=owner, scopes=['inbound', 'chat'])[1])"
-)
 
 
 @dataclass
 class Installation:
-    """A clone and its gateway, which moves to another home with each restore, and is told of new
-    versions. ``url``: its address, the same in all homes.
-    """
+    """A clone and its gateway, which moves to another home with each restore and keeps its port."""
 
     folder: Path
     database_url: str
@@ -79,10 +68,6 @@ class Installation:
         self.up = self.gateway()
         self.up.start()
 
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
-
     def gateway(self) -> Up:
         """Return the gateway of a new home, not started."""
         self.homes += 1
@@ -94,28 +79,13 @@ class Installation:
         } | {f"RATE_PER_MINUTE_{of}": "0" for of in ("USER", "KEY", "ADDRESS")}
         return Up(folder=self.folder / f"up-{self.homes}", extra=extra, code=self.code)
 
-    def rows(self, sql: str) -> list[tuple[str, ...]]:
-        return query_url(self.database_url, sql)
-
-    def back_up(self) -> Path:
-        """Make a backup; return its folder."""
-        known = manifest.all_in(self.backups)
-        self.up.manage("backup", "--to", str(self.backups))
-        (made,) = [each for each in manifest.all_in(self.backups) if each not in known]
-        return made
-
     def update(self) -> None:
         """Publish a version with a new table, and update to it."""
         self.versions += 1
         name = f"v{self.versions}"
         self.origin.add(name, f"schema_editor.execute('CREATE TABLE soak_{name} (id integer)')")
         self.origin.publish(name)
-        command = [sys.executable, "manage.py", "update"]
-        done = subprocess.run(
-            command, cwd=self.code, env=self.up.env, text=True, check=False, timeout=600,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stdout
+        self.up.manage("update")
         self.up.wait_all_ready()
 
     def restore(self, backup: Path) -> None:
@@ -127,17 +97,8 @@ class Installation:
         self.up.manage("restore", str(backup))
         shutil.rmtree(old)
         self.up.start()
-        self.let_go_on()
-
-    def let_go_on(self) -> None:
-        """Sign in by a link, and let what is held since the restore go on."""
-        link = self.up.manage("sign_in_link").split()[-1]
-        with httpx.Client(base_url=self.url, timeout=60, trust_env=False) as browser:
-            page = html.fromstring(browser.get(urlsplit(link).path).text)
-            browser.post(urlsplit(link).path, data=dict(page.forms[-1].form_values()))
-            token = {"csrfmiddlewaretoken": browser.cookies.get("csrftoken") or ""}
-            answer = browser.post("/admin/core/run/held", data={**token, "choice": "go"})
-            assert answer.status_code == 302, answer.text
+        with signed_in(self.up) as owner:
+            owner.post("/admin/core/run/held", {"choice": "go"})
 
     def cost(self) -> tuple[int, int]:
         """Return the memory in bytes that is the processes' own, and their file descriptors."""
@@ -186,11 +147,13 @@ class Person:
             self.over.wait(0.1)
 
 
+@dataclass
 class Conversation:
     """The talks of all people, in threads."""
 
-    def __init__(self, people: list[Person], talks: list[Future[None]]) -> None:
-        self.people, self.talks = people, talks
+    people: list[Person]
+    talks: list[Future[None]]
+    may_talk: threading.Event
 
     @property
     def answered(self) -> list[str]:
@@ -209,11 +172,11 @@ class Conversation:
 
     def pause(self, it: Installation) -> None:
         """Stop the talks, and wait until everything is answered."""
-        self.people[0].may_talk.clear()
-        wait_until(lambda: not it.rows(OPEN), seconds=60, what=lambda: str(it.rows(OPEN)))
+        self.may_talk.clear()
+        wait_until(lambda: not query(it.up, OPEN), seconds=60, what=lambda: str(query(it.up, OPEN)))
 
     def go_on(self) -> None:
-        self.people[0].may_talk.set()
+        self.may_talk.set()
 
 
 @pytest.fixture
@@ -228,15 +191,14 @@ def installation(
 @contextmanager
 def talking(it: Installation) -> Iterator[Conversation]:
     """Let people talk during the block."""
-    made = it.up.manage("shell", "--no-imports", "-c", MAKE_KEY)
-    key = next(word for word in made.split() if word.startswith("lk_"))
+    url, key = it.up.base_url, it.up.make_key()
     may_talk, over = threading.Event(), threading.Event()
-    people = [Person(f"person{each}", it.url, key, may_talk, over) for each in range(PEOPLE)]
+    people = [Person(f"person{each}", url, key, may_talk, over) for each in range(PEOPLE)]
     may_talk.set()
     with ThreadPoolExecutor(PEOPLE) as pool:
         talks = [pool.submit(each.talk) for each in people]
         try:
-            yield Conversation(people, talks)
+            yield Conversation(people, talks, may_talk)
         finally:
             over.set()
         for each in talks:
@@ -260,12 +222,12 @@ def change(
     if kind == "kill":
         it.up.kill(order.choice(KILLED))
     elif kind == "backup":
-        it.back_up()
+        backed_up(it.up, it.backups)
     elif kind == "update":
         it.update()
     else:
         before = set(conversation.answered)
-        backup = it.back_up()
+        backup = backed_up(it.up, it.backups)
         it.restore(backup)
         return set(conversation.answered) - before
     return set()
@@ -285,15 +247,15 @@ def test_turns_among_kills_backups_updates_and_restores_are_answered_once(
             conversation.wait_for(round(TURNS * (1 - CALM) * number / len(kinds)))
         calm = max(TURNS - len(conversation.answered), round(TURNS * CALM))
         conversation.wait_for(len(conversation.answered) + calm // 4)
-        costs = []
-        for _ in range(2):
-            conversation.pause(it)
-            costs.append(it.cost())
-            conversation.go_on()
-            conversation.wait_for(len(conversation.answered) + calm * 3 // 4)
         conversation.pause(it)
-    said, rows = conversation.answered, Counter(it.rows(SAID))
-    print(Counter(kinds), f"{len(said)} answers, {len(between)} between backup and restore", costs)
+        memory, files = it.cost()
+        conversation.go_on()
+        conversation.wait_for(len(conversation.answered) + calm * 3 // 4)
+        conversation.pause(it)
+        memory_later, files_later = it.cost()
+    said, rows = conversation.answered, Counter(query(it.up, SAID))
+    print(Counter(kinds), f"{len(said)} answers, {len(between)} between backup and restore")
+    print(f"{memory} to {memory_later} bytes, {files} to {files_later} descriptors")
     print({each.name: (len(each.answered), dict(each.refused)) for each in conversation.people})
     assert len(said) == len(set(said)) >= TURNS
     twice = [each for each, times in rows.items() if times > 1]
@@ -301,7 +263,6 @@ def test_turns_among_kills_backups_updates_and_restores_are_answered_once(
     lost = [(role, text) for text in said for role in ("user", "assistant") if not rows[role, text]]
     assert {text for _, text in lost} <= between, "lost"
     assert {text for _, text in rows} <= set(said)
-    (memory, files), (memory_later, files_later) = costs
     assert files_later <= files * MOST_GROWTH, "a thread of the pool more has a few"
     if TURNS >= LEAST_FOR_MEMORY:
         assert memory_later <= memory * MOST_GROWTH

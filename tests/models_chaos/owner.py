@@ -11,7 +11,7 @@ import httpx
 from lxml import html
 
 from tests.channels_app.client import query
-from tests.gateways import Gateway
+from tests.gateways import Reached
 
 PROVIDERS = "/admin/core/modelprovider/"
 LEFT_OUT = re.compile(r"/(sign-out|logout)\b|/static/")
@@ -23,7 +23,7 @@ WITH_QUERY = re.compile(r"/usage/|export|csv")
 class Owner:
     """A signed-in owner of a running gateway."""
 
-    gateway: Gateway
+    gateway: Reached
     browser: httpx.Client
 
     def get(self, path: str) -> str:
@@ -129,7 +129,7 @@ class Owner:
 
 
 @contextmanager
-def signed_in(gateway: Gateway) -> Iterator[Owner]:
+def signed_in(gateway: Reached) -> Iterator[Owner]:
     """Yield an owner who signed in by a link, as on a new installation. The gateway must have
     collected its static files before it started."""
     link = gateway.manage("sign_in_link").split()[-1]

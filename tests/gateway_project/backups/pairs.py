@@ -9,7 +9,7 @@ from typing import Any
 from gateway_project.backups import manifest
 from tests import templates
 from tests.channels_app.client import query
-from tests.gateways import Gateway
+from tests.gateways import Gateway, Reached
 from tests.models_chaos.owner import Owner
 from tests.servers import Postgres
 
@@ -42,7 +42,7 @@ def empty_url(folder: Path, postgres: Postgres | None) -> str:
     return postgres.url(name)
 
 
-def backed_up(gateway: Gateway, root: Path) -> Path:
+def backed_up(gateway: Reached, root: Path) -> Path:
     """Make a backup beside the gateway, as an operator does; return its folder."""
     known = manifest.all_in(root)
     gateway.manage("backup", "--to", str(root))

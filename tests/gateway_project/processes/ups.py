@@ -17,6 +17,11 @@ from tests.gateways import OURS
 from tests.servers import Process, wait_until
 
 START_SECONDS = 240.0
+MAKE_KEY = (
+    "from gateway_project import installation; from allowlist import keys; "
+    "owner, _ = installation.ensure_owner(); "
+    "print(keys.create(name='test', user=owner, scopes=['inbound', 'chat'])[1])"
+)
 LINK = re.compile(r"^ +(http://\S+/sign-in/\S+)$", re.MULTILINE)
 
 
@@ -40,6 +45,16 @@ class Up:
     def home(self) -> Path:
         """Return its GATEWAY_HOME."""
         return self.folder / "home"
+
+    @property
+    def base_url(self) -> str:
+        """Return its address, while it runs."""
+        return self.state().url
+
+    @property
+    def database_url(self) -> str:
+        """Return the address of its database, which the test has set."""
+        return self.extra["DATABASE_URL"]
 
     @property
     def env(self) -> dict[str, str]:
@@ -112,6 +127,11 @@ class Up:
         done = manage(*arguments, env=self.env, code=self.code)
         assert done.returncode == 0, done.stdout
         return done.stdout
+
+    def make_key(self) -> str:
+        """Return a new key of the owner."""
+        made = self.manage("shell", "--no-imports", "-c", MAKE_KEY)
+        return next(word for word in made.split() if word.startswith("lk_"))
 
 
 def manage(*arguments: str, env: dict[str, str], code: Path = BASE_DIR) -> CompletedProcess[str]:

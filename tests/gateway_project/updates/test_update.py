@@ -48,11 +48,6 @@ GONE = (
     "from core.models import WorkerHeartbeat as W; "
     "W.objects.filter(name__startswith='elsewhere').delete()"
 )
-MAKE_KEY = (
-    "from gateway_project import installation; from allowlist import keys; "
-    "owner, _ = installation.ensure_owner(); "
-    "print(keys.create(name='test', user=owner, scopes=['inbound', 'chat'])[1])"
-)
 
 
 class Installation:
@@ -67,8 +62,7 @@ class Installation:
         self.database_url = database_url
         self.up = Up(folder=folder / "up", extra=extra, code=self.code)
         self.up.start()
-        made = self.up.manage("shell", "--no-imports", "-c", MAKE_KEY)
-        self.key = next(word for word in made.split() if word.startswith("lk_"))
+        self.key = self.up.make_key()
         self.said = 0
 
     def update(self, *arguments: str) -> subprocess.CompletedProcess[str]:
