@@ -141,15 +141,19 @@ def parts_of(runs: list[Run]) -> dict[int, list[dict[str, Any]]]:
 
 
 def shown_parts(events: list[MessageDict]) -> list[dict[str, Any]]:
-    """Return the visible messages of a log, with ``failed`` on tool calls that did; retracted texts
-    are left out.
+    """Return the visible messages of a log, with ``failed`` on tool calls that did, and ``waits``
+    on those that are made after a sign-in; retracted texts are left out.
     """
     merged = fold(events)
-    failed = {data_of(each).get("id") for each in merged if is_failed_tool(each)}
+    ends = [data_of(each) for each in merged if is_failed_tool(each)]
+    failed = {each.get("id") for each in ends}
+    waits = {each.get("id") for each in ends if each.get("waits")}
     parts: list[dict[str, Any]] = [dict(part) for part in merged if part["type"] not in NOT_SHOWN]
     for part in parts:
         if part["type"] == "tool_call" and part["props"].get("id") in failed:
             part["failed"] = True
+            if part["props"]["id"] in waits:
+                part["waits"] = True
     return [part for part in parts if part["type"] not in {"text", "thinking"} or content_of(part)]
 
 

@@ -25,15 +25,18 @@ BRANDS = {
     b"avif": "image/avif",
     b"qt  ": "video/quicktime",
 }
+# Names of codecs (https://www.matroska.org/technical/codec_specs.html).
+MATROSKA_VIDEO = (b"V_VP8", b"V_VP9", b"V_AV1", b"V_MPEG4", b"V_THEORA")
+MATROSKA_AUDIO = (b"A_OPUS", b"A_VORBIS", b"A_AAC", b"A_FLAC", b"A_PCM")
 MPEG_AUDIO = frozenset({0xFB, 0xF3, 0xF2, 0xFA})
 ADTS = frozenset({0xF1, 0xF9})
 
 
 def media_type(beginning: bytes, *, declared: str = "") -> str:
-    """Return the type that the first bytes (some hundred suffice) show; "" for an unknown one.
+    """Return the type that the first bytes (4 KiB suffice) show; "" for an unknown one.
 
-    ``declared`` (a type) decides only where the bytes are ambiguous: whether WebM holds audio or
-    video.
+    ``declared`` (a type) decides only where the bytes are ambiguous: whether WebM whose tracks are
+    not among them holds audio or video.
     """
     for start, found in BEGINNINGS:
         if beginning.startswith(start):
@@ -50,8 +53,16 @@ def of_container(beginning: bytes, declared: str) -> str:
     if beginning.startswith(b"OggS"):
         return "video/ogg" if b"theora" in beginning[:200] else "audio/ogg"
     if beginning.startswith(b"\x1a\x45\xdf\xa3"):
-        return "audio/webm" if declared.startswith("audio/") else "video/webm"
+        usual = "audio" if declared.startswith("audio/") else "video"
+        return f"{of_matroska(beginning) or usual}/webm"
     return ""
+
+
+def of_matroska(beginning: bytes) -> str:
+    """Return ``video`` or ``audio``, by the codecs of the tracks; "" where they come later."""
+    if any(each in beginning for each in MATROSKA_VIDEO):
+        return "video"
+    return "audio" if any(each in beginning for each in MATROSKA_AUDIO) else ""
 
 
 def of_frames(beginning: bytes) -> str:

@@ -125,7 +125,7 @@ def type_of(path: Path, name: str) -> str:
     """Return the media type of a file by its first bytes; if unknown, by its name."""
     by_name = type_by_name(name)
     with path.open("rb") as file:
-        return media_type(file.read(512), declared=by_name) or by_name
+        return media_type(file.read(4096), declared=by_name) or by_name
 
 
 def new_path() -> Path:

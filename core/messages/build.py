@@ -297,8 +297,14 @@ def progress(message: str, *, tool: str = "", percent: float | None = None) -> E
     return event_message("progress", message, _props({"tool": tool}, percent=percent))
 
 
-def tool_end(*, call_id: str, name: str, ok: bool, output: str = "") -> EventMessage:
-    """Return the end of a tool that the gateway ran; `output` is a short text for the user."""
+def tool_end(
+    *, call_id: str, name: str, ok: bool, output: str = "", waits: bool = False
+) -> EventMessage:
+    """Return the end of a tool that the gateway ran; `output` is a short text for the user.
+    ``waits``: the call was not made, and is made after a sign-in.
+    """
     status = "completed" if ok else "error"
     data = _props({"id": call_id, "name": name, "status": status}, output=output)
+    if waits:
+        data["waits"] = True
     return event_message("tool_end", data=data)

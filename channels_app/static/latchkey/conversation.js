@@ -57,12 +57,13 @@ export class Run {
   restore(parts, final) {
     parts.forEach((part, at) => {
       this.parts.set(part.message_id || `#${at}`, part);
-      if (part.failed) this.tools.set(part.props.id, "failed");
+      if (part.waits) this.tools.set(part.props.id, "waits");
+      else if (part.failed) this.tools.set(part.props.id, "failed");
     });
     this.finish(final);
   }
 
-  /** How a tool call stands: "running", "done" or "failed". */
+  /** How a tool call stands: "running", "done", "failed", or "waits" for a sign-in. */
   toolState(id) {
     return this.tools.get(id) ?? (this.ended ? "done" : "running");
   }
@@ -84,7 +85,8 @@ export class Run {
       this.progress = progressOf({ message: frame.props.message, percent: data.percent });
     } else if (name === "tool_end") {
       this.progress = null;
-      this.tools.set(data.id, data.status === "error" ? "failed" : "done");
+      const failed = data.waits ? "waits" : "failed";
+      this.tools.set(data.id, data.status === "error" ? failed : "done");
     } else if (!LIFECYCLE.has(name) && typeof frame.props.message === "string") {
       this.progress = progressOf(frame.props);
     }

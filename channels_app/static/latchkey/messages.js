@@ -89,7 +89,7 @@ const BUILD = {
 
 function toolCall(props, { toolState }) {
   const name = textOf(props.name) || gettext("a tool");
-  const words = { running: gettext("Using {tool}"), failed: gettext("Failed: {tool}") };
+  const words = { running: gettext("Using {tool}"), failed: gettext("Failed: {tool}"), waits: gettext("Needs a sign-in: {tool}") };
   const said = words[toolState?.(props.id)] ?? gettext("Used {tool}");
   const label = el("span", {}, ...around(said, "tool", el("code", {}, name)));
   const summary = el("summary", {}, icon("tool"), label, icon("chevron"));

@@ -20,6 +20,7 @@ PIECE = 900
 # Tokens reserved for the prompt's own text, and for the answer.
 RESERVED = 1200
 MOST_SOURCE = 9000
+HEADED = "section "  # so begins the reference of a part that has a heading
 HEADING = re.compile(r"^#{1,3}\s+(?P<title>.{3,120})$", re.MULTILINE)
 # A role of the conversation ("user: …") before its words.
 ROLE = re.compile(r"^(?:user|assistant): ")
@@ -86,6 +87,9 @@ def subject_of(source: Source) -> str:
     if heading := HEADING.search(source.text[:SEARCHED]):
         return title(heading["title"])
     if source.kind == "document":
+        first = next((reference for reference, text in source.parts if text.strip()), "")
+        if first.startswith(HEADED):
+            return title(first.removeprefix(HEADED))
         name = re.sub(r"\.[a-z0-9]{1,5}$", "", source.title, flags=re.IGNORECASE)
         return asked.capital(title(re.sub(r"[_\s]+|(?<=[a-z])-(?=\w)", " ", name)))
     return title(source.title) or title(source.text, 60)

@@ -21,6 +21,7 @@ from allowlist import revocation
 from allowlist.models import AuditEntry
 from channels_app.memory.channel import PLATFORM, say
 from channels_app.tool_requests import deciding, signing_in
+from channels_app.webchat.transcript import parts_of
 from channels_app.worker.runner import Runner
 from core.lib import encryption
 from core.models import (
@@ -182,6 +183,8 @@ def test_v70_the_request_goes_on_after_the_sign_in(
     assert call.sign_in is not None
     assert f"/mcp/oauth/sign-in/{call.sign_in.public_id}" in run.result["text"]
     assert notes.calls == []
+    [shown] = [each for each in parts_of([run])[run.id] if each["type"] == "tool_call"]
+    assert shown["waits"], "the web chat says that a sign-in is needed, not that the call failed"
     page = own_browser().get(link_to()).content.decode()
     assert "Sign in to Notes" in page
     assert McpSignIn.objects.filter(state_hash=None, state="open").count() == 1

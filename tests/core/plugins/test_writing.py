@@ -153,6 +153,14 @@ async def test_a_documents_deck_is_not_named_after_its_file(tmp_path: Path) -> N
     assert weak.title == "Annual report of the Northwind Cycling Club"
     plain = document("The mill grinds corn. It was built in stone. " * 9, "annual_report-2024.pdf")
     assert brief.read({}, plain, 3072).topic == "Annual report 2024"
+    headed = Source(
+        "report.docx", [("", ""), ("section The mill", "The mill\nIt grinds.")], "document"
+    )
+    assert brief.read({}, headed, 3072).topic == "The mill"
+    later = Source(
+        "report.docx", [("beginning", "To all."), ("section Minutes", "Minutes\nNo.")], "document"
+    )
+    assert brief.read({}, later, 3072).topic == "Report"
 
 
 async def test_numbers_of_the_source_become_native_charts(tmp_path: Path) -> None:

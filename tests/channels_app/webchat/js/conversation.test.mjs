@@ -64,16 +64,19 @@ test("a tool runs until it says that it has ended, or all has", () => {
   assert.equal(run.toolState("1"), "running");
   run.take(event(2, "tool_end", { id: "1", status: "error" }));
   assert.equal(run.toolState("1"), "failed");
+  run.take(event(3, "tool_end", { id: "3", status: "error", waits: true }));
+  assert.equal(run.toolState("3"), "waits");
   assert.equal(run.toolState("2"), "running");
-  run.take(event(3, "stream_end"));
+  run.take(event(4, "stream_end"));
   assert.equal(run.toolState("2"), "done");
 });
 
 test("a stored answer says which tools failed", () => {
   const run = new Run("r", "s");
   const call = (id, more) => ({ type: "tool_call", message_id: id, props: { id, name: "x" }, ...more });
-  run.restore([call("1", { failed: true }), call("2")], { text: "done" });
+  run.restore([call("1", { failed: true }), call("2"), call("3", { failed: true, waits: true })], { text: "done" });
   assert.equal(run.toolState("1"), "failed");
+  assert.equal(run.toolState("3"), "waits");
   assert.equal(run.toolState("2"), "done");
 });
 

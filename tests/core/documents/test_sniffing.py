@@ -1,0 +1,31 @@
+"""Types of files by their first bytes."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from core.documents.sniffing import media_type
+from core.files import storage
+
+SOUND = ("-f", "lavfi", "-i", "sine")
+PICTURE = ("-f", "lavfi", "-i", "testsrc=size=64x64")
+
+
+@pytest.mark.parametrize(("inputs", "kind"), [(SOUND, "audio"), (SOUND + PICTURE, "video")])
+def test_webm_is_what_its_tracks_are_whatever_its_name_says(
+    inputs: tuple[str, ...], kind: str, tmp_path: Path
+) -> None:
+    """Browsers name a recording ``.webm``, which is the name of a film."""
+    path = tmp_path / "memo.webm"
+    made = ["ffmpeg", "-v", "error", *inputs, "-t", "0.2", str(path)]
+    subprocess.run(made, check=True, timeout=60)
+    assert storage.type_of(path, "memo.webm") == f"{kind}/webm"
+    assert media_type(path.read_bytes()[:4096], declared="audio/webm") == f"{kind}/webm"
+
+
+@pytest.mark.parametrize(
+    ("declared", "found"), [("audio/webm", "audio/webm"), ("application/x", "video/webm")]
+)
+def test_webm_whose_tracks_come_later_is_what_is_declared(declared: str, found: str) -> None:
+    assert media_type(b"\x1a\x45\xdf\xa3" + bytes(60), declared=declared) == found
