@@ -100,9 +100,11 @@ def test_l4_a_finished_file_is_a_card_that_opens_in_a_sandbox(
     finished(page)
     card = page.locator("a.file-card")
     expect(card).to_contain_text("The plan.html")
+    expect(page.locator(".answer .prose")).to_have_text(["Here is your plan."])
     page.reload()
     finished(page)
     expect(card).to_have_count(1)
+    expect(page.locator(".answer .prose")).to_have_text(["Here is your plan."])
     with page.context.expect_page() as opened:
         card.click()
     saved = opened.value

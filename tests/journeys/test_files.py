@@ -76,6 +76,7 @@ def test_a_deck_of_a_topic_comes_though_the_model_only_promises_it(
     ask(page, "Generate a presentation about renewable energy, 8 slides, titled “Our year”")
     card = page.locator("a.file-card")
     expect(card).to_contain_text(".pptx")
+    expect(page.locator(".answer").last).not_to_contain_text("token=")
     with page.expect_download() as found:
         card.click()
     deck = found.value.path().read_bytes()

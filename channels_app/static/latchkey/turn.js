@@ -1,7 +1,7 @@
 // One turn on the page: the message, and the growing answer.
 
 import { textOf } from "./conversation.js";
-import { el, icon, iconButton } from "./dom.js";
+import { el, icon, iconButton, ownUrl } from "./dom.js";
 import { copyButton } from "./live.js";
 import { errorBlock, imageSource, viewOf } from "./messages.js";
 import { reminderButtons } from "./reminder.js";
@@ -132,6 +132,11 @@ export class Turn {
   #showFiles(final) {
     const files = Array.isArray(final.files) ? final.files : [];
     this.#parts.append(...files.map(fileCard).filter(Boolean));
+    const ids = new Set(files.map((file) => textOf(file?.id)));
+    for (const link of this.#parts.querySelectorAll(".prose a")) {
+      const isBare = link.href.startsWith(link.textContent.replace(/…$/, "")); // long ones are cut
+      if (isBare && ids.has(fileOf(link.href))) removeLine(link, this.#parts);
+    }
   }
 
   #showEnd(final) {
@@ -199,6 +204,19 @@ function foldButton(text) {
     button.setAttribute("aria-expanded", String(!folded));
   });
   return button;
+}
+
+/** The id of the file that a signed link is to, or undefined. */
+function fileOf(address) {
+  return ownUrl(address)?.searchParams.get("token")?.split(".")[0];
+}
+
+/** Remove a bare address of a file that has a card: its line, or all that holds nothing else. */
+function removeLine(link, parts) {
+  if (link.previousElementSibling?.tagName === "BR") link.previousElementSibling.remove();
+  let node = link;
+  while (node.parentElement !== parts && node.parentElement.textContent.trim() === link.textContent) node = node.parentElement;
+  node.remove();
 }
 
 /** A finished file: its name, size, and a link that opens or saves it. */
