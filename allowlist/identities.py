@@ -13,7 +13,7 @@ MAX_LENGTH = 256
 NUMERIC_CHANNELS = frozenset({"telegram"})
 # RFC 5322 dot-atom, lower-case ASCII: quoted local parts and display names are refused.
 LOCAL_PART = re.compile(r"[a-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[a-z0-9!#$%&'*+/=?^_`{|}~-]+)*")
-PHONE = re.compile(r"\+?[0-9][0-9 ().\-/]*", re.ASCII)
+PHONE = re.compile(r"\+?[0-9][0-9 ().\-/]*")
 
 
 class InvalidIdentity(ValueError):
@@ -60,7 +60,7 @@ def _email(value: str) -> str:
     if "." not in folded:
         raise InvalidIdentity("the domain of an e-mail address must contain a dot")
     try:
-        host = idna.encode(folded.lower(), uts46=True, std3_rules=True).decode("ascii")
+        host = idna.encode(folded.lower()).decode("ascii")
     except (idna.IDNAError, UnicodeError) as error:
         raise InvalidIdentity("the domain of the e-mail address is not valid") from error
     return f"{local.lower()}@{host}"

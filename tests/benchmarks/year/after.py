@@ -65,8 +65,9 @@ MOST_SET_UP = 20
 
 
 def fill(scale: Scale, *, now: datetime) -> None:
-    """Fill an empty gateway with a year that ends now."""
+    """Fill an empty gateway with a year that ends now; its workers have kept up with it."""
     add(installation.install(), scale, now=now)
+    remove_old(now=now)
 
 
 def add(installed: Installed, scale: Scale, *, now: datetime) -> None:

@@ -20,11 +20,13 @@ from allowlist.models import ApiKey, UnknownRequest
 from channels_app.models import SourceFeedback
 from core.conversations import usage_reports
 from core.conversations.event_codec import encode
+from core.conversations.retention.log_condensing import condensed
 from core.database import text_search
 from core.files import storage
 from core.lib.ids import public_id
 from core.messages import Message as Said
 from core.messages import (
+    MessageDict,
     message_end,
     message_start,
     stream_end,
@@ -239,8 +241,10 @@ def turn(year: Year, talk: ChatSession, at: datetime, number: int) -> list[model
         started_at=at,
         finished_at=over,
     )
-    events = list(log_of(run, answer, failed=failed))
+    events = list(enumerate(log_of(run, answer, failed=failed), start=1))
     run.last_seq = len(events)
+    if over < year.end - timedelta(days=1):  # workers have folded them
+        events, run.condensed_at = condensed(events), over + timedelta(days=1)
     rows: list[models.Model] = [
         run,
         InboundMessage(
@@ -255,7 +259,7 @@ def turn(year: Year, talk: ChatSession, at: datetime, number: int) -> list[model
             received_at=at,
         ),
         Message(session=talk, run=run, role="user", text=asked, tokens=20, created_at=at),
-        *(RunEvent(run=run, seq=seq, data=data) for seq, data in enumerate(events, start=1)),
+        *(RunEvent(run=run, seq=seq, data=encode(event)) for seq, event in events),
         ModelCall(
             run=run,
             user=talk.user,
@@ -313,8 +317,8 @@ def sometimes(year: Year, run: Run, at: datetime, number: int) -> Iterator[model
         )
 
 
-def log_of(run: Run, answer: str, *, failed: bool) -> Iterator[str]:
-    """Yield the events of a run as they are stored."""
+def log_of(run: Run, answer: str, *, failed: bool) -> Iterator[MessageDict]:
+    """Yield the events of a run as they were written."""
     at = round(run.created_at.timestamp() * 1000)
     named = run.public_id
     yield event(stream_start(request_id=named, chat_id="chat", trace_id=named, timestamp_ms=at), at)
@@ -328,9 +332,9 @@ def log_of(run: Run, answer: str, *, failed: bool) -> Iterator[str]:
     yield event(stream_end(status=status, request_id=named, duration_ms=4_000), at)
 
 
-def event(message: Said, at: int) -> str:
-    """Return an event as its row has it."""
-    return encode({**to_dict(message), "metadata": {"timestamp": at}})
+def event(message: Said, at: int) -> MessageDict:
+    """Return an event of this time, in ms of the epoch."""
+    return {**to_dict(message), "metadata": {"timestamp": at}}
 
 
 def written(turns: Iterator[list[models.Model]]) -> None:
