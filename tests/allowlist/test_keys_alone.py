@@ -88,3 +88,29 @@ def test_a10_a_refused_scope_is_answered_with_the_known_ones(ann: User) -> None:
     """[A10] The four of them."""
     with pytest.raises(keys.InvalidKey, match="chat, inbound, send_result, admin:requests"):
         keys.create(name="laptop", user=ann, scopes=["root"])
+
+
+@pytest.mark.parametrize("model_only", [True, False])
+def test_a10_a_key_for_the_model_only_is_stored_and_audited_as_one(
+    ann: User, *, model_only: bool
+) -> None:
+    """[A10] The audit names it only where a key is one."""
+    key, _ = keys.create(name="k", user=ann, scopes=["chat"], model_only=model_only)
+    key.refresh_from_db()
+    assert key.model_only is model_only
+    [(_actor, _subject, data)] = audited("key.created")
+    assert data.get("model_only") == (True if model_only else None)
+    assert set(data) == {"scopes", "of", *(["model_only"] if model_only else [])}
+
+
+def test_a10_keys_that_were_found_before_are_not_asked_for_again(ann: User, now: datetime) -> None:
+    """[A10] What is no token is not asked for at all."""
+    key, token = keys.create(name="k", user=ann, scopes=["chat"])
+    keys.authenticate(token=token, now=now)
+    known = keys.named([token, "rubbish"])
+    assert known == {key.prefix: key}
+    with CaptureQueriesContext(connection) as queries:
+        assert keys.named(["rubbish"]) == {}
+        assert keys.authenticate(token=token, now=now, known=known) == key
+        assert keys.authenticate(token=token, now=now, known={}) is None
+    assert len(queries) == 0
