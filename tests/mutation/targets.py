@@ -46,6 +46,21 @@ TARGETS = (
         ),
     ),
     Target(
+        "revocation",
+        "allowlist/revocation.py",
+        ("tests/allowlist/test_revocation.py", "tests/allowlist/test_keys.py"),
+    ),
+    Target(
+        "the codes of people",
+        "allowlist/link_codes.py",
+        ("tests/allowlist/test_linking.py", "tests/channels_app/bridge/test_link_codes.py"),
+    ),
+    Target(
+        "held messages",
+        "allowlist/held_messages.py",
+        ("tests/allowlist",),
+    ),
+    Target(
         "the URL guard",
         "core/lib/safe_fetch.py",
         (
