@@ -92,11 +92,11 @@ class Gateway:
             **self.extra,
         }
 
-    def manage(self, *arguments: str, stdin: str = "") -> str:
+    def manage(self, *arguments: str, stdin: str = "", seconds: float = MANAGE_SECONDS) -> str:
         """Run ``manage.py`` in this gateway's environment; its output. A failure raises."""
         program = [str(self.tree / "manage.py"), *arguments]
         if self.tree == BASE_DIR and fork_server.can_fork(self.env):
-            done = fork_server.run(program, env=self.env, stdin=stdin, seconds=MANAGE_SECONDS)
+            done = fork_server.run(program, env=self.env, stdin=stdin, seconds=seconds)
         else:
             done = run(
                 [sys.executable, *program],
@@ -106,7 +106,7 @@ class Gateway:
                 stderr=STDOUT,
                 text=True,
                 check=False,
-                timeout=MANAGE_SECONDS,
+                timeout=seconds,
             )
         if done.returncode != 0:
             raise AssertionError(f"manage.py {' '.join(arguments)} failed:\n{done.stdout}")

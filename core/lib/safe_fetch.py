@@ -75,11 +75,9 @@ OWN = networks(
     "10.0.0.0/8", "127.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "::1/128", "fc00::/7"
 )
 # Metadata services that give cloud credentials to local clients (the clouds' manuals). Refused also
-# with *private address*. Those in 169.254.0.0/16 are refused with it.
+# with *private address*. Those in special networks are refused with them.
 METADATA = networks(
     "168.63.129.16/32",  # Azure
-    "100.100.100.200/32",  # Alibaba Cloud
-    "192.0.0.192/32",  # Oracle Cloud
     "fd00:ec2::/32",  # AWS: metadata, DNS, time, credentials of containers
     "fd20:ce::254/128",  # Google Cloud
     "fd00:42::42/128",  # Scaleway
@@ -226,12 +224,9 @@ class Fetcher:
                 return Posted(response.status, dict(response.headers), answer)
 
     def _session(self, address: Address) -> aiohttp.ClientSession:
-        connector = aiohttp.TCPConnector(
-            resolver=Pinned(address), use_dns_cache=False, force_close=True, ssl=self.tls
-        )
-        return aiohttp.ClientSession(
-            connector=connector, auto_decompress=False, cookie_jar=aiohttp.DummyCookieJar()
-        )
+        """Return the session of one request: no other has its connection or its cookies."""
+        connector = aiohttp.TCPConnector(resolver=Pinned(address), ssl=self.tls)
+        return aiohttp.ClientSession(connector=connector, auto_decompress=False)
 
     async def _follow(self, url: str) -> Fetched:
         for _ in range(MAX_REDIRECTS + 1):
@@ -258,7 +253,7 @@ class Fetcher:
                 raise FetchError(f"the server answered {response.status}")
             if response.headers.get("Content-Encoding", "identity") != "identity":
                 raise FetchError("it is compressed")
-            kind = response.headers.get("Content-Type", "").split(";", 1)[0].strip().lower()
+            kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
             body = await self._body(response)
             return Fetched(url, content_type=kind, body=body, charset=response.charset or "")
 

@@ -11,7 +11,7 @@ import pytest
 from core.conversations import jobs, runs, shares
 from core.database import transactions
 from core.files import storage
-from core.models import ChatSession, Job, Run, StoredFile, User
+from core.models import ChatSession, Job, ModelCall, Run, StoredFile, User
 from core.signals import pubsub, wakeups
 from tests.core.conftest import Say, expire, now_of
 
@@ -303,6 +303,24 @@ def test_l2_a_job_whose_process_died_is_free_at_once(
     jobs.release(job=job)
     assert woken == []
     assert now_of(job).state == Run.State.RUNNING
+
+
+def test_l2_calls_of_models_that_a_dead_attempt_left_open_are_settled_by_the_next(
+    begin: Begin, woken: list[tuple[str, int, str]]
+) -> None:
+    """[L2] At once, not with the next sweep; those of other jobs stay."""
+    job, other = claimed(begin("a")), claimed(begin("b"))
+    left, going_on = (
+        ModelCall.objects.create(
+            run=each.run, job_id=each.id, attempt=1, state="open", day=transactions.now().date()
+        )
+        for each in (job, other)
+    )
+    jobs.release(job=job)
+    claimed(job)
+    for call, is_settled in ((left, True), (going_on, False)):
+        call.refresh_from_db()
+        assert (call.state != "open") is is_settled
 
 
 def test_l2_recovering_frees_overdue_jobs_and_wakes_waiting_ones(

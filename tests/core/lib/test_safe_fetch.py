@@ -1,6 +1,7 @@
 """The guarded fetcher (RDOC1 to RDOC4): public addresses only, checked at each hop, with limits."""
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -13,14 +14,16 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 @asynccontextmanager
-async def serving(*handlers: Handler, host: str = "127.0.0.1") -> AsyncIterator[int]:
+async def serving(
+    *handlers: Handler, host: str = "127.0.0.1", tls: ssl.SSLContext | None = None
+) -> AsyncIterator[int]:
     """Start a web server whose path ``/<n>`` is answered by the handler n; yield its port."""
     app = web.Application()
     for number, handler in enumerate(handlers):
         app.router.add_get(f"/{number}", handler)
     runner = web.AppRunner(app, shutdown_timeout=0.1)
     await runner.setup()
-    site = web.TCPSite(runner, host, 0)
+    site = web.TCPSite(runner, host, 0, ssl_context=tls)
     await site.start()
     try:
         yield runner.addresses[0][1]

@@ -3,14 +3,17 @@
 import asyncio
 import ipaddress
 import socket
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 from aiohttp import web
 
 from core import VERSION
 from core.lib.safe_fetch import Fetcher, FetchError, Pinned, by_system
+from tests.certificates import certified
 from tests.core.lib.test_safe_fetch import fetcher, hello, serving
 
 
@@ -85,6 +88,8 @@ async def test_the_checked_address_is_the_only_answer(
     (found,) = await pinned.resolve("example.org", 443)
     assert (found["hostname"], found["host"], found["port"]) == ("example.org", text, 443)
     assert (found["family"], found["flags"]) == (family, socket.AI_NUMERICHOST)
+    assert found["proto"] == 0
+    assert [each["port"] for each in await pinned.resolve("example.org")] == [0]
 
 
 async def test_the_system_resolves_an_address_to_itself_once() -> None:
@@ -115,6 +120,51 @@ async def test_a_redirect_has_a_place_and_its_status() -> None:
         with pytest.raises(FetchError, match="the server answered 302"):
             await fetcher(port).get(f"http://example.org:{port}/0")
         assert (await fetcher(port).get(f"http://example.org:{port}/1")).body == b"here"
+
+
+@pytest.mark.parametrize(
+    ("status", "follows"),
+    [(status, status in {301, 302, 303, 307, 308}) for status in range(300, 310)],
+)
+async def test_each_status_of_a_redirect_is_followed_and_no_other(
+    status: int, *, follows: bool
+) -> None:
+    """[RDOC2] RFC 9110; 304 to 306 and 309 are none."""
+
+    async def away(request: web.Request) -> web.Response:
+        return web.Response(status=status, headers={"Location": "/1"})
+
+    async with serving(away, hello) as port:
+        getting = fetcher(port).get(f"http://example.org:{port}/0")
+        if follows:
+            assert (await getting).body.startswith(b"hello")
+        else:
+            with pytest.raises(FetchError, match=f"the server answered {status}"):
+                await getting
+
+
+async def test_where_only_https_is_allowed_nothing_else_is_looked_up() -> None:
+    """[RDOC1] Secrets go over such connections."""
+    names = Names("10.0.0.1")
+    with pytest.raises(FetchError, match="address not allowed"):
+        await Fetcher(resolve=names, https_only=True).get("http://example.org/")
+    assert names.asked == []
+    with pytest.raises(FetchError, match="address not allowed"):
+        await Fetcher(resolve=names, https_only=True).get("https://example.org/")
+    assert names.asked == [("example.org", 443)]
+
+
+async def test_certificates_are_checked_by_those_that_a_fetcher_trusts(tmp_path: Path) -> None:
+    """[RDOC1] The system's by default."""
+    shown, kept = certified(tmp_path)
+    served = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    served.load_cert_chain(shown, kept)
+    async with serving(hello, tls=served) as port:
+        url = f"https://127.0.0.1:{port}/0"
+        trusted = ssl.create_default_context(cafile=str(shown))
+        assert (await fetcher(port, tls=trusted).get(url)).body.startswith(b"hello")
+        with pytest.raises(FetchError, match="could not be fetched"):
+            await fetcher(port).get(url)
 
 
 @pytest.mark.parametrize(("size", "fits"), [(9, True), (10, True), (11, False)])

@@ -1,7 +1,5 @@
 """A broker behind TLS (``rediss``): an unverified one does not get the password."""
 
-import datetime
-import ipaddress
 import socket
 import ssl
 import threading
@@ -14,15 +12,11 @@ from typing import Any
 import pytest
 import redis
 from celery import Celery
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 from kombu.exceptions import OperationalError
 
 from gateway_project import environment
 from tests import settings
-
-DAY = datetime.timedelta(days=1)
+from tests.certificates import certified
 
 
 @dataclass(frozen=True)
@@ -34,36 +28,6 @@ class TlsServer:
 
     def url(self, query: str = "") -> str:
         return f"rediss://:{settings.BROKER_PASSWORD}@127.0.0.1:{self.port}/7{query}"
-
-
-def certified(folder: Path) -> tuple[Path, Path]:
-    """Return a self-signed certificate of 127.0.0.1, and its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "broker")])
-    now = datetime.datetime.now(datetime.UTC)
-    here = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - DAY)
-        .not_valid_after(now + DAY)
-        .add_extension(x509.SubjectAlternativeName([here]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    shown, kept = folder / "certificate.pem", folder / "key.pem"
-    shown.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    kept.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-    )
-    return shown, kept
 
 
 @pytest.fixture

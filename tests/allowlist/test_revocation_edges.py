@@ -1,0 +1,87 @@
+"""What a revocation leaves alone, and at which time it asks: gaps found by mutants ([A9])."""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+import pytest
+
+from allowlist import keys, revocation
+from core.database import transactions
+from core.models import ChannelIdentity, Run, User
+from tests.allowlist.conftest import MakeUser
+from tests.allowlist.test_revocation import asked_to_end, start
+
+pytestmark = pytest.mark.django_db(transaction=True)
+Start = Callable[..., Run]
+HOUR = timedelta(hours=1)
+__all__ = ["start"]  # a fixture
+
+
+@pytest.fixture
+def ann(make_user: MakeUser) -> User:
+    """Return a person."""
+    return make_user("ann")
+
+
+def test_a9_an_identity_ends_no_run_of_another_person_with_its_address(
+    ann: User, make_user: MakeUser, start: Start
+) -> None:
+    """[A9] An address may have been listed for one after the other."""
+    mine, other = start(ann, "42"), start(make_user("bob"), "42")
+    revocation.end_identity(user_id=ann.pk, kind="im", value="42")
+    assert asked_to_end(mine)
+    assert not asked_to_end(other)
+
+
+@pytest.mark.parametrize(("after", "ends"), [(0, False), (2, True)])
+def test_a9_what_else_allows_a_sender_is_asked_for_the_time_of_the_revocation(
+    ann: User, start: Start, now: datetime, after: int, *, ends: bool
+) -> None:
+    """[A9] Not for the time at which a chore comes by."""
+    ChannelIdentity.objects.create(user=ann, kind="im", value="42", expires_at=now + HOUR)
+    run = start(ann, "42")
+    at = now + after * HOUR
+    revocation.end_identity(user_id=ann.pk, kind="im", value="42", now=at)
+    assert asked_to_end(run) is ends
+
+
+def test_a9_a_sender_who_is_none_of_the_channel_is_no_identity(ann: User, start: Start) -> None:
+    """[A9] On Telegram a name is no identity: it can be taken over."""
+    run = start(ann, "@bob")
+    revocation.end_identity(user_id=ann.pk, kind="im", value="@bob")
+    assert not asked_to_end(run)
+
+
+@pytest.mark.parametrize(("seconds", "found"), [(119, 2), (120, 0)])
+def test_a9_the_chore_looks_back_two_minutes(
+    ann: User, now: datetime, seconds: int, found: int
+) -> None:
+    """[A9] At what was not revoked before."""
+    ChannelIdentity.objects.create(user=ann, kind="im", value="42", expires_at=now)
+    keys.create(name="short", user=ann, scopes=["chat"], expires_at=now)
+    revoked, _ = keys.create(name="revoked", user=ann, scopes=["chat"], expires_at=now)
+    keys.revoke(key=revoked, actor="owner", now=now)
+    assert revocation.end_expired(now=now + timedelta(seconds=seconds)) == found
+
+
+def test_a9_a_run_that_is_ending_keeps_its_time(ann: User, start: Start) -> None:
+    """[A9] And one that is over is left alone."""
+    ending, over = start(ann, "42"), start(ann, "42")
+    Run.objects.filter(pk=over.pk).update(state="succeeded", finished_at=transactions.now())
+    revocation.end_user(user_id=ann.pk)
+    ending.refresh_from_db()
+    first = ending.cancel_requested_at
+    revocation.end_user(user_id=ann.pk)
+    revocation.end_identity(user_id=ann.pk, kind="im", value="42")
+    ending.refresh_from_db()
+    assert first is not None
+    assert ending.cancel_requested_at == first
+    assert not asked_to_end(over)
+
+
+def test_a9_a_person_is_removed_inside_a_transaction(ann: User, start: Start) -> None:
+    """[A9] With the deletion of the row, for example."""
+    run = start(ann, "42")
+    with transactions.atomic_write():
+        revocation.end_user(user_id=ann.pk)
+    assert asked_to_end(run)
