@@ -114,6 +114,33 @@ TARGETS = (
         "take_over",
     ),
     Target(
+        "the fence of deliveries",
+        "core/conversations/outbox.py",
+        (
+            "tests/core/conversations/test_outbox.py",
+            "tests/core/conversations/test_outbox_edges.py",
+            "tests/channels_app/delivery/test_sending.py",
+            "tests/channels_app/telegram/test_found_again.py",
+        ),
+    ),
+    Target(
+        "deliveries in doubt",
+        "core/conversations/uncertain_deliveries.py",
+        (
+            "tests/core/conversations/test_outbox.py",
+            "tests/channels_app/delivery/test_find_sent.py",
+            "tests/channels_app/telegram/test_found_again.py",
+        ),
+    ),
+    Target(
+        "messages found again",
+        "channels_app/delivery/find_sent.py",
+        (
+            "tests/channels_app/delivery/test_find_sent.py",
+            "tests/channels_app/telegram/test_found_again.py",
+        ),
+    ),
+    Target(
         "the holder's lease",
         "core/lib/leases.py",
         ("tests/core/lib/test_leases.py",),
