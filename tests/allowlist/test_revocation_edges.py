@@ -7,7 +7,17 @@ import pytest
 
 from allowlist import keys, revocation
 from core.database import transactions
-from core.models import ChannelIdentity, Run, User
+from core.models import (
+    ChannelAccount,
+    ChannelIdentity,
+    McpConnection,
+    McpServer,
+    PushSubscription,
+    Run,
+    Schedule,
+    ToolCall,
+    User,
+)
 from tests.allowlist.conftest import MakeUser
 from tests.allowlist.test_revocation import asked_to_end, start
 
@@ -85,3 +95,76 @@ def test_a9_a_person_is_removed_inside_a_transaction(ann: User, start: Start) ->
     with transactions.atomic_write():
         revocation.end_user(user_id=ann.pk)
     assert asked_to_end(run)
+
+
+def schedule_of(user: User, account: ChannelAccount, **grant: object) -> Schedule:
+    """Return an active schedule that was made by this grant."""
+    now = transactions.now()
+    return Schedule.objects.create(
+        user=user,
+        account=account,
+        kind="text",
+        text="Water the plants",
+        rule="FREQ=DAILY",
+        start="2026-01-01T08:00:00",
+        time_zone="UTC",
+        created_at=now,
+        changed_at=now,
+        **grant,
+    )
+
+
+def state_of(schedule: Schedule) -> tuple[str, str]:
+    """Return how a schedule stands, and why it was paused."""
+    schedule.refresh_from_db()
+    return schedule.state, schedule.why
+
+
+def test_a9_what_a_removed_person_had_ends_and_nothing_of_another(
+    ann: User, make_user: MakeUser, telegram: ChannelAccount, start: Start
+) -> None:
+    """[A9] Browsers that get notifications, accounts at servers, questions, schedules."""
+    server = McpServer.objects.create(name="Notes", slug="notes", url="https://notes.example/")
+    people, made = (ann, make_user("bob")), []
+    for person in people:
+        browser = PushSubscription.objects.create(
+            user=person, endpoint=f"https://push.example/{person.pk}"
+        )
+        connection = McpConnection.objects.create(
+            server=server, user=person, connected_at=transactions.now()
+        )
+        question = ToolCall.objects.create(
+            run=start(person, "42"), call_id="1", tool="t", arguments="{}", state="waiting"
+        )
+        made.append((browser, connection, question, schedule_of(person, telegram)))
+    User.objects.filter(pk=ann.pk).update(is_active=False)
+    revocation.end_user(user_id=ann.pk)
+    for (browser, connection, question, schedule), ends in zip(made, (True, False), strict=True):
+        assert PushSubscription.objects.filter(pk=browser.pk).exists() is not ends
+        assert McpConnection.objects.filter(pk=connection.pk).exists() is not ends
+        question.refresh_from_db()
+        assert question.state == ("withdrawn" if ends else "waiting")
+        assert state_of(schedule) == (("paused", "grant") if ends else ("active", ""))
+
+
+def test_a9_schedules_end_with_their_sender_their_group_or_their_key(
+    ann: User, telegram: ChannelAccount, now: datetime
+) -> None:
+    """[A9] Those made by another grant go on."""
+    ChannelIdentity.objects.create(user=ann, kind="im", value="43")
+    key, _ = keys.create(name="laptop", user=ann, scopes=["chat"])
+    sender = {"sender_kind": "im", "sender": "42"}
+    of_sender = schedule_of(ann, telegram, **sender)
+    of_other = schedule_of(ann, telegram, **{**sender, "sender": "43"})
+    of_key = schedule_of(ann, telegram, via_key=key.pk)
+    revocation.end_identity(user_id=ann.pk, kind="im", value="42")
+    assert [state_of(each)[0] for each in (of_sender, of_other, of_key)] == [
+        "paused",
+        "active",
+        "active",
+    ]
+    in_group = schedule_of(ann, telegram, **{**sender, "group": "-100"})
+    revocation.end_identity(user_id=0, kind="im", value="-100")
+    assert state_of(in_group) == ("paused", "grant")
+    keys.revoke(key=key, actor="owner", now=now)
+    assert [state_of(each)[0] for each in (of_other, of_key)] == ["active", "paused"]

@@ -51,11 +51,7 @@ TARGETS = (
         (
             "tests/allowlist/test_revocation.py",
             "tests/allowlist/test_revocation_edges.py",
-            "tests/channels_app/push/test_sending.py",
-            "tests/channels_app/schedules/test_firing.py",
-            "tests/channels_app/schedules/test_firing_edges.py",
             "tests/channels_app/tool_requests/test_pause_edges.py",
-            "tests/channels_app/worker/test_mcp_sign_in.py",
         ),
     ),
     Target(
