@@ -83,9 +83,10 @@ Plan = dict[str, Any]
 
 
 def analyse() -> None:
-    """Update the planner's statistics."""
-    with connection.cursor() as cursor:
-        cursor.execute("ANALYZE")
+    """Update the statistics of PostgreSQL's planner, as it does itself; SQLite has none."""
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("ANALYZE")
 
 
 @dataclass(frozen=True)

@@ -211,12 +211,11 @@ def sums_after(
     last: date | None, common: Sequence[str], *, since: date, until: date, **only: Any
 ) -> dict[Key, Used]:
     """Return the sums; ``last``: the last day that is summed up."""
-    past = UsageDay.objects.filter(day__gte=since, day__lte=until, **only)
-    now = settled().filter(day__gte=since, day__lte=until, **only)
-    if last is not None:
-        past, now = past.filter(day__lte=last), now.filter(day__gt=last)
+    open_since = since if last is None else max(since, last + timedelta(days=1))
+    now = settled().filter(day__gte=open_since, day__lte=until, **only)
     found = grouped(now, common, calls=Count("id"), estimated=Count("id", filter=Q(estimated=True)))
     if last is not None:
+        past = UsageDay.objects.filter(day__gte=since, day__lte=min(until, last), **only)
         for key, used in grouped(
             past, common, calls=Sum("calls"), estimated=Sum("estimated")
         ).items():

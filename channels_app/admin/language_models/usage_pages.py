@@ -27,6 +27,7 @@ DAYS = 30
 MOST_DAYS = 366
 RANGES = ((7, "7 days"), (30, "30 days"), (90, "90 days"), (365, "a year"))
 BARS = 10
+MOST_LINES = 100
 SERIES = 4  # models that a plot names; the rest is one series
 OTHERS = "other models"
 COLOURS = (
@@ -117,22 +118,26 @@ def today() -> date:
     return budgets.day_of(timezone.now())
 
 
-def table(group: str, measure: str, report: Report) -> list[Row]:
-    """Return the lines of a table with bars of what is measured: the newest days, or the most."""
+def table(group: str, measure: str, report: Report) -> dict[str, Any]:
+    """Return a table with bars of what is measured: the newest days, or the most. ``rows`` and
+    ``more`` are shown, ``left`` is how many others there are.
+    """
     found = report.rows(group)
     most = max((getattr(each.used, measure) for each in found), default=0) or 1
     if group == "day":
         found.reverse()
     else:
         found.sort(key=lambda each: -getattr(each.used, measure))
-    return [
+    lines = [
         row_of(
             visible_line(each.label, 120),
             each.used,
             width=getattr(each.used, measure) * 100 // most,
         )
-        for each in found
+        for each in found[:MOST_LINES]
     ]
+    more, left = lines[BARS:], len(found) - len(lines)
+    return {"rows": lines[:BARS], "more": more, "left": left, "others": len(more) + left}
 
 
 def chart(measure: str, report: Report, *, since: date, until: date) -> str:
@@ -296,8 +301,7 @@ def summary(data: dict[str, Any]) -> dict[str, Any]:
     total = report.total
     tables = []
     for group, label in GROUPS.items():
-        rows = table(group, measure, report)
-        tables.append({"by": group, "label": label, "rows": rows[:BARS], "more": rows[BARS:]})
+        tables.append({"by": group, "label": label, **table(group, measure, report)})
     return {
         "total": total,
         "figures": row_of("", total),

@@ -165,14 +165,14 @@ def measure(database: str, scale: float) -> Iterator[str]:
             yield f"\nFirst token, {FULL} / {EMPTY} [≤ 1.2 ×]: {ratio(first, 'ms')}\n"
             yield f"\nStart [≤ 1.5 ×]: {ratio(starts(sides, rounds=rounds), 's')}\n"
             empty.gateway.stop()
+        what = "steps of SQLite, thousands" if database == gateway.SQLITE else "rows read"
+        yield from page_table(step(at, "pages", times), what)
         backup = asyncio.run(beside_backup(at))
         yield (
             f"\nTurns beside a backup of {backup['seconds']:.1f} s / without, p99 [≤ 2 ×]: "
             f"{backup['beside']:.0f} / {backup['alone']:.0f} ms = "
             f"{backup['beside'] / backup['alone']:.2f} × ({backup['turns']} turns)\n\n"
         )
-        what = "steps of SQLite, thousands" if database == gateway.SQLITE else "rows read"
-        yield from page_table(step(at, "pages", times), what)
         for role in at.gateway.roles:
             at.gateway.processes[role].stop()
         yield from size_lines(filled, step(at, "second", scale))

@@ -56,7 +56,7 @@ def every(client: Client, session: ChatSession, run: Run) -> list[str]:
 def others(session: ChatSession, member: User) -> Iterator[str]:
     """Yield the pages of the web chat and of the admin that are not of one table's list."""
     yield from (f"/c/{session.public_id}", "/chat/assistants", "/chat/usage", "/reminders")
-    yield from ("/reminders/new", "/api/assistants", "/api/models", "/api/usage")
+    yield from ("/reminders/new", "/api/assistants", "/api/models")
     if plan := Schedule.objects.filter(user=session.user).first():
         yield reverse("reminder", args=[plan.public_id])
     yield f"/chat/sessions/{session.public_id}/export"

@@ -184,18 +184,21 @@ def fill(year: Year) -> None:
     text_search.catch_up(batches=year.scale.turns)
     while usage_reports.roll_up(now=year.end):
         pass
-    with connection.cursor() as cursor:  # PostgreSQL's autovacuum does so in time
-        cursor.execute("ANALYZE")
+    if (
+        connection.vendor == "postgresql"
+    ):  # its autovacuum does so in time; SQLite has no statistics
+        connection.cursor().execute("ANALYZE")
 
 
 def sessions_of(year: Year) -> list[ChatSession]:
     """Make the conversations, the oldest first."""
     starts = sorted(year.moment() for _ in range(year.scale.sessions))
+    starts[-1] = year.end - timedelta(days=DAYS)  # it has a fifth of all turns, of the whole year
     rows = []
     for number, at in enumerate(starts):
         [channel] = year.dice.choices(CHANNELS, WEIGHTS)
         if number == len(starts) - 1:
-            channel = "telegram"  # a fifth of all turns: by chance it would decide about deliveries
+            channel = "telegram"  # by chance it would decide about deliveries
         user = year.people[year.heavy(len(year.people))]
         rows.append(
             ChatSession(
@@ -214,9 +217,12 @@ def said(year: Year, talks: list[ChatSession]) -> Iterator[list[models.Model]]:
     """Yield the rows of each turn, in the order of time."""
     when = []
     for _ in range(year.scale.turns):
-        talk = talks[year.heavy(len(talks))] if year.dice.random() < 0.8 else talks[-1]
-        at = min(talk.created_at + timedelta(days=30 * year.dice.random() ** 3), year.end)
-        when.append((at, talk))
+        if year.dice.random() < 0.8:
+            talk = talks[year.heavy(len(talks))]
+            lasted = min(timedelta(days=30), year.end - talk.created_at)
+            when.append((talk.created_at + lasted * year.dice.random() ** 3, talk))
+        else:
+            when.append((year.moment(), talks[-1]))
     for number, (at, talk) in enumerate(sorted(when, key=lambda each: each[0])):
         talk.last_message_at = max(talk.last_message_at or at, at)
         yield turn(year, talk, at, number)
