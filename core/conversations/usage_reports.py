@@ -86,8 +86,14 @@ class Used:
 
     def add(self, other: "Used") -> None:
         """Add another sum."""
-        for each in fields(self):
-            setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
+        self.calls += other.calls
+        self.failed += other.failed
+        self.estimated += other.estimated
+        self.prompt_tokens += other.prompt_tokens
+        self.cached_tokens += other.cached_tokens
+        self.completion_tokens += other.completion_tokens
+        self.reasoning_tokens += other.reasoning_tokens
+        self.cost += other.cost
 
     @property
     def tokens(self) -> int:

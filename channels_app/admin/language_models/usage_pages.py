@@ -122,19 +122,18 @@ def table(group: str, measure: str, report: Report) -> dict[str, Any]:
     """Return a table with bars of what is measured: the newest days, or the most. ``rows`` and
     ``more`` are shown, ``left`` is how many others there are.
     """
-    found = report.rows(group)
-    most = max((getattr(each.used, measure) for each in found), default=0) or 1
-    if group == "day":
-        found.reverse()
-    else:
-        found.sort(key=lambda each: -getattr(each.used, measure))
+    found = report.groups[group]
+
+    def amount(key: usage_reports.Key) -> int:
+        return int(getattr(found[key], measure))
+
+    keys = sorted(found, reverse=True) if group == "day" else sorted(found, key=amount)[::-1]
+    most = max(map(amount, keys), default=0) or 1
+    shown = keys[:MOST_LINES]
+    names = usage_reports.labels(usage_reports.GROUPS[group], [key[0] for key in shown])
     lines = [
-        row_of(
-            visible_line(each.label, 120),
-            each.used,
-            width=getattr(each.used, measure) * 100 // most,
-        )
-        for each in found[:MOST_LINES]
+        row_of(visible_line(names[key[0]], 120), found[key], width=amount(key) * 100 // most)
+        for key in shown
     ]
     more, left = lines[BARS:], len(found) - len(lines)
     return {"rows": lines[:BARS], "more": more, "left": left, "others": len(more) + left}

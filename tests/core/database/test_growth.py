@@ -42,12 +42,13 @@ MANY = 100_000 if connection.vendor == "postgresql" else 10_000
 # Of functions of Python: 0.1 to 0.2 s. A list has 50 rows, a transcript 500 lines.
 MOST_CALLS = 400_000
 # Each row of its form offers the 500 newest keys.
-OF_CHOICES = {"/admin/core/assistant/1/change/"}
+OF_CHOICES = {"/admin/core/assistant/1/change/", "/admin/core/assistant/add/"}
 # Pages that read a whole table: `/api/` promises the number of requests, by the index alone; people
-# are searched among all people.
+# are searched among all people, or the first 200 in use are read by the index of names.
 KNOWN = {
     "/api/requests": "allowlist_unknownrequest",
     "/admin/core/user/?q=word": "core_user",
+    "/admin/core/assistant/why/": "core_user",
 }
 
 
@@ -110,7 +111,8 @@ def test_no_page_and_no_turn_reads_a_growing_table_as_a_whole(
             response = client.get(
                 address, HTTP_AUTHORIZATION=f"Bearer {token}" if address.startswith("/api") else ""
             )
-        assert response.status_code == 200, address
+        is_missing = response.status_code == 403 and address.endswith(("/add/", "/delete/"))
+        assert response.status_code == 200 or is_missing, address
         work[address] = calls[0]
         # Of an admin's search among the newest rows, and of a person's own rows, a bounded number
         # is joined with others.
