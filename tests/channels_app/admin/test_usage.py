@@ -82,6 +82,21 @@ def test_a_range_is_summed_by_person_assistant_model_channel_and_day(browser: Cl
 
 
 @pytest.mark.usefixtures("calls")
+def test_a_long_table_is_cut_and_the_rest_is_in_the_csv(browser: Client) -> None:
+    """The hundred that used the most are shown, ninety of them folded."""
+    for number in range(103):
+        person = User.objects.create(username=f"p{number}")
+        called(user=person, cost=1_000_000_000 * (number + 1))
+    answer = browser.get(reverse(PAGE))
+    people = answer.context["tables"][0]
+    assert [row.name for row in people["rows"]][:2] == ["p102", "p101"]
+    assert (len(people["rows"]), len(people["more"]), people["left"]) == (10, 90, 3)
+    shown = answer.content.decode()
+    assert "93 more" in shown
+    assert "3 others are in the CSV." in shown
+    assert len(csv_of(browser.get(reverse(CSV), {"by": "person"}))) == 104
+
+
 def test_other_measures_and_ranges(browser: Client) -> None:
     first = f"{today() - timedelta(days=60)}"
     answer = browser.get(reverse(PAGE), {"first": first, "measure": "tokens"})
