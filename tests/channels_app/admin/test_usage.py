@@ -81,7 +81,6 @@ def test_a_range_is_summed_by_person_assistant_model_channel_and_day(browser: Cl
     assert plot["datasets"][0]["data"][-3:] == [0.01, 0, 0.01]
 
 
-@pytest.mark.usefixtures("calls")
 def test_a_long_table_is_cut_and_the_rest_is_in_the_csv(browser: Client) -> None:
     """The hundred that used the most are shown, ninety of them folded."""
     for number in range(103):
@@ -97,6 +96,7 @@ def test_a_long_table_is_cut_and_the_rest_is_in_the_csv(browser: Client) -> None
     assert len(csv_of(browser.get(reverse(CSV), {"by": "person"}))) == 104
 
 
+@pytest.mark.usefixtures("calls")
 def test_other_measures_and_ranges(browser: Client) -> None:
     first = f"{today() - timedelta(days=60)}"
     answer = browser.get(reverse(PAGE), {"first": first, "measure": "tokens"})

