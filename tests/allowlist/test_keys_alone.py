@@ -104,7 +104,7 @@ def test_a10_a_key_for_the_model_only_is_stored_and_audited_as_one(
 
 
 def test_a10_keys_that_were_found_before_are_not_asked_for_again(ann: User, now: datetime) -> None:
-    """[A10] What is no token is not asked for at all."""
+    """[A10] For a text that is no token there is no query."""
     key, token = keys.create(name="k", user=ann, scopes=["chat"])
     keys.authenticate(token=token, now=now)
     known = keys.named([token, "rubbish"])

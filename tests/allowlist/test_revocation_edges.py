@@ -1,4 +1,4 @@
-"""What a revocation leaves alone, and at which time it asks: gaps found by mutants ([A9])."""
+"""Limits of a revocation, and its time: gaps found by mutants ([A9])."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -44,7 +44,7 @@ def test_a9_an_identity_ends_no_run_of_another_person_with_its_address(
 
 
 @pytest.mark.parametrize(("after", "ends"), [(0, False), (2, True)])
-def test_a9_what_else_allows_a_sender_is_asked_for_the_time_of_the_revocation(
+def test_a9_other_identities_of_a_sender_count_at_the_time_of_the_revocation(
     ann: User, start: Start, now: datetime, after: int, *, ends: bool
 ) -> None:
     """[A9] Not for the time at which a chore comes by."""
@@ -55,7 +55,7 @@ def test_a9_what_else_allows_a_sender_is_asked_for_the_time_of_the_revocation(
     assert asked_to_end(run) is ends
 
 
-def test_a9_a_sender_who_is_none_of_the_channel_is_no_identity(ann: User, start: Start) -> None:
+def test_a9_a_sender_that_the_channel_does_not_have_is_no_identity(ann: User, start: Start) -> None:
     """[A9] On Telegram a name is no identity: it can be taken over."""
     run = start(ann, "@bob")
     revocation.end_identity(user_id=ann.pk, kind="im", value="@bob")
@@ -120,7 +120,7 @@ def state_of(schedule: Schedule) -> tuple[str, str]:
     return schedule.state, schedule.why
 
 
-def test_a9_what_a_removed_person_had_ends_and_nothing_of_another(
+def test_a9_the_rights_of_a_removed_person_end_and_those_of_others_stay(
     ann: User, make_user: MakeUser, telegram: ChannelAccount, start: Start
 ) -> None:
     """[A9] Browsers that get notifications, accounts at servers, questions, schedules."""

@@ -13,7 +13,7 @@ PICTURE = ("-f", "lavfi", "-i", "testsrc=size=64x64")
 
 
 @pytest.mark.parametrize(("inputs", "kind"), [(SOUND, "audio"), (SOUND + PICTURE, "video")])
-def test_webm_is_what_its_tracks_are_whatever_its_name_says(
+def test_webm_has_the_type_of_its_tracks_whatever_its_name_says(
     inputs: tuple[str, ...], kind: str, tmp_path: Path
 ) -> None:
     """Browsers name a recording ``.webm``, which is the name of a film."""
@@ -27,5 +27,5 @@ def test_webm_is_what_its_tracks_are_whatever_its_name_says(
 @pytest.mark.parametrize(
     ("declared", "found"), [("audio/webm", "audio/webm"), ("application/x", "video/webm")]
 )
-def test_webm_whose_tracks_come_later_is_what_is_declared(declared: str, found: str) -> None:
+def test_webm_whose_tracks_come_later_has_the_declared_type(declared: str, found: str) -> None:
     assert media_type(b"\x1a\x45\xdf\xa3" + bytes(60), declared=declared) == found
