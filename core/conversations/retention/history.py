@@ -21,6 +21,7 @@ SAID = Columns("session__user", "session__account", "run__assistant_id")
 RECEIVED = Columns("user", "account", "")
 TALKS = Columns("user", "account", "")
 AT_ONCE = 50
+READ = 1000
 PAGE = 200
 MESSAGES, INBOUND, RUNS = "messages", "received messages", "runs"
 
@@ -83,7 +84,7 @@ def beyond_newest(rule: RetentionRule, now: datetime) -> Selections:
 
 def said(rows: QuerySet[Message]) -> Selection:
     """Return the selection of these messages, with their runs."""
-    return Selection(going(rows), partial(batch, rows), partial(remove, rows))
+    return Selection(going(rows), Batches(rows).next, partial(remove, rows))
 
 
 def going(rows: QuerySet[Message]) -> dict[str, QuerySet[Any]]:
@@ -96,11 +97,28 @@ def going(rows: QuerySet[Message]) -> dict[str, QuerySet[Any]]:
     }
 
 
-def batch(rows: QuerySet[Message]) -> list[int]:
-    """Return the next messages: of runs whose logs one transaction may remove, and of none."""
-    found = list(rows.values_list("pk", "run_id")[:AT_ONCE])
-    runs = {None, *within(list({run: None for _, run in found if run is not None}))}
-    return [pk for pk, run in found if run in runs]
+class Batches:
+    """Messages for one transaction after the other. Many are read at once: a look at those of one
+    person sorts all that are due.
+    """
+
+    def __init__(self, rows: QuerySet[Message]) -> None:
+        self._rows = rows
+        self._read: list[tuple[int, int | None]] = []
+
+    def next(self) -> list[int]:
+        """Return the next messages: of runs whose logs one transaction may remove, and of none."""
+        if not self._read:
+            self._read = list(self._rows.values_list("pk", "run_id")[:READ])
+        first = self._read[:AT_ONCE]
+        runs = set(within(list({run: None for _, run in first if run is not None})))
+        found = [pk for pk, run in first if run is None or run in runs]
+        self._read = [
+            (pk, run)
+            for at, (pk, run) in enumerate(self._read)
+            if run not in runs and (run is not None or at >= AT_ONCE)
+        ]
+        return found
 
 
 def remove(rows: QuerySet[Message], ids: list[int]) -> Counts:

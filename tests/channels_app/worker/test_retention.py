@@ -692,6 +692,24 @@ def test_x11_a_transaction_is_bounded(talk: ChatSession) -> None:
     assert passes < 5
 
 
+def test_x11_the_messages_of_a_person_are_sorted_once_for_many_transactions(
+    talk: ChatSession,
+) -> None:
+    """With a hundred thousand of them each look takes half a second. What came due meanwhile, or
+    is gone, makes no difference."""
+    for number in range(150):
+        turn(talk, 40 + number)
+    Message.objects.create(session=talk, role="assistant", text="alone")
+    Message.objects.filter(text="alone").update(created_at=ago(400))
+    rule("messages", 30, user=talk.user)
+    with listening() as asked:
+        steps = list(retention.remove(now=timezone.now()))
+    looks = [each for each in asked if 'ORDER BY "core_message"."created_at"' in each.sql]
+    assert len(looks) == 2
+    assert len(steps) > 5
+    assert (Message.objects.count(), Run.objects.count()) == (0, 0)
+
+
 def test_x11_a_changed_rule_ends_the_pass(talk: ChatSession) -> None:
     """Rows that the owner has just exempted stay."""
     for number in range(100):
