@@ -75,9 +75,11 @@ OWN = networks(
     "10.0.0.0/8", "127.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "::1/128", "fc00::/7"
 )
 # Metadata services that give cloud credentials to local clients (the clouds' manuals). Refused also
-# with *private address*. Those in special networks are refused with them.
+# with *private address*. Those in 169.254.0.0/16 are refused with it.
 METADATA = networks(
     "168.63.129.16/32",  # Azure
+    "100.100.100.200/32",  # Alibaba Cloud
+    "192.0.0.192/32",  # Oracle Cloud
     "fd00:ec2::/32",  # AWS: metadata, DNS, time, credentials of containers
     "fd20:ce::254/128",  # Google Cloud
     "fd00:42::42/128",  # Scaleway

@@ -72,6 +72,7 @@ TARGETS = (
             "tests/core/lib/test_safe_fetch_edges.py",
             "tests/core/lib/test_safe_fetch_networks.py",
             "tests/core/lib/test_safe_fetch_posts.py",
+            "tests/core/providers/test_rows.py",
         ),
     ),
     Target(

@@ -695,8 +695,7 @@ def test_x11_a_transaction_is_bounded(talk: ChatSession) -> None:
 def test_x11_the_messages_of_a_person_are_sorted_once_for_many_transactions(
     talk: ChatSession,
 ) -> None:
-    """With a hundred thousand of them each look takes half a second. What came due meanwhile, or
-    is gone, makes no difference."""
+    """With a hundred thousand of them each look takes half a second."""
     for number in range(150):
         turn(talk, 40 + number)
     Message.objects.create(session=talk, role="assistant", text="alone")

@@ -13,11 +13,20 @@ from allowlist import keys, revocation, unknown_requests
 from allowlist.held_messages import sweep_ignored
 from allowlist.models import ApiKey
 from channels_app.agent_sessions import sessions
-from channels_app.owner import alerts, budget_notices, notices, outages
+from channels_app.owner import (
+    alerts,
+    budget_notices,
+    circuit_notices,
+    mcp_notices,
+    notices,
+    outages,
+)
 from channels_app.replies import outbound
+from channels_app.schedules import firing
+from channels_app.tool_requests import deciding
 from channels_app.worker import expired_rows
 from channels_app.worker import retention as rules_of_retention
-from core.conversations import jobs, left_calls, runs, usage_reports
+from core.conversations import jobs, left_calls, push_messages, runs, usage_reports
 from core.conversations.retention import log_folding
 from core.conversations.schedules import reports, retention
 from core.database import text_search, transactions
@@ -78,6 +87,11 @@ def chores() -> None:
     usage_reports.roll_up(now=now)
     usage_reports.used_ratios(now=now, most=100)
     text_search.catch_up()
+    circuit_notices.look(now=now)
+    mcp_notices.look(now=now)
+    deciding.look(now=now)
+    push_messages.purge()
+    firing.look(now=now)
     cleanup.purge(now=now)
     sweep_ignored(now=now)
     retention.purge(now=now)
