@@ -232,6 +232,7 @@ def add_bot(page: Page, running: Installation) -> None:
     """Add the bot as docs/channels.md says: admin, Accounts, Add, Telegram, the token, save."""
     page.goto(f"{running.url}/admin/core/channelaccount/add/")
     page.get_by_role("link", name="Telegram", exact=True).click()
+    page.wait_for_url("**channel=telegram**")  # and its load: the form takes the focus then
     page.locator("[name=name]").fill("bot")
     page.locator("[name=field_token]").fill(running.bot)
     page.locator("[name=field_mode]").select_option("polling")

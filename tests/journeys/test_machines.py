@@ -47,6 +47,7 @@ def test_a_bridge_asks_and_is_called_back(
     """
     page.goto(f"{running.url}/admin/core/channelaccount/add/")
     page.get_by_role("link", name="Bridge", exact=True).click()
+    page.wait_for_url("**channel=bridge**")  # and its load: the form takes the focus then
     page.locator("[name=name]").fill("matrix")
     page.locator("[name=field_callback_url]").fill(callback.url)
     page.locator("[name=field_signing_secret]").fill(SECRET)
