@@ -504,15 +504,15 @@ class Turn:
         """Make calls side by side; show and keep their results in the order of the calls."""
         results = await side_by_side([partial(self._act, call) for call in calls])
         for call, result in zip(calls, results, strict=True):
-            if result.sign_in is not None and self._waits(result):
-                self._wait_for_sign_in(call, result.sign_in)
+            if wanted := self._waits_for(result):
+                self._wait_for_sign_in(call, wanted)
             else:
                 self._keep(call, result)
         return results
 
-    def _waits(self, result: ToolResult) -> bool:
-        """Return whether a call was not made, and is made after a sign-in."""
-        return result.sign_in is not None and self.approvals is not None
+    def _waits_for(self, result: ToolResult) -> SignInWanted | None:
+        """Return the sign-in after which a call is made that was not made now."""
+        return None if self.approvals is None else result.sign_in
 
     def _wait_for_sign_in(self, call: Call, wanted: SignInWanted) -> None:
         """Add the question of a call that was not made; one sign-in a server is enough."""
@@ -535,7 +535,7 @@ class Turn:
             )
         )
         result = await self._result(call)
-        waits = self._waits(result)
+        waits = self._waits_for(result) is not None
         self.emit(tool_end(call_id=call.id, name=call.name, ok=result.ok, waits=waits))
         return result
 

@@ -9,7 +9,7 @@ from django.db import DatabaseError, connection
 
 from allowlist import unknown_requests
 from allowlist.models import UnknownRequest
-from core.models import ChannelAccount, ChannelIdentity, InboundMessage, User
+from core.models import ChannelAccount, ChannelIdentity, ChatSession, InboundMessage, Run, User
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
@@ -102,5 +102,27 @@ def hold(telegram: ChannelAccount) -> Hold:
             state=InboundMessage.State.HELD,
             received_at=at,
         )
+
+    return make
+
+
+@pytest.fixture
+def start(telegram: ChannelAccount, now: datetime) -> Callable[..., Run]:
+    """Return a function that creates a queued run of a person, started by a sender."""
+
+    def make(user: User, sender: str, *, via_key: int = 0) -> Run:
+        session, _ = ChatSession.objects.get_or_create(user=user, account=telegram, chat=sender)
+        run = Run.objects.create(session=session, user=user, origin="telegram")
+        for text in ("one", "two"):
+            InboundMessage.objects.create(
+                account=telegram,
+                user=user,
+                sender=sender,
+                text=text,
+                run=run,
+                via_key=via_key,
+                received_at=now,
+            )
+        return run
 
     return make

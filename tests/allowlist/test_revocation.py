@@ -10,7 +10,7 @@ import redis
 from django.conf import settings
 
 from allowlist import keys, revocation
-from core.models import ChannelAccount, ChannelIdentity, ChatSession, InboundMessage, Run, User
+from core.models import ChannelAccount, ChannelIdentity, Run
 from core.signals import pubsub
 from tests.allowlist.conftest import MakeUser
 
@@ -39,28 +39,6 @@ def heard() -> Iterator[Heard]:
 
         yield listen
     client.close()
-
-
-@pytest.fixture
-def start(telegram: ChannelAccount, now: datetime) -> Callable[..., Run]:
-    """Return a function that creates a queued run of a person, started by a sender."""
-
-    def make(user: User, sender: str, *, via_key: int = 0) -> Run:
-        session, _ = ChatSession.objects.get_or_create(user=user, account=telegram, chat=sender)
-        run = Run.objects.create(session=session, user=user, origin="telegram")
-        for text in ("one", "two"):
-            InboundMessage.objects.create(
-                account=telegram,
-                user=user,
-                sender=sender,
-                text=text,
-                run=run,
-                via_key=via_key,
-                received_at=now,
-            )
-        return run
-
-    return make
 
 
 def asked_to_end(run: Run) -> bool:

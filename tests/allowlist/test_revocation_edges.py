@@ -19,12 +19,11 @@ from core.models import (
     User,
 )
 from tests.allowlist.conftest import MakeUser
-from tests.allowlist.test_revocation import asked_to_end, start
+from tests.allowlist.test_revocation import asked_to_end
 
 pytestmark = pytest.mark.django_db(transaction=True)
 Start = Callable[..., Run]
 HOUR = timedelta(hours=1)
-__all__ = ["start"]  # a fixture
 
 
 @pytest.fixture

@@ -127,7 +127,9 @@ def table(group: str, measure: str, report: Report) -> dict[str, Any]:
     def amount(key: usage_reports.Key) -> int:
         return int(getattr(found[key], measure))
 
-    keys = sorted(found, reverse=True) if group == "day" else sorted(found, key=amount)[::-1]
+    keys = (
+        sorted(found, reverse=True) if group == "day" else sorted(found, key=amount, reverse=True)
+    )
     most = max(map(amount, keys), default=0) or 1
     shown = keys[:MOST_LINES]
     names = usage_reports.labels(usage_reports.GROUPS[group], [key[0] for key in shown])

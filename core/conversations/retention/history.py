@@ -113,11 +113,8 @@ class Batches:
         first = self._read[:AT_ONCE]
         runs = set(within(list({run: None for _, run in first if run is not None})))
         found = [pk for pk, run in first if run is None or run in runs]
-        self._read = [
-            (pk, run)
-            for at, (pk, run) in enumerate(self._read)
-            if run not in runs and (run is not None or at >= AT_ONCE)
-        ]
+        taken = set(found)
+        self._read = [(pk, run) for pk, run in self._read if pk not in taken and run not in runs]
         return found
 
 
