@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.conf import settings
+from django.db.models import Q
 from django.utils.translation import gettext
 
 from allowlist import audit, held_messages, pending_count
@@ -26,7 +27,6 @@ MARK_LENGTH = 12
 TYPED = re.compile(r"(/link(?:@\w+)?)\s+\w{4}[-\s]?\w{4}(?!\w)", re.IGNORECASE)
 SENDER_ATTEMPTS, ACCOUNT_ATTEMPTS = 5, 200
 WINDOW = timedelta(hours=1)
-KEPT_AFTER_EXPIRY = timedelta(days=7)
 
 
 class NotAllowed(PermissionError):
@@ -55,7 +55,7 @@ class Address:
 def make(
     *, user: User, via: str, now: datetime, identity_expires_at: datetime | None = None
 ) -> str:
-    """Create a code for ``user`` (``ABCD-EFGH``) and end the open ones. Raises NotAllowed.
+    """Create a code for ``user`` (``ABCD-EFGH``); older ones end. Raises NotAllowed.
 
     ``identity_expires_at``: the expiry of the requesting identity; the linked one ends no later.
     """
@@ -63,8 +63,7 @@ def make(
         raise NotAllowed(gettext("Linking by code is disabled here."))
     code = "".join(secrets.choice(ALPHABET) for _ in range(LENGTH))
     with transactions.atomic_write():
-        LinkCode.objects.filter(expires_at__lt=now - KEPT_AFTER_EXPIRY).delete()
-        LinkCode.objects.filter(user=user, used_at=None).delete()
+        LinkCode.objects.filter(Q(user=user) | Q(expires_at__lt=now)).delete()
         LinkCode.objects.create(
             user=user,
             digest=_digest(code),
@@ -147,7 +146,7 @@ def hide(text: str) -> str:
 
 def without_codes(text: str) -> str:
     """Return ``text`` without the codes after any ``/link``; they may still be valid."""
-    return TYPED.sub(r"\1 …", text) if "/link" in text.lower() else text
+    return TYPED.sub(r"\1 …", text)
 
 
 def _normal(address: Address) -> str:

@@ -1,5 +1,6 @@
 """Admin pages whose changes are audited, and the page of a secret that is shown once."""
 
+from itertools import chain
 from typing import Any, Generic, TypeVar
 
 from django.contrib.admin.utils import unquote
@@ -15,6 +16,7 @@ from core.database import counting, dependents
 from core.database.transactions import atomic_write
 
 M = TypeVar("M", bound=Model)
+COUNTED_STEPS = 2
 
 
 class AuditedAdmin(ThemedAdmin[M], Generic[M]):
@@ -45,23 +47,29 @@ class AuditedAdmin(ThemedAdmin[M], Generic[M]):
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
         """Count what is deleted with ``objs``, and name what of it the user may not delete;
-        read-only pages do not block a superuser here.
+        read-only pages do not block a superuser here. What is more than COUNTED_STEPS away, as the
+        events of an account's runs, goes uncounted: there may be millions.
 
         Django's own reads every row. Nothing is protected: no foreign key of ours is.
         """
         names = [f"{obj._meta.verbose_name}: {obj}" for obj in objs]
         counts = {self.opts.verbose_name_plural: len(names)}
-        forbidden = {
-            self.opts.verbose_name for obj in objs if not self.has_delete_permission(request, obj)
-        }
-        going = dependents.of(self.model)
-        numbers = counting.numbers([each.rows(list(objs)) for each in going])
-        for each, number in zip(going, numbers, strict=True):
+        counted = [each for each in dependents.of(self.model) if each.steps <= COUNTED_STEPS]
+        numbers = counting.numbers([each.rows(list(objs)) for each in counted])
+        for each, number in zip(counted, numbers, strict=True):
             if number:
                 counts[each.model._meta.verbose_name_plural] = number
-                if not self.may_delete_all_of(each.model, request):
-                    forbidden.add(each.model._meta.verbose_name)
-        return names, counts, set() if is_superuser(request) else forbidden, []
+        return names, counts, set() if is_superuser(request) else self.kept(objs, request), []
+
+    def kept(self, objs: Any, request: HttpRequest) -> set[str]:
+        """Return the kinds of rows among ``objs`` and what goes with them that the user may not
+        delete."""
+        may = all(self.has_delete_permission(request, obj) for obj in objs)
+        going = dependents.of(self.model)
+        forbidden = (each for each in going if not self.may_delete_all_of(each.model, request))
+        found = (each.model for each in forbidden if each.rows(list(objs)).exists())
+        models = found if may else chain([self.model], found)
+        return {str(each._meta.verbose_name) for each in models}
 
     def may_delete_all_of(self, model: type[Model], request: HttpRequest) -> bool:
         """Return whether the user may delete rows of a table; of one without a page all may."""

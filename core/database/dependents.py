@@ -25,6 +25,11 @@ class Dependent:
     model: type[Model]
     paths: tuple[str, ...]
 
+    @property
+    def steps(self) -> int:
+        """Return how many foreign keys lead to the deleted row."""
+        return self.paths[0].count("__") + 1
+
     def rows(self, roots: Sequence[Model]) -> QuerySet[Any]:
         """Return the rows of one or more deleted rows."""
         keys = [each.pk for each in roots]

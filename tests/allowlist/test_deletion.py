@@ -4,12 +4,15 @@ import re
 from typing import Any
 
 import pytest
-from django.test import Client
+from django.contrib.admin import site
+from django.db import connection
+from django.test import Client, RequestFactory
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from allowlist.models import AuditEntry
 from core.database import dependents
-from core.models import ChannelAccount, ChatSession, Message, User
+from core.models import ChannelAccount, ChatSession, Message, RunEvent, ToolCall, User
 from tests.gateway_project.personal_data import everything
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -50,6 +53,25 @@ def test_x58_the_page_counts_and_a_post_removes_all(browser: Client, row: Any) -
     assert not dependents_of(row).exists()
     name = row._meta.model_name
     assert actions()[-2:] == [f"{name}.deletion_begun", f"{name}.deleted"]
+
+
+@pytest.mark.parametrize("row", ["channelaccount"], indirect=True)
+def test_x58_what_goes_with_the_runs_of_an_account_is_not_counted(
+    browser: Client, row: Any
+) -> None:
+    """[X58] There may be millions; without the right to delete them one removes nothing."""
+    assert RunEvent.objects.filter(run__session__account=row).exists()
+    with CaptureQueriesContext(connection) as asked:
+        shown = browser.get(page(row)).content.decode()
+    assert re.search(r"Runs:\s*[1-9]", shown)
+    assert not [each for each in asked if "core_runevent" in each["sql"]]
+    request = RequestFactory().get("/")
+    request.user = User.objects.create(username="eve", is_staff=True, is_owner=False)
+    page_of = site._registry[ChannelAccount]
+    _, _, kept, _ = page_of.get_deleted_objects([row], request)
+    far = {each.model for each in dependents.of(ChannelAccount) if each.steps > 2}
+    assert {ToolCall._meta.verbose_name, ChannelAccount._meta.verbose_name} <= kept
+    assert ToolCall in far
 
 
 def dependents_of(row: Any) -> Any:

@@ -57,7 +57,11 @@ TARGETS = (
     Target(
         "the codes of people",
         "allowlist/link_codes.py",
-        ("tests/allowlist/test_linking.py", "tests/channels_app/bridge/test_link_codes.py"),
+        (
+            "tests/allowlist/test_linking.py",
+            "tests/allowlist/test_link_code_edges.py",
+            "tests/channels_app/bridge/test_link_codes.py",
+        ),
     ),
     Target(
         "held messages",
