@@ -13,7 +13,8 @@ from core.models import ChannelAccount, ChannelIdentity, InboundMessage, User
 from tests.allowlist.conftest import MakeUser
 
 pytestmark = pytest.mark.django_db
-INVALID = "This code is invalid or has expired."
+# A phone number, and a number of any kind.
+NUMBER = "+4915112345678"
 
 
 @pytest.fixture
@@ -40,8 +41,8 @@ def made(user: User, now: datetime) -> str:
 
 
 def waiting(account: ChannelAccount, now: datetime, **other: str) -> UnknownRequest:
-    """Make the pending request of sender 7, with a held message."""
-    names = {"kind": "im", "sender": "7"} | other
+    """Make the pending request of sender NUMBER, with a held message."""
+    names = {"kind": "im", "sender": NUMBER} | other
     times = dict.fromkeys(("first_seen_at", "last_seen_at", "expires_at"), now)
     row = UnknownRequest.objects.create(account=account, **times, **names)
     InboundMessage.objects.create(
@@ -77,6 +78,7 @@ def test_a_code_is_typed_as_people_type(
     """Without look-alikes, so that no letter is another."""
     code = made(ann, now)
     assert re.fullmatch("[A-HJ-NP-Z2-9]{4}-[A-HJ-NP-Z2-9]{4}", code)
+    assert len(set(link_codes.ALPHABET)) == len(link_codes.ALPHABET) == 32
     assert link_codes.use(code=form(code), address=Address(memory, "im", "1"), now=now) == ann
 
 
@@ -87,14 +89,15 @@ def test_the_audit_names_who_made_a_code_and_the_address_that_used_it(
     code = made(ann, now)
     with pytest.raises(WrongCode):
         link_codes.use(code="AAAA-AAAA", address=Address(memory, "email", "M@Example.org"), now=now)
-    link_codes.use(code=code, address=Address(memory, "im", "7"), now=now)
+    link_codes.use(code=code, address=Address(memory, "im", NUMBER), now=now)
     subject = f"user:{ann.pk}"
+    used = {"identity": f"im:{NUMBER}", "on": "memory/main"}
     wrong = "memory/main email:m@example.org"
     rows = AuditEntry.objects.order_by("id").values_list("action", "actor", "subject", "data")
     assert list(rows) == [
         ("link.made", audit.actor_of(ann), subject, {"via": "web chat"}),
         ("link.refused", wrong, wrong, {}),
-        ("link.used", audit.actor_of(ann), subject, {"identity": "im:7", "on": "memory/main"}),
+        ("link.used", audit.actor_of(ann), subject, used),
     ]
 
 
@@ -121,7 +124,7 @@ def test_a_block_of_another_address_is_none_of_this_one(
     account, names = elsewhere(memory, other)
     waiting(account, now, **names, state="blocked")
     code = made(ann, now)
-    assert link_codes.use(code=code, address=Address(memory, "im", "7"), now=now) == ann
+    assert link_codes.use(code=code, address=Address(memory, "im", NUMBER), now=now) == ann
 
 
 @pytest.mark.parametrize("other", OTHERS, ids=str)
@@ -130,11 +133,13 @@ def test_wrong_codes_of_another_address_are_none_of_this_one(
 ) -> None:
     """Attempts are counted by account, kind and sender."""
     account, names = elsewhere(memory, other)
-    address = Address(account, **{"kind": "im", "sender": "7"} | names)
+    address = Address(account, **{"kind": "im", "sender": NUMBER} | names)
     for _ in range(link_codes.SENDER_ATTEMPTS):
         with pytest.raises(WrongCode):
             link_codes.use(code="AAAA-AAAA", address=address, now=now)
-    assert link_codes.use(code=made(ann, now), address=Address(memory, "im", "7"), now=now) == ann
+    assert (
+        link_codes.use(code=made(ann, now), address=Address(memory, "im", NUMBER), now=now) == ann
+    )
 
 
 @pytest.mark.parametrize("other", [*OTHERS, {"state": "denied"}], ids=str)
@@ -142,7 +147,7 @@ def test_a_linked_address_ends_its_own_pending_request_and_no_other(
     ann: User, memory: ChannelAccount, now: datetime, other: dict[str, str]
 ) -> None:
     """Its held messages are received from the person; those of the other request are not."""
-    address = Address(memory, "im", "7")
+    address = Address(memory, "im", NUMBER)
     account, names = elsewhere(memory, other)
     apart = waiting(account, now, **names)
     with_state = (apart.state, apart.granted_user)
@@ -178,9 +183,9 @@ def test_a_page_knows_the_code_that_it_shows(
     assert re.fullmatch("[0-9a-f]{12}", mark)
     assert link_codes.open_mark(user=ann, now=now) == mark
     assert link_codes.open_mark(user=ann, now=now + timedelta(minutes=10)) == ""
-    link_codes.use(code=code, address=Address(memory, "im", "7"), now=now)
+    link_codes.use(code=code, address=Address(memory, "im", NUMBER), now=now)
     assert link_codes.open_mark(user=ann, now=now) == ""
-    assert ChannelIdentity.objects.filter(user=ann, value="7").exists()
+    assert ChannelIdentity.objects.filter(user=ann, value=NUMBER).exists()
 
 
 @pytest.mark.parametrize(

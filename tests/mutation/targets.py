@@ -66,7 +66,11 @@ TARGETS = (
     Target(
         "held messages",
         "allowlist/held_messages.py",
-        ("tests/allowlist",),
+        (
+            "tests/allowlist/test_held_media.py",
+            "tests/allowlist/test_denied_messages.py",
+            "tests/allowlist/test_requests.py",
+        ),
     ),
     Target(
         "the URL guard",
