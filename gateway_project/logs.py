@@ -1,4 +1,4 @@
-"""Log lines as one JSON object each, so that no sender can forge a second line.
+"""Log lines: in a terminal for people, elsewhere as one JSON object each. No sender can forge one.
 
 Lines about one run have ``run`` and ``session``, public ids. No line has a text of a person.
 """
@@ -8,6 +8,9 @@ import logging
 from datetime import UTC, datetime
 
 from core.lib.log_ids import IDS
+from core.lib.text import visible, visible_line
+
+MOST_CHARACTERS = 2000
 
 
 class JsonFormatter(logging.Formatter):
@@ -30,3 +33,20 @@ class JsonFormatter(logging.Formatter):
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
         return json.dumps(line, ensure_ascii=True)
+
+
+class TerminalFormatter(logging.Formatter):
+    """Format a record for a person: the local time, level, logger and message on one line, the run
+    if any; and the traceback below it, indented.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        at = datetime.fromtimestamp(record.created).astimezone()
+        level = "" if record.levelno == logging.INFO else f"{record.levelname} "
+        said = visible_line(record.getMessage(), MOST_CHARACTERS)
+        ids = IDS.get()
+        run = f" [run {ids.run}]" if ids is not None and ids.run else ""
+        line = f"{at:%H:%M:%S} {level}{record.name}: {said}{run}"
+        if not record.exc_info:
+            return line
+        return "\n    ".join([line, *visible(self.formatException(record.exc_info)).splitlines()])

@@ -369,8 +369,16 @@ LOG_LEVEL: str = env.text("LOG_LEVEL", "INFO").upper()
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"json": {"()": "gateway_project.logs.JsonFormatter"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "json"}},
+    "formatters": {
+        "json": {"()": "gateway_project.logs.JsonFormatter"},
+        "terminal": {"()": "gateway_project.logs.TerminalFormatter"},
+    },
+    "handlers": {
+        "stderr": {
+            "class": "logging.StreamHandler",
+            "formatter": "terminal" if sys.stderr.isatty() else "json",
+        }
+    },
     "root": {"handlers": ["stderr"], "level": LOG_LEVEL},
     "loggers": {
         **{name: {"level": "WARNING"} for name in QUIET},

@@ -1,5 +1,6 @@
 """Admin pages whose changes are audited, and the page of a secret that is shown once."""
 
+from collections.abc import Iterable
 from itertools import chain
 from typing import Any, Generic, TypeVar
 
@@ -47,8 +48,8 @@ class AuditedAdmin(ThemedAdmin[M], Generic[M]):
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
         """Count what is deleted with ``objs``, and name what of it the user may not delete;
-        read-only pages do not block a superuser here. What is more than COUNTED_STEPS away, as the
-        events of an account's runs, goes uncounted: there may be millions.
+        read-only pages do not block a superuser here. Rows more than COUNTED_STEPS away, as the
+        events of an account's runs, go uncounted: there may be millions.
 
         Django's own reads every row. Nothing is protected: no foreign key of ours is.
         """
@@ -68,7 +69,7 @@ class AuditedAdmin(ThemedAdmin[M], Generic[M]):
         going = dependents.of(self.model)
         forbidden = (each for each in going if not self.may_delete_all_of(each.model, request))
         found = (each.model for each in forbidden if each.rows(list(objs)).exists())
-        models = found if may else chain([self.model], found)
+        models: Iterable[type[Model]] = found if may else chain([self.model], found)
         return {str(each._meta.verbose_name) for each in models}
 
     def may_delete_all_of(self, model: type[Model], request: HttpRequest) -> bool:

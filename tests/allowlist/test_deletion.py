@@ -56,9 +56,7 @@ def test_x58_the_page_counts_and_a_post_removes_all(browser: Client, row: Any) -
 
 
 @pytest.mark.parametrize("row", ["channelaccount"], indirect=True)
-def test_x58_what_goes_with_the_runs_of_an_account_is_not_counted(
-    browser: Client, row: Any
-) -> None:
+def test_x58_the_parts_of_an_account_s_runs_are_not_counted(browser: Client, row: Any) -> None:
     """[X58] There may be millions; without the right to delete them one removes nothing."""
     assert RunEvent.objects.filter(run__session__account=row).exists()
     with CaptureQueriesContext(connection) as asked:

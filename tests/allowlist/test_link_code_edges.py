@@ -1,4 +1,4 @@
-"""What a code leaves alone, what is recorded of it, and the forms in which it is typed."""
+"""Codes beside other people's codes and requests, in the audit, and as people type them."""
 
 import re
 from collections.abc import Callable
@@ -82,7 +82,7 @@ def test_a_code_is_typed_as_people_type(
     assert link_codes.use(code=form(code), address=Address(memory, "im", "1"), now=now) == ann
 
 
-def test_the_audit_names_who_made_a_code_and_the_address_that_used_it(
+def test_the_audit_names_the_maker_of_a_code_and_the_address_that_used_it(
     ann: User, memory: ChannelAccount, now: datetime
 ) -> None:
     """And the address that sent a wrong one."""
@@ -202,6 +202,6 @@ def test_no_code_after_a_link_command_is_stored(text: str, stored: str) -> None:
     assert link_codes.without_codes(text) == stored
 
 
-def test_a_command_is_stored_without_what_follows_it() -> None:
+def test_a_command_is_stored_without_its_code() -> None:
     """Even a code of another form."""
     assert link_codes.hide("  /link ABCD EFGH and more ") == "/link …"

@@ -1,0 +1,64 @@
+"""Log lines: for people in a terminal, as JSON elsewhere."""
+
+import json
+import logging
+import os
+import pty
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from gateway_project.home import BASE_DIR
+from gateway_project.logs import TerminalFormatter
+
+WARN = """
+import django, logging
+django.setup()
+logging.getLogger("core.agent").warning("the model %s", "is slow")
+"""
+
+
+def settings(home: Path) -> dict[str, str]:
+    """Return the environment of a process with the gateway's settings."""
+    ours = {"DJANGO_SETTINGS_MODULE": "gateway_project.settings", "GATEWAY_HOME": str(home)}
+    return {**os.environ, **ours}
+
+
+def test_a_terminal_shows_lines_for_people(tmp_path: Path) -> None:
+    """As `make run` does, whose processes share its terminal."""
+    ours, theirs = pty.openpty()
+    warn = [sys.executable, "-c", WARN]
+    subprocess.run(warn, env=settings(tmp_path), cwd=BASE_DIR, stderr=theirs, check=True)
+    os.close(theirs)
+    line = os.read(ours, 10_000).decode().strip()
+    os.close(ours)
+    assert re.fullmatch(r"\d\d:\d\d:\d\d WARNING core\.agent: the model is slow", line)
+
+
+def test_a_file_or_a_collector_gets_json(tmp_path: Path) -> None:
+    """One object a line."""
+    warn = [sys.executable, "-c", WARN]
+    done = subprocess.run(
+        warn, env=settings(tmp_path), cwd=BASE_DIR, capture_output=True, text=True, check=True
+    )
+    found = json.loads(done.stderr)
+    assert (found["level"], found["message"]) == ("warning", "the model is slow")
+
+
+def test_rlog1_no_sender_forges_a_line_of_a_terminal_or_commands_it() -> None:
+    """[RLOG1] The traceback, too, repeats what a sender wrote."""
+    words = "a\n12:00:00 allowlist: approved\r\x1b[2J\u2028\u202e"
+    try:
+        raise ValueError(words)
+    except ValueError:
+        caught = sys.exc_info()
+    record = logging.LogRecord("x", logging.INFO, "", 0, "denied %s", (words,), caught)
+    first, *traceback = TerminalFormatter().format(record).split("\n")
+    assert first.endswith(
+        "x: denied a ⏎ 12:00:00 allowlist: approved⟨U+000D⟩⟨U+001B⟩[2J⟨U+2028⟩⟨U+202E⟩"
+    )
+    assert traceback
+    assert all(each.startswith("    ") for each in traceback)
+    assert "\x1b" not in "".join(traceback)
+    assert "\r" not in "".join(traceback)
