@@ -17,6 +17,7 @@ from tests.servers import wait_until
 pytestmark = pytest.mark.slow
 OpenPage = Callable[..., tuple[Page, Seen]]
 DESKTOP = {"width": 1280, "height": 800}
+PHONE = {"width": 390, "height": 800}
 
 
 @pytest.fixture
@@ -55,6 +56,29 @@ def test_a7_an_unknown_sender_is_approved_in_the_admin_and_held_messages_are_ans
         page.reload()
     assert page.get_by_text("May I come in?").count() >= 2  # the question, and the echo of it
     assert bridge.say("And again", user_id=sender).body["text"] == "And again"
+    assert seen.problems == []
+
+
+def test_a10_a_new_key_is_copied_by_its_button(open_page: OpenPage, gateway: Gateway) -> None:
+    """[A10] It is shown once; the copied text is the shown one."""
+    page, seen = open_page(
+        gateway,
+        "/admin/allowlist/apikey/add/",
+        viewport=PHONE,
+        permissions=["clipboard-read", "clipboard-write"],
+    )
+    page.locator("#id_name").fill("laptop")
+    page.locator(".select2-selection").click()
+    page.locator(".select2-search__field").fill("ada")
+    page.get_by_role("option").filter(has_text="Ada").click()
+    page.get_by_label("chat", exact=True).check()
+    page.get_by_role("button", name="Save", exact=True).click()
+    shown = page.locator(".dashboard-secret")
+    expect(shown).to_contain_text("lk_")
+    page.get_by_role("button", name="Copy", exact=True).click()
+    expect(page.get_by_role("button", name="Copied", exact=True)).to_be_visible()
+    assert page.evaluate("navigator.clipboard.readText()") == shown.inner_text()
+    photograph(page, "7-key")
     assert seen.problems == []
 
 
