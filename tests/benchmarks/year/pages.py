@@ -10,10 +10,11 @@ from typing import Any
 from django.contrib import admin
 from django.core.cache import cache
 from django.db import connection, transaction
+from django.db.models import Count
 from django.test import Client
 from django.urls import reverse
 
-from core.models import ChatSession, Run, Schedule, User
+from core.models import ChannelAccount, ChatSession, Run, Schedule, User
 from tests.addresses import addresses
 from tests.benchmarks.machine import median
 
@@ -73,6 +74,8 @@ def others(session: ChatSession, member: User) -> Iterator[str]:
     yield from ("/admin/core/", "/admin/search/?s=person", "/admin/password_change/")
     yield reverse("admin:auth_user_password_change", args=[member.pk])
     yield reverse("admin:core_user_forget", args=[member.pk])
+    by_chats = ChannelAccount.objects.annotate(chats=Count("chatsession")).order_by("-chats")
+    yield reverse("admin:core_channelaccount_delete", args=[by_chats[0].pk])
     yield from of_rows()
 
 
