@@ -29,11 +29,13 @@ from django.db import connection, connections
 from tests.mutation import indoors
 from tests.mutation.swap import Living, NoModuleError, living, put, put_constant
 
-# A mutant may loop for ever. Many times what the tests took, for machines are busy.
+# A mutant may wait or loop for ever. Many times what a test took, for machines are busy; and what
+# all of them took, for a loop that no signal ends.
 PATIENCE = 10.0
-LEAST_SECONDS = 60.0
+LEAST_SECONDS = 20.0
 BASELINE_SECONDS = 1200.0
-FAULT = 2  # the exit code of a fork that could not do its work
+# Exit codes: of a fork that could not do its work, and of one whose test took too long.
+FAULT, TOO_LONG = 2, 3
 SURVIVED, KILLED, TIMED_OUT = "survived", "killed", "timed out"
 
 
@@ -95,7 +97,7 @@ class FirstFailure:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Exit when a phase of a test has failed."""
         if report.failed:
-            os._exit(1)
+            os._exit(TOO_LONG if "from pytest-timeout" in report.longreprtext else 1)
 
 
 def pytest_runtestloop(session: pytest.Session) -> bool:
@@ -151,6 +153,9 @@ def outcome(
             apply(job, functions)
         except NoModuleError:
             os._exit(1)
+        for each in items:
+            most = max(LEAST_SECONDS, PATIENCE * known["seconds"][each.nodeid])
+            each.add_marker(pytest.mark.timeout(most), append=False)
         run(near + far, items[0])
 
     total = sum(known["seconds"].values())
@@ -192,7 +197,8 @@ def fork(work: Callable[[], None], *, folder: Path, seconds: float) -> str:
             if ended and os.waitstatus_to_exitcode(status) == FAULT:
                 raise pytest.UsageError("a fork failed: " + (folder / "failed").read_text())
             if ended:
-                return SURVIVED if status == 0 else KILLED
+                code = os.waitstatus_to_exitcode(status)
+                return {0: SURVIVED, TOO_LONG: TIMED_OUT}.get(code, KILLED)
             time.sleep(0.01)
         os.killpg(child, signal.SIGKILL)
         os.waitpid(child, 0)
