@@ -99,6 +99,22 @@ def test_a_text_is_published_before_it_is_stored_and_anything_else_after(
     assert said(run_of(log)) == "abc"
 
 
+def test_an_event_is_published_once_it_is_stored_and_the_next_is_not(
+    log: Log, published: Frames
+) -> None:
+    """A reader hears of a step neither before it is kept nor later than that."""
+    for name in ("a tool", "another"):
+        log.number(to_dict(progress(name)))
+    log.publish()
+    assert numbers(published) == []
+    log.stored = 1
+    log.publish()
+    assert numbers(published) == [1]
+    log.stored = 2
+    log.publish()
+    assert numbers(published) == [1, 2]
+
+
 def test_a_growing_text_is_stored_at_checkpoints(
     log: Log, published: Frames, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -394,3 +394,10 @@ def test_rc8_a_batch_writes_for_the_runs_that_are_ours_and_marks_the_others(
     events.write_batch([(late, [(2, event)], None)])
     assert RunEvent.objects.count() == 2
     assert late.lost
+
+
+def test_rc8_the_writer_asks_for_its_own_runs_only(pair: tuple[Run, Run]) -> None:
+    """[RC8] Where rows are locked, it would hold up all other workers otherwise."""
+    ours, other = (claimed(each) for each in pair)
+    assert events.ADD([ours.id], []) == {ours.id: 1}
+    assert events.ADD([ours.id, other.id], []) == {ours.id: 1, other.id: 1}
