@@ -457,6 +457,19 @@ def test_d3_an_event_that_is_shown_and_not_stored_is_in_the_live_stream(log: Log
         assert "".join(str(event["props"]["content"]) for _, event in rest) == "abc"[cut:]
 
 
+def test_d3_a_reader_gets_the_parts_that_it_lacks_and_not_the_text_again(log: Log) -> None:
+    """From the log where a row of it ends at the reader's number, else from the live stream."""
+    for words in ("a", "bc"):
+        for word in words:
+            log.append(text_delta(word, message_id="t"))
+        store(log)
+    assert [seq for seq, _ in logged(run_of(log))] == [1, 3]
+    wait_until(lambda: len(live_events.after(run=log.public_id, seq=0)) == 3)
+    for cut, lacks in [(1, [(3, "bc")]), (2, [(3, "c")])]:
+        rest = events.missing(run_id=log.run_id, public_id=log.public_id, seq=cut)
+        assert [(seq, event["props"]["content"]) for seq, event in rest] == lacks
+
+
 def test_d3_a_live_stream_with_a_hole_is_not_read_over_it(log: Log) -> None:
     for word in "abc":
         log.append(text_delta(word, message_id="t"))

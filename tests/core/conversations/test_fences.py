@@ -1,5 +1,6 @@
 """A fence stops the worker that lost the run, and no other ([RC8] [C9]); found by mutants."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -8,13 +9,15 @@ from django.utils import timezone
 
 from core.conversations import events, inbox, runs
 from core.database import transactions
-from core.lib.tokens import estimate
+from core.database.writes import Insert
+from core.lib.tokens import estimate, of_calls
 from core.messages import progress, to_dict
 from core.models import (
     ChannelAccount,
     InboundMessage,
     Job,
     Message,
+    ModelCall,
     Run,
     RunEvent,
     StoredFile,
@@ -318,6 +321,37 @@ def test_c9_asking_one_run_to_end_asks_no_other_and_keeps_the_first_moment(
     assert (woken, frames) == ([], [])
 
 
+def test_x56_a_held_run_that_is_asked_to_end_is_queued_for_it(pair: tuple[Run, Run]) -> None:
+    """[X56] No worker takes a held run; one under way stays with its worker."""
+    held, ours = pair[0], claimed(pair[1])
+    Run.objects.filter(id=held.id).update(state=Run.State.HELD)
+    assert runs.request_cancel(run=held)
+    assert runs.request_cancel(run=ours)
+    assert [now_of(each).state for each in pair] == [Run.State.QUEUED, Run.State.RUNNING]
+    assert runs.cancelled_while_queued(held.id) == held
+
+
+def test_the_end_of_a_run_is_stored_with_the_calls_and_the_model_of_its_answer(
+    pair: tuple[Run, Run],
+) -> None:
+    """And with the rows that belong to it, in one transaction; an answer without them has none."""
+    ours, plain = (claimed(each) for each in pair)
+    calls = [{"id": "1", "name": "current_time", "arguments": "{}"}]
+    outcome = replace(OK, calls=calls, answered_by="the second model")
+    used = ModelCall(run=ours, user=ours.user, created_at=timezone.now())
+    )
+    with transactions.atomic_write():
+        runs.settle(run=ours, outcome=outcome, last_seq=1, with_it=[Insert(used)])
+        runs.settle(run=plain, outcome=OK, last_seq=1)
+    answer = Message.objects.get(run=ours, role="assistant")
+    assert (answer.calls, answer.call_tokens) == (calls, of_calls(calls))
+    assert answer.data["answered_by"] == "the second model"
+    assert ModelCall.objects.get().run == ours
+    answer = Message.objects.get(run=plain, role="assistant")
+    assert (answer.calls, answer.call_tokens) == (None, None)
+    assert "answered_by" not in answer.data
+
+
 def test_rc8_recovering_takes_a_run_only_after_its_lease_ended(
     pair: tuple[Run, Run],
 ) -> None:
@@ -367,8 +401,9 @@ def test_unheld_logs_are_written_and_published_for_every_run(
     events.append_all_unheld([(run, 0, [progress(f"hello {run.id}")]) for run in pair])
     rows = list(RunEvent.objects.order_by("run_id").values_list("run_id", "seq"))
     assert rows == [(run.id, 1) for run in pair]
+    stored = [event["props"] for run in pair for _, event in events.after(run_id=run.id, seq=0)]
     told = [each["events"][0]["props"] for each in published]
-    assert told == [to_dict(progress(f"hello {run.id}"))["props"] for run in pair]
+    assert told == [to_dict(progress(f"hello {run.id}"))["props"] for run in pair] == stored
 
 
 def test_rc8_a_batch_writes_for_the_runs_that_are_ours_and_marks_the_others(
