@@ -336,10 +336,10 @@ def test_the_end_of_a_run_is_stored_with_the_calls_and_the_model_of_its_answer(
 ) -> None:
     """And with the rows that belong to it, in one transaction; an answer without them has none."""
     ours, plain = (claimed(each) for each in pair)
-    calls = [{"id": "1", "name": "current_time", "arguments": "{}"}]
+    calls = [{"id": "1", "name": "current_time", "arguments": "{}", "result": "noon"}]
     outcome = replace(OK, calls=calls, answered_by="the second model")
-    used = ModelCall(run=ours, user=ours.user, created_at=timezone.now())
-    )
+    now = timezone.now()
+    used = ModelCall(run=ours, user=ours.user, created_at=now, day=now.date())
     with transactions.atomic_write():
         runs.settle(run=ours, outcome=outcome, last_seq=1, with_it=[Insert(used)])
         runs.settle(run=plain, outcome=OK, last_seq=1)
