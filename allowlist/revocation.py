@@ -118,9 +118,8 @@ def _same(message: InboundMessage, value: str) -> bool:
 
 
 def _cancel(which: QuerySet[Run], *, unless: Callable[[Run], bool] = lambda _: False) -> None:
-    """Cancel the open runs among ``which`` that are not being cancelled already."""
-    open_runs = which.filter(state__in=Run.UNFINISHED, cancel_requested_at__isnull=True)
-    for run in open_runs.distinct().order_by("id"):
+    """Cancel the open runs among ``which``."""
+    for run in which.filter(state__in=Run.UNFINISHED).distinct().order_by("id"):
         if not unless(run):
             runs.request_cancel(run=run)
 

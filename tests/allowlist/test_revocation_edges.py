@@ -14,6 +14,7 @@ from core.models import (
     McpServer,
     PushSubscription,
     Run,
+    RunPause,
     Schedule,
     ToolCall,
     User,
@@ -59,6 +60,57 @@ def test_a9_a_sender_that_the_channel_does_not_have_is_no_identity(ann: User, st
     run = start(ann, "@bob")
     revocation.end_identity(user_id=ann.pk, kind="im", value="@bob")
     assert not asked_to_end(run)
+
+
+def goes_on(first: Run) -> Run:
+    """Return the queued run that goes on with another one after a yes: it has no message."""
+    run = Run.objects.create(
+        session=first.session, user=first.user, origin="telegram", options={"continues": first.pk}
+    )
+    RunPause.objects.create(run=first, continued_by=run)
+    return run
+
+
+def test_a9_a_turn_that_goes_on_after_a_yes_ends_with_its_own_sender(
+    ann: User, make_user: MakeUser, start: Start
+) -> None:
+    """[A9] Not with another sender of the same person, nor with the same one of another person."""
+    ChannelIdentity.objects.create(user=ann, kind="im", value="43")
+    senders = [(ann, "42"), (ann, "43"), (make_user("bob"), "42")]
+    mine, by_another, of_another = [goes_on(start(*each)) for each in senders]
+    revocation.end_identity(user_id=ann.pk, kind="im", value="42")
+    assert [asked_to_end(each) for each in (mine, by_another, of_another)] == [True, False, False]
+
+
+@pytest.mark.parametrize(("after", "ends"), [(0, False), (2, True)])
+def test_a9_all_that_a_sender_began_ends_at_the_time_of_the_revocation(
+    ann: User, telegram: ChannelAccount, start: Start, now: datetime, after: int, *, ends: bool
+) -> None:
+    """[A9] Schedules, those of a group and turns that go on: another identity counts for them."""
+    sender = {"sender_kind": "im", "sender": "42"}
+    for value in ("42", "-100"):
+        ChannelIdentity.objects.create(user=ann, kind="im", value=value, expires_at=now + HOUR)
+    run = goes_on(start(ann, "42"))
+    schedules = [schedule_of(ann, telegram, **sender, group=group) for group in ("", "-100")]
+    for value in ("42", "-100"):
+        revocation.end_identity(user_id=ann.pk, kind="im", value=value, now=now + after * HOUR)
+    assert asked_to_end(run) is ends
+    assert [state_of(each)[0] == "paused" for each in schedules] == [ends, ends]
+
+
+def test_a9_the_chore_asks_for_the_other_identities_of_its_own_time(
+    ann: User, telegram: ChannelAccount, start: Start, now: datetime
+) -> None:
+    """[A9] And pauses the schedules that were made with a key that has expired."""
+    for account, until in ((None, now), (telegram, now + HOUR)):
+        ChannelIdentity.objects.create(
+            user=ann, kind="im", value="42", account=account, expires_at=until
+        )
+    key, _ = keys.create(name="short", user=ann, scopes=["chat"], expires_at=now)
+    run, schedule = start(ann, "42"), schedule_of(ann, telegram, via_key=key.pk)
+    assert revocation.end_expired(now=now) == 2
+    assert not asked_to_end(run)
+    assert state_of(schedule) == ("paused", "grant")
 
 
 @pytest.mark.parametrize(("seconds", "found"), [(119, 2), (120, 0)])
