@@ -55,11 +55,9 @@ def end_identity(*, user_id: int, kind: str, value: str, now: datetime | None = 
     """
     _publish_revoked(f"user:{user_id}")
     moment = now or timezone.now()
-    spoken = Run.objects.filter(user_id=user_id, inbound__kind=kind)
-    _cancel(spoken, unless=lambda run: _may_still_speak(run, kind, value, moment))
-    # One that goes on after a pause has no messages of its own.
-    going_on = Run.objects.filter(user_id=user_id, continues__isnull=False)
-    _cancel(going_on, unless=lambda run: _may_still_speak(first_of(run), kind, value, moment))
+    # A run that goes on after a pause has no messages of its own.
+    begun = Run.objects.filter(user_id=user_id)
+    _cancel(begun, unless=lambda run: _may_still_speak(first_of(run), kind, value, moment))
     schedule_grants.stop_of_user(user_id, now=moment)
     schedule_grants.stop_of_group(value, now=moment)
 

@@ -15,6 +15,8 @@ COLUMNS = Columns("session__user", "account", "run__assistant_id")
 AT_ONCE = 200
 DELIVERIES = "deliveries"
 State = Delivery.State
+# So that SQLite takes the index by time: by that of states it sorted all sent ones for each batch.
+ENDED = ~Q(state__in=(State.PENDING, State.SENDING, State.UNCERTAIN))
 # Few: they have no time of sending, and the index by state finds them.
 UNSENT = Q(state__in=(State.DEAD, State.DISMISSED), sent_at__isnull=True)
 
@@ -26,9 +28,8 @@ def selections(rule: RetentionRule, now: datetime, *, besides: Q) -> Selections:
         return
     scope = rules.scope(rule, rules.read(rule.kind), COLUMNS) & (Q(run__isnull=False) | besides)
     over = Delivery.objects.filter(scope).exclude(open_run(now))
-    ended = Q(state__in=(State.SENT, State.DEAD, State.DISMISSED), sent_at__lt=before)
     for rows in (
-        over.filter(ended).order_by("sent_at"),
+        over.filter(ENDED, sent_at__lt=before).order_by("sent_at"),
         over.filter(UNSENT, created_at__lt=before).order_by("id"),
     ):
         yield Selection(
