@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from core.lib.log_ids import Ids, under
 from gateway_project.home import BASE_DIR
 from gateway_project.logs import TerminalFormatter
 
@@ -54,10 +55,10 @@ def test_rlog1_no_sender_forges_a_line_of_a_terminal_or_commands_it() -> None:
     except ValueError:
         caught = sys.exc_info()
     record = logging.LogRecord("x", logging.INFO, "", 0, "denied %s", (words,), caught)
-    first, *traceback = TerminalFormatter().format(record).split("\n")
-    assert first.endswith(
-        "x: denied a ⏎ 12:00:00 allowlist: approved⟨U+000D⟩⟨U+001B⟩[2J⟨U+2028⟩⟨U+202E⟩"
-    )
+    written = under(Ids(run="7JKPe6"), lambda: TerminalFormatter().format(record))
+    first, *traceback = written.split("\n")
+    shown = "denied a ⏎ 12:00:00 allowlist: approved⟨U+000D⟩⟨U+001B⟩[2J⟨U+2028⟩⟨U+202E⟩"
+    assert first.endswith(f"x: {shown} [run 7JKPe6]")
     assert traceback
     assert all(each.startswith("    ") for each in traceback)
     assert "\x1b" not in "".join(traceback)
