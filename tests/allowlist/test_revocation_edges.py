@@ -101,15 +101,23 @@ def test_a9_all_that_a_sender_began_ends_at_the_time_of_the_revocation(
 def test_a9_the_chore_asks_for_the_other_identities_of_its_own_time(
     ann: User, telegram: ChannelAccount, start: Start, now: datetime
 ) -> None:
-    """[A9] And pauses the schedules that were made with a key that has expired."""
+    """[A9] Not for those of the moment at which it comes by."""
     for account, until in ((None, now), (telegram, now + HOUR)):
         ChannelIdentity.objects.create(
             user=ann, kind="im", value="42", account=account, expires_at=until
         )
-    key, _ = keys.create(name="short", user=ann, scopes=["chat"], expires_at=now)
-    run, schedule = start(ann, "42"), schedule_of(ann, telegram, via_key=key.pk)
-    assert revocation.end_expired(now=now) == 2
+    run = start(ann, "42")
+    assert revocation.end_expired(now=now) == 1
     assert not asked_to_end(run)
+
+
+def test_a9_the_chore_pauses_the_schedules_of_a_key_that_has_expired(
+    ann: User, telegram: ChannelAccount, now: datetime
+) -> None:
+    """[A9] Made with it, whatever else the person may do."""
+    key, _ = keys.create(name="short", user=ann, scopes=["chat"], expires_at=now)
+    schedule = schedule_of(ann, telegram, via_key=key.pk)
+    assert revocation.end_expired(now=now) == 1
     assert state_of(schedule) == ("paused", "grant")
 
 
