@@ -67,6 +67,7 @@ TARGETS = (
         "held messages",
         "allowlist/held_messages.py",
         (
+            "tests/allowlist/test_held_edges.py",
             "tests/allowlist/test_held_media.py",
             "tests/allowlist/test_denied_messages.py",
             "tests/allowlist/test_requests.py",
