@@ -100,8 +100,10 @@ def test_a5_the_media_of_the_oldest_is_dropped_up_to_the_byte(
     assert fields_of(known, "media_bytes") == [500]
 
 
-def test_a5_what_was_received_until_a_time_is_held(telegram: ChannelAccount, now: datetime) -> None:
-    """[A5] At that time, too."""
+def test_a5_messages_that_are_held_since_a_time_are_found(
+    telegram: ChannelAccount, now: datetime
+) -> None:
+    """[A5] Or received at that time; not those that are held no more."""
     mine = said(telegram, now)
     said(telegram, now + timedelta(seconds=1))
     said(telegram, now, state="answered")
