@@ -1,7 +1,5 @@
 """Admin pages whose changes are audited, and the page of a secret that is shown once."""
 
-from collections.abc import Iterable
-from itertools import chain
 from typing import Any, Generic, TypeVar
 
 from django.contrib.admin.utils import unquote
@@ -47,9 +45,9 @@ class AuditedAdmin(ThemedAdmin[M], Generic[M]):
             self.delete_model(request, obj)
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
-        """Count what is deleted with ``objs``, and name what of it the user may not delete;
-        read-only pages do not block a superuser here. Rows more than COUNTED_STEPS away, as the
-        events of an account's runs, go uncounted: there may be millions.
+        """Count what is deleted with ``objs``, and name what of it the user may not delete. Rows
+        more than COUNTED_STEPS away, as the events of an account's runs, go uncounted: there may be
+        millions.
 
         Django's own reads every row. Nothing is protected: no foreign key of ours is.
         """
@@ -60,17 +58,22 @@ class AuditedAdmin(ThemedAdmin[M], Generic[M]):
         for each, number in zip(counted, numbers, strict=True):
             if number:
                 counts[each.model._meta.verbose_name_plural] = number
-        return names, counts, set() if is_superuser(request) else self.kept(objs, request), []
+        return names, counts, self.forbidden(objs, request), []
 
-    def kept(self, objs: Any, request: HttpRequest) -> set[str]:
-        """Return the kinds of rows among ``objs`` and what goes with them that the user may not
-        delete."""
-        may = all(self.has_delete_permission(request, obj) for obj in objs)
-        going = dependents.of(self.model)
-        forbidden = (each for each in going if not self.may_delete_all_of(each.model, request))
-        found = (each.model for each in forbidden if each.rows(list(objs)).exists())
-        models: Iterable[type[Model]] = found if may else chain([self.model], found)
-        return {str(each._meta.verbose_name) for each in models}
+    def forbidden(self, objs: Any, request: HttpRequest) -> set[str]:
+        """Return the kinds of ``objs`` and their dependents that the user may not delete; none for
+        a superuser, whom read-only pages do not block here.
+        """
+        if is_superuser(request):
+            return set()
+        found = {
+            str(each.model._meta.verbose_name)
+            for each in dependents.of(self.model)
+            if not self.may_delete_all_of(each.model, request) and each.rows(list(objs)).exists()
+        }
+        if not all(self.has_delete_permission(request, obj) for obj in objs):
+            found.add(str(self.opts.verbose_name))
+        return found
 
     def may_delete_all_of(self, model: type[Model], request: HttpRequest) -> bool:
         """Return whether the user may delete rows of a table; of one without a page all may."""
@@ -113,10 +116,12 @@ class DeletedInParts(AuditedAdmin[M], Generic[M]):
     ) -> HttpResponse:
         """Remove what goes with the row before Django's view, for users who may delete it all."""
         obj = self.get_object(request, unquote(object_id)) if request.POST else None
-        if obj is not None and self.has_delete_permission(request, obj):
-            _, _, forbidden, _ = self.get_deleted_objects([obj], request)
-            if not forbidden:
-                self.remove_before(request, obj)
+        if (
+            obj is not None
+            and self.has_delete_permission(request, obj)
+            and not self.forbidden([obj], request)
+        ):
+            self.remove_before(request, obj)
         return super().delete_view(request, object_id, extra_context)
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[M]) -> None:

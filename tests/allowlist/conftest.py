@@ -45,6 +45,13 @@ def settle(
     ).request
 
 
+def request_of(account: ChannelAccount, now: datetime, **fields: str) -> UnknownRequest:
+    """Make the request of im sender 7, pending, unless told otherwise."""
+    times = dict.fromkeys(("first_seen_at", "last_seen_at", "expires_at"), now)
+    names = {"kind": "im", "sender": "7"} | fields
+    return UnknownRequest.objects.create(account=account, **times, **names)
+
+
 @pytest.fixture
 def now() -> datetime:
     """Return a fixed time; these tests never read the clock."""

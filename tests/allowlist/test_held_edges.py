@@ -7,9 +7,8 @@ import pytest
 from pytest_django import Settings
 
 from allowlist import held_messages
-from allowlist.models import UnknownRequest
 from core.models import ChannelAccount, InboundMessage
-from tests.allowlist.conftest import MakeUser
+from tests.allowlist.conftest import MakeUser, request_of
 
 pytestmark = pytest.mark.django_db
 NOTE = held_messages.MEDIA_DROPPED
@@ -22,12 +21,6 @@ def said(account: ChannelAccount, now: datetime, **fields: Any) -> InboundMessag
         received_at=now,
         **{"sender": "7", "chat": "7", "text": "hello", "state": "held"} | fields,
     )
-
-
-def request_of(account: ChannelAccount, now: datetime) -> UnknownRequest:
-    """Make the pending request of sender 7."""
-    times = dict.fromkeys(("first_seen_at", "last_seen_at", "expires_at"), now)
-    return UnknownRequest.objects.create(account=account, kind="im", sender="7", **times)
 
 
 def fields_of(message: InboundMessage, *names: str) -> list[Any]:

@@ -10,7 +10,7 @@ from allowlist import audit, link_codes
 from allowlist.link_codes import Address, WrongCode
 from allowlist.models import AuditEntry, LinkAttempt, LinkCode, UnknownRequest
 from core.models import ChannelAccount, ChannelIdentity, InboundMessage, User
-from tests.allowlist.conftest import MakeUser
+from tests.allowlist.conftest import MakeUser, request_of
 
 pytestmark = pytest.mark.django_db
 # A phone number, and a number of any kind.
@@ -42,9 +42,7 @@ def made(user: User, now: datetime) -> str:
 
 def waiting(account: ChannelAccount, now: datetime, **other: str) -> UnknownRequest:
     """Make the pending request of sender NUMBER, with a held message."""
-    names = {"kind": "im", "sender": NUMBER} | other
-    times = dict.fromkeys(("first_seen_at", "last_seen_at", "expires_at"), now)
-    row = UnknownRequest.objects.create(account=account, **times, **names)
+    row = request_of(account, now, **{"sender": NUMBER} | other)
     InboundMessage.objects.create(
         account=account,
         kind=row.kind,

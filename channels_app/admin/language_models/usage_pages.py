@@ -127,9 +127,7 @@ def table(group: str, measure: str, report: Report) -> dict[str, Any]:
     def amount(key: usage_reports.Key) -> int:
         return int(getattr(found[key], measure))
 
-    keys = (
-        sorted(found, reverse=True) if group == "day" else sorted(found, key=amount, reverse=True)
-    )
+    keys = sorted(found, key=None if group == "day" else amount, reverse=True)
     most = max(map(amount, keys), default=0) or 1
     shown = keys[:MOST_LINES]
     names = usage_reports.labels(usage_reports.GROUPS[group], [key[0] for key in shown])
