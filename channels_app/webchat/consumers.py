@@ -67,6 +67,11 @@ def language_of(principal: Principal, headers: Mapping[str, str]) -> str:
     return of_tag(own) or of_header(headers.get("accept-language", ""))
 
 
+def asked_by(notice: Data) -> str:
+    """Return the id of the request or the call that a card asks about; empty for a plain notice."""
+    return str(notice.get("tool_call") or notice.get("request") or "")
+
+
 class CloseError(Exception):
     """Close the socket with ``code``."""
 
@@ -127,6 +132,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         self.closing = False
         self.language = ""  # of the person's browser; English for programs
         self.visible = False
+        self.shown: dict[str, Data] = {}  # open cards, by what they ask
 
     async def dispatch(self, message: MutableMapping[str, Any]) -> None:
         """Call the handler of a message; a CloseError closes the socket."""
@@ -469,8 +475,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
 
     async def listen(self, principal: Principal) -> None:
         """Pass on pubsub frames for this user while the socket is open."""
-        for notice in await in_thread(spoken_by, self.language, calls.pending_notices, principal):
-            await self.show_notice(principal, notice)
+        await self.show_pending(principal)
         with (
             pubsub.local().listen(principal.keys) as listener,
             periodic_checks.local().watch(listener, principal, self.following),
@@ -488,17 +493,35 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
                 if principal.user is not None:
                     async with self.turn:
                         await self.relay(principal, got, stale=lagged or not got)
+                if lagged:
+                    await self.show_pending(principal)
 
     async def check_credential(self, principal: Principal) -> None:
         """Raise CloseError 4401 when the credential was revoked ([A9])."""
         if not await in_thread(access.is_still, principal):
             raise CloseError(SIGNED_OUT)
 
-    async def show_notice(self, principal: Principal, notice: dict[str, Any]) -> None:
-        """Send a card; record that an owner saw an open request ([A5])."""
-        await self.tell({"type": "notice", **notice})
-        if notice.get("request") and not notice.get("decided"):
-            await in_thread(calls.note_shown, principal, [str(notice["request"])])
+    async def show_pending(self, principal: Principal) -> None:
+        """Send the cards of what waits for a decision, and which the page does not show yet."""
+        for notice in await in_thread(spoken_by, self.language, calls.pending_notices, principal):
+            if asked_by(notice) not in self.shown:
+                await self.show_notice(principal, notice)
+
+    async def show_notice(self, principal: Principal, notice: Data) -> None:
+        """Send a card, unless it is shown as it is: one may be both read and published. Record that
+        an owner saw an open request ([A5]).
+        """
+        card = {"type": "notice", **notice}
+        name = asked_by(card)
+        if name and self.shown.get(name) == card:
+            return
+        await self.tell(card)
+        if card.get("decided"):
+            self.shown.pop(name, None)
+        elif name:
+            self.shown[name] = card
+        if card.get("request") and not card.get("decided"):
+            await in_thread(calls.note_shown, principal, [str(card["request"])])
 
     async def relay(self, principal: Principal, got: list[pubsub.Frame], *, stale: bool) -> None:
         """Send the new events of pubsub frames; read the log where some may be missing."""

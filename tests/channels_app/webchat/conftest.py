@@ -150,16 +150,21 @@ async def refused(*, path: str = "/ws", **kind: Any) -> int:
 async def at_the_page(user: User) -> AsyncIterator[Socket]:
     """Return the socket of a browser in which ``user`` is signed in, once pub/sub feeds it."""
     cookie = await transactions.in_thread(sign_in, user)
+    hub, key = pubsub.local(), f"user:{user.pk}"
+    earlier = listeners(hub, key)
     async with opened(cookie=cookie) as socket:
-        await eventually(partial(is_fed, pubsub.local(), f"user:{user.pk}"))
+        await eventually(partial(is_fed, hub, key, earlier))
         yield socket
 
 
-def is_fed(hub: pubsub.Hub, key: str) -> bool:
-    """Return whether a listener to this key misses nothing. A later socket of a test finds the
-    subscription connected, and its channel not yet."""
-    listeners = hub._listeners.get(key, set())
-    return bool(listeners) and not any(each.unconfirmed for each in listeners)
+def listeners(hub: pubsub.Hub, key: str) -> set[pubsub.Listener]:
+    return set(hub._listeners.get(key, ()))
+
+
+def is_fed(hub: pubsub.Hub, key: str, earlier: set[pubsub.Listener]) -> bool:
+    """Return whether a listener to this key that is none of the earlier ones misses nothing. A
+    later socket of a test finds the subscription connected, and its channel not yet."""
+    return any(not each.unconfirmed for each in listeners(hub, key) - earlier)
 
 
 @pytest.fixture(autouse=True)

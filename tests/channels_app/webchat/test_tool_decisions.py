@@ -7,11 +7,14 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from channels_app.asgi.principal import Principal
 from channels_app.tool_requests import asking, deciding
+from channels_app.webchat import calls
 from core.conversations import tool_calls
 from core.conversations.tool_calls import Asked
 from core.database.transactions import atomic_write, in_thread
 from core.models import ChannelAccount, ChatSession, Delivery, Run, ToolCall, ToolGrant, User
+from core.signals import pubsub
 from tests.channels_app.webchat.conftest import Frame, Socket, at_the_page, key_of, opened
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -201,3 +204,36 @@ async def test_v68_a_megabyte_of_arguments_makes_a_small_card(ada: User, bob: Us
         card = await card_of(socket)
         assert len(json.dumps(card)) < 16_000
         assert (await press(socket, card, "deny"))["decided"] is True
+
+
+async def test_v67_a_card_of_the_moment_in_which_a_page_opens_is_shown(
+    ada: User, bob: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is subscribed to when it is published, and what waits was read before; once."""
+    read, found = calls.pending_notices, list[ToolCall]()
+
+    def pause_after(principal: Principal) -> list[dict[str, Any]]:
+        cards = read(principal)
+        if not found:
+            found.append(pause(bob))
+        return cards
+
+    monkeypatch.setattr(calls, "pending_notices", pause_after)
+    async with at_the_page(ada) as socket:
+        assert (await card_of(socket))["tool_call"] == found[0].public_id
+        await in_thread(pause, bob)
+        assert (await card_of(socket))["tool_call"] != found[0].public_id
+        assert await socket.is_silent()
+
+
+async def test_v67_a_card_of_the_time_in_which_redis_was_away_is_shown(
+    ada: User, bob: User
+) -> None:
+    async with at_the_page(ada) as socket:
+        before = await in_thread(pause, bob)
+        assert (await card_of(socket))["tool_call"] == before.public_id
+        await pubsub.local().close()
+        call = await in_thread(pause, bob)
+        with pubsub.local().listen([]):  # subscribes to everything again
+            assert (await card_of(socket))["tool_call"] == call.public_id
+            assert await socket.is_silent()
