@@ -105,6 +105,21 @@ def test_d3_the_web_server_dies_in_mid_answer_and_the_page_goes_on_by_itself(
     expect(page.locator(".said")).to_have_count(2)
 
 
+def test_c9_a_stop_without_a_connection_is_sent_with_the_next_one(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    page, _ = open_page(gateway)
+    ask(page, "hang on")
+    expect(page.locator(".prose")).to_contain_text("Half of")
+    gateway.kill("web")
+    expect(page.locator("#connection")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator(".status-words")).to_have_text("Stopping…")
+    gateway.restart("web")
+    finished(page)
+    expect(page.locator(".stopped")).to_be_visible()
+
+
 def test_t4_markdown_is_rendered_and_code_can_be_copied(
     open_page: OpenPage, gateway: Gateway
 ) -> None:
@@ -166,6 +181,48 @@ def test_the_keyboard_is_enough(open_page: OpenPage, gateway: Gateway) -> None:
     expect(page.get_by_role("switch", name="Show progress")).to_be_visible()
     page.keyboard.press("Escape")
     expect(settings).to_be_focused()
+
+
+def test_a_link_within_the_page_does_not_load_the_chat_again(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    """The keyboard goes on meanwhile: the end of loading would take the focus."""
+    page, _ = open_page(gateway)
+    ask(page, "markdown")
+    finished(page)
+    loads: list[str] = []
+    page.on("request", lambda request: loads.append(request.url))
+    page.locator(".skip").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("Message", exact=True)).to_be_focused()
+    page.wait_for_url(re.compile("#composer-text$"))
+    page.evaluate("1")  # lets a request come
+    assert not [each for each in loads if each.endswith("/messages")]
+
+
+def test_the_focus_stays_where_it_went_while_a_chat_was_loading(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    page, _ = open_page(gateway)
+    ask(page, "markdown of the terns")
+    finished(page)
+    page.reload()
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/chat/sessions/*/messages", hold)
+    page.locator(".sessions a", has_text="markdown of the terns").click()
+    while not held:
+        page.evaluate("1")  # lets the request come
+    page.keyboard.press("Control+k")
+    search = page.get_by_role("searchbox")
+    expect(search).to_be_focused()
+    held.pop().continue_()
+    finished(page)
+    page.evaluate("1")  # lets the end of loading come
+    expect(search).to_be_focused()
 
 
 def test_text_that_is_typed_before_the_script_runs_is_kept(

@@ -90,7 +90,8 @@ class Chat {
       newChat: () => this.open(null),
       search: () => this.sidebar.search(() => this.drawer.show(true)),
     });
-    addEventListener("popstate", () => this.open(sessionOfPath(), { push: false }));
+    // A link within the page comes here, too, with the chat that is open.
+    addEventListener("popstate", () => sessionOfPath() === this.session || this.open(sessionOfPath(), { push: false }));
     // Offline too: the socket of a network that is gone says nothing. One to this machine comes back at once.
     for (const name of ["online", "offline"]) addEventListener(name, () => this.connection.restart());
     document.addEventListener("visibilitychange", () => {
@@ -109,6 +110,7 @@ class Chat {
   /** Show a chat (null: a new one). */
   async open(id, { push = true, key = newChatKey() } = {}) {
     const opening = ++this.#opening;
+    const focused = document.activeElement;
     this.session = id;
     this.key = id ?? key;
     this.#runs.clear();
@@ -124,7 +126,8 @@ class Chat {
     this.#updateBusy();
     if (id !== null) await this.#load(id, opening);
     this.#showUnsent();
-    this.composer.focus();
+    // Unless who waited for the chat went elsewhere meanwhile.
+    if ([focused, document.body].includes(document.activeElement)) this.composer.focus();
   }
 
   async #load(id, opening) {
@@ -224,6 +227,7 @@ class Chat {
   /** Stop the answers that are being made here. */
   stop() {
     for (const run of this.#openRuns()) {
+      run.stopping = true; // said again with the next connection: this one may be dead
       this.connection.send({ type: "stop", run_id: run.id });
       run.note({ message: gettext("Stopping…") });
       this.#turnOf(run)?.wait();
@@ -235,7 +239,10 @@ class Chat {
     this.visibility();
     this.#resuming.clear();
     this.#flush();
-    for (const run of this.#openRuns()) this.#resume(run);
+    for (const run of this.#openRuns()) {
+      this.#resume(run);
+      if (run.stopping) this.connection.send({ type: "stop", run_id: run.id });
+    }
     this.sidebar.refresh();
     this.picker.refresh();
     this.#catchUpSoon();

@@ -18,6 +18,7 @@ export class Run {
     this.parts = new Map();
     this.tools = new Map();
     this.progress = null;
+    this.stopping = false;
     this.ended = false;
     this.final = null;
   }
