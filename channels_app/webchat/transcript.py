@@ -1,7 +1,6 @@
 """The history shown on the page, and the final frame of an answer: rows and logs as JSON."""
 
 from collections.abc import Iterable, Mapping
-from itertools import groupby
 from typing import Any
 
 import orjson
@@ -32,26 +31,45 @@ def page(*, session: ChatSession, before: int | None = None) -> dict[str, Any]:
     if before is not None:
         rows = rows.filter(id__lt=before)
     found = list(rows[: PAGE_MESSAGES + 1])
-    for row in found:
-        row.session = session
     has_more = len(found) > PAGE_MESSAGES
     shown = found[:PAGE_MESSAGES][::-1]
-    if has_more and shown[0].role == "assistant" and shown[0].run_id is not None:
-        shown = shown[1:]  # its question is on the next older page; it is shown there
+    oldest = shown[0].id if shown else 0
+    # A person may ask again before an answer: each answer is shown on the page of its question.
+    asked = runs_in(shown, "user")
+    without = runs_in(shown, "assistant") - asked
+    if has_more and without:
+        older = own.filter(run_id__in=without, role="user", id__lt=oldest)
+        elsewhere = set(older.values_list("run_id", flat=True))
+        shown = [row for row in shown if row.run_id not in elsewhere]
+    unanswered = asked - runs_in(shown, "assistant")
+    if before is not None and unanswered:
+        newer = own.filter(run_id__in=unanswered, role="assistant", id__gte=before)
+        shown += newer.select_related("run")
+    for row in shown:
+        row.session = session
     answered = [row.run for row in shown if row.role == "assistant" and row.run]
     thumbs = thumbs_on(answered, user_id=session.user_id)
     return {
         "turns": list(turns(shown, parts_of(answered), thumbs)),
-        "earlier": shown[0].id if has_more else None,
+        "earlier": oldest if has_more else None,
     }
+
+
+def runs_in(rows: list[Message], role: str) -> set[int]:
+    """Return the keys of the runs of which there is a message with this role."""
+    return {row.run_id for row in rows if row.role == role and row.run_id}
 
 
 def turns(
     rows: list[Message], parts: Mapping[int, list[dict[str, Any]]], thumbs: Mapping[int, Thumbs]
 ) -> Iterable[dict[str, Any]]:
-    """Group rows of the transcript into turns of question and answer, by run."""
-    for (run_id, _), group in groupby(rows, key=lambda row: (row.run_id, row.run_id or row.id)):
-        lines = list(group)
+    """Group rows of the transcript into turns of question and answer, by run, in the order of their
+    first rows.
+    """
+    by_run: dict[tuple[int, int], list[Message]] = {}
+    for row in rows:
+        by_run.setdefault((row.run_id or 0, 0 if row.run_id else row.id), []).append(row)
+    for (run_id, _), lines in by_run.items():
         said = [row for row in lines if row.role == "user"]
         answers = [row for row in lines if row.role == "assistant"]
         run = lines[0].run
@@ -60,8 +78,8 @@ def turns(
             "state": run.state if run else Run.State.SUCCEEDED,
             "said": said_in(said) if said else None,
             "answer": {
-                **answer_in(answers[-1], parts.get(run_id or 0, [])),
-                "thumbs": thumbs.get(run_id or 0, {}),
+                **answer_in(answers[-1], parts.get(run_id, [])),
+                "thumbs": thumbs.get(run_id, {}),
             }
             if answers
             else None,

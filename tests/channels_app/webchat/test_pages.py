@@ -493,6 +493,32 @@ def test_long_chats_come_in_pages_and_no_turn_is_cut_or_lost(
     assert shown == ["q0", "q1", "q2", "q3"]
 
 
+@pytest.mark.parametrize("rows", range(1, 9))
+def test_questions_asked_before_an_answer_are_each_shown_with_their_own(
+    page: Client, ada: User, monkeypatch: pytest.MonkeyPatch, rows: int
+) -> None:
+    """Wherever a page begins; an answer may be stored after the next questions."""
+    first = answered(ada, "q0", "a0")
+    chat = first.session.public_id
+    several = [said(ada, f"q{number}", session_id=chat) for number in (1, 2, 3)]
+    for number, run in enumerate(several[:2], 1):
+        take(run.public_id).end(text=f"a{number}")
+    Message.objects.create(session=first.session, role="assistant", text="By itself")
+    monkeypatch.setattr(transcript, "PAGE_MESSAGES", rows)
+    shown: list[tuple[str, str]] = []
+    query = ""
+    while True:
+        found = turns(page, first, query)
+        shown = [
+            ((turn["said"] or {}).get("text", ""), (turn["answer"] or {}).get("text", ""))
+            for turn in found["turns"]
+        ] + shown
+        if found["earlier"] is None:
+            break
+        query = f"?before={found['earlier']}"
+    assert shown == [("q0", "a0"), ("q1", "a1"), ("q2", "a2"), ("q3", ""), ("", "By itself")]
+
+
 @pytest.mark.parametrize("before", ["-1", "abc", "1_0", "１", "9" * 30])
 def test_a_wrong_page_number_is_a_400(page: Client, ada: User, before: str) -> None:
     run = said(ada, "Hello")
