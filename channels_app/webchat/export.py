@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Final
 
 from django.utils.translation import gettext, gettext_noop, ngettext
 
+from channels_app.webchat.transcript import in_turns
 from core.models import ChatSession, Message
 
 HEADINGS: Final = {"user": gettext_noop("You"), "assistant": gettext_noop("Assistant")}
@@ -15,8 +17,10 @@ Address = Callable[[str], str]
 
 
 def as_markdown(*, session: ChatSession, address: Address) -> str:
-    """Return for each message a heading with its time in UTC, then its text unchanged."""
-    rows = session.messages.filter(role__in=HEADINGS).order_by("id")
+    """Return for each message a heading with its time in UTC, then its text unchanged; an answer
+    follows its question, as on the page.
+    """
+    rows = chain(*in_turns(session.messages.filter(role__in=HEADINGS).order_by("id")))
     title = f"# {session.title or gettext('Chat')}\n"
     return "\n".join([title, *(written(row, address) for row in rows)])
 

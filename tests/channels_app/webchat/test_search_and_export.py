@@ -26,13 +26,19 @@ def page(ada: User) -> Client:
 
 def chat(user: User, words: str, answer: str, *, channel: str = "web") -> ChatSession:
     """Return a chat of one question that was answered."""
-    draft = Draft(account=builtin_account(channel), text=words)
-    run = receive_personal(user=user, draft=draft, session_id="", now=timezone.now()).run
-    assert run is not None
+    run = asked(user, words, channel=channel)
     pen = take(run.public_id)
     pen.write(event("stream_start"), text(answer))
     pen.end(text=answer, format="markdown")
     return Run.objects.get(id=run.id).session
+
+
+def asked(user: User, words: str, *, session_id: str = "", channel: str = "web") -> Run:
+    """Return the run of a question; without a session it begins a chat."""
+    draft = Draft(account=builtin_account(channel), text=words)
+    run = receive_personal(user=user, draft=draft, session_id=session_id, now=timezone.now()).run
+    assert run is not None
+    return run
 
 
 def found(page: Client, words: str) -> dict[str, str]:
@@ -109,6 +115,17 @@ def test_a_chat_is_kept_as_a_markdown_file(page: Client, ada: User, settings: An
         "*(1 picture)*",
         "*This answer was stopped.*",
     ]
+
+
+def test_in_the_file_an_answer_follows_its_question(page: Client, ada: User) -> None:
+    """Not what was asked before it came."""
+    session = chat(ada, "one", "answer one")
+    run = asked(ada, "two", session_id=session.public_id)
+    asked(ada, "three", session_id=session.public_id)
+    take(run.public_id).end(text="answer two")
+    lines = page.get(f"/chat/sessions/{session.public_id}/export").content.decode().splitlines()
+    words = [line for line in lines if line and not line.startswith("#")]
+    assert words == ["one", "answer one", "two", "answer two", "three"]
 
 
 @pytest.mark.parametrize(
