@@ -39,8 +39,12 @@ CUT = """() => [...document.querySelectorAll("button, .button, label, legend, su
   .filter((each) => each.scrollWidth > each.clientWidth + 1)
   .filter((each) => !each.closest(".visually-hidden") && !each.querySelector(".visually-hidden"))
   .map((each) => each.textContent.trim())"""
-# Where people's and models' own words are.
-THEIRS_IN = "#announcer, .prose, .bubble .plain, .session, #title, title, .file-card, #link-code"
+# Where people's and models' own words are, and those of notices: in the language of the account, not
+# of the browser.
+THEIRS_IN = (
+    "#announcer, .prose, .bubble .plain, .notice .plain, .session, #title, title, .file-card, "
+    "#link-code"
+)
 MARKED = re.compile("⟦[^⟦⟧]*⟧")
 WORD = re.compile(r"[^\W\d_]{2,}")
 # Names and words of people, of assistants and of time zones; texts of the browser; units.

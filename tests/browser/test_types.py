@@ -27,7 +27,7 @@ def test_m1_every_message_type_has_its_place(
     go[0].touch()
     expect(page.locator(".status-words")).to_have_text("Reading the document…")
     expect(page.locator("progress")).to_have_attribute("value", "62")
-    expect(page.locator(".tool-call summary")).to_contain_text("Using document_read")
+    expect(page.locator(".tool-call summary")).to_contain_text("Using a document")
     go[1].touch()
     finished(page)
     expect(page.locator("#settings")).to_be_visible()  # the action open_panel
@@ -47,7 +47,7 @@ def everything_is_there(page: Page) -> None:
     """Check every message of the stage's answer."""
     expect(page.locator(".status-words")).to_have_count(0)
     expect(page.locator(".thinking")).not_to_have_attribute("open", "")
-    expect(page.locator(".tool-call summary")).to_contain_text("Used document_read")
+    expect(page.locator(".tool-call summary")).to_contain_text("Used a document")
     page.locator(".retrieval summary").click()
     useful = page.get_by_role("button", name="Useful: A source", exact=True)
     if useful.get_attribute("aria-pressed") == "false":

@@ -87,11 +87,27 @@ const BUILD = {
   video,
 };
 
+// Our own tools, as people call them; any other has its own name.
+const TOOLS = {
+  current_time: gettext("the clock"),
+  document_read: gettext("a document"),
+  route_to_plugin: gettext("a long task"),
+  run_skill: gettext("a skill"),
+  save_result_page: gettext("a result page"),
+  schedule: gettext("reminders"),
+  web_fetch: gettext("a web page"),
+  web_search: gettext("web search"),
+};
+
+function toolName(name) {
+  if (Object.hasOwn(TOOLS, name)) return el("span", { title: name }, TOOLS[name]);
+  return name ? el("code", {}, name) : el("span", {}, gettext("a tool"));
+}
+
 function toolCall(props, { toolState }) {
-  const name = textOf(props.name) || gettext("a tool");
   const words = { running: gettext("Using {tool}"), failed: gettext("Failed: {tool}"), waits: gettext("Needs a sign-in: {tool}") };
   const said = words[toolState?.(props.id)] ?? gettext("Used {tool}");
-  const label = el("span", {}, ...around(said, "tool", el("code", {}, name)));
+  const label = el("span", {}, ...around(said, "tool", toolName(textOf(props.name))));
   const summary = el("summary", {}, icon("tool"), label, icon("chevron"));
   return el("details.tool-call", {}, summary, el("pre", { tabindex: 0 }, pretty(props.arguments)));
 }
