@@ -39,8 +39,8 @@ CUT = """() => [...document.querySelectorAll("button, .button, label, legend, su
   .filter((each) => each.scrollWidth > each.clientWidth + 1)
   .filter((each) => !each.closest(".visually-hidden") && !each.querySelector(".visually-hidden"))
   .map((each) => each.textContent.trim())"""
-# Where people's and models' own words are, and those of notices: in the language of the account, not
-# of the browser.
+# Where people's and models' own words are, and those of notices: in the account's language, not the
+# browser's.
 THEIRS_IN = (
     "#announcer, .prose, .bubble .plain, .notice .plain, .session, #title, title, .file-card, "
     "#link-code"
