@@ -85,14 +85,19 @@ def test_d3_the_link_signs_in_and_the_answer_grows_and_a_reload_in_the_middle_lo
     context.close()
 
 
+def cut_off(page: Page, gateway: Gateway, question: str, *, after: str) -> None:
+    """Ask, and kill the web server once the answer shows ``after``; the page says so."""
+    ask(page, question)
+    expect(page.locator(".prose")).to_contain_text(after)
+    gateway.kill("web")
+    expect(page.locator("#connection")).to_be_visible()
+
+
 def test_d3_the_web_server_dies_in_mid_answer_and_the_page_goes_on_by_itself(
     open_page: OpenPage, gateway: Gateway
 ) -> None:
     page, _ = open_page(gateway)
-    ask(page, "Say it slowly, please")
-    expect(page.locator(".prose")).to_contain_text("comes")
-    gateway.kill("web")
-    expect(page.locator("#connection")).to_be_visible()
+    cut_off(page, gateway, "Say it slowly, please", after="comes")
     ask(page, "And markdown after that")
     expect(page.locator(".status-words")).to_have_text(re.compile("Waiting for the connection"))
     gateway.restart("web")
@@ -109,10 +114,7 @@ def test_c9_a_stop_without_a_connection_is_sent_with_the_next_one(
     open_page: OpenPage, gateway: Gateway
 ) -> None:
     page, _ = open_page(gateway)
-    ask(page, "hang on")
-    expect(page.locator(".prose")).to_contain_text("Half of")
-    gateway.kill("web")
-    expect(page.locator("#connection")).to_be_visible()
+    cut_off(page, gateway, "hang on", after="Half of")
     page.keyboard.press("Escape")
     expect(page.locator(".status-words")).to_have_text("Stopping…")
     gateway.restart("web")

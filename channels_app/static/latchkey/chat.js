@@ -227,11 +227,15 @@ class Chat {
   /** Stop the answers that are being made here. */
   stop() {
     for (const run of this.#openRuns()) {
-      run.stopping = true; // said again with the next connection: this one may be dead
-      this.connection.send({ type: "stop", run_id: run.id });
+      run.stopping = true;
+      this.#sendStop(run);
       run.note({ message: gettext("Stopping…") });
       this.#turnOf(run)?.wait();
     }
+  }
+
+  #sendStop(run) {
+    this.connection.send({ type: "stop", run_id: run.id });
   }
 
   #connected() {
@@ -241,7 +245,7 @@ class Chat {
     this.#flush();
     for (const run of this.#openRuns()) {
       this.#resume(run);
-      if (run.stopping) this.connection.send({ type: "stop", run_id: run.id });
+      if (run.stopping) this.#sendStop(run); // the connection that it was sent on may have been dead
     }
     this.sidebar.refresh();
     this.picker.refresh();

@@ -13,12 +13,16 @@ from channels.testing import WebsocketCommunicator
 from django.conf import settings
 from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
 from django.contrib.sessions.backends.db import SessionStore
+from django.utils import timezone
 
 from allowlist import keys
 from allowlist.models import ApiKey
 from channels_app.asgi import throttling
+from channels_app.asgi.builtin_accounts import builtin_account
+from channels_app.intake.inbound import receive_personal
 from channels_app.webchat.urls import websocket_application
 from core.conversations import events, runs
+from core.conversations.inbox import Draft
 from core.database import transactions
 from core.messages import MessageDict
 from core.models import Run, User
@@ -174,6 +178,18 @@ async def no_task_is_left() -> AsyncIterator[None]:
     """
     yield
     await end_tasks()
+
+
+def said(user: User, words: str, *, session_id: str = "", channel: str = "web") -> Run:
+    """Store a message of ``user`` in the inbox."""
+    receipt = receive_personal(
+        user=user,
+        draft=Draft(account=builtin_account(channel), text=words),
+        session_id=session_id,
+        now=timezone.now(),
+    )
+    assert receipt.run is not None
+    return receipt.run
 
 
 def event(name: str, **data: Any) -> MessageDict:

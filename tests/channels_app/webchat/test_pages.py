@@ -9,16 +9,13 @@ from django.test import Client
 from django.utils import timezone
 
 from allowlist import sign_in as links
-from channels_app.asgi.builtin_accounts import builtin_account
-from channels_app.intake.inbound import receive_personal
 from channels_app.webchat import transcript
-from core.conversations.inbox import Draft
 from core.conversations.sessions import delete
 from core.files import storage
 from core.messages import to_dict, tool_call_message, tool_end
 from core.models import ChatSession, Message, Run, RunEvent, StoredFile, User
 from core.signals import pubsub
-from tests.channels_app.webchat.conftest import HOST, event, take, text
+from tests.channels_app.webchat.conftest import HOST, event, said, take, text
 
 pytestmark = pytest.mark.django_db(transaction=True)
 JSON = "application/json"
@@ -30,18 +27,6 @@ def page(ada: User) -> Client:
     client = Client(HTTP_HOST=HOST)
     client.force_login(ada)
     return client
-
-
-def said(user: User, words: str, *, session_id: str = "", channel: str = "web") -> Run:
-    """Store a message of ``user`` in the inbox."""
-    receipt = receive_personal(
-        user=user,
-        draft=Draft(account=builtin_account(channel), text=words),
-        session_id=session_id,
-        now=timezone.now(),
-    )
-    assert receipt.run is not None
-    return receipt.run
 
 
 def answered(user: User, words: str, answer: str, *, session_id: str = "") -> Run:
@@ -382,6 +367,18 @@ def turns(page: Client, run: Run, query: str = "") -> dict[str, Any]:
     return found
 
 
+def all_turns(page: Client, run: Run) -> list[dict[str, Any]]:
+    """Return all turns of the chat of ``run``, page by page, the oldest first."""
+    shown: list[dict[str, Any]] = []
+    query = ""
+    while True:
+        found = turns(page, run, query)
+        shown = found["turns"] + shown
+        if found["earlier"] is None:
+            return shown
+        query = f"?before={found['earlier']}"
+
+
 def test_m1_a_turn_comes_back_with_every_message_it_was_made_of(page: Client, ada: User) -> None:
     pen = take(said(ada, "Look it up").public_id)
     sources = [{"id": "s1", "type": "web", "content": "…", "url": "https://example.org"}]
@@ -481,16 +478,9 @@ def test_long_chats_come_in_pages_and_no_turn_is_cut_or_lost(
     run = answered(ada, "q0", "a0")
     for number in range(1, 4):
         answered(ada, f"q{number}", f"a{number}", session_id=run.session.public_id)
-    shown: list[str] = []
-    query = ""
-    while True:
-        found = turns(page, run, query)
-        assert all(turn["said"] and turn["answer"] for turn in found["turns"])
-        shown = [turn["said"]["text"] for turn in found["turns"]] + shown
-        if found["earlier"] is None:
-            break
-        query = f"?before={found['earlier']}"
-    assert shown == ["q0", "q1", "q2", "q3"]
+    shown = all_turns(page, run)
+    assert all(turn["said"] and turn["answer"] for turn in shown)
+    assert [turn["said"]["text"] for turn in shown] == ["q0", "q1", "q2", "q3"]
 
 
 @pytest.mark.parametrize("rows", range(1, 9))
@@ -505,17 +495,10 @@ def test_questions_asked_before_an_answer_are_each_shown_with_their_own(
         take(run.public_id).end(text=f"a{number}")
     Message.objects.create(session=first.session, role="assistant", text="By itself")
     monkeypatch.setattr(transcript, "PAGE_MESSAGES", rows)
-    shown: list[tuple[str, str]] = []
-    query = ""
-    while True:
-        found = turns(page, first, query)
-        shown = [
-            ((turn["said"] or {}).get("text", ""), (turn["answer"] or {}).get("text", ""))
-            for turn in found["turns"]
-        ] + shown
-        if found["earlier"] is None:
-            break
-        query = f"?before={found['earlier']}"
+    shown = [
+        ((turn["said"] or {}).get("text", ""), (turn["answer"] or {}).get("text", ""))
+        for turn in all_turns(page, first)
+    ]
     assert shown == [("q0", "a0"), ("q1", "a1"), ("q2", "a2"), ("q3", ""), ("", "By itself")]
 
 

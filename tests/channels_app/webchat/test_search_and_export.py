@@ -5,13 +5,9 @@ from typing import Any
 
 import pytest
 from django.test import Client
-from django.utils import timezone
 
-from channels_app.asgi.builtin_accounts import builtin_account
-from channels_app.intake.inbound import receive_personal
-from core.conversations.inbox import Draft
 from core.models import ChatSession, Message, Run, User
-from tests.channels_app.webchat.conftest import HOST, event, take, text
+from tests.channels_app.webchat.conftest import HOST, event, said, take, text
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -26,19 +22,11 @@ def page(ada: User) -> Client:
 
 def chat(user: User, words: str, answer: str, *, channel: str = "web") -> ChatSession:
     """Return a chat of one question that was answered."""
-    run = asked(user, words, channel=channel)
+    run = said(user, words, channel=channel)
     pen = take(run.public_id)
     pen.write(event("stream_start"), text(answer))
     pen.end(text=answer, format="markdown")
     return Run.objects.get(id=run.id).session
-
-
-def asked(user: User, words: str, *, session_id: str = "", channel: str = "web") -> Run:
-    """Return the run of a question; without a session it begins a chat."""
-    draft = Draft(account=builtin_account(channel), text=words)
-    run = receive_personal(user=user, draft=draft, session_id=session_id, now=timezone.now()).run
-    assert run is not None
-    return run
 
 
 def found(page: Client, words: str) -> dict[str, str]:
@@ -120,8 +108,8 @@ def test_a_chat_is_kept_as_a_markdown_file(page: Client, ada: User, settings: An
 def test_in_the_file_an_answer_follows_its_question(page: Client, ada: User) -> None:
     """Not what was asked before it came."""
     session = chat(ada, "one", "answer one")
-    run = asked(ada, "two", session_id=session.public_id)
-    asked(ada, "three", session_id=session.public_id)
+    run = said(ada, "two", session_id=session.public_id)
+    said(ada, "three", session_id=session.public_id)
     take(run.public_id).end(text="answer two")
     lines = page.get(f"/chat/sessions/{session.public_id}/export").content.decode().splitlines()
     words = [line for line in lines if line and not line.startswith("#")]
