@@ -1,10 +1,13 @@
 """Fixtures for every test: the servers of this test process, and whole gateways."""
 
 import os
+import re
 import shutil
 import signal
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from asgiref.sync import SyncToAsync
@@ -12,6 +15,7 @@ from django.db import connection, connections
 from django.test import TransactionTestCase
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
+from whitenoise.middleware import WhiteNoiseMiddleware
 
 from core.conversations import budgets, events, usage_reports
 from core.database import transactions
@@ -19,7 +23,7 @@ from core.signals.live_events import EventFrame, Sender
 from tests import emptying, fork_server, settings, templates
 from tests.channels_app.telegram.fake_api import FakeBotApi
 from tests.gateways import Gateway
-from tests.run import DATABASES, ONCE, ONCE_UNMEASURED
+from tests.run import DATABASES, EITHER, ONCE, ONCE_UNMEASURED
 from tests.servers import Postgres, Valkey
 
 # Bounded and repeatable; a loaded machine must not turn "slow" into "failed".
@@ -69,13 +73,20 @@ def rank(item: pytest.Item) -> int:
     return next((at for at, part in enumerate(LONGEST) if part in path), len(LONGEST))
 
 
+def either_of(nodeid: str) -> str:
+    """Return the database of a test that may run on either: by its name, which no other test
+    changes."""
+    return ("first", "second")[zlib.crc32(nodeid.encode()) % 2]
+
+
 def runs_on(which: str, item: pytest.Item) -> bool:
     """Return whether ``make test`` runs a test on the ``first`` or on the ``second`` database, or
     ``alone`` in its last step.
 
     One that uses no database runs on the first only; on the second only if it is ``unmeasured``,
-    or stands in a folder that the first leaves out. Slow tests start gateways, so they use both,
-    but for those that are marked with the one that they run ``on``.
+    or stands in a folder that the first leaves out. Of those that may run on ``either``, each runs
+    on one. Slow tests start gateways, so they use both, but for those that are marked with the one
+    that they run ``on``.
     """
     if (on := item.get_closest_marker("on")) is not None:
         return which == ("first" if on.args == (DATABASES[0],) else "second")
@@ -86,8 +97,33 @@ def runs_on(which: str, item: pytest.Item) -> bool:
         return which == "second"
     if item.nodeid.startswith(ONCE):
         return which == "first"
+    either = "either" in marks or item.nodeid.startswith(EITHER)
+    if either and os.environ.get("TEST_EITHER") != "both":
+        return which == either_of(item.nodeid)
     asks = DATABASE & set(getattr(item, "fixturenames", ()))
     return which == "first" or bool(asks or {"django_db", "skipif", "slow"} & marks)
+
+
+# At the top of a module whose tests are all slow.
+WHOLLY_SLOW = re.compile(r"^pytestmark = (?:\[[^]]*)?pytest\.mark\.slow\b", re.MULTILINE)
+
+
+def is_left_out(path: Path, marker: str) -> bool:
+    """Return whether a step with ``-m marker`` runs no test of a file: by the words in it and in
+    its folder's ``conftest.py``."""
+    beside = path.parent / "conftest.py"
+    texts = [each.read_text() for each in (path, beside) if each.exists()]
+    if marker == "slow":
+        return not any("pytest.mark.slow" in text for text in texts)
+    return marker == "not slow" and WHOLLY_SLOW.search(texts[0]) is not None
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out files of which a step of ``make test`` runs nothing: six processes that read all
+    of them take a twentieth of the run."""
+    if not os.environ.get("TEST_WHICH") or not collection_path.match("test_*.py"):
+        return None
+    return is_left_out(collection_path, config.option.markexpr) or None
 
 
 @pytest.hookimpl(trylast=True)  # others add marks
@@ -167,6 +203,23 @@ def quick_emptying() -> Iterator[None]:
     """Empty the tables quickly after every test that commits."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(TransactionTestCase, "_fixture_teardown", emptying.empty)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def static_files_are_found_once() -> Iterator[None]:
+    """Let clients share the list of static files: each makes the middleware anew, which would walk
+    through the folders of all apps for it."""
+    walk, found = WhiteNoiseMiddleware.add_files_from_finders, dict[str, Any]()
+
+    def add(self: WhiteNoiseMiddleware) -> None:
+        if not found:
+            walk(self)
+            found.update(self.files)
+        self.files.update(found)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(WhiteNoiseMiddleware, "add_files_from_finders", add)
         yield
 
 

@@ -7,11 +7,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeVar
 
 from gateway_project.processes import child
 
@@ -93,8 +95,53 @@ ONCE_UNMEASURED = (
     "tests/redteam/test_reading.py",
     "tests/redteam/test_servers.py",
 )
+# Dear, and about our own doing, not the database's, which has tests of its own in core/: each test
+# runs on one of the two, by its name; ``make soak`` runs all on both. Single tests are marked
+# ``either``.
+EITHER = (
+    "tests/allowlist/test_admin.py",
+    "tests/allowlist/test_denied_messages.py",
+    "tests/allowlist/test_notices.py",
+    "tests/allowlist/test_open_lists.py",
+    "tests/allowlist/test_permissions.py",
+    "tests/channels_app/admin",
+    "tests/channels_app/api",
+    "tests/channels_app/bridge",
+    "tests/channels_app/client_api",
+    "tests/channels_app/delivery",
+    "tests/channels_app/http_api",
+    "tests/channels_app/intake",
+    "tests/channels_app/mcp",
+    "tests/channels_app/ops",
+    "tests/channels_app/owner",
+    "tests/channels_app/push",
+    "tests/channels_app/replies",
+    "tests/channels_app/schedules",
+    "tests/channels_app/telegram",
+    "tests/channels_app/tool_requests",
+    "tests/channels_app/webchat",
+    "tests/chaos/test_servers_killed.py",
+    "tests/core/jobs_worker/test_processes.py",
+    "tests/gateway_project/updates",
+    "tests/models_chaos",
+    "tests/redteam/test_canaries.py",
+    "tests/redteam/test_codes_in_rows.py",
+    "tests/redteam/test_content_types.py",
+    "tests/redteam/test_doctor.py",
+    "tests/redteam/test_rates.py",
+    "tests/redteam/test_rotation.py",
+    "tests/redteam/test_small_attacks.py",
+    "tests/redteam/test_two_senders.py",
+    "tests/redteam/test_versions.py",
+    "tests/schedules_chaos/test_clock.py",
+    "tests/schedules_chaos/test_kills.py",
+    "tests/tools_chaos",
+    "tests/upgrades/test_rolling.py",
+)
 # Of tests marked ``alone``: they measure time, so nothing else may run meanwhile.
 ALONE = ("tests/judges/test_lighthouse.py",)
+
+T = TypeVar("T")
 
 unsure: list[str] = []
 # The last lines of failed steps without tests: at the end of a long run they are found.
@@ -212,6 +259,13 @@ def shared_work() -> Iterator[None]:
         yield
 
 
+def of_this_turn(cases: Iterable[T], *, parts: int) -> list[T]:
+    """Return one of so many parts of ``cases``, another one each day; all where ``TEST_TURN``
+    names no turn, as outside of ``make test`` and in ``make soak``."""
+    turn = os.environ.get("TEST_TURN")
+    return list(cases)[int(turn) % parts :: parts] if turn else list(cases)
+
+
 def slug(text: str) -> str:
     """Return ``text`` as part of a file name."""
     return text.replace(" ", "-")
@@ -285,6 +339,7 @@ def noted(step: Step) -> list[str]:
 
 def run_all() -> int:
     """Run all steps, even after a failure; return the exit code."""
+    os.environ.setdefault("TEST_TURN", str(datetime.now(UTC).toordinal()))
     for old in ROOT.glob(".coverage*"):
         old.unlink()
     with tempfile.TemporaryDirectory(prefix="latchkey-checks-") as home:
@@ -334,6 +389,8 @@ SOAK = {
     "SCHEDULE_RULES": "2000",
     "SOAK_TURNS": "20000",
     "TELEGRAM_KILLS": "300",
+    "TEST_EITHER": "both",
+    "TEST_TURN": "",
     "TOOL_KILLS": "1000",
 }
 

@@ -63,6 +63,7 @@ from core.models import (
 )
 from core.providers import catalogue
 from tests.allowlist.conftest import MakeUser
+from tests.run import of_this_turn
 
 pytestmark = pytest.mark.django_db
 
@@ -452,7 +453,7 @@ def no_tracebacks(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.ERROR, "django.request")
 
 
-@pytest.mark.parametrize("of", [*PAGES, "anything else"])
+@pytest.mark.parametrize("of", of_this_turn([*PAGES, "anything else"], parts=3))
 def test_a6_a10_rq19_a_single_permission_shows_no_secret_and_allows_no_impersonation(
     walked: Walked, make_user: MakeUser, of: str
 ) -> None:

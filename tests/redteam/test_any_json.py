@@ -179,6 +179,7 @@ def credentials(endpoint: str, body: bytes) -> tuple[str, str, dict[str, str]]:
     return "owner" if endpoint == "decision" else "own", method, headers
 
 
+@pytest.mark.either
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
 @CHEAP
 @given(value=VALUES, where=st.integers(0, 60), whole=st.booleans())

@@ -58,6 +58,7 @@ def below(measured: dict[str, Any], floors: dict[str, float]) -> dict[str, float
     return {name: value for name, value in found.items() if value < floors[name]}
 
 
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(("target", "function", "floors"), TARGETS, ids=[t[0] for t in TARGETS])
 def test_t3_t5_descriptions_of_packages_arrive(
     target: str, function: Callable[[str], Any], floors: dict[str, float]
@@ -92,6 +93,7 @@ def corpus_of(sections: Sequence[str]) -> list[corpus.Document]:
 
 @pytest.mark.unmeasured
 @pytest.mark.skipif(not CORPUS, reason="LATCHKEY_ORACLE_CORPUS names no corpus")
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(("target", "function", "floors"), TARGETS, ids=[t[0] for t in TARGETS])
 def test_t3_t5_the_corpus_arrives(
     target: str, function: Callable[[str], Any], floors: dict[str, float]

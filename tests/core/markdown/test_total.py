@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from core import markdown
 from core.markdown import plain
+from tests.run import of_this_turn
 
 from .checks import forms
 
@@ -229,7 +230,7 @@ def grows_linearly(make: Callable[[int], str]) -> None:
 
 
 @pytest.mark.unmeasured
-@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("unit", of_this_turn(UNITS, parts=3))
 def test_t1_repetition_is_linear(unit: str) -> None:
     """[T1]."""
     grows_linearly(lambda size: (unit * (size // len(unit) + 1))[:size])

@@ -162,6 +162,7 @@ def test_x25_the_audit_stays_valid_and_has_the_number_of_the_forgotten(
     assert AuditEntry.objects.filter(actor=f"user:{number}", action="sign_in").exists()
 
 
+@pytest.mark.either
 @pytest.mark.parametrize("column", ["actor", "subject", "action", "digest", "previous"])
 def test_x25_a_change_of_a_blanked_row_is_found(people: dict[str, User], column: str) -> None:
     """[X25] Also of the row that says what is left of it, and its removal."""
@@ -247,6 +248,7 @@ def killed_at(
         yield
 
 
+@pytest.mark.either
 @pytest.mark.parametrize(("module", "name"), STEPS)
 @pytest.mark.parametrize("is_after", [False, True])
 def test_x27_a_killed_call_is_finished_by_the_next_one(
@@ -272,6 +274,7 @@ def test_x27_a_killed_call_is_finished_by_the_next_one(
     assert unfinished_forgetting.unfinished() == []
 
 
+@pytest.mark.either
 @pytest.mark.parametrize(("module", "name"), STEPS[-4:])
 @pytest.mark.parametrize("is_after", [False, True])
 def test_x27_a_worker_that_was_killed_while_it_cleans_is_followed_by_the_next_one(
@@ -341,6 +344,7 @@ def cut_off(now: datetime) -> list[Finding]:
     return [each for each in examination.examine(now=now) if each.id == "forgetting"]
 
 
+@pytest.mark.either
 @pytest.mark.parametrize("rows", [1, 5, 9, 14, 19, 29, 34])
 def test_x27_also_between_two_rows(
     people: dict[str, User], monkeypatch: pytest.MonkeyPatch, rows: int

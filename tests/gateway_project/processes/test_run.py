@@ -94,6 +94,54 @@ def test_files_that_run_on_one_database_exist_and_run_on_the_other() -> None:
     assert second == []
 
 
+def test_each_test_of_either_database_runs_on_one_and_in_the_soak_on_both(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By its name, so a test more or less changes nothing for the others."""
+    assert all((run.ROOT / each).exists() for each in run.EITHER)
+    names = [f"{each}::test_x[{case}]" for each in run.EITHER for case in range(20)]
+    names = [each for each in names if not each.startswith((*run.ONCE, *run.ONCE_UNMEASURED))]
+    found = [places(each, "slow") for each in names]
+    assert {tuple(each) for each in found} == {("first",), ("second",)}
+    assert len(names) / 3 < found.count(["first"]) < len(names) / 1.5
+    marked = [places(f"tests/x.py::test_{case}", "either") for case in range(20)]
+    assert {tuple(each) for each in marked} == {("first",), ("second",)}
+    monkeypatch.setenv("TEST_EITHER", run.SOAK["TEST_EITHER"])
+    assert {tuple(places(each, "slow")) for each in names} == {("first", "second")}
+
+
+def test_the_parts_of_a_walk_are_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TEST_TURN", raising=False)
+    assert run.of_this_turn("abcdefg", parts=3) == list("abcdefg")
+    found: list[str] = []
+    for turn in range(739_000, 739_003):
+        monkeypatch.setenv("TEST_TURN", str(turn))
+        found += run.of_this_turn("abcdefg", parts=3)
+    assert sorted(found) == list("abcdefg")
+    monkeypatch.setenv("TEST_TURN", run.SOAK["TEST_TURN"])
+    assert run.of_this_turn("abcdefg", parts=3) == list("abcdefg")
+
+
+def test_no_step_leaves_out_a_file_that_has_a_test_for_it() -> None:
+    """What leaves files out reads their words; this compares it with the marks that they get."""
+    command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "-m", "slow"]
+    folders = ["tests/journeys", "tests/chaos", "tests/redteam", "tests/browser", "tests/upgrades"]
+    without, with_it = (
+        subprocess.run(
+            [*command, *folders],
+            cwd=run.ROOT,
+            env={**os.environ, "TEST_WHICH": which, "TEST_EITHER": "both"},
+            capture_output=True,
+            text=True,
+            check=False,
+        ).stdout
+        for which in ("", "first")
+    )
+    assert without.count("::") > 100
+    left = {each for each in without.splitlines() if "::" in each} - set(with_it.splitlines())
+    assert all(each.startswith(run.ONCE_UNMEASURED) for each in left), left
+
+
 def test_files_of_the_last_step_are_those_with_its_mark() -> None:
     """One that is not named would never run."""
     marked = {
