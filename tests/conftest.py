@@ -23,7 +23,7 @@ from core.signals.live_events import EventFrame, Sender
 from tests import emptying, fork_server, settings, templates
 from tests.channels_app.telegram.fake_api import FakeBotApi
 from tests.gateways import Gateway
-from tests.run import DATABASES, EITHER, ONCE, ONCE_UNMEASURED
+from tests.run import DATABASES, EITHER, EVERY_OTHER_DAY, ONCE, ONCE_UNMEASURED, is_in_turn
 from tests.servers import Postgres, Valkey
 
 # Bounded and repeatable; a loaded machine must not turn "slow" into "failed".
@@ -73,10 +73,14 @@ def rank(item: pytest.Item) -> int:
     return next((at for at, part in enumerate(LONGEST) if part in path), len(LONGEST))
 
 
+def number_of(nodeid: str) -> int:
+    """Return a number below 2**32 that no other test changes."""
+    return zlib.crc32(nodeid.encode())
+
+
 def either_of(nodeid: str) -> str:
-    """Return the database of a test that may run on either: by its name, which no other test
-    changes."""
-    return ("first", "second")[zlib.crc32(nodeid.encode()) % 2]
+    """Return the database of a test that may run on either."""
+    return ("first", "second")[number_of(nodeid) % 2]
 
 
 def runs_on(which: str, item: pytest.Item) -> bool:
@@ -85,7 +89,8 @@ def runs_on(which: str, item: pytest.Item) -> bool:
 
     One that uses no database runs on the first only; on the second only if it is ``unmeasured``,
     or stands in a folder that the first leaves out. Of those that may run on ``either``, each runs
-    on one. Slow tests start gateways, so they use both, but for those that are marked with the one
+    on one, and of those of browsers and clients half, another half each day. Slow tests start
+    gateways, so they use both, but for those that are marked with the one
     that they run ``on``.
     """
     if (on := item.get_closest_marker("on")) is not None:
@@ -93,6 +98,9 @@ def runs_on(which: str, item: pytest.Item) -> bool:
     marks = {mark.name for mark in item.iter_markers()}
     if "alone" in marks or which == "alone":
         return "alone" in marks and which == "alone"
+    in_turn = item.nodeid.startswith(EVERY_OTHER_DAY) and "slow" in marks
+    if in_turn and not is_in_turn(number_of(item.nodeid) // 2, parts=2):
+        return False
     if "unmeasured" in marks or item.nodeid.startswith(ONCE_UNMEASURED):
         return which == "second"
     if item.nodeid.startswith(ONCE):

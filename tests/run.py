@@ -138,6 +138,12 @@ EITHER = (
     "tests/tools_chaos",
     "tests/upgrades/test_rolling.py",
 )
+# Proofs in browsers and of other people's programs: each test runs every other day, by its name;
+# ``make soak`` runs all. What a user does first is in tests/journeys and runs each time.
+EVERY_OTHER_DAY = (
+    "tests/browser",
+    "tests/clients",
+)
 # Of tests marked ``alone``: they measure time, so nothing else may run meanwhile.
 ALONE = ("tests/judges/test_lighthouse.py",)
 
@@ -262,8 +268,13 @@ def shared_work() -> Iterator[None]:
 def of_this_turn(cases: Iterable[T], *, parts: int) -> list[T]:
     """Return one of so many parts of ``cases``, another one each day; all where ``TEST_TURN``
     names no turn, as outside of ``make test`` and in ``make soak``."""
+    return [each for place, each in enumerate(cases) if is_in_turn(place, parts=parts)]
+
+
+def is_in_turn(number: int, *, parts: int) -> bool:
+    """Return whether a case of this number belongs to the part of today, of so many parts."""
     turn = os.environ.get("TEST_TURN")
-    return list(cases)[int(turn) % parts :: parts] if turn else list(cases)
+    return not turn or number % parts == int(turn) % parts
 
 
 def slug(text: str) -> str:

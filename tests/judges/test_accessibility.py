@@ -1,9 +1,9 @@
 """axe-core on every page of the gateway, light and dark, on a phone and on a desktop.
 
-``make test`` opens each page once, in a scheme and a width that change from run to run, and then
-changes both; the pages of the chat are opened in both widths. In the other scheme of a width only
-the rules of colours are asked. ``JUDGES_ALL=1`` (``make soak``) opens every page in all four, for
-all rules. ``JUDGES_TURN`` repeats a run.
+``make test`` opens half of the pages, another half each day: each once, in a scheme and a width
+that change from run to run, and then changes both; the pages of the chat are opened in both widths.
+In the other scheme of a width only the rules of colours are asked. ``JUDGES_ALL=1`` (``make soak``)
+opens every page in all four, for all rules. ``JUDGES_TURN`` repeats a run.
 """
 
 import os
@@ -26,6 +26,7 @@ from tests.judges import baselines, page_states
 from tests.judges.conftest import MOST_SECONDS, Filled, signed_in
 from tests.judges.page_states import NO_PAGE, NO_PAGE_IN_ADMIN, SOME, PageState, may, table_of
 from tests.npm import Packages
+from tests.run import of_this_turn
 
 Scheme = Literal["light", "dark"]
 SCHEMES: tuple[Scheme, Scheme] = ("light", "dark")
@@ -153,7 +154,7 @@ def looks_of(shown: PageState, number: int, turn: int) -> list[list[Look]]:
     """Return how a page is looked at in this run: for each time that it is opened, the looks."""
     if os.environ.get("JUDGES_ALL") == "1":
         return [[Look(width, scheme)] for width, scheme in product(SIZES, SCHEMES)]
-    place = (number + turn) % 4
+    place = (number + turn) // 2 % 4  # of two days a page is seen on one
     widths = list(SIZES)[:: -1 if place % 2 else 1]
     first, second = SCHEMES[:: -1 if place // 2 else 1]
     looks = [[Look(each, first), Look(each, second, COLOURS)] for each in widths]
@@ -207,7 +208,8 @@ def test_w71_axe_finds_nothing_on_any_page(
     """[W71] Rules of WCAG 2.2 AA and good practices, on our pages and on those of the admin."""
     axe = (judges.folder / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
     seen = Seen()
-    for number, shown in enumerate(page_states.every(filled.made, turn)):
+    pages = enumerate(page_states.every(filled.made, turn))
+    for number, shown in of_this_turn(pages, parts=2):
         for looks in looks_of(shown, number, turn):
             with tab_for(shown, contexts[looks[0].width, shown.signed_in]) as page:
                 dress(page, looks[0])
