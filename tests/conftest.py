@@ -271,6 +271,15 @@ def fresh_hub(monkeypatch: pytest.MonkeyPatch) -> None:
     pubsub.sender.cache_clear()
 
 
+@pytest.fixture(autouse=True)
+def no_process_is_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refuse no message because a loaded machine keeps this process waiting."""
+    from channels_app.asgi import admission
+
+    monkeypatch.setattr(admission, "LATE_SECONDS", 30.0)
+    monkeypatch.setattr(admission, "TOO_LATE_SECONDS", 60.0)
+
+
 DatabaseMaker = Callable[[], str]
 
 

@@ -112,11 +112,7 @@ EITHER = (
     "tests/channels_app/http_api",
     "tests/channels_app/intake",
     "tests/channels_app/mcp",
-    "tests/channels_app/ops",
-    "tests/channels_app/owner",
     "tests/channels_app/push",
-    "tests/channels_app/replies",
-    "tests/channels_app/schedules",
     "tests/channels_app/telegram",
     "tests/channels_app/tool_requests",
     "tests/channels_app/webchat",
@@ -139,7 +135,7 @@ EITHER = (
     "tests/upgrades/test_rolling.py",
 )
 # Proofs in browsers and of other people's programs: each test runs every other day, by its name;
-# ``make soak`` runs all. What a user does first is in tests/journeys and runs each time.
+# ``make soak`` runs all. The journeys of users (tests/journeys) run each time.
 EVERY_OTHER_DAY = (
     "tests/browser",
     "tests/clients",

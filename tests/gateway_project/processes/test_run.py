@@ -142,7 +142,7 @@ def test_the_parts_of_a_walk_are_all_of_it(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_no_step_leaves_out_a_file_that_has_a_test_for_it() -> None:
-    """What leaves files out reads their words; this compares it with the marks that they get."""
+    """Files are left out by the words in them; their tests have marks."""
     command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "-m", "slow"]
     folders = ["tests/journeys", "tests/chaos", "tests/upgrades"]
     without, with_it = (
