@@ -89,9 +89,8 @@ def runs_on(which: str, item: pytest.Item) -> bool:
 
     One that uses no database runs on the first only; on the second only if it is ``unmeasured``,
     or stands in a folder that the first leaves out. Of those that may run on ``either``, each runs
-    on one, and of those of browsers and clients half, another half each day. Slow tests start
-    gateways, so they use both, but for those that are marked with the one
-    that they run ``on``.
+    on one, and of the dearest ones half, another half each day. Slow tests start gateways, so they
+    use both, but for those that are marked with the one that they run ``on``.
     """
     if (on := item.get_closest_marker("on")) is not None:
         return which == ("first" if on.args == (DATABASES[0],) else "second")

@@ -118,6 +118,7 @@ EITHER = (
     "tests/channels_app/webchat",
     "tests/chaos/test_servers_killed.py",
     "tests/core/jobs_worker/test_processes.py",
+    "tests/gateway_project/backups/test_drills.py",
     "tests/gateway_project/updates",
     "tests/models_chaos",
     "tests/redteam/test_canaries.py",
@@ -134,11 +135,16 @@ EITHER = (
     "tests/tools_chaos",
     "tests/upgrades/test_rolling.py",
 )
-# Proofs in browsers and of other people's programs: each test runs every other day, by its name;
-# ``make soak`` runs all. The journeys of users (tests/journeys) run each time.
+# The dearest slow tests: each runs every other day, by its name; ``make soak`` runs all. The
+# journeys of users (tests/journeys) run each time.
 EVERY_OTHER_DAY = (
     "tests/browser",
     "tests/clients",
+    "tests/gateway_project/backups",
+    "tests/gateway_project/test_migrate_database.py",
+    "tests/gateway_project/test_year.py",
+    "tests/gateway_project/updates",
+    "tests/models_chaos",
 )
 # Of tests marked ``alone``: they measure time, so nothing else may run meanwhile.
 ALONE = ("tests/judges/test_lighthouse.py",)

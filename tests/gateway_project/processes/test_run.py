@@ -114,7 +114,7 @@ def test_each_test_of_either_database_runs_on_one_and_in_the_soak_on_both(
     assert {tuple(places(each, "slow")) for each in names} == {("first", "second")}
 
 
-def test_each_test_of_a_browser_runs_every_other_day(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_of_the_dearest_tests_runs_every_other_day(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all((run.ROOT / each).exists() for each in run.EVERY_OTHER_DAY)
     names = [f"{each}/test_x.py::test_{n}" for each in run.EVERY_OTHER_DAY for n in range(20)]
     days = []
