@@ -23,7 +23,15 @@ from core.signals.live_events import EventFrame, Sender
 from tests import emptying, fork_server, settings, templates
 from tests.channels_app.telegram.fake_api import FakeBotApi
 from tests.gateways import Gateway
-from tests.run import DATABASES, EITHER, EVERY_OTHER_DAY, ONCE, ONCE_UNMEASURED, is_in_turn
+from tests.run import (
+    ALTERNATING,
+    DATABASES,
+    EITHER,
+    EVERY_OTHER_DAY,
+    ONCE,
+    ONCE_UNMEASURED,
+    is_in_turn,
+)
 from tests.servers import Postgres, Valkey
 
 # Bounded and repeatable; a loaded machine must not turn "slow" into "failed".
@@ -89,8 +97,9 @@ def runs_on(which: str, item: pytest.Item) -> bool:
 
     One that uses no database runs on the first only; on the second only if it is ``unmeasured``,
     or stands in a folder that the first leaves out. Of those that may run on ``either``, each runs
-    on one, and of the dearest ones half, another half each day. Slow tests start gateways, so they
-    use both, but for those that are marked with the one that they run ``on``.
+    on one, and of the dearest ones half, another half each day; some files alternate. Slow tests
+    start gateways, so they use both, but for those that are marked with the one that they run
+    ``on``.
     """
     if (on := item.get_closest_marker("on")) is not None:
         return which == ("first" if on.args == (DATABASES[0],) else "second")
@@ -104,6 +113,8 @@ def runs_on(which: str, item: pytest.Item) -> bool:
         return which == "second"
     if item.nodeid.startswith(ONCE):
         return which == "first"
+    if item.nodeid.startswith(ALTERNATING):
+        return is_in_turn(("first", "second").index(which), parts=2)
     either = "either" in marks or item.nodeid.startswith(EITHER)
     if either and os.environ.get("TEST_EITHER") != "both":
         return which == either_of(item.nodeid)

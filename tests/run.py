@@ -119,7 +119,6 @@ EITHER = (
     "tests/chaos/test_servers_killed.py",
     "tests/core/jobs_worker/test_processes.py",
     "tests/gateway_project/backups/test_drills.py",
-    "tests/gateway_project/updates",
     "tests/models_chaos",
     "tests/redteam/test_canaries.py",
     "tests/redteam/test_codes_in_rows.py",
@@ -143,8 +142,12 @@ EVERY_OTHER_DAY = (
     "tests/gateway_project/backups",
     "tests/gateway_project/test_migrate_database.py",
     "tests/gateway_project/test_year.py",
-    "tests/gateway_project/updates",
     "tests/models_chaos",
+)
+# Dear files whose tests follow each other: on one database each day, on the other the next.
+ALTERNATING = (
+    "tests/core/database/test_growth.py",
+    "tests/gateway_project/updates/test_update.py",
 )
 # Of tests marked ``alone``: they measure time, so nothing else may run meanwhile.
 ALONE = ("tests/judges/test_lighthouse.py",)

@@ -129,6 +129,18 @@ def test_each_of_the_dearest_tests_runs_every_other_day(monkeypatch: pytest.Monk
     assert all(places(each, "slow") for each in names)
 
 
+@pytest.mark.parametrize("file", run.ALTERNATING)
+def test_a_file_that_alternates_runs_on_one_database_a_day(
+    monkeypatch: pytest.MonkeyPatch, file: str
+) -> None:
+    assert (run.ROOT / file).exists()
+    for turn, database in (("739000", ["first"]), ("739001", ["second"])):
+        monkeypatch.setenv("TEST_TURN", turn)
+        assert {tuple(places(f"{file}::test_{n}", "slow")) for n in range(9)} == {tuple(database)}
+    monkeypatch.setenv("TEST_TURN", run.SOAK["TEST_TURN"])
+    assert places(f"{file}::test_x", "slow") == ["first", "second"]
+
+
 def test_the_parts_of_a_walk_are_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TEST_TURN", raising=False)
     assert run.of_this_turn("abcdefg", parts=3) == list("abcdefg")
