@@ -26,8 +26,10 @@ from tests.gateways import Gateway
 from tests.run import (
     ALTERNATING,
     DATABASES,
+    DAYS,
     EITHER,
-    EVERY_OTHER_DAY,
+    FILES_IN_TURN,
+    IN_TURN,
     ONCE,
     ONCE_UNMEASURED,
     is_in_turn,
@@ -97,7 +99,7 @@ def runs_on(which: str, item: pytest.Item) -> bool:
 
     One that uses no database runs on the first only; on the second only if it is ``unmeasured``,
     or stands in a folder that the first leaves out. Of those that may run on ``either``, each runs
-    on one, and of the dearest ones half, another half each day; some files alternate. Slow tests
+    on one, and of the dearest ones a part, another part each day; some files alternate. Slow tests
     start gateways, so they use both, but for those that are marked with the one that they run
     ``on``.
     """
@@ -106,8 +108,11 @@ def runs_on(which: str, item: pytest.Item) -> bool:
     marks = {mark.name for mark in item.iter_markers()}
     if "alone" in marks or which == "alone":
         return "alone" in marks and which == "alone"
-    in_turn = item.nodeid.startswith(EVERY_OTHER_DAY) and "slow" in marks
-    if in_turn and not is_in_turn(number_of(item.nodeid) // 2, parts=2):
+    in_turn = item.nodeid.startswith(IN_TURN) and "slow" in marks
+    if in_turn and not is_in_turn(number_of(item.nodeid) // 2, parts=DAYS):
+        return False
+    file = item.nodeid.split("::", maxsplit=1)[0]
+    if file.startswith(FILES_IN_TURN) and not is_in_turn(number_of(file), parts=2):
         return False
     if "unmeasured" in marks or item.nodeid.startswith(ONCE_UNMEASURED):
         return which == "second"

@@ -134,9 +134,9 @@ EITHER = (
     "tests/tools_chaos",
     "tests/upgrades/test_rolling.py",
 )
-# The dearest slow tests: each runs every other day, by its name; ``make soak`` runs all. The
-# journeys of users (tests/journeys) run each time.
-EVERY_OTHER_DAY = (
+# The dearest slow tests: each runs on one day of DAYS, by its name; ``make soak`` runs all.
+DAYS = 4
+IN_TURN = (
     "tests/browser",
     "tests/clients",
     "tests/gateway_project/backups",
@@ -144,10 +144,15 @@ EVERY_OTHER_DAY = (
     "tests/gateway_project/test_year.py",
     "tests/models_chaos",
 )
-# Dear files whose tests follow each other: on one database each day, on the other the next.
+# The journeys of users: each file runs every other day, whole.
+FILES_IN_TURN = ("tests/journeys",)
+# Dear files, some with tests that follow each other: on one database each day, the next on the other.
 ALTERNATING = (
     "tests/core/database/test_growth.py",
+    "tests/core/database/test_query_plans.py",
+    "tests/core/database/test_statements.py",
     "tests/gateway_project/updates/test_update.py",
+    "tests/schedules_chaos/test_volume.py",
 )
 # Of tests marked ``alone``: they measure time, so nothing else may run meanwhile.
 ALONE = ("tests/judges/test_lighthouse.py",)

@@ -114,17 +114,18 @@ def test_each_test_of_either_database_runs_on_one_and_in_the_soak_on_both(
     assert {tuple(places(each, "slow")) for each in names} == {("first", "second")}
 
 
-def test_each_of_the_dearest_tests_runs_every_other_day(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert all((run.ROOT / each).exists() for each in run.EVERY_OTHER_DAY)
-    names = [f"{each}/test_x.py::test_{n}" for each in run.EVERY_OTHER_DAY for n in range(20)]
-    days = []
-    for turn in ("739000", "739001", "739002"):
-        monkeypatch.setenv("TEST_TURN", turn)
-        days.append({each for each in names if places(each, "slow")})
-    assert days[0] | days[1] == set(names)
-    assert not days[0] & days[1]
-    assert days[0] == days[2]
-    assert len(names) / 3 < len(days[0]) < len(names) / 1.5
+def test_each_of_the_dearest_tests_runs_on_one_day_of_four(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert all((run.ROOT / each).exists() for each in (*run.IN_TURN, *run.FILES_IN_TURN))
+    names = [f"{each}/test_x.py::test_{n}" for each in run.IN_TURN for n in range(40)]
+    names += [f"{each}/test_{n}.py::test_x" for each in run.FILES_IN_TURN for n in range(40)]
+    seen: dict[str, int] = dict.fromkeys(names, 0)
+    for turn in range(739_000, 739_004):
+        monkeypatch.setenv("TEST_TURN", str(turn))
+        for each in names:
+            seen[each] += bool(places(each, "slow"))
+    files = {each for each in names if each.startswith(run.FILES_IN_TURN)}
+    assert {seen[each] for each in files} == {2}
+    assert {seen[each] for each in names if each not in files} == {1}
     monkeypatch.setenv("TEST_TURN", run.SOAK["TEST_TURN"])
     assert all(places(each, "slow") for each in names)
 
