@@ -146,7 +146,7 @@ IN_TURN = (
 )
 # The journeys of users: each file runs every other day, whole.
 FILES_IN_TURN = ("tests/journeys",)
-# Dear files, some with tests that follow each other: on one database each day, the next on the other.
+# Dear files, some with tests that follow each other: whole, on one database a day.
 ALTERNATING = (
     "tests/core/database/test_growth.py",
     "tests/core/database/test_query_plans.py",
