@@ -3,7 +3,7 @@
 ``make test`` opens half of the pages, another half each day: each once, in a scheme and a width
 that change from run to run, and then changes both; the pages of the chat are opened in both widths.
 In the other scheme of a width only the rules of colours are asked. ``JUDGES_ALL=1`` (``make soak``)
-opens every page in all four, for all rules. ``JUDGES_TURN`` repeats a run.
+opens every page in all four, for all rules. ``JUDGES_TURN`` with ``TEST_TURN`` repeats a run.
 """
 
 import os
