@@ -21,13 +21,16 @@ from gateway_project.processes import holding, plan, preflight, state
 from gateway_project.updates.clone import UpdateError, last_lines
 
 HOLD_SECONDS = 30
+START_SECONDS = 180
 MANAGE_SECONDS = 3600
 LOOK_SECONDS = 0.2
+MOST_RESTARTS = 4  # about eight seconds of failures
 
 
 @contextmanager
-def stopped(folder: Path) -> Iterator[bool]:
-    """Hold the running gateway, or keep one from starting; yield whether one ran.
+def stopped(folder: Path) -> Iterator[int]:
+    """Hold the running gateway, or keep one from starting; yield the pid of its supervisor, 0 for
+    none.
 
     The caller has the lock of updates; the gateway goes on when that is released. Raises
     UpdateError.
@@ -38,12 +41,12 @@ def stopped(folder: Path) -> Iterator[bool]:
         running = state.read(folder)
     else:
         with home_lock:
-            yield False
+            yield 0
         return
     if running is None:
         raise UpdateError("The gateway is starting or stopping: try again in a moment.")
     hold(folder, running.pid)
-    yield True
+    yield running.pid
 
 
 def hold(folder: Path, pid: int) -> None:
@@ -88,6 +91,32 @@ def is_ready(folder: Path) -> bool:
         return False
     needed = [each for name, each in running.processes.items() if name not in plan.LATER]
     return bool(needed) and all(each.state == "ready" for each in needed)
+
+
+def is_failing(folder: Path, pid: int) -> bool:
+    """Return whether the gateway of this supervisor has ended, or a process that people need ends
+    again and again."""
+    running = state.read(folder)
+    if running is None:
+        return not is_alive(pid)
+    needed = [each for name, each in running.processes.items() if name not in plan.LATER]
+    return any(each.restarts >= MOST_RESTARTS for each in needed)
+
+
+def settle(folder: Path, pid: int) -> None:
+    """Wait until a gateway that starts can be stopped, or has ended. It has the lock of its home
+    only now and then until its processes start, and would end if an update took that meanwhile.
+    """
+    comes(lambda: state.read(folder) or not is_alive(pid), seconds=START_SECONDS)
+
+
+def is_alive(pid: int) -> bool:
+    """Return whether a process exists."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def of_other_machines() -> list[str]:

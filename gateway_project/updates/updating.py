@@ -3,7 +3,8 @@
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from pathlib import Path
 
@@ -51,9 +52,9 @@ def update(to: str, *, now: datetime, wait: int, say: Say) -> bool:
             raise UpdateError(f"{UNCHANGED}: {error}") from error
         finally:
             connections.close_all()
-        ran = carry_out(folder, target, before, say=say)
-    if ran:
-        look_after(folder, target, before, wait=wait, say=say)
+        pid = carry_out(folder, target, before, say=say)
+    if pid:
+        look_after(folder, target, before, pid=pid, wait=wait, say=say)
     return True
 
 
@@ -114,13 +115,14 @@ def migrated_and_well(
         raise UpdateError(f"its doctor says: {found[new[0]]}")
 
 
-def carry_out(folder: Path, target: Target, before: dict[str, str], *, say: Say) -> bool:
-    """Replace the code while nothing runs; return whether a gateway waits to go on.
+def carry_out(folder: Path, target: Target, before: dict[str, str], *, say: Say) -> int:
+    """Replace the code while nothing runs; return the pid of the gateway that waits to go on, 0 for
+    none.
 
     Raises UpdateError; the old version is back then.
     """
-    with gateway.stopped(folder) as ran:
-        say("the gateway is stopped" if ran else "no gateway runs")
+    with gateway.stopped(folder) as pid:
+        say("the gateway is stopped" if pid else "no gateway runs")
         try:
             clone.keep_environment(target)
             way_back.write(folder, version=VERSION, lines=clone.lines_back(target))
@@ -135,44 +137,64 @@ def carry_out(folder: Path, target: Target, before: dict[str, str], *, say: Say)
             raise UpdateError(f"The old version is back: {error}") from error
         way_back.keep(folder)
         say(f"version {target.version} is in place")
-        return ran
+        return pid
 
 
 def look_after(
-    folder: Path, target: Target, before: dict[str, str], *, wait: int, say: Say
+    folder: Path, target: Target, before: dict[str, str], *, pid: int, wait: int, say: Say
 ) -> None:
-    """Wait until the gateway of the new version works; bring the old one back when it does not.
+    """Wait until the gateway of the new version works, at most ``wait`` seconds; bring the old one
+    back when it does not. ``pid``: of its supervisor.
 
     Raises UpdateError.
     """
     newest = gateway.newest()
+    is_well = False
 
-    def is_well() -> bool:
-        if not gateway.is_ready(folder):
-            return False
-        found = gateway.errors(clone.python(), home.BASE_DIR, {}, running=True)
-        return not set(found) - set(before)
+    def is_decided() -> bool:
+        nonlocal is_well
+        if gateway.is_ready(folder):
+            found = gateway.errors(clone.python(), home.BASE_DIR, {}, running=True)
+            is_well = not set(found) - set(before)
+        return is_well or gateway.is_failing(folder, pid)
 
-    if gateway.comes(is_well, seconds=wait):
+    gateway.comes(is_decided, seconds=wait)
+    if is_well:
         say("the gateway works again")
         return
+    script = way_back.put_aside(folder)
+    written = UpdateError(
+        f"Version {target.version} does not work well, and people have written meanwhile: it "
+        f"stays. `manage.py doctor` says more; `sh {script}` brings the old version back, without "
+        "what came since."
+    )
     if newest != gateway.newest():
-        raise UpdateError(
-            f"Version {target.version} does not work well, and people have written meanwhile: it "
-            f"stays. `manage.py doctor` says more; `sh {way_back.put_aside(folder)}` brings the "
-            "old version back, without what came since."
-        )
-    undo(folder)
+        raise written
+    gateway.settle(folder, pid)
+    with held_again(folder, target):
+        if newest != gateway.newest():
+            raise written
+        way_back.take_again(folder)
+        way_back.go(folder)
+    more = "" if gateway.is_alive(pid) else " The gateway has ended: start it again."
     raise UpdateError(
-        f"The old version is back: {target.version} did not get ready; see the log of the gateway."
+        f"The old version is back: {target.version} did not get ready; see the log of the "
+        f"gateway.{more}"
     )
 
 
-def undo(folder: Path) -> None:
-    """Bring the old version back, although the new one has started. Raises UpdateError."""
+@contextmanager
+def held_again(folder: Path, target: Target) -> Iterator[None]:
+    """Hold the gateway of the new version, which does not get ready. Raises UpdateError."""
     file = holding.lock(folder)
     if file is None:
         raise UpdateError("Another update of this installation runs.")
-    with file, gateway.stopped(folder):
-        way_back.take_again(folder)
-        way_back.go(folder)
+    with file, ExitStack() as held:
+        try:
+            held.enter_context(gateway.stopped(folder))
+        except UpdateError as error:
+            raise UpdateError(
+                f"Version {target.version} did not get ready, and stays: {error} When nothing "
+                f"runs, `sh {way_back.put_aside(folder)}` brings the old version back."
+            ) from error
+        yield

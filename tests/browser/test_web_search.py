@@ -20,7 +20,7 @@ from tests.conftest import DatabaseMaker
 from tests.gateways import Gateway
 from tests.servers import wait_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 OpenPage = Callable[..., tuple[Page, Seen]]
 QUESTION = "Was kostet ein Sack Mehl in der Mühle von Oberried?"
 WORDS = "Mehl Oberried Preis"

@@ -19,7 +19,7 @@ from tests.chaos.conftest import Arena, MakeArena, wait_final
 from tests.chaos.test_worker_killed import check_logs
 from tests.servers import Postgres, Process, wait_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(200)]
+pytestmark = pytest.mark.slow
 SLOW = ("word " * 60).strip()
 SLOWER = ("word " * 80).strip()
 

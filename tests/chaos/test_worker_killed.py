@@ -12,7 +12,7 @@ from tests.chaos.conftest import Arena, MakeArena, wait_final
 from tests.chaos.worker_points import POINTS
 from tests.servers import wait_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.slow
 TIMES = int(os.environ.get("CHAOS_TIMES", "2"))
 # How often a point is passed by one batch: the moment of death is drawn from it.
 PASSES = {

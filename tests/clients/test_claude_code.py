@@ -15,7 +15,7 @@ from tests.channels_app.client import query
 from tests.gateways import Gateway
 from tests.npm import Packages, installed
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.slow
 SOURCE = Path(__file__).parent / "claude_code"
 PROGRAM = "node_modules/@anthropic-ai/claude-code-linux-x64/claude"
 SECONDS = 180

@@ -26,7 +26,7 @@ from tests.journeys import documents
 from tests.servers import Process, wait_until
 
 __all__ = ["place"]
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.slow
 Json = dict[str, Any]
 DRIVER_SECONDS = 300
 # Of the errors that a client shows.

@@ -16,7 +16,7 @@ from tests.gateways import OURS, Gateway
 from tests.npm import installed
 from tests.servers import Process, wait_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.slow
 
 SUITE = HERE / "conformance"
 SCENARIO_SECONDS, SECONDS = 240, 900

@@ -14,7 +14,7 @@ from tests.channels_app.client import Client, people, query
 from tests.gateways import Gateway
 from tests.servers import Postgres
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.slow
 Start = Callable[[str], Gateway]
 # In one home: files and keys stay where they are.
 MORE = """

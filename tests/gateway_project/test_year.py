@@ -32,7 +32,7 @@ from tests.benchmarks.year import MOST_QUERIES, after, installation
 from tests.benchmarks.year.pages import Queries
 from tests.benchmarks.year.rows import Scale
 
-pytestmark = [pytest.mark.django_db, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 SMALL, MORE = Scale(1 / 1000), Scale(1 / 200)  # 1,000 messages, and 5,000 more
 DELETING = {
     "/admin/core/user/#/delete/",

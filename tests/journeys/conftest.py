@@ -41,7 +41,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "/journeys/" in str(item.path):
             item.add_marker(pytest.mark.slow)
-            item.add_marker(pytest.mark.timeout(300))
 
 
 @dataclass

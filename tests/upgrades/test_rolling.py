@@ -21,7 +21,7 @@ from tests.gateways import Gateway
 from tests.servers import Postgres, wait_until
 from tests.upgrades.test_upgrades import COMMITS, HERE, KEYS, loaded
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.slow
 LAST = COMMITS[-1]
 PEOPLE = 4
 UNLIMITED = {f"RATE_PER_MINUTE_{of}": "0" for of in ("USER", "KEY", "ADDRESS")}

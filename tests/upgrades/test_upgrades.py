@@ -21,7 +21,7 @@ from tests.channels_app.client import Client, query
 from tests.gateways import Gateway
 from tests.servers import Postgres, wait_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 HERE = Path(__file__).parent
 COMMITS = sorted(each.stem for each in HERE.glob("*.json"))
 # The settings of the old gateway.

@@ -23,7 +23,7 @@ from tests.channels_app.telegram.people import Bots, Params, message
 from tests.gateways import Gateway
 from tests.servers import wait_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.slow
 CHATS = range(600, 610)
 WORDS = " ".join(f"part{number:02d}" for number in range(24))
 CALM_SECONDS = 6.0

@@ -23,7 +23,7 @@ from tests.channels_app.telegram.people import Bots, Params, message, number, pe
 from tests.gateways import Gateway
 from tests.servers import wait_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 ANSWER = " ".join(f"**part{each}**" for each in range(30))
 TOKENS = {"main": f"7001:{'B' * 34}", "polled": f"7002:{'C' * 34}"}
 

@@ -19,7 +19,7 @@ from tests.channels_app.telegram.people import Bots
 from tests.gateways import Gateway
 from tests.servers import wait_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 KEY = """
 from allowlist import keys
 from core.models import User

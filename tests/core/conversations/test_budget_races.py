@@ -19,7 +19,7 @@ from tests.core.conversations.spenders import POINTS
 from tests.gateways import Gateway
 from tests.servers import python
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.slow
 PROCESSES = int(os.environ.get("BUDGET_PROCESSES", "4"))
 AT_ONCE = int(os.environ.get("BUDGET_CALLS", "12"))
 SECONDS = 600

@@ -45,7 +45,7 @@ from tests.core.database import growth
 from tests.one_turn import SENDER, one_turn
 from tests.plans import Asked, listening
 
-pytestmark = [pytest.mark.django_db, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 
 # PostgreSQL reads a small table as a whole, whatever its indexes are; SQLite does not count rows.
 MANY = 100_000 if connection.vendor == "postgresql" else 10_000

@@ -26,7 +26,7 @@ from tests.core.jobs_worker.test_asked import ASKED, CALL, WAYS
 from tests.gateways import Gateway
 from tests.servers import wait_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.slow
 TIMES = int(os.environ.get("CHAOS_TIMES", "3"))
 MASTERS = 4  # workers that die beside each other
 AT_ONCE = 12  # jobs, so that a worker finds another one while the lease of a dead one runs out

@@ -17,7 +17,7 @@ from tests.gateway_project.backups.pairs import PASSPHRASE, programs
 from tests.gateways import MANAGE_SECONDS, Gateway
 from tests.servers import Process, python
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.slow
 KILLED = "tests.gateway_project.backups.killed"
 
 

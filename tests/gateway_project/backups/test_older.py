@@ -16,7 +16,7 @@ from tests.models_chaos.owner import signed_in
 from tests.servers import Postgres, wait_until
 from tests.upgrades import test_upgrades as upgrades
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 # Without the row that ``manage.py backup`` writes in the end: its table is newer.
 MAKE = """
 from pathlib import Path

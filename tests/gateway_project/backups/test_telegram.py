@@ -23,7 +23,7 @@ from tests.gateways import Gateway
 from tests.models_chaos.owner import signed_in
 from tests.servers import Postgres, wait_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.slow
 # Long enough to be shown while it grows.
 HALF = "This is the first half of an answer that was cut off"
 WHOLE = f"{HALF}, and this is the other half."

@@ -25,7 +25,7 @@ from tests.gateways import Gateway
 from tests.models_chaos.owner import signed_in
 from tests.servers import wait_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(280)]
+pytestmark = pytest.mark.slow
 CANARY = "zorvillex"
 SCRIPT = [
     {"match": "^hang", "steps": [{"text": f"{CANARY}reply begun. "}, {"hang": True}]},

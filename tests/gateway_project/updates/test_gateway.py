@@ -1,6 +1,7 @@
 """A supervisor that runs while its clone is updated [X15] [X17] [X18]."""
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -108,14 +109,15 @@ def test_x17_a_version_that_does_not_work_well_leaves_the_old_one(
     target = in_place(installed)
     assert small.version() == "0.2.0"
     with pytest.raises(UpdateError, match=r"The old version is back: 0.2.0 did not get ready"):
-        updating.look_after(installed, target, {}, wait=0, say=str)
+        updating.look_after(installed, target, {}, pid=running.pid, wait=0, say=str)
     wait_until(lambda: gateway.is_ready(installed), what=running.tail)
     assert small.is_old()
     assert not way_back.put_aside(installed).exists()
     # An error that was there before is none of the new version.
     said: list[str] = []
     target = in_place(installed)
-    updating.look_after(installed, target, {"new": "It is known."}, wait=0, say=said.append)
+    known = {"new": "It is known."}
+    updating.look_after(installed, target, known, pid=running.pid, wait=0, say=said.append)
     assert said == ["the gateway works again"]
 
 
@@ -128,7 +130,7 @@ def test_x17_a_version_that_people_have_written_to_stays(
     small.commit("New", {**ILL, "doctor.sh": ILL_LATER.format(also=MESSAGE)})
     target = in_place(installed)
     with pytest.raises(UpdateError) as caught:
-        updating.look_after(installed, target, {}, wait=0, say=str)
+        updating.look_after(installed, target, {}, pid=running.pid, wait=0, say=str)
     assert "people have written meanwhile: it stays" in str(caught.value)
     assert small.version() == "0.2.0"
     assert InboundMessage.objects.count() == 2
@@ -208,6 +210,67 @@ def test_x17_no_gateway_starts_while_one_is_updated_that_did_not_run(own_home: P
         with pytest.raises(preflight.StartError, match="another gateway"):
             preflight.lock(own_home)
     preflight.lock(own_home).close()
+
+
+def test_x17_a_message_that_comes_while_the_old_version_is_brought_back(
+    small: Small, installed: Path, running: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[X17] The new version accepts it just before it is stopped."""
+    account = ChannelAccount.objects.create(channel="memory", name="one")
+
+    def settle(folder: Path, pid: int) -> None:
+        assert (folder, pid) == (installed, running.pid)
+        InboundMessage.objects.create(account=account, received_at=timezone.now())
+        connections.close_all()
+
+    monkeypatch.setattr(gateway, "settle", settle)
+    small.commit("New", ILL)
+    target = in_place(installed)
+    with pytest.raises(UpdateError, match="people have written meanwhile: it stays"):
+        updating.look_after(installed, target, {}, pid=running.pid, wait=0, say=str)
+    wait_until(lambda: gateway.is_ready(installed), what=running.tail)
+    assert small.version() == "0.2.0"
+    assert InboundMessage.objects.count() == 1
+    assert way_back.put_aside(installed).exists()
+
+
+def test_x17_a_gateway_that_has_ended_is_not_waited_for(
+    small: Small, installed: Path, running: Process
+) -> None:
+    """[X17] The new version fails before it starts any process. The owner hears that nothing
+    runs."""
+    small.commit("New", NEWER)
+    target = in_place(installed)
+    os.kill(running.pid, signal.SIGKILL)
+    running.wait()
+    with pytest.raises(UpdateError, match=r"The old version is back.*has ended: start it again"):
+        updating.look_after(installed, target, {}, pid=running.pid, wait=600, say=str)
+    assert small.is_old()
+
+
+def test_x17_a_gateway_that_starts_for_ever_is_not_undone(
+    small: Small, installed: Path, running: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[X17] The command names the script to be run when nothing runs."""
+    monkeypatch.setattr(gateway, "START_SECONDS", 0)
+    small.commit("New", NEWER)
+    target = in_place(installed)
+    running.stop()
+    with preflight.lock(installed), pytest.raises(UpdateError) as caught:
+        updating.look_after(installed, target, {}, pid=os.getpid(), wait=0, say=str)
+    script = way_back.put_aside(installed)
+    assert f"When nothing runs, `sh {script}` brings the old version back" in str(caught.value)
+    assert script.exists()
+    assert small.version() == "0.2.0"
+
+
+def test_x17_a_gateway_whose_processes_end_again_and_again_is_failing(own_home: Path) -> None:
+    """[X17] Not the model, which may be too large for this machine in each version."""
+    for model, web, expected in ((9, 0, False), (0, 1, False), (0, 4, True)):
+        processes = {"model": ProcessState(restarts=model), "web": ProcessState(restarts=web)}
+        known = State(pid=os.getpid(), url="http://here", processes=processes)
+        state.write(home=own_home, state=known)
+        assert gateway.is_failing(own_home, os.getpid()) is expected
 
 
 def test_x17_a_gateway_is_ready_when_all_that_people_need_is(own_home: Path) -> None:

@@ -21,7 +21,7 @@ from tests.gateway_project.updates.origins import TABLE, Origin, git
 from tests.servers import Process, wait_until
 from tests.settings import TEST_DATABASE
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.slow
 ON_SQLITE = TEST_DATABASE == "sqlite"
 FAIL = "if not on_a_copy: raise RuntimeError('it fails here')"
 FAIL_ALWAYS = "raise RuntimeError('it fails everywhere')"
@@ -31,6 +31,17 @@ WAIT = """
         home.directory().joinpath("waits").touch()
         time.sleep(0.05)
 """
+# Workers that end when the test lets them.
+NO_WORK = """
+import os
+import time
+from pathlib import Path
+
+while not Path(os.environ["GO_ON"]).exists():
+    time.sleep(0.05)
+raise SystemExit("no work")
+"""
+NO_WEB = "raise SystemExit('no web today')"
 # The doctor of a version that finds an error more.
 FINDS = """
 
@@ -177,15 +188,26 @@ def test_x17_a_version_whose_doctor_finds_a_new_error_is_not_kept(
 
 @pytest.mark.on("sqlite")
 def test_x17_a_version_that_does_not_get_ready_leaves_the_old_one(installed: Installation) -> None:
-    """[X17]"""
-    installed.origin.add(
-        "not-ready", TABLE, gateway_project__processes__web="raise SystemExit('no web today')"
-    )
-    done = installed.update("--to", "origin/not-ready", "--wait", "10")
+    """[X17] Its web server ends again and again: that is not waited for until the end."""
+    installed.origin.add("not-ready", TABLE, gateway_project__processes__web=NO_WEB)
+    done = installed.update("--to", "origin/not-ready", "--wait", "600")
     assert done.returncode == 1
     assert "The old version is back: 0.2.0 did not get ready" in done.stdout
     assert "no web today" in installed.up.output()
     installed.is_old()
+
+
+@pytest.mark.on("sqlite")
+def test_x17_a_version_that_still_starts_is_not_cut_off(installed: Installation) -> None:
+    """[X17] The time is over before the gateway has the lock of its home: it is stopped only after
+    it has started, and goes on with the old version."""
+    installed.origin.add("not-ready", TABLE, gateway_project__processes__web=NO_WEB)
+    supervisor = installed.up.state().pid
+    done = installed.update("--to", "origin/not-ready", "--wait", "0")
+    assert done.returncode == 1
+    assert "The old version is back: 0.2.0 did not get ready" in done.stdout
+    installed.is_old()
+    assert installed.up.state().pid == supervisor
 
 
 def test_x18_an_update_that_is_killed_leaves_the_old_version(installed: Installation) -> None:
@@ -270,10 +292,9 @@ def test_x17_a_version_that_people_have_written_to_stays_and_can_be_undone(
 ) -> None:
     """[X17] Its worker does not start, and its web server accepts a message: nothing is undone by
     itself. The script that is named brings the old version back, without that message."""
-    installed.origin.add(
-        "half-ready", TABLE, gateway_project__processes__workers="raise SystemExit('no work')"
-    )
-    updater = installed.began("--to", "origin/half-ready", "--wait", "30")
+    installed.go_on.unlink(missing_ok=True)
+    installed.origin.add("half-ready", TABLE, gateway_project__processes__workers=NO_WORK)
+    updater = installed.began("--to", "origin/half-ready", "--wait", "600")
     headers = {"Authorization": f"Bearer {installed.key}"}
 
     def is_accepted() -> bool:
@@ -285,7 +306,8 @@ def test_x17_a_version_that_people_have_written_to_stays_and_can_be_undone(
             return httpx.post(f"{known.url}/inbound", json=body, headers=headers).status_code == 202
         return False
 
-    wait_until(is_accepted, seconds=60)
+    wait_until(is_accepted, seconds=120)
+    installed.go_on.touch()
     updater.wait(seconds=120)
     script = installed.up.home / "run" / "undo-update.sh"
     assert f"`sh {script}` brings the old version back" in " ".join(updater.tail().split())

@@ -26,7 +26,7 @@ from tests.journeys.model import Rule
 from tests.models_chaos import rows
 from tests.servers import wait_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.slow
 Json = dict[str, Any]
 COUNT = "one two three four five six seven eight"
 RULES = [
