@@ -28,7 +28,7 @@ from tests.run import (
     DATABASES,
     DAYS,
     EITHER,
-    FILES_IN_TURN,
+    EVERY_DAY,
     IN_TURN,
     ONCE,
     ONCE_UNMEASURED,
@@ -99,32 +99,36 @@ def runs_on(which: str, item: pytest.Item) -> bool:
 
     One that uses no database runs on the first only; on the second only if it is ``unmeasured``,
     or stands in a folder that the first leaves out. Of those that may run on ``either``, each runs
-    on one, and of the dearest ones a part, another part each day; some files alternate. Slow tests
-    start gateways, so they use both, but for those that are marked with the one that they run
-    ``on``.
+    on one; some files alternate. Slow tests start gateways, so they use both, but for those that
+    are marked with the one that they run ``on``; they run on some days only.
     """
-    if (on := item.get_closest_marker("on")) is not None:
-        return which == ("first" if on.args == (DATABASES[0],) else "second")
     marks = {mark.name for mark in item.iter_markers()}
     if "alone" in marks or which == "alone":
         return "alone" in marks and which == "alone"
-    in_turn = item.nodeid.startswith(IN_TURN) and "slow" in marks
-    if in_turn and not is_in_turn(number_of(item.nodeid) // 2, parts=DAYS):
+    if "slow" in marks and not is_of_today(item.nodeid):
         return False
-    file = item.nodeid.split("::", maxsplit=1)[0]
-    if file.startswith(FILES_IN_TURN) and not is_in_turn(number_of(file), parts=2):
-        return False
+    if (on := item.get_closest_marker("on")) is not None:
+        return which == ("first" if on.args == (DATABASES[0],) else "second")
     if "unmeasured" in marks or item.nodeid.startswith(ONCE_UNMEASURED):
         return which == "second"
     if item.nodeid.startswith(ONCE):
         return which == "first"
     if item.nodeid.startswith(ALTERNATING):
-        return is_in_turn(("first", "second").index(which), parts=2)
+        return is_in_turn(("first", "second").index(which), parts=2, days=2)
     either = "either" in marks or item.nodeid.startswith(EITHER)
     if either and os.environ.get("TEST_EITHER") != "both":
         return which == either_of(item.nodeid)
     asks = DATABASE & set(getattr(item, "fixturenames", ()))
     return which == "first" or bool(asks or {"django_db", "skipif", "slow"} & marks)
+
+
+def is_of_today(nodeid: str) -> bool:
+    """Return whether a slow test runs today: the dearest on one of DAYS, by its name, the others
+    every other day, by that of their file."""
+    if nodeid.startswith(IN_TURN):
+        return is_in_turn(number_of(nodeid) // 2, parts=DAYS)
+    file = nodeid.split("::", maxsplit=1)[0]
+    return file.startswith(EVERY_DAY) or is_in_turn(number_of(file), parts=2)
 
 
 # At the top of a module whose tests are all slow.

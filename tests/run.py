@@ -144,13 +144,18 @@ IN_TURN = (
     "tests/gateway_project/test_year.py",
     "tests/models_chaos",
 )
-# The journeys of users: each file runs every other day, whole.
-FILES_IN_TURN = ("tests/journeys",)
-# Dear files, some with tests that follow each other: whole, on one database a day.
+# Other files with slow tests run them every other day, but for these; ``make soak`` runs all.
+EVERY_DAY = (
+    "tests/channels_app/http_api/test_inbound.py",
+    "tests/channels_app/telegram/test_kills.py",
+    "tests/chaos",
+    "tests/gateway_project/processes/test_up.py",
+    "tests/upgrades/test_upgrades.py",
+)
+# Dear slow files, some with tests that follow each other: whole, on one database, on the other one
+# two days later.
 ALTERNATING = (
     "tests/core/database/test_growth.py",
-    "tests/core/database/test_query_plans.py",
-    "tests/core/database/test_statements.py",
     "tests/gateway_project/updates/test_update.py",
     "tests/schedules_chaos/test_volume.py",
 )
@@ -281,10 +286,12 @@ def of_this_turn(cases: Iterable[T], *, parts: int) -> list[T]:
     return [each for place, each in enumerate(cases) if is_in_turn(place, parts=parts)]
 
 
-def is_in_turn(number: int, *, parts: int) -> bool:
-    """Return whether a case of this number belongs to the part of today, of so many parts."""
+def is_in_turn(number: int, *, parts: int, days: int = 1) -> bool:
+    """Return whether a case of this number belongs to the part of today, of so many parts that
+    last so many days each.
+    """
     turn = os.environ.get("TEST_TURN")
-    return not turn or number % parts == int(turn) % parts
+    return not turn or number % parts == int(turn) // days % parts
 
 
 def slug(text: str) -> str:

@@ -7,7 +7,7 @@ from typing import Final
 
 from django.utils.translation import gettext, gettext_noop, ngettext
 
-from channels_app.webchat.transcript import in_turns
+from core.conversations.sessions import in_turns
 from core.models import ChatSession, Message
 
 HEADINGS: Final = {"user": gettext_noop("You"), "assistant": gettext_noop("Assistant")}

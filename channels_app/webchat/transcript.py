@@ -9,6 +9,7 @@ from channels_app.models import SourceFeedback
 from channels_app.rendering.answer import Reply
 from channels_app.schedules import buttons, firing
 from channels_app.webchat import adapter, html
+from core.conversations import sessions
 from core.database.queries import only
 from core.messages import MessageDict, fold
 from core.models import ChatSession, Message, Run, RunEvent
@@ -60,21 +61,11 @@ def runs_in(rows: list[Message], role: str) -> set[int]:
     return {row.run_id for row in rows if row.role == role and row.run_id}
 
 
-def in_turns(rows: Iterable[Message]) -> list[list[Message]]:
-    """Group rows by run, in the order of the first row of each: an answer follows its question, not
-    what was asked meanwhile. A row without a run is a turn of its own.
-    """
-    by_run: dict[tuple[int, int], list[Message]] = {}
-    for row in rows:
-        by_run.setdefault((row.run_id or 0, 0 if row.run_id else row.id), []).append(row)
-    return list(by_run.values())
-
-
 def turns(
     rows: list[Message], parts: Mapping[int, list[dict[str, Any]]], thumbs: Mapping[int, Thumbs]
 ) -> Iterable[dict[str, Any]]:
     """Return the turns of question and answer of these rows, as JSON."""
-    for lines in in_turns(rows):
+    for lines in sessions.in_turns(rows):
         run_id = lines[0].run_id or 0
         said = [row for row in lines if row.role == "user"]
         answers = [row for row in lines if row.role == "assistant"]

@@ -1,5 +1,8 @@
 """Conversations of one person: list, search, rename, delete."""
 
+from collections.abc import Iterable
+from typing import TypeVar
+
 from django.db.models import QuerySet
 from django.utils import timezone
 
@@ -14,6 +17,8 @@ TITLE_CHARACTERS = 200
 EXCERPT_BEFORE, EXCERPT_CHARACTERS = 10, 90
 # Read without an index: chats, and the last messages of each.
 SEARCHED_CHATS, SEARCHED, SEARCHED_FOR_SHORT = 200, 200, 1000
+
+M = TypeVar("M", bound=Message)
 
 
 def of(*, user: User, channel: str, limit: int = 200) -> list[tuple[ChatSession, bool]]:
@@ -115,3 +120,13 @@ def delete(*, session: ChatSession) -> None:
         session.delete()
     for file in stored:
         (storage.folder() / file.path).unlink(missing_ok=True)
+
+
+def in_turns(rows: Iterable[M]) -> list[list[M]]:
+    """Group rows by run, in the order of the first row of each: an answer follows its question, not
+    what was asked meanwhile. A row without a run is a turn of its own.
+    """
+    by_run: dict[tuple[int, int], list[M]] = {}
+    for row in rows:
+        by_run.setdefault((row.run_id or 0, 0 if row.run_id else row.id), []).append(row)
+    return list(by_run.values())

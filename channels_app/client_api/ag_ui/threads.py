@@ -1,6 +1,7 @@
 """Threads of AG-UI clients: their messages go into the inbox, and come back as a snapshot."""
 
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from django.db.models import QuerySet
@@ -16,7 +17,7 @@ from channels_app.client_api.ag_ui.fields import Asked
 from channels_app.client_api.chats import Cut, Seen
 from channels_app.client_api.tool_questions import Question
 from channels_app.intake.inbound import Receipt
-from core.conversations import runs
+from core.conversations import runs, sessions
 from core.conversations.inbox import RepeatKey, body_digest
 from core.database.transactions import atomic_write
 from core.models import ChatSession, InboundMessage, Message, Run
@@ -155,15 +156,15 @@ def name_of(run: Run) -> str:
 
 
 def snapshot_of(session: ChatSession, run: Run | None, questions: list[Question]) -> Frame:
-    """Return the messages of a thread, without the answer of ``run``, which follows; and the calls
-    that wait for a yes.
+    """Return the messages of a thread, each answer below its question, without that of ``run``,
+    which follows; and the calls that wait for a yes.
     """
     rows = Message.objects.filter(session=session, id__gt=session.history_from)
     if run is not None:
         rows = rows.exclude(run=run, role="assistant")
-    newest = rows.annotate(given=KT(f"data__{CLIENT_ID}")).order_by("-id")
-    fields = newest.values_list("id", "role", "text", "given")[:MOST_MESSAGES]
-    messages = [message_of(*row) for row in reversed(fields)]
+    newest = rows.annotate(given=KT(f"data__{CLIENT_ID}")).defer("data").order_by("-id")
+    turns = sessions.in_turns(reversed(newest[:MOST_MESSAGES]))
+    messages = [message_of(row.pk, row.role, row.text, row.given) for row in chain(*turns)]
     if questions:
         messages.append(asked_by(questions))
     return {"type": "MESSAGES_SNAPSHOT", "messages": messages}

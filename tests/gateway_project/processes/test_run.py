@@ -114,30 +114,38 @@ def test_each_test_of_either_database_runs_on_one_and_in_the_soak_on_both(
     assert {tuple(places(each, "slow")) for each in names} == {("first", "second")}
 
 
-def test_each_of_the_dearest_tests_runs_on_one_day_of_four(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert all((run.ROOT / each).exists() for each in (*run.IN_TURN, *run.FILES_IN_TURN))
-    names = [f"{each}/test_x.py::test_{n}" for each in run.IN_TURN for n in range(40)]
-    names += [f"{each}/test_{n}.py::test_x" for each in run.FILES_IN_TURN for n in range(40)]
-    seen: dict[str, int] = dict.fromkeys(names, 0)
-    for turn in range(739_000, 739_004):
+def test_slow_tests_run_every_other_day_and_the_dearest_on_one_day_of_four(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of a file either all or none, but for the dearest; fast tests run each day."""
+    assert all((run.ROOT / each).exists() for each in (*run.IN_TURN, *run.EVERY_DAY))
+    days = {f"{each}/test_x.py::test_{n}": 1 for each in run.IN_TURN for n in range(40)}
+    days |= {f"tests/x/test_{n}.py::test_{n}": 2 for n in range(40)}
+    days |= {f"{each}::test_x": 4 for each in run.EVERY_DAY}
+    seen, turns = dict.fromkeys(days, 0), range(739_000, 739_004)
+    for turn in turns:
         monkeypatch.setenv("TEST_TURN", str(turn))
-        for each in names:
+        for each in days:
             seen[each] += bool(places(each, "slow"))
-    files = {each for each in names if each.startswith(run.FILES_IN_TURN)}
-    assert {seen[each] for each in files} == {2}
-    assert {seen[each] for each in names if each not in files} == {1}
+            assert places(each)
+        assert len({bool(places(f"tests/x/test_a.py::test_{n}", "slow")) for n in range(20)}) == 1
+    assert seen == days
     monkeypatch.setenv("TEST_TURN", run.SOAK["TEST_TURN"])
-    assert all(places(each, "slow") for each in names)
+    assert all(places(each, "slow") for each in days)
 
 
 @pytest.mark.parametrize("file", run.ALTERNATING)
-def test_a_file_that_alternates_runs_on_one_database_a_day(
+def test_a_file_that_alternates_runs_whole_on_one_database(
     monkeypatch: pytest.MonkeyPatch, file: str
 ) -> None:
+    """Within four days on each, also where its tests are slow."""
     assert (run.ROOT / file).exists()
-    for turn, database in (("739000", ["first"]), ("739001", ["second"])):
-        monkeypatch.setenv("TEST_TURN", turn)
-        assert {tuple(places(f"{file}::test_{n}", "slow")) for n in range(9)} == {tuple(database)}
+    seen = []
+    for turn in range(739_000, 739_004):
+        monkeypatch.setenv("TEST_TURN", str(turn))
+        [found] = {tuple(places(f"{file}::test_{n}", "slow")) for n in range(9)}
+        seen += found
+    assert sorted(seen) == ["first", "second"]
     monkeypatch.setenv("TEST_TURN", run.SOAK["TEST_TURN"])
     assert places(f"{file}::test_x", "slow") == ["first", "second"]
 

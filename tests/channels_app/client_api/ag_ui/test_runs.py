@@ -89,6 +89,17 @@ def test_w42_two_turns_are_remembered_by_the_gateway_or_the_client(
     assert "third" in text_of(told(member, said("", thread="w42", messages=history)))
 
 
+def test_w42_each_answer_stands_below_its_question(member: httpx.Client) -> None:
+    """The second was asked before the first answer was there."""
+    with member.stream("POST", "/ag-ui", json=said("slow", thread="w42b")) as answer:
+        next(answer.iter_lines())
+        told(member, said("My name is Ada", thread="w42b"))
+    messages = connected(member, "w42b")[1]["messages"]
+    assert [each["role"] for each in messages] == ["user", "assistant"] * 2
+    assert [each["content"] for each in messages[::2]] == ["slow", "My name is Ada"]
+    assert messages[1]["content"] == "one two three four"
+
+
 def test_w43_the_same_run_id_is_the_same_run(member: httpx.Client, asking: Gateway) -> None:
     """Also with a number: exactly the rest; another message under the same id is refused."""
     body = said("slow", thread="w43", run="once")
