@@ -140,7 +140,7 @@ def test_a_file_that_alternates_runs_whole_on_one_database(
 ) -> None:
     """Within four days on each, also where its tests are slow."""
     assert (run.ROOT / file).exists()
-    seen = []
+    seen: list[str] = []
     for turn in range(739_000, 739_004):
         monkeypatch.setenv("TEST_TURN", str(turn))
         [found] = {tuple(places(f"{file}::test_{n}", "slow")) for n in range(9)}
