@@ -43,7 +43,7 @@ class Span:
     def unknown(self) -> tuple[list[int], bool]:
         """Return at most MOST of the ids to try, in order, and whether these are all."""
         first = self.after + 1
-        if self.closed and self.end - first > MOST + len(self.known):
+        if self.closed:
             first = max(first, self.end - MOST - len(self.known))
         found = [each for each in range(first, self.end) if each not in self.known]
         complete = first == self.after + 1 and len(found) <= MOST and not self.cut
@@ -89,13 +89,13 @@ def ids_of(delivery: Delivery, shares: Shares) -> Iterator[tuple[int, datetime |
     """Return the sequence's known message ids, each with a time before which it existed; None where
     that was surely before ``delivery``.
     """
-    answered = [delivery.target.get("reply_to", "")]
+    answered = [delivery.target.get("reply_to")]
     route = delivery.run.route if delivery.run is not None else {}
     # A supergroup starts its ids anew: an answered message may have an id of the former group.
     if route.get("account") == delivery.account_id and shares(str(route.get("chat", ""))):
-        answered.append(str(route.get("reply_to", "")))
+        answered.append(route.get("reply_to"))
     for each in answered:
-        if (number := number_of(each)) is not None:
+        if (number := number_of(str(each))) is not None:
             yield number, None
     inbound = InboundMessage.objects.filter(account_id=delivery.account_id).order_by("-id")
     for chat, name, at in inbound.values_list("chat", "external_message_id", "received_at")[

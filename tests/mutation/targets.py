@@ -125,17 +125,14 @@ TARGETS = (
         (
             "tests/core/conversations/test_outbox.py",
             "tests/core/conversations/test_outbox_edges.py",
-            "tests/channels_app/delivery/test_sending.py",
-            "tests/channels_app/telegram/test_found_again.py",
         ),
     ),
     Target(
         "deliveries in doubt",
         "core/conversations/uncertain_deliveries.py",
         (
+            "tests/core/conversations/test_uncertain_deliveries.py",
             "tests/core/conversations/test_outbox.py",
-            "tests/channels_app/delivery/test_find_sent.py",
-            "tests/channels_app/telegram/test_found_again.py",
         ),
     ),
     Target(

@@ -5,14 +5,16 @@ from typing import Any
 
 import pytest
 from django.conf import settings
+from django.db import connection
 from django.db.models import F
 from django.db.models.functions import Now
+from django.test.utils import CaptureQueriesContext
 
 from core.conversations import outbox
 from core.database import transactions
 from core.database.transactions import atomic_write
 from core.lib.leases import OWN_LEASE
-from core.models import ChannelAccount, ChatSession, Delivery, Run
+from core.models import ChannelAccount, ChatSession, Delivery, Run, User
 from tests.core.conversations.test_outbox import Woken, claimed, due_now, in_doubt, wait_seconds
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -341,3 +343,291 @@ def test_the_owner_decides_on_one_delivery_at_a_time(put: Any, woken: Woken) -> 
     assert not outbox.dismiss(sent.id)
     assert not outbox.retry(sent.id)
     assert (columns_of(first)[0], columns_of(third)[0]) == (State.DEAD, State.DISMISSED)
+
+
+def test_a_claimed_delivery_knows_its_run_and_its_chat(
+    put: Any, session: ChatSession, account: ChannelAccount
+) -> None:
+    """They are in the log lines of what happens to it."""
+    run = Run.objects.create(session=session, user=session.user)
+    row = claimed(put("1", run=run, session=session))
+    known: Any = row
+    assert known.run_public_id == run.public_id
+    assert known.session_public_id == session.public_id
+    assert row.account == account
+    assert claimed(put("2")).run is None
+
+
+def test_the_next_delivery_that_is_woken_is_of_the_same_conversation(
+    put: Any, woken: Woken
+) -> None:
+    """An older one of another conversation waits for its own time."""
+    put("other", conversation="d", retry_at=Now() + timedelta(hours=1))
+    first, second, third = (put(key, conversation="c") for key in "123")
+    Delivery.objects.filter(id=second.id).update(state=State.DEAD)
+    outbox.sent(delivery=claimed(first), external_message_id="1")
+    assert woken == [("wake_delivery", third.id)]
+
+
+def test_a_bounded_number_of_waiting_deliveries_is_woken_the_oldest_first(
+    put: Any, account: ChannelAccount, woken: Woken
+) -> None:
+    first = put("1", **WAITS)
+    rest = Delivery.objects.bulk_create(
+        Delivery(
+            account=account,
+            dedupe_key=f"r{n}",
+            conversation=f"r{n}",
+            target={"chat": "42"},
+            payload={},
+            tries=1,
+        )
+        for n in range(200)
+    )
+    outbox.resume(account_id=account.id)
+    ids = Delivery.objects.order_by("id").values_list("id", flat=True)[:200]
+    assert [number for _, number in woken] == [*ids]
+    assert (ids[0], rest[-1].id in ids) == (first.id, False)
+
+
+@pytest.mark.parametrize(("minutes", "is_too_old"), [(29, True), (31, False)])
+@pytest.mark.parametrize("by_neighbour", [True, False])
+def test_the_gateway_was_off_when_nothing_of_the_conversation_was_tried_for_half_an_hour(
+    put: Any, minutes: int, is_too_old: bool, by_neighbour: bool
+) -> None:
+    row, other = put("1", conversation="c"), put("2", conversation="c", state=State.SENT)
+    put("3", conversation="d", state=State.SENT, claimed_at=Now())
+    row = claimed(row)
+    long_ago = Now() - timedelta(days=2)
+    Delivery.objects.filter(id=row.id).update(queued_at=long_ago, claimed_at=long_ago)
+    tried = other if by_neighbour else row
+    ago = Now() - timedelta(minutes=minutes)
+    Delivery.objects.filter(id=tried.id).update(claimed_at=ago)
+    row.queued_at = transactions.now() - timedelta(days=2)
+    row.claimed_at = None
+    if not by_neighbour:
+        row.claimed_at = transactions.now() - timedelta(minutes=minutes)
+    assert outbox.is_too_old(row) is is_too_old
+    assert is_new(row) is not is_too_old
+
+
+def test_words_about_a_doubt(put: Any) -> None:
+    """They are shown to the owner, who looks them up."""
+    row = claimed(put("1"))
+    outbox.unsure(delivery=row, error="cut", repeatable=False, after_id=7)
+    said = "The outcome of an earlier try is unknown."
+    assert columns_of(row, "error") == (State.PENDING, f"{said} cut")
+    assert outbox.REPEATED == "The outcome of an earlier try is unknown; it was sent again."
+
+
+def verbs(asked: CaptureQueriesContext) -> list[str]:
+    """Return the first words of the statements, without those of transactions."""
+    first = [each["sql"].split()[0] for each in asked]
+    return [each for each in first if each not in {"BEGIN", "COMMIT"}]
+
+
+def test_a_claim_is_one_read_and_one_write_where_nothing_of_its_account_is_in_doubt(
+    put: Any, account: ChannelAccount
+) -> None:
+    """With its account. One in doubt, or beside one, asks once more."""
+    first, row, second = put("0"), put("1"), put("2")
+    with CaptureQueriesContext(connection) as asked:
+        assert claimed(row).account == account
+    assert verbs(asked) == ["SELECT", "UPDATE"]
+    in_doubt(claimed(first), after_id=7)
+    outbox.sent(delivery=Delivery.objects.get(id=row.id), external_message_id="1")
+    with CaptureQueriesContext(connection) as asked:
+        claimed(first)
+    assert verbs(asked) == ["SELECT", "SELECT", "UPDATE"]
+    with CaptureQueriesContext(connection) as asked:
+        assert outbox.claim(delivery_id=second.id) is None
+    assert verbs(asked) == ["SELECT", "SELECT"]
+
+
+def test_one_behind_another_of_its_conversation_reserves_no_time_to_send(put: Any) -> None:
+    put("0", conversation="c")
+    row = put("1", conversation="c", doubt_chat="x", after_id=7)
+    plain = put("2", conversation="c")
+    asked: list[int] = []
+
+    def ready(delivery: Delivery) -> bool:
+        asked.append(delivery.id)
+        return False
+
+    assert outbox.claim(delivery_id=plain.id, ready=ready) is None
+    assert outbox.claim(delivery_id=row.id, ready=ready) is None
+    assert asked == [row.id]
+
+
+def test_an_answer_that_lost_nothing_is_one_read(put: Any, session: ChatSession) -> None:
+    """As nearly every one: a longer answer of another run is not looked at."""
+    run, other = (Run.objects.create(session=session, user=session.user) for _ in range(2))
+    put("1", run=run, block_index=0)
+    put("2", run=other, block_index=1)
+    with CaptureQueriesContext(connection) as asked, atomic_write():
+        outbox.retract(run_id=run.id, from_index=1)
+    assert verbs(asked) == ["SELECT"]
+
+
+def test_of_two_alike_the_one_that_was_sent_is_recorded(put: Any) -> None:
+    """Same words, same attempt; and one whose try has failed is not sent by a late reply."""
+    first, second = claimed(put("1")), claimed(put("2"))
+    Delivery.objects.update(payload={"text": "same"})
+    first.payload = second.payload = {"text": "same"}
+    outbox.sent(delivery=first, external_message_id="7")
+    assert (columns_of(first), columns_of(second)) == ((State.SENT,), (State.SENDING,))
+    outbox.failed(delivery=second, error="no", permanent=False, retry_after=None)
+    outbox.sent(delivery=second, external_message_id="8")
+    assert columns_of(second, "external_message_id") == (State.PENDING, "")
+
+
+def test_lost_deliveries_are_those_being_sent_with_their_accounts(
+    put: Any, account: ChannelAccount
+) -> None:
+    past, coming = Now() - timedelta(seconds=1), Now() + timedelta(seconds=9)
+    rows = [put(str(n), state=State.SENDING, lease_until=past) for n in range(101)]
+    put("rest", state=State.SENDING, lease_until=coming)
+    put("dead", state=State.DEAD, lease_until=past)
+    with CaptureQueriesContext(connection) as asked:
+        found = outbox.lost()
+        assert {row.account.name for row in found} == {account.name}
+    assert (len(found), len(asked)) == (100, 1)
+    assert {row.id for row in found} <= {row.id for row in rows}
+
+
+def test_after_a_clock_was_set_back_leases_and_waits_end_in_their_time(put: Any) -> None:
+    """Those that are no longer than they may be are left alone, and so is what is over."""
+    seconds = settings.DELIVERY_LEASE_SECONDS
+    day, minutes = Now() + timedelta(days=1), Now() + timedelta(minutes=14)
+    sending = put("1", state=State.SENDING, lease_until=day)
+    near = put("2", state=State.SENDING, lease_until=Now() + timedelta(seconds=seconds - 9))
+    waits, waits_shortly = put("3", retry_at=day, lease_until=day), put("4", retry_at=minutes)
+    dead = put("5", state=State.DEAD, retry_at=day, lease_until=day)
+    before = [columns_of(row, "retry_at", "lease_until") for row in (near, waits_shortly, dead)]
+    outbox.bring_near()
+    left = columns_of(sending, "lease_until")[1] - transactions.now()
+    assert seconds - 5 < left.total_seconds() <= seconds
+    (_, retry_at, lease_until) = columns_of(waits, "retry_at", "lease_until")
+    assert (retry_at, lease_until > transactions.now()) == (None, True)
+    after = [columns_of(row, "retry_at", "lease_until") for row in (near, waits_shortly, dead)]
+    assert after == before
+
+
+def test_of_many_that_are_due_the_oldest_are_named(account: ChannelAccount) -> None:
+    """Two hundred, and as many in doubt; each once, in order."""
+    Delivery.objects.bulk_create(
+        Delivery(
+            account=account,
+            dedupe_key=f"r{n}",
+            conversation=f"r{n}",
+            target={"chat": "42"},
+            payload={},
+            doubt_chat=f"x{n}" if n % 2 else "",
+        )
+        for n in range(500)
+    )
+    ids = [*Delivery.objects.order_by("id").values_list("id", flat=True)]
+    doubted = [*Delivery.objects.exclude(doubt_chat="").order_by("id").values_list("id", flat=True)]
+    assert outbox.due() == sorted({*ids[:200], *doubted[:200]})
+    for change in ({"retry_at": Now() + timedelta(minutes=1)}, {"state": State.SENDING}):
+        Delivery.objects.update(**change)
+        assert outbox.due() == []
+
+
+def test_a_chat_that_moves_takes_its_open_deliveries_sessions_and_schedules_with_it(
+    put: Any, account: ChannelAccount, session: ChatSession
+) -> None:
+    """Nothing of another account or chat; a session whose place is taken stays."""
+    other = ChannelAccount.objects.create(channel="platform", name="other")
+    user, stranger = session.user, User.objects.create(username="stranger")
+
+    def chat_of(person: User, chat: str, **more: Any) -> ChatSession:
+        values = {"account": account, "user": person, "chat": chat, **more}
+        return ChatSession.objects.create(**values)
+
+    ChatSession.objects.all().delete()
+    moves = chat_of(user, "42")
+    of_thread = chat_of(user, "42", thread="t")
+    stays = chat_of(stranger, "42")
+    taken = chat_of(stranger, "77")
+    of_agent = chat_of(stranger, "42", for_agent=True, closed_at=Now())
+    agents = chat_of(user, "77", for_agent=True)
+    closed = chat_of(user, "77", thread="t", closed_at=Now())
+    elsewhere = chat_of(user, "42", account=other)
+    beside = chat_of(user, "43")
+    doubt = {"doubt_chat": "1:42", "after_id": 7}
+    target = {"chat": "42", "thread": "t", "reply_to": "5"}
+    waits, sending = put("1", target=target, **doubt), put("2", state=State.SENDING)
+    sent, of_other = put("3", state=State.SENT), put("4", account=other)
+    of_beside = put("5", target={"chat": "43"}, **doubt)
+    outbox.moved(account_id=account.id, chat="42", new_chat="77")
+    chats = dict(ChatSession.objects.values_list("id", "chat"))
+    moved = (moves, of_thread, of_agent)
+    assert [chats[each.id] for each in moved] == ["77"] * 3
+    unmoved = (stays, elsewhere, beside, taken, agents, closed)
+    assert [chats[each.id] for each in unmoved] == ["42", "42", "43", "77", "77", "77"]
+    names = ("target", "doubt_chat", "after_id")
+    new = {"chat": "77", "thread": "t", "reply_to": ""}
+    assert columns_of(waits, *names) == (State.PENDING, new, "", None)
+    assert columns_of(sending, "target") == (State.SENDING, {"chat": "77", "reply_to": ""})
+    for row in (sent, of_other):
+        assert columns_of(row, "target")[1] == {"chat": "42"}
+    assert columns_of(of_beside, *names) == (State.PENDING, {"chat": "43"}, "1:42", 7)
+
+
+def test_what_waits_after_a_failure_is_counted_by_account(
+    put: Any, account: ChannelAccount
+) -> None:
+    """With what waits behind it, since when, and why."""
+    other = ChannelAccount.objects.create(channel="platform", name="other")
+    off = ChannelAccount.objects.create(channel="platform", name="off", enabled=False)
+    now = transactions.now()
+
+    def ago(minutes: int) -> Any:
+        return now - timedelta(minutes=minutes)
+
+    put("0", conversation="c", queued_at=ago(99))
+    put("1", conversation="c", queued_at=ago(30), tries=1, error="no")
+    put("2", conversation="c", queued_at=None, created_at=ago(40))
+    put("3", conversation="c", queued_at=ago(20), state=State.DEAD)
+    put("4", conversation="d", queued_at=ago(10), state=State.SENDING, tries=2, error="again")
+    put("5", conversation="e", queued_at=ago(50))
+    put("6", conversation="f", queued_at=ago(50), tries=3, state=State.DEAD)
+    put("7", conversation="g", account=off, tries=1)
+    assert outbox.backlogs() == {account.id: outbox.Backlog(3, ago(40), "no")}
+    assert outbox.backlogs(older_than=timedelta(minutes=29)) == {
+        account.id: outbox.Backlog(2, ago(40), "no")
+    }
+    assert outbox.backlogs(older_than=timedelta(minutes=41)) == {}
+    put("8", conversation="h", account=other, queued_at=ago(5), tries=1, error="x")
+    assert outbox.backlogs()[other.id] == outbox.Backlog(1, ago(5), "x")
+    Delivery.objects.update(tries=0)
+    with CaptureQueriesContext(connection) as asked:
+        assert outbox.backlogs() == {}
+    assert len(asked) == 1
+
+
+def test_the_oldest_that_is_due_and_not_delivered_is_one_that_may_be_sent(
+    put: Any, account: ChannelAccount
+) -> None:
+    """Since it was queued, else since it was made."""
+    now = transactions.now()
+    held = ChannelAccount.objects.create(channel="platform", name="held", deliveries_held="no")
+    off = ChannelAccount.objects.create(channel="platform", name="off", enabled=False)
+    for n, columns in enumerate(
+        (
+            {"account": held},
+            {"account": off},
+            {"state": State.DEAD},
+            {"retry_at": Now() + timedelta(minutes=1)},
+        )
+    ):
+        put(str(n), **columns)
+    assert outbox.oldest_pending_seconds() == 0.0
+    put("new", queued_at=now - timedelta(seconds=50))
+    assert 50 <= outbox.oldest_pending_seconds() < 60
+    put("due", queued_at=now - timedelta(seconds=100), retry_at=now - timedelta(seconds=1))
+    assert 100 <= outbox.oldest_pending_seconds() < 110
+    made = now - timedelta(seconds=200)
+    put("made", queued_at=None, created_at=made, state=State.SENDING)
+    assert 200 <= outbox.oldest_pending_seconds() < 210

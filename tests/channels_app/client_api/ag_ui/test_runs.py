@@ -91,12 +91,12 @@ def test_w42_two_turns_are_remembered_by_the_gateway_or_the_client(
 
 def test_w42_each_answer_stands_below_its_question(member: httpx.Client) -> None:
     """The second was asked before the first answer was there."""
-    with member.stream("POST", "/ag-ui", json=said("slow", thread="w42b")) as answer:
+    with member.stream("POST", "/ag-ui", json=said("slow, please", thread="w42b")) as answer:
         next(answer.iter_lines())
         told(member, said("My name is Ada", thread="w42b"))
     messages = connected(member, "w42b")[1]["messages"]
     assert [each["role"] for each in messages] == ["user", "assistant"] * 2
-    assert [each["content"] for each in messages[::2]] == ["slow", "My name is Ada"]
+    assert [each["content"] for each in messages[::2]] == ["slow, please", "My name is Ada"]
     assert messages[1]["content"] == "one two three four"
 
 
