@@ -50,7 +50,13 @@ from core.database.batching import (
     in_shared_transaction,
     threads_of_batches,
 )
-from core.database.transactions import atomic_write, checkpoint, in_thread, in_thread_of
+from core.database.transactions import (
+    atomic_write,
+    checkpoint,
+    in_thread,
+    in_thread_of,
+    is_log_long,
+)
 from core.files import cleanup
 from core.lib import leases
 from core.lib.encryption import DecryptError
@@ -65,7 +71,8 @@ logger = logging.getLogger(__name__)
 
 KEEP_SECONDS = 2.0
 BEAT_SECONDS, BUSY_BEAT_SECONDS = 5.0, 1.0
-CHECKPOINT_SECONDS = 1.0
+# Of SQLite's log: it is looked at each second, and moved when it is long, else seldom.
+LOG_SECONDS, CHECKPOINT_SECONDS = 1.0, 15.0
 SCHEDULES_SECONDS = 1.0
 PURGE_SECONDS = 60.0
 SWEEP_FILES_SECONDS = 3600.0
@@ -104,6 +111,7 @@ class Runner:
         # The reason for taking no work: the database is of another version than this code.
         self.outdated = ""
         self._compared_at = float("-inf")
+        self._checkpoint_at = 0.0
         # Wake-ups from before that was known; None afterwards.
         self._early: list[tuple[str, int]] | None = []
         self._thread = threading.Thread(target=self._run, name="runner", daemon=True)
@@ -337,8 +345,10 @@ class Runner:
         return float(settings.SWEEP_SECONDS)
 
     async def _checkpoint(self) -> float:
-        await in_thread(checkpoint)
-        return CHECKPOINT_SECONDS
+        if is_log_long() or time.monotonic() > self._checkpoint_at:
+            await in_thread(checkpoint)
+            self._checkpoint_at = time.monotonic() + CHECKPOINT_SECONDS
+        return LOG_SECONDS
 
     async def _purge_files(self) -> float:
         if not self.outdated:

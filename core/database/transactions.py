@@ -25,7 +25,7 @@ from django.db.models import DurationField, Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from core.database import driver
+from core.database import driver, sqlite_options
 from core.database.queries import HasRows, Param
 from core.database.threads import LifoThreadPool
 from core.lib.log_ids import IDS
@@ -186,10 +186,19 @@ def checkpoint() -> None:
     """Move the content of SQLite's log into the database file.
 
     Otherwise the commit that finds the log long does it, and all writers wait: now and then 100 ms
-    of a stream's answers.
+    of a stream's answers. It syncs two files.
     """
     if connection.vendor == "sqlite":
         driver.execute(connections[DEFAULT_DB_ALIAS], "PRAGMA wal_checkpoint(PASSIVE)", ())
+
+
+def is_log_long() -> bool:
+    """Return whether SQLite's log is longer than ``sqlite_options.LOG_BYTES``."""
+    log = Path(f"{connection.settings_dict['NAME']}-wal")
+    try:
+        return log.stat().st_size > sqlite_options.LOG_BYTES
+    except OSError:  # there is none yet
+        return False
 
 
 def ping() -> None:

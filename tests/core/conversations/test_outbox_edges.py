@@ -485,9 +485,9 @@ def test_lost_deliveries_are_those_being_sent_with_their_accounts(
     put: Any, account: ChannelAccount
 ) -> None:
     past, coming = Now() - timedelta(seconds=1), Now() + timedelta(seconds=9)
-    rows = [put(str(n), state=State.SENDING, lease_until=past) for n in range(101)]
     put("rest", state=State.SENDING, lease_until=coming)
     put("dead", state=State.DEAD, lease_until=past)
+    rows = [put(str(n), state=State.SENDING, lease_until=past) for n in range(101)]
     with CaptureQueriesContext(connection) as asked:
         found = outbox.lost()
         assert {row.account.name for row in found} == {account.name}
