@@ -161,12 +161,9 @@ def in_turn() -> Q:
 
 
 def doubtful() -> QuerySet[Delivery]:
-    """Return the deliveries in doubt in the chat ``place``, except the outer query's."""
-    return (
-        Delivery.objects.filter(doubt_chat=Param("place"))
-        .exclude(doubt_chat="")  # the conditions of the partial index
-        .exclude(id=OuterRef("id"))
-    )
+    """Return the deliveries in doubt in the chat ``place``."""
+    # The second condition is that of the partial index.
+    return Delivery.objects.filter(doubt_chat=Param("place")).exclude(doubt_chat="")
 
 
 def pending() -> QuerySet[Delivery]:
@@ -260,7 +257,7 @@ def is_held_up(delivery: Delivery) -> bool:
     """Return whether a delivery waits for the search for another message in its chat."""
     if not getattr(delivery, "doubt_beside", False):  # nearly always
         return False
-    rows = Delivery.objects.filter(doubt_chat=place_of(delivery)).exclude(id=delivery.id)
+    rows = Delivery.objects.filter(doubt_chat=place_of(delivery))
     return (rows.filter(id__lt=delivery.id) if delivery.doubt_chat else rows).exists()
 
 
@@ -268,7 +265,7 @@ def is_sending_beside(delivery: Delivery) -> bool:
     """Return whether another message of the same chat, with no known id yet, is being sent."""
     rows = Delivery.objects.filter(
         account_id=delivery.account_id, state=Delivery.State.SENDING, external_message_id=""
-    ).exclude(id=delivery.id)
+    )
     return any(place_of(row) == place_of(delivery) for row in rows)
 
 
@@ -494,8 +491,7 @@ def hold(*, delivery: Delivery, error: str) -> None:
 def release(*, account_id: int) -> None:
     """Release the deliveries of an account, if they were held."""
     with transactions.atomic_write():
-        held = ChannelAccount.objects.filter(id=account_id).exclude(deliveries_held="")
-        held.update(deliveries_held="")
+        ChannelAccount.objects.filter(id=account_id).update(deliveries_held="")
         resume(account_id=account_id)
 
 
@@ -646,11 +642,11 @@ def backlogs(*, older_than: timedelta = timedelta()) -> dict[int, Backlog]:
         Delivery.objects.filter(Exists(behind), state__in=OPEN)
         .annotate(since=Coalesce("queued_at", "created_at"))
         .filter(since__lte=Now() - older_than)
-        .order_by("since", "id")
+        .order_by("since")
         .values_list("account_id", "since", "error")
     )
     found: dict[int, Backlog] = {}
     for account_id, since, error in rows:
-        known = found.get(account_id) or Backlog(0, since, error)
+        known = found.get(account_id) or Backlog(0, since, "")
         found[account_id] = replace(known, number=known.number + 1, error=known.error or error)
     return found

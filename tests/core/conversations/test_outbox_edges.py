@@ -14,7 +14,7 @@ from core.conversations import outbox
 from core.database import transactions
 from core.database.transactions import atomic_write
 from core.lib.leases import OWN_LEASE
-from core.models import ChannelAccount, ChatSession, Delivery, Run, User
+from core.models import ChannelAccount, ChatSession, Delivery, Run, Schedule, User
 from tests.core.conversations.test_outbox import Woken, claimed, due_now, in_doubt, wait_seconds
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -81,6 +81,8 @@ def test_a_block_is_stored_with_its_place_and_its_run(
         *(State.PENDING, account.id, target, {"text": "a"}, session.id, run.id, 3, place),
     )
     assert columns_of(plain, "session", "run", "block_index") == (State.PENDING, None, None, 0)
+    assert plain.target == {"chat": "4", "thread": "", "reply_to": ""}
+    assert plain.conversation == f"{account.id}:4:"
 
 
 def test_a_sent_block_that_changes_is_queued_anew_as_an_edit(put: Any, woken: Woken) -> None:
@@ -168,6 +170,46 @@ def test_a_claim_sees_changes_since_it_was_read(put: Any) -> None:
     assert outbox.claim(delivery_id=row.id, ready=edited) is None
     assert columns_of(row, "attempt") == (State.PENDING, 1)
     assert not outbox.is_held_up(row)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"retry_at": Now() + timedelta(minutes=1)},
+        {"state": State.DEAD},
+        {"state": State.SENDING},
+    ],
+    ids=["postponed", "given up", "taken"],
+)
+def test_a_claim_sees_what_became_of_the_delivery(put: Any, change: dict[str, Any]) -> None:
+    row = put("1")
+
+    def changed(delivery: Delivery) -> bool:
+        return bool(Delivery.objects.filter(id=delivery.id).update(**change))
+
+    assert outbox.claim(delivery_id=row.id, ready=changed) is None
+    assert columns_of(row, "attempt") == (change.get("state", State.PENDING), 0)
+
+
+@pytest.mark.parametrize("in_doubt", [False, True])
+def test_a_claim_sees_a_doubt_in_its_chat(put: Any, in_doubt: bool) -> None:
+    """One in doubt itself waits for the older ones only."""
+    older, row, later, other = put("0"), put("1"), put("2"), put("3")
+    place = outbox.place_of(row)
+    own = {"doubt_chat": place, "after_id": 7} if in_doubt else {}
+    Delivery.objects.filter(id=other.id).update(target={"chat": "43"}, doubt_chat="1:43")
+    Delivery.objects.filter(id=row.id).update(**own)
+
+    def doubted(delivery: Delivery) -> Any:
+        def change(_: Delivery) -> bool:
+            return bool(Delivery.objects.filter(id=delivery.id).update(doubt_chat=place))
+
+        return change
+
+    assert outbox.claim(delivery_id=row.id, ready=doubted(older)) is None
+    Delivery.objects.filter(id=older.id).update(doubt_chat="")
+    found = outbox.claim(delivery_id=row.id, ready=doubted(later))
+    assert (found is not None) is in_doubt
 
 
 def test_a_message_waits_for_the_search_for_a_later_one_of_its_chat(put: Any) -> None:
@@ -555,12 +597,19 @@ def test_a_chat_that_moves_takes_its_open_deliveries_sessions_and_schedules_with
     closed = chat_of(user, "77", thread="t", closed_at=Now())
     elsewhere = chat_of(user, "42", account=other)
     beside = chat_of(user, "43")
+    chat_of(user, "77", account=other, thread="t")
+    schedules = [
+        Schedule.objects.create(user=user, account=each, chat=chat, text="", start="")
+        for each, chat in ((account, "42"), (account, "43"), (other, "42"))
+    ]
     doubt = {"doubt_chat": "1:42", "after_id": 7}
     target = {"chat": "42", "thread": "t", "reply_to": "5"}
     waits, sending = put("1", target=target, **doubt), put("2", state=State.SENDING)
     sent, of_other = put("3", state=State.SENT), put("4", account=other)
     of_beside = put("5", target={"chat": "43"}, **doubt)
     outbox.moved(account_id=account.id, chat="42", new_chat="77")
+    found = dict(Schedule.objects.values_list("id", "chat"))
+    assert [found[each.id] for each in schedules] == ["77", "43", "42"]
     chats = dict(ChatSession.objects.values_list("id", "chat"))
     moved = (moves, of_thread, of_agent)
     assert [chats[each.id] for each in moved] == ["77"] * 3
@@ -593,6 +642,7 @@ def test_what_waits_after_a_failure_is_counted_by_account(
     put("4", conversation="d", queued_at=ago(10), state=State.SENDING, tries=2, error="again")
     put("5", conversation="e", queued_at=ago(50))
     put("6", conversation="f", queued_at=ago(50), tries=3, state=State.DEAD)
+    put("6 b", conversation="f", queued_at=ago(50))
     put("7", conversation="g", account=off, tries=1)
     assert outbox.backlogs() == {account.id: outbox.Backlog(3, ago(40), "no")}
     assert outbox.backlogs(older_than=timedelta(minutes=29)) == {
@@ -614,15 +664,10 @@ def test_the_oldest_that_is_due_and_not_delivered_is_one_that_may_be_sent(
     now = transactions.now()
     held = ChannelAccount.objects.create(channel="platform", name="held", deliveries_held="no")
     off = ChannelAccount.objects.create(channel="platform", name="off", enabled=False)
-    for n, columns in enumerate(
-        (
-            {"account": held},
-            {"account": off},
-            {"state": State.DEAD},
-            {"retry_at": Now() + timedelta(minutes=1)},
-        )
-    ):
-        put(str(n), **columns)
+    put("held", account=held)
+    put("off", account=off)
+    put("dead", state=State.DEAD)
+    put("later", retry_at=Now() + timedelta(minutes=1))
     assert outbox.oldest_pending_seconds() == 0.0
     put("new", queued_at=now - timedelta(seconds=50))
     assert 50 <= outbox.oldest_pending_seconds() < 60
