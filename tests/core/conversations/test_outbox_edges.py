@@ -181,7 +181,7 @@ def test_a_claim_sees_changes_since_it_was_read(put: Any) -> None:
     ],
     ids=["postponed", "given up", "taken"],
 )
-def test_a_claim_sees_what_became_of_the_delivery(put: Any, change: dict[str, Any]) -> None:
+def test_a_claim_sees_changes_of_the_delivery(put: Any, change: dict[str, Any]) -> None:
     row = put("1")
 
     def changed(delivery: Delivery) -> bool:
@@ -454,7 +454,7 @@ def test_the_gateway_was_off_when_nothing_of_the_conversation_was_tried_for_half
 
 
 def test_words_about_a_doubt(put: Any) -> None:
-    """They are shown to the owner, who looks them up."""
+    """The owner reads them."""
     row = claimed(put("1"))
     outbox.unsure(delivery=row, error="cut", repeatable=False, after_id=7)
     said = "The outcome of an earlier try is unknown."
@@ -624,10 +624,10 @@ def test_a_chat_that_moves_takes_its_open_deliveries_sessions_and_schedules_with
     assert columns_of(of_beside, *names) == (State.PENDING, {"chat": "43"}, "1:42", 7)
 
 
-def test_what_waits_after_a_failure_is_counted_by_account(
+def test_waiting_deliveries_after_a_failure_are_counted_by_account(
     put: Any, account: ChannelAccount
 ) -> None:
-    """With what waits behind it, since when, and why."""
+    """With those that wait behind it, since when, and why."""
     other = ChannelAccount.objects.create(channel="platform", name="other")
     off = ChannelAccount.objects.create(channel="platform", name="off", enabled=False)
     now = transactions.now()

@@ -1,4 +1,4 @@
-"""Between which message ids a message in doubt is searched for, and what is recorded of it."""
+"""Between which message ids a message in doubt is searched for, and the records of that."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -142,7 +142,7 @@ def test_an_answered_message_of_another_sequence_is_not_known(
     assert numbers(put()) == []
 
 
-def test_what_names_no_chat_is_of_the_chat_without_a_name(
+def test_a_row_that_names_no_chat_is_of_the_chat_without_a_name(
     put: Callable[..., Delivery], session: ChatSession
 ) -> None:
     """As the row of a channel that has one chat."""
@@ -311,7 +311,7 @@ RECORDS: dict[str, tuple[Callable[[Delivery], Any], tuple[Any, ...]]] = {
 
 
 @pytest.mark.parametrize("kind", RECORDS)
-def test_what_a_search_finds_is_recorded_while_the_claim_holds(
+def test_results_of_a_search_are_recorded_while_the_claim_holds(
     put: Callable[..., Delivery], kind: str
 ) -> None:
     """In the row and in the object."""
