@@ -237,7 +237,7 @@ def test_the_search_begins_after_the_last_known_id_and_ends_at_its_own(
 
 
 def test_without_an_id_of_its_own_it_ends_after_the_newest(put: Callable[..., Delivery]) -> None:
-    """With room for each message in doubt of the account: a late request makes a higher id."""
+    """With an id for each message in doubt of the account: a late request makes a higher id."""
     other = ChannelAccount.objects.create(channel="platform", name="other")
     row = put(after_id=5, doubt_chat="1:42")
     assert span(row) == Span(5, 12, 5, frozenset(), closed=False)
