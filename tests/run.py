@@ -150,6 +150,7 @@ EVERY_DAY = (
     "tests/channels_app/telegram/test_kills.py",
     "tests/chaos",
     "tests/gateway_project/processes/test_up.py",
+    "tests/judges/test_accessibility.py",  # it has a turn of its own
     "tests/upgrades/test_upgrades.py",
 )
 # Dear slow files, some with tests that follow each other: whole, on one database, on the other one

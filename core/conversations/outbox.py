@@ -642,7 +642,7 @@ def backlogs(*, older_than: timedelta = timedelta()) -> dict[int, Backlog]:
         Delivery.objects.filter(Exists(behind), state__in=OPEN)
         .annotate(since=Coalesce("queued_at", "created_at"))
         .filter(since__lte=Now() - older_than)
-        .order_by("since")
+        .order_by("since", "id")
         .values_list("account_id", "since", "error")
     )
     found: dict[int, Backlog] = {}

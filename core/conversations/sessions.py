@@ -1,4 +1,4 @@
-"""Conversations of one person: list, search, rename, delete."""
+"""Conversations of one person: list, search, rename, delete, and their turns."""
 
 from collections.abc import Iterable
 from typing import TypeVar

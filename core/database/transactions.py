@@ -194,9 +194,9 @@ def checkpoint() -> None:
 
 def is_log_long() -> bool:
     """Return whether SQLite's log is longer than ``sqlite_options.LOG_BYTES``."""
-    log = Path(f"{connection.settings_dict['NAME']}-wal")
+    database = Path(connection.settings_dict["NAME"]).resolve()
     try:
-        return log.stat().st_size > sqlite_options.LOG_BYTES
+        return Path(f"{database}-wal").stat().st_size > sqlite_options.LOG_BYTES
     except OSError:  # there is none yet
         return False
 

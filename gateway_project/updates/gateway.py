@@ -11,10 +11,19 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from django.db import DatabaseError, connections
-from django.db.models import Max
+from django.db.models import Max, Model
 
 from core.conversations import runs
-from core.models import InboundMessage, Message, Run
+from core.models import (
+    Delivery,
+    InboundMessage,
+    JobStep,
+    Message,
+    ModelCall,
+    PushMessage,
+    Run,
+    ToolCall,
+)
 from gateway_project import command_line, home
 from gateway_project.backups import restoring
 from gateway_project.processes import holding, plan, preflight, state
@@ -24,6 +33,13 @@ HOLD_SECONDS = 30
 START_SECONDS = 180
 MANAGE_SECONDS = 3600
 LOOK_SECONDS = 0.2
+# A row more, or a later time, when something was accepted, or was begun for somebody.
+WORK: tuple[type[Model], ...] = (InboundMessage, Message, Run, ModelCall, ToolCall, JobStep)
+BEGUN: tuple[tuple[type[Model], str], ...] = (
+    (Run, "started_at"),
+    (Delivery, "claimed_at"),
+    (PushMessage, "sent_at"),
+)
 MOST_RESTARTS = 4  # about eight seconds of failures
 
 
@@ -53,7 +69,10 @@ def hold(folder: Path, pid: int) -> None:
     """Stop the processes of a gateway; its supervisor waits. Raises UpdateError."""
     if not catches(pid, holding.HOLD):
         raise UpdateError("The gateway runs older code than what is here: start it again first.")
-    os.kill(pid, holding.HOLD)
+    try:
+        os.kill(pid, holding.HOLD)
+    except ProcessLookupError as error:
+        raise UpdateError("The gateway has just ended: try again in a moment.") from error
     if not comes(lambda: held_by(folder) == pid, seconds=HOLD_SECONDS):
         raise UpdateError("The gateway did not stop in time.")
     connections.close_all()
@@ -103,18 +122,33 @@ def is_failing(folder: Path, pid: int) -> bool:
     return any(each.restarts >= MOST_RESTARTS for each in needed)
 
 
-def settle(folder: Path, pid: int) -> None:
-    """Wait until a gateway that starts can be stopped, or has ended. It has the lock of its home
-    only now and then until its processes start, and would end if an update took that meanwhile.
+def is_settled(folder: Path, pid: int) -> bool:
+    """Wait until a gateway that starts can be stopped, or has ended; return whether it did in time.
+
+    Until its processes start it has the lock of its home only now and then, and would end if an
+    update took that meanwhile. ``pid``: of its supervisor; a service may have started another one.
     """
-    comes(lambda: state.read(folder) or not is_alive(pid), seconds=START_SECONDS)
+
+    def can_be_stopped() -> bool:
+        return state.read(folder) is not None or not (is_alive(pid) or is_locked(folder))
+
+    return comes(can_be_stopped, seconds=START_SECONDS)
+
+
+def is_locked(folder: Path) -> bool:
+    """Return whether a gateway has the lock of its home."""
+    try:
+        preflight.lock(folder).close()
+    except preflight.StartError:
+        return True
+    return False
 
 
 def is_alive(pid: int) -> bool:
-    """Return whether a process exists."""
+    """Return whether a process of ours exists."""
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+    except OSError:
         return False
     return True
 
@@ -159,11 +193,19 @@ def manage(
     )
 
 
-def newest() -> dict[str, int | None]:
-    """Return the newest row of each table that a person's message enters; {} if that fails."""
-    found = {}
-    with suppress(DatabaseError):
-        for model in (InboundMessage, Message, Run):
-            found[model.__name__] = model.objects.aggregate(newest=Max("pk"))["newest"]
-    connections.close_all()
+def newest() -> dict[str, object]:
+    """Return how far the work for people is: the newest rows and times of what they send, and of
+    what is done for them. Raises UpdateError when the database does not answer.
+    """
+    try:
+        found = {model.__name__: newest_of(model, "pk") for model in WORK}
+        found |= {f"{model.__name__}.{name}": newest_of(model, name) for model, name in BEGUN}
+    except DatabaseError as error:
+        raise UpdateError(f"the database does not answer: {error}") from error
+    finally:
+        connections.close_all()
     return found
+
+
+def newest_of(model: type[Model], field: str) -> object:
+    return model._default_manager.aggregate(newest=Max(field))["newest"]

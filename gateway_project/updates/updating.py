@@ -2,9 +2,10 @@
 
 import os
 import shutil
+import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -52,9 +53,9 @@ def update(to: str, *, now: datetime, wait: int, say: Say) -> bool:
             raise UpdateError(f"{UNCHANGED}: {error}") from error
         finally:
             connections.close_all()
-        pid = carry_out(folder, target, before, say=say)
-    if pid:
-        look_after(folder, target, before, pid=pid, wait=wait, say=say)
+        held = carry_out(folder, target, before, say=say)
+    if held is not None:
+        look_after(folder, target, before, held, wait=wait, say=say)
     return True
 
 
@@ -115,15 +116,24 @@ def migrated_and_well(
         raise UpdateError(f"its doctor says: {found[new[0]]}")
 
 
-def carry_out(folder: Path, target: Target, before: dict[str, str], *, say: Say) -> int:
-    """Replace the code while nothing runs; return the pid of the gateway that waits to go on, 0 for
-    none.
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The gateway that waits for the end of an update: the ``pid`` of its supervisor, and how far
+    its work was (``gateway.newest``)."""
+
+    pid: int
+    newest: dict[str, object]
+
+
+def carry_out(folder: Path, target: Target, before: dict[str, str], *, say: Say) -> Held | None:
+    """Replace the code while nothing runs; return the gateway that waits to go on, if one does.
 
     Raises UpdateError; the old version is back then.
     """
     with gateway.stopped(folder) as pid:
         say("the gateway is stopped" if pid else "no gateway runs")
         try:
+            held = Held(pid, gateway.newest()) if pid else None
             clone.keep_environment(target)
             way_back.write(folder, version=VERSION, lines=clone.lines_back(target))
         except (CopyError, OSError, UpdateError) as error:
@@ -137,64 +147,70 @@ def carry_out(folder: Path, target: Target, before: dict[str, str], *, say: Say)
             raise UpdateError(f"The old version is back: {error}") from error
         way_back.keep(folder)
         say(f"version {target.version} is in place")
-        return pid
+        return held
 
 
 def look_after(
-    folder: Path, target: Target, before: dict[str, str], *, pid: int, wait: int, say: Say
+    folder: Path, target: Target, before: dict[str, str], held: Held, *, wait: int, say: Say
 ) -> None:
     """Wait until the gateway of the new version works, at most ``wait`` seconds; bring the old one
-    back when it does not. ``pid``: of its supervisor.
+    back when it does not, unless the new one has worked for somebody.
 
     Raises UpdateError.
     """
-    newest = gateway.newest()
     is_well = False
 
     def is_decided() -> bool:
         nonlocal is_well
         if gateway.is_ready(folder):
-            found = gateway.errors(clone.python(), home.BASE_DIR, {}, running=True)
-            is_well = not set(found) - set(before)
-        return is_well or gateway.is_failing(folder, pid)
+            is_well = has_no_new_error(before)
+        return is_well or gateway.is_failing(folder, held.pid)
 
     gateway.comes(is_decided, seconds=wait)
     if is_well:
         say("the gateway works again")
         return
-    script = way_back.put_aside(folder)
-    written = UpdateError(
-        f"Version {target.version} does not work well, and people have written meanwhile: it "
-        f"stays. `manage.py doctor` says more; `sh {script}` brings the old version back, without "
-        "what came since."
-    )
-    if newest != gateway.newest():
-        raise written
-    gateway.settle(folder, pid)
-    with held_again(folder, target):
-        if newest != gateway.newest():
-            raise written
-        way_back.take_again(folder)
-        way_back.go(folder)
-    more = "" if gateway.is_alive(pid) else " The gateway has ended: start it again."
+    stays = f"`sh {way_back.put_aside(folder)}` brings the old version back, when nothing runs."
+    try:
+        refuse_after_work(held)
+        if not gateway.is_settled(folder, held.pid):
+            raise UpdateError("it is still starting, and stays.")
+        file = holding.lock(folder)
+        if file is None:
+            raise UpdateError("another update of this installation runs.")
+        with file, gateway.stopped(folder) as pid:
+            refuse_after_work(held)
+            way_back.take_again(folder)
+            stays = ""
+            way_back.go(folder)
+    except UpdateError as error:
+        if not stays:  # it names the script to be run
+            raise
+        raise UpdateError(
+            f"Version {target.version} does not work well: {error} {stays}"
+        ) from error
+    more = "" if pid else " No gateway ran in that moment: start it, if no service does."
     raise UpdateError(
         f"The old version is back: {target.version} did not get ready; see the log of the "
         f"gateway.{more}"
     )
 
 
-@contextmanager
-def held_again(folder: Path, target: Target) -> Iterator[None]:
-    """Hold the gateway of the new version, which does not get ready. Raises UpdateError."""
-    file = holding.lock(folder)
-    if file is None:
-        raise UpdateError("Another update of this installation runs.")
-    with file, ExitStack() as held:
-        try:
-            held.enter_context(gateway.stopped(folder))
-        except UpdateError as error:
-            raise UpdateError(
-                f"Version {target.version} did not get ready, and stays: {error} When nothing "
-                f"runs, `sh {way_back.put_aside(folder)}` brings the old version back."
-            ) from error
-        yield
+def has_no_new_error(before: dict[str, str]) -> bool:
+    """Return whether the doctor of the new version finds no error that was not there before."""
+    try:
+        found = gateway.errors(clone.python(), home.BASE_DIR, {}, running=True)
+    except (UpdateError, subprocess.TimeoutExpired):
+        return False
+    return not set(found) - set(before)
+
+
+def refuse_after_work(held: Held) -> None:
+    """Raise UpdateError when the new version has accepted or begun something for somebody: the old
+    database does not know it, and would do it again or never.
+    """
+    if held.newest != gateway.newest():
+        raise UpdateError(
+            "it has worked for people meanwhile, and stays. `manage.py doctor` says more. The old "
+            "version would not know of that work."
+        )

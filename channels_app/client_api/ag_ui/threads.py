@@ -162,7 +162,8 @@ def snapshot_of(session: ChatSession, run: Run | None, questions: list[Question]
     rows = Message.objects.filter(session=session, id__gt=session.history_from)
     if run is not None:
         rows = rows.exclude(run=run, role="assistant")
-    newest = rows.annotate(given=KT(f"data__{CLIENT_ID}")).defer("data").order_by("-id")
+    named = rows.annotate(given=KT(f"data__{CLIENT_ID}")).order_by("-id")
+    newest = named.only("role", "text", "run_id")
     turns = sessions.in_turns(reversed(newest[:MOST_MESSAGES]))
     messages = [message_of(row.pk, row.role, row.text, row.given) for row in chain(*turns)]
     if questions:

@@ -15,7 +15,8 @@ from gateway_project.updates.clone import UpdateError
 class Command(BaseCommand):
     """Update this clone: make a backup, try the new code on a copy, then replace code and database.
 
-    When anything fails, the old version comes back by itself.
+    When anything fails, the old version comes back by itself, unless the new one has worked for
+    somebody.
     """
 
     help = __doc__

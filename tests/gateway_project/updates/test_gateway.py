@@ -4,7 +4,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
@@ -13,11 +14,12 @@ from django.core.management import call_command
 from django.db import connections
 from django.utils import timezone
 
-from core.models import Backup, ChannelAccount, InboundMessage
+from core.models import Backup, ChannelAccount, Delivery, InboundMessage
 from gateway_project.processes import holding, preflight, state
 from gateway_project.processes.state import ProcessState, State
 from gateway_project.updates import clone, gateway, updating, way_back
 from gateway_project.updates.clone import Target, UpdateError
+from gateway_project.updates.updating import Held
 from tests.gateway_project.updates.small import NEWER, WEB, Small, finding, sql
 from tests.servers import Process, python, wait_until
 from tests.settings import TEST_DATABASE
@@ -61,16 +63,18 @@ def running(small: Small, installed: Path, tmp_path: Path) -> Iterator[Process]:
     process.stop()
 
 
-def in_place(folder: Path) -> Target:
-    """Put the newest version in place, as the command does; return it when its gateway is ready."""
+def in_place(folder: Path) -> tuple[Target, Held]:
+    """Put the newest version in place, as the command does; return it, and the gateway that was
+    held, when that is ready."""
     target = clone.find("")
     assert target is not None
     file = holding.lock(folder)
     assert file is not None
     with file:
-        assert updating.carry_out(folder, target, {}, say=str)
+        held = updating.carry_out(folder, target, {}, say=str)
+    assert held is not None
     wait_until(lambda: gateway.is_ready(folder))
-    return target
+    return target, held
 
 
 def test_x15_the_supervisor_goes_on_with_the_new_code(
@@ -100,25 +104,33 @@ def test_x15_the_supervisor_goes_on_with_the_new_code(
     assert gateway.held_by(installed) == 0
 
 
+@pytest.mark.parametrize("said", [ILL["ill.json"], "no words of a doctor"])
 def test_x17_a_version_that_does_not_work_well_leaves_the_old_one(
-    small: Small, installed: Path, running: Process
+    small: Small, installed: Path, running: Process, said: str
 ) -> None:
-    """[X17] Its doctor finds a new error when it runs; the same supervisor goes on with the old
-    code."""
-    small.commit("New", ILL)
-    target = in_place(installed)
+    """[X17] Its doctor finds a new error when it runs, or fails; the same supervisor goes on with
+    the old code."""
+    small.commit("New", {**ILL, "ill.json": said})
+    target, held = in_place(installed)
     assert small.version() == "0.2.0"
     with pytest.raises(UpdateError, match=r"The old version is back: 0.2.0 did not get ready"):
-        updating.look_after(installed, target, {}, pid=running.pid, wait=0, say=str)
+        updating.look_after(installed, target, {}, held, wait=0, say=str)
     wait_until(lambda: gateway.is_ready(installed), what=running.tail)
     assert small.is_old()
     assert not way_back.put_aside(installed).exists()
-    # An error that was there before is none of the new version.
-    said: list[str] = []
-    target = in_place(installed)
+
+
+def test_x17_an_error_that_was_there_before_is_none_of_the_new_version(
+    small: Small, installed: Path, running: Process
+) -> None:
+    """[X17]"""
+    told: list[str] = []
+    small.commit("New", ILL)
+    target, held = in_place(installed)
     known = {"new": "It is known."}
-    updating.look_after(installed, target, known, pid=running.pid, wait=0, say=said.append)
-    assert said == ["the gateway works again"]
+    updating.look_after(installed, target, known, held, wait=0, say=told.append)
+    assert told == ["the gateway works again"]
+    assert gateway.is_ready(installed), running.tail()
 
 
 def test_x17_a_version_that_people_have_written_to_stays(
@@ -128,10 +140,10 @@ def test_x17_a_version_that_people_have_written_to_stays(
     account = ChannelAccount.objects.create(channel="memory", name="one")
     InboundMessage.objects.create(account=account, received_at=timezone.now())
     small.commit("New", {**ILL, "doctor.sh": ILL_LATER.format(also=MESSAGE)})
-    target = in_place(installed)
+    target, held = in_place(installed)
     with pytest.raises(UpdateError) as caught:
-        updating.look_after(installed, target, {}, pid=running.pid, wait=0, say=str)
-    assert "people have written meanwhile: it stays" in str(caught.value)
+        updating.look_after(installed, target, {}, held, wait=0, say=str)
+    assert "it has worked for people meanwhile, and stays" in str(caught.value)
     assert small.version() == "0.2.0"
     assert InboundMessage.objects.count() == 2
     connections.close_all()
@@ -212,25 +224,42 @@ def test_x17_no_gateway_starts_while_one_is_updated_that_did_not_run(own_home: P
     preflight.lock(own_home).close()
 
 
-def test_x17_a_message_that_comes_while_the_old_version_is_brought_back(
-    small: Small, installed: Path, running: Process, monkeypatch: pytest.MonkeyPatch
+def accept(account: ChannelAccount) -> None:
+    """Accept a message."""
+    InboundMessage.objects.create(account=account, received_at=timezone.now())
+
+
+def deliver(account: ChannelAccount) -> None:
+    """Begin to send an answer that waited during the update."""
+    Delivery.objects.filter(account=account).update(claimed_at=timezone.now())
+
+
+@pytest.mark.parametrize("work", [accept, deliver])
+def test_x17_work_of_the_new_version_while_the_old_one_is_brought_back(
+    small: Small,
+    installed: Path,
+    running: Process,
+    monkeypatch: pytest.MonkeyPatch,
+    work: Callable[[ChannelAccount], None],
 ) -> None:
-    """[X17] The new version accepts it just before it is stopped."""
+    """[X17] Just before it is stopped: the old database would lose a message, or send an answer
+    twice."""
     account = ChannelAccount.objects.create(channel="memory", name="one")
+    Delivery.objects.create(account=account, dedupe_key="k", target={}, payload={})
 
-    def settle(folder: Path, pid: int) -> None:
+    def settled(folder: Path, pid: int) -> bool:
         assert (folder, pid) == (installed, running.pid)
-        InboundMessage.objects.create(account=account, received_at=timezone.now())
+        work(account)
         connections.close_all()
+        return True
 
-    monkeypatch.setattr(gateway, "settle", settle)
+    monkeypatch.setattr(gateway, "is_settled", settled)
     small.commit("New", ILL)
-    target = in_place(installed)
-    with pytest.raises(UpdateError, match="people have written meanwhile: it stays"):
-        updating.look_after(installed, target, {}, pid=running.pid, wait=0, say=str)
+    target, held = in_place(installed)
+    with pytest.raises(UpdateError, match="it has worked for people meanwhile, and stays"):
+        updating.look_after(installed, target, {}, held, wait=0, say=str)
     wait_until(lambda: gateway.is_ready(installed), what=running.tail)
     assert small.version() == "0.2.0"
-    assert InboundMessage.objects.count() == 1
     assert way_back.put_aside(installed).exists()
 
 
@@ -240,11 +269,13 @@ def test_x17_a_gateway_that_has_ended_is_not_waited_for(
     """[X17] The new version fails before it starts any process. The owner hears that nothing
     runs."""
     small.commit("New", NEWER)
-    target = in_place(installed)
+    target, held = in_place(installed)
     os.kill(running.pid, signal.SIGKILL)
     running.wait()
-    with pytest.raises(UpdateError, match=r"The old version is back.*has ended: start it again"):
-        updating.look_after(installed, target, {}, pid=running.pid, wait=600, say=str)
+    with pytest.raises(
+        UpdateError, match=r"The old version is back.*No gateway ran in that moment"
+    ):
+        updating.look_after(installed, target, {}, held, wait=600, say=str)
     assert small.is_old()
 
 
@@ -254,12 +285,13 @@ def test_x17_a_gateway_that_starts_for_ever_is_not_undone(
     """[X17] The command names the script to be run when nothing runs."""
     monkeypatch.setattr(gateway, "START_SECONDS", 0)
     small.commit("New", NEWER)
-    target = in_place(installed)
+    target, held = in_place(installed)
     running.stop()
     with preflight.lock(installed), pytest.raises(UpdateError) as caught:
-        updating.look_after(installed, target, {}, pid=os.getpid(), wait=0, say=str)
+        updating.look_after(installed, target, {}, replace(held, pid=os.getpid()), wait=0, say=str)
     script = way_back.put_aside(installed)
-    assert f"When nothing runs, `sh {script}` brings the old version back" in str(caught.value)
+    assert "it is still starting, and stays" in str(caught.value)
+    assert f"`sh {script}` brings the old version back, when nothing runs." in str(caught.value)
     assert script.exists()
     assert small.version() == "0.2.0"
 
