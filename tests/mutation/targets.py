@@ -136,6 +136,16 @@ TARGETS = (
         ),
     ),
     Target(
+        "restored deliveries",
+        "core/conversations/restored_deliveries.py",
+        ("tests/core/conversations/test_restored_deliveries.py",),
+    ),
+    Target(
+        "version of the database",
+        "core/database/schema_version.py",
+        ("tests/core/database/test_schema_version.py",),
+    ),
+    Target(
         "messages found again",
         "channels_app/delivery/find_sent.py",
         (
