@@ -38,12 +38,22 @@ def remove(*, home: Path) -> None:
     path(home).unlink(missing_ok=True)
 
 
+def is_alive(pid: int) -> bool:
+    """Return whether a process of ours exists."""
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        return False
+    return True
+
+
 def read(home: Path) -> State | None:
     """Return the state of the gateway that runs on ``home``; ``None`` when none does."""
     try:
         data = json.loads(path(home).read_text(encoding="utf-8"))
-        os.kill(data["pid"], 0)
     except (OSError, ValueError):
+        return None
+    if not is_alive(data["pid"]):
         return None
     processes = {name: ProcessState(**entry) for name, entry in data["processes"].items()}
     return State(pid=data["pid"], url=data["url"], processes=processes)

@@ -117,7 +117,7 @@ def is_failing(folder: Path, pid: int) -> bool:
     again and again."""
     running = state.read(folder)
     if running is None:
-        return not is_alive(pid)
+        return not state.is_alive(pid)
     needed = [each for name, each in running.processes.items() if name not in plan.LATER]
     return any(each.restarts >= MOST_RESTARTS for each in needed)
 
@@ -130,7 +130,7 @@ def is_settled(folder: Path, pid: int) -> bool:
     """
 
     def can_be_stopped() -> bool:
-        return state.read(folder) is not None or not (is_alive(pid) or is_locked(folder))
+        return state.read(folder) is not None or not (state.is_alive(pid) or is_locked(folder))
 
     return comes(can_be_stopped, seconds=START_SECONDS)
 
@@ -142,15 +142,6 @@ def is_locked(folder: Path) -> bool:
     except preflight.StartError:
         return True
     return False
-
-
-def is_alive(pid: int) -> bool:
-    """Return whether a process of ours exists."""
-    try:
-        os.kill(pid, 0)
-    except OSError:
-        return False
-    return True
 
 
 def of_other_machines() -> list[str]:

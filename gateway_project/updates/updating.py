@@ -170,7 +170,7 @@ def look_after(
     if is_well:
         say("the gateway works again")
         return
-    stays = f"`sh {way_back.put_aside(folder)}` brings the old version back, when nothing runs."
+    script = way_back.put_aside(folder)
     try:
         refuse_after_work(held)
         if not gateway.is_settled(folder, held.pid):
@@ -181,13 +181,13 @@ def look_after(
         with file, gateway.stopped(folder) as pid:
             refuse_after_work(held)
             way_back.take_again(folder)
-            stays = ""
             way_back.go(folder)
     except UpdateError as error:
-        if not stays:  # it names the script to be run
+        if not script.exists():  # the way back has begun, and the error names its script
             raise
         raise UpdateError(
-            f"Version {target.version} does not work well: {error} {stays}"
+            f"Version {target.version} does not work well: {error} `sh {script}` brings the old "
+            "version back, when nothing runs."
         ) from error
     more = "" if pid else " No gateway ran in that moment: start it, if no service does."
     raise UpdateError(

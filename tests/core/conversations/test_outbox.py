@@ -34,6 +34,12 @@ def put(account: ChannelAccount, woken: Woken) -> Any:
     return make
 
 
+def unsaved(account: ChannelAccount, key: str, **columns: Any) -> Delivery:
+    """Return a row of the outbox that is not stored, in a conversation of its own."""
+    values = {"conversation": key, "target": {"chat": "42"}, "payload": {}, **columns}
+    return Delivery(account=account, dedupe_key=key, **values)
+
+
 def claimed(delivery: Delivery) -> Delivery:
     """Return ``delivery``, claimed by this process."""
     found = outbox.claim(delivery_id=delivery.id)

@@ -15,7 +15,14 @@ from core.database import transactions
 from core.database.transactions import atomic_write
 from core.lib.leases import OWN_LEASE
 from core.models import ChannelAccount, ChatSession, Delivery, Run, Schedule, User
-from tests.core.conversations.test_outbox import Woken, claimed, due_now, in_doubt, wait_seconds
+from tests.core.conversations.test_outbox import (
+    Woken,
+    claimed,
+    due_now,
+    in_doubt,
+    unsaved,
+    wait_seconds,
+)
 
 pytestmark = pytest.mark.django_db(transaction=True)
 State = Delivery.State
@@ -415,17 +422,7 @@ def test_a_bounded_number_of_waiting_deliveries_is_woken_the_oldest_first(
     put: Any, account: ChannelAccount, woken: Woken
 ) -> None:
     first = put("1", **WAITS)
-    rest = Delivery.objects.bulk_create(
-        Delivery(
-            account=account,
-            dedupe_key=f"r{n}",
-            conversation=f"r{n}",
-            target={"chat": "42"},
-            payload={},
-            tries=1,
-        )
-        for n in range(200)
-    )
+    rest = Delivery.objects.bulk_create(unsaved(account, f"r{n}", tries=1) for n in range(200))
     outbox.resume(account_id=account.id)
     ids = Delivery.objects.order_by("id").values_list("id", flat=True)[:200]
     assert [number for _, number in woken] == [*ids]
@@ -558,15 +555,7 @@ def test_after_a_clock_was_set_back_leases_and_waits_end_in_their_time(put: Any)
 def test_of_many_that_are_due_the_oldest_are_named(account: ChannelAccount) -> None:
     """Two hundred, and as many in doubt; each once, in order."""
     Delivery.objects.bulk_create(
-        Delivery(
-            account=account,
-            dedupe_key=f"r{n}",
-            conversation=f"r{n}",
-            target={"chat": "42"},
-            payload={},
-            doubt_chat=f"x{n}" if n % 2 else "",
-        )
-        for n in range(500)
+        unsaved(account, f"r{n}", doubt_chat=f"x{n}" if n % 2 else "") for n in range(500)
     )
     ids = [*Delivery.objects.order_by("id").values_list("id", flat=True)]
     doubted = [*Delivery.objects.exclude(doubt_chat="").order_by("id").values_list("id", flat=True)]

@@ -8,6 +8,7 @@ from django.utils import timezone
 
 from core.conversations import restored_deliveries
 from core.models import ChannelAccount, ChatSession, Delivery, Installation, Run
+from tests.core.conversations.test_outbox import unsaved
 
 pytestmark = pytest.mark.django_db
 State = Delivery.State
@@ -25,9 +26,9 @@ def runs(session: ChatSession) -> dict[str, Run]:
 
 def put(account: ChannelAccount, key: str, **columns: Any) -> Delivery:
     """Store a delivery."""
-    return Delivery.objects.create(
-        account=account, dedupe_key=key, conversation="c", target={}, payload={}, **columns
-    )
+    row = unsaved(account, key, **columns)
+    row.save()
+    return row
 
 
 def test_unsent_deliveries_are_left_to_the_owner_and_edits_are_not(

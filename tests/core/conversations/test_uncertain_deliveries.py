@@ -7,21 +7,13 @@ from typing import Any
 import pytest
 
 from core.conversations import outbox, uncertain_deliveries
-from core.conversations.uncertain_deliveries import (
-    LATER,
-    Span,
-)
+from core.conversations.uncertain_deliveries import LATER, Span
 from core.database import transactions
-from core.models import (
-    ChannelAccount,
-    ChatSession,
-    Delivery,
-    InboundMessage,
-    Installation,
-    Run,
-)
+from core.models import ChannelAccount, ChatSession, Delivery, InboundMessage, Installation, Run
+from tests.core.conversations.test_outbox import unsaved
 
 pytestmark = pytest.mark.django_db(transaction=True)
+OF_SEARCH = ("external_message_id", "doubt_chat", "after_id", "error")
 SECOND, SKEW = timedelta(seconds=1), timedelta(seconds=60)
 
 
@@ -165,13 +157,7 @@ def test_the_newest_messages_are_looked_at(
     assert numbers(row) == [*range(1, 1001)]
     InboundMessage.objects.all().delete()
     Delivery.objects.bulk_create(
-        Delivery(
-            account=account,
-            dedupe_key=str(n),
-            external_message_id=str(n) if n < 1001 else "",
-            target={"chat": "42"},
-            payload={},
-        )
+        unsaved(account, str(n), external_message_id=str(n) if n < 1001 else "")
         for n in range(1001 + 5)
     )
     assert numbers(row) == [*range(1, 1001)]
@@ -276,18 +262,12 @@ def doubted(put: Callable[..., Delivery]) -> tuple[Delivery, Delivery]:
 
 def stored(delivery: Delivery) -> tuple[Any, ...]:
     """Return what is stored of the search for ``delivery``."""
-    names = ("external_message_id", "doubt_chat", "after_id", "error")
-    return tuple(Delivery.objects.values_list(*names).get(id=delivery.id))
+    return tuple(Delivery.objects.values_list(*OF_SEARCH).get(id=delivery.id))
 
 
 def held(delivery: Delivery) -> tuple[Any, ...]:
     """Return the same of the object."""
-    return (
-        delivery.external_message_id,
-        delivery.doubt_chat,
-        delivery.after_id,
-        delivery.error,
-    )
+    return tuple(getattr(delivery, name) for name in OF_SEARCH)
 
 
 RECORDS: dict[str, tuple[Callable[[Delivery], Any], tuple[Any, ...]]] = {
