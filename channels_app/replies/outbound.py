@@ -212,7 +212,7 @@ class Slot:
         channel = registry.get(delivery.account.channel)
         if channel is None:
             return True
-        chat = delivery.target.get("chat", "")
+        chat = delivery.target["chat"]
         self.seconds = pacer().reserve(
             account_id=delivery.account_id,
             chat=chat,
@@ -348,7 +348,7 @@ async def record_failure(*, delivery: Delivery, error: ChannelError, ended: Ende
     if error.retry_after is not None:
         pacer().hold(
             account_id=delivery.account_id,
-            chat=delivery.target.get("chat", ""),
+            chat=delivery.target["chat"],
             seconds=error.retry_after,
         )
     seconds = await in_thread(fail, delivery=delivery, error=error)
@@ -390,7 +390,7 @@ def fail(*, delivery: Delivery, error: ChannelError) -> float | None:
         seconds = seconds if error.retry_after is not None else jitter(seconds)
         logger.warning("%s failed, again in %.0f s: %s", described(delivery), seconds, words)
     if error.trouble:
-        report_trouble(delivery, error, chat=delivery.target.get("chat", ""))
+        report_trouble(delivery, error, chat=delivery.target["chat"])
     elif seconds is None:
         outages.given_up(delivery=delivery)
     return seconds
@@ -406,7 +406,7 @@ def described(delivery: Delivery) -> str:
     run = delivery.run
     session = delivery.session
     person = run.user if run is not None else session.user if session is not None else None
-    chat = one_line(delivery.target.get("chat", ""), 64)
+    chat = one_line(delivery.target["chat"], 64)
     return (
         f"delivery {delivery.id} ({delivery.account}, chat {chat}, "
         f"person {person or 'none'}, run {run.public_id if run is not None else 'none'})"
@@ -453,7 +453,7 @@ def put_behind(row: Delivery, payloads: list[Block]) -> None:
 
 def follow_chat(*, delivery: Delivery, new_chat: str) -> None:
     """Move pending deliveries to the new id of a chat, and notify the owner."""
-    chat = delivery.target.get("chat", "")
+    chat = delivery.target["chat"]
     notices.trouble(
         account=delivery.account, chat=chat, trouble="migrated", words=f"now {new_chat}"
     )

@@ -66,6 +66,7 @@ from core.providers.base import (
     Usage,
     Whole,
     most_bytes,
+    size_of,
 )
 from core.providers.catalogue import ModelInfo
 from core.providers.failures import Failure
@@ -75,7 +76,6 @@ from core.tools.base import Tool, ToolContext, ToolResult
 TOOL_TEXT_CHARACTERS = 50_000
 MOST_NAME = 256
 TOOLS_SHARE = 0.65  # of a window, for the descriptions of tools
-CALL_BYTES = 64  # overhead of a piece of a tool call, in bytes
 MOST_QUESTIONS = 10  # of one answer: each is a message to who decides
 TOO_MANY_QUESTIONS = (
     "The call was not made: it needs a yes, and too many were asked for at once. Ask for fewer."
@@ -100,7 +100,6 @@ class Turn:
     context: ToolContext
     client_tools: list[dict[str, Any]] = field(default_factory=list)
     options: dict[str, Any] = field(default_factory=dict)
-    model: str = ""
     resumed: list[Call] = field(default_factory=list)
     can_call: bool = True
     prompt: Prompt | None = None
@@ -340,7 +339,7 @@ class Turn:
 
     async def _ask(self) -> list[Call]:
         """Return the calls of one answer."""
-        request = ModelRequest(self.messages, self._tools(), model=self.model, options=self.options)
+        request = ModelRequest(self.messages, self._tools(), options=self.options)
         calls: dict[int, Call] = {}
         before = dict(self._counts)
         self._left = most_bytes(self.options)
@@ -351,7 +350,7 @@ class Turn:
                 if isinstance(delta, Restart):
                     self._start_over(before, calls)
                 self._take(delta, calls)
-                if self._left <= 0:
+                if self._left < 0:
                     self._cut(calls)
                     break
         self._end_message()
@@ -411,7 +410,7 @@ class Turn:
                 call.id = call.id or delta.id[:MOST_NAME]
                 call.name += delta.name[:MOST_NAME]
                 call.pieces.append(delta.arguments)
-                self._left -= len(delta.arguments) + CALL_BYTES
+                self._left -= size_of(delta)
             case Whole():
                 self._pass_on(delta.message)
             case Usage():

@@ -15,7 +15,6 @@ from itertools import takewhile
 from typing import Any
 
 from django.conf import settings
-from django.db import connection
 from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Coalesce, Greatest, Now
 
@@ -241,13 +240,9 @@ def recover(*, job_id: int | None = None, limit: int = 100) -> list[int]:
     these = Q() if job_id is None else Q(id=job_id)
     expired, due = expired_jobs().filter(these), due_jobs().filter(these)
     with transactions.atomic_write():
-        if connection.features.has_select_for_update_skip_locked:
-            # A process that froze inside a transaction must not block every sweeper.
-            free = expired.select_for_update(skip_locked=True, no_key=True)
-            expired = expired.filter(id__in=list(free.values_list("id", flat=True)))
-            due = due.select_for_update(skip_locked=True, no_key=True)
-        expired.update(state=Run.State.QUEUED, lease_until=None)
-        found = list(due.order_by("id").values_list("id", flat=True)[:limit])
+        transactions.unlocked(expired).update(state=Run.State.QUEUED, lease_until=None)
+        free = due.select_for_update(skip_locked=True, no_key=True)
+        found = list(free.order_by("id").values_list("id", flat=True)[:limit])
         again = Now() + timedelta(seconds=WAKE_SECONDS)
         Job.objects.filter(id__in=found).update(lease_until=again)
         for found_id in found:

@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db import connection
 from django.db.models import (
     Case,
     DurationField,
@@ -401,12 +400,8 @@ def recover(*, limit: int = 500) -> list[int]:
 
 def requeue_expired() -> None:
     """Requeue runs whose lease ran out."""
-    rows = expired()
     with transactions.atomic_write():
-        if connection.features.has_select_for_update_skip_locked:
-            # A worker that froze inside a transaction must not block every sweeper.
-            free = rows.select_for_update(skip_locked=True, no_key=True)
-            rows = rows.filter(id__in=list(free.values_list("id", flat=True)))
+        rows = transactions.unlocked(expired())
         rows.update(state=Run.State.QUEUED, lease_until=None, worker="")
 
 

@@ -21,7 +21,7 @@ from typing import Any, ParamSpec, TypeVar
 from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, OperationalError, connection, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import DurationField, Q, QuerySet
+from django.db.models import DurationField, Model, Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -32,6 +32,7 @@ from core.lib.log_ids import IDS
 
 P = ParamSpec("P")
 T = TypeVar("T")
+Row = TypeVar("Row", bound=Model)
 
 _write_lock = threading.RLock()
 _lock_files: dict[str, int] = {}  # path -> descriptor
@@ -262,11 +263,18 @@ class FarTimes:
             return 0
         far = self.ahead(most)
         with atomic_write():
-            if connection.features.has_select_for_update_skip_locked:
-                # A worker that froze inside a transaction must not block every sweeper.
-                free = far.select_for_update(skip_locked=True, no_key=True)
-                far = self._rows().filter(pk__in=list(free.values_list("pk", flat=True)))
-            return far.update(**{self._field: Now() + most})
+            return unlocked(far).update(**{self._field: Now() + most})
+
+
+def unlocked(rows: QuerySet[Row]) -> QuerySet[Row]:
+    """Lock the rows that no other transaction has locked, and return these; SQLite locks no rows.
+
+    A worker that froze inside a transaction must not block every sweeper.
+    """
+    if not connection.features.has_select_for_update_skip_locked:
+        return rows
+    free = rows.select_for_update(skip_locked=True, no_key=True)
+    return rows.filter(pk__in=list(free.values_list("pk", flat=True)))
 
 
 @cache

@@ -15,6 +15,7 @@ ChatMessage = dict[str, Any]
 ALLOWANCE = 4
 BYTES_PER_TOKEN = 4
 LEAST_TOKENS = 256
+CALL_BYTES = 64  # overhead of a piece of a tool call
 LIMITS = {"max_tokens", "max_completion_tokens"}
 
 
@@ -139,6 +140,16 @@ def most_bytes(options: dict[str, Any]) -> int:
     return min(settings.MAX_ANSWER_BYTES, int(tokens) * ALLOWANCE * BYTES_PER_TOKEN)
 
 
+def size_of(delta: Delta) -> int:
+    """Return the bytes that a delta counts toward :func:`most_bytes`."""
+    match delta:
+        case TextDelta() | ThinkingDelta():
+            return len(delta.text.encode())
+        case ToolCallDelta():
+            return len(delta.arguments) + CALL_BYTES
+    return 0
+
+
 async def text_of(provider: Provider, request: ModelRequest) -> str:
     """Return the text of one answer, within the maximum length. Raises ProviderError."""
     pieces: list[str] = []
@@ -149,7 +160,7 @@ async def text_of(provider: Provider, request: ModelRequest) -> str:
                 pieces, left = [], most_bytes(request.options)
             if isinstance(delta, TextDelta):
                 pieces.append(delta.text)
-            left -= len(delta.text.encode()) if isinstance(delta, TextDelta | ThinkingDelta) else 0
+            left -= size_of(delta)
             if left <= 0:
                 break
     return "".join(pieces)

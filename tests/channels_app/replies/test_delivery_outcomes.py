@@ -1,0 +1,348 @@
+"""[RC8] What follows from the outcome of a delivery: the next try, a search, a notice."""
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db.models.functions import Now
+from django.utils import timezone
+from pytest_django import Settings
+
+from channels_app import registry
+from channels_app.base import ChannelError
+from channels_app.delivery import find_sent
+from channels_app.memory.channel import CHANNEL, PLATFORM, MemoryOutbound
+from channels_app.owner import notices, outages
+from channels_app.replies import outbound
+from channels_app.replies.outbound import Next
+from core.conversations import outbox
+from core.models import ChannelAccount, Delivery, InboundMessage
+from tests.channels_app.replies.deliveries import (
+    CHAT,
+    Pacer,
+    deliver,
+    in_doubt,
+    put,
+    refuse,
+    session_of,
+    stored,
+)
+from tests.channels_app.running import hours_pass
+
+pytestmark = pytest.mark.django_db(transaction=True)
+State = Delivery.State
+
+
+def test_after_a_failure_what_waits_for_it_is_due_again(account: ChannelAccount) -> None:
+    waiting, row = put(account, "waiting", conversation="other"), put(account)
+    refuse(ChannelError("away"), ChannelError("away"))
+    for each in (waiting, row):
+        assert deliver(each) is not None
+        assert stored(each).retry_at is not None
+    Delivery.objects.filter(id=row.id).update(retry_at=None)
+    assert deliver(row) is None
+    assert stored(waiting).retry_at is None
+
+
+def test_a_first_success_looks_for_nothing_that_waits(account: ChannelAccount) -> None:
+    waiting, row = put(account, "waiting", conversation="other"), put(account)
+    refuse(ChannelError("away"))
+    deliver(waiting)
+    deliver(row)
+    assert stored(waiting).retry_at is not None
+
+
+def test_a_repeat_is_told_in_the_conversation(account: ChannelAccount) -> None:
+    session = session_of(account, language="de")
+    row = put(account, session_id=session.pk)
+    in_doubt(row)
+    assert deliver(row) is None
+    [note] = Delivery.objects.exclude(id=row.id)
+    assert note.payload["text"].startswith("↻ Die Verbindung")
+    assert (note.session_id, note.conversation) == (session.pk, row.conversation)
+    assert note.target == {"chat": CHAT, "thread": "", "reply_to": ""}
+    assert note.dedupe_key == f"repeated:{row.id}:2"
+    deliver(note)
+    assert (len(PLATFORM.sent), Delivery.objects.count()) == (2, 2)
+
+
+def test_a_repeat_without_a_conversation_is_told_in_english(account: ChannelAccount) -> None:
+    row = put(account)
+    in_doubt(row)
+    deliver(row)
+    [note] = Delivery.objects.exclude(id=row.id)
+    assert note.payload["text"].startswith("↻ The connection broke")
+
+
+@pytest.mark.parametrize("is_cleared", [True, False])
+def test_a_repeat_is_told_when_nothing_is_in_doubt_any_more(
+    is_cleared: bool, account: ChannelAccount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = put(account)
+    in_doubt(row, after_id=1)
+
+    async def search(*, channel: object, delivery: Delivery) -> None:
+        del channel
+        delivery.may_repeat = True
+        if is_cleared:
+            delivery.doubt_chat = ""
+
+    monkeypatch.setattr(find_sent, "clear_doubt", search)
+    deliver(row)
+    assert len(PLATFORM.sent) == 1
+    assert Delivery.objects.count() == (2 if is_cleared else 1)
+
+
+def test_a_message_that_was_removed_is_sent_anew(account: ChannelAccount) -> None:
+    row = put(account)
+    deliver(row)
+    Delivery.objects.filter(id=row.id).update(state=State.PENDING)
+    PLATFORM.sent.clear()
+    assert deliver(row) == Next(row.id)
+    assert stored(row).external_message_id == ""
+    assert deliver(row) is None
+    assert len(PLATFORM.sent) == 1
+
+
+def test_a_chat_that_has_a_new_id_is_followed(
+    account: ChannelAccount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = heard(monkeypatch)
+    row = put(account)
+    refuse(ChannelError("moved", trouble="migrated", moved_to="d"))
+    assert deliver(row) == Next(row.id)
+    assert stored(row).target["chat"] == "d"
+    assert told == [(CHAT, "migrated", "now d")]
+    assert (stored(row).state, stored(row).retry_at) == (State.PENDING, None)
+
+
+def heard(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, str]]:
+    """Return what owners are told of troubles: the chat, what it is, and the platform's words."""
+    told: list[tuple[str, str, str]] = []
+
+    def trouble(*, account: ChannelAccount, chat: str, trouble: str, words: str) -> None:
+        assert account.name == "main"
+        told.append((chat, trouble, words))
+
+    monkeypatch.setattr(notices, "trouble", trouble)
+    return told
+
+
+def test_a_refused_token_holds_the_account_and_ends_nothing(
+    account: ChannelAccount, ended: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = heard(monkeypatch)
+    row = put(account)
+    refuse(ChannelError("Unauthorized", permanent=True, trouble="auth"))
+    assert deliver(row, ended) is None
+    account.refresh_from_db()
+    assert account.deliveries_held == "Unauthorized"
+    assert (stored(row).state, ended) == (State.PENDING, [])
+    assert told == [("", "auth", "Unauthorized")]
+
+
+def test_a_chat_that_is_closed_is_told_and_the_next_message_follows(
+    account: ChannelAccount, ended: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = heard(monkeypatch)
+    monkeypatch.setattr(outages, "given_up", lambda *, delivery: told.append(("", "", "given up")))
+    row, following = put(account), put(account, "next")
+    refuse(ChannelError("blocked", permanent=True, trouble="blocked"))
+    assert deliver(row, ended) == Next(following.id)
+    assert (stored(row).state, stored(row).error) == (State.DEAD, "blocked")
+    assert ended == [row.id]
+    assert told == [(CHAT, "blocked", "blocked")]
+
+
+def test_a_refusal_without_a_cause_that_owners_can_mend_is_an_outage(
+    account: ChannelAccount, ended: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = heard(monkeypatch)
+    lost: list[int] = []
+    monkeypatch.setattr(outages, "given_up", lambda *, delivery: lost.append(delivery.id))
+    row = put(account)
+    refuse(ChannelError("too long", permanent=True), ChannelError("away"))
+    assert deliver(row, ended) is None
+    other = put(account, "other")
+    assert deliver(other) is not None
+    assert (lost, told, ended) == ([row.id], [], [row.id])
+
+
+def test_a_limit_of_the_platform_is_waited_out_exactly(
+    account: ChannelAccount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pacer = Pacer(0.0)
+    monkeypatch.setattr(outbound, "pacer", lambda: pacer)
+    row = put(account)
+    refuse(ChannelError("too many", retry_after=30.0))
+    assert deliver(row) == Next(row.id, 30.0)
+    assert pacer.held == [{"account_id": account.pk, "chat": CHAT, "seconds": 30.0}]
+    assert stored(row).state == State.PENDING
+
+
+def test_the_next_try_after_a_failure_is_a_little_late(
+    account: ChannelAccount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that not all begin at the same time."""
+    monkeypatch.setattr(outbound, "jitter", lambda seconds: seconds + 1000)
+    row = put(account)
+    refuse(ChannelError("away"))
+    found = deliver(row)
+    assert found is not None
+    assert 1000 < found.seconds < 1100
+
+
+@pytest.mark.parametrize("seconds", [1.0, 50.0])
+def test_jitter_adds_at_most_two_fifths(seconds: float) -> None:
+    found = [outbound.jitter(seconds) for _ in range(200)]
+    assert min(found) >= seconds
+    assert max(found) <= seconds * 1.4
+    assert len(set(found)) > 100
+
+
+@pytest.mark.parametrize(
+    ("payload", "more", "is_harmless"),
+    [
+        ({"text": "x"}, {}, False),
+        ({"text": "x"}, {"external_message_id": "1"}, True),
+        ({"kind": "photo", "image": 0}, {}, False),
+        ({"kind": "answer", "press": "p", "text": ""}, {}, True),
+        ({"kind": "close_topic"}, {}, True),
+        ({"kind": "delete"}, {}, True),
+        ({"kind": "delete"}, {"doubt_chat": "c"}, False),
+    ],
+)
+def test_sending_again_is_harmless_where_it_shows_nothing_twice(
+    payload: dict[str, Any], more: dict[str, str], is_harmless: bool, account: ChannelAccount
+) -> None:
+    row = Delivery(account=account, payload=payload, **more)
+    assert outbound.is_repeatable(row) == is_harmless
+
+
+def test_of_a_channel_that_knows_repeats_everything_may_be_sent_again(
+    account: ChannelAccount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = Delivery(account=account, payload={"text": "x"})
+    monkeypatch.setattr(registry, "get", lambda name: replace(CHANNEL, idempotent=True))
+    assert outbound.is_repeatable(row)
+    monkeypatch.setattr(registry, "get", lambda name: None)
+    assert not outbound.is_repeatable(row)
+    assert outbound.last_known(row) is None
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_what_a_dead_worker_was_sending_is_due_at_once(
+    is_known: bool, account: ChannelAccount
+) -> None:
+    """It is in doubt unless its message is known."""
+    row = put(account)
+    assert outbox.claim(delivery_id=row.id) is not None
+    known = "1" if is_known else ""
+    Delivery.objects.update(external_message_id=known, lease_until=Now() + timedelta(minutes=1))
+    outbound.recover_lost()
+    assert stored(row).state == State.SENDING
+    Delivery.objects.update(lease_until=Now() - timedelta(seconds=1))
+    outbound.recover_lost()
+    found = stored(row)
+    assert (found.state, found.retry_at, found.after_id) == (State.PENDING, None, None)
+    assert (found.doubt_chat == "") == is_known
+    assert found.error == f"{outbox.UNKNOWN} The worker that sent it is gone."
+
+
+@pytest.mark.parametrize("known", ["", "1"])
+def test_only_an_edit_of_a_lost_message_is_sent_as_a_new_one(
+    known: str, account: ChannelAccount
+) -> None:
+    """A chat that is gone is a failure like others; so is an edit that fails otherwise."""
+    row = put(account)
+    Delivery.objects.update(external_message_id=known)
+    trouble = "" if known else "gone"
+    refuse(ChannelError("no", trouble=trouble))
+    found = deliver(row)
+    assert found is not None
+    assert found.seconds > 0
+    assert (stored(row).external_message_id, stored(row).tries) == (known, 1)
+
+
+class Finding(MemoryOutbound):
+    """A platform on which a sent message is found again by its id."""
+
+    __slots__ = ()
+
+    def sequence(self, chat: str) -> str:
+        return chat
+
+    async def is_ours(self, **_: Any) -> bool:
+        return False
+
+
+@pytest.fixture
+def finds(account: ChannelAccount, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the platform find messages; a message of id 9 came before."""
+    channel = replace(CHANNEL, outbound=Finding(PLATFORM))
+    monkeypatch.setattr(registry, "get", lambda name: channel if name == "memory" else None)
+    InboundMessage.objects.create(
+        account=account,
+        chat=CHAT,
+        external_message_id="9",
+        received_at=timezone.now() - timedelta(hours=1),
+    )
+
+
+def test_after_an_unknown_outcome_the_search_begins_at_the_last_known_id(
+    account: ChannelAccount, finds: None
+) -> None:
+    row = put(account)
+    refuse(ChannelError("cut", unsure=True))
+    found = deliver(row)
+    assert found is not None
+    assert found.seconds > 0
+    assert (stored(row).after_id, stored(row).doubt_chat) == (9, f"{account.pk}:{CHAT}")
+    assert stored(row).tries == 1
+
+
+def test_an_edit_with_an_unknown_outcome_is_made_again(
+    account: ChannelAccount, finds: None
+) -> None:
+    row = put(account)
+    Delivery.objects.update(external_message_id="3")
+    refuse(ChannelError("cut", unsure=True))
+    assert deliver(row) is not None
+    assert (stored(row).after_id, stored(row).doubt_chat) == (None, "")
+
+
+def test_what_a_dead_worker_was_sending_is_searched_for(
+    account: ChannelAccount, finds: None
+) -> None:
+    row = put(account)
+    assert outbox.claim(delivery_id=row.id) is not None
+    Delivery.objects.update(lease_until=Now() - timedelta(seconds=1))
+    outbound.recover_lost()
+    assert stored(row).after_id == 9
+
+
+@pytest.mark.parametrize("known", ["", "3"])
+def test_an_unknown_outcome_that_stays_so_is_given_up_in_the_end(
+    known: str,
+    account: ChannelAccount,
+    ended: list[int],
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings.DELIVERY_LEASE_SECONDS = 0.2
+
+    async def hang(**_: Any) -> str:
+        await asyncio.Event().wait()
+        return ""
+
+    monkeypatch.setattr(outbound.sending, "perform", hang)
+    lost: list[int] = []
+    monkeypatch.setattr(outages, "given_up", lambda *, delivery: lost.append(delivery.id))
+    row = put(account)
+    hours_pass(25)
+    Delivery.objects.update(external_message_id=known, claimed_at=Now())
+    assert deliver(row, ended) is None
+    assert stored(row).state == (State.DEAD if known else State.UNCERTAIN)
+    assert (ended, lost) == ([row.id], [row.id])

@@ -1,0 +1,194 @@
+"""The edges of one answer: empty ones, the bound of its length, and a new beginning."""
+
+from typing import Any
+
+import pytest
+
+from core.agent.loop import CUT_HERE, Turn
+from core.agent.prompt import Prompt
+from core.messages import fold, image_message
+from core.providers.base import (
+    Finish,
+    ModelRequest,
+    ProviderError,
+    Restart,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+    Whole,
+)
+from core.tools.base import Tool, ToolContext, ToolResult
+from tests.core.agent.test_loop import DONE, EMPTY, Events, Model, Step, call, turn
+
+LEAST_BYTES = 256 * 16  # the limit of an answer whose client asks for very few tokens
+PICTURE = "https://example.com/picture.png"
+
+
+@pytest.fixture
+def events() -> Events:
+    """Return an empty log of messages."""
+    return Events()
+
+
+class Given(Tool):
+    """A tool with a result of the test's."""
+
+    name = "given"
+    description = ""
+    parameters: dict[str, Any] = {}
+
+    def __init__(self, result: ToolResult) -> None:
+        self.result = result
+
+    async def run(self, context: ToolContext, arguments: dict[str, Any]) -> ToolResult:
+        del context, arguments
+        return self.result
+
+
+def after_a_call(result: ToolResult, *steps: Step, events: Events, said: str = "") -> Turn:
+    """Return a turn whose model calls a tool with this ``result``, and then plays ``steps``."""
+    begun = [TextDelta(said)] if said else []
+    model = Model([*begun, *call("given"), Finish("tool_calls")], *steps)
+    return turn(model, events, tools={"given": Given(result)})
+
+
+def whole() -> Whole:
+    """Return a picture that the model's server made."""
+    return Whole(image_message(PICTURE))
+
+
+def retries(events: Events) -> list[str]:
+    """Return the ids of the lines about a delay."""
+    return [str(each["message_id"]) for each in fold(events) if each["type"] == "loading"]
+
+
+@pytest.mark.parametrize("number", [1, 2])
+async def test_pictures_of_the_models_server_are_an_answer(number: int, events: Events) -> None:
+    model = Model([*[whole() for _ in range(number)], Finish("stop")])
+    it = turn(model, events)
+    await it.run()
+    assert it.answered
+    assert [each["url"] for each in events.of("image")] == [PICTURE] * number
+    named = [each["message_id"] for each in fold(events) if each["type"] == "image"]
+    assert named == ["whole-1", "whole-2"][:number]
+    assert len(model.requests) == 1
+
+
+async def test_a_picture_before_an_empty_answer_does_not_make_it_one(events: Events) -> None:
+    model = Model([whole(), *call("nope"), Finish("tool_calls")], EMPTY, DONE)
+    await turn(model, events).run()
+    assert len(model.requests) == 3
+    assert events.of("text") == [{"content": "done"}]
+
+
+async def test_each_delay_has_a_line_of_its_own(events: Events) -> None:
+    model = Model(EMPTY, [*call("nope"), Finish("tool_calls")], EMPTY, DONE)
+    await turn(model, events).run()
+    assert retries(events) == ["retry-1", "retry-2"]
+
+
+async def test_a_model_is_asked_twice_and_then_the_failure_is_told(events: Events) -> None:
+    model = Model(EMPTY, EMPTY)
+    with pytest.raises(ProviderError):
+        await turn(model, events).run()
+    assert len(model.requests) == 2
+    assert retries(events) == ["retry-1"]
+
+
+@pytest.mark.parametrize(
+    "result",
+    [ToolResult("made", files=[{"name": "a", "url": "/files/a"}]), ToolResult("", shown="Stopped")],
+    ids=["file", "note"],
+)
+async def test_an_empty_answer_is_enough_after_what_the_person_was_shown(
+    result: ToolResult, events: Events
+) -> None:
+    it = after_a_call(result, EMPTY, EMPTY, events=events)
+    await it.run()
+    assert events.of("text") == [{"content": result.shown or "/files/a"}]
+
+
+@pytest.mark.parametrize("kind", ["text", "thinking", "arguments"])
+@pytest.mark.parametrize(("over", "is_cut"), [(0, False), (1, True)])
+async def test_an_answer_of_exactly_its_bound_is_whole(
+    over: int, kind: str, is_cut: bool, events: Events
+) -> None:
+    more = "x" * (LEAST_BYTES - 1 + over)
+    steps: dict[str, Step] = {
+        "text": [TextDelta("a"), TextDelta(more), Finish("stop")],
+        "thinking": [TextDelta("a"), ThinkingDelta(more), Finish("stop")],
+        "arguments": [
+            *(TextDelta("a"), ToolCallDelta(index=0, name="nope", arguments=more[64:])),
+            Finish("tool_calls"),
+        ],
+    }
+    model = Model(steps[kind], DONE)
+    it = turn(model, events, options={"max_tokens": 1})
+    await it.run()
+    cut = f"*{CUT_HERE}*"
+    assert (cut in it.texts, it.finish_reason == "length") == (is_cut, is_cut)
+    assert len(model.requests) == (2 if kind == "arguments" and not is_cut else 1)
+    shown = [each["content"] for each in events.of("text") + events.of("thinking")]
+    whole_size = {"text": LEAST_BYTES, "thinking": LEAST_BYTES, "arguments": 1}[kind]
+    said = "".join(each for each in shown if each not in {cut, "done"})
+    assert len(said) == whole_size
+
+
+async def test_a_letter_that_does_not_fit_whole_is_left_out(events: Events) -> None:
+    model = Model([TextDelta("x" * (LEAST_BYTES - 1)), TextDelta("éa"), Finish("stop")])
+    it = turn(model, events, options={"max_tokens": 1})
+    await it.run()
+    assert it.texts == ["x" * (LEAST_BYTES - 1), f"*{CUT_HERE}*"]
+
+
+async def test_an_answer_that_begins_again_may_be_as_long_as_the_first(events: Events) -> None:
+    model = Model(
+        [TextDelta("x" * LEAST_BYTES), Restart(), TextDelta("y" * LEAST_BYTES), Finish("stop")]
+    )
+    it = turn(model, events, options={"max_tokens": 1})
+    await it.run()
+    assert it.texts == ["y" * LEAST_BYTES]
+
+
+async def test_what_was_said_before_a_call_stays_when_the_answer_begins_again(
+    events: Events,
+) -> None:
+    again: Step = [TextDelta("ha"), Restart(), TextDelta("whole"), Finish("stop")]
+    it = after_a_call(ToolResult("ok"), again, events=events, said="let me see")
+    await it.run()
+    assert it.texts == ["let me see", "whole"]
+    assert events.of("text") == [{"content": "let me see"}, {"content": "whole"}]
+    [reset] = [
+        each for each in events if (each.get("delta_action"), each["type"]) == ("set", "text")
+    ]
+    assert reset["message_id"] == "text-2"
+    assert events.of("thinking") == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "seen"), [(["END", "x"], "END"), ("END", "END"), (["x"], ""), (None, "")]
+)
+async def test_the_stop_that_ended_an_answer_is_known_where_the_client_asked_for_it(
+    asked: object, seen: str, events: Events
+) -> None:
+    options = {} if asked is None else {"stop": asked}
+    it = turn(Model([TextDelta("a"), Finish("stop", stop_sequence="END")]), events, options=options)
+    await it.run()
+    assert it.stop_sequence == seen
+
+
+async def test_messages_that_do_not_fit_are_told_once_in_a_turn(events: Events) -> None:
+    question = {"role": "user", "content": "hi"}
+    prompt = Prompt({"role": "system", "content": "rules"}, question, 2)
+    asked: list[ModelRequest] = []
+
+    async def is_first() -> bool:
+        asked.append(ModelRequest([], []))
+        return True
+
+    it = after_a_call(ToolResult("ok"), DONE, events=events)
+    it.prompt, it.is_first_cut = prompt, is_first
+    prompt.left_out = 3
+    await it.run()
+    assert prompt.left_out == 0
+    assert len(events.of("loading")) == len(asked) == 1
