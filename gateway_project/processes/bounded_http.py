@@ -30,14 +30,14 @@ class RefusedRequestError(Exception):
 
 class BoundedHttpProtocol(HttpToolsProtocol):
     """One connection: heads of at most MAX_HEAD_BYTES and MAX_HEAD_FIELDS (431), within
-    HEAD_SECONDS (408). Trailers count as part of the head; chunk extensions have the same bound."""
+    HEAD_SECONDS (408). Trailers count as part of the head and are not kept; chunk extensions have
+    the same bound."""
 
-    def __init__(self, *arguments: Any, **named: Any) -> None:
-        super().__init__(*arguments, **named)
+    def __init__(self, **named: Any) -> None:
+        super().__init__(**named)
         self.head_timer: asyncio.TimerHandle | None = None
         self.in_head = False
-        self.in_body = False
-        self.progress = 0  # grows with each part that is not a head, a trailer or an extension
+        # pending: since the last part that is not a head, a trailer or an extension
         self.head_bytes = self.head_fields = self.pending_bytes = self.discarded_bytes = 0
         self.refusal: tuple[int, str] | None = None
         self.is_refused = False
@@ -52,71 +52,59 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse ``data`` in pieces, until the request is refused or becomes a WebSocket."""
-        start = 0
-        while start < len(data) and not self.is_refused:
-            size = len(data) if self.in_body else SLICE_BYTES
-            self.parse(data[start : start + size])
-            start += size
-            if self.transport.is_closing() or self.transport.get_protocol() is not self:
-                self.stop_head_timer()
-                return
         if self.is_refused:
             self.discard(len(data))
-        elif self.head_timer is None and (self.in_head or not self.is_answering()):
+            return
+        for start in range(0, len(data), SLICE_BYTES):
+            self.parse(data[start : start + SLICE_BYTES])
+            if self.is_refused or self.transport.get_protocol() is not self:
+                return
+        if self.head_timer is None and (self.in_head or not self.is_answering()):
             self.start_head_timer()
 
     def parse(self, data: bytes) -> None:
         """Feed the parser; refuse too much input without progress."""
-        before = self.progress
+        self.pending_bytes += len(data)
         super().data_received(data)
-        self.pending_bytes = self.pending_bytes + len(data) if self.progress == before else 0
         if self.pending_bytes > settings.MAX_HEAD_BYTES and not self.is_refused:
             self.refuse(431, f"The request's head is larger than {settings.MAX_HEAD_BYTES} bytes.")
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self.in_head, self.in_body = True, False
-        self.progress += 1
-        self.head_bytes = self.head_fields = 0
+        self.in_head = True
+        self.pending_bytes = self.head_bytes = self.head_fields = 0
 
     def on_url(self, url: bytes) -> None:
         self.count(len(url))
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Count a field of the head, or of the trailers."""
+        """Count a field of the head, or of the trailers.
+
+        Only those of the head are kept: a proxy that sets fields may pass trailers on unread.
+        """
         self.head_fields += 1
         self.count(len(name) + len(value) + FIELD_OVERHEAD)
         if self.head_fields > settings.MAX_HEAD_FIELDS:
             most = settings.MAX_HEAD_FIELDS
             self.refusal = 431, f"The request has more than {most} header fields."
             raise RefusedRequestError
-        super().on_header(name, value)
+        if self.in_head:
+            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """Stop the limits of the head; the application checks the body."""
         self.in_head = False
-        self.progress += 1
+        self.pending_bytes = 0
         self.stop_head_timer()
-        if len(self.pipeline) >= MAX_PIPELINED:
-            self.refusal = 429, "Too many pipelined requests on one connection."
-            raise RefusedRequestError
+        is_handshake = self.parser.should_upgrade() and self._should_upgrade()
+        if len(self.pipeline) >= MAX_PIPELINED or (is_handshake and self.is_answering()):
+            raise RefusedRequestError  # without an answer: the request before it waits for its own
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        self.in_body = True
-        self.progress += 1
+        self.pending_bytes = 0
         super().on_body(body)
-
-    def on_chunk_complete(self) -> None:
-        """Start counting: the next bytes may be the trailers."""
-        self.in_body = False
-
-    def on_message_complete(self) -> None:
-        """Start the timer of the next head."""
-        self.in_body = False
-        self.progress += 1
-        super().on_message_complete()
 
     def count(self, size: int) -> None:
         self.head_bytes += size
@@ -133,15 +121,19 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         return self.cycle is not None and not self.cycle.response_complete
 
     def refuse(self, status: int, message: str) -> None:
-        """Answer with ``status`` and close; while another response is being sent, only close."""
+        """Answer with ``status`` and close; while another request waits for its answer, only close.
+
+        Another one: what is refused is not the body or the trailers of the last.
+        """
         self.is_refused = True
         self.stop_head_timer()
         if self.is_answering():
-            if self.pipeline or self.in_head or self.cycle.response_started:
+            if self.pipeline or self.cycle.response_started or not self.cycle.more_body:
                 self.transport.abort()
                 return
-            self.cycle.disconnected = True  # the refused request itself: its trailers are too large
+            self.cycle.disconnected = True
             self.cycle.message_event.set()
+        self.flow.resume_reading()  # its body may have paused it
         self.transport.write(refusal(status, message))
         self.transport.write_eof()
         self.loop.call_later(LINGER_SECONDS, self.transport.abort)
@@ -162,14 +154,14 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self.head_timer = None
 
     def on_head_timeout(self) -> None:
-        """Refuse a head that did not arrive in time."""
+        """Refuse a head that did not arrive in time; close a connection without one."""
         self.head_timer = None
-        if self.transport.is_closing() or self.is_refused:
-            return
-        if self.in_head:
-            self.refuse(408, "The request's head arrived too slowly.")
-        elif not self.is_answering():
+        if not self.in_head:
             self.transport.close()
+        elif self.flow.read_paused:
+            self.start_head_timer()  # it waits for us
+        elif not self.transport.is_closing():
+            self.refuse(408, "The request's head arrived too slowly.")
 
 
 def refusal(status: int, message: str) -> bytes:

@@ -168,4 +168,12 @@ TARGETS = (
         "allowlist/decision_links.py",
         ("tests/channels_app/delivery/test_secret_blocks.py",),
     ),
+    Target(
+        "heads of requests",
+        "gateway_project/processes/bounded_http.py",
+        (
+            "tests/gateway_project/processes/test_bounded_http.py",
+            "tests/gateway_project/processes/test_slow_heads.py",
+        ),
+    ),
 )

@@ -1,0 +1,326 @@
+"""The web process waits so long for a request's head, and for a client that was refused."""
+
+import gc
+import weakref
+from collections.abc import AsyncIterator
+
+import pytest
+from pytest_django import Settings
+
+from tests.gateway_project.processes.connections import (
+    CHUNKED,
+    LARGE,
+    Server,
+    padded,
+    request,
+    serving,
+)
+
+HEAD_BYTES, HEAD_SECONDS = 400, 7
+IDLE_SECONDS = 5  # of uvicorn, after an answer
+LINGER_SECONDS, LINGER_BYTES = 2, 2**20
+MOMENT = 0.01
+LONG = 100_000
+HALF = b"GET / HTTP/1.1\r\nX: "
+REST = b"a\r\n\r\n"
+UPGRADE = (
+    "Connection: Upgrade",
+    "Upgrade: websocket",
+    f"Sec-WebSocket-Key: {'A' * 22}==",
+    "Sec-WebSocket-Version: 13",
+)
+NO_REQUEST = b"\x00"
+
+
+@pytest.fixture(autouse=True)
+def limits(settings: Settings) -> None:
+    """Set limits that no default has."""
+    settings.MAX_HEAD_BYTES, settings.HEAD_SECONDS = HEAD_BYTES, HEAD_SECONDS
+
+
+@pytest.fixture
+async def server(limits: None) -> AsyncIterator[Server]:
+    """Yield a server with these limits."""
+    async with serving() as server:
+        yield server
+
+
+@pytest.mark.parametrize("sent", [b"", b"\r\n", b"\r\n" * 9])
+async def test_a_connection_without_a_request_is_closed_in_silence(
+    sent: bytes, server: Server
+) -> None:
+    client = await server.connect()
+    await client.send(sent)
+    await server.wait(HEAD_SECONDS - MOMENT)
+    assert not client.is_closed()
+    await server.wait(MOMENT)
+    assert client.is_closed()
+    assert await client.read() == b""
+
+
+async def test_a_head_that_comes_slowly_is_408(server: Server) -> None:
+    """Its time begins with the connection, and no byte of it prolongs it."""
+    client = await server.connect()
+    await server.wait(1)
+    await client.send(HALF)
+    for _ in range(HEAD_SECONDS - 2):
+        await server.wait(1)
+        await client.send(b"a")
+    await server.wait(1 - MOMENT)
+    assert await client.read() == b""
+    await server.wait(MOMENT)
+    assert await client.statuses() == [408]
+    assert b"The request's head arrived too slowly." in client.received
+    assert b"connection: close" in client.received
+    assert client.is_ended
+    assert server.site.scopes == []
+
+
+async def test_a_complete_head_ends_the_wait_for_it(server: Server) -> None:
+    """Its application limits the time of the body, and of the answer."""
+    held, chunked = await server.connect(), await server.connect()
+    await held.send(request("/held")[:-1])
+    await server.wait(HEAD_SECONDS - MOMENT)
+    await held.send(b"\n")
+    await chunked.send(request("/begun", CHUNKED, method="POST"))
+    for each in (b"1\r\n", b"a", b"\r\n0\r\n", b"Y: ", b"a\r\n", b"\r\n", b"\r\n"):
+        await server.wait(LONG)
+        await chunked.send(each)
+    await server.wait(LONG)
+    await server.release()
+    assert await held.bodies() == ["/held 0"]
+    assert await chunked.bodies() == ["/begun 1"]
+
+
+async def test_after_an_answer_the_wait_begins_with_the_first_byte(server: Server) -> None:
+    """Until then uvicorn's own limit holds."""
+    slow, blank, idle = [await server.connect() for _ in range(3)]
+    for each in (slow, blank, idle):
+        await each.send(request())
+    await server.wait(IDLE_SECONDS - 1)
+    await slow.send(HALF)
+    await blank.send(b"\r\n")
+    await server.wait(1)
+    assert [each.is_closed() for each in (slow, blank, idle)] == [False, False, True]
+    await server.wait(HEAD_SECONDS - 1 - MOMENT)
+    assert await slow.statuses() == await blank.statuses() == [200]
+    assert not blank.is_closed()
+    await server.wait(MOMENT)
+    assert await slow.statuses() == [200, 408]
+    assert await blank.statuses() == [200]
+    assert blank.is_closed()
+
+
+async def test_each_head_has_the_whole_time(server: Server) -> None:
+    client = await server.connect()
+    for _ in range(3):
+        await client.send(HALF)
+        await server.wait(HEAD_SECONDS - MOMENT)
+        await client.send(REST)
+        await client.send(HALF)
+        await server.wait(HEAD_SECONDS - MOMENT)
+        await client.send(REST)
+    assert await client.statuses() == [200] * 6
+
+
+async def test_a_slow_head_behind_a_request_has_no_answer_before_that_one(server: Server) -> None:
+    """A client would take it for the answer to its first request."""
+    client = await server.connect()
+    await client.send(request("/held"))
+    await server.wait(LONG)
+    await client.send(HALF)
+    await server.wait(HEAD_SECONDS - MOMENT)
+    assert not client.is_closed()
+    await server.wait(MOMENT)
+    assert client.is_closed()
+    assert await client.read() == b""
+
+
+async def test_a_slow_head_is_408_after_the_answer_to_the_request_before_it(
+    server: Server,
+) -> None:
+    client = await server.connect()
+    await client.send(request("/held") + HALF)
+    await server.wait(HEAD_SECONDS - 1)
+    await server.release()
+    await server.wait(1)
+    assert await client.statuses() == [200, 408]
+
+
+async def test_a_head_that_is_not_read_is_not_late(server: Server) -> None:
+    """While a request waits for the one before it, the connection is not read."""
+    client = await server.connect()
+    for each in (request("/held"), request("/two") + HALF, REST):
+        await client.send(each)
+    await server.wait(HEAD_SECONDS)
+    await server.wait(LONG)
+    assert not client.is_closed()
+    await server.release()
+    assert await client.bodies() == ["/held 0", "/two 0", "/ 0"]
+
+
+async def test_a_slow_head_is_408_once_the_connection_is_read_again(server: Server) -> None:
+    client = await server.connect()
+    for each in (request("/held"), request("/two") + HALF):
+        await client.send(each)
+    await server.wait(HEAD_SECONDS - 1)
+    await server.wait(1)
+    await server.release()
+    for _ in range(HEAD_SECONDS - 1):
+        await client.send(b"a")
+        await server.wait(1)
+    assert await client.statuses() == [200, 200]
+    await server.wait(1)
+    assert await client.statuses() == [200, 200, 408]
+
+
+async def test_a_body_that_comes_slowly_after_its_answer_ends_in_silence(server: Server) -> None:
+    client = await server.connect()
+    await client.send(request("/early", "Content-Length: 9", method="POST"))
+    await client.send(b"a")
+    await server.wait(HEAD_SECONDS - MOMENT)
+    await client.send(b"a")
+    assert not client.is_closed()
+    await server.wait(MOMENT)
+    assert client.is_closed()
+    assert await client.bodies() == ["/early 0"]
+
+
+async def test_an_answer_that_is_still_being_read_is_the_last(server: Server) -> None:
+    """The connection closes with its last byte, though half a head followed."""
+    client = await server.connect()
+    await client.send(request("/large") + HALF)
+    await server.wait(HEAD_SECONDS)
+    body = b""
+    while not client.is_ended:
+        body = await client.read()
+    assert body.endswith(b"\r\n\r\n" + LARGE)
+
+
+async def test_an_ended_connection_is_not_kept_until_its_time(server: Server) -> None:
+    client = await server.connect()
+    (connection,) = [weakref.ref(each) for each in server.state.connections]
+    client.socket.close()
+    await server.wait(MOMENT)
+    gc.collect()
+    assert connection() is None
+    assert not server.state.connections
+
+
+async def test_a_refused_client_has_time_to_read_its_answer(server: Server) -> None:
+    """Its further bytes are taken: a reset would discard the answer."""
+    client = await server.connect()
+    await client.send(NO_REQUEST)
+    await server.wait(LINGER_SECONDS - MOMENT)
+    assert await client.send(request() * 100) == len(request() * 100)
+    assert not client.is_closed()
+    await server.wait(MOMENT)
+    assert client.is_closed()
+    assert await client.statuses() == [400]
+    assert server.site.scopes == []
+
+
+async def test_a_refused_client_that_leaves_is_left(server: Server) -> None:
+    client = await server.connect()
+    await client.send(NO_REQUEST)
+    client.socket.close()
+    await server.wait(MOMENT)
+    assert not server.state.connections
+    await server.wait(LINGER_SECONDS)
+
+
+async def test_a_refused_client_may_send_so_much_more(server: Server) -> None:
+    client = await server.connect()
+    await client.send(NO_REQUEST)
+    piece = b"a" * (LINGER_BYTES // 8)
+    for _ in range(8):
+        await client.send(piece)
+    assert not client.is_closed()
+    await client.send(b"a")
+    assert client.is_closed()
+
+
+async def test_a_refused_client_is_read_though_its_body_was_not(server: Server) -> None:
+    """The application had not asked for it yet."""
+    client = await server.connect()
+    body = b"%x\r\n%b\r\n" % (2**17, b"a" * 2**17)
+    await client.send(request("/unread", CHUNKED, method="POST") + body + b"x\r\n")
+    assert await client.statuses() == [400]
+    sent = LINGER_BYTES // 2
+    assert await client.send(b"a" * sent) == sent
+    await client.send(b"a" * sent)
+    await client.send(b"a")
+    assert client.is_closed()
+
+
+async def test_a_refused_slow_head_is_refused_once(server: Server, settings: Settings) -> None:
+    settings.HEAD_SECONDS = 1
+    client = await server.connect()
+    await client.send(HALF)
+    await client.send(b"a" * (HEAD_BYTES + 1))
+    await server.wait(1)
+    assert await client.statuses() == [431]
+    assert not client.is_closed()
+
+
+def frame(text: str) -> bytes:
+    """Return a text of less than 126 characters as a client's frame, under a mask of zeros."""
+    return bytes([0x81, 0x80 + len(text), 0, 0, 0, 0]) + text.encode()
+
+
+@pytest.mark.parametrize("size", [1, 1000])
+async def test_a_websocket_has_no_limit_of_heads(size: int, server: Server) -> None:
+    client = await server.connect()
+    await client.send_in_pieces(request("/ws", *UPGRADE), size)
+    assert await client.statuses() == [101]
+    await server.wait(HEAD_SECONDS)
+    for _ in range(HEAD_BYTES // 100 + 1):
+        await client.send(frame("a" * 100))
+    await server.wait(HEAD_SECONDS)
+    assert (await client.read()).count(b"a" * 100) == HEAD_BYTES // 100 + 1
+    assert not client.is_closed()
+
+
+@pytest.mark.parametrize("is_one_piece", [True, False])
+async def test_a_handshake_behind_an_unanswered_request_ends_the_connection(
+    is_one_piece: bool, server: Server
+) -> None:
+    """The answer would come into the WebSocket, and its application not learn of the end."""
+    client = await server.connect()
+    both = request("/held"), request("/ws", *UPGRADE)
+    for each in (b"".join(both),) if is_one_piece else both:
+        await client.send(each)
+    await server.release()
+    assert await client.read() == b""
+    assert client.is_closed()
+
+
+async def test_a_handshake_after_an_answer_is_taken(server: Server) -> None:
+    client = await server.connect()
+    await client.send(request())
+    await client.send(request("/ws", *UPGRADE))
+    assert await client.statuses() == [200, 101]
+
+
+async def test_another_upgrade_than_to_a_websocket_is_a_usual_request(server: Server) -> None:
+    client = await server.connect()
+    await client.send(request("/held"))
+    await client.send(request("/two", "Connection: Upgrade", "Upgrade: h2c"))
+    await server.release()
+    assert await client.bodies() == ["/held 0", "/two 0"]
+
+
+async def test_a_handshake_over_the_limit_is_refused(server: Server) -> None:
+    client = await server.connect()
+    await client.send(padded(HEAD_BYTES + 1, "/ws", *UPGRADE))
+    assert await client.statuses() == [431]
+
+
+async def test_bytes_right_behind_a_handshake_are_left_out(server: Server) -> None:
+    """A client waits for the answer; later bytes are frames."""
+    client = await server.connect()
+    await client.send(request("/ws", *UPGRADE) + request() * 1000)
+    assert await client.statuses() == [101]
+    await client.send(frame("a" * 100))
+    assert (await client.read()).endswith(b"a" * 100)
+    assert len(server.site.scopes) == 1
