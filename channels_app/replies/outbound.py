@@ -471,7 +471,7 @@ def is_repeatable(delivery: Delivery) -> bool:
     channel = registry.get(delivery.account.channel)
     if channel is None:
         return False
-    kind: Any = delivery.payload.get("kind", "text")
+    kind: Any = delivery.payload.get("kind")
     known = bool(delivery.external_message_id)
     harmless = kind in {"answer", "close_topic"}
     # A delete without an id searches for the message to remove.

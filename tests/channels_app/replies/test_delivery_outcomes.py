@@ -170,6 +170,19 @@ def test_a_refusal_without_a_cause_that_owners_can_mend_is_an_outage(
     assert (lost, told, ended) == ([row.id], [], [row.id])
 
 
+def test_a_refused_form_is_sent_in_the_ordinary_one_at_once(
+    account: ChannelAccount, caplog: pytest.LogCaptureFixture
+) -> None:
+    row = put(account)
+    Delivery.objects.update(payload={"text": "x", "rich": {"html": "<b>x</b>"}, "more": []})
+    refuse(ChannelError("rich messages are not taken here", trouble="form"))
+    assert deliver(row) == Next(row.id)
+    assert (stored(row).payload, stored(row).tries) == ({"text": "x"}, 0)
+    assert "in the ordinary form: rich messages are not taken here" in caplog.text
+    assert deliver(row) is None
+    assert PLATFORM.texts(CHAT) == ["x"]
+
+
 def test_a_limit_of_the_platform_is_waited_out_exactly(
     account: ChannelAccount, monkeypatch: pytest.MonkeyPatch
 ) -> None:

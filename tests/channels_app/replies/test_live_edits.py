@@ -66,7 +66,13 @@ class Growing:
         self.live.changed()
         async with asyncio.timeout(20):
             while not condition():
+                assert not self.has_ended()
                 await asyncio.sleep(0.002)
+
+    def has_ended(self) -> bool:
+        """Return whether nothing is shown any more."""
+        task = self.live._task
+        return task is not None and task.done()
 
 
 def shown() -> list[str]:
