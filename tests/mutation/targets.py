@@ -146,6 +146,11 @@ TARGETS = (
         ("tests/core/database/test_schema_version.py",),
     ),
     Target(
+        "pollers of accounts",
+        "channels_app/worker/account_watcher.py",
+        ("tests/channels_app/worker/test_account_watcher.py",),
+    ),
+    Target(
         "messages found again",
         "channels_app/delivery/find_sent.py",
         (
