@@ -151,6 +151,18 @@ TARGETS = (
         ("tests/channels_app/worker/test_account_watcher.py",),
     ),
     Target(
+        "refused answers",
+        "channels_app/replies/outbound.py",
+        ("tests/channels_app/replies/test_refused_forms.py",),
+        "use_ordinary_form put_behind",
+    ),
+    Target(
+        "refused rich messages",
+        "channels_app/telegram/outbound.py",
+        ("tests/channels_app/telegram/test_refused_forms.py",),
+        "NO_RICH refused_form",
+    ),
+    Target(
         "messages found again",
         "channels_app/delivery/find_sent.py",
         (
