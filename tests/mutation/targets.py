@@ -163,6 +163,16 @@ TARGETS = (
         "NO_RICH refused_form",
     ),
     Target(
+        "rules of retention",
+        "core/conversations/retention/rules.py",
+        ("tests/core/conversations/test_retention_rules.py",),
+    ),
+    Target(
+        "counts of old rows",
+        "core/conversations/retention/counts.py",
+        ("tests/core/conversations/test_retention_counts.py",),
+    ),
+    Target(
         "messages found again",
         "channels_app/delivery/find_sent.py",
         (
