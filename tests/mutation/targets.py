@@ -173,6 +173,11 @@ TARGETS = (
         ("tests/core/conversations/test_retention_counts.py",),
     ),
     Target(
+        "passes of retention",
+        "core/conversations/retention/passes.py",
+        ("tests/core/conversations/test_retention_passes.py",),
+    ),
+    Target(
         "messages found again",
         "channels_app/delivery/find_sent.py",
         (
