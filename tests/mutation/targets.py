@@ -148,8 +148,9 @@ TARGETS = (
         (
             "tests/channels_app/replies/test_deliver_edges.py",
             "tests/channels_app/replies/test_delivery_outcomes.py",
+            "tests/channels_app/replies/test_refused_forms.py",
         ),
-        "deliver send_now record_sent repeat_later notify_of_repeat record_failure fail "
+        "use_ordinary_form put_behind deliver send_now record_sent repeat_later notify_of_repeat record_failure fail "
         "last_known jitter described report_trouble follow_chat is_repeatable recover_lost",
     ),
     Target(
@@ -184,6 +185,32 @@ TARGETS = (
         "version of the database",
         "core/database/schema_version.py",
         ("tests/core/database/test_schema_version.py",),
+    ),
+    Target(
+        "pollers of accounts",
+        "channels_app/worker/account_watcher.py",
+        ("tests/channels_app/worker/test_account_watcher.py",),
+    ),
+    Target(
+        "refused rich messages",
+        "channels_app/telegram/outbound.py",
+        ("tests/channels_app/telegram/test_refused_forms.py",),
+        "NO_RICH refused_form",
+    ),
+    Target(
+        "rules of retention",
+        "core/conversations/retention/rules.py",
+        ("tests/core/conversations/test_retention_rules.py",),
+    ),
+    Target(
+        "counts of old rows",
+        "core/conversations/retention/counts.py",
+        ("tests/core/conversations/test_retention_counts.py",),
+    ),
+    Target(
+        "passes of retention",
+        "core/conversations/retention/passes.py",
+        ("tests/core/conversations/test_retention_passes.py",),
     ),
     Target(
         "messages found again",
