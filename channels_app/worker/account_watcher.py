@@ -39,6 +39,7 @@ STOPPING = "stopping"
 TO_TELL = (STARTING, STOPPING)
 # Troubles of an account that no retry repairs.
 LASTING = frozenset({"conflict", "auth"})
+FAILED = "No messages are fetched: something went wrong in the gateway. Its log says what."
 LOOKED_AT = Instances(
     lambda: ChannelAccount.objects.filter(Q(enabled=True) | Q(status__in=TO_TELL)).order_by("id")
 )
@@ -133,6 +134,9 @@ class Gateways:
                 await self._tell(row, error)
                 return CONFLICT_SECONDS
             return error.retry_after or RETRY_SECONDS
+        except Exception:
+            await in_thread(show, account_id=row.id, status="error", text=FAILED)
+            raise
         return RETRY_SECONDS
 
     async def _tell(self, row: ChannelAccount, error: ChannelError) -> None:

@@ -150,8 +150,9 @@ TARGETS = (
             "tests/channels_app/replies/test_delivery_outcomes.py",
             "tests/channels_app/replies/test_refused_forms.py",
         ),
-        "use_ordinary_form put_behind deliver send_now record_sent repeat_later notify_of_repeat record_failure fail "
-        "last_known jitter described report_trouble follow_chat is_repeatable recover_lost",
+        "use_ordinary_form put_behind deliver send_now record_sent repeat_later "
+        "notify_of_repeat record_failure fail last_known jitter described report_trouble "
+        "follow_chat is_repeatable recover_lost",
     ),
     Target(
         "live edits",

@@ -334,7 +334,7 @@ def test_rc9_no_worker_polls_for_a_minute_after_a_lasting_error(
         (refusal(), 3, ("error", "The platform refuses.")),
         (refusal("gone"), 3, ("error", "The platform refuses.")),
         (refusal(retry_after=7), 7, ("error", "The platform refuses.")),
-        (ValueError("x"), 3, ("running", "polling")),
+        (ValueError("x"), 3, ("error", account_watcher.FAILED)),
         (None, 3, ("running", "polling")),
     ],
     ids=["refused", "of another kind", "with a pause", "defect", "ended"],
