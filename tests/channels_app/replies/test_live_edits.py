@@ -199,6 +199,11 @@ def test_a_run_that_is_no_longer_ours_shows_no_new_message(
     change: dict[str, Any], run: Run
 ) -> None:
     Run.objects.update(**change)
+    with atomic_write():
+        other = inbox.open_session(user=run.user, account=run.session.account, chat="other")
+    Run.objects.create(
+        session=other, user=run.user, origin="memory", text="hi", state="running", attempt=1
+    )
 
     async def work() -> None:
         answer = Growing(run)
