@@ -12,7 +12,7 @@ from pytest_django import Settings
 
 from channels_app import registry
 from channels_app.base import ChannelError
-from channels_app.delivery import find_sent
+from channels_app.delivery import find_sent, sending
 from channels_app.memory.channel import CHANNEL, PLATFORM, MemoryOutbound
 from channels_app.owner import notices, outages
 from channels_app.replies import outbound
@@ -271,8 +271,7 @@ def test_only_an_edit_of_a_lost_message_is_sent_as_a_new_one(
     """A chat that is gone is a failure like others; so is an edit that fails otherwise."""
     row = put(account)
     Delivery.objects.update(external_message_id=known)
-    trouble = "" if known else "gone"
-    refuse(ChannelError("no", trouble=trouble))
+    refuse(ChannelError("no") if known else ChannelError("no", trouble="gone"))
     found = deliver(row)
     assert found is not None
     assert found.seconds > 0
@@ -350,7 +349,7 @@ def test_an_unknown_outcome_that_stays_so_is_given_up_in_the_end(
         await asyncio.Event().wait()
         return ""
 
-    monkeypatch.setattr(outbound.sending, "perform", hang)
+    monkeypatch.setattr(sending, "perform", hang)
     lost: list[int] = []
     monkeypatch.setattr(outages, "given_up", lambda *, delivery: lost.append(delivery.id))
     row = put(account)

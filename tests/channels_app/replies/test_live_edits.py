@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from django.db import OperationalError
 
-from channels_app.base import Channel, ChannelError
+from channels_app.base import Channel, ChannelError, Target
 from channels_app.delivery import rate_limit
+from channels_app.delivery.sending import account_of
 from channels_app.memory.channel import CHANNEL, PLATFORM, MemoryOutbound
 from channels_app.replies import streaming_edits
 from channels_app.replies.streaming_edits import Draft, Live
@@ -60,7 +61,18 @@ class Growing:
     def __init__(self, run: Run, *, channel: Channel = CHANNEL) -> None:
         self.text = ""
         self.lease = Lease(seconds=60)
-        self.live = Live(run=run, channel=channel, lease=self.lease, now=lambda: Draft(self.text))
+        self.live = Live(run=run, channel=channel, lease=self.lease, now=self.read)
+        self.reads = 0
+
+    def read(self) -> Draft:
+        """Return the text so far."""
+        self.reads += 1
+        return Draft(self.text)
+
+    def is_read(self, *, times: int = 1) -> Callable[[], bool]:
+        """Return a condition: the text was read so often from now on."""
+        before = self.reads
+        return lambda: self.reads >= before + times
 
     async def until(self, text: str, condition: Callable[[], bool]) -> None:
         """Let the answer grow to ``text``; wait until its effect is there."""
@@ -144,12 +156,9 @@ def test_a_text_that_is_shown_already_is_not_edited(run: Run) -> None:
     async def work() -> None:
         answer = Growing(run)
         await answer.until(BEGUN, lambda: shown() == [BEGUN])
-        asked: list[None] = []
-        answer.live.now = lambda: asked.append(None) or Draft(answer.text)
-        await answer.until(BEGUN, lambda: bool(asked))
+        await answer.until(BEGUN, answer.is_read())
         await answer.until(WHOLE, lambda: shown() == [WHOLE])
-        asked.clear()
-        await answer.until(WHOLE, lambda: bool(asked))
+        await answer.until(WHOLE, answer.is_read())
         await answer.live.finish()
 
     play(work())
@@ -207,9 +216,7 @@ def test_a_run_that_is_no_longer_ours_shows_no_new_message(
 
     async def work() -> None:
         answer = Growing(run)
-        asked: list[None] = []
-        answer.live.now = lambda: asked.append(None) or Draft(BEGUN)
-        await answer.until(BEGUN, lambda: bool(asked))
+        await answer.until(BEGUN, answer.is_read())
         await answer.live.finish()
 
     play(work())
@@ -274,14 +281,12 @@ def test_a_message_is_edited_when_its_id_is_known(run: Run) -> None:
 
     async def work() -> None:
         answer = Growing(run)
-        waits: list[None] = []
-        answer.live.now = lambda: waits.append(None) or Draft(WHOLE)
-        await answer.until(WHOLE, lambda: len(waits) > 1)
+        await answer.until(WHOLE, answer.is_read(times=2))
         assert shown() == []
         account = answer.live.run.session.account
         await CHANNEL.outbound.send_text(
-            account=streaming_edits.account_of(account),
-            target=streaming_edits.Target(CHAT, "", ""),
+            account=account_of(account),
+            target=Target(CHAT, "", ""),
             block={"text": BEGUN},
             key="",
         )

@@ -177,7 +177,7 @@ async def test_toasts_are_in_the_language_of_the_page(
     """The person's choice, else the browser's."""
     monkeypatch.setattr(admin_notifications, "POLL_SECONDS", 0.05)
     for own, browsers in (("", "de-AT,en;q=0.5"), ("de", "en")):
-        await in_thread(lambda own=own: User.objects.filter(pk=staff.pk).update(language=own))
+        await in_thread(User.objects.filter(pk=staff.pk).update, language=own)
         cookie = await in_thread(sign_in, staff)
         async with opened(path=DESK, cookie=cookie, language=browsers) as socket:
             await eventually(partial(getattr, pubsub.local(), "connected"))
