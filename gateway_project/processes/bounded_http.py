@@ -123,7 +123,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     def refuse(self, status: int, message: str) -> None:
         """Answer with ``status`` and close; while another request waits for its answer, only close.
 
-        Another one: what is refused is not the body or the trailers of the last.
+        Another one: not the body or the trailers of the last request are refused.
         """
         self.is_refused = True
         self.stop_head_timer()

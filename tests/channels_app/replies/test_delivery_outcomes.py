@@ -1,4 +1,4 @@
-"""[RC8] What follows from the outcome of a delivery: the next try, a search, a notice."""
+"""[RC8] After the outcome of a delivery: the next try, a search, a notice."""
 
 import asyncio
 from dataclasses import replace
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 State = Delivery.State
 
 
-def test_after_a_failure_what_waits_for_it_is_due_again(account: ChannelAccount) -> None:
+def test_after_a_failure_the_messages_that_wait_are_due_again(account: ChannelAccount) -> None:
     waiting, row = put(account, "waiting", conversation="other"), put(account)
     refuse(ChannelError("away"), ChannelError("away"))
     for each in (waiting, row):
@@ -246,7 +246,7 @@ def test_of_a_channel_that_knows_repeats_everything_may_be_sent_again(
 
 
 @pytest.mark.parametrize("is_known", [True, False])
-def test_what_a_dead_worker_was_sending_is_due_at_once(
+def test_the_message_of_a_dead_worker_is_due_at_once(
     is_known: bool, account: ChannelAccount
 ) -> None:
     """It is in doubt unless its message is known."""
@@ -325,7 +325,7 @@ def test_an_edit_with_an_unknown_outcome_is_made_again(
     assert (stored(row).after_id, stored(row).doubt_chat) == (None, "")
 
 
-def test_what_a_dead_worker_was_sending_is_searched_for(
+def test_the_message_of_a_dead_worker_is_searched_for(
     account: ChannelAccount, finds: None
 ) -> None:
     row = put(account)

@@ -50,13 +50,13 @@ def test_a_refusal_of_a_rich_message_is_one_of_its_form(words: str) -> None:
     ],
     ids=["a text", "too many", "unknown", "of the account", "blocked", "unchanged"],
 )
-def test_other_errors_are_what_they_were(block: Block, words: str, how: dict[str, Any]) -> None:
+def test_other_errors_stay_as_they_are(block: Block, words: str, how: dict[str, Any]) -> None:
     error = ChannelError(words, **how)
     assert raised(block, error) is error
     assert OUTBOUND.takes_rich(ACCOUNT)
 
 
-def test_an_error_of_another_kind_is_what_it_was() -> None:
+def test_an_error_of_another_kind_stays_as_it_is() -> None:
     error = ValueError("method not found")
     assert raised(RICH, error) is error
 

@@ -100,7 +100,7 @@ async def test_a_model_is_asked_twice_and_then_the_failure_is_told(events: Event
     [ToolResult("made", files=[{"name": "a", "url": "/files/a"}]), ToolResult("", shown="Stopped")],
     ids=["file", "note"],
 )
-async def test_an_empty_answer_is_enough_after_what_the_person_was_shown(
+async def test_an_empty_answer_is_enough_after_something_was_shown(
     result: ToolResult, events: Events
 ) -> None:
     it = after_a_call(result, EMPTY, EMPTY, events=events)
@@ -150,7 +150,7 @@ async def test_an_answer_that_begins_again_may_be_as_long_as_the_first(events: E
     assert it.texts == ["y" * LEAST_BYTES]
 
 
-async def test_what_was_said_before_a_call_stays_when_the_answer_begins_again(
+async def test_the_text_before_a_call_stays_when_the_answer_begins_again(
     events: Events,
 ) -> None:
     again: Step = [TextDelta("ha"), Restart(), TextDelta("whole"), Finish("stop")]

@@ -51,7 +51,7 @@ def flush_for_the_next(session: ChatSession, *, at: datetime) -> Run | None:
         return inbox.flush_before(session=session, now=at)
 
 
-def test_a_message_is_stored_with_its_batch_and_what_belongs_to_it(
+def test_a_message_is_stored_with_its_batch_and_the_writes_beside_it(
     session: ChatSession, user: User, woken: list[tuple[str, int]], commits_at_once: None
 ) -> None:
     row, is_new = put(session)

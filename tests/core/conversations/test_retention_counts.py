@@ -96,7 +96,7 @@ def test_x9_of_two_workers_that_look_at_the_same_time_one_takes_a_rule(
 
 
 def test_x9_all_rules_are_counted_again_when_it_is_asked_for(rule: RetentionRule) -> None:
-    """What was counted is not shown meanwhile."""
+    """The earlier counts are not shown meanwhile."""
     now = timezone.now()
     assert counts.take(now=now) == rule
     counts.store(FOUND, rule=rule, taken_at=now)

@@ -61,7 +61,7 @@ def test_the_text_is_joined_and_thoughts_and_calls_are_none_of_it() -> None:
     assert (model.asked, model.is_closed) == (5, True)
 
 
-def test_an_answer_that_begins_again_replaces_what_was_said() -> None:
+def test_an_answer_that_begins_again_replaces_the_first() -> None:
     """And may be as long as the first."""
     half = "x" * (LEAST_BYTES - 1)
     model = Model(TextDelta(half), Restart(), TextDelta("y" * (LEAST_BYTES - 2)), TextDelta("z"))
@@ -91,7 +91,7 @@ def test_calls_without_an_end_are_left_at_the_bound() -> None:
     assert model.is_closed
 
 
-def test_what_is_no_text_counts_nothing() -> None:
+def test_other_pieces_count_nothing() -> None:
     model = Model(*[Usage(1, 1)] * 5000, TextDelta("a"), Finish("stop"))
     assert said(model, FEW) == "a"
 

@@ -17,7 +17,7 @@ from tests.servers import wait_until
 
 pytestmark = pytest.mark.slow
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-# What is counted, from its start to its end, and about how much of it there is.
+# Counts something that grows during a start.
 Count = Callable[[Up], int]
 
 
@@ -43,6 +43,7 @@ def lines(up: Up) -> int:
     return len(up.output().splitlines())
 
 
+# The counts, and how much of each a whole start has, at least.
 STEPS: tuple[tuple[Count, int], ...] = (
     (secrets, len(SECRET_NAMES)),
     (migrations, 40),
