@@ -13,10 +13,12 @@ from django.conf import settings
 from core.conversations import traces
 from core.conversations.events import LostLeaseError
 from core.lib.text import clean
-from core.providers.base import ChatMessage, ProviderError
+from core.providers.base import ChatMessage, ProviderError, ToolCallDelta
 from core.tools.base import SignInError, Tool, ToolContext, ToolError, ToolResult
 
 logger = logging.getLogger(__name__)
+
+MOST_NAME = 256  # characters of a call's name or id in one piece
 
 
 @dataclass(slots=True)
@@ -27,6 +29,46 @@ class Call:
     name: str = ""
     arguments: str = ""
     pieces: list[str] = field(default_factory=list)
+
+
+class Calls:
+    """The calls of one answer, in the order in which they begin, while their pieces arrive."""
+
+    def __init__(self) -> None:
+        self._all: list[Call] = []
+        self._newest: dict[int, Call] = {}
+
+    def take(self, delta: ToolCallDelta) -> None:
+        """Add a piece to the newest call of its index, or begin one."""
+        call = self._newest.get(delta.index)
+        if call is None or is_another(call, delta):
+            call = self._newest[delta.index] = Call()
+            self._all.append(call)
+        call.id = call.id or delta.id[:MOST_NAME]
+        call.name += delta.name[:MOST_NAME]
+        call.pieces.append(delta.arguments)
+
+    def clear(self) -> None:
+        """Drop all calls: the answer begins again, or was cut."""
+        self._all, self._newest = [], {}
+
+    def whole(self) -> list[Call]:
+        """Return the calls with their arguments; the answer is complete."""
+        for call in self._all:
+            call.arguments, call.pieces = clean("".join(call.pieces)), []
+            call.id, call.name = clean(call.id), clean(call.name)
+        return self._all
+
+
+def is_another(call: Call, delta: ToolCallDelta) -> bool:
+    """Return whether a piece with the index of ``call`` begins another one: some servers give all
+    calls of an answer the same index, and some no ids.
+
+    It has a name, while ``call`` has one and arguments, or another id.
+    """
+    if not (call.name and delta.name) or (delta.id and delta.id == call.id):
+        return False
+    return any(call.pieces) or bool(call.id and delta.id)
 
 
 def arguments_of(call: Call) -> dict[str, Any] | str:

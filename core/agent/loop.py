@@ -26,6 +26,7 @@ from core.agent import fallback
 from core.agent.approvals import Approvals, result_of, waiting_lines
 from core.agent.calling import (
     Call,
+    Calls,
     arguments_of,
     last_calls,
     message_of,
@@ -74,7 +75,6 @@ from core.tools import languages, phrases, registry
 from core.tools.base import Tool, ToolContext, ToolResult
 
 TOOL_TEXT_CHARACTERS = 50_000
-MOST_NAME = 256
 TOOLS_SHARE = 0.65  # of a window, for the descriptions of tools
 MOST_QUESTIONS = 10  # of one answer: each is a message to who decides
 TOO_MANY_QUESTIONS = (
@@ -340,7 +340,7 @@ class Turn:
     async def _ask(self) -> list[Call]:
         """Return the calls of one answer."""
         request = ModelRequest(self.messages, self._tools(), options=self.options)
-        calls: dict[int, Call] = {}
+        calls = Calls()
         before = dict(self._counts)
         self._left = most_bytes(self.options)
         async with aclosing(self.provider.stream(request)) as stream:
@@ -354,10 +354,8 @@ class Turn:
                     self._cut(calls)
                     break
         self._end_message()
-        found = [calls[number] for number in sorted(calls)]
+        found = calls.whole()
         for call in found:
-            call.arguments, call.pieces = clean("".join(call.pieces)), []
-            call.id, call.name = clean(call.id), clean(call.name)
             self._name(call)
         return found
 
@@ -370,7 +368,7 @@ class Turn:
             line = shortened_line(self.context.request)
             self._whole(loading_message(line, message_id="shortened"))
 
-    def _start_over(self, before: dict[str, int], calls: dict[int, Call]) -> None:
+    def _start_over(self, before: dict[str, int], calls: Calls) -> None:
         """Take back what this answer has shown: it begins again, with the same message ids."""
         self._end_message()
         for kind in ("text", "thinking"):
@@ -382,7 +380,7 @@ class Turn:
         calls.clear()
         self._left = most_bytes(self.options)
 
-    def _cut(self, calls: dict[int, Call]) -> None:
+    def _cut(self, calls: Calls) -> None:
         """End an answer that is too long; its calls may be incomplete and are dropped."""
         calls.clear()
         self._end_message()
@@ -399,17 +397,14 @@ class Turn:
         self._left -= size
         return text
 
-    def _take(self, delta: Delta, calls: dict[int, Call]) -> None:
+    def _take(self, delta: Delta, calls: Calls) -> None:
         match delta:
             case TextDelta():
                 self._say("text", self._fitting(delta.text))
             case ThinkingDelta():
                 self._say("thinking", self._fitting(delta.text))
             case ToolCallDelta():
-                call = calls.setdefault(delta.index, Call())
-                call.id = call.id or delta.id[:MOST_NAME]
-                call.name += delta.name[:MOST_NAME]
-                call.pieces.append(delta.arguments)
+                calls.take(delta)
                 self._left -= size_of(delta)
             case Whole():
                 self._pass_on(delta.message)

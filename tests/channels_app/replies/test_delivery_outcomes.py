@@ -325,9 +325,7 @@ def test_an_edit_with_an_unknown_outcome_is_made_again(
     assert (stored(row).after_id, stored(row).doubt_chat) == (None, "")
 
 
-def test_the_message_of_a_dead_worker_is_searched_for(
-    account: ChannelAccount, finds: None
-) -> None:
+def test_the_message_of_a_dead_worker_is_searched_for(account: ChannelAccount, finds: None) -> None:
     row = put(account)
     assert outbox.claim(delivery_id=row.id) is not None
     Delivery.objects.update(lease_until=Now() - timedelta(seconds=1))

@@ -192,3 +192,64 @@ async def test_messages_that_do_not_fit_are_told_once_in_a_turn(events: Events) 
     await it.run()
     assert prompt.left_out == 0
     assert len(events.of("loading")) == len(asked) == 1
+
+
+def piece(arguments: str = "", *, index: int = 0, name: str = "", call: str = "") -> ToolCallDelta:
+    """Return a piece of a call, as a server streams it."""
+    return ToolCallDelta(index=index, id=call, name=name, arguments=arguments)
+
+
+PARIS, ROME = '{"city":"Paris"}', '{"city":"Rome"}'
+BOTH = [("weather", PARIS), ("weather", ROME)]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "made"),
+    [
+        ([piece(PARIS, name="weather", call="a"), piece(ROME, name="weather", call="b")], BOTH),
+        ([piece(PARIS, name="weather"), piece(ROME, name="weather")], BOTH),
+        (
+            [
+                *(piece(name="weather", call="a"), piece(PARIS[:5]), piece(PARIS[5:])),
+                *(piece(name="weather", call="b"), piece(ROME[:5]), piece(ROME[5:])),
+            ],
+            BOTH,
+        ),
+        ([piece(name="now", call="a"), piece(name="now", call="b")], [("now", ""), ("now", "")]),
+        (
+            [
+                *(piece(name="weather", call="a"), piece(name="weather", call="b", index=1)),
+                *(piece(ROME, index=1), piece(PARIS)),
+            ],
+            BOTH,
+        ),
+        (
+            [piece(name="wea", call="a"), piece(name="ther", call="a"), piece(PARIS, call="a")],
+            BOTH[:1],
+        ),
+        ([piece(name="wea"), piece(name="ther"), piece(PARIS)], BOTH[:1]),
+        (
+            [piece(name="weather", call="a"), piece(PARIS[:5], call="b"), piece(PARIS[5:])],
+            BOTH[:1],
+        ),
+        ([piece(PARIS[:5], name="weather", call="a"), piece(PARIS[5:], call="a")], BOTH[:1]),
+    ],
+    ids=[
+        *("one index", "no ids", "one index, in pieces", "no arguments", "interleaved"),
+        *("a name in pieces", "a name in pieces, no id", "an id for each piece", "arguments first"),
+    ],
+)
+async def test_calls_side_by_side_stay_apart_however_a_server_numbers_them(
+    pieces: list[ToolCallDelta], made: list[tuple[str, str]], events: Events
+) -> None:
+    """Some give all calls of an answer the index 0, as Gemini does, or no ids; others a new id for
+    each piece of one call.
+    """
+    model = Model([*pieces, Finish("tool_calls")], DONE)
+    await turn(model, events).run()
+    [said, *results] = model.requests[1].messages[1:]
+    calls = [each["function"] for each in said["tool_calls"]]
+    assert [(each["name"], each["arguments"]) for each in calls] == [
+        (name, arguments or "{}") for name, arguments in made
+    ]
+    assert len({each["id"] for each in said["tool_calls"]}) == len(results) == len(made)
