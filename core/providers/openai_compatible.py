@@ -44,7 +44,6 @@ FAILURES = (
 )  # fmt: skip
 NO_STREAMS = {"text/html", "application/xhtml+xml", "application/json"}
 FIELDS = (b"data:", b":", b"event:", b"id:", b"retry:", b"data\r", b"\xef\xbb\xbf")
-OF_THE_END = (Finish, Usage)
 LONGEST_FIELD = 16  # bytes of a first line that show whether it belongs to a stream
 ERROR_SECONDS = 10.0  # for the body of an error
 MOST_TOKENS = 1_000_000_000  # of one call, as a server reports them
@@ -87,20 +86,19 @@ class OpenAICompatible:
             async with asyncio.timeout(self._first_seconds) as bound, self._post(request) as answer:
                 if answer.status != 200 or answer.content_type in NO_STREAMS:
                     raise await refusal(answer)
-                async for block in blocks(answer):
+                async for block in blocks(answer, end):
                     speaks = False
                     for delta in joined(block):
                         # Comments, a role and usage are no tokens: the user has no output yet.
                         speaks = speaks or not isinstance(delta, Usage)
-                        if isinstance(delta, OF_THE_END):
-                            end.take(delta)
-                        else:
+                        if not end.takes(delta):
                             yield delta
                     begun = begun or speaks
                     if speaks:
                         bound.reschedule(asyncio.get_running_loop().time() + self._idle_seconds)
                     if speaks and not end.reason and frame_clock.local().is_busy():
                         await until_the_next_frame(answer)
+            end.settle(begun=begun)
         except (*FAILURES, ProviderError) as found:
             failure = found
         error = end.error(failure, begun=begun)
@@ -150,18 +148,31 @@ class OpenAICompatible:
 
 @dataclass(slots=True)
 class Ending:
-    """The end of an answer: the reason and the usage, of which some servers send several."""
+    """The end of an answer: the reason and the usage, of which some servers send several.
+    ``is_done``: ``[DONE]`` came.
+    """
 
     reason: str = ""
     stop_sequence: str = ""
     usage: Usage | None = None
+    is_done: bool = False
+    has_calls: bool = False
 
-    def take(self, delta: Finish | Usage) -> None:
-        """Note a delta of the end."""
+    def takes(self, delta: Delta) -> bool:
+        """Note a delta; return whether it belongs to the end alone."""
         if isinstance(delta, Finish):
             self.reason, self.stop_sequence = delta.reason, delta.stop_sequence
-        elif delta.prompt_tokens or delta.completion_tokens:
+        elif isinstance(delta, Usage) and (delta.prompt_tokens or delta.completion_tokens):
             self.usage = delta  # zeros are no report: every call has a prompt
+        self.has_calls |= isinstance(delta, ToolCallDelta)
+        return isinstance(delta, Finish | Usage)
+
+    def settle(self, *, begun: bool) -> None:
+        """Give a whole answer its reason where the server has given none: its end was marked, and
+        its tokens were counted.
+        """
+        if begun and not self.reason and self.is_done and self.usage is not None:
+            self.reason = "tool_calls" if self.has_calls else "stop"
 
     def error(self, failure: Exception | None, *, begun: bool) -> ProviderError | None:
         """Return the error of an answer that ended, with ``failure`` or without; None for a whole
@@ -176,10 +187,10 @@ class Ending:
         return failed(failure or cut, begun=begun)
 
 
-async def blocks(response: aiohttp.ClientResponse) -> AsyncIterator[list[bytes]]:
+async def blocks(response: aiohttp.ClientResponse, ending: Ending) -> AsyncIterator[list[bytes]]:
     """Yield the ``data:`` lines of an SSE body until ``[DONE]`` or its end, grouped by read.
 
-    The body's last line may be unterminated.
+    The body's last line may be unterminated. Notes in ``ending`` that ``[DONE]`` came.
     """
     rest, begun = b"", False
     async for block in response.content.iter_any():
@@ -191,9 +202,11 @@ async def blocks(response: aiohttp.ClientResponse) -> AsyncIterator[list[bytes]]
         end = next((number for number, line in enumerate(lines) if is_end(line)), None)
         yield [line for line in lines[:end] if line.startswith(b"data:")]
         if end is not None:
+            ending.is_done = True
             return
     check_beginning([rest] if not begun else [], b"")
-    if rest.startswith(b"data:") and not is_end(rest):
+    ending.is_done = is_end(rest)
+    if rest.startswith(b"data:") and not ending.is_done:
         yield [rest]
 
 

@@ -103,6 +103,9 @@ async def failure(provider: Provider) -> ProviderError:
 WORDS = ("Grüße, ", "世界 ", "😀 ", 'and "quotes"\n\ndata: {"x"}')
 
 
+USED = {"prompt_tokens": 3, "completion_tokens": 1}
+
+
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 7, 64])
 async def test_an_answer_is_the_same_however_its_bytes_are_cut(
     size: int, server: ModelServer, provider: Provider
@@ -350,6 +353,8 @@ async def test_a_slow_answer_that_moves_on_is_no_timeout(
         (b"", "cut"),
         (b"data: [DONE]\n\n", "cut"),
         (sse(chunk({"content": "a"})), "cut"),
+        (sse(chunk({"content": "a"}, usage=USED), done=False), "cut"),
+        (sse(chunk(usage=USED)), "cut"),
         (b"<html>not a stream</html>", "no_model_server"),
         (b'{"object": "chat.completion", "choices": []}', "no_model_server"),
         (b"220 smtp.example.org ready\r\n", "no_model_server"),
@@ -413,6 +418,17 @@ async def test_odd_streams_of_real_servers_are_read(
     deltas = await ask(compatible)
     assert text(deltas) == said
     assert deltas[-1] == Finish("stop")
+
+
+async def test_an_answer_without_a_reason_is_whole_where_its_tokens_are_counted_at_the_end(
+    server: ModelServer, compatible: OpenAICompatible
+) -> None:
+    """Some servers give no ``finish_reason``; of one that broke off there is no count."""
+    call = {"tool_calls": [{"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}}]}
+    for delta, reason in (({"content": "a"}, "stop"), (call, "tool_calls")):
+        server.replies = [streams(sse(chunk(delta), chunk(usage=USED)))]
+        deltas = await ask(compatible)
+        assert deltas[-2:] == [Usage(3, 1), Finish(reason)]
 
 
 async def test_an_answer_that_was_whole_before_the_connection_broke_counts(
