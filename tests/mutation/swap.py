@@ -37,7 +37,8 @@ def put(*, path: str, source: str, into: Sequence[FunctionType]) -> None:
     namespace = dict(vars(module_of(path)))
     name = into[0].__name__
     if into[0].__code__.co_freevars:  # ``super()`` reads the class from around its method
-        inner = textwrap.indent(f"{source}\nreturn {name}", "    ")
+        # A mutant may not call it any more, but code with another number of cells does not fit.
+        inner = textwrap.indent(f"{source}\n    if 0: __class__\nreturn {name}", "    ")
         source = f"def around(__class__):\n{inner}\n{name} = around(None)"
     execute(compile(source, path, "exec", flags=flags), namespace)
     changed = namespace[name]
