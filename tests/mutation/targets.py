@@ -176,4 +176,9 @@ TARGETS = (
             "tests/gateway_project/processes/test_slow_heads.py",
         ),
     ),
+    Target(
+        "bodies of requests",
+        "channels_app/asgi/bodies.py",
+        ("tests/channels_app/asgi/test_bodies.py",),
+    ),
 )
