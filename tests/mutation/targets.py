@@ -181,4 +181,9 @@ TARGETS = (
         "channels_app/asgi/bodies.py",
         ("tests/channels_app/asgi/test_bodies.py",),
     ),
+    Target(
+        "rates and streams",
+        "channels_app/asgi/throttling.py",
+        ("tests/channels_app/asgi/test_throttle_edges.py",),
+    ),
 )
