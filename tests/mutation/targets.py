@@ -186,4 +186,9 @@ TARGETS = (
         "channels_app/asgi/throttling.py",
         ("tests/channels_app/asgi/test_throttle_edges.py",),
     ),
+    Target(
+        "admission",
+        "channels_app/asgi/admission.py",
+        ("tests/channels_app/asgi/test_admission_edges.py",),
+    ),
 )
