@@ -191,4 +191,9 @@ TARGETS = (
         "channels_app/asgi/admission.py",
         ("tests/channels_app/asgi/test_admission_edges.py",),
     ),
+    Target(
+        "authentication",
+        "channels_app/asgi/authentication.py",
+        ("tests/channels_app/asgi/test_authentication_edges.py",),
+    ),
 )
