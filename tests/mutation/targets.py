@@ -196,4 +196,14 @@ TARGETS = (
         "channels_app/asgi/authentication.py",
         ("tests/channels_app/asgi/test_authentication_edges.py",),
     ),
+    Target(
+        "event streams",
+        "channels_app/asgi/event_stream.py",
+        ("tests/channels_app/asgi/test_stream_edges.py",),
+    ),
+    Target(
+        "strict JSON",
+        "channels_app/asgi/strict_json.py",
+        ("tests/channels_app/asgi/test_strict_json.py",),
+    ),
 )
