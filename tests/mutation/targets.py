@@ -206,4 +206,9 @@ TARGETS = (
         "channels_app/asgi/strict_json.py",
         ("tests/channels_app/asgi/test_strict_json.py",),
     ),
+    Target(
+        "heads and answers",
+        "channels_app/asgi/http.py",
+        ("tests/channels_app/asgi/test_http_edges.py",),
+    ),
 )

@@ -319,13 +319,17 @@ async def test_too_many_waiting_requests_are_refused_and_each_waits_while_it_is_
     assert asked == ["a"]
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.fixture
+def stored_token(transactional_db: None) -> str:
+    """Return the token of a person, which other threads read too."""
+    return token(user=User.objects.create(username="ann"))
+
+
 async def test_a_request_is_authenticated_by_its_key_its_scope_and_its_address(
-    settings: Settings,
+    stored_token: str, settings: Settings
 ) -> None:
     settings.WRONG_KEYS_PER_MINUTE = 1
-    own = await asyncio.to_thread(personal_token)
-    head = request(authorization=f"Bearer {own}")
+    head = request(authorization=f"Bearer {stored_token}")
     found = await authentication.authenticate(head, scope="chat")
     assert found.user is not None
     assert found.user.username == "ann"
@@ -336,11 +340,6 @@ async def test_a_request_is_authenticated_by_its_key_its_scope_and_its_address(
         for each in (ADDRESS, ADDRESS, "203.0.113.8")
     ]
     assert statuses == [401, 429, 401]
-
-
-def personal_token() -> str:
-    """Return the token of a new person."""
-    return token(user=User.objects.create(username="ann"))
 
 
 # Open streams ------------------------------------------------------------------------------------

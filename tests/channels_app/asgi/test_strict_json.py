@@ -154,7 +154,7 @@ def test_a_place_is_shown_in_part_and_without_hidden_characters() -> None:
 
 
 def test_a_list_of_any_length_is_checked_without_a_copy() -> None:
-    """Ten million bytes of numbers took six seconds, and a gigabyte, before they were refused."""
+    """Ten million bytes of small numbers took four seconds of the process, and 650 MB."""
     value = [0] * 100_000
     tracemalloc.start()
     try:
