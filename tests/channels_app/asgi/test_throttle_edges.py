@@ -173,6 +173,16 @@ def test_a_broker_that_fails_is_left_alone_for_a_second(error: Exception, clock:
         assert len(script.asked) == asked
 
 
+def test_a_broker_that_fails_is_left_alone_by_all_rates(clock: Clock) -> None:
+    """A hanging one would else keep a thread for a quarter of a second for each of them."""
+    first, _ = counting(redis.TimeoutError(), 3000)
+    second, script = counting(2000)
+    for pause, expected in ((0, [0, 0]), (0.99, [0, 0]), (0.01, [3, 2])):
+        clock.now += pause
+        assert [wait(each.everywhere, subject="a", limit=9) for each in (first, second)] == expected
+    assert len(script.asked) == 1
+
+
 def test_the_broker_is_asked_at_once_where_the_clock_has_just_begun(clock: Clock) -> None:
     """That of some systems begins with the machine."""
     clock.now = 0.0
