@@ -211,4 +211,14 @@ TARGETS = (
         "channels_app/asgi/http.py",
         ("tests/channels_app/asgi/test_http_edges.py",),
     ),
+    Target(
+        "acceptance",
+        "channels_app/asgi/acceptance.py",
+        ("tests/channels_app/asgi/test_before_the_key.py",),
+    ),
+    Target(
+        "our hosts",
+        "channels_app/asgi/hosts.py",
+        ("tests/channels_app/asgi/test_before_the_key.py",),
+    ),
 )
