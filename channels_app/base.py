@@ -424,10 +424,11 @@ class RendersRich(Protocol):
 
     def render_rich(self, text: str, *, growing: bool = False) -> list[Block]:
         """Render Markdown as one message: the first of its ordinary ones, with ``more`` (a list of
-        those after it) and the channel's own values.
+        those after it) and ``rich`` (the channel's own form).
 
         The ordinary messages for a text that they show as well, or that does not fit. Where the
-        platform refuses the form, sending raises ChannelError with ``trouble="form"``.
+        platform refuses the form, sending raises ChannelError with ``trouble="form"``; the
+        ordinary ones are sent then.
         """
         ...
 

@@ -9,6 +9,7 @@ from gateway_project import home
 from gateway_project.processes import console
 
 OLDEST_PYTHON = (3, 11)
+INTERRUPTED = 130  # the exit code that shells use for SIGINT
 
 
 def command(*arguments: str) -> list[str]:
@@ -18,6 +19,15 @@ def command(*arguments: str) -> list[str]:
 
 
 def main() -> None:
+    """Run one management command; its end by Ctrl-C is said in one line."""
+    try:
+        run()
+    except KeyboardInterrupt:
+        console.write("Stopped.")
+        sys.exit(INTERRUPTED)
+
+
+def run() -> None:
     """Run one management command; the first makes the installation's folder and secrets.
 
     A problem of the machine or of the settings is said in one line.

@@ -57,6 +57,8 @@ def write_once(*, path: Path, value: str) -> None:
     descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(value)
+        file.flush()
+        os.fsync(file.fileno())
     try:
         os.link(scratch, path)
     except FileExistsError:

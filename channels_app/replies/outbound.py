@@ -443,10 +443,10 @@ def put_behind(row: Delivery, payloads: list[Block]) -> None:
     run = row.run
     if run is None or not payloads:
         return
-    behind = Delivery.objects.filter(run_id=run.id, block_index__gt=row.block_index)
-    sent = [each.block_index for each in behind if each.state == Delivery.State.SENT]
-    start = max([row.block_index or 0, *sent]) + 1
-    waiting = [each.payload for each in behind.order_by("block_index") if each.block_index >= start]
+    blocks = list(Delivery.objects.filter(run_id=run.id).order_by("block_index"))
+    sent = [each.block_index for each in blocks if each.state == Delivery.State.SENT]
+    start = max([row.block_index, *sent]) + 1
+    waiting = [each.payload for each in blocks if each.block_index >= start]
     for index, payload in enumerate([*payloads, *waiting], start):
         put_block(run=run, index=index, payload=payload)
 
@@ -471,7 +471,7 @@ def is_repeatable(delivery: Delivery) -> bool:
     channel = registry.get(delivery.account.channel)
     if channel is None:
         return False
-    kind: Any = delivery.payload.get("kind", "text")
+    kind: Any = delivery.payload.get("kind")
     known = bool(delivery.external_message_id)
     harmless = kind in {"answer", "close_topic"}
     # A delete without an id searches for the message to remove.

@@ -287,19 +287,13 @@ def rows_of(run: Run) -> dict[int, Delivery]:
 
 
 def begin_block(run: Run, index: int, block: Block) -> Delivery | None:
-    """Insert the outbox row of a block that is still growing; return None when the run is lost.
-
-    A row that an earlier attempt sent is taken over, not sent again.
-    """
+    """Insert the outbox row of a block that is still growing; return None when the run is lost."""
     with atomic_write():
         ours = Run.objects.select_for_update().filter(
             id=run.id, attempt=run.attempt, state=Run.State.RUNNING
         )
         if not ours.exists():
             return None
-        row = Delivery.objects.filter(run_id=run.id, block_index=index).first()
-        if row is not None:
-            return row
         return outbound.put_block(run=run, index=index, payload=block)
 
 

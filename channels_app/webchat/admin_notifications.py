@@ -12,6 +12,7 @@ import asyncio
 from typing import Any
 
 from django.urls import reverse
+from django.utils.translation import get_language
 
 from allowlist import pending_count
 from allowlist.models import UnknownRequest
@@ -25,6 +26,7 @@ from channels_app.webchat.calls import note_shown
 from channels_app.webchat.consumers import SIGNED_OUT, CloseError, WebChatConsumer
 from channels_app.webchat.periodic_checks import POLL_SECONDS, RECHECK_SECONDS
 from core.database.transactions import in_thread
+from core.lib.interface_language import spoken_by
 from core.signals import pubsub
 
 # Frames per second for a page, during a flood of unknown senders.
@@ -82,7 +84,7 @@ def call_frames(after: int) -> list[dict[str, Any]]:
         {
             "type": "tool_call",
             "request": row.public_id,
-            "text": asking.text_of(row, ""),
+            "text": asking.text_of(row, get_language() or ""),
             "address": asking.page_of(row),
         }
         for row in rows
@@ -160,12 +162,12 @@ class AdminNotificationsConsumer(WebChatConsumer):
                     await asyncio.sleep(PACE_SECONDS)
 
     async def show_calls(self, *, after: int) -> None:
-        for call in await in_thread(call_frames, after):
+        for call in await in_thread(spoken_by, self.language, call_frames, after):
             await self.tell(call)
 
     async def show(self, principal: Principal, public_ids: list[str]) -> None:
         if public_ids:
-            found = await in_thread(request_frames, public_ids)
+            found = await in_thread(spoken_by, self.language, request_frames, public_ids)
             for request in found:
                 await self.tell(request)
             await in_thread(note_shown, principal, [each["request"] for each in found])

@@ -514,6 +514,15 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
             if asked_by(notice) not in self.shown:
                 await self.show_notice(principal, notice)
 
+    async def show_published(self, principal: Principal, notice: Data) -> None:
+        """Send a card that another process has published, in its person's own language; an open
+        one in that of the page, which is the browser's where they have chosen none.
+        """
+        if asked_by(notice) and not notice.get("decided"):
+            cards = await in_thread(spoken_by, self.language, calls.pending_notices, principal)
+            notice = {asked_by(each): each for each in cards}.get(asked_by(notice), notice)
+        await self.show_notice(principal, notice)
+
     async def show_notice(self, principal: Principal, notice: Data) -> None:
         """Send a card, unless it is shown as it is: one may be both read and published. Record that
         an owner saw an open request ([A5]).
@@ -537,7 +546,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
             if frame["kind"] == "events":
                 by_run.setdefault(frame["run"], []).append(frame)
             elif frame["kind"] == "notice":
-                await self.show_notice(principal, frame["notice"])
+                await self.show_published(principal, frame["notice"])
             elif frame["kind"] == "assistant":
                 await self.tell({"type": "assistant", "session_id": frame["session"]})
         for run_id, said in by_run.items():

@@ -16,7 +16,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from channels_app import registry
-from channels_app.base import Account, Channel, ChannelError, Gateway, Health, Polls
+from channels_app.base import Account, ChannelError, Gateway, Health, Polls
 from channels_app.delivery.sending import account_of
 from channels_app.owner import notices
 from core.conversations import outbox
@@ -37,6 +37,9 @@ RETRY_SECONDS = 3.0
 STARTING = "starting"
 STOPPING = "stopping"
 TO_TELL = (STARTING, STOPPING)
+# Troubles of an account that no retry repairs.
+LASTING = frozenset({"conflict", "auth"})
+FAILED = "No messages are fetched: something went wrong in the gateway. Its log says what."
 LOOKED_AT = Instances(
     lambda: ChannelAccount.objects.filter(Q(enabled=True) | Q(status__in=TO_TELL)).order_by("id")
 )
@@ -59,25 +62,24 @@ class Gateways:
     worker: str
     pollers: dict[int, Poller] = field(default_factory=dict)
     checks: dict[int, float] = field(default_factory=dict)
-    resting: dict[int, float] = field(default_factory=dict)
 
     async def look_after(self) -> float:
         """Start and stop pollers, check accounts that are due; return the seconds until the next
         look.
         """
         rows, changed = await in_thread(look)
-        polled = {row.id: row for row in rows if wants_polling(row)}
-        await self._stop_outdated(polled)
+        found = ((row, polling_gateway(row)) for row in rows)
+        polled = {row.id: (row, gateway) for row, gateway in found if gateway is not None}
+        await self._stop_outdated({account_id: row for account_id, (row, _) in polled.items()})
         # Before polling, which a webhook that is still set prevents.
         await asyncio.gather(*(self._switch(row) for row in changed))
-        now = asyncio.get_running_loop().time()
-        for account_id, row in polled.items():
-            if self.resting.get(account_id, 0.0) > now:
-                continue
+        for account_id, (row, gateway) in polled.items():
+            # Also while its poller pauses after an error: no other worker polls it then.
             if await in_thread(hold, account_id=account_id, worker=self.worker):
-                self._poll(row)
+                self._poll(row, gateway)
             elif account_id in self.pollers:
                 self.pollers.pop(account_id).task.cancel()
+        now = asyncio.get_running_loop().time()
         for row in rows:
             if (row.id not in polled or row.deliveries_held) and self.checks.get(
                 row.id, 0.0
@@ -96,7 +98,6 @@ class Gateways:
             if row is not None and settings_of(row) == poller.settings:
                 continue
             self.pollers.pop(account_id).task.cancel()
-            self.resting.pop(account_id, None)
             if row is None:
                 await in_thread(let_go, account_id=account_id, worker=self.worker)
 
@@ -107,40 +108,40 @@ class Gateways:
             await in_thread(let_go, account_id=account_id, worker=self.worker)
         self.pollers.clear()
 
-    def _poll(self, row: ChannelAccount) -> None:
-        poller = self.pollers.get(row.id)
-        if poller is not None and not poller.task.done():
-            return
-        channel = registry.get(row.channel)
-        if channel is not None and isinstance(channel.gateway, Polls):
-            task = asyncio.create_task(self._work(row, channel.gateway))
+    def _poll(self, row: ChannelAccount, gateway: Polls) -> None:
+        if row.id not in self.pollers:
+            task = asyncio.create_task(self._work(row, gateway))
             self.pollers[row.id] = Poller(task, settings_of(row))
 
     async def _work(self, row: ChannelAccount, gateway: Polls) -> None:
-        """Poll until cancelled; an error is shown in the account and polling is tried again
-        later.
-        """
+        """Poll until cancelled, after an error again."""
         while True:
             seconds = RETRY_SECONDS
             try:
-                await in_thread(show, account_id=row.id, status="running", text="polling")
-                await gateway.poll(account_of(row))
-            except ChannelError as error:
-                await in_thread(show, account_id=row.id, status="error", text=str(error))
-                if error.trouble in {"conflict", "auth"}:
-                    seconds = CONFLICT_SECONDS
-                    self.resting[row.id] = asyncio.get_running_loop().time() + seconds
-                    await self._tell(row, error)
-                else:
-                    seconds = error.retry_after or RETRY_SECONDS
+                seconds = await self._poll_once(row, gateway)
             except Exception:
                 logger.exception("a poller failed")
             await asyncio.sleep(seconds)
-            self.resting.pop(row.id, None)
+
+    async def _poll_once(self, row: ChannelAccount, gateway: Polls) -> float:
+        """Poll until an error, which is shown in the account; return the seconds of the pause."""
+        await in_thread(show, account_id=row.id, status="running", text="polling")
+        try:
+            await gateway.poll(account_of(row))
+        except ChannelError as error:
+            await in_thread(show, account_id=row.id, status="error", text=str(error))
+            if error.trouble in LASTING:
+                await self._tell(row, error)
+                return CONFLICT_SECONDS
+            return error.retry_after or RETRY_SECONDS
+        except Exception:
+            await in_thread(show, account_id=row.id, status="error", text=FAILED)
+            raise
+        return RETRY_SECONDS
 
     async def _tell(self, row: ChannelAccount, error: ChannelError) -> None:
         """Notify the owner, once a day, of an account that no retry repairs."""
-        if error.trouble in {"conflict", "auth"}:
+        if error.trouble in LASTING:
             await in_thread(
                 notices.trouble, account=row, chat="", trouble=error.trouble, words=str(error)
             )
@@ -215,16 +216,17 @@ def take_change(row: ChannelAccount) -> bool:
     return taken == 1
 
 
-def wants_polling(row: ChannelAccount) -> bool:
-    """Return whether an account is to be polled."""
-    channel: Channel | None = registry.get(row.channel)
+def polling_gateway(row: ChannelAccount) -> Polls | None:
+    """Return the gateway that polls an account; None for an account that is not to be polled."""
+    channel = registry.get(row.channel)
     if channel is None or not isinstance(channel.gateway, Polls):
-        return False
+        return None
     try:
         account = account_of(row)
     except DecryptError:
-        return False
-    return not channel.config.problems(account) and channel.gateway.wants_polling(account)
+        return None
+    is_polled = not channel.config.problems(account) and channel.gateway.wants_polling(account)
+    return channel.gateway if is_polled else None
 
 
 def hold(*, account_id: int, worker: str) -> bool:
@@ -238,14 +240,14 @@ def hold(*, account_id: int, worker: str) -> bool:
 
 
 def let_go(*, account_id: int, worker: str) -> None:
-    """Release the lease; an account that was disabled is stopped now."""
+    """Release the lease; an account that was disabled is stopped now, unless its platform has to
+    be told so first.
+    """
     with atomic_write():
-        ChannelAccount.objects.filter(id=account_id, poller=worker).update(
-            poller="", poller_until=None
-        )
-        ChannelAccount.objects.filter(id=account_id, enabled=False).update(
-            status="stopped", status_text=""
-        )
+        rows = ChannelAccount.objects.filter(id=account_id)
+        rows.filter(poller=worker).update(poller="", poller_until=None)
+        disabled = rows.filter(enabled=False).exclude(status__in=TO_TELL)
+        disabled.update(status="stopped", status_text="")
 
 
 def show(*, account_id: int, status: str, text: str) -> None:

@@ -86,8 +86,8 @@ async def take(begun: Begun, held: Held) -> None:
     turn = turn_of(begun, chain, emit)
     try:
         ending = await ended(run, turn, held, describer)
-        await name_substitute(run, turn, chain)
         held.closing = True
+        await name_substitute(run, turn, chain)
         if live is not None:
             await live.finish()
     except LostLeaseError:
@@ -100,7 +100,6 @@ async def take(begun: Begun, held: Held) -> None:
     finally:
         if live is not None:
             live.abandon()
-    held.closing = True
     log.hold()
     outcome = await in_thread(priced_outcome, run, transcript, ending, turn, meter)
     await settle(run, log, outcome, ending, meter, turn)

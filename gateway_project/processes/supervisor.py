@@ -188,6 +188,8 @@ def main() -> int:
     except preflight.StartError as error:
         console.say("up", f"cannot start: {error}")
         return 1
+    except KeyboardInterrupt:  # before its signals are caught
+        console.say("up", "stopped")
     return 0
 
 

@@ -113,11 +113,53 @@ TARGETS = (
         "append_all_unheld",
     ),
     Target(
-        "the keys of repeats",
+        "repeats and batches",
         "core/conversations/inbox.py",
-        ("tests/core/conversations/test_inbox.py",),
+        (
+            "tests/core/conversations/test_inbox.py",
+            "tests/core/conversations/test_batch_edges.py",
+        ),
         "RepeatKey.stored body_digest Draft.known_by Draft.may_come_twice find_duplicate store "
-        "take_over",
+        "take_over usual_wait store_waiting longest_wait furthest_flush flush_before "
+        "with_due_batch flush_at flush_due due_sessions",
+    ),
+    Target(
+        "times too far ahead",
+        "core/database/transactions.py",
+        ("tests/core/database/test_far_times.py",),
+        "ahead passed FarTimes.ahead FarTimes.are_there FarTimes.bring_near",
+    ),
+    Target(
+        "the end of an answer",
+        "core/agent/loop.py",
+        ("tests/core/agent/test_loop.py", "tests/core/agent/test_loop_edges.py"),
+        "Turn._ask_with_patience Turn._said_anything Turn._tell_retry Turn._ask Turn._start_over "
+        "Turn._cut Turn._fitting Turn._take",
+    ),
+    Target(
+        "the bound of an answer",
+        "core/providers/base.py",
+        ("tests/core/providers/test_text_of.py",),
+        "most_bytes size_of text_of ProviderError.of",
+    ),
+    Target(
+        "outcomes of deliveries",
+        "channels_app/replies/outbound.py",
+        (
+            "tests/channels_app/replies/test_deliver_edges.py",
+            "tests/channels_app/replies/test_delivery_outcomes.py",
+            "tests/channels_app/replies/test_refused_forms.py",
+        ),
+        "use_ordinary_form put_behind deliver send_now record_sent repeat_later "
+        "notify_of_repeat record_failure fail last_known jitter described report_trouble "
+        "follow_chat is_repeatable recover_lost",
+    ),
+    Target(
+        "live edits",
+        "channels_app/replies/streaming_edits.py",
+        ("tests/channels_app/replies/test_live_edits.py",),
+        "Live.changed Live.finish Live.abandon Live._work Live._calling Live._edit Live._has_turn "
+        "rows_of begin_block",
     ),
     Target(
         "the fence of deliveries",
@@ -144,6 +186,32 @@ TARGETS = (
         "version of the database",
         "core/database/schema_version.py",
         ("tests/core/database/test_schema_version.py",),
+    ),
+    Target(
+        "pollers of accounts",
+        "channels_app/worker/account_watcher.py",
+        ("tests/channels_app/worker/test_account_watcher.py",),
+    ),
+    Target(
+        "refused rich messages",
+        "channels_app/telegram/outbound.py",
+        ("tests/channels_app/telegram/test_refused_forms.py",),
+        "NO_RICH refused_form",
+    ),
+    Target(
+        "rules of retention",
+        "core/conversations/retention/rules.py",
+        ("tests/core/conversations/test_retention_rules.py",),
+    ),
+    Target(
+        "counts of old rows",
+        "core/conversations/retention/counts.py",
+        ("tests/core/conversations/test_retention_counts.py",),
+    ),
+    Target(
+        "passes of retention",
+        "core/conversations/retention/passes.py",
+        ("tests/core/conversations/test_retention_passes.py",),
     ),
     Target(
         "messages found again",

@@ -17,6 +17,7 @@ from channels_app.memory.channel import PLATFORM
 from channels_app.replies import outbound
 from channels_app.replies.outbound import Next
 from core.conversations import outbox, traces
+from core.database.batching import in_shared_transaction
 from core.lib import leases, log_ids
 from core.models import ChannelAccount, Delivery, Run, User
 from tests.channels_app.replies.deliveries import (
@@ -110,7 +111,7 @@ def test_no_call_is_made_after_the_lease(
         monkeypatch.setattr(leases, "elapsed", lambda: 10.0**9)
         return await perform(**given)
 
-    monkeypatch.setattr(outbound.sending, "perform", late)
+    monkeypatch.setattr(sending, "perform", late)
     assert deliver(row, ended) == Next(row.id)
     assert (PLATFORM.sent, ended) == ([], [])
     found = stored(row)
@@ -163,7 +164,7 @@ def test_a_call_ends_before_another_worker_takes_it_for_lost(
         return ""
 
     monkeypatch.setattr(find_sent, "clear_doubt", hang)
-    monkeypatch.setattr(outbound.sending, "perform", hang)
+    monkeypatch.setattr(sending, "perform", hang)
     found = deliver(row)
     assert found is not None
     assert found.seconds > 0
@@ -195,7 +196,7 @@ def test_the_id_of_a_new_message_waits_for_no_other_record(
 ) -> None:
     """Without it the message has to be found again after a crash; an edit is only made again."""
     shared: list[str] = []
-    together = outbound.in_shared_transaction
+    together = in_shared_transaction
 
     async def noted(call: Any) -> Any:
         shared.append(call.func.__name__)

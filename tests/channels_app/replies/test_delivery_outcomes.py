@@ -12,7 +12,7 @@ from pytest_django import Settings
 
 from channels_app import registry
 from channels_app.base import ChannelError
-from channels_app.delivery import find_sent
+from channels_app.delivery import find_sent, sending
 from channels_app.memory.channel import CHANNEL, PLATFORM, MemoryOutbound
 from channels_app.owner import notices, outages
 from channels_app.replies import outbound
@@ -170,6 +170,19 @@ def test_a_refusal_without_a_cause_that_owners_can_mend_is_an_outage(
     assert (lost, told, ended) == ([row.id], [], [row.id])
 
 
+def test_a_refused_form_is_sent_in_the_ordinary_one_at_once(
+    account: ChannelAccount, caplog: pytest.LogCaptureFixture
+) -> None:
+    row = put(account)
+    Delivery.objects.update(payload={"text": "x", "rich": {"html": "<b>x</b>"}, "more": []})
+    refuse(ChannelError("rich messages are not taken here", trouble="form"))
+    assert deliver(row) == Next(row.id)
+    assert (stored(row).payload, stored(row).tries) == ({"text": "x"}, 0)
+    assert "in the ordinary form: rich messages are not taken here" in caplog.text
+    assert deliver(row) is None
+    assert PLATFORM.texts(CHAT) == ["x"]
+
+
 def test_a_limit_of_the_platform_is_waited_out_exactly(
     account: ChannelAccount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -258,8 +271,7 @@ def test_only_an_edit_of_a_lost_message_is_sent_as_a_new_one(
     """A chat that is gone is a failure like others; so is an edit that fails otherwise."""
     row = put(account)
     Delivery.objects.update(external_message_id=known)
-    trouble = "" if known else "gone"
-    refuse(ChannelError("no", trouble=trouble))
+    refuse(ChannelError("no") if known else ChannelError("no", trouble="gone"))
     found = deliver(row)
     assert found is not None
     assert found.seconds > 0
@@ -337,7 +349,7 @@ def test_an_unknown_outcome_that_stays_so_is_given_up_in_the_end(
         await asyncio.Event().wait()
         return ""
 
-    monkeypatch.setattr(outbound.sending, "perform", hang)
+    monkeypatch.setattr(sending, "perform", hang)
     lost: list[int] = []
     monkeypatch.setattr(outages, "given_up", lambda *, delivery: lost.append(delivery.id))
     row = put(account)

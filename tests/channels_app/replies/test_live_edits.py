@@ -5,12 +5,15 @@ import logging
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from django.db import OperationalError
 
-from channels_app.base import Channel, ChannelError
+from channels_app.base import Channel, ChannelError, Target
 from channels_app.delivery import rate_limit
+from channels_app.delivery.sending import account_of
 from channels_app.memory.channel import CHANNEL, PLATFORM, MemoryOutbound
 from channels_app.replies import streaming_edits
 from channels_app.replies.streaming_edits import Draft, Live
@@ -58,7 +61,18 @@ class Growing:
     def __init__(self, run: Run, *, channel: Channel = CHANNEL) -> None:
         self.text = ""
         self.lease = Lease(seconds=60)
-        self.live = Live(run=run, channel=channel, lease=self.lease, now=lambda: Draft(self.text))
+        self.live = Live(run=run, channel=channel, lease=self.lease, now=self.read)
+        self.reads = 0
+
+    def read(self) -> Draft:
+        """Return the text so far."""
+        self.reads += 1
+        return Draft(self.text)
+
+    def is_read(self, *, times: int = 1) -> Callable[[], bool]:
+        """Return a condition: the text was read so often from now on."""
+        before = self.reads
+        return lambda: self.reads >= before + times
 
     async def until(self, text: str, condition: Callable[[], bool]) -> None:
         """Let the answer grow to ``text``; wait until its effect is there."""
@@ -66,7 +80,13 @@ class Growing:
         self.live.changed()
         async with asyncio.timeout(20):
             while not condition():
+                assert not self.has_ended()
                 await asyncio.sleep(0.002)
+
+    def has_ended(self) -> bool:
+        """Return whether nothing is shown any more."""
+        task = self.live._task
+        return task is not None and task.done()
 
 
 def shown() -> list[str]:
@@ -113,17 +133,36 @@ def test_an_answer_grows_in_one_message(run: Run) -> None:
     assert (row.block_index, row.run_id, row.external_message_id) == (0, run.id, sent.id)
 
 
+def test_an_edit_is_made_with_the_account_and_in_the_chat_of_the_run(run: Run) -> None:
+    asked: list[dict[str, Any]] = []
+
+    async def edit_text(self: MemoryOutbound, **given: Any) -> None:
+        asked.append(given)
+        await MemoryOutbound.edit_text(self, **given)
+
+    async def work() -> None:
+        answer = Growing(run, channel=with_outbound(edit_text=edit_text))
+        await answer.until(BEGUN, lambda: shown() == [BEGUN])
+        await answer.until(WHOLE, lambda: shown() == [WHOLE])
+        await answer.live.finish()
+
+    play(work())
+    [given] = asked
+    assert given["account"].id == run.session.account_id
+    assert (given["target"].chat, given["message_id"]) == (CHAT, PLATFORM.sent[0].id)
+
+
 def test_a_text_that_is_shown_already_is_not_edited(run: Run) -> None:
     async def work() -> None:
         answer = Growing(run)
         await answer.until(BEGUN, lambda: shown() == [BEGUN])
-        asked: list[None] = []
-        answer.live.now = lambda: asked.append(None) or Draft(BEGUN)
-        await answer.until(BEGUN, lambda: bool(asked))
+        await answer.until(BEGUN, answer.is_read())
+        await answer.until(WHOLE, lambda: shown() == [WHOLE])
+        await answer.until(WHOLE, answer.is_read())
         await answer.live.finish()
 
     play(work())
-    assert PLATFORM.sent[0].edits == 0
+    assert PLATFORM.sent[0].edits == 1
 
 
 def test_a_worker_that_stood_still_past_its_lease_edits_nothing(
@@ -169,12 +208,15 @@ def test_a_run_that_is_no_longer_ours_shows_no_new_message(
     change: dict[str, Any], run: Run
 ) -> None:
     Run.objects.update(**change)
+    with atomic_write():
+        other = inbox.open_session(user=run.user, account=run.session.account, chat="other")
+    Run.objects.create(
+        session=other, user=run.user, origin="memory", text="hi", state="running", attempt=1
+    )
 
     async def work() -> None:
         answer = Growing(run)
-        asked: list[None] = []
-        answer.live.now = lambda: asked.append(None) or Draft(BEGUN)
-        await answer.until(BEGUN, lambda: bool(asked))
+        await answer.until(BEGUN, answer.is_read())
         await answer.live.finish()
 
     play(work())
@@ -239,14 +281,12 @@ def test_a_message_is_edited_when_its_id_is_known(run: Run) -> None:
 
     async def work() -> None:
         answer = Growing(run)
-        waits: list[None] = []
-        answer.live.now = lambda: waits.append(None) or Draft(WHOLE)
-        await answer.until(WHOLE, lambda: len(waits) > 1)
+        await answer.until(WHOLE, answer.is_read(times=2))
         assert shown() == []
         account = answer.live.run.session.account
         await CHANNEL.outbound.send_text(
-            account=streaming_edits.account_of(account),
-            target=streaming_edits.Target(CHAT, "", ""),
+            account=account_of(account),
+            target=Target(CHAT, "", ""),
             block={"text": BEGUN},
             key="",
         )
@@ -353,37 +393,139 @@ def test_an_edit_waits_for_its_turn_and_asks_again_when_that_is_far(
     }
 
 
+def test_an_edit_at_the_end_of_the_interval_is_waited_for(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pacer = Pacer(CHANNEL.pace.edit_seconds, 0.0)
+
+    async def work() -> None:
+        answer = Growing(run)
+        await answer.until(BEGUN, lambda: shown() == [BEGUN])
+        monkeypatch.setattr(streaming_edits, "pacer", lambda: pacer)
+        await answer.until(WHOLE, lambda: shown() == [WHOLE])
+        await answer.live.finish()
+
+    play(work())
+    assert len(pacer.asked) == 1
+
+
 def test_an_edit_that_waits_for_its_turn_is_not_made_after_the_end(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The final text is the last one."""
-    slow = replace(CHANNEL, pace=replace(CHANNEL.pace, edit_seconds=60.0))
-    pacer = Pacer(59.0)
 
     async def work() -> None:
-        answer = Growing(run, channel=slow)
-        answer.live.rows[0] = await in_thread(sent_row, run)
-        monkeypatch.setattr(streaming_edits, "pacer", lambda: pacer)
-        await answer.until(WHOLE, lambda: bool(pacer.asked))
-        async with asyncio.timeout(20):
-            await answer.live.finish()
+        answer = Growing(run)
+        await answer.until(BEGUN, lambda: shown() == [BEGUN])
+
+        asked: list[dict[str, Any]] = []
+
+        def reserve(**given: Any) -> float:
+            asked.append(given)
+            answer.live._over.set()
+            return CHANNEL.pace.edit_seconds
+
+        fake = SimpleNamespace(reserve=reserve)
+        monkeypatch.setattr(streaming_edits, "pacer", lambda: fake)
+        await answer.until(WHOLE, lambda: bool(asked))
+        await answer.live.finish()
 
     play(work())
-    assert shown() == []
+    assert shown() == [BEGUN]
 
 
-def sent_row(run: Run) -> Delivery:
-    """Return the row of a message that was sent."""
-    return Delivery.objects.create(
-        run=run,
-        account=run.session.account,
-        dedupe_key="ours",
-        conversation="c",
-        target={"chat": CHAT, "thread": "", "reply_to": ""},
-        payload={"text": BEGUN},
-        external_message_id="1",
-        state=Delivery.State.SENT,
+def test_the_end_waits_for_the_edit_that_is_being_made(run: Run) -> None:
+    """Else it could overtake the final text."""
+    begun, may_end = asyncio.Event(), asyncio.Event()
+
+    async def edit_text(self: MemoryOutbound, **given: Any) -> None:
+        begun.set()
+        await may_end.wait()
+        await MemoryOutbound.edit_text(self, **given)
+
+    async def work() -> None:
+        answer = Growing(run, channel=with_outbound(edit_text=edit_text))
+        await answer.until(BEGUN, lambda: shown() == [BEGUN])
+        await answer.until(WHOLE, begun.is_set)
+        end = asyncio.create_task(answer.live.finish())
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not end.done()
+        may_end.set()
+        await end
+        assert shown() == [WHOLE]
+
+    play(work())
+
+
+def test_an_answer_that_was_never_shown_ends_at_once(run: Run) -> None:
+    async def work() -> None:
+        await Growing(run).live.finish()
+
+    play(work())
+
+
+def test_a_fault_of_the_database_ends_the_view_and_not_the_run(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(run: Run) -> None:
+        raise OperationalError(run.id)
+
+    monkeypatch.setattr(streaming_edits, "rows_of", fail)
+    run.attempt = 2
+
+    async def work() -> None:
+        answer = Growing(run)
+        answer.live.changed()
+        await answer.live.finish()
+
+    play(work())
+
+
+def test_after_a_refused_form_an_answer_grows_in_the_ordinary_one_at_once(run: Run) -> None:
+    async def edit_text(self: MemoryOutbound, *, block: dict[str, Any], **given: Any) -> None:
+        if "rich" in block:
+            raise ChannelError("not here", trouble="form")
+        await MemoryOutbound.edit_text(self, block=block, **given)
+
+    channel = with_outbound(
+        edit_text=edit_text,
+        takes_rich=lambda self, account: True,
+        render_rich=lambda self, text, growing=False: [{"text": text, "rich": growing}],
     )
+
+    async def work() -> None:
+        answer = Growing(run, channel=channel)
+        await answer.until(BEGUN, lambda: shown() == [BEGUN])
+        assert PLATFORM.sent[0].block == {"text": BEGUN, "rich": True}
+        await answer.until(WHOLE, lambda: PLATFORM.sent[0].block == {"text": WHOLE})
+        await answer.until(f"{WHOLE} Third.", lambda: shown() == [f"{WHOLE} Third."])
+        await answer.live.finish()
+
+    play(work())
+    assert PLATFORM.sent[0].edits == 2
+
+
+def test_a_draft_is_shown_again_before_the_platform_lets_it_go(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streaming_edits, "DRAFT_SECONDS", 0.02)
+    drafts: list[str] = []
+
+    async def show_draft(self: MemoryOutbound, *, block: dict[str, Any], **given: Any) -> bool:
+        assert given["account"].id == run.session.account_id
+        drafts.append(block["text"])
+        return True
+
+    channel = with_outbound(show_draft=show_draft, takes_drafts=lambda self, account, chat: True)
+
+    async def work() -> None:
+        answer = Growing(run, channel=channel)
+        await answer.until(BEGUN, lambda: drafts == [BEGUN] * 3)
+        await answer.live.finish()
+
+    play(work())
+    assert (shown(), Delivery.objects.count()) == ([], 0)
 
 
 def test_a_run_that_was_lost_is_shown_no_further(run: Run) -> None:

@@ -79,7 +79,7 @@ def sign_in(user: User) -> str:
 
 
 def headers(
-    *, cookie: str = "", origin: str | None = f"http://{HOST}"
+    *, cookie: str = "", origin: str | None = f"http://{HOST}", language: str = ""
 ) -> list[tuple[bytes, bytes]]:
     """Return a browser's headers of the handshake."""
     found = [(b"host", HOST.encode())]
@@ -87,6 +87,8 @@ def headers(
         found.append((b"origin", origin.encode()))
     if cookie:
         found.append((b"cookie", f"{settings.SESSION_COOKIE_NAME}={cookie}".encode()))
+    if language:
+        found.append((b"accept-language", language.encode()))
     return found
 
 

@@ -169,3 +169,35 @@ async def test_v69_staff_get_only_the_kind_that_they_may_see(
             assert {(await socket.hear())["type"] for _ in range(2)} == (
                 {"waiting", "tool_call"} if "calls" in first else {"waiting", "knock"}
             )
+
+
+async def test_toasts_are_in_the_language_of_the_page(
+    staff: User, bob: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The person's choice, else the browser's."""
+    monkeypatch.setattr(admin_notifications, "POLL_SECONDS", 0.05)
+    for own, browsers in (("", "de-AT,en;q=0.5"), ("de", "en")):
+        await in_thread(User.objects.filter(pk=staff.pk).update, language=own)
+        cookie = await in_thread(sign_in, staff)
+        async with opened(path=DESK, cookie=cookie, language=browsers) as socket:
+            await eventually(partial(getattr, pubsub.local(), "connected"))
+            assert (await socket.hear())["type"] == "waiting"
+            await in_thread(record_request, f"eve{own}@example.org")
+            await in_thread(pause, bob)
+            told = await hear(socket, "knock", "tool_call")
+            assert told["knock"]["text"].startswith("Unbekannte Anfrage von bridge")
+            assert told["tool_call"]["text"].startswith("🔐 Darf ich")
+
+
+async def test_a_card_that_comes_to_an_open_chat_is_in_the_language_of_the_page(
+    staff: User, bob: User
+) -> None:
+    cookie = await in_thread(sign_in, staff)
+    async with opened(cookie=cookie, language="de") as socket:
+        await eventually(partial(getattr, pubsub.local(), "connected"))
+        await in_thread(record_request, "eve@example.org")
+        frames = await socket.until(lambda frame: "request" in frame)
+        assert frames[-1]["text"].startswith("Unbekannte Anfrage von bridge")
+        await in_thread(pause, bob)
+        frames = await socket.until(lambda frame: "tool_call" in frame)
+        assert frames[-1]["text"].startswith("🔐 Darf ich")

@@ -20,8 +20,10 @@ from channels_app.intake import inbound
 from channels_app.memory.channel import PLATFORM
 from channels_app.memory.channel import say as say_in_memory
 from channels_app.replies import outbound
+from channels_app.worker import run_turn
 from channels_app.worker import runner as runners
 from channels_app.worker.runner import Runner
+from core.agent.loop import Turn
 from core.conversations import events, inbox, outbox, runs
 from core.database import transactions
 from core.files import storage
@@ -35,6 +37,7 @@ from core.messages import (
 )
 from core.models import ChannelAccount, Delivery, InboundMessage, Message, Run, User
 from core.providers.base import Delta, ModelRequest
+from core.providers.chain import Chain
 from core.providers.scripted import Scripted
 from core.signals import pubsub
 from core.tools import registry
@@ -422,3 +425,20 @@ def test_a_platform_gets_its_answers_and_nothing_is_left_in_memory(
     assert not InboundMessage.objects.exclude(state=InboundMessage.State.ANSWERED).exists()
     assert outbox.dead_count() == 0
     assert runners.CHORE
+
+
+def test_c9_a_stop_in_the_moment_of_the_end_comes_too_late(
+    script: Runner, say: Say, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer is complete: it is stored at once, and not asked for again after the lease."""
+    name = run_turn.name_substitute
+
+    async def stopped(run: Run, turn: Turn, chain: Chain) -> None:
+        script._interrupt(run.id, lost=False)
+        for _ in range(3):  # the loop cancels the turn where it waits
+            await asyncio.sleep(0)
+        await name(run, turn, chain)
+
+    monkeypatch.setattr(run_turn, "name_substitute", stopped)
+    run = ended(say("hello"))
+    assert (run.state, run.attempt) == (Run.State.SUCCEEDED, 1)

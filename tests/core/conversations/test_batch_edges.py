@@ -124,6 +124,9 @@ def test_a_time_of_another_zone_is_the_same_moment(session: ChatSession) -> None
     assert inbox.due_sessions(now=(NOW + IDLE - MOMENT).astimezone(there)) == []
     assert inbox.due_sessions(now=(NOW + IDLE).astimezone(there)) == [session.id]
     assert flush(session, at=(NOW + IDLE).astimezone(there)) is not None
+    put(session, number="2")
+    ChatSession.objects.update(flush_at=NOW + inbox.furthest_flush() + MOMENT)
+    assert inbox.due_sessions(now=NOW.astimezone(there)) == [session.id]
 
 
 def test_an_album_waits_longer_than_short_batches(session: ChatSession, settings: Settings) -> None:

@@ -1,0 +1,82 @@
+"""Which refusals of a rich message mean its form, and which mean that the server has no such."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from channels_app.base import Account, Block, ChannelError
+from channels_app.telegram import outbound
+from channels_app.telegram.outbound import OUTBOUND, refused_form
+
+ACCOUNT = Account(1, "telegram", "main", {"answers": "rich", "api_base": "http://a"}, {})
+RICH: Block = {"text": "x", "rich": [{"type": "table"}]}
+NO_RICH = ("Not Found: method not found", "Bad Request: message TEXT IS EMPTY")
+
+
+@pytest.fixture(autouse=True)
+def forget() -> Iterator[None]:
+    """Remember no server without rich messages, before and after the test."""
+    outbound.without_rich.clear()
+    yield
+    outbound.without_rich.clear()
+
+
+def raised(block: Block, error: Exception) -> Exception:
+    """Return what a sender gets when the platform answers with ``error``."""
+    with pytest.raises(type(error)) as caught, refused_form(ACCOUNT, block):
+        raise error
+    return caught.value
+
+
+@pytest.mark.parametrize("words", ["Bad Request: RICH_MESSAGE_INVALID", *NO_RICH])
+def test_a_refusal_of_a_rich_message_is_one_of_its_form(words: str) -> None:
+    """Sending it again is useless; nothing was sent."""
+    error = raised(RICH, ChannelError(words, permanent=True))
+    assert isinstance(error, ChannelError)
+    assert (str(error), error.permanent, error.trouble) == (words, True, "form")
+    assert (error.unsure, error.retry_after) == (False, None)
+
+
+@pytest.mark.parametrize(
+    ("block", "words", "how"),
+    [
+        ({"text": "x"}, "method not found", {"permanent": True}),
+        (RICH, "Too Many Requests: text is empty", {"retry_after": 3.0}),
+        (RICH, "text is empty", {"unsure": True}),
+        (RICH, "text is empty", {"trouble": "conflict"}),
+        (RICH, "text is empty", {"permanent": True, "trouble": "blocked"}),
+        (RICH, "Bad Request: message is not modified, text is empty", {"permanent": True}),
+    ],
+    ids=["a text", "too many", "unknown", "of the account", "blocked", "unchanged"],
+)
+def test_other_errors_are_what_they_were(block: Block, words: str, how: dict[str, Any]) -> None:
+    error = ChannelError(words, **how)
+    assert raised(block, error) is error
+    assert OUTBOUND.takes_rich(ACCOUNT)
+
+
+def test_an_error_of_another_kind_is_what_it_was() -> None:
+    error = ValueError("method not found")
+    assert raised(RICH, error) is error
+
+
+def test_a_message_that_was_sent_is_no_refusal() -> None:
+    with refused_form(ACCOUNT, RICH):
+        pass
+    assert OUTBOUND.takes_rich(ACCOUNT)
+
+
+@pytest.mark.parametrize("words", NO_RICH)
+def test_a_server_without_rich_messages_gets_none_from_then_on(words: str) -> None:
+    """The same account at another server does, and another account at the same one."""
+    raised(RICH, ChannelError(words, permanent=True))
+    assert not OUTBOUND.takes_rich(ACCOUNT)
+    moved = {"answers": "rich", "api_base": "http://b"}
+    assert OUTBOUND.takes_rich(Account(1, "telegram", "main", moved, {}))
+    assert OUTBOUND.takes_rich(Account(2, "telegram", "other", ACCOUNT.config, {}))
+
+
+def test_a_refused_answer_is_no_refusal_of_the_next_one() -> None:
+    raised(RICH, ChannelError("Bad Request: RICH_MESSAGE_INVALID", permanent=True))
+    assert OUTBOUND.takes_rich(ACCOUNT)
