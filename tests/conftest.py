@@ -257,6 +257,7 @@ def fresh_limits(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for name in ("addresses", "people", "keys", "failures", "sign_ins", "server_sign_ins"):
         monkeypatch.setattr(throttling, name, throttling.Rate())
+    monkeypatch.setattr(throttling.Broker, "not_before", 0.0)
 
 
 @pytest.fixture(autouse=True)

@@ -15,6 +15,7 @@ platform would repeat it; it is stored, and answered when its turn comes.
 import asyncio
 import logging
 import math
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -80,16 +81,22 @@ class Lateness:
 
     def __init__(self) -> None:
         self._last = self._previous = 0.0
-        self._began = float("-inf")
+        self._began = self._noted_at = float("-inf")
         self._probing: asyncio.Task[None] | None = None
 
     @property
     def seconds(self) -> float:
-        """Return it; a measurement that has not ended for longer counts as well."""
+        """Return it; a measurement that has not ended for longer counts as well, and none of those
+        before once they are old.
+        """
         known = min(self._last, self._previous)
         if self._is_probing:
             return max(known, time.monotonic() - self._began - PROBE_SECONDS - GRACE_SECONDS)
-        return known
+        return 0.0 if self._is_old else known
+
+    @property
+    def _is_old(self) -> bool:
+        return time.monotonic() - self._noted_at > VALID_SECONDS
 
     @property
     def _is_probing(self) -> bool:
@@ -99,24 +106,28 @@ class Lateness:
         """Begin a measurement unless one runs. On the event loop."""
         if self._is_probing:
             return
-        now = time.monotonic()
-        if now - self._began > VALID_SECONDS:
+        if self._is_old:
             self._last = self._previous = 0.0
-        self._began = now
+        self._began = time.monotonic()
         self._probing = asyncio.ensure_future(self._measure())
 
     async def _measure(self) -> None:
         IDS.set(None)  # it serves all requests
         await asyncio.sleep(PROBE_SECONDS)
         # Behind all that waits: to be authenticated or stored, and what endpoints do besides.
+        # A database that fails made them wait, too.
         await asyncio.gather(
-            in_shared_call(nothing_found, None), in_shared_transaction(nothing), in_thread(nothing)
+            in_shared_call(nothing_found, None),
+            in_shared_transaction(nothing),
+            in_thread(nothing),
+            return_exceptions=True,
         )
         self.note(time.monotonic() - self._began - PROBE_SECONDS)
 
     def note(self, late: float) -> None:
         """Count a measurement."""
         self._last, self._previous = late, self._last
+        self._noted_at = time.monotonic()
 
 
 def nothing() -> None:
@@ -132,6 +143,7 @@ class Admission:
     """The load of the gateway as this process knows it, and the decision about one message."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()  # around what database threads count, too
         self.clear_cache()
 
     def clear_cache(self) -> None:
@@ -161,6 +173,10 @@ class Admission:
 
     def decide(self, person: int) -> None:
         """Count a message of a person, after :meth:`watch`. In any thread. Raises BusyError."""
+        with self._lock:
+            self._decide(person)
+
+    def _decide(self, person: int) -> None:
         place, now = self.place(person), time.monotonic()
         wait = self._seconds(place)
         if place > ALWAYS_WAITING and wait > settings.MAX_QUEUE_SECONDS:
@@ -216,13 +232,15 @@ class Admission:
 
     async def look(self) -> None:
         """Ask the database; without an answer the load is unknown."""
-        before = Counter(self._recent)
+        with self._lock:
+            before = Counter(self._recent)
         try:
             self.load = await in_thread(runs.load)
         except DatabaseFailure:
             logger.warning("the load could not be read; messages are accepted")
             self.load = None
-        self._recent -= before  # they are in the database, or were never stored
+        with self._lock:
+            self._recent -= before  # they are in the database, or were never stored
         self._looked_at = time.monotonic()
 
 
@@ -251,8 +269,15 @@ entrance = Entrance()
 
 
 def admit_head() -> None:
-    """Refuse a request whose person is not known yet, while this process is too late for any."""
-    admission.refuse_if_late()
+    """Refuse a request whose person is not known yet, while this process is too late for any.
+
+    On the event loop. While all are refused, their heads are all that can have it measured again.
+    """
+    try:
+        admission.refuse_if_late()
+    except BusyError:
+        admission.late.probe()
+        raise
 
 
 def admit_message(caller: Principal) -> None:

@@ -44,9 +44,7 @@ async def authenticate(request: Request, *, scope: str) -> Principal:
     """Return the caller of a request, allowed ``scope``. Raises RefusedError 401, 403, 429 or
     503.
     """
-    # On the loop, so that a flood costs no database thread.
-    subject = throttling.network_of(request.address)
-    throttling.addresses.here(subject=subject, limit=settings.RATE_PER_MINUTE_ADDRESS)
+    count_here(request.address)  # on the loop, so that a flood costs no database thread
     token = token_of(request)
     with entrance.one():
         return await in_shared_call(callers_of, Shown(token, scope, request.address))
@@ -54,12 +52,18 @@ async def authenticate(request: Request, *, scope: str) -> Principal:
 
 def count_address(address: str) -> None:
     """Count a request of an address before it is authenticated. Raises RefusedError 429."""
+    count_here(address)
+    count_everywhere(address)
+
+
+def count_here(address: str) -> None:
+    """Count a request of an address in this process only. Raises RefusedError 429."""
     subject = throttling.network_of(address)
-    throttling.addresses.check(subject=subject, limit=settings.RATE_PER_MINUTE_ADDRESS)
+    throttling.addresses.here(subject=subject, limit=settings.RATE_PER_MINUTE_ADDRESS)
 
 
 def count_everywhere(address: str) -> None:
-    """Count in the broker a request that :func:`authenticate` has counted in this process.
+    """Count in the broker a request that :func:`count_here` has counted in this process.
 
     Raises RefusedError 429.
     """
@@ -84,8 +88,15 @@ def count_sender(account: ChannelAccount, sender: str) -> None:
     """Count a request of a sender that a bridge names, so that one sender cannot exhaust the
     bridge's limit. May block on the broker: not on an event loop. Raises RefusedError 429.
     """
-    subject = f"account:{account.pk}:{sender.strip().casefold()}"
+    subject = subject_of(Principal(account=account), sender)
     throttling.people.check(subject=subject, limit=settings.RATE_PER_MINUTE_USER)
+
+
+def subject_of(caller: Principal, sender: str) -> str:
+    """Return the key by which a person is counted, or the sender that a bridge names, however it
+    writes the name.
+    """
+    return caller.subject if caller.user else f"{caller.subject}:{sender.strip().casefold()}"
 
 
 def callers_of(shown: list[Shown]) -> list[Principal | Exception]:
@@ -93,12 +104,11 @@ def callers_of(shown: list[Shown]) -> list[Principal | Exception]:
 
     Addresses are counted before: a flood costs no look-up beyond its limit.
     """
-    counted = [attempt(partial(count_everywhere, each.address)) for each in shown]
-    admitted = [each for each, refusal in zip(shown, counted, strict=True) if refusal is None]
-    known = keys.named(each.token for each in admitted)
+    counted = [(each, attempt(partial(count_everywhere, each.address))) for each in shown]
+    known = keys.named(each.token for each, refusal in counted if refusal is None)
     return [
         attempt(partial(permitted, each, known)) if refusal is None else refusal
-        for each, refusal in zip(shown, counted, strict=True)
+        for each, refusal in counted
     ]
 
 
@@ -125,6 +135,7 @@ def permitted(shown: Shown, known: Mapping[str, ApiKey]) -> Principal:
 
 def caller_of(*, token: str, scope: str, address: str) -> Principal:
     """Return the caller with ``token``, allowed ``scope``. Raises RefusedError 401, 403 or 429."""
+    count_here(address)
     [found] = callers_of([Shown(token, scope, address)])
     if isinstance(found, Exception):
         raise found
@@ -140,6 +151,6 @@ def slot(caller: Principal, *, sender: str = "", wanted: bool = True) -> Iterato
     if not wanted:
         yield
         return
-    subject = caller.subject if caller.user else f"{caller.subject}:{sender}"
+    subject = subject_of(caller, sender)
     with throttling.streams.one(user_id=subject, limit=settings.MAX_STREAMS_PER_USER):
         yield

@@ -11,7 +11,7 @@ from django.conf import settings
 
 from channels_app.asgi import http
 from channels_app.asgi.bodies import Body
-from channels_app.asgi.http import ClientGoneError, Headers, Send
+from channels_app.asgi.http import Headers, Send
 from core.lib.per_loop import per_loop
 
 LAST_SECONDS = 1.5  # of a stream whose process is stopped
@@ -25,7 +25,7 @@ async def send_stream(
     blocks: AsyncGenerator[bytes, None],
     *,
     headers: Headers,
-    farewell: bytes | None = b"",
+    farewell: bytes | None,
 ) -> bool:
     """Send ``blocks`` as an event stream; False when the client left first.
 
@@ -61,13 +61,14 @@ async def send_stream(
     finally:
         for task in (pump, gone, stopped):
             task.cancel()
-        with contextlib.suppress(asyncio.CancelledError, ClientGoneError):
-            await asyncio.gather(pump, gone, stopped, return_exceptions=True)
+        await asyncio.gather(pump, gone, stopped, return_exceptions=True)
 
 
 @dataclass(slots=True)
 class Progress:
-    """The state of a stream: whether a block is being sent, and whether it is the last one."""
+    """The state of a stream: whether a block or the end is being sent, and whether the block is the
+    last one.
+    """
 
     is_sending: bool = False
     ends: bool = False
@@ -85,6 +86,7 @@ async def push(send: Send, blocks: AsyncGenerator[bytes, None], progress: Progre
             progress.is_sending = False
             if progress.ends:
                 return False
+    progress.is_sending = True
     return await http.write(send, b"", more=False)
 
 
@@ -99,7 +101,7 @@ async def end_early(
         await asyncio.wait({pump}, timeout=LAST_SECONDS)
     if pump.done() and pump.result():
         return True
-    if progress.is_sending:  # a reader that stalls in the middle of an event
+    if progress.is_sending:  # a reader that stalls in the middle of an event, or at the end
         return False
     pump.cancel()
     await asyncio.wait({pump})

@@ -4,6 +4,7 @@ can store. One place, so that no endpoint can forget a check.
 
 import json
 import math
+from collections.abc import Iterable, Iterator
 from typing import Any, NoReturn
 
 from core.lib.text import is_clean, visible
@@ -11,9 +12,7 @@ from core.lib.text import is_clean, visible
 # The limit of PostgreSQL's columns, orjson and most clients' languages.
 LOWEST, HIGHEST = -(2**63), 2**64 - 1
 SHOWN_OF_A_KEY = 40
-
-# A part of the JSON: its parent, the key or index in it, its value.
-Place = tuple["Place | None", str, Any]
+CONTAINERS = (dict, list)
 
 
 class BadJSONError(ValueError):
@@ -68,30 +67,41 @@ def parse(data: bytes, *, max_depth: int, storable: bool = True) -> Any:
 def check_storable(value: Any) -> None:
     """Raise BadJSONError that names the first part of ``value`` which some database cannot
     store.
+
+    Remembers nothing but the way to the part it is at: a body may have millions of parts.
     """
-    waiting: list[Place] = [(None, "", value)]
-    while waiting:
-        place = waiting.pop()
-        node = place[2]
-        if isinstance(node, dict):
-            waiting += [(place, f".{key}", each) for key, each in node.items()]
-            if not all(is_clean(key) for key in node):
-                raise BadJSONError("holds a key that is not text", field=path_of(place))
-        elif isinstance(node, list):
-            waiting += [(place, f"[{number}]", each) for number, each in enumerate(node)]
-        elif isinstance(node, str) and not is_clean(node):
-            raise BadJSONError("holds characters that are not text", field=path_of(place))
-        elif isinstance(node, int) and not LOWEST <= node <= HIGHEST:
-            raise BadJSONError("is a number beyond 64 bits", field=path_of(place))
+    steps: list[str | int] = []
+    parts: list[Iterator[tuple[str | int, Any]]] = [enumerate([value])]
+    while parts:
+        for step, node in parts[-1]:
+            if fault := fault_of(node):
+                raise BadJSONError(fault, field=path_of([*steps, step][1:]))
+            if node and isinstance(node, CONTAINERS):
+                steps.append(step)
+                parts.append(iter(node.items()) if isinstance(node, dict) else enumerate(node))
+                break
+        else:
+            parts.pop()
+            del steps[-1:]
 
 
-def path_of(place: Place | None) -> str:
+def fault_of(node: Any) -> str:
+    """Return why some database cannot store ``node``, apart from what it holds; or an empty
+    string.
+    """
+    if isinstance(node, str):
+        return "" if is_clean(node) else "holds characters that are not text"
+    if isinstance(node, int):
+        return "" if LOWEST <= node <= HIGHEST else "is a number beyond 64 bits"
+    if isinstance(node, dict) and not all(map(is_clean, node)):
+        return "holds a key that is not text"
+    return ""
+
+
+def path_of(steps: Iterable[str | int]) -> str:
     """Return the path of a part, for example ``tools[0].type``; ``body`` for the whole."""
-    steps: list[str] = []
-    while place is not None:
-        steps.append(visible(place[1][:SHOWN_OF_A_KEY]))
-        place = place[0]
-    return "".join(reversed(steps)).removeprefix(".") or "body"
+    shown = (f"[{each}]" if isinstance(each, int) else f".{each}" for each in steps)
+    return visible("".join(each[:SHOWN_OF_A_KEY] for each in shown)).removeprefix(".") or "body"
 
 
 def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -117,14 +127,12 @@ def refuse_constant(name: str) -> NoReturn:
 
 def depth_over(value: Any, limit: int) -> bool:
     """Return whether ``value`` is nested more than ``limit`` deep; without recursion."""
-    level = [value]
+    level = [each for each in [value] if isinstance(each, CONTAINERS)]
     for _ in range(limit):
         level = [
             child
             for node in level
-            if isinstance(node, (dict, list))
             for child in (node.values() if isinstance(node, dict) else node)
+            if isinstance(child, CONTAINERS)
         ]
-        if not level:
-            return False
-    return any(isinstance(node, (dict, list)) for node in level)
+    return bool(level)

@@ -13,6 +13,7 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import ClassVar
 
 import redis
 from django.utils.text import format_lazy
@@ -57,23 +58,26 @@ def refusal(seconds: float) -> RefusedError:
 
 
 class Broker:
-    """Counts in the broker; while that is unavailable, it is tried once a second."""
+    """Counts in the broker; while that is unavailable, it is tried once a second, by all rates in
+    total.
+    """
+
+    not_before: ClassVar[float] = 0.0
 
     def __init__(self) -> None:
         """Prepare the script; the connection is opened by the first call."""
         self._script = broker.client(seconds=BROKER_SECONDS).register_script(SCRIPT)
-        self._not_before = 0.0
 
     def wait_seconds(self, *, key: str, limit: int) -> float:
         """Count one event; return 0, or the seconds to wait. 0 as well when the broker does not
         answer.
         """
-        if time.monotonic() < self._not_before:
+        if time.monotonic() < Broker.not_before:
             return 0.0
         try:
             answer = self._script(keys=[key], args=[limit, int(WINDOW_SECONDS * 1000)])
         except (redis.RedisError, OSError):
-            self._not_before = time.monotonic() + RETRY_SECONDS
+            Broker.not_before = time.monotonic() + RETRY_SECONDS
             logger.warning("the broker counts no requests; each process counts its own")
             return 0.0
         return int(answer) / 1000

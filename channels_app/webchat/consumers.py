@@ -51,6 +51,7 @@ from core.signals import live_events, pubsub
 logger = logging.getLogger(__name__)
 
 SIGNED_OUT, FOREIGN, TOO_LATE, TOO_LARGE, TOO_MANY = 4401, 4403, 4408, 4413, 4429
+MAX_KEY_FRAME = 1024  # characters of a frame with a key
 OTHER_PERSON = 4409  # the page was opened before another person signed in
 # Daphne lets an application close with 1000 or 3000–4999 only, so not with 1011.
 STALLED, BROKEN = 4408, 4500
@@ -265,7 +266,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
             self.frames.check(subject="socket", limit=settings.FRAMES_PER_MINUTE)
         except RefusedError as error:
             raise CloseError(TOO_MANY) from error
-        if len(text_data or bytes_data or "") > settings.MAX_FRAME_BYTES:
+        if len(text_data or bytes_data or "") > self.largest_frame:
             raise CloseError(TOO_LARGE)
         client_id = run_id = ""
         try:
@@ -280,6 +281,12 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
             self.take(frame, client_id, run_id)
         except RefusedError as error:
             await self.refuse(error, client_id=client_id, run_id=run_id)
+
+    @property
+    def largest_frame(self) -> int:
+        """Return how long a frame may be: short before one has shown a key."""
+        has_credential = self.principal is not None or self.worker is not None
+        return settings.MAX_FRAME_BYTES if has_credential else MAX_KEY_FRAME
 
     @property
     def is_busy(self) -> bool:

@@ -253,4 +253,49 @@ TARGETS = (
             "tests/gateway_project/processes/test_slow_heads.py",
         ),
     ),
+    Target(
+        "bodies of requests",
+        "channels_app/asgi/bodies.py",
+        ("tests/channels_app/asgi/test_bodies.py",),
+    ),
+    Target(
+        "rates and streams",
+        "channels_app/asgi/throttling.py",
+        ("tests/channels_app/asgi/test_throttle_edges.py",),
+    ),
+    Target(
+        "admission",
+        "channels_app/asgi/admission.py",
+        ("tests/channels_app/asgi/test_admission_edges.py",),
+    ),
+    Target(
+        "authentication",
+        "channels_app/asgi/authentication.py",
+        ("tests/channels_app/asgi/test_authentication_edges.py",),
+    ),
+    Target(
+        "event streams",
+        "channels_app/asgi/event_stream.py",
+        ("tests/channels_app/asgi/test_stream_edges.py",),
+    ),
+    Target(
+        "strict JSON",
+        "channels_app/asgi/strict_json.py",
+        ("tests/channels_app/asgi/test_strict_json.py",),
+    ),
+    Target(
+        "heads and answers",
+        "channels_app/asgi/http.py",
+        ("tests/channels_app/asgi/test_http_edges.py",),
+    ),
+    Target(
+        "acceptance",
+        "channels_app/asgi/acceptance.py",
+        ("tests/channels_app/asgi/test_before_the_key.py",),
+    ),
+    Target(
+        "our hosts",
+        "channels_app/asgi/hosts.py",
+        ("tests/channels_app/asgi/test_before_the_key.py",),
+    ),
 )

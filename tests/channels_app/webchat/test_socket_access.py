@@ -121,6 +121,24 @@ async def test_d3_a_key_in_the_first_frame_opens_the_socket(ada: User) -> None:
     assert await in_thread(lambda: Run.objects.get(public_id=accepted["run_id"]).user) == ada
 
 
+async def test_a_socket_without_a_key_sends_no_large_frame(ada: User) -> None:
+    """A megabyte of JSON takes a while to check."""
+    _, token = await key_of(user=ada)
+    async with opened(origin=None) as socket:
+        await socket.say(type="auth", key=token + "x" * 1024)
+        assert await socket.closed() == 4413
+    async with opened(origin=None) as socket:
+        await socket.wire.send_to(text_data="[]")
+        assert (await socket.hear())["status"] == 400
+        await socket.wire.send_to(text_data=f"[{'0,' * 512}0]")
+        assert await socket.closed() == 4413
+    async with opened(origin=None) as socket:
+        await socket.say(type="auth", key=token)
+        await socket.say(type="message", text="x" * 1024)  # not waiting for the answer before
+        assert (await socket.hear())["type"] == "authenticated"
+        assert (await socket.hear())["type"] == "accepted"
+
+
 @pytest.mark.parametrize("token", ["", "lk_000000000000_" + "x" * 43, "nonsense"])
 async def test_rws6_a_wrong_key_ends_the_socket(ada: User, token: str) -> None:
     async with opened(origin=None) as socket:
