@@ -57,6 +57,28 @@ def test_x41_a_content_goes_with_the_last_backup_that_names_it(here: Path, tmp_p
     assert left.read_bytes() == b"both"
 
 
+def test_x41_what_is_no_backup_stays_in_the_folder_of_the_backups(tmp_path: Path) -> None:
+    """An owner names a disk that holds other things too, with `--to` or BACKUP_FOLDER."""
+    foreign = [
+        tmp_path / "2024 photos" / "beach.jpg",
+        tmp_path / "2048-game" / manifest.MANIFEST,
+        tmp_path / "2026-02-30T03-00-00Z" / "of-no-day",
+        tmp_path / manifest.CONTENTS / "ab" / "letter.odt",
+        tmp_path / manifest.CONTENTS / "cd" / ("e" * 64) / "in-a-folder",
+    ]
+    for path in foreign:
+        path.parent.mkdir(parents=True)
+        path.write_text("mine")
+    left = tmp_path / "2026-03-01T03-00-00Z" / manifest.DATABASE
+    left.parent.mkdir()
+    left.write_text("of a backup that was being removed")
+    made = empty(tmp_path, START)
+    assert manifest.all_in(tmp_path) == [made]
+    keeping.thin_out(tmp_path, keeping.surplus(manifest.all_in(tmp_path), newest=1, weeks=1))
+    assert [path for path in foreign if not path.exists()] == []
+    assert not left.parent.exists()
+
+
 def test_x42_keys_are_opened_with_the_passphrase_alone(here: Path, tmp_path: Path) -> None:
     target = tmp_path / "secrets.sealed"
     sealed.seal(target, "correct horse")
