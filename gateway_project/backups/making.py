@@ -123,15 +123,21 @@ def kept_files(root: Path) -> Iterator[Stored]:
 
 
 def stored(root: Path, path: Path, name: str) -> Stored:
-    """Store the content of one file unless it is there. Raises OSError."""
+    """Store the content of one file unless it is there, undamaged. Raises OSError.
+
+    The file may grow meanwhile: its content is what was copied.
+    """
     digest = storage.digest_of(path)
     target = manifest.content(root, digest)
-    if not target.exists():
+    if not target.exists() or storage.digest_of(target) != digest:
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         scratch = target.with_name(f".{digest}")
         shutil.copyfile(path, scratch)
         scratch.chmod(0o600)
         sync(scratch)
+        digest = storage.digest_of(scratch)
+        target = manifest.content(root, digest)
+        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         scratch.replace(target)
     return Stored(path=name, sha256=digest, size=target.stat().st_size)
 
