@@ -45,7 +45,9 @@ def back_up(root: Path, *, now: datetime, store: Callable[[Outcome], None]) -> O
             raise
         folder = making.finish(partial)
         newest, weeks = settings.BACKUP_KEEP, settings.BACKUP_KEEP_WEEKS
-        surplus = keeping.surplus(manifest.all_in(root), newest=newest, weeks=weeks)
+        # The newest, also where the clock was ahead when others were named.
+        every = [folder, *(each for each in manifest.all_in(root) if each != folder)]
+        surplus = keeping.surplus(every, newest=newest, weeks=weeks)
         done = Outcome(folder, found, surplus)
         store(done)
         keeping.thin_out(root, surplus)

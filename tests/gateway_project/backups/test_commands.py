@@ -111,6 +111,20 @@ def test_x40_a_backup_is_made_checked_and_listed(
     assert (stored.name, stored.state, stored.files) == (now.name, Backup.State.GOOD, 2)
 
 
+def test_x41_a_backup_stays_though_older_ones_have_later_names(
+    backup: Path, installed: Path, settings: Settings
+) -> None:
+    """[X40] The clock was ahead when they were made, and is right now."""
+    settings.BACKUP_KEEP, settings.BACKUP_KEEP_WEEKS = 1, 0
+    later = backup.rename(backup.with_name("2036-03-02T03-00-00Z"))
+    text = said("backup")
+    stored = Backup.objects.get()
+    made_now = installed / "backups" / stored.name
+    assert text.startswith(f"{made_now}\n")
+    assert manifest.all_in(installed / "backups") == [later, made_now]
+    said("backup", "--verify", str(made_now))
+
+
 def test_x41_a_second_backup_in_the_same_second_is_refused(backup: Path) -> None:
     """[X41] It would replace the first."""
     with pytest.raises(BackupError, match="is there already"):
