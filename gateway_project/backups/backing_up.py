@@ -29,14 +29,17 @@ class Outcome(NamedTuple):
         return database + sum(each.size for each in self.manifest.files)
 
 
-def back_up(root: Path, *, now: datetime, store: Callable[[Outcome], None]) -> Outcome:
+def back_up(
+    root: Path, *, now: datetime, store: Callable[[Outcome], None], wait_seconds: float = 0
+) -> Outcome:
     """Make a backup in ``root``, check it, have it stored, and remove those that no rule keeps.
+    ``wait_seconds``: how long another one may be made or checked until this one fails.
 
     Raises BackupError; a backup that fails its check is removed. A process that is killed before
     the check has ended leaves nothing that looks like a backup; one that is killed after ``store``
     leaves older ones, which go the next time.
     """
-    with making.one_at_a_time(root):
+    with making.one_at_a_time(root, wait_seconds=wait_seconds):
         partial = making.make(root, passphrase=settings.BACKUP_PASSPHRASE, now=now)
         try:
             found = restoring.verify(partial)

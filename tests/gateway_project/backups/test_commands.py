@@ -5,8 +5,9 @@ import os
 import re
 import shutil
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime, timedelta
 from io import StringIO
 from pathlib import Path
@@ -378,3 +379,21 @@ def test_x50_a_process_that_makes_no_backup_says_why(installed: Path) -> None:
     stored = Backup.objects.get()
     assert stored.state == Backup.State.FAILED
     assert f"{installed}/backups cannot be used" in stored.error
+
+
+def test_x49_a_backup_that_was_asked_for_waits_for_another_one(
+    backup: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[X43] [X50] An owner makes or checks one, or a worker that was frozen goes on: no failure,
+    of which the owners were told, and a backup.
+    """
+    monkeypatch.setattr(os, "nice", int)  # of the process of this test
+    assert backups.ask(cause=Backup.Cause.ADMIN, now=timezone.now())
+    taken = backups.take(now=timezone.now())
+    assert taken is not None
+    with ExitStack() as another:
+        another.enter_context(making.one_at_a_time(backup.parent))
+        monkeypatch.setattr(time, "sleep", lambda _: another.close())
+        said("backup", "--row", str(taken.pk))
+    assert Backup.objects.get().state == Backup.State.GOOD
+    assert len(manifest.all_in(backup.parent)) == 2

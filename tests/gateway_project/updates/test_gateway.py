@@ -50,7 +50,9 @@ case "$GATEWAY_HOME" in
 esac
 """
 HEARS_NOTHING = "import time; print(flush=True); time.sleep(1000)"
-DOES_NOT_STOP = f"import signal; signal.signal({int(holding.HOLD)}, id); {HEARS_NOTHING}"
+DOES_NOT_STOP = (
+    f"import signal; signal.signal({int(holding.HOLD)}, lambda *_: None); {HEARS_NOTHING}"
+)
 
 
 @pytest.fixture
