@@ -97,7 +97,12 @@ def discard_unfinished() -> int:
 
 
 def sweep(*, now: float | None = None) -> int:
-    """Remove old bytes without a row (their user or session was deleted)."""
+    """Remove old bytes without a row (their user or session was deleted).
+
+    None in the folder of another database, which has their rows.
+    """
+    if storage.misplaced():
+        return 0
     before = (now or time.time()) - settings.UNNAMED_FILE_HOURS * 3600
     removed = 0
     for place in sorted(storage.folder().glob("??")):

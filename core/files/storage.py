@@ -151,6 +151,8 @@ def misplaced() -> str:
     known = Installation.objects.filter(id=1).values_list("files_mark", flat=True).first() or ""
     try:
         here = mark_of_folder(known)
+        if not known and is_of_another():
+            return NOT_SHARED.format(folder=folder())
         if not known:
             with atomic_write():
                 Installation.objects.get_or_create(id=1)
@@ -159,6 +161,12 @@ def misplaced() -> str:
     except OSError as error:
         return f"The folder of stored files ({folder()}) cannot be used: {error.strerror}."
     return "" if here == known else NOT_SHARED.format(folder=folder())
+
+
+def is_of_another() -> bool:
+    """Return whether files are in the folder and this database knows none."""
+    found = (folder().glob(pattern) for pattern in ("??/*", "jobs/*/*"))
+    return any(map(any, found)) and not StoredFile.objects.exists()
 
 
 def mark_of_folder(known: str) -> str:

@@ -29,14 +29,17 @@ class Outcome(NamedTuple):
         return database + sum(each.size for each in self.manifest.files)
 
 
-def back_up(root: Path, *, now: datetime, store: Callable[[Outcome], None]) -> Outcome:
+def back_up(
+    root: Path, *, now: datetime, store: Callable[[Outcome], None], wait_seconds: float = 0
+) -> Outcome:
     """Make a backup in ``root``, check it, have it stored, and remove those that no rule keeps.
+    ``wait_seconds``: how long another one may be made or checked until this one fails.
 
     Raises BackupError; a backup that fails its check is removed. A process that is killed before
     the check has ended leaves nothing that looks like a backup; one that is killed after ``store``
     leaves older ones, which go the next time.
     """
-    with making.one_at_a_time(root):
+    with making.one_at_a_time(root, wait_seconds=wait_seconds):
         partial = making.make(root, passphrase=settings.BACKUP_PASSPHRASE, now=now)
         try:
             found = restoring.verify(partial)
@@ -45,7 +48,9 @@ def back_up(root: Path, *, now: datetime, store: Callable[[Outcome], None]) -> O
             raise
         folder = making.finish(partial)
         newest, weeks = settings.BACKUP_KEEP, settings.BACKUP_KEEP_WEEKS
-        surplus = keeping.surplus(manifest.all_in(root), newest=newest, weeks=weeks)
+        # The newest, also where the clock was ahead when others were named.
+        every = [folder, *(each for each in manifest.all_in(root) if each != folder)]
+        surplus = keeping.surplus(every, newest=newest, weeks=weeks)
         done = Outcome(folder, found, surplus)
         store(done)
         keeping.thin_out(root, surplus)

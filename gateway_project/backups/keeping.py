@@ -29,11 +29,11 @@ def thin_out(root: Path, gone: Iterable[Path]) -> None:
     A backup loses its manifest first: the rest that a kill leaves is none, and goes the next time.
     """
     remove(gone)
-    remove(folder for folder in root.glob("2*") if not (folder / manifest.MANIFEST).exists())
+    remove(each for each in manifest.named(root) if not (each / manifest.MANIFEST).exists())
     named = {
         each.sha256 for folder in manifest.all_in(root) for each in manifest.read(folder).files
     }
-    for path in (root / manifest.CONTENTS).glob("??/*"):
+    for path in manifest.contents(root):
         if path.name not in named:
             path.unlink()
 

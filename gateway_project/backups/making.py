@@ -3,10 +3,12 @@
 import fcntl
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TextIO
 
 from django.conf import settings
 from django.db import connection
@@ -21,6 +23,7 @@ from gateway_project.backups.manifest import BackupError, Manifest, Stored
 
 # Below GATEWAY_HOME; everything else there is made again at the next start.
 KEPT_FOLDERS = ("files", "skills")
+LOOK_SECONDS = 1.0
 
 
 def default_root() -> Path:
@@ -56,10 +59,11 @@ def finish(partial: Path) -> Path:
 
 
 @contextmanager
-def one_at_a_time(root: Path) -> Iterator[None]:
+def one_at_a_time(root: Path, *, wait_seconds: float = 0) -> Iterator[None]:
     """Hold the lock of the backups in ``root``, a folder that is made if it is missing.
 
-    Raises BackupError when another process has it, or the folder is part of what is backed up.
+    Raises BackupError when another process has it so long, or the folder is part of what is backed
+    up.
     """
     if any(root.is_relative_to(home.directory() / name) for name in KEPT_FOLDERS):
         raise BackupError(f"{root} is backed up itself: name another folder.")
@@ -68,12 +72,22 @@ def one_at_a_time(root: Path) -> Iterator[None]:
         file = (root / ".lock").open("w")
     except OSError as error:
         raise BackupError(f"{root} cannot be used: {error.strerror or error}.") from error
+    deadline = time.monotonic() + wait_seconds
     with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise BackupError("Another backup is being made or checked.") from error
+        while not is_locked(file):
+            if time.monotonic() >= deadline:
+                raise BackupError("Another backup is being made or checked.")
+            time.sleep(LOOK_SECONDS)
         yield
+
+
+def is_locked(file: TextIO) -> bool:
+    """Lock a file until it is closed; return whether no other process has it."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def made(root: Path, *, passphrase: str, now: datetime) -> Path:
@@ -123,15 +137,21 @@ def kept_files(root: Path) -> Iterator[Stored]:
 
 
 def stored(root: Path, path: Path, name: str) -> Stored:
-    """Store the content of one file unless it is there. Raises OSError."""
+    """Store the content of one file unless it is there, undamaged. Raises OSError.
+
+    The file may grow meanwhile: its content is what was copied.
+    """
     digest = storage.digest_of(path)
     target = manifest.content(root, digest)
-    if not target.exists():
+    if not target.exists() or storage.digest_of(target) != digest:
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         scratch = target.with_name(f".{digest}")
         shutil.copyfile(path, scratch)
         scratch.chmod(0o600)
         sync(scratch)
+        digest = storage.digest_of(scratch)
+        target = manifest.content(root, digest)
+        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         scratch.replace(target)
     return Stored(path=name, sha256=digest, size=target.stat().st_size)
 

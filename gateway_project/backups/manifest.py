@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,6 +13,7 @@ CONTENTS = "files"
 PARTIAL = ".partial-"
 NAME = "%Y-%m-%dT%H-%M-%SZ"
 FORMAT = 1
+STORED = re.compile(r"\.?[0-9a-f]{64}")  # with a dot while it is written
 
 
 class BackupError(Exception):
@@ -77,14 +80,31 @@ def check_finished(folder: Path) -> None:
 
 def all_in(root: Path) -> list[Path]:
     """Return the folders of the whole backups, the newest first."""
-    return sorted((each.parent for each in root.glob(f"2*/{MANIFEST}")), reverse=True)
+    return sorted((each for each in named(root) if (each / MANIFEST).exists()), reverse=True)
+
+
+def named(root: Path) -> Iterator[Path]:
+    """Yield the folders with the name of a backup: the folder of an owner may hold others too."""
+    for folder in root.glob("2*"):
+        try:
+            made_at(folder)
+        except ValueError:
+            continue
+        yield folder
 
 
 def made_at(folder: Path) -> datetime:
-    """Return the time in a backup's name (UTC)."""
+    """Return the time in a backup's name (UTC). Raises ValueError for another name."""
     return datetime.strptime(folder.name[:20], NAME).replace(tzinfo=UTC)
 
 
 def content(root: Path, sha256: str) -> Path:
     """Return the place of a content."""
     return root / CONTENTS / sha256[:2] / sha256
+
+
+def contents(root: Path) -> Iterator[Path]:
+    """Yield the files with the name of a content, and what a kill left of one."""
+    for path in (root / CONTENTS).glob("??/*"):
+        if STORED.fullmatch(path.name) and path.is_file():
+            yield path

@@ -210,6 +210,10 @@ def check_empty(base: Path) -> None:
         if connection.vendor != "sqlite":
             raise BackupError("The database is not empty. Restore into a new one (DATABASE_URL).")
         taken.append(Path(connection.settings_dict["NAME"]))
+    if connection.vendor == "sqlite":
+        # SQLite would write the log of a database that was moved away into the one that comes.
+        logs = [Path(f"{connection.settings_dict['NAME']}{end}") for end in ("-wal", "-journal")]
+        taken += [path for path in logs if path.exists()]
     if taken:
         raise BackupError(
             f"{taken[0]} is there already: a backup is restored into an empty GATEWAY_HOME. Move "

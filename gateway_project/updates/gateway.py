@@ -10,9 +10,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from django.contrib.admin.models import LogEntry
 from django.db import DatabaseError, connections
 from django.db.models import Max, Model
 
+from allowlist import audit
+from allowlist.models import AuditEntry
 from core.conversations import runs
 from core.models import (
     Delivery,
@@ -22,6 +25,8 @@ from core.models import (
     ModelCall,
     PushMessage,
     Run,
+    Schedule,
+    StoredFile,
     ToolCall,
 )
 from gateway_project import command_line, home
@@ -33,13 +38,18 @@ HOLD_SECONDS = 30
 START_SECONDS = 180
 MANAGE_SECONDS = 3600
 LOOK_SECONDS = 0.2
-# A row more, or a later time, when something was accepted, or was begun for somebody.
-WORK: tuple[type[Model], ...] = (InboundMessage, Message, Run, ModelCall, ToolCall, JobStep)
+# A row more, or a later time, when something was accepted or changed, or begun for somebody.
+WORK: tuple[type[Model], ...] = (
+    *(InboundMessage, Message, Run, ModelCall, ToolCall, JobStep),
+    *(StoredFile, Schedule, LogEntry),
+)
 BEGUN: tuple[tuple[type[Model], str], ...] = (
     (Run, "started_at"),
     (Delivery, "claimed_at"),
     (PushMessage, "sent_at"),
 )
+# In the audit, and no work: an owner who looks at the new version, and a rule of retention.
+NO_WORK = ("sign_in", "sign_in.refused", "file.opened", audit.BLANKED)
 MOST_RESTARTS = 4  # about eight seconds of failures
 
 
@@ -185,12 +195,14 @@ def manage(
 
 
 def newest() -> dict[str, object]:
-    """Return how far the work for people is: the newest rows and times of what they send, and of
-    what is done for them. Raises UpdateError when the database does not answer.
+    """Return how far the work for people is: the newest rows and times of what they send, change
+    and decide, and of what is done for them. Raises UpdateError when the database does not answer.
     """
     try:
         found = {model.__name__: newest_of(model, "pk") for model in WORK}
         found |= {f"{model.__name__}.{name}": newest_of(model, name) for model, name in BEGUN}
+        decided = AuditEntry.objects.exclude(action__in=NO_WORK)
+        found["AuditEntry"] = decided.aggregate(newest=Max("pk"))["newest"]
     except DatabaseError as error:
         raise UpdateError(f"the database does not answer: {error}") from error
     finally:

@@ -223,6 +223,21 @@ def test_not_while_the_gateway_runs(
     assert rotated("secret_key") == before
 
 
+def test_not_while_the_gateway_starts(rotated: Callable[[str], list[str]]) -> None:
+    """It has read the old keys, and no process of it is listed yet: what it encrypts with them
+    could not be opened any more."""
+    from gateway_project.processes import preflight
+
+    preflight.check_home(home.directory())
+    before = [rotated(name) for name in ("secret_key", "encryption_key")]
+    with (
+        preflight.lock(home.directory()),
+        pytest.raises(CommandError, match="Stop it first"),
+    ):
+        call_command("rotate_secrets", "--new-keys", stdout=StringIO())
+    assert [rotated(name) for name in ("secret_key", "encryption_key")] == before
+
+
 def test_keep_sessions_alone_is_a_mistake() -> None:
     with pytest.raises(CommandError, match="--new-keys"):
         call_command("rotate_secrets", "--keep-sessions")

@@ -21,6 +21,8 @@ NO_KEYS = (
 )
 # Of a process that a worker starts: people who chat come first.
 NICE = 10
+# For another one, of the owner or of a worker that was taken for dead, instead of failing.
+WAIT_SECONDS = 3600
 
 
 class Command(BaseCommand):
@@ -54,7 +56,9 @@ class Command(BaseCommand):
 
     def make(self, root: Path, row: int | None) -> None:
         """Make, check, store and thin out. Raises BackupError."""
-        done = back_up(root, now=timezone.now(), store=partial(note, row=row))
+        seconds = 0 if row is None else WAIT_SECONDS
+        store = partial(note, row=row)
+        done = back_up(root, now=timezone.now(), store=store, wait_seconds=seconds)
         self.stdout.write(f"{done.folder}\n{words(done.manifest)}")
         if not done.manifest.has_secrets:
             self.stdout.write(NO_KEYS)

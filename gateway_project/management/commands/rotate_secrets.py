@@ -5,7 +5,7 @@ the newest key; create new keys.
 import os
 import secrets
 from argparse import ArgumentParser
-from typing import Any
+from typing import Any, TextIO
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
@@ -14,7 +14,7 @@ from django.utils import timezone
 from channels_app.ops import credential_rotation
 from core.lib.encryption import DecryptError
 from gateway_project import home
-from gateway_project.processes import state
+from gateway_project.processes import preflight, state
 
 KEY_BYTES = 48
 
@@ -41,9 +41,9 @@ class Command(BaseCommand):
         if options["keep_sessions"] and not options["new_keys"]:
             raise CommandError("--keep-sessions goes with --new-keys")
         if options["new_keys"]:
-            check_may_make_keys()
-            self.renew_signing(keep=options["keep_sessions"])
-            self.renew_encryption()
+            with while_stopped():
+                self.renew_signing(keep=options["keep_sessions"])
+                self.renew_encryption()
         else:
             self.encrypt_again()
 
@@ -73,8 +73,20 @@ class Command(BaseCommand):
         self.stdout.write(f"{changed} accounts and providers encrypted with the first key")
 
 
+def while_stopped() -> TextIO:
+    """Keep the gateway of this home from starting until the result is closed. Raises CommandError
+    when the keys come from elsewhere, or are in use.
+    """
+    check_may_make_keys()
+    try:
+        preflight.check_home(home.directory())
+        return preflight.lock(home.directory())
+    except preflight.StartError as error:
+        raise CommandError(str(error)) from error
+
+
 def check_may_make_keys() -> None:
-    """Raise CommandError when the keys come from elsewhere, or are in use."""
+    """Raise CommandError when the keys come from elsewhere, or a gateway runs with them."""
     for name in ("SECRET_KEY", "GATEWAY_ENCRYPTION_KEYS"):
         if os.environ.get(name) or os.environ.get(f"{name}_FILE"):
             raise CommandError(

@@ -22,7 +22,7 @@ from channels_app.worker.runner import Runner
 from core.conversations import inbox
 from core.database import transactions
 from core.files import cleanup, quota, storage
-from core.models import ChannelAccount, Job, Run, StoredFile, User
+from core.models import ChannelAccount, Installation, Job, Run, StoredFile, User
 from tests.channels_app.running import guest, owner, until
 from tests.channels_app.telegram.conftest import local
 from tests.channels_app.telegram.local import Local
@@ -66,7 +66,9 @@ def document(text: str) -> dict[str, str]:
 
 
 def bytes_on_disk() -> list[Path]:
-    return [path for path in storage.folder().rglob("*") if path.is_file()]
+    return [
+        path for path in storage.folder().rglob("*") if path.is_file() and path.name != storage.MARK
+    ]
 
 
 def test_more_files_than_one_may_keep_are_refused_and_leave_nothing(eve: User, full: None) -> None:
@@ -208,6 +210,34 @@ def test_files_of_a_conversation_or_a_link_stay(eve: User) -> None:
     assert cleanup.purge(now=transactions.now()) == 1  # the upload that no message names
     assert cleanup.sweep() == 0
     assert sorted(path.read_bytes() for path in bytes_on_disk()) == [b"made", b"of a session"]
+
+
+def test_the_files_of_another_database_stay(eve: User) -> None:
+    """An owner sets DATABASE_URL to a new database, and back when nothing is there."""
+    del eve
+    StoredFile.objects.all().delete()
+    Installation.objects.all().delete()
+    for path in bytes_on_disk():
+        os.utime(path, (1, 1))
+    assert "not those of this database" in storage.misplaced()
+    assert cleanup.sweep() == 0
+    assert len(bytes_on_disk()) == 1
+    storage.adopt_folder()
+    assert storage.misplaced() == ""
+    assert cleanup.sweep() == 1
+    Installation.objects.update(files_mark="of-another-machine")
+    storage.new_path()
+    for path in bytes_on_disk():
+        os.utime(path, (1, 1))
+    assert cleanup.sweep() == 0
+
+
+def test_a_first_start_that_was_cut_off_keeps_its_folder(eve: User) -> None:
+    """Killed between the mark of the folder and that of the database; files came afterwards."""
+    del eve
+    Installation.objects.all().delete()
+    assert storage.mark_of_folder("")
+    assert storage.misplaced() == ""
 
 
 def test_an_upload_that_a_waiting_message_names_stays(eve: User) -> None:

@@ -4,7 +4,10 @@ import json
 import os
 import re
 import shutil
+import sqlite3
+import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime, timedelta
 from io import StringIO
 from pathlib import Path
@@ -109,6 +112,18 @@ def test_x40_a_backup_is_made_checked_and_listed(
     assert removed == f"removed by the rule: {backup.name}"
     stored = Backup.objects.get()
     assert (stored.name, stored.state, stored.files) == (now.name, Backup.State.GOOD, 2)
+
+
+def test_x41_a_backup_stays_though_older_ones_have_later_names(
+    backup: Path, installed: Path, settings: Settings
+) -> None:
+    """[X40] The clock was ahead when they were made, and is right now."""
+    settings.BACKUP_KEEP, settings.BACKUP_KEEP_WEEKS = 1, 0
+    backup.rename(backup.with_name("2036-03-02T03-00-00Z"))
+    text = said("backup")
+    made_now = installed / "backups" / Backup.objects.get().name
+    assert text.startswith(f"{made_now}\n")
+    assert manifest.all_in(installed / "backups") == [made_now]
 
 
 def test_x41_a_second_backup_in_the_same_second_is_refused(backup: Path) -> None:
@@ -296,6 +311,22 @@ def not_finished(_: Path, backup: Path) -> None:
     backup.rename(backup.with_name(f"{manifest.PARTIAL}{backup.name}"))
 
 
+@pytest.mark.skipif(not ON_SQLITE, reason="a server keeps its own log")
+def test_x47_no_backup_is_restored_beside_the_log_of_another_database(
+    backup: Path, elsewhere: Path, tmp_path: Path
+) -> None:
+    """[X47] The gateway was killed, and the owner moved its database away without the log: SQLite
+    would write that into the one that is brought back.
+    """
+    log = Path(f"{elsewhere}/gateway.sqlite3-wal")
+    with closing(sqlite3.connect(tmp_path / "old")) as old:
+        old.executescript("PRAGMA journal_mode = WAL; CREATE TABLE theirs (id)")
+        shutil.copyfile(tmp_path / "old-wal", log)
+    content = log.read_bytes()
+    assert f"{log.name} is there already" in refused("restore", str(backup))
+    assert log.read_bytes() == content
+
+
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
@@ -348,3 +379,21 @@ def test_x50_a_process_that_makes_no_backup_says_why(installed: Path) -> None:
     stored = Backup.objects.get()
     assert stored.state == Backup.State.FAILED
     assert f"{installed}/backups cannot be used" in stored.error
+
+
+def test_x49_a_backup_that_was_asked_for_waits_for_another_one(
+    backup: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[X43] [X50] An owner makes or checks one, or a worker that was frozen goes on: no failure,
+    of which the owners were told, and a backup.
+    """
+    monkeypatch.setattr(os, "nice", int)  # of the process of this test
+    assert backups.ask(cause=Backup.Cause.ADMIN, now=timezone.now())
+    taken = backups.take(now=timezone.now())
+    assert taken is not None
+    with ExitStack() as another:
+        another.enter_context(making.one_at_a_time(backup.parent))
+        monkeypatch.setattr(time, "sleep", lambda _: another.close())
+        said("backup", "--row", str(taken.pk))
+    assert Backup.objects.get().state == Backup.State.GOOD
+    assert len(manifest.all_in(backup.parent)) == 2

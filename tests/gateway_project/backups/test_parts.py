@@ -1,5 +1,6 @@
 """The parts of a backup [X41] [X42] [X43]."""
 
+import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from gateway_project.backups import backing_up, keeping, making, manifest, resto
 from gateway_project.backups.manifest import BackupError, Manifest, Stored
 
 START = datetime(2026, 3, 2, 3, tzinfo=UTC)  # a Monday
+NAMED = START.strftime(manifest.NAME)
 
 
 @pytest.fixture
@@ -55,6 +57,61 @@ def test_x41_a_content_goes_with_the_last_backup_that_names_it(here: Path, tmp_p
     keeping.thin_out(root, manifest.all_in(root)[1:])
     (left,) = (root / manifest.CONTENTS).glob("??/*")
     assert left.read_bytes() == b"both"
+
+
+def test_x41_what_is_no_backup_stays_in_the_folder_of_the_backups(tmp_path: Path) -> None:
+    """An owner names a disk that holds other things too, with `--to` or BACKUP_FOLDER."""
+    foreign = [
+        tmp_path / "2024 photos" / "beach.jpg",
+        tmp_path / "2048-game" / manifest.MANIFEST,
+        tmp_path / "2026-02-30T03-00-00Z" / "of-no-day",
+        tmp_path / manifest.CONTENTS / "ab" / "letter.odt",
+        tmp_path / manifest.CONTENTS / "cd" / ("e" * 64) / "in-a-folder",
+    ]
+    for path in foreign:
+        path.parent.mkdir(parents=True)
+        path.write_text("mine")
+    left = tmp_path / "2026-03-01T03-00-00Z" / manifest.DATABASE
+    left.parent.mkdir()
+    left.write_text("of a backup that was being removed")
+    made = empty(tmp_path, START)
+    assert manifest.all_in(tmp_path) == [made]
+    keeping.thin_out(tmp_path, keeping.surplus(manifest.all_in(tmp_path), newest=1, weeks=1))
+    assert [path for path in foreign if not path.exists()] == []
+    assert not left.parent.exists()
+
+
+def test_x41_a_damaged_content_is_stored_again(here: Path, tmp_path: Path) -> None:
+    """[X43] Else no backup would pass its check any more."""
+    root = tmp_path / "backups"
+    (here / "files" / "ab").mkdir(parents=True)
+    (here / "files" / "ab" / "one").write_bytes(b"whole")
+    [found] = making.kept_files(root)
+    for damage in (b"whale", b""):
+        manifest.content(root, found.sha256).write_bytes(damage)
+        assert list(making.kept_files(root)) == [found]
+        assert manifest.content(root, found.sha256).read_bytes() == b"whole"
+
+
+def test_x41_a_file_that_grows_while_it_is_stored_is_kept_as_it_was_copied(
+    here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[X43] An upload, or the result of a long task, between its digest and its copy."""
+    root, path = tmp_path / "backups", here / "files" / "ab" / "upload"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"first ")
+    copyfile = shutil.copyfile
+
+    def after_it_has_grown(source: Path, target: Path) -> None:
+        if source == path:
+            path.write_bytes(path.read_bytes() + b"more ")
+        copyfile(source, target)
+
+    monkeypatch.setattr(shutil, "copyfile", after_it_has_grown)
+    [found] = making.kept_files(root)
+    restoring.bring_files(empty(root, START, [found]), manifest.read(root / NAMED), tmp_path / "b")
+    brought = (tmp_path / "b" / "files" / "ab" / "upload").read_bytes()
+    assert (brought, found.size) == (b"first more ", len(brought))
 
 
 def test_x42_keys_are_opened_with_the_passphrase_alone(here: Path, tmp_path: Path) -> None:

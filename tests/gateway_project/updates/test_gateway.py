@@ -10,11 +10,14 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
+from django.contrib.admin.models import CHANGE, LogEntry
 from django.core.management import call_command
 from django.db import connections
 from django.utils import timezone
 
-from core.models import Backup, ChannelAccount, Delivery, InboundMessage
+from allowlist import audit
+from core.files import storage
+from core.models import Backup, ChannelAccount, Delivery, InboundMessage, User
 from gateway_project.processes import holding, preflight, state
 from gateway_project.processes.state import ProcessState, State
 from gateway_project.updates import clone, gateway, updating, way_back
@@ -47,7 +50,9 @@ case "$GATEWAY_HOME" in
 esac
 """
 HEARS_NOTHING = "import time; print(flush=True); time.sleep(1000)"
-DOES_NOT_STOP = f"import signal; signal.signal({int(holding.HOLD)}, id); {HEARS_NOTHING}"
+DOES_NOT_STOP = (
+    f"import signal; signal.signal({int(holding.HOLD)}, lambda *_: None); {HEARS_NOTHING}"
+)
 
 
 @pytest.fixture
@@ -261,6 +266,37 @@ def test_x17_work_of_the_new_version_while_the_old_one_is_brought_back(
     wait_until(lambda: gateway.is_ready(installed), what=running.tail)
     assert small.version() == "0.2.0"
     assert way_back.put_aside(installed).exists()
+
+
+def decide(owner: User) -> None:
+    """Let an unknown sender in, as any decision of an owner, which the audit has."""
+    audit.record(actor=owner.username, action="request.approve", now=timezone.now())
+
+
+def save(owner: User) -> None:
+    """Save a form of the admin."""
+    LogEntry.objects.log_actions(owner.pk, [owner], CHANGE, single_object=True)
+
+
+def upload(owner: User) -> None:
+    """Upload a file, which no message names yet."""
+    storage.keep(user=owner, name="a.txt", content=b"a")
+
+
+@pytest.mark.parametrize("work", [decide, save, upload])
+def test_x17_what_people_do_without_a_message_is_not_undone_either(
+    installed: Path, work: Callable[[User], None]
+) -> None:
+    """[X17] The old database would not know it. Looking at the new version is no work."""
+    del installed
+    owner = User.objects.create(username="owner", is_owner=True)
+    held = Held(1, gateway.newest())
+    for action in ("sign_in", "sign_in.refused", "file.opened", audit.BLANKED):
+        audit.record(actor="owner", action=action, now=timezone.now())
+    updating.refuse_after_work(held)
+    work(owner)
+    with pytest.raises(UpdateError, match="it has worked for people meanwhile, and stays"):
+        updating.refuse_after_work(held)
 
 
 def test_x17_a_gateway_that_has_ended_is_not_waited_for(
