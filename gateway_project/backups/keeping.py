@@ -1,10 +1,13 @@
 """Which backups are kept: the newest ones, and one of each of the last weeks."""
 
+import logging
 import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from gateway_project.backups import manifest
+
+logger = logging.getLogger(__name__)
 
 
 def surplus(folders: Sequence[Path], *, newest: int, weeks: int) -> list[Path]:
@@ -27,12 +30,16 @@ def thin_out(root: Path, gone: Iterable[Path]) -> None:
     """Remove these backups, and the contents that none of the others names.
 
     A backup loses its manifest first: the rest that a kill leaves is none, and goes the next time.
+    While one is damaged all contents stay: nothing says which it names.
     """
     remove(gone)
     remove(each for each in manifest.named(root) if not (each / manifest.MANIFEST).exists())
-    named = {
-        each.sha256 for folder in manifest.all_in(root) for each in manifest.read(folder).files
-    }
+    try:
+        found = [manifest.read(folder) for folder in manifest.all_in(root)]
+    except manifest.BackupError as error:
+        logger.warning("old contents of backups stay: %s", error)
+        return
+    named = {each.sha256 for backup in found for each in backup.files}
     for path in manifest.contents(root):
         if path.name not in named:
             path.unlink()

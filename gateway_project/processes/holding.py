@@ -50,7 +50,11 @@ def lock(folder: Path) -> TextIO | None:
 def wait(folder: Path, *, pause: Callable[[float], None], is_over: Callable[[], bool]) -> None:
     """Return when no update runs any more, or ``is_over``; ``pause``: sleeps so many seconds."""
     mark = held_mark(folder)
-    mark.write_text(str(os.getpid()), encoding="utf-8")
+    try:
+        mark.write_text(str(os.getpid()), encoding="utf-8")
+    except OSError as error:  # a full disk: the update gives up, and the gateway goes on
+        console.say("up", f"cannot wait for an update ({error.strerror}); it starts again")
+        return
     console.say("up", "an update replaces the code; it starts again afterwards")
     try:
         while not is_over():

@@ -79,6 +79,7 @@ def hold(folder: Path, pid: int) -> None:
     """Stop the processes of a gateway; its supervisor waits. Raises UpdateError."""
     if not catches(pid, holding.HOLD):
         raise UpdateError("The gateway runs older code than what is here: start it again first.")
+    holding.held_mark(folder).unlink(missing_ok=True)  # of before a power cut, perhaps with its pid
     try:
         os.kill(pid, holding.HOLD)
     except ProcessLookupError as error:

@@ -126,6 +126,15 @@ def test_x41_a_backup_stays_though_older_ones_have_later_names(
     assert manifest.all_in(installed / "backups") == [made_now]
 
 
+def test_x41_an_older_backup_that_is_damaged_stops_no_new_one(backup: Path) -> None:
+    """Its contents are not known: all stay until it falls out by the rule."""
+    (backup / manifest.MANIFEST).write_text("{")
+    before = {*manifest.contents(backup.parent)}
+    assert before
+    said("backup")
+    assert before <= {*manifest.contents(backup.parent)}
+
+
 def test_x41_a_second_backup_in_the_same_second_is_refused(backup: Path) -> None:
     """[X41] It would replace the first."""
     with pytest.raises(BackupError, match="is there already"):

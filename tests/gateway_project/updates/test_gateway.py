@@ -210,6 +210,7 @@ def test_x17_a_gateway_that_cannot_be_held(
         try:
             assert process.stdout is not None
             process.stdout.readline()
+            holding.held_mark(own_home).write_text(str(process.pid))  # of before a power cut
             web = ProcessState(pid=process.pid, state="ready")
             known = State(pid=process.pid, url="http://here", processes={"web": web})
             state.write(home=own_home, state=known)
@@ -359,6 +360,17 @@ def test_x18_a_mark_that_is_none(own_home: Path) -> None:
     assert gateway.held_by(own_home) == 0
     holding.held_mark(own_home).write_text("")
     assert gateway.held_by(own_home) == 0
+
+
+def test_x18_a_supervisor_that_cannot_say_that_it_waits_goes_on(
+    own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """[X18] As on a disk that the update has filled: its processes have been stopped."""
+    holding.held_mark(own_home).mkdir()
+    with holding.lock(own_home) as update:
+        assert update is not None
+        holding.wait(own_home, pause=lambda _: pytest.fail("it waits"), is_over=lambda: False)
+    assert "cannot wait for an update" in capsys.readouterr().out
 
 
 def test_x18_a_start_waits_for_the_end_of_an_update(own_home: Path) -> None:
