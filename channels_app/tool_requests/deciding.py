@@ -112,7 +112,7 @@ def decide(
         else:
             is_enough = choice == "once" and arguments is None and asks_only_first(row)
             wanted = "always" if is_enough else choice
-            scope = wanted if wanted == "once" or asking.may_last(row) else "once"
+            scope = wanted if asking.may_last(row) else "once"
             tool_calls.allow(call=row, by=by.pk, scope=scope, arguments=arguments)
         show(row)
         record(row, by=by, via=via, now=now)

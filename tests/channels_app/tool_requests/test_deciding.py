@@ -32,6 +32,7 @@ from core.models import (
 from core.signals import pubsub
 from core.tools import registry
 from core.tools.current_time import CurrentTime
+from tests.plans import listening
 from tests.statements import before_each
 
 pytestmark = pytest.mark.django_db
@@ -143,6 +144,23 @@ def test_a_decision_is_carried_out_shown_and_recorded(
         "edited": False,
         "hash": row.digest,
     }
+
+
+def test_the_record_has_the_beginning_of_the_name_of_a_tool(put: Put, owner: User) -> None:
+    decided(put(tool="s" * 128), owner)
+    subject = AuditEntry.objects.get().subject
+    assert (len(subject), subject[:99]) == (100, "s" * 99)
+
+
+def test_nothing_is_looked_up_for_a_text_that_is_no_id(owner: User) -> None:
+    """PostgreSQL takes no NUL."""
+    name = "A" * 21 + "\0"
+    with listening() as sent:
+        found = deciding.decide(
+            call_id=name, digest="0" * 64, by=owner, choice="once", via="test", now=NOW
+        )
+        assert (found.outcome, deciding.page_link(name)) == ("gone", "")
+    assert sent == []
 
 
 @pytest.mark.parametrize("name", ["", "x", "A" * 22, "A" * 23])
