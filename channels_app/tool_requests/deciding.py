@@ -175,7 +175,7 @@ def is_object(arguments: str) -> bool:
         return False
     try:
         value = orjson.loads(arguments)
-        orjson.dumps(value)  # what is read may be nested more deeply than can be written
+        orjson.dumps(value)  # more depth is read than can be written
     except (orjson.JSONDecodeError, orjson.JSONEncodeError):
         return False
     return isinstance(value, dict)

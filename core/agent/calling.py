@@ -33,7 +33,7 @@ def arguments_of(call: Call) -> dict[str, Any] | str:
     """Return the arguments of a call, or what is wrong with them, for the model."""
     try:
         arguments = orjson.loads(call.arguments or "{}")
-        orjson.dumps(arguments)  # what is read may be nested more deeply than can be written
+        orjson.dumps(arguments)  # more depth is read than can be written
     except orjson.JSONDecodeError:
         return "The arguments are not valid JSON."
     except orjson.JSONEncodeError:

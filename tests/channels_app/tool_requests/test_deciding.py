@@ -309,7 +309,7 @@ def test_edited_arguments_are_a_json_object_of_a_bearable_size_and_depth(
     assert (data["edited"], data["hash"]) == (True, digest_of("send", arguments))
 
 
-# -- what a yes holds for ----------------------------------------------------------------------
+# -- how long a yes holds ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("choice", ["once", "hour", "always"])
@@ -429,12 +429,12 @@ def test_a_first_yes_that_is_no_plain_one_is_not_for_ever(put: Put, owner: User)
     assert (fresh(denied).scope, ToolGrant.objects.count()) == ("", 1)
 
 
-# -- who is not let in any more ----------------------------------------------------------------
+# -- revoked people ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("choice", ["always", "deny"])
 @pytest.mark.parametrize("why", ["inactive", "key", "identity"])
-def test_nothing_is_done_for_a_person_who_was_revoked(
+def test_nothing_is_done_for_a_revoked_person(
     run: Run, put: Put, owner: User, ada: User, choice: Any, why: str
 ) -> None:
     """All questions of the conversation are taken back, and say so; those of others wait."""
@@ -544,7 +544,7 @@ def test_a_sign_in_at_a_server_that_was_deleted_can_be_declined(
         ("sign_in", State.WITHDRAWN, "Die Frage wurde zurückgenommen."),
     ],
 )
-def test_the_end_of_a_question_is_shown_below_it_in_the_language_of_who_was_asked(
+def test_the_end_of_a_question_is_shown_below_it_in_the_language_of_the_asked(
     put: Put, owner: User, kind: str, state: str, line: str
 ) -> None:
     owner.language = "de"
@@ -556,7 +556,7 @@ def test_the_end_of_a_question_is_shown_below_it_in_the_language_of_who_was_aske
     assert text.endswith(f"\n\n{line}")
 
 
-def test_the_end_of_a_question_to_a_person_who_is_gone_is_shown_in_english(put: Put) -> None:
+def test_the_end_of_a_question_to_a_deleted_person_is_shown_in_english(put: Put) -> None:
     row = put(state=State.EXPIRED, asked_of=None)
     deciding.show(row)
     assert shown(row) == "Too late: the question has expired."
@@ -577,7 +577,7 @@ def test_questions_that_are_taken_back_say_so(run: Run, put: Put) -> None:
     assert [fresh(each).state for each in rows] == ["withdrawn", "withdrawn", "allowed"]
 
 
-def test_the_chore_ends_what_is_over_and_moves_questions_that_were_not_shown(
+def test_the_chore_ends_old_questions_and_moves_questions_that_were_not_shown(
     run: Run, put: Put, owner: User, sign_in: McpSignIn
 ) -> None:
     over, open_one = put(expires_at=NOW), put()

@@ -85,7 +85,7 @@ async def test_senders_are_listed_unless_it_is_said(run: Run) -> None:
     assert await Approvals(run, lambda _: "always").question(Send(), "c1", TO_BOB, "") is None
 
 
-async def test_a_call_is_begun_once_and_its_result_is_what_a_later_attempt_gets(run: Run) -> None:
+async def test_a_call_is_begun_once_and_a_later_attempt_gets_its_result(run: Run) -> None:
     of_run, wanted = approvals_of(run), SignInWanted(5, "Notes", scope="read")
     row = await of_run.begin(Send(), "c1", TO_BOB)
     assert (row.state, row.call_id, row.tool, row.arguments) == ("started", "c1", "send", TO_BOB)

@@ -109,7 +109,7 @@ def amounts(of: Budget) -> list[tuple[int, int]]:
         pytest.param(296, 1024, {"is_last": False}, 256, id="that could wait, for nothing"),
     ],
 )
-def test_an_answer_gets_what_is_left_where_that_is_enough(
+def test_an_answer_gets_the_rest_where_that_is_enough(
     left: int, answer: int, more: dict[str, Any], tokens: int | None
 ) -> None:
     of = budget(5000 + left)
@@ -180,7 +180,7 @@ def test_a_budget_of_which_four_fifths_are_spent_is_used_up(spent: int, is_used_
     assert BudgetPeriod.objects.get().refused_at == (NOON if is_used_up else None)
 
 
-def test_a_refusal_of_a_batch_is_kept_beside_what_others_reserve() -> None:
+def test_a_refusal_of_a_batch_is_kept_beside_reservations_of_others() -> None:
     of = budget(1000)
     put(of, spent=900)
     wanted = [wish(of, answer=10), wish(of), wish(of, answer=20)]
@@ -295,7 +295,7 @@ def test_an_open_call_is_stored_with_its_day_and_the_most_that_it_may_use() -> N
 WHOSE = {"user_id": 1, "key_id": 0, "account_id": 0, "assistant_id": 0}
 
 
-def test_of_a_batch_each_has_its_own_call_and_sees_what_those_before_it_reserved() -> None:
+def test_of_a_batch_each_has_its_own_call_and_sees_those_before_it() -> None:
     of = budget(2 * 1064 + 300)
     models: list[ModelInfo] = [replace(MODEL, id=each) for each in (1, 2, 3, 4)]
     wanted = [wish(of, model=each) for each in models]
@@ -441,7 +441,7 @@ def test_earlier_calls_are_settled_first_also_in_periods_that_are_over(
     assert amounts(other) == [(120, 1050)]
 
 
-def test_what_an_earlier_call_spent_and_frees_counts_for_the_next_one() -> None:
+def test_the_end_of_an_earlier_call_counts_for_the_next_one() -> None:
     of = budget(1500)
     first = granted(wish(of))
     soon = refused(wish(of, is_last=False))
@@ -576,7 +576,7 @@ def test_a_message_that_had_to_wait_for_a_yes_is_counted_once(runs: list[Run]) -
 def test_a_message_that_is_counted_after_its_question_is_not_counted_before(
     runs: list[Run],
 ) -> None:
-    """As of a run whose first part was made before there was a budget."""
+    """As of a run of which the first part was made before the budget."""
     first, second, _ = runs
     of = budget(1, unit="messages")
     RunPause.objects.create(run=first, continued_by=second)

@@ -1,4 +1,4 @@
-"""Calls of tools: what a yes holds for, that each is made at most once, and what goes on."""
+"""Calls of tools: how long a yes holds, that each is made at most once, and the runs that go on."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -196,7 +196,7 @@ def server(session: ChatSession) -> McpServer:
     return McpServer.objects.create(name="Notes", slug="notes", url="https://notes.test/mcp")
 
 
-def test_calls_that_need_one_sign_in_wait_for_it_together(
+def test_calls_that_need_one_sign_in_wait_for_it_once(
     run: Run, owner: User, server: McpServer, make_run: Callable[..., Run]
 ) -> None:
     """One that must not be made twice has a row already: its start was stored."""
@@ -337,7 +337,7 @@ def test_a_run_goes_on_when_no_question_is_open_and_none_was_taken_back(
     assert next_of(undecided) is None
 
 
-def test_edited_arguments_are_what_was_allowed_and_have_their_own_hash(
+def test_edited_arguments_are_those_that_are_allowed_and_have_their_own_hash(
     run: Run, owner: User
 ) -> None:
     row, same = put(run, "c1"), put(run, "c2")

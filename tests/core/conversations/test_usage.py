@@ -1,6 +1,7 @@
-"""The meter of a run: what it asks for, how long it waits, and what it notes of each call."""
+"""The meter of a run: its wishes, how long it waits, and its notes of each call."""
 
 import asyncio
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -17,7 +18,7 @@ from core.conversations.reservations import Granted, Refused, Wish
 from core.conversations.usage import RunMeter
 from core.database.transactions import atomic_write
 from core.lib.tokens import estimate
-from core.models import ModelCall, Run
+from core.models import BudgetPeriod, ModelCall, Run
 from core.providers import catalogue
 from core.providers.base import ModelRequest, ProviderError, Usage
 from core.providers.catalogue import BudgetInfo
@@ -147,7 +148,28 @@ async def test_a_database_that_fails_is_no_fault_of_the_request(world: World) ->
     )
 
 
-# -- what is reserved --------------------------------------------------------------------------
+async def test_a_call_that_is_stopped_while_the_database_fails_is_stopped(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop, begins, may_go = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
+
+    def fail(wishes: list[Wish]) -> list[Answer]:
+        loop.call_soon_threadsafe(begins.set)
+        assert may_go.wait(20)
+        return [DatabaseError("away") for _ in wishes]
+
+    monkeypatch.setattr(reservations, "reserve_all", fail)
+    meter = meter_of(BUDGET)
+    task = asyncio.create_task(meter.reserve(MODEL, REQUEST))
+    await asyncio.wait_for(begins.wait(), 20)
+    task.cancel()
+    may_go.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert meter.book.noted == []
+
+
+# -- wishes ------------------------------------------------------------------------------------
 
 
 async def test_a_wish_is_of_the_request_and_settles_the_calls_before_it(world: World) -> None:
@@ -264,6 +286,9 @@ IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A
         pytest.param(
             request([{"text": "abc"}, IMAGE, IMAGE]), 6409, 3213, id="a text and two images"
         ),
+        pytest.param(
+            request("abc", [{"text": "abc"}, IMAGE], [IMAGE]), 6426, 3218, id="parts of several"
+        ),
         pytest.param(request("", tools=2), 32, 4 + 2 * estimate(TOOL), id="two tools"),
     ],
 )
@@ -304,7 +329,7 @@ def test_an_answer_is_as_long_as_the_request_allows_else_the_model(
     assert usage.wanted_tokens(MODEL, replace(REQUEST, options=options)) == tokens
 
 
-# -- what is noted -----------------------------------------------------------------------------
+# -- notes -------------------------------------------------------------------------------------
 
 UNREAD = sorted(set(KINDS) - {"timeout", "silence", "cut", "bad_stream", "empty", "content"})
 
@@ -374,13 +399,6 @@ async def test_the_time_of_a_call_begins_when_it_is_granted(world: World) -> Non
 # -- the end -----------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def meter(say: Say) -> RunMeter:
-    """Return the meter of a run with a budget."""
-    budget(10_000)
-    return RunMeter(run=say("hello"))
-
-
 def test_calls_are_stored_once_also_when_the_end_is_made_again(say: Say) -> None:
     meter = RunMeter(run=say("hello"))
     end(meter, Usage(30, 12), model=PRICED)
@@ -402,6 +420,23 @@ def test_calls_are_stored_once_also_when_the_end_is_made_again(say: Say) -> None
         commit(meter)
     assert sent == []
     assert ModelCall.objects.count() == 2
+
+
+def test_all_open_calls_of_a_run_are_settled_with_its_end(say: Say) -> None:
+    of = budget(10_000)
+    row = BudgetPeriod.objects.create(budget=of, start=NOON.date(), reserved=900)
+    meter = RunMeter(run=say("hello"))
+    for answer in (5, 7):
+        call = ModelCall.objects.create(state="open", day=NOON.date())
+        end(meter, Usage(30, answer))
+        meter.book.noted[-1].call_id = call.pk
+        meter.book.noted[-1].entries = (Entry(row.pk, 300, "tokens"),)
+    end(meter, Usage(1, 1))
+    commit(meter)
+    row.refresh_from_db()
+    assert (row.spent, row.reserved) == (72, 300)
+    rows = ModelCall.objects.order_by("pk").values_list("state", "completion_tokens")
+    assert list(rows) == [("settled", 5), ("settled", 7), ("settled", 1)]
 
 
 def test_the_day_of_a_call_is_at_the_earliest_that_of_yesterday(

@@ -1,4 +1,4 @@
-"""What a running plugin asks of the gateway, several things at once."""
+"""Questions of a running plugin to the model: several at once."""
 
 import asyncio
 from collections.abc import AsyncGenerator
