@@ -19,6 +19,7 @@ from core.models import ToolCall, User
 from core.providers import catalogue
 from core.tools import phrases, registry
 from core.tools import rules as tool_rules
+from core.tools.mcp import offered
 from core.tools.mcp.oauth import sign_ins
 
 State = ToolCall.State
@@ -48,6 +49,14 @@ TEXTS: dict[str, str] = {
     "invalid": "The arguments must be a JSON object.",
     "sign_in": "This waits for a sign-in: open its link.",
 }
+# Of a question that is over, in its place.
+SHOWN = {
+    State.ALLOWED: "✓ Allowed.",
+    State.DENIED: "✗ Denied.",
+    State.EXPIRED: TEXTS["expired"],
+    State.WITHDRAWN: TEXTS["withdrawn"],
+}
+SHOWN_OF_SIGN_IN = {**SHOWN, State.ALLOWED: "✓ Signed in.", State.DENIED: "✗ Not signed in."}
 LONGEST_ARGUMENTS = 50_000
 
 
@@ -103,7 +112,7 @@ def decide(
         else:
             is_enough = choice == "once" and arguments is None and asks_only_first(row)
             wanted = "always" if is_enough else choice
-            scope = wanted if wanted == "once" or asking.may_last(row) else "once"
+            scope = wanted if asking.may_last(row) else "once"
             tool_calls.allow(call=row, by=by.pk, scope=scope, arguments=arguments)
         show(row)
         record(row, by=by, via=via, now=now)
@@ -129,7 +138,7 @@ def asks_only_first(row: ToolCall) -> bool:
     rule = tool_rules.rule_of(catalogue.current(), tool_rules.where(row.run), row.tool)
     if rule is not None:
         return rule.ask == "first"
-    tool = registry.get(row.tool)
+    tool = registry.get(row.tool) or offered.named(row.tool)
     return tool is not None and tool.ask == "first"
 
 
@@ -165,26 +174,19 @@ def is_object(arguments: str) -> bool:
     if len(arguments) > LONGEST_ARGUMENTS:
         return False
     try:
-        return isinstance(orjson.loads(arguments), dict)
-    except orjson.JSONDecodeError:
+        value = orjson.loads(arguments)
+        orjson.dumps(value)  # more depth is read than can be written
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError):
         return False
+    return isinstance(value, dict)
 
 
 def show(row: ToolCall) -> None:
     """Show what became of a question in its place. Inside a transaction."""
     user = row.asked_of
     language = asking.language_of(user) if user is not None else ""
-    outcome = {
-        State.ALLOWED: "✓ Allowed.",
-        State.DENIED: "✗ Denied.",
-        State.EXPIRED: TEXTS["expired"],
-        State.WITHDRAWN: TEXTS["withdrawn"],
-    }.get(State(row.state), TEXTS["already"])
-    if row.kind == ToolCall.Kind.SIGN_IN:
-        outcome = {State.ALLOWED: "✓ Signed in.", State.DENIED: "✗ Not signed in."}.get(
-            State(row.state), outcome
-        )
-    line = phrases.in_language(outcome, language)
+    shown = SHOWN_OF_SIGN_IN if row.kind == ToolCall.Kind.SIGN_IN else SHOWN
+    line = phrases.in_language(shown[State(row.state)], language)
     asking.settle(row, f"{asking.text_of(row, language)}\n\n{line}")
     pending_count.changed()
 

@@ -93,7 +93,7 @@ def waiting_lines(questions: Sequence[Asked]) -> Iterator[tuple[str, str]]:
         names = ", ".join(dict.fromkeys(each.tool for each in asked))
         of_owner = any(not each.of_person for each in asked)
         yield (WAITS_FOR_OWNER if of_owner else WAITS_FOR_PERSON).format(f"“{names}”"), ""
-    for wanted in {each.sign_in for each in questions if each.sign_in is not None}:
+    for wanted in dict.fromkeys(each.sign_in for each in questions if each.sign_in is not None):
         line = OWNER_SIGNS_IN if wanted.of_gateway else SIGN_IN
         address = "" if wanted.of_gateway else sign_in_page(wanted.public_id)
         yield line.format(f"“{wanted.server}”"), address

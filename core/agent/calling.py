@@ -75,8 +75,11 @@ def arguments_of(call: Call) -> dict[str, Any] | str:
     """Return the arguments of a call, or what is wrong with them, for the model."""
     try:
         arguments = orjson.loads(call.arguments or "{}")
+        orjson.dumps(arguments)  # more depth is read than can be written
     except orjson.JSONDecodeError:
         return "The arguments are not valid JSON."
+    except orjson.JSONEncodeError:
+        return "The arguments are nested too deeply."
     return arguments if isinstance(arguments, dict) else "The arguments must be a JSON object."
 
 

@@ -80,7 +80,8 @@ def short_arguments(arguments: str, most: int) -> str:
     """
     try:
         given = orjson.loads(arguments or "{}")
-    except orjson.JSONDecodeError:
+        orjson.dumps(given)
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError):  # or it is nested too deeply
         given = None
     if isinstance(given, dict) and len(arguments) <= most:
         return arguments or "{}"

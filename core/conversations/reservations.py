@@ -4,6 +4,7 @@ Wish ──► Granted: its periods and an open ``ModelCall`` are written
    └───► Refused: nothing is, but that it was refused
 """
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
@@ -36,7 +37,7 @@ from core.conversations.budgets import (
 )
 from core.database.batching import attempt
 from core.database.transactions import atomic_write
-from core.models import Budget, BudgetPeriod, ModelCall
+from core.models import Budget, BudgetPeriod, ModelCall, RunPause
 from core.providers import prices
 from core.providers.base import Usage
 from core.providers.catalogue import BudgetInfo, ModelInfo
@@ -72,11 +73,11 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """A reservation: the open call, and the most tokens of its answer."""
+    """A reservation: the most tokens of the answer, and the open call (0: not stored yet)."""
 
-    call_id: int
     output_tokens: int
     entries: tuple[Entry, ...]
+    call_id: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,16 +134,15 @@ def reserve_one(wish: Wish) -> Granted | Refused:
     return reserved([wish])[0]
 
 
-def reserved(wishes: Sequence[Wish]) -> list[Granted | Refused]:
+def reserved(wishes: Sequence[Wish], *, tries: int = 1) -> list[Granted | Refused]:
     """Reserve ``wishes`` in one transaction. Raises IntegrityError when budgets are deleted."""
-    for tries in range(1, ATTEMPTS + 1):
-        try:
-            with atomic_write():
-                return reserve_in(wishes)
-        except IntegrityError:
-            if tries == ATTEMPTS:
-                raise
-    return []
+    try:
+        with atomic_write():
+            return reserve_in(wishes)
+    except IntegrityError:
+        if tries == ATTEMPTS:
+            raise
+    return reserved(wishes, tries=tries + 1)
 
 
 def reserve_in(wishes: Sequence[Wish]) -> list[Granted | Refused]:
@@ -205,16 +205,12 @@ def price(wish: Wish, output_tokens: int) -> int:
 
 
 def affordable(wish: Wish, left: int) -> int:
-    """Return the most tokens of an answer that cost no more than ``left`` with the prompt; -1 where
-    the prompt costs more.
+    """Return the most tokens of an answer that cost no more than ``left`` with the prompt, at most
+    those wished for; -1 where the prompt costs more.
     """
-    if price(wish, wish.output_tokens) <= left:
-        return wish.output_tokens
-    low, high = -1, wish.output_tokens
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if price(wish, middle) <= left else (low, middle)
-    return low
+    left = max(left, 0)  # of an overdrawn budget, too: a call that costs nothing fits
+    answers = range(wish.output_tokens + 1)
+    return bisect_right(answers, left, key=partial(price, wish)) - 1
 
 
 def decide(wish: Wish, rests: Sequence[Rest], day: date) -> Granted | Refused:
@@ -231,7 +227,7 @@ def decide(wish: Wish, rests: Sequence[Rest], day: date) -> Granted | Refused:
             if amount := each.amount(wish, now):
                 each.period.added += amount
                 entries.append(Entry(each.period.id, amount, each.unit))
-        return Granted(0, now, tuple(entries))
+        return Granted(now, tuple(entries))
     is_soon = alone >= wish.enough_tokens
     found = min(
         rests,
@@ -270,8 +266,7 @@ def lock(wanted: Mapping[Key, BudgetInfo], changes: Sequence[Change]) -> dict[Ke
 
 def locked(keys: AbstractSet[Key], ids: AbstractSet[int]) -> dict[Key, BudgetPeriod]:
     """Return the stored periods of ``keys``; lock them and those with ``ids``."""
-    wanted = of_keys(keys) | Q(id__in=ids) if ids else of_keys(keys)
-    rows = BudgetPeriod.objects.filter(wanted)
+    rows = BudgetPeriod.objects.filter(of_keys(keys) | Q(id__in=ids))
     rows = rows.select_related("budget").select_for_update(of=("self",), no_key=True)
     found = {
         Key(row.budget_id, row.person, row.measure, row.start): row for row in rows.order_by("id")
@@ -286,34 +281,50 @@ def limit_of(row: BudgetPeriod, known: BudgetInfo) -> int:
 
 def make(keys: AbstractSet[Key]) -> None:
     """Create periods, unless another process does at this moment, of the budgets that exist."""
-    budgets = Budget.objects.filter(id__in={each.budget_id for each in keys})
-    there = set(budgets.values_list("id", flat=True))
+    there = Budget.objects.in_bulk({each.budget_id for each in keys})
     rows = [BudgetPeriod(**each._asdict()) for each in sorted(keys) if each.budget_id in there]
     BudgetPeriod.objects.bulk_create(rows, ignore_conflicts=True)
 
 
 def counted_messages(wishes: Sequence[Wish]) -> dict[int, set[tuple[int, int]]]:
-    """Return run id -> (budget, person) where the message of the run is counted already.
+    """Return run id -> (budget, person) where the message of the run is counted already: by it, or
+    by one that it goes on with after a question.
 
     After the periods were locked: no other process counts it at the same time.
     """
-    runs = {
+    asked = {
         wish.call.run_id
         for wish in wishes
         if wish.call.run_id and any(each.budget.unit == MESSAGES for each in wish.limits)
     }
-    if not runs:
+    if not asked:
         return {}
-    calls = ModelCall.objects.filter(run_id__in=runs).values_list("run_id", "reserved")
+    runs = of_messages(asked)
+    calls = ModelCall.objects.filter(run__in=runs).values_list("run_id", "reserved")
     in_periods: dict[int, set[int]] = {}
     for run_id, entries in calls:
         ids = {each.period_id for each in map(entry, entries) if each.unit == MESSAGES}
-        in_periods.setdefault(run_id or 0, set()).update(ids)
+        in_periods.setdefault(runs[run_id], set()).update(ids)
     rows = BudgetPeriod.objects.filter(id__in=set().union(*in_periods.values()))
     whose = {row[0]: (row[1], row[2]) for row in rows.values_list("id", "budget_id", "person")}
     return {
         run_id: {whose[each] for each in ids if each in whose} for run_id, ids in in_periods.items()
     }
+
+
+def of_messages(run_ids: AbstractSet[int]) -> dict[int | None, int]:
+    """Return the id of each of these runs, and of each that one of them goes on with after its
+    pauses -> that of the one.
+    """
+    found: dict[int | None, int] = {each: each for each in run_ids}
+    later = found
+    while later:
+        pauses = RunPause.objects.filter(continued_by__in=later)
+        later = {
+            before: later[after] for before, after in pauses.values_list("run_id", "continued_by")
+        }
+        found = {**later, **found}
+    return found
 
 
 def write(period: Period) -> None:

@@ -87,7 +87,7 @@ def digest_of(tool: str, arguments: str) -> str:
     """
     try:
         plain = orjson.dumps(orjson.loads(arguments or "{}"), option=orjson.OPT_SORT_KEYS)
-    except orjson.JSONDecodeError:
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError):  # or it is nested too deeply
         plain = arguments.encode(errors="surrogatepass")
     return hashlib.sha256(tool.encode() + b"\0" + plain).hexdigest()
 
@@ -355,14 +355,12 @@ def start(*, run: Run, call_id: str, tool: str, arguments: str, idempotent: bool
                 digest=digest_of(tool, arguments),
                 state=State.ALLOWED,
             )
-        if row.state == State.STARTED and (row.carried_out_in_id, row.attempt) != (
-            run.pk,
-            run.attempt,
-        ):
-            row.state = State.ALLOWED if idempotent else State.UNSURE
-            row.finished_at = None if idempotent else transactions.now()
-        elif row.state == State.STARTED:
-            row.state = State.UNSURE  # the same attempt makes a call once
+        if row.state == State.STARTED:
+            is_own = (row.carried_out_in_id, row.attempt) == (run.pk, run.attempt)
+            if idempotent and not is_own:  # the same attempt makes a call once
+                row.state = State.ALLOWED
+            else:
+                row.state, row.finished_at = State.UNSURE, transactions.now()
         if row.state == State.ALLOWED:
             row.state, row.started_at = State.STARTED, transactions.now()
             row.carried_out_in, row.attempt = run, run.attempt
@@ -373,7 +371,7 @@ def start(*, run: Run, call_id: str, tool: str, arguments: str, idempotent: bool
 def row_of(run: Run, call_id: str) -> ToolCall | None:
     """Return the row of a call of a run, or of the one that it goes on with."""
     runs = [run.pk, run.options.get("continues") or 0]
-    return ToolCall.objects.filter(run__in=runs, call_id=call_id).order_by("run_id").first()
+    return ToolCall.objects.filter(run__in=runs, call_id=call_id).first()
 
 
 def unsure_twin(run: Run, tool: str, arguments: str) -> ToolCall | None:
@@ -393,7 +391,7 @@ def check_fence(run: Run) -> None:
     rows = Run.objects.select_for_update(no_key=True).filter(
         pk=run.pk, attempt=run.attempt, state=Run.State.RUNNING
     )
-    if not list(rows.values_list("pk", flat=True)):
+    if not rows.values_list("pk"):
         raise LostLeaseError(run.pk)
 
 

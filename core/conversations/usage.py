@@ -150,6 +150,12 @@ class RunMeter:
         made._began, made._is_whole = time.monotonic(), self._is_whole
         return made
 
+    def apart(self) -> "RunMeter":
+        """Return a meter of the same run for a call beside others, which is settled by itself."""
+        made = self.of(self._purpose)
+        made.book = Book(whose=self.book.whose, limits=self.book.limits)
+        return made
+
     @classmethod
     def without_run(
         cls, *, user_id: int, key_id: int, account_id: int, assistant_id: int, known: Catalogue

@@ -127,11 +127,12 @@ class Host:
         known = await in_thread(self._answers.find, question)
         if known is not None:
             return known
-        chain = Chain(self._models, registry.provider_of, self._meter)
+        meter = self._meter.apart()  # a plugin may ask several questions at once
+        chain = Chain(self._models, registry.provider_of, meter)
         try:
             said = await text_of(chain, request)
         finally:
-            await in_thread(usage.store, self._meter)
+            await in_thread(usage.store, meter)
         try:
             await in_thread(self._answers.keep, question, said)
         except jobs.LostJobError as error:

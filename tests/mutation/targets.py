@@ -298,4 +298,32 @@ TARGETS = (
         "channels_app/asgi/hosts.py",
         ("tests/channels_app/asgi/test_before_the_key.py",),
     ),
+    Target(
+        "reservations",
+        "core/conversations/reservations.py",
+        (
+            "tests/core/conversations/test_reservations.py",
+            "tests/core/conversations/test_budget_states.py",
+        ),
+    ),
+    Target(
+        "calls that wait",
+        "core/conversations/tool_calls.py",
+        ("tests/core/conversations/test_tool_calls.py",),
+    ),
+    Target(
+        "decisions about calls",
+        "channels_app/tool_requests/deciding.py",
+        ("tests/channels_app/tool_requests/test_deciding.py",),
+    ),
+    Target(
+        "metered calls",
+        "core/conversations/usage.py",
+        ("tests/core/conversations/test_usage.py", "tests/core/conversations/test_budgets.py"),
+    ),
+    Target(
+        "approvals of calls",
+        "core/agent/approvals.py",
+        ("tests/core/agent/test_approvals.py",),
+    ),
 )

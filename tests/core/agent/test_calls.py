@@ -144,6 +144,14 @@ def test_shortened_arguments_are_a_json_object_within_the_bound(value: Any, most
             assert made == text
 
 
+@pytest.mark.parametrize("depth", [254, 255, 1000, 2000])
+def test_arguments_are_kept_however_deeply_they_are_nested(depth: int) -> None:
+    arguments = '{"a":' * depth + f'"{"x" * 4000}"' + "}" * depth
+    made = short_arguments(arguments, calls.ARGUMENTS)
+    assert isinstance(orjson.loads(made), dict)
+    assert len(made) <= calls.ARGUMENTS
+
+
 def test_the_vendors_library_takes_kept_calls() -> None:
     kept = calls_of([asked(("a", "no json")), result("a", "1")], 0)
     made = converted([*as_messages(kept, 3), {"role": "assistant", "content": "done"}])

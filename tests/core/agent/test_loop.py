@@ -144,6 +144,7 @@ async def test_a_tool_is_called_and_its_result_goes_back_to_the_model(events: Ev
         (call("launch_rocket"), "There is no tool called launch_rocket."),
         (call("current_time", '{"time_zone": '), "The arguments are not valid JSON."),
         (call("current_time", "[1]"), "The arguments must be a JSON object."),
+        (call("current_time", '{"a":' * 300 + "1" + "}" * 300), "are nested too deeply."),
         (call("current_time", '{"time_zone": "Mars/Olympus"}'), "Error: There is no time zone"),
         (call("current_time", '{"time_zone": "../../etc/passwd"}'), "Error: There is no time zone"),
         (call("current_time", ""), "Europe/Berlin"),

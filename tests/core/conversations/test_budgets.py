@@ -385,7 +385,8 @@ async def test_a_call_that_is_stopped_before_it_is_made_uses_nothing(
     assert await in_thread(state, limit) == (0, CALL)
     await in_thread(commit, meter)
     assert await in_thread(state, limit) == (0, 0)
-    assert (await in_thread(call_of, run)).failure == "stopped"
+    row = await in_thread(call_of, run)
+    assert (row.failure, row.estimated) == ("stopped", False)
 
 
 async def test_a_reservation_is_settled_in_its_own_period(
