@@ -222,9 +222,16 @@ def pending_notices(principal: Principal) -> list[dict[str, Any]]:
     return [*tool_decisions.waiting_cards(principal), *pending_requests(principal)]
 
 
+def is_owner(principal: Principal) -> bool:
+    """Return whether an owner uses this browser: as it is now, a socket lives longer."""
+    if principal.user is None or not principal.session_key:
+        return False
+    return User.objects.filter(pk=principal.user.pk, is_owner=True, is_active=True).exists()
+
+
 def pending_requests(principal: Principal) -> list[dict[str, Any]]:
     """Return the latest pending unknown requests for an owner; none for other users."""
-    if principal.user is None or not principal.session_key or not principal.user.is_owner:
+    if not is_owner(principal):
         return []
     rows = UnknownRequest.objects.select_related("account").filter(
         state=UnknownRequest.State.PENDING, expires_at__gt=timezone.now()
@@ -234,7 +241,7 @@ def pending_requests(principal: Principal) -> list[dict[str, Any]]:
 
 def note_shown(principal: Principal, public_ids: list[str]) -> None:
     """Record that these requests were displayed to an owner."""
-    if principal.user is not None and principal.session_key and principal.user.is_owner:
+    if is_owner(principal):
         notices.shown(public_ids, now=timezone.now())
 
 
