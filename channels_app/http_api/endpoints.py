@@ -258,7 +258,7 @@ class RunEvents(KeyEndpoint):
         name, sender = self.scope["url_route"]["kwargs"]["run_id"], self.request.query("user_id")
         work = await in_thread(find, self.caller, name, sender)
         after = position(self.request)
-        with slot(self.caller):
+        with slot(self.caller, sender=work.run.session.chat):
             await self.stream_run(work, after=after, fresh=False)
 
 
