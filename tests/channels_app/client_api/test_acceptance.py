@@ -17,13 +17,15 @@ from channels_app.client_api.acceptance import Ask
 from channels_app.client_api.ag_ui import fields as ag_ui
 from channels_app.client_api.ag_ui import threads
 from channels_app.client_api.chats import Seen
+from channels_app.client_api.responses import fields as responses
+from channels_app.client_api.responses import stored
 from channels_app.client_api.ui_stream import endpoints, fields
 from channels_app.intake import media
 from channels_app.intake.inbound import Receipt
 from core.database import transactions
 from core.database.transactions import in_thread
 from core.media.describe import Describer
-from core.models import Run, User
+from core.models import ChannelAccount, Run, User
 from tests.channels_app.client_api.ag_ui import frames
 from tests.channels_app.client_api.ui_stream.test_chat import said
 
@@ -90,6 +92,23 @@ def test_w42_w43_a_thread_is_looked_up_without_reading_histories(agent: Principa
     for caller, name in ((agent, "none"), (Principal(user=User.objects.create()), "mine")):
         with pytest.raises(RefusedError):
             threads.look_up(caller, "t", name=name, seen=Seen())
+
+
+def test_w15_senders_whose_long_names_begin_alike_have_conversations_of_their_own() -> None:
+    """[W15] Of one person with an open list: neither goes on with the other's response."""
+    User.objects.create(username="open", only_listed=False)
+    bridge = Principal(account=ChannelAccount.objects.create(channel="bridge", name="b"))
+    one, other = ("x" * 150 + end for end in "ab")
+    more = stored.kept_of(responses.read({"model": "default", "input": "Hello"}), "en")
+    runs = [
+        run_of(acceptance.accept(bridge, ask, "", None))
+        for ask in (Ask(model="", messages=HISTORY, user=each, more=more) for each in (one, other))
+    ]
+    assert runs[0].session_id != runs[1].session_id
+    name = stored.id_of(runs[0])
+    assert stored.find(bridge, name, sender=one) == runs[0]
+    with pytest.raises(RefusedError):
+        stored.find(bridge, name, sender=other)
 
 
 @pytest.mark.django_db(transaction=True)
