@@ -14,6 +14,7 @@ from channels_app.asgi import throttling
 from channels_app.asgi.admission import BusyError, admit_message
 from channels_app.asgi.authentication import count_sender
 from channels_app.asgi.builtin_accounts import builtin_account
+from channels_app.asgi.fields import place
 from channels_app.asgi.http import RefusedError
 from channels_app.asgi.principal import DeniedError, Principal
 from channels_app.intake import decisions, inbound, slash_commands
@@ -135,7 +136,7 @@ def accept_bridged(frame: frames.Say, principal: Principal) -> inbound.Receipt:
         account=principal.account,
         kind=str(principal.account.config.get("kind", "im")),
         sender=frame.user_id,
-        chat=frame.user_id,
+        chat=place(frame.user_id),
         repeat=repeat_key(frame, scope="ws"),
         text=frame.text,
         media=frame.media,
