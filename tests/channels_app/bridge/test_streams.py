@@ -1,4 +1,5 @@
-"""Streams of a bridge's senders that are resumed: each sender has a limit of their own [RI18]."""
+"""Streams of a bridge's senders that are resumed: each sender has a limit of their own [RI18], and
+all end with the key [A9]."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -6,9 +7,11 @@ from typing import Any
 
 import pytest
 from asgiref.testing import ApplicationCommunicator
+from django.utils import timezone
 from pytest_django import Settings
 
 from allowlist import keys
+from allowlist.models import ApiKey
 from channels_app.asgi.principal import Principal
 from channels_app.client_api import acceptance
 from channels_app.client_api.responses import fields, stored
@@ -56,18 +59,36 @@ def begun() -> tuple[str, dict[str, Run]]:
 
 
 @asynccontextmanager
-async def resumed(token: str, path: str, query: str) -> AsyncIterator[int]:
-    """Ask for a stream; return the status, while the stream is open."""
+async def resumed(token: str, path: str, query: str) -> AsyncIterator[tuple[int, Any]]:
+    """Ask for a stream; return the status and the connection, while it is open."""
     headers = [(b"host", b"testserver"), (b"authorization", f"Bearer {token}".encode())]
     scope = {"type": "http", "method": "GET", "path": path, "query_string": query.encode()}
     wire = communicator(application, {**scope, "headers": headers, "client": ("127.0.0.9", 1)})
     await wire.send_input({"type": "http.request", "body": b"", "more_body": False})
     begin = await wire.receive_output(30)
     try:
-        yield begin["status"]
+        yield begin["status"], wire
     finally:
         await wire.send_input({"type": "http.disconnect"})
         await wire.wait(30)
+
+
+@pytest.mark.parametrize("where", ADDRESSES)
+async def test_a9_a_stream_ends_with_its_key_though_the_run_goes_on(where: str) -> None:
+    """Another key began the run: nothing cancels it."""
+    path, query = ADDRESSES[where]
+    token, runs = await in_thread(begun)
+    address = path.format(run=runs["ann"].public_id)
+
+    def revoke() -> None:
+        for key in ApiKey.objects.all():
+            keys.revoke(key=key, actor="test", now=timezone.now())
+
+    async with resumed(token, address, query.format(sender="ann")) as (status, wire):
+        assert status == 200
+        await in_thread(revoke)
+        await wire.wait(30)
+    assert await in_thread(lambda: Run.objects.get(pk=runs["ann"].pk).state) == Run.State.QUEUED
 
 
 @pytest.mark.parametrize("where", ADDRESSES)
@@ -83,7 +104,8 @@ async def test_ri18_the_streams_of_one_sender_do_not_limit_the_others(
         async def status_of(sender: str) -> int:
             run = runs[sender].public_id
             again = resumed(token, path.format(run=run), query.format(sender=sender))
-            return await opened.enter_async_context(again)
+            status, _ = await opened.enter_async_context(again)
+            return status
 
         assert [await status_of(each) for each in SENDERS] == [200] * len(SENDERS)
         assert await status_of("ann") == 429
