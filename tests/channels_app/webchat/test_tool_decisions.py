@@ -133,6 +133,8 @@ async def test_v68_a_person_gives_their_own_yes(ada: User, bob: User) -> None:
         assert (refused["type"], refused["status"]) == ("error", 404)
         answer = await press(person, card, "always")
         assert answer["decided"] is True
+        await in_thread(notices.show_in_web_chats, ada, {"text": "The last one"})
+        assert (await owner.hear())["text"] == "The last one"
     assert await in_thread(now_is, call) == ("allowed", "always")
     assert await in_thread(lambda: ToolGrant.objects.get().user_id) == bob.pk
 
