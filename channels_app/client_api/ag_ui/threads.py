@@ -157,8 +157,8 @@ def name_of(run: Run) -> str:
 
 def snapshot_of(session: ChatSession, run: Run | None, questions: list[Question]) -> Frame:
     """Return the messages of a thread, each answer below its question, without that of ``run``,
-    which follows; and the calls that wait for a yes. The words are those that were said: what files
-    hold was added for the model only.
+    which follows; and the calls that wait for a yes. The words are the person's own: the contents
+    of files were added for the model only.
     """
     rows = Message.objects.filter(session=session, id__gt=session.history_from)
     if run is not None:
