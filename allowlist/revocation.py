@@ -49,6 +49,13 @@ def end_questions(*, user_id: int) -> None:
         tool_calls.withdraw(user_id=user_id)
 
 
+def check_sessions(*, user_id: int) -> None:
+    """Let the open sockets of a user check their credentials: a session of the user has ended, by a
+    sign-out, by another user's sign-in in that browser, or by a new password.
+    """
+    _publish_revoked(f"user:{user_id}")
+
+
 def end_identity(*, user_id: int, kind: str, value: str, now: datetime | None = None) -> None:
     """End the runs of senders that this identity allowed as this user, and that no other identity
     allows at ``now``; sockets check their credentials again.

@@ -1,6 +1,7 @@
 """The admin site: visible to staff only."""
 
-from typing import TYPE_CHECKING, Any
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, cast
 
 from django.conf import settings
 from django.contrib import auth
@@ -14,7 +15,7 @@ from django.http import (
 from django.template.response import TemplateResponse
 from django.urls import path, reverse
 
-from allowlist import pending_count
+from allowlist import pending_count, revocation
 from allowlist.permissions import open_kinds
 from channels_app.owner import waiting_calls
 from core import VERSION
@@ -71,8 +72,20 @@ class GatewayAdminSite(_Site):
         """Sign out (POST) and redirect to the sign-in page."""
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
+        user_id = request.user.pk
         auth.logout(request)
+        if user_id is not None:
+            revocation.check_sessions(user_id=user_id)
         return HttpResponseRedirect(settings.LOGIN_URL)
+
+    def password_change(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> Any:
+        """Change one's own password; sockets of one's other browsers end with their sessions."""
+        response = super().password_change(request, extra_context)
+        if request.method == "POST" and response.status_code == HTTPStatus.FOUND:
+            revocation.check_sessions(user_id=cast("int", request.user.pk))
+        return response
 
     def get_urls(self) -> list[Any]:
         """Add the pages that belong to no table or to several: a message's way, the changes."""

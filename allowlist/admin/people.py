@@ -206,7 +206,9 @@ class UserAdmin(_DjangoUserAdmin, DeletedInParts[User]):
             raise PermissionDenied
         response: HttpResponse = super().user_change_password(request, id, form_url)
         if request.method == "POST" and response.status_code == HTTPStatus.FOUND:
-            self.record(request, "password_set", get_object_or_404(User, pk=id), {})
+            person = get_object_or_404(User, pk=id)
+            self.record(request, "password_set", person, {})
+            revocation.check_sessions(user_id=person.pk)
         return response
 
     def has_change_permission(self, request: HttpRequest, obj: User | None = None) -> bool:

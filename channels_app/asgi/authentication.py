@@ -1,12 +1,14 @@
 """Authentication of HTTP requests by API key: identity from the credential, never the body
 ([A10])."""
 
-from collections.abc import Iterator, Mapping
+import logging
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.conf import settings
+from django.db import DatabaseError
 from django.utils import timezone
 
 from allowlist import keys
@@ -16,8 +18,13 @@ from channels_app.asgi.admission import entrance
 from channels_app.asgi.http import RefusedError, Request
 from channels_app.asgi.principal import DeniedError, Principal
 from core.database.batching import attempt, in_shared_call
-from core.models import ChannelAccount
+from core.database.transactions import in_thread
+from core.models import ChannelAccount, Run
+from core.signals import pubsub
 
+logger = logging.getLogger(__name__)
+
+RECHECK_SECONDS = 60.0  # a revocation may be published while Redis is away
 CHALLENGE = {"WWW-Authenticate": 'Bearer realm="latchkey"'}
 
 
@@ -140,6 +147,31 @@ def caller_of(*, token: str, scope: str, address: str) -> Principal:
     if isinstance(found, Exception):
         raise found
     return found
+
+
+def end_of_key(caller: Principal, run: Run) -> Callable[[], Coroutine[Any, Any, None]] | None:
+    """Return what waits until the key of ``caller`` is no longer valid ([A9]); None for the key
+    that began ``run``, which ends with it.
+    """
+    return None if run.via_key == caller.key_id else partial(until_ended, caller.key_id)
+
+
+async def until_ended(key_id: int) -> None:
+    """Return when an API key is no longer valid."""
+    with pubsub.local().listen([f"key:{key_id}"]) as listener:
+        await pubsub.local().confirmed(listener)
+        while await in_thread(is_usable, key_id):
+            await listener.wait(seconds=RECHECK_SECONDS)
+
+
+def is_usable(key_id: int) -> bool:
+    """Return whether an API key is valid; true while the database is away."""
+    try:
+        key = ApiKey.objects.select_related("user", "account").filter(pk=key_id).first()
+    except DatabaseError:
+        logger.exception("the key of a stream could not be checked; it is tried again")
+        return True
+    return key is not None and keys.usable(key, timezone.now())
 
 
 @contextmanager

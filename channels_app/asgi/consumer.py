@@ -1,6 +1,6 @@
 """The base of the Channels HTTP consumers: the head of a request, its body, errors and answers."""
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from typing import Any, ClassVar
 
 from channels.consumer import get_handler_name
@@ -100,12 +100,18 @@ class Endpoint(AsyncHttpConsumer):  # type: ignore[misc]  # channels has no type
         await http.answer_bytes(self.send, status, text.encode(), kind, headers)
 
     async def stream(
-        self, blocks: AsyncGenerator[bytes, None], *, headers: Headers, farewell: bytes | None
+        self,
+        blocks: AsyncGenerator[bytes, None],
+        *,
+        headers: Headers,
+        farewell: bytes | None,
+        ended: Callable[[], Coroutine[Any, Any, None]] | None = None,
     ) -> bool:
-        """Send ``blocks`` as an event stream; False when the client left first.
+        """Send ``blocks`` as an event stream; False when the client left first, or when ``ended``
+        returned.
 
         ``farewell`` is the last event when this process is stopped; None cuts the body off.
         """
         return await event_stream.send_stream(
-            self.incoming, self.send, blocks, headers=headers, farewell=farewell
+            self.incoming, self.send, blocks, headers=headers, farewell=farewell, ended=ended
         )

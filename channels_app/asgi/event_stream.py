@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,8 +26,10 @@ async def send_stream(
     *,
     headers: Headers,
     farewell: bytes | None,
+    ended: Callable[[], Coroutine[Any, Any, None]] | None = None,
 ) -> bool:
-    """Send ``blocks`` as an event stream; False when the client left first.
+    """Send ``blocks`` as an event stream; False when the client left first, or when ``ended``
+    returned.
 
     When this process is stopped, ``farewell`` is the last event and the body ends properly: the
     client learns how to resume, and does not mistake a cut connection for a failed request. None:
@@ -47,9 +49,10 @@ async def send_stream(
     pump = asyncio.ensure_future(push(send, blocks, progress))
     gone = asyncio.ensure_future(body.gone())
     stopped = asyncio.ensure_future(stopping().wait())
+    tasks = [pump, gone, stopped, *([asyncio.ensure_future(ended())] if ended else [])]
     try:
         await asyncio.wait(
-            {pump, gone, stopped},
+            tasks,
             timeout=settings.MAX_STREAM_SECONDS,
             return_when=asyncio.FIRST_COMPLETED,
         )
@@ -59,9 +62,9 @@ async def send_stream(
             return False
         return pump.result()
     finally:
-        for task in (pump, gone, stopped):
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(pump, gone, stopped, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 @dataclass(slots=True)

@@ -14,6 +14,7 @@ from channels_app.asgi import chat_messages
 from channels_app.asgi.authentication import count_sender
 from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.asgi.chat_messages import Json
+from channels_app.asgi.fields import place
 from channels_app.asgi.http import RefusedError
 from channels_app.asgi.principal import DeniedError, Principal
 from channels_app.client_api import models, sessions
@@ -206,7 +207,7 @@ def accept_sender(
         account=caller.account,
         kind=str(caller.account.config.get("kind", "im")),
         sender=ask.user,
-        chat=ask.user[:128],
+        chat=place(ask.user),
         thread=sessions.named_thread(session),
         repeat=repeat,
         text=said.text,

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 from django.conf import settings
 
 from channels_app.asgi.admission import admit_head, admit_message
-from channels_app.asgi.authentication import slot
+from channels_app.asgi.authentication import end_of_key, slot
 from channels_app.asgi.bodies import Body
 from channels_app.asgi.chat_messages import Json
 from channels_app.asgi.consumer import Endpoint
@@ -89,8 +89,12 @@ class RunEndpoint(Endpoint, Generic[Frame]):
                 await self.answer_failure(work, adapter.failure)
             else:
                 blocks = self.blocks(log, adapter, opening, seen)
-                headers = self.headers_of(work)
-                is_read = await self.stream(blocks, headers=headers, farewell=self.farewell(work))
+                is_read = await self.stream(
+                    blocks,
+                    headers=self.headers_of(work),
+                    farewell=self.farewell(work),
+                    ended=end_of_key(self.caller, work.run),
+                )
                 if not is_read or adapter.is_void:
                     await stop(work)
 

@@ -14,7 +14,7 @@ from allowlist import permissions
 from allowlist.models import ApiKey
 from channels_app.asgi import event_stream, http
 from channels_app.asgi.admission import admit_head, admit_message
-from channels_app.asgi.authentication import count_sender, slot
+from channels_app.asgi.authentication import count_sender, end_of_key, slot
 from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.asgi.consumer import Endpoint
 from channels_app.asgi.fields import MOST_EVENT_DIGITS, place, text
@@ -72,7 +72,8 @@ class KeyEndpoint(Endpoint):
     async def stream_run(self, work: Work, *, after: int, fresh: bool) -> None:
         """Answer the run's events after the number ``after`` as a stream."""
         frames = blocks(work, after=after, fresh=fresh)
-        await self.stream(frames, headers=work.headers, farewell=farewell(work))
+        ended = end_of_key(self.caller, work.run)
+        await self.stream(frames, headers=work.headers, farewell=farewell(work), ended=ended)
 
 
 class Inbound(KeyEndpoint):
@@ -258,7 +259,7 @@ class RunEvents(KeyEndpoint):
         name, sender = self.scope["url_route"]["kwargs"]["run_id"], self.request.query("user_id")
         work = await in_thread(find, self.caller, name, sender)
         after = position(self.request)
-        with slot(self.caller):
+        with slot(self.caller, sender=work.run.session.chat):
             await self.stream_run(work, after=after, fresh=False)
 
 

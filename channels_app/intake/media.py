@@ -136,11 +136,11 @@ def rewrite(run: Run, messages: list[InboundMessage]) -> None:
     run.route = {**run.route, "media": media}
     with atomic_write():
         Run.objects.filter(id=run.id).update(text=run.text, route=run.route)
-        Message.objects.filter(run_id=run.id, role="user").update(
-            text=run.text,
-            tokens=estimate(run.text),
-            data={"media": media, "said": "\n".join(m.text for m in messages if m.text)},
-        )
+        said = "\n".join(message.text for message in messages if message.text)
+        for row in Message.objects.filter(run_id=run.id, role="user"):
+            row.text, row.tokens = run.text, estimate(run.text)
+            row.data = {**row.data, "media": media, "said": said}  # a client may know it by an id
+            row.save(update_fields=["text", "tokens", "data"])
 
 
 def without_remote(item: dict[str, Any]) -> dict[str, Any]:

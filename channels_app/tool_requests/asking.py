@@ -229,13 +229,15 @@ def card(row: ToolCall, user: User, text: str) -> dict[str, object]:
 
 
 def settle(row: ToolCall, text: str) -> None:
-    """Show the outcome in the place of the question, without buttons."""
+    """Show the outcome in the place of the question, without buttons: a person's own one to no
+    other, one for an owner to all owners.
+    """
     payload = {"text": text}
     prefix = f"{PREFIX}:{row.public_id}:"
     for notice in Delivery.objects.filter(dedupe_key__startswith=prefix).order_by("id"):
         if notice.payload != payload:
             outbox.change(delivery=notice, payload=payload)
-    told = [row.asked_of, *notices.owners()]
+    told = [row.asked_of, *(() if row.of_person else notices.owners())]
     for user in {each.pk: each for each in told if each is not None}.values():
         shown = {"tool_call": row.public_id, "text": text, "decided": True}
         notices.show_in_web_chats(user, shown)

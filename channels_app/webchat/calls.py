@@ -14,6 +14,7 @@ from channels_app.asgi import throttling
 from channels_app.asgi.admission import BusyError, admit_message
 from channels_app.asgi.authentication import count_sender
 from channels_app.asgi.builtin_accounts import builtin_account
+from channels_app.asgi.fields import place
 from channels_app.asgi.http import RefusedError
 from channels_app.asgi.principal import DeniedError, Principal
 from channels_app.intake import decisions, inbound, slash_commands
@@ -135,7 +136,7 @@ def accept_bridged(frame: frames.Say, principal: Principal) -> inbound.Receipt:
         account=principal.account,
         kind=str(principal.account.config.get("kind", "im")),
         sender=frame.user_id,
-        chat=frame.user_id,
+        chat=place(frame.user_id),
         repeat=repeat_key(frame, scope="ws"),
         text=frame.text,
         media=frame.media,
@@ -222,9 +223,16 @@ def pending_notices(principal: Principal) -> list[dict[str, Any]]:
     return [*tool_decisions.waiting_cards(principal), *pending_requests(principal)]
 
 
+def is_owner(principal: Principal) -> bool:
+    """Return whether an owner uses this browser: as it is now, a socket lives longer."""
+    if principal.user is None or not principal.session_key:
+        return False
+    return User.objects.filter(pk=principal.user.pk, is_owner=True, is_active=True).exists()
+
+
 def pending_requests(principal: Principal) -> list[dict[str, Any]]:
     """Return the latest pending unknown requests for an owner; none for other users."""
-    if principal.user is None or not principal.session_key or not principal.user.is_owner:
+    if not is_owner(principal):
         return []
     rows = UnknownRequest.objects.select_related("account").filter(
         state=UnknownRequest.State.PENDING, expires_at__gt=timezone.now()
@@ -234,7 +242,7 @@ def pending_requests(principal: Principal) -> list[dict[str, Any]]:
 
 def note_shown(principal: Principal, public_ids: list[str]) -> None:
     """Record that these requests were displayed to an owner."""
-    if principal.user is not None and principal.session_key and principal.user.is_owner:
+    if is_owner(principal):
         notices.shown(public_ids, now=timezone.now())
 
 

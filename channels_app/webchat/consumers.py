@@ -516,8 +516,11 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
 
     async def show_published(self, principal: Principal, notice: Data) -> None:
         """Send a card that another process has published, in its person's own language; an open
-        one in that of the page, which is the browser's where they have chosen none.
+        one in that of the page, which is the browser's where they have chosen none. Not to a
+        program with the person's key, which decides nothing.
         """
+        if asked_by(notice) and not principal.session_key:
+            return
         if asked_by(notice) and not notice.get("decided"):
             cards = await in_thread(spoken_by, self.language, calls.pending_notices, principal)
             notice = {asked_by(each): each for each in cards}.get(asked_by(notice), notice)

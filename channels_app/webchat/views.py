@@ -19,7 +19,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from allowlist import account_audit, attempts, link_codes
+from allowlist import account_audit, attempts, link_codes, revocation
 from allowlist import sign_in as links
 from channels_app.asgi import strict_json, throttling
 from channels_app.asgi.http import RefusedError
@@ -31,7 +31,6 @@ from core.database.transactions import atomic_write
 from core.lib import interface_language
 from core.lib.text import one_line
 from core.models import User
-from core.signals import pubsub
 
 if TYPE_CHECKING:
     from django.utils.functional import _StrPromise as StrPromise
@@ -44,6 +43,7 @@ SCRIPTS = Path(__file__).parent.parent / "static" / "latchkey"
 NOT_IMPORTED = {"chat.js", "dashboard.js", "first-message.js", "first-run.js"}
 NOT_IMPORTED |= {"reminders.js", "theme-early.js", "service-worker.js"}
 SEARCH_CHARACTERS = 100
+BACKEND = "django.contrib.auth.backends.ModelBackend"
 WRONG = gettext_lazy("User name or password is wrong.")
 USED_LINK = gettext_lazy(
     "This link has already been used or has expired. Ask the owner for a new one."
@@ -272,9 +272,19 @@ def sign_in(request: HttpRequest) -> HttpResponseBase:
         attempts.delete_expired(now=timezone.now())
         return sign_in_page(request, target=target, name=name, problem=WRONG, status=401)
     with atomic_write():
-        login(request, user)
-        account_audit.signed_in(user=user, how="password", now=timezone.now())
+        enter(request, user, how="password")
     return redirect(first_page(user, target))
+
+
+def enter(request: HttpRequest, user: Any, *, how: str) -> None:
+    """Sign ``user`` in; sockets of another one who was signed in here end with that session. Inside
+    a transaction.
+    """
+    before = request.user.pk
+    login(request, user, backend=BACKEND)
+    account_audit.signed_in(user=user, how=how, now=timezone.now())
+    if before not in (None, user.pk):
+        revocation.check_sessions(user_id=before)
 
 
 def count_sign_in(request: HttpRequest) -> None:
@@ -308,8 +318,7 @@ def sign_in_by_link(request: HttpRequest, token: str) -> HttpResponseBase:
     with atomic_write():
         user = links.consume(token=token, now=now)
         if user is not None:
-            login(request, user, backend="django.contrib.auth.backends.ModelBackend")
-            account_audit.signed_in(user=user, how="link", now=now)
+            enter(request, user, how="link")
     if user is None:
         return sign_in_page(request, target="/", problem=USED_LINK, status=403)
     target = safe_target(request, request.POST.get("next") or settings.LOGIN_REDIRECT_URL)
@@ -329,7 +338,7 @@ def sign_out(request: HttpRequest) -> HttpResponse:
     if request.user.is_authenticated:
         user_id = person(request).id
         logout(request)
-        pubsub.publish([{"keys": [f"user:{user_id}"], "kind": "revoked"}])
+        revocation.check_sessions(user_id=user_id)
     return redirect(settings.LOGIN_URL)
 
 

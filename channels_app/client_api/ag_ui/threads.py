@@ -157,15 +157,18 @@ def name_of(run: Run) -> str:
 
 def snapshot_of(session: ChatSession, run: Run | None, questions: list[Question]) -> Frame:
     """Return the messages of a thread, each answer below its question, without that of ``run``,
-    which follows; and the calls that wait for a yes.
+    which follows; and the calls that wait for a yes. The words are the person's own: the contents
+    of files were added for the model only.
     """
     rows = Message.objects.filter(session=session, id__gt=session.history_from)
     if run is not None:
         rows = rows.exclude(run=run, role="assistant")
-    named = rows.annotate(given=KT(f"data__{CLIENT_ID}")).order_by("-id")
+    named = rows.annotate(given=KT(f"data__{CLIENT_ID}"), said=KT("data__said")).order_by("-id")
     newest = named.only("role", "text", "run_id")
     turns = sessions.in_turns(reversed(newest[:MOST_MESSAGES]))
-    messages = [message_of(row.pk, row.role, row.text, row.given) for row in chain(*turns)]
+    messages = [
+        message_of(row.pk, row.role, row.said or row.text, row.given) for row in chain(*turns)
+    ]
     if questions:
         messages.append(asked_by(questions))
     return {"type": "MESSAGES_SNAPSHOT", "messages": messages}

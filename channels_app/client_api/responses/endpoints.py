@@ -151,7 +151,7 @@ class Response(StoredEndpoint):
             stored.show_encrypted(run)
         if request.query("stream") == "true":
             seen = number_of(request.query("starting_after"), "starting_after") or self.seen()
-            with slot(self.caller):
+            with slot(self.caller, sender=run.session.chat):
                 await self.stream_run(stored.work_of(run), seen=seen)
         else:
             await self.answer_current(run)

@@ -7,8 +7,12 @@ from typing import Any
 
 import pytest
 from django.db import DatabaseError
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
 
 from allowlist import keys
+from allowlist import sign_in as sign_in_links
 from allowlist.models import ApiKey
 from channels_app.webchat import access, calls, consumers, periodic_checks
 from core.database.transactions import in_thread
@@ -20,6 +24,7 @@ from tests.channels_app.webchat.conftest import (
     at_the_page,
     event,
     eventually,
+    is_fed,
     is_final,
     key_of,
     opened,
@@ -179,6 +184,53 @@ async def test_rws6_a9_a_removed_users_socket_is_closed(ada: User) -> None:
 
         await in_thread(shut_out)
         assert await socket.closed() == 4401
+
+
+PASSWORDS = {
+    "old_password": "correct horse",
+    "new_password1": "battery staple",
+    "new_password2": "battery staple",
+}
+ENDS = {
+    "a sign-out": ("/sign-out", {}),
+    "a sign-out of the admin": ("/admin/logout/", {}),
+    "another person's sign-in": ("/sign-in", {"username": "bob", "password": "correct horse"}),
+    "another person's link": ("link", {}),
+    "a new password in another browser": ("/admin/password_change/", PASSWORDS),
+    "a new password by the owner": ("password", {**PASSWORDS, "usable_password": "true"}),
+}
+
+
+def end_session(ada: User, bob: User, cookie: str, how: str) -> None:
+    """End the session ``cookie`` of Ada, in her browser or in another one."""
+    address, fields = ENDS[how]
+    password = {"password1": "battery staple", "password2": "battery staple"}
+    browser = Client(HTTP_HOST=HOST)
+    if address == "link":
+        address = f"/sign-in/{sign_in_links.create(user=bob, now=timezone.now())}"
+    if address == "password":
+        address = reverse("admin:auth_user_password_change", args=[ada.pk])
+        browser.force_login(User.objects.create(username="root", is_staff=True, is_superuser=True))
+        fields = {**fields, **password}
+    elif fields is PASSWORDS:
+        browser.force_login(ada)
+    else:
+        browser.cookies["latchkey_session"] = cookie
+    assert browser.post(address, fields).status_code == 302
+    assert access.by_session(cookie) is None
+
+
+@pytest.mark.parametrize("how", ENDS)
+async def test_w56_a9_an_open_page_ends_with_its_session(ada: User, bob: User, how: str) -> None:
+    """In the same moment: until then it would show what comes for Ada, and take as hers what Bob
+    types in it.
+    """
+    cookie = await in_thread(sign_in, ada)
+    async with opened(cookie=cookie) as socket:
+        await eventually(partial(is_fed, pubsub.local(), f"user:{ada.pk}", set()))
+        await in_thread(end_session, ada, bob, cookie, how)
+        async with asyncio.timeout(periodic_checks.RECHECK_SECONDS / 2):
+            assert await socket.closed() == 4401
 
 
 async def test_rws6_a_frame_that_revokes_nothing_of_ours_changes_nothing(ada: User) -> None:

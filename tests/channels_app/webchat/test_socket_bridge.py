@@ -8,7 +8,7 @@ from django.utils import timezone
 from allowlist import unknown_requests
 from allowlist.models import UnknownRequest
 from core.database.transactions import in_thread
-from core.models import ChannelAccount, ChannelIdentity, Run, User
+from core.models import ChannelAccount, ChannelIdentity, ChatSession, Run, User
 from core.signals import pubsub
 from tests.channels_app.webchat.conftest import (
     at_the_page,
@@ -27,7 +27,7 @@ def bridge(**identity: Any) -> ChannelAccount:
     """Return a bridge account; ``value`` of an identity lets a sender in."""
     account = ChannelAccount.objects.create(channel="bridge", name="one")
     if identity:
-        user = User.objects.create(username=f"of-{identity['value']}")
+        user = User.objects.create(username=f"of-{identity['value'][:9]}")
         ChannelIdentity.objects.create(user=user, kind="im", channel="bridge", **identity)
     return account
 
@@ -71,6 +71,27 @@ async def test_a3_a5_an_unknown_sender_of_a_bridge_is_denied_and_recorded(ada: U
     }
     assert await in_thread(lambda: UnknownRequest.objects.get().sender) == "666"
     assert await in_thread(Run.objects.count) == 0
+
+
+async def test_d3_the_longest_sender_of_a_bridge_has_a_conversation(ada: User) -> None:
+    """PostgreSQL holds no longer name of a chat than its column says: the socket was closed, with
+    the answers for all other senders.
+    """
+    longest = ["x" * 255 + end for end in "ab"]
+    account = await in_thread(bridge, value=longest[0])
+    _, token = await key_of(account=account)
+    async with opened(origin=None) as socket:
+        await socket.say(type="auth", key=token)
+        await socket.hear()
+        await socket.say(user_id=longest[1], text="Let me in")
+        assert (await socket.hear())["status"] == 401
+        await socket.say(user_id=longest[0], text="Hello")
+        session = (await eventually(Run.objects.select_related("session").first)).session
+    most = ChatSession._meta.get_field("chat").max_length
+    held = await in_thread(lambda: UnknownRequest.objects.get().chat)
+    assert most is not None
+    assert max(len(session.chat), len(held)) <= most
+    assert session.chat != held
 
 
 async def test_d3_a_bridge_names_its_sender_and_uses_no_other_frame(ada: User) -> None:

@@ -2,20 +2,33 @@
 
 import json
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
 from django.utils import timezone
 
+from allowlist.models import UnknownRequest
 from channels_app.asgi.principal import Principal
+from channels_app.intake.inbound import receive_sender
+from channels_app.owner import notices
 from channels_app.tool_requests import asking, deciding
 from channels_app.webchat import calls
 from core.conversations import tool_calls
+from core.conversations.inbox import Draft
 from core.conversations.tool_calls import Asked
 from core.database.transactions import atomic_write, in_thread
 from core.models import ChannelAccount, ChatSession, Delivery, Run, ToolCall, ToolGrant, User
 from core.signals import pubsub
-from tests.channels_app.webchat.conftest import Frame, Socket, at_the_page, key_of, opened
+from tests.channels_app.webchat.conftest import (
+    Frame,
+    Socket,
+    at_the_page,
+    eventually,
+    is_fed,
+    key_of,
+    opened,
+)
 
 pytestmark = pytest.mark.django_db(transaction=True)
 EVIL = "<script>alert('x')</script>"
@@ -120,6 +133,8 @@ async def test_v68_a_person_gives_their_own_yes(ada: User, bob: User) -> None:
         assert (refused["type"], refused["status"]) == ("error", 404)
         answer = await press(person, card, "always")
         assert answer["decided"] is True
+        await in_thread(notices.show_in_web_chats, ada, {"text": "The last one"})
+        assert (await owner.hear())["text"] == "The last one"
     assert await in_thread(now_is, call) == ("allowed", "always")
     assert await in_thread(lambda: ToolGrant.objects.get().user_id) == bob.pk
 
@@ -140,6 +155,41 @@ async def test_v68_a_guest_and_a_key_decide_nothing(ada: User, bob: User) -> Non
         refused = await press(socket, card)
         assert (refused["type"], refused["status"]) == ("error", 404)
     assert await in_thread(now_is, call) == ("waiting", "")
+
+
+def write_as_stranger() -> UnknownRequest:
+    """Return the request of an unknown sender who writes."""
+    account, _ = ChannelAccount.objects.get_or_create(channel="memory", name="m")
+    draft = Draft(account=account, sender="mallory", chat="mallory", text="Let me in")
+    receive_sender(draft=draft, now=timezone.now())
+    return UnknownRequest.objects.get()
+
+
+async def test_v68_a_program_with_the_key_of_an_owner_gets_no_card(ada: User, bob: User) -> None:
+    """Neither when it connects nor later: the words of strangers and of others' calls are for the
+    browser, which decides.
+    """
+    _, key = await key_of(user=ada)
+    async with opened(origin=None) as socket:
+        await socket.say(type="auth", key=key)
+        assert (await socket.hear())["type"] == "authenticated"
+        await eventually(partial(is_fed, pubsub.local(), f"user:{ada.pk}", set()))
+        await in_thread(pause, bob)
+        await in_thread(write_as_stranger)
+        await in_thread(notices.show_in_web_chats, ada, {"text": "The last one"})
+        assert (await socket.hear())["text"] == "The last one"
+
+
+def test_a5_a_former_owner_is_shown_no_request_in_an_open_page(ada: User) -> None:
+    """Its socket knows the owner of the moment in which it was opened."""
+    principal = Principal(ada, session_key="a browser's")
+    request = write_as_stranger()
+    assert [each["request"] for each in calls.pending_notices(principal)] == [request.public_id]
+    User.objects.filter(pk=ada.pk).update(is_owner=False)
+    calls.note_shown(principal, [request.public_id])
+    request.refresh_from_db()
+    assert request.notified_at is None
+    assert calls.pending_notices(principal) == []
 
 
 async def test_v68_only_the_call_that_was_shown_is_decided(ada: User, bob: User) -> None:
