@@ -68,7 +68,11 @@ def keep(
 ) -> StoredFile:
     """Store ``content`` under a random path; ``name`` is a label. Raises QuotaExceededError."""
     path = new_path()
-    path.write_bytes(content)
+    try:
+        path.write_bytes(content)
+    except OSError:  # a full disk: the half of it would fill it up for a day
+        path.unlink(missing_ok=True)
+        raise
     file = described(
         path=path,
         user=user,

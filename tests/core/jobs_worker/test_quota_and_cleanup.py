@@ -1,6 +1,7 @@
 """[L5] The quota of a user: enforced at every endpoint that stores; unused files are purged."""
 
 import base64
+import errno
 import json
 import os
 import time
@@ -291,3 +292,21 @@ def test_bytes_without_a_row_go_after_a_day(eve: User) -> None:
     assert storage.path_of(StoredFile.objects.get()).exists()
     eve.delete()
     assert cleanup.sweep() == 1
+
+
+def test_nothing_of_a_file_for_which_the_disk_has_no_room_is_left(
+    eve: User, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it would keep the disk full until the sweep, a day later."""
+    write = Path.write_bytes
+
+    def write_half(path: Path, content: bytes) -> int:
+        write(path, content[: len(content) // 2])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    before = {*tmp_path.rglob("*")}
+    monkeypatch.setattr(Path, "write_bytes", write_half)
+    with pytest.raises(OSError, match="No space left"):
+        storage.keep(user=eve, name="b.txt", content=b"second")
+    assert {each for each in {*tmp_path.rglob("*")} - before if each.is_file()} == set()
+    assert StoredFile.objects.count() == 1
