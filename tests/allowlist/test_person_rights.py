@@ -7,6 +7,7 @@ from django.contrib.auth.models import Group, Permission
 from django.test import Client
 from django.utils import timezone
 
+from allowlist import revocation
 from allowlist.models import AuditEntry
 from core.database import dependents
 from core.models import ChannelAccount, ChannelIdentity, ChatSession, InboundMessage, Run, User
@@ -198,6 +199,24 @@ def test_a_password_and_a_sign_in_link_are_made_by_superusers_only(
         assert link not in str(AuditEntry.objects.values())
 
 
+def test_a_new_password_ends_the_sockets_of_that_persons_sessions(
+    root: Client, make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ann, checked = make("ann"), []
+    monkeypatch.setattr(revocation, "check_sessions", lambda *, user_id: checked.append(user_id))
+    for second in ("other", NEW):
+        form = {"password1": NEW, "password2": second, "usable_password": "true"}
+        root.post(address(ann, "password"), form)
+    assert checked == [ann.pk]
+
+
+def test_the_page_of_a_refused_person_offers_no_change(staff: Client, make: Any) -> None:
+    """Who may not change them sees their data only."""
+    olga = make("olga", is_owner=True)
+    assert "Save and continue" not in staff.get(address(olga)).content.decode()
+    assert "Save and continue" in staff.get(address(make("ann"))).content.decode()
+
+
 def test_a_password_that_was_not_set_is_not_recorded(root: Client, make: Any) -> None:
     ann = make("ann")
     wrong = {"password1": NEW, "password2": "other", "usable_password": "true"}
@@ -227,13 +246,21 @@ def test_a_new_person_has_no_password(root: Client) -> None:
 
 @pytest.mark.parametrize("is_over", [True, False])
 def test_deactivation_ends_runs_and_nothing_else_does(
-    is_over: bool, root: Client, make: Any, telegram: ChannelAccount
+    is_over: bool,
+    root: Client,
+    make: Any,
+    telegram: ChannelAccount,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """The questions first: a decision locks its question before the audit."""
     run = run_of(make("ann"), telegram)
+    asked: list[int] = []
+    monkeypatch.setattr(revocation, "end_questions", lambda *, user_id: asked.append(user_id))
     left = {} if is_over else {"is_active": "on"}
     assert change(root, run.user, display_name="Ann", **left) == 302
     run.refresh_from_db()
     assert (run.cancel_requested_at is not None) == is_over
+    assert {*asked} == ({run.user_id} if is_over else set())
     if is_over:  # once: what runs after that is somebody else's decision
         Run.objects.update(cancel_requested_at=None)
         assert change(root, run.user, display_name="Anna") == 302
