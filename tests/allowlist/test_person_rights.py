@@ -211,7 +211,7 @@ def test_a_new_password_ends_the_sockets_of_that_persons_sessions(
 
 
 def test_the_page_of_a_refused_person_offers_no_change(staff: Client, make: Any) -> None:
-    """Who may not change them sees their data only."""
+    """Their data is shown, and no button to save it."""
     olga = make("olga", is_owner=True)
     assert "Save and continue" not in staff.get(address(olga)).content.decode()
     assert "Save and continue" in staff.get(address(make("ann"))).content.decode()
@@ -261,7 +261,7 @@ def test_deactivation_ends_runs_and_nothing_else_does(
     run.refresh_from_db()
     assert (run.cancel_requested_at is not None) == is_over
     assert {*asked} == ({run.user_id} if is_over else set())
-    if is_over:  # once: what runs after that is somebody else's decision
+    if is_over:  # once: later runs have a cause of their own
         Run.objects.update(cancel_requested_at=None)
         assert change(root, run.user, display_name="Anna") == 302
         run.refresh_from_db()

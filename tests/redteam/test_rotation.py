@@ -224,8 +224,8 @@ def test_not_while_the_gateway_runs(
 
 
 def test_not_while_the_gateway_starts(rotated: Callable[[str], list[str]]) -> None:
-    """It has read the old keys, and no process of it is listed yet: what it encrypts with them
-    could not be opened any more."""
+    """It has read the old keys, and no process of it is listed yet: its secrets could not be opened
+    any more."""
     from gateway_project.processes import preflight
 
     preflight.check_home(home.directory())

@@ -98,7 +98,7 @@ def late_by(late: Lateness, *seconds: float) -> float:
     return late.seconds
 
 
-# What is told ------------------------------------------------------------------------------------
+# The refusal -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -401,7 +401,7 @@ def test_messages_since_the_last_look_count_as_waiting(clock: Clock) -> None:
     assert Admission().place(ANN) == 0, "nothing is known"
 
 
-def test_a_look_tells_for_three_seconds_of_people_who_wait(clock: Clock) -> None:
+def test_a_look_tells_for_three_seconds_of_waiting_people(clock: Clock) -> None:
     made = knowing(FULL, clock)
     clock.now += module.VALID_SECONDS
     assert made.place(ANN) == 21

@@ -1,5 +1,5 @@
-"""What is checked of every request before its key: its host, its method, and whether messages are
-accepted. The clock stands still.
+"""Before the key of every request: its host, its method, and whether messages are accepted. The
+clock stands still.
 """
 
 import asyncio

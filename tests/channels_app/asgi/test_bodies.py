@@ -95,7 +95,7 @@ async def test_a_body_is_read_up_to_its_limit(
     assert await outcome(Body(client.receive)) == read
 
 
-async def test_messages_may_leave_out_what_is_empty() -> None:
+async def test_messages_may_leave_out_empty_parts() -> None:
     """As ASGI defines them."""
     client = Sender({"type": "http.request", "more_body": True}, {"type": "http.request"})
     assert await Body(client.receive).read() == b""

@@ -1,4 +1,4 @@
-"""The head of a request, and answers: what is taken from the one, and what the other looks like."""
+"""The head of a request as it is read, and answers as they are sent."""
 
 import asyncio
 import json

@@ -1,5 +1,5 @@
-"""JSON from outside is read strictly: what parsers disagree on, what a database cannot store and
-what is nested too deeply is refused, with the place where it stands.
+"""JSON from outside is read strictly: parts that parsers read differently, that a database cannot
+store or that are nested too deeply are refused, with their place.
 """
 
 import json
@@ -31,7 +31,7 @@ def fault(value: Any) -> str:
     return ""
 
 
-# What is no JSON ---------------------------------------------------------------------------------
+# Other than JSON --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,9 @@ def test_json_is_read(text: str, value: Any) -> None:
     ],
 )
 @pytest.mark.parametrize("storable", [True, False])
-def test_what_is_no_json_is_refused_with_a_reason(data: bytes, reason: str, storable: bool) -> None:
+def test_other_text_than_json_is_refused_with_a_reason(
+    data: bytes, reason: str, storable: bool
+) -> None:
     """The reason holds nothing of the body."""
     assert read(data, storable=storable) == f"|Bad JSON: {reason}."
 
@@ -105,7 +107,7 @@ def test_the_depth_is_that_of_the_deepest_part(value: Any, depth: int) -> None:
     assert [depth_over(value, limit) for limit in range(5)] == [each < depth for each in range(5)]
 
 
-# What a database cannot store --------------------------------------------------------------------
+# Parts that no database stores -------------------------------------------------------------------
 
 NO_TEXT = "holds characters that are not text"
 NO_KEY = "holds a key that is not text"
@@ -124,7 +126,9 @@ TOO_LARGE = "is a number beyond 64 bits"
         ('{"a": [{}, [], 0], "b": [{"c": "\\u0000"}]}', f"b[0].c|b[0].c {NO_TEXT}."),
     ],
 )
-def test_what_a_database_cannot_store_is_refused_by_its_place(text: str, refused: str) -> None:
+def test_a_part_that_some_database_cannot_store_is_refused_by_its_place(
+    text: str, refused: str
+) -> None:
     assert read(text) == refused
     assert read(text, storable=False) == json.loads(text)
 
@@ -133,7 +137,7 @@ def test_what_a_database_cannot_store_is_refused_by_its_place(text: str, refused
     "value",
     [2**64 - 1, -(2**63), 10.0**300, True, None, "\x01\x7f\ufffd", {"": [{"é": []}]}, {}, []],
 )
-def test_what_every_database_stores_is_taken(value: Any) -> None:
+def test_parts_that_every_database_stores_are_taken(value: Any) -> None:
     assert fault(value) == ""
 
 

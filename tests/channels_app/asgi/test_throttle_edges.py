@@ -155,7 +155,7 @@ def test_no_broker_is_asked_without_a_name_or_a_limit() -> None:
         assert rate._broker is None
 
 
-def test_what_this_process_refuses_is_not_asked_of_the_broker() -> None:
+def test_the_broker_is_not_asked_about_a_request_that_is_refused_here() -> None:
     rate, script = counting(0)
     assert [wait(rate.check, subject="a", limit=1, now=5) for _ in range(2)] == [0, 60]
     assert len(script.asked) == 1
@@ -281,7 +281,7 @@ def test_a_stream_is_open_while_its_block_runs() -> None:
     assert opened(streams, 1, 1, limit=1) == [0, 5]
 
 
-def test_who_has_no_stream_is_not_remembered() -> None:
+def test_a_person_without_a_stream_is_not_remembered() -> None:
     streams = Streams()
     with streams.one(user_id="a", limit=1):
         assert len(streams._open) == 1

@@ -294,7 +294,7 @@ def test_bytes_without_a_row_go_after_a_day(eve: User) -> None:
     assert cleanup.sweep() == 1
 
 
-def test_nothing_of_a_file_for_which_the_disk_has_no_room_is_left(
+def test_nothing_is_left_of_a_file_that_the_disk_cannot_take(
     eve: User, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else it would keep the disk full until the sweep, a day later."""

@@ -59,7 +59,7 @@ def test_x41_a_content_goes_with_the_last_backup_that_names_it(here: Path, tmp_p
     assert left.read_bytes() == b"both"
 
 
-def test_x41_what_is_no_backup_stays_in_the_folder_of_the_backups(tmp_path: Path) -> None:
+def test_x41_other_things_stay_in_the_folder_of_the_backups(tmp_path: Path) -> None:
     """An owner names a disk that holds other things too, with `--to` or BACKUP_FOLDER."""
     foreign = [
         tmp_path / "2024 photos" / "beach.jpg",

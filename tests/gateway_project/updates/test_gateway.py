@@ -285,7 +285,7 @@ def upload(owner: User) -> None:
 
 
 @pytest.mark.parametrize("work", [decide, save, upload])
-def test_x17_what_people_do_without_a_message_is_not_undone_either(
+def test_x17_changes_and_decisions_without_a_message_are_not_undone_either(
     installed: Path, work: Callable[[User], None]
 ) -> None:
     """[X17] The old database would not know it. Looking at the new version is no work."""
@@ -367,8 +367,9 @@ def test_x18_a_supervisor_that_cannot_say_that_it_waits_goes_on(
 ) -> None:
     """[X18] As on a disk that the update has filled: its processes have been stopped."""
     holding.held_mark(own_home).mkdir()
-    with holding.lock(own_home) as update:
-        assert update is not None
+    update = holding.lock(own_home)
+    assert update is not None
+    with update:
         holding.wait(own_home, pause=lambda _: pytest.fail("it waits"), is_over=lambda: False)
     assert "cannot wait for an update" in capsys.readouterr().out
 
