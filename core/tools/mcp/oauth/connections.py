@@ -119,7 +119,9 @@ async def refreshed(server: ServerInfo, seen: Seen) -> None:
 
 def read(server_id: int, user_id: int | None) -> Seen | None:
     """Return the connection of a person that has tokens, if they can be opened."""
-    row = McpConnection.objects.filter(server=server_id, user=user_id).first()
+    # With its server: both may be deleted while tokens are renewed, which then are revoked.
+    rows = McpConnection.objects.select_related("server")
+    row = rows.filter(server=server_id, user=user_id).first()
     if row is None or not row.secrets:
         return None
     try:
@@ -265,9 +267,11 @@ def connect_signals() -> None:
     """Revoke the tokens of a connection that is deleted, in whatever way."""
 
     def gone(instance: McpConnection, **_: Any) -> None:
-        if instance.secrets:
+        # Read again: a worker may have renewed them since, and waits from now on.
+        rows = McpConnection.objects.select_for_update().filter(pk=instance.pk)
+        if sealed := rows.values_list("secrets", flat=True).first():
             allow_private = instance.server.allow_private
-            queue_revocation(instance.secrets, allow_private=allow_private, now=timezone.now())
+            queue_revocation(sealed, allow_private=allow_private, now=timezone.now())
 
     pre_delete.connect(gone, sender=McpConnection, weak=False, dispatch_uid="mcp connection gone")
 
