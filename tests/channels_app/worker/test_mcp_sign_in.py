@@ -596,6 +596,18 @@ def test_v75_a_server_that_is_away_ends_no_grant(
     assert McpConnection.objects.get(user=guest).refreshing_until is None
 
 
+def test_v75_the_tools_are_listed_with_a_token_that_is_renewed_after_a_refusal(
+    notes: SigningMcp, server: McpServer
+) -> None:
+    """[V75] The server does not say how long its tokens last; nobody calls a tool meanwhile."""
+    McpConnection.objects.update(expires_at=None)
+    notes.tokens.clear()
+    notes.tools.append(tool("write"))
+    asyncio.run(refresh.refresh(info_of(server)))
+    assert server.tools.filter(name="write").exists()
+    assert len(notes.forms("refresh_token")) == 1
+
+
 def test_v75_tokens_that_cannot_be_opened_are_asked_for_again(
     notes: SigningMcp, server: McpServer, guest: User
 ) -> None:
@@ -676,6 +688,25 @@ def test_v77_a_revocation_that_fails_is_tried_three_times(
         McpRevocation.objects.update(due_at=timezone.now())
         asyncio.run(revocations.revoke_due())
         assert McpRevocation.objects.count() == left
+
+
+def test_v77_a_revocation_that_comes_too_often_is_tried_again(
+    notes: SigningMcp, server: McpServer
+) -> None:
+    """[V77] Of many accounts at once: the server takes so many a minute."""
+
+    async def too_many(request: web.Request, form: dict[str, Any]) -> web.StreamResponse:
+        del request, form
+        return web.Response(status=429)
+
+    notes.replies["/revoke"] = too_many
+    connections.remove(McpConnection.objects.all())
+    asyncio.run(revocations.revoke_due())
+    assert McpRevocation.objects.count() == 1
+    del notes.replies["/revoke"]
+    McpRevocation.objects.update(due_at=timezone.now())
+    asyncio.run(revocations.revoke_due())
+    assert notes.tokens == {}
 
 
 def test_v77_a_person_lists_connects_and_removes_their_accounts(
