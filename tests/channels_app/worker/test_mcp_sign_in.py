@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from aiohttp import web
 from django.apps import apps
 from django.core import serializers
+from django.db import OperationalError
 from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
@@ -23,6 +25,7 @@ from channels_app.memory.channel import PLATFORM, say
 from channels_app.tool_requests import deciding, signing_in
 from channels_app.webchat.transcript import parts_of
 from channels_app.worker.runner import Runner
+from core.database import transactions
 from core.lib import encryption
 from core.models import (
     ChannelAccount,
@@ -605,6 +608,33 @@ def test_v75_the_tools_are_listed_with_a_token_that_is_renewed_after_a_refusal(
     notes.tools.append(tool("write"))
     asyncio.run(refresh.refresh(info_of(server)))
     assert server.tools.filter(name="write").exists()
+    assert len(notes.forms("refresh_token")) == 1
+
+
+def test_v75_new_tokens_are_stored_when_the_database_is_back(
+    notes: SigningMcp, server: McpServer, guest: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[V75] It goes away while the server is asked, which takes the old refresh token no more."""
+    connect(server, guest, notes, "guest@notes")
+    McpConnection.objects.filter(user=guest).update(expires_at=timezone.now())
+    away: list[str] = []
+
+    def atomic_write(*, joins: bool = False) -> AbstractContextManager[None]:
+        if away:
+            raise OperationalError(away.pop())
+        return transactions.atomic_write(joins=joins)
+
+    async def while_it_goes_away(request: web.Request, form: dict[str, Any]) -> web.StreamResponse:
+        away.append("the server closed the connection")
+        return notes.give_token(form, request.headers.get("Authorization", ""))
+
+    monkeypatch.setattr(connections, "atomic_write", atomic_write)
+    notes.replies["/token"] = while_it_goes_away
+    found = asyncio.run(connections.usable(info_of(server), guest.pk))
+    assert found is not None
+    assert found.value in notes.tokens
+    kept = encryption.decrypt(McpConnection.objects.get(user=guest).secrets)
+    assert kept["refresh_token"] in notes.refresh_tokens
     assert len(notes.forms("refresh_token")) == 1
 
 

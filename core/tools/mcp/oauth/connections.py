@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from types import ModuleType
 from typing import Any
 
+from django.db import InterfaceError, OperationalError
 from django.db.models import Q, QuerySet
 from django.db.models.signals import pre_delete
 from django.utils import timezone
@@ -27,6 +28,7 @@ logger = logging.getLogger(__name__)
 
 EARLY = timedelta(seconds=30)  # a token is refreshed this long before its end
 LEASE = timedelta(seconds=40)  # longer than a refresh may take
+STORE_SECONDS = 15.0  # within the lease, after a refresh
 WAIT_SECONDS, POLL_SECONDS = 45.0, 0.1
 REFUSED_FOR = timedelta(minutes=10)
 MOST_REPEATED = 1  # further sign-ins for a token that was not accepted
@@ -114,7 +116,25 @@ async def refreshed(server: ServerInfo, seen: Seen) -> None:
         await in_thread(release, seen.row)
         raise
     else:
-        await in_thread(store_refreshed, seen, tokens, now=timezone.now())
+        await stored_patiently(seen, tokens)
+
+
+async def stored_patiently(seen: Seen, tokens: Tokens) -> None:
+    """Call :func:`store_refreshed`, again while the database is away: the server may take the old
+    refresh token no more, and its person would have to sign in again.
+    """
+    now, loop = timezone.now(), asyncio.get_running_loop()
+    deadline = loop.time() + STORE_SECONDS
+    while True:
+        try:
+            await in_thread(store_refreshed, seen, tokens, now=now)
+        except (OperationalError, InterfaceError):
+            if loop.time() > deadline:
+                raise
+            logger.warning("new tokens of connection %s wait for the database", seen.row.pk)
+            await asyncio.sleep(POLL_SECONDS)
+        else:
+            return
 
 
 def read(server_id: int, user_id: int | None) -> Seen | None:
