@@ -41,9 +41,9 @@ from core.models import (
     ToolCall,
     User,
 )
-from core.tools.mcp import pins, refresh
+from core.tools.mcp import offered, pins, refresh
 from core.tools.mcp import tool as server_tool
-from core.tools.mcp.oauth import connections, pages, revocations, sign_ins
+from core.tools.mcp.oauth import connections, flow, pages, revocations, sign_ins
 from core.tools.mcp.servers import info_of
 from tests.channels_app.running import make_person, memory_account, until
 from tests.core.tools.mcp.authorization_server import SigningMcp, running
@@ -609,6 +609,32 @@ def test_v75_the_tools_are_listed_with_a_token_that_is_renewed_after_a_refusal(
     asyncio.run(refresh.refresh(info_of(server)))
     assert server.tools.filter(name="write").exists()
     assert len(notes.forms("refresh_token")) == 1
+
+
+def test_v75_a_call_that_waits_for_its_token_is_not_unsure(
+    account: ChannelAccount,
+    notes: SigningMcp,
+    server: McpServer,
+    guest: User,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """[V75] The authorization server hangs for longer than a call may take: nothing was sent."""
+    connect(server, guest, notes, "guest@notes")
+    McpConnection.objects.filter(user=guest).update(expires_at=timezone.now())
+
+    async def hang(request: web.Request, form: dict[str, Any]) -> web.StreamResponse:
+        del request, form
+        await asyncio.sleep(1)
+        return web.Response(status=503)
+
+    notes.replies["/token"] = hang
+    monkeypatch.setattr(flow, "SECONDS", 0.4)
+    monkeypatch.setattr(offered, "MARGIN_SECONDS", 0.1 - server.seconds)
+    server.save()
+    run = write(account, "send it")
+    assert "unsure" not in run.result["text"]
+    assert ToolCall.objects.get(run=run).state == "done"
+    assert notes.accounts_of_calls == []
 
 
 def test_v75_new_tokens_are_stored_when_the_database_is_back(
