@@ -37,6 +37,7 @@ JWT_SECONDS = 12 * 3600  # RFC 8292: at most 24 hours
 GONE = (404, 410)
 URGENT = ("reminder", "question", "request")
 NO_KEYS = "The stored keys cannot be opened."
+OTHER_SESSION = "The browser has signed in anew."
 FETCHER = Fetcher(max_seconds=SECONDS, https_only=True)
 
 
@@ -102,7 +103,10 @@ def letter_of(message: PushMessage) -> Letter | None:
         return None
     person = user_of_session(subscription.session_key)
     if person is None or person.pk != subscription.user_id:
-        push_subscriptions.forget(id=subscription.pk)
+        # Else its person has just signed in there anew, and its page has enabled it again.
+        key = subscription.session_key
+        if not push_subscriptions.forget(id=subscription.pk, session_key=key):
+            push_messages.again(message, error=OTHER_SESSION, seconds=None)
         return None
     said = content.of(message)
     if said is None:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db import DatabaseError
+from django.db import DatabaseError, OperationalError
 from django.db.models import QuerySet
 
 from allowlist import schedule_grants
@@ -344,15 +344,8 @@ def count(occurrence: Occurrence, outcome: Outcome) -> None:
         return
     changes.pause(schedule_ids=[schedule.pk], why=Schedule.Why.FAILURES)
     was_not_delivered = outcome.executed_at is not None and run is not None
-    place = places.besides(run.session) if run and was_not_delivered else places.place_of(schedule)
-    tell(schedule, FAILED, outcome.failure, place)
-
-
-def tell(schedule: Schedule, sentence: str, reason: str, place: Place) -> None:
-    """Tell the person that a schedule is paused, and why."""
-    words = phrases.in_language(sentence.format(one_line(schedule.text, 60)), language_of(schedule))
-    text = f"⏸ {words}\n\n{one_line(reason, 200)}"
-    send(place, text, schedule=schedule, with_buttons=False)
+    deaf = run.session if run and was_not_delivered else None
+    tell_paused(schedule, FAILED, outcome.failure, besides=deaf)
 
 
 def put_off(occurrence_id: int, *, now: datetime) -> None:
@@ -383,15 +376,27 @@ def give_up(occurrence: Occurrence, *, now: datetime) -> None:
     except Exception:
         logger.exception("the next time of a schedule could not be found; it is paused")
         changes.pause(schedule_ids=[schedule.pk], why=Schedule.Why.FAILURES)
-        tell_at_last(schedule, reason)
+        tell_paused(schedule, BROKEN, reason)
         return
     count(occurrence, Outcome(failure=reason))
 
 
-def tell_at_last(schedule: Schedule, reason: str) -> None:
-    """Tell the person that a schedule cannot go on, if at least that succeeds."""
+def tell_paused(
+    schedule: Schedule, sentence: str, reason: str, *, besides: ChatSession | None = None
+) -> None:
+    """Tell the person that a schedule is paused, and why; the pause stays where that fails.
+
+    ``besides``: a chat that takes no messages. Raises OperationalError, after which all is tried
+    again.
+    """
     try:
         with atomic_write():
-            tell(schedule, BROKEN, reason, places.place_of(schedule))
+            place = places.place_of(schedule) if besides is None else places.besides(besides)
+            language = language_of(schedule)
+            words = phrases.in_language(sentence.format(one_line(schedule.text, 60)), language)
+            text = f"⏸ {words}\n\n{one_line(reason, 200)}"
+            send(place, text, schedule=schedule, with_buttons=False)
+    except OperationalError:
+        raise
     except Exception:
         logger.exception("a person could not be told that a schedule is paused")

@@ -150,15 +150,15 @@ def complete(
 ) -> Finished:
     """Store the tokens of a sign-in and let what waits for it go on, in one transaction.
 
-    They are revoked where the owner has changed the server since it was begun.
+    They are revoked where the server was changed or deleted since it was begun, or the person.
     """
     with atomic_write():
         # Before the rest, as the admin's form does, which then ends the sign-ins and accounts.
-        server = McpServer.objects.select_for_update(no_key=True).get(pk=row.server_id)
+        server = McpServer.objects.select_for_update(no_key=True).filter(pk=row.server_id).first()
         calls = [tool_calls.locked(each) for each in waiting_for(row)]
-        fresh = McpSignIn.objects.select_related("server", "user").get(pk=row.pk)
-        is_same = kept["ground"] == sign_ins.ground_of(server)
-        if not is_same or not sign_ins.may_open(fresh, by, now):
+        fresh = McpSignIn.objects.select_related("server", "user").filter(pk=row.pk).first()
+        is_same = server is not None and kept["ground"] == sign_ins.ground_of(server)
+        if not is_same or fresh is None or not sign_ins.may_open(fresh, by, now):
             sealed = encryption.encrypt({**kept, **tokens_of(tokens)})
             private = row.server.allow_private
             connections.queue_revocation(sealed, allow_private=private, now=now)

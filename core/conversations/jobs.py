@@ -19,6 +19,7 @@ from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Coalesce, Greatest, Now
 
 from core.conversations import left_calls
+from core.conversations.events import LostLeaseError
 from core.conversations.shares import in_turn
 from core.database import transactions
 from core.database.queries import HasRows, Values
@@ -65,11 +66,15 @@ class View:
 
 def begin(*, run_id: int, call_id: str, tool: str, parameters: dict[str, Any]) -> int:
     """Return the job of a tool call: a new one, woken now, or that of an earlier attempt of the
-    run.
+    run. Raises LostLeaseError when another worker has ended the run.
     """
     if len(call_id) > 100:
         call_id = sha256(call_id.encode()).hexdigest()
     with transactions.atomic_write():
+        # Locks the run: its end cancels the jobs that there are.
+        run = Run.objects.select_for_update(no_key=True).exclude(state__in=Run.FINAL)
+        if not run.filter(id=run_id).values_list("id", flat=True).first():
+            raise LostLeaseError(run_id)
         job, made = Job.objects.get_or_create(
             run_id=run_id,
             tool_call_id=call_id,

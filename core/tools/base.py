@@ -104,7 +104,9 @@ class Tool(Protocol):
 
     ``ask``: whether a call waits for a yes: never, until the first yes for this person, or always;
     ``asks``: whose. ``idempotent``: whether a call may be made again after a kill, when it
-    may have happened. ``seconds``: the time limit of a call; 0 for the turn's own.
+    may have happened. ``recorded``: whether its calls are kept all the same, so that the next
+    attempt of a killed run begins with them: a model that is asked anew gives them other ids.
+    ``seconds``: the time limit of a call; 0 for the turn's own.
 
     Tools derive from it for the defaults.
     """
@@ -115,6 +117,7 @@ class Tool(Protocol):
     ask: Ask = "never"
     asks: Literal["owner", "person"] = "owner"
     idempotent: bool = True
+    recorded: bool = False
     seconds: float = 0.0
 
     def is_usable(self, known: "Catalogue") -> bool:

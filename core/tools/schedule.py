@@ -57,6 +57,7 @@ class Call:
 
 class ScheduleTool(Tool):
     name = "schedule"
+    recorded = True  # a reminder that was made is found by the id of its call
     description = (
         "Reminders and scheduled tasks of the person: create, list, change, pause, resume, delete. "
         "kind text: text is sent as it is at that time (a reminder). kind prompt: you carry out "

@@ -8,10 +8,12 @@
 what has become of it.
 """
 
+import logging
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
+from django.db import Error as DatabaseFailure
 from django.db.models import DateTimeField, F, Q
 from django.db.models.functions import Now
 
@@ -21,6 +23,8 @@ from core.database.queries import Param, Values
 from core.database.transactions import atomic_write
 from core.database.writes import insert_or_find
 from core.models import Occurrence, Schedule
+
+logger = logging.getLogger(__name__)
 
 DUE_AT_ONCE = 200
 # The first look at a fired occurrence, and the longest wait between two.
@@ -202,16 +206,29 @@ def plan_again(*, now: datetime) -> int:
     ids = sorted(set(ahead.values_list("schedule_id", flat=True)))
     number = 0
     for schedule_id in ids:
-        with atomic_write():
-            rows = Schedule.objects.select_for_update(no_key=True).filter(pk=schedule_id)
-            schedule = rows.first()
-            if schedule is None or not may_snooze(schedule):
-                continue
-            wait_again(schedule, now=now)
-            if plan(schedule, after=now) is not None:
-                number += 1
-            begin_if_waiting(schedule)
+        try:
+            number += plan_one_again(schedule_id, now=now)
+        except DatabaseFailure:
+            raise
+        except Exception:
+            # Its next time cannot be found, as in a time zone that this machine lacks.
+            logger.exception("a schedule could not be planned again")
     return number
+
+
+def plan_one_again(schedule_id: int, *, now: datetime) -> bool:
+    """Call :func:`plan` for a schedule after the clock was set back; return whether it has a next
+    time.
+    """
+    with atomic_write():
+        rows = Schedule.objects.select_for_update(no_key=True).filter(pk=schedule_id)
+        schedule = rows.first()
+        if schedule is None or not may_snooze(schedule):
+            return False
+        wait_again(schedule, now=now)
+        planned = plan(schedule, after=now)
+        begin_if_waiting(schedule)
+    return planned is not None
 
 
 def wait_again(schedule: Schedule, *, now: datetime) -> None:

@@ -14,7 +14,8 @@ from django.db.models.signals import m2m_changed, post_delete, post_save
 from core.models import McpServer, McpTool
 from core.providers import catalogue
 from core.tools.base import Ask
-from core.tools.mcp.servers import info_of
+from core.tools.mcp.oauth.connections import WAIT_SECONDS
+from core.tools.mcp.servers import ServerInfo, info_of
 from core.tools.mcp.tool import ServerTool
 
 MARGIN_SECONDS = 10  # the client ends a call first, and says why
@@ -78,7 +79,7 @@ def read() -> tuple[ServerTool, ...]:
             parameters=row.schema,
             ask=cast("Ask", row.ask),
             idempotent=row.idempotent,
-            seconds=float(infos[row.server_id].seconds + MARGIN_SECONDS),
+            seconds=seconds_of(infos[row.server_id]),
             server=infos[row.server_id],
             remote_name=row.name,
             digest=row.accepted_hash,
@@ -86,6 +87,13 @@ def read() -> tuple[ServerTool, ...]:
         for row in found
         if row.server_id in infos
     )
+
+
+def seconds_of(server: ServerInfo) -> float:
+    """Return the time limit of a call."""
+    once = server.seconds + MARGIN_SECONDS
+    # A refused token is renewed, and the call is made again.
+    return 2 * (once + WAIT_SECONDS) if server.signs_in else float(once)
 
 
 def connect_signals() -> None:

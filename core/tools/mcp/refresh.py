@@ -24,8 +24,12 @@ async def refresh(server: ServerInfo) -> int:
     client = await loaded()
     now = timezone.now()
     try:
-        token = await signed_in.token_for_listing(server) if server.signs_in else ""
-        listing = await client.list_tools(server, token=token)
+        if server.signs_in:
+            listing = await signed_in.listed(
+                server, lambda token: client.list_tools(server, token=token)
+            )
+        else:
+            listing = await client.list_tools(server)
     except McpError as error:
         await in_thread(pins.note_stopped, server.id, error, name=server.name, now=now)
         raise

@@ -569,6 +569,24 @@ def test_w59_a_browser_is_forgotten_with_the_session_that_enabled_it(
     assert not PushSubscription.objects.exists()
 
 
+def test_w59_a_browser_that_signs_in_anew_while_a_message_is_sent_stays(
+    service: PushService, ann: User, enable: Enable
+) -> None:
+    """The page has enabled notifications for the new session before the old one was looked up."""
+    _, row = enable(ann)
+    message = push_messages.claim(told(ann).pk)
+    assert message is not None
+    Session.objects.all().delete()
+    _, again = enable(ann)
+    assert again.pk == row.pk
+    assert sending.letter_of(message) is None
+    assert PushSubscription.objects.exists()
+    assert state(message) == State.PENDING
+    due_now(message)
+    send(message)
+    assert state(message) == State.SENT
+
+
 def test_w59_a_session_of_an_earlier_signing_key_stays_as_it_is(
     service: PushService, ann: User, enable: Enable, settings: object
 ) -> None:

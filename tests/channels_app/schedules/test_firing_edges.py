@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from allowlist import revocation, tool_rights
+from channels_app.memory.channel import MemoryOutbound
 from channels_app.schedules import places
 from core.conversations import outbox
 from core.conversations.schedules import changes, occurrences
@@ -88,6 +89,36 @@ def test_h12_a_pause_because_no_next_time_is_found_is_told(chat: ChatSession) ->
         fire(NOON + minutes(minute))
     [told] = texts()
     assert told.startswith("⏸ “bad” ")
+
+
+def test_h12_three_errors_pause_a_schedule_whose_person_cannot_be_told_either(
+    chat: ChatSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error is in the plugin of the channel: neither a reminder nor the reason can be sent."""
+    schedule = made(chat, rule=DAILY, at=ONE)
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("a defect of the plugin")
+
+    monkeypatch.setattr(MemoryOutbound, "render", broken)
+    for day in range(3):
+        for minute in range(60, 80):
+            fire(NOON + day * DAY + minutes(minute))
+    schedule.refresh_from_db()
+    assert (schedule.state, schedule.why) == ("paused", "failures")
+    assert occurrences.due(now=NOON + 9 * DAY) == []
+
+
+def test_h50_a_schedule_without_a_next_time_keeps_no_other_from_being_planned(
+    chat: ChatSession,
+) -> None:
+    """The clock was set back, on a machine that lacks the time zone of the first one."""
+    bad, good = (made(chat, rule=DAILY, at=ONE, text=text) for text in ("bad", "good"))
+    fire(NOON + 5 * DAY)
+    Schedule.objects.filter(pk=bad.pk).update(time_zone="Nowhere/Town")
+    assert occurrences.plan_again(now=NOON) == 1
+    first = Occurrence.objects.filter(schedule=good, state="waiting").order_by("nominal_at")[0]
+    assert first.nominal_at == NOON + DAY + minutes(60)
 
 
 def test_h51_a_snooze_and_a_time_of_the_rule_that_were_both_missed_come_once(

@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from aiohttp import web
 from django.apps import apps
 from django.core import serializers
+from django.db import OperationalError
 from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
@@ -23,6 +25,7 @@ from channels_app.memory.channel import PLATFORM, say
 from channels_app.tool_requests import deciding, signing_in
 from channels_app.webchat.transcript import parts_of
 from channels_app.worker.runner import Runner
+from core.database import transactions
 from core.lib import encryption
 from core.models import (
     ChannelAccount,
@@ -38,9 +41,9 @@ from core.models import (
     ToolCall,
     User,
 )
-from core.tools.mcp import pins, refresh
+from core.tools.mcp import offered, pins, refresh
 from core.tools.mcp import tool as server_tool
-from core.tools.mcp.oauth import connections, pages, revocations, sign_ins
+from core.tools.mcp.oauth import connections, flow, pages, revocations, sign_ins
 from core.tools.mcp.servers import info_of
 from tests.channels_app.running import make_person, memory_account, until
 from tests.core.tools.mcp.authorization_server import SigningMcp, running
@@ -596,6 +599,71 @@ def test_v75_a_server_that_is_away_ends_no_grant(
     assert McpConnection.objects.get(user=guest).refreshing_until is None
 
 
+def test_v75_the_tools_are_listed_with_a_token_that_is_renewed_after_a_refusal(
+    notes: SigningMcp, server: McpServer
+) -> None:
+    """[V75] The server does not say how long its tokens last; nobody calls a tool meanwhile."""
+    McpConnection.objects.update(expires_at=None)
+    notes.tokens.clear()
+    notes.tools.append(tool("write"))
+    asyncio.run(refresh.refresh(info_of(server)))
+    assert server.tools.filter(name="write").exists()
+    assert len(notes.forms("refresh_token")) == 1
+
+
+def test_v75_a_call_that_waits_for_its_token_is_not_unsure(
+    account: ChannelAccount,
+    notes: SigningMcp,
+    server: McpServer,
+    guest: User,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """[V75] The authorization server hangs for longer than a call may take: nothing was sent."""
+    connect(server, guest, notes, "guest@notes")
+    McpConnection.objects.filter(user=guest).update(expires_at=timezone.now())
+
+    async def hang(request: web.Request, form: dict[str, Any]) -> web.StreamResponse:
+        del request, form
+        await asyncio.sleep(1)
+        return web.Response(status=503)
+
+    notes.replies["/token"] = hang
+    monkeypatch.setattr(flow, "SECONDS", 0.4)
+    monkeypatch.setattr(offered, "MARGIN_SECONDS", 0.1 - server.seconds)
+    server.save()
+    run = write(account, "send it")
+    assert "unsure" not in run.result["text"]
+    assert ToolCall.objects.get(run=run).state == "done"
+    assert notes.accounts_of_calls == []
+
+
+def test_v75_new_tokens_are_stored_when_the_database_is_back(
+    notes: SigningMcp, server: McpServer, guest: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[V75] It goes away while the server is asked, which takes the old refresh token no more."""
+    connect(server, guest, notes, "guest@notes")
+    McpConnection.objects.filter(user=guest).update(expires_at=timezone.now())
+    away: list[str] = []
+
+    def atomic_write(*, joins: bool = False) -> AbstractContextManager[None]:
+        if away:
+            raise OperationalError(away.pop())
+        return transactions.atomic_write(joins=joins)
+
+    async def while_it_goes_away(request: web.Request, form: dict[str, Any]) -> web.StreamResponse:
+        away.append("the server closed the connection")
+        return notes.give_token(form, request.headers.get("Authorization", ""))
+
+    monkeypatch.setattr(connections, "atomic_write", atomic_write)
+    notes.replies["/token"] = while_it_goes_away
+    found = asyncio.run(connections.usable(info_of(server), guest.pk))
+    assert found is not None
+    assert found.value in notes.tokens
+    kept = encryption.decrypt(McpConnection.objects.get(user=guest).secrets)
+    assert kept["refresh_token"] in notes.refresh_tokens
+    assert len(notes.forms("refresh_token")) == 1
+
+
 def test_v75_tokens_that_cannot_be_opened_are_asked_for_again(
     notes: SigningMcp, server: McpServer, guest: User
 ) -> None:
@@ -676,6 +744,25 @@ def test_v77_a_revocation_that_fails_is_tried_three_times(
         McpRevocation.objects.update(due_at=timezone.now())
         asyncio.run(revocations.revoke_due())
         assert McpRevocation.objects.count() == left
+
+
+def test_v77_a_revocation_that_comes_too_often_is_tried_again(
+    notes: SigningMcp, server: McpServer
+) -> None:
+    """[V77] Of many accounts at once: the server takes so many a minute."""
+
+    async def too_many(request: web.Request, form: dict[str, Any]) -> web.StreamResponse:
+        del request, form
+        return web.Response(status=429)
+
+    notes.replies["/revoke"] = too_many
+    connections.remove(McpConnection.objects.all())
+    asyncio.run(revocations.revoke_due())
+    assert McpRevocation.objects.count() == 1
+    del notes.replies["/revoke"]
+    McpRevocation.objects.update(due_at=timezone.now())
+    asyncio.run(revocations.revoke_due())
+    assert notes.tokens == {}
 
 
 def test_v77_a_person_lists_connects_and_removes_their_accounts(

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from core.conversations import jobs, runs, shares
+from core.conversations.events import LostLeaseError
 from core.database import transactions
+from core.database.transactions import atomic_write
 from core.files import storage
 from core.models import ChatSession, Job, ModelCall, Run, StoredFile, User
 from core.signals import pubsub, wakeups
@@ -92,6 +94,19 @@ def test_l2_a_tool_call_begins_one_job_and_wakes_its_worker_once(
     assert Job.objects.get(id=made[3]).tool_call_id == sha256(b"x" * 101).hexdigest()
     due: Any = Job.objects.get(id=made[0]).lease_until
     assert transactions.now() < due < transactions.now() + timedelta(seconds=jobs.WAKE_SECONDS)
+
+
+def test_l2_a_worker_that_froze_begins_no_job_of_a_run_that_has_ended(
+    run: Run, begin: Begin, woken: list[tuple[str, int, str]]
+) -> None:
+    """[L2] Another worker has ended it, and cancelled its jobs: this one would be worked on."""
+    begin("a")
+    with atomic_write():
+        runs.settle(run=run, outcome=runs.Outcome(state="succeeded", text="done"), last_seq=1)
+    with pytest.raises(LostLeaseError):
+        jobs.begin(run_id=run.id, call_id="b", tool="t", parameters={})
+    assert [each.state for each in Job.objects.all()] == [Run.State.CANCELLED]
+    assert not [each for each in woken if each[0] == "core.long.work"]
 
 
 def test_l2_the_jobs_that_a_run_began_are_found_in_their_order(begin: Begin, say: Say) -> None:

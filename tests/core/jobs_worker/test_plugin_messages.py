@@ -216,7 +216,8 @@ def model(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Scripted:
 
 
 def begun(run: Run, call: str) -> Job:
-    """Return an unclaimed job of the requirement's own call."""
+    """Return an unclaimed job of the requirement's own call, of a run that goes on."""
+    Run.objects.filter(id=run.id).update(state=Run.State.RUNNING)
     parameters = {**NORWAY, "parameters": {**NORWAY["parameters"], "slides": 9, "language": "en"}}
     found = jobs.begin(run_id=run.id, call_id=call, tool="route_to_plugin", parameters=parameters)
     return Job.objects.get(id=found)

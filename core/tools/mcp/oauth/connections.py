@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from types import ModuleType
 from typing import Any
 
+from django.db import InterfaceError, OperationalError
 from django.db.models import Q, QuerySet
 from django.db.models.signals import pre_delete
 from django.utils import timezone
@@ -27,6 +28,7 @@ logger = logging.getLogger(__name__)
 
 EARLY = timedelta(seconds=30)  # a token is refreshed this long before its end
 LEASE = timedelta(seconds=40)  # longer than a refresh may take
+STORE_SECONDS = 15.0  # within the lease, after a refresh
 WAIT_SECONDS, POLL_SECONDS = 45.0, 0.1
 REFUSED_FOR = timedelta(minutes=10)
 MOST_REPEATED = 1  # further sign-ins for a token that was not accepted
@@ -114,12 +116,32 @@ async def refreshed(server: ServerInfo, seen: Seen) -> None:
         await in_thread(release, seen.row)
         raise
     else:
-        await in_thread(store_refreshed, seen, tokens, now=timezone.now())
+        await stored_patiently(seen, tokens)
+
+
+async def stored_patiently(seen: Seen, tokens: Tokens) -> None:
+    """Call :func:`store_refreshed`, again while the database is away: the server may take the old
+    refresh token no more, and its person would have to sign in again.
+    """
+    now, loop = timezone.now(), asyncio.get_running_loop()
+    deadline = loop.time() + STORE_SECONDS
+    while True:
+        try:
+            await in_thread(store_refreshed, seen, tokens, now=now)
+        except (OperationalError, InterfaceError):
+            if loop.time() > deadline:
+                raise
+            logger.warning("new tokens of connection %s wait for the database", seen.row.pk)
+            await asyncio.sleep(POLL_SECONDS)
+        else:
+            return
 
 
 def read(server_id: int, user_id: int | None) -> Seen | None:
     """Return the connection of a person that has tokens, if they can be opened."""
-    row = McpConnection.objects.filter(server=server_id, user=user_id).first()
+    # With its server: both may be deleted while tokens are renewed, which then are revoked.
+    rows = McpConnection.objects.select_related("server")
+    row = rows.filter(server=server_id, user=user_id).first()
     if row is None or not row.secrets:
         return None
     try:
@@ -265,9 +287,11 @@ def connect_signals() -> None:
     """Revoke the tokens of a connection that is deleted, in whatever way."""
 
     def gone(instance: McpConnection, **_: Any) -> None:
-        if instance.secrets:
+        # Read again: a worker may have renewed them since, and waits from now on.
+        rows = McpConnection.objects.select_for_update().filter(pk=instance.pk)
+        if sealed := rows.values_list("secrets", flat=True).first():
             allow_private = instance.server.allow_private
-            queue_revocation(instance.secrets, allow_private=allow_private, now=timezone.now())
+            queue_revocation(sealed, allow_private=allow_private, now=timezone.now())
 
     pre_delete.connect(gone, sender=McpConnection, weak=False, dispatch_uid="mcp connection gone")
 

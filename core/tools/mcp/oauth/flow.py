@@ -131,7 +131,7 @@ async def revoke(kept: dict[str, str], *, allow_private: bool) -> None:
                 continue
             form, headers = authenticated({"token": kept[kind], "token_type_hint": kind}, info)
             answer = await http.post(str(endpoint), data=form, headers=headers)
-            if answer.status_code >= 500:
+            if answer.status_code >= 500 or answer.status_code == 429:
                 raise McpError(f"It fails (HTTP {answer.status_code}).")
 
     await bounded(work, allow_private=allow_private)

@@ -103,16 +103,23 @@ def field_of(challenge: str, name: str) -> str:
     return value if len(value) <= MOST_FIELD and value.isprintable() else ""
 
 
-async def token_for_listing(server: ServerInfo) -> str:
-    """Return the token with which the tools of a server are listed: that of the gateway, or of an
-    owner. Raises McpError.
+async def listed(server: ServerInfo, work: Callable[[str], Awaitable[T]]) -> T:
+    """Return the result of ``work``, which lists tools, with the token of the gateway, or of an
+    owner. One that is refused is renewed once; then the next owner's is tried. Raises McpError.
     """
     people = [None] if server.is_of_gateway else await in_thread(owners_of, server.id)
+    failure = McpError(OWNER_FIRST)
     for each in people:
         token = await connections.usable(server, each)
-        if token is not None:
-            return token.value
-    raise McpError(OWNER_FIRST)
+        for _ in range(2):
+            if token is None:
+                break
+            try:
+                return await work(token.value)
+            except UnauthorizedError as error:
+                failure = error
+                token = await connections.usable(server, each, instead_of=token)
+    raise failure
 
 
 def owners_of(server_id: int) -> list[int | None]:
