@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from django.conf import settings
+from django.db.models import QuerySet
 
 from channels_app import registry
 from channels_app.base import Channel, ChannelError, Downloads, RemoteFile
@@ -245,19 +246,22 @@ def sizes_to_keep(items: list[dict[str, Any]], *, user_id: int) -> list[int]:
             continue
         size = len(url.partition(",")[2]) * 3 // 4
         # Base64 pads to threes: one of these lengths is that of a file that was sent before.
-        same = StoredFile.objects.filter(
-            user_id=user_id, size__range=(size - 2, size), origin=storage.SENT
-        )
-        if not (same.exists() and is_kept(url, user_id=user_id)):
+        same = sent_files(size__range=(size - 2, size), user_id=user_id)
+        if not (same.exists() and same.filter(sha256=digest_of(url)).exists()):
             found.append(size)
     return found
 
 
-def is_kept(url: str, *, user_id: int) -> bool:
-    """Return whether this person has this file of a data URL already (clients repeat
-    themselves)."""
-    digest = hashlib.sha256(base64.b64decode(url.partition(",")[2])).hexdigest()
-    return StoredFile.objects.filter(user_id=user_id, sha256=digest, purged_at=None).exists()
+def digest_of(url: str) -> str:
+    """Return the SHA-256 of the file in a data URL."""
+    return hashlib.sha256(base64.b64decode(url.partition(",")[2])).hexdigest()
+
+
+def sent_files(**fields: Any) -> QuerySet[StoredFile]:
+    """Return the files with these fields that a person has sent, and that are there still: clients
+    repeat themselves.
+    """
+    return StoredFile.objects.filter(**fields, origin=storage.SENT, revoked_at=None, purged_at=None)
 
 
 def from_data_url(run: Run, item: dict[str, Any]) -> StoredFile:
@@ -269,13 +273,8 @@ def from_data_url(run: Run, item: dict[str, Any]) -> StoredFile:
     except binascii.Error as error:
         raise ChannelError("the file is damaged", permanent=True) from error
     # A client that keeps the history sends the same document with every message.
-    same = StoredFile.objects.filter(
-        session_id=run.session_id,
-        sha256=hashlib.sha256(content).hexdigest(),
-        origin=storage.SENT,
-        revoked_at=None,
-        purged_at=None,
-    ).first()
+    digest = hashlib.sha256(content).hexdigest()
+    same = sent_files(session_id=run.session_id, sha256=digest).first()
     if same is not None:
         return same
     name = item.get("name") or f"{item['kind']}{mimetypes.guess_extension(mime) or ''}"
@@ -289,16 +288,12 @@ async def fetch(run: Run, channel: Channel, remote: RemoteFile, item: dict[str, 
     if not isinstance(channel.outbound, Downloads):
         raise ChannelError("this channel gives no files", permanent=True)
     most = channel.outbound.max_download_bytes
-    if remote.size > most:
-        raise ChannelError(
-            f"the file has {remote.size / MEGABYTE:.0f} MB; at most {most // MEGABYTE} MB can be "
-            "fetched",
-            permanent=True,
-        )
+    check_size(remote.size, most)
     await in_thread(quota.check, user_id=run.user_id, size=remote.size)
     content = await channel.outbound.download_media(
         account=account_of(run.session.account), file=remote
     )
+    check_size(len(content), most)  # a platform may name another size, or none
     return await in_thread(
         storage.keep,
         user=run.user,
@@ -307,6 +302,15 @@ async def fetch(run: Run, channel: Channel, remote: RemoteFile, item: dict[str, 
         session_id=run.session_id,
         run_id=run.id,
     )
+
+
+def check_size(size: int, most: int) -> None:
+    """Raise ChannelError for a file of more than ``most`` bytes."""
+    if size > most:
+        raise ChannelError(
+            f"the file has {size / MEGABYTE:.0f} MB; at most {most // MEGABYTE} MB can be fetched",
+            permanent=True,
+        )
 
 
 READ_AT_ONCE_BYTES = 1024 * 1024
