@@ -219,12 +219,14 @@ def hide_codes(message: dict[str, Any]) -> None:
 def take_code(
     *, draft: Draft, command: slash_commands.Command, now: datetime
 ) -> tuple[Draft, slash_commands.Command]:
-    """Try the code of a sender who is not listed; return the message and the command without it."""
+    """Try the code of a sender who is not listed; return the message without it, and the command
+    with its answer.
+    """
     typed = type_code(draft=draft, code=command.argument, now=now)
     replay(typed.held)
     options = {**draft.options, SAID: typed.words} if command.in_response else draft.options
     hidden = dataclasses.replace(draft, text=link_codes.hide(draft.text), raw=b"", options=options)
-    return hidden, dataclasses.replace(command, argument="", said=typed.words, is_spent=typed.spent)
+    return hidden, dataclasses.replace(command, said=typed.words, is_spent=typed.spent)
 
 
 def refused_code(held: Receipt, *, draft: Draft, command: slash_commands.Command) -> Receipt:

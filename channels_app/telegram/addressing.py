@@ -41,7 +41,7 @@ def understand(message: TelegramMessage, *, bot: Bot) -> Addressed:
         return Addressed(addressed=False, command_text=raw, text=raw)
     if not message.is_group and message.quoted is None:
         return Addressed(addressed=True, command_text=text, text=text)
-    quote = message.quoted if message.quoted is not None and not replied else None
+    quote = None if replied and message.is_group else message.quoted
     return Addressed(addressed=True, command_text=text, text=with_quote(quote, text))
 
 

@@ -5,6 +5,7 @@ Everything is committed when a function here returns; only then is the update co
 
 import json
 import logging
+import re
 from typing import Any
 
 from django.utils import timezone
@@ -33,6 +34,7 @@ from core.tools import phrases
 logger = logging.getLogger(__name__)
 
 BOT_SECONDS = 3600.0
+NAMED_COMMAND = re.compile(r"\s*/\w+@")
 GONE = {"kicked", "left"}
 CHOICES: dict[str, deciding.Choice] = {
     asking.ONCE: "once",
@@ -103,12 +105,18 @@ def take_again(account: Account, *, raw: bytes) -> str:
 
 
 def needs_name(value: object) -> bool:
-    """Return whether the bot's name matters: only messages of groups may address others."""
+    """Return whether the bot's name matters: messages of groups may address others, and a command
+    may have the name behind it.
+    """
     if not isinstance(value, dict):
         return False
     message = value.get("message") or value.get("edited_message")
-    chat = message.get("chat") if isinstance(message, dict) else None
-    return isinstance(chat, dict) and chat.get("type") in ("group", "supergroup")
+    if not isinstance(message, dict):
+        return False
+    chat, text = message.get("chat"), message.get("text")
+    if isinstance(chat, dict) and chat.get("type") in ("group", "supergroup"):
+        return True
+    return isinstance(text, str) and NAMED_COMMAND.match(text) is not None
 
 
 def take(*, row: ChannelAccount, bot: Bot, value: object, raw: bytes) -> str:
@@ -285,7 +293,7 @@ def answer_question(row: ChannelAccount, press: updates.Pressed, person: User, d
             deciding.TEXTS["edit" if link else "gone"], asking.language_of(person)
         )
     if choice not in CHOICES:
-        return deciding.TEXTS["gone"]
+        return phrases.in_language(deciding.TEXTS["gone"], asking.language_of(person))
     decision = deciding.decide(
         call_id=call_id,
         digest=digest,

@@ -17,7 +17,7 @@ MAX_PRESS_ID = 64  # characters; Telegram's have at most 20
 RICH_LEVELS = 40  # of nested blocks and styles; Telegram allows 16
 # The kinds of chats of people, and whether it is a group's.
 PLACES = {"private": False, "group": True, "supergroup": True}
-UNSUPPORTED = ("paid_media", "story", "game", "invoice")
+UNSUPPORTED = ("paid_media", "story", "game", "invoice", "checklist")
 # The requested types. Telegram keeps the previous list when none is sent, and omits other types.
 ALLOWED = ("message", "edited_message", "callback_query", "my_chat_member")
 SERVICE = re.compile(r"^(new_chat|left_chat|group_chat_created|supergroup_chat|migrate_|pinned_|"

@@ -11,7 +11,7 @@ import pytest
 from django.db import transaction
 from django.utils import timezone
 
-from allowlist import link_codes
+from allowlist import link_codes, unknown_requests
 from allowlist.models import AuditEntry, LinkAttempt, UnknownRequest
 from channels_app.agent_sessions import sessions
 from channels_app.asgi import admission
@@ -20,6 +20,7 @@ from channels_app.intake import decisions, inbound, slash_commands
 from channels_app.intake.inbound import Receipt
 from core.conversations import assistants, inbox
 from core.conversations.inbox import Draft, RepeatKey
+from core.files import storage
 from core.lib import log_ids, tracing
 from core.models import (
     Assistant,
@@ -70,9 +71,9 @@ def say(
     given: dict[str, Any] = {"chat": group or sender, **more}
     draft = Draft(account=account, sender=sender, text=text, **given)
     read = slash_commands.answered_at_once if in_response else slash_commands.parse
-    return inbound.receive_sender(
-        draft=draft, now=now, group=group, debounce=debounce, command=read(text)
-    )
+    options: dict[str, Any] = {"group": group, "debounce": debounce, "command": read(text)}
+    named = {name: value for name, value in options.items() if value}
+    return inbound.receive_sender(draft=draft, now=now, **named)
 
 
 def key(name: str = "k", digest: str = "d", session: str = "") -> RepeatKey:
@@ -91,11 +92,11 @@ def refused(
     assert (states(), ChatSession.objects.count()) == before
 
 
-def approve(sender: str = STRANGER) -> None:
+def approve(sender: str = STRANGER, *, verdict: unknown_requests.Choice = "approve") -> None:
     """Let the owner approve a sender."""
     decisions.decide(
         request=UnknownRequest.objects.get(sender=sender).public_id,
-        verdict="approve",
+        verdict=verdict,
         owner=User.objects.get(is_owner=True),
         via="test",
         now=NOW,
@@ -124,7 +125,7 @@ def test_a_file_with_a_caption_is_no_command(account: ChannelAccount, web: Chann
         command=slash_commands.answered_at_once("/whoami"),
     )
     assert receipt.run is not None
-    assert runs() == ["/whoami", "/whoami"]
+    assert set(Run.objects.values_list("text", "state")) == {("/whoami", "queued")}
 
 
 def test_what_was_written_before_an_approval_is_answered_but_for_commands(
@@ -169,6 +170,8 @@ def test_an_accepted_message_is_logged_with_its_ids_after_the_commit(
     with django_capture_on_commit_callbacks(execute=True):
         receipt = say(account, "hello")
         assert not caplog.messages
+        log_ids.begin(run="another")
+    log_ids.begin()
     waiting = say(account, "hello", debounce=True)
     logging.getLogger("channels_app.intake.inbound").removeHandler(watch)
     assert caplog.messages == ["a message was accepted"]
@@ -231,6 +234,7 @@ def test_a_person_is_heard_in_their_own_open_session(web: ChannelAccount) -> Non
     assert first.session is not None
     assert first.run is not None
     assert (first.outcome, first.run.origin, first.session.account) == ("accepted", "http", web)
+    assert User.objects.get(username="guest").last_account == web
     again = personal(web, "more", session_id=first.session.public_id)
     assert again.session == first.session
     assert again.run is not None
@@ -299,6 +303,7 @@ def test_a_command_of_a_person_is_answered_in_the_response(web: ChannelAccount) 
     assert (run, run.state, run.origin) == (receipt.run, "succeeded", "command")
     kept = InboundMessage.objects.get()
     assert (kept.run, kept.state, kept.note) == (receipt.run, "answered", "command /whoami")
+    assert (kept.user, kept.session) == (receipt.run.user, receipt.session)
     assert not Delivery.objects.exists()
     said = list(Message.objects.order_by("id").values_list("data__said", flat=True))
     assert said[0] == "/whoami"
@@ -310,6 +315,9 @@ def test_a_command_of_a_person_is_answered_in_the_response(web: ChannelAccount) 
 def test_an_owners_credential_decides_only_with_its_scope(
     web: ChannelAccount, account: ChannelAccount
 ) -> None:
+    account.config = {"approved_reply": "Come in."}
+    account.save()
+    say(account, "I am here", OWNER)
     say(account, "let me in", STRANGER)
     request = UnknownRequest.objects.get()
     personal(web, f"/approve {request.public_id}", "owner")
@@ -320,8 +328,21 @@ def test_an_owners_credential_decides_only_with_its_scope(
     request.refresh_from_db()
     assert (request.state, request.decided_via, request.decided_at) == ("approved", "web", NOW)
     assert runs_of(STRANGER) == ["let me in"]
+    assert shown(OWNER).split("\n")[-1].startswith("Approved by owner")
+    assert shown(STRANGER) == "Come in."
     (said,) = Message.objects.filter(run=receipt.run, role="assistant")
     assert said.data["said"].startswith("Approved by owner")
+
+
+def shown(chat: str) -> str:
+    """Return the text of the last message to a chat."""
+    return str(Delivery.objects.filter(target__chat=chat).latest("id").payload["text"])
+
+
+def test_a_listed_owner_decides_on_a_platform(account: ChannelAccount) -> None:
+    say(account, "let me in", STRANGER)
+    say(account, f"/approve {UnknownRequest.objects.get().public_id}", OWNER)
+    assert UnknownRequest.objects.get().state == "approved"
 
 
 def runs_of(sender: str) -> list[str]:
@@ -349,6 +370,9 @@ def test_a_sender_of_a_bridge_may_speak_by_the_rule(account: ChannelAccount, gue
     account.config = {"kind": "email"}
     assert inbound.may_speak(account, "bo@example.org")
     assert not inbound.may_speak(account, GUEST)
+    later = timezone.now() + timedelta(hours=1)
+    ChannelIdentity.objects.filter(kind="email").update(expires_at=later)
+    assert inbound.may_speak(account, "bo@example.org")
     ChannelIdentity.objects.filter(kind="email").update(account=memory_account("other"))
     assert not inbound.may_speak(account, "bo@example.org")
     ChannelIdentity.objects.filter(kind="email").update(account=None, expires_at=timezone.now())
@@ -382,13 +406,47 @@ def test_a_denied_request_is_taken_over_when_its_sender_is_listed(
     receipt = say(account, "hello you", STRANGER, repeat=key(digest="e"))
     assert (receipt.outcome, receipt.message) == ("accepted", held.message)
     assert runs() == ["hello you"]
+    kept = InboundMessage.objects.get()
+    assert (kept.user, kept.session, kept.run) == (guest, receipt.session, receipt.run)
     with refused():
         say(account, "hello", STRANGER, repeat=key())
     for text in ("/whoami", "/whoami"):
         say(account, text, "701", repeat=key())
     ChannelIdentity.objects.create(user=guest, kind="im", value="701")
-    assert say(account, "/whoami", "701", repeat=key()).outcome == "accepted"
+    answered = say(account, "/whoami", "701", repeat=key())
+    assert answered.outcome == "accepted"
+    last = InboundMessage.objects.latest("id")
+    assert (last.sender, last.user, last.session) == ("701", guest, answered.session)
     assert say(account, "/whoami", "701", repeat=key()).outcome == "duplicate"
+
+
+def test_a_message_is_stored_with_its_person_its_session_and_its_run(
+    account: ChannelAccount, guest: User
+) -> None:
+    for name in ("", "1"):
+        receipt = say(account, "hello", message_id=name)
+        assert receipt.run is not None
+        kept = InboundMessage.objects.latest("id")
+        columns = (kept.user, kept.session, kept.run, kept.state, kept.received_at)
+        assert columns == (guest, receipt.session, receipt.run, "batched", NOW)
+        assert receipt.run.origin == "memory"
+    assert ChatSession.objects.get().last_message_at == NOW
+    ChatSession.objects.update(reply_until=NOW + SECOND)
+    receipt = say(account, "yes")
+    kept = InboundMessage.objects.latest("id")
+    assert (kept.user, kept.session, kept.run) == (guest, receipt.session, None)
+
+
+def test_an_identity_counts_until_its_end(account: ChannelAccount) -> None:
+    ChannelIdentity.objects.filter(value=GUEST).update(expires_at=NOW + SECOND)
+    assert say(account, "hello").outcome == "accepted"
+    assert say(account, "hello", now=NOW + SECOND).outcome == "denied"
+
+
+def test_a_key_of_before_the_digests_stands_for_any_body(web: ChannelAccount) -> None:
+    first = personal(web, repeat=key())
+    InboundMessage.objects.update(body_digest="")
+    assert personal(web, repeat=key(digest="e")).run == first.run
 
 
 def test_a_platforms_repeat_is_the_same_message(account: ChannelAccount) -> None:
@@ -468,6 +526,7 @@ def test_a_sender_by_an_open_list_moves_nothing_and_decides_nothing(
 def test_a_command_on_a_platform_is_answered_there(account: ChannelAccount) -> None:
     receipt = say(account, "/whoami", chat="c", message_id="1")
     assert (receipt.outcome, receipt.run) == ("accepted", None)
+    assert receipt.message == InboundMessage.objects.get()
     row = Delivery.objects.get()
     assert row.target["chat"] == "c"
     assert "guest" in row.payload["text"]
@@ -484,6 +543,7 @@ def test_the_text_after_new_is_a_run_of_its_own(account: ChannelAccount) -> None
     assert receipt.message.text == "hello"
     assert (receipt.run.text, receipt.run.options) == ("hello", {"a": 1})
     assert receipt.session == receipt.run.session
+    assert ChatSession.objects.get().last_message_at == NOW
     in_response = say(account, "/new more", in_response=True)
     assert in_response.run is not None
     assert (in_response.run.text, in_response.run.state) == ("more", "queued")
@@ -509,6 +569,14 @@ def test_a_request_names_what_it_may_choose(web: ChannelAccount, account: Channe
         with refused():
             say(account, text, wanted=wanted)
     known = Assistant.objects.create(name="Other", slug="other")
+    secret = Assistant.objects.create(name="Secret", slug="secret", offered="nobody")
+    for text in ("hello", "/new hello"):
+        for_owner = assistants.Wanted(assistant="secret")
+        receipt = say(account, text, OWNER, wanted=for_owner)
+        assert receipt.run is not None
+        assert receipt.run.assistant_id == secret.pk
+        with refused():
+            say(account, text, wanted=for_owner)
     chosen = assistants.Wanted(assistant="other")
     for receipt in (
         personal(web, wanted=chosen),
@@ -573,7 +641,7 @@ def test_a_message_that_waits_for_more_has_no_run_yet(
     assert flush() == NOW + SECOND / 4 + SECOND
     say(account, "three", debounce=True, now=NOW + 5 * SECOND)
     assert runs() == ["one\ntwo"]
-    for second in range(5, 16):
+    for second in range(5, 17):
         say(
             account,
             "item",
@@ -600,6 +668,13 @@ def test_files_must_fit_into_the_quota_of_the_person(
         with refused("your limit is 1 files") as caught:
             personal(web, media=media)
         assert (caught.value.status, caught.value.field) == (413, "files")
+    guest = User.objects.get(username="guest")
+    storage.keep(user=guest, name="a.txt", content=b"hello")
+    other = {"kind": "file", "url": "data:text/plain;base64,aGVsbG9v"}
+    with refused("your limit is 1 files"):
+        personal(web, media=[other])
+    assert personal(web, media=[paper]).outcome == "accepted"
+    assert personal(web, name="owner", media=[other]).outcome == "accepted"
     remote = [{"kind": "file", "remote": "f"}] * 2
     assert say(account, "hello", media=remote).outcome == "accepted"
     settings.MAX_FILES_PER_USER, settings.MAX_FILE_MEGABYTES_PER_USER = 0, 1
@@ -631,6 +706,7 @@ def test_an_unknown_sender_is_of_a_kind(account: ChannelAccount) -> None:
     say(account, "hello", "bo@example.org", kind="email")
     assert UnknownRequest.objects.get().kind == "email"
     say(account, "hello", "bo@example.org", kind="email", chat=GROUP, group=GROUP)
+    assert InboundMessage.objects.count() == 1
     request = UnknownRequest.objects.get(is_group=True)
     assert (request.kind, request.sender, request.chat) == ("im", GROUP, GROUP)
 
@@ -669,7 +745,7 @@ def test_a_sender_that_was_approved_meanwhile_is_heard(
 
     def store(**given: Any) -> tuple[InboundMessage, bool]:
         if given["state"] == "held":
-            approve()
+            approve(verdict="approve_24h")
         return known(**given)
 
     monkeypatch.setattr(inbox, "store", store)
@@ -716,6 +792,19 @@ def test_a_code_lets_a_sender_in_with_what_was_held(account: ChannelAccount, own
     assert said.payload["text"].startswith("This address is now linked to owner.")
     assert say(account, f"/link {code}", STRANGER, message_id="1").outcome == "duplicate"
     assert say(account, "hello", STRANGER).outcome == "accepted"
+
+
+def test_a_code_in_another_form_is_stored_nowhere_either(
+    account: ChannelAccount, owner: User
+) -> None:
+    """By a person whose own identity ends."""
+    ChannelIdentity.objects.filter(user=owner).update(expires_at=NOW + SECOND)
+    code = link_codes.make(user=owner, via="web chat", now=NOW, identity_expires_at=NOW + SECOND)
+    spelled = " ".join(code.replace("-", ""))
+    receipt = say(account, f"/link {spelled}", STRANGER, raw=b"x")
+    assert receipt.outcome == "accepted"
+    row = InboundMessage.objects.get()
+    assert (row.text, bytes(row.raw)) == ("/link …", b"")
 
 
 WRONG = "/link ABCD-2345"
@@ -765,6 +854,13 @@ def test_a_repeated_code_says_nothing_of_what_was_accepted(
     again = say(account, WRONG, STRANGER, in_response=True, repeat=key())
     assert (again.outcome, again.run, again.session, again.said) == ("denied", None, None, "")
     assert not LinkAttempt.objects.exists()
+    User.objects.filter(pk=guest.pk).update(only_listed=False)
+    ChannelIdentity.objects.filter(user=guest).delete()
+    first = say(account, WRONG, "701", in_response=True, repeat=key())
+    assert first.run is not None
+    User.objects.filter(pk=guest.pk).update(only_listed=True)
+    again = say(account, WRONG, "701", in_response=True, repeat=key())
+    assert (again.outcome, again.run, again.said) == ("denied", None, "")
 
 
 def test_a_listed_sender_tries_no_code(account: ChannelAccount) -> None:

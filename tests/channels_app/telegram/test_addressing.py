@@ -74,6 +74,18 @@ def test_c7_the_vectors(name: str) -> None:
         assert part not in text
 
 
+def test_c7_in_a_private_chat_a_message_of_the_bot_is_quoted_too() -> None:
+    """It may be an old one; in a group a reply to it is the way to address the bot."""
+    said = {"message_id": 3, **QUOTED["bot(999)"]}
+    for chat, text in (
+        (-100, "why?"),
+        (555, '<quoted sender="Bot">\nearlier answer\n</quoted>\nwhy?'),
+    ):
+        update = read(message("why?", chat=chat, reply_to_message=said))
+        assert isinstance(update, NewMessage)
+        assert understand(update.message, bot=BOT).text == text
+
+
 @pytest.mark.parametrize(
     "update",
     [

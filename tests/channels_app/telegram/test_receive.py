@@ -527,7 +527,11 @@ def test_a_question_is_answered_in_the_language_of_who_pressed(
     take: Take, call: ToolCall, owner: User
 ) -> None:
     User.objects.filter(pk=owner.pk).update(language="de")
-    for choice, text in (("deny", "Abgelehnt."), ("edit", "Die Seite dafür steht im Chat.")):
+    for choice, text in (
+        ("never", "Diese Frage gibt es nicht mehr."),
+        ("deny", "Abgelehnt."),
+        ("edit", "Die Seite dafür steht im Chat."),
+    ):
         take(press(f"tool:{choice}:{call.public_id}:0123456789abcdef", name=choice))
         answered(text, choice)
 
@@ -672,6 +676,11 @@ def test_a_quarantined_message_of_a_group_is_for_the_bot_that_was_known_last(
         ({"message": {"chat": {"type": "group"}}}, True),
         ({"edited_message": {"chat": {"type": "supergroup"}}}, True),
         ({"message": {"chat": {"type": "private"}}}, False),
+        ({"message": {"chat": {"type": "private"}, "text": " /stop@my_bot"}}, True),
+        ({"edited_message": {"text": "/new@my_bot x"}}, True),
+        ({"message": {"text": "/new x@y"}}, False),
+        ({"message": {"text": "see /new@my_bot"}}, False),
+        ({"message": {"text": 5}}, False),
         ({"message": {"chat": 1}}, False),
         ({"message": {}}, False),
         ({"message": 1}, False),
@@ -681,7 +690,9 @@ def test_a_quarantined_message_of_a_group_is_for_the_bot_that_was_known_last(
     ],
     ids=str,
 )
-def test_the_name_of_the_bot_matters_in_groups(value: object, *, needed: bool) -> None:
+def test_the_name_of_the_bot_matters_in_groups_and_behind_commands(
+    value: object, *, needed: bool
+) -> None:
     assert receive.needs_name(value) is needed
 
 

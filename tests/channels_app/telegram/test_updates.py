@@ -309,6 +309,7 @@ def test_names_of_files_hold_no_character_that_a_database_refuses() -> None:
         ({"story": {}}, "[unsupported message: story]"),
         ({"game": {}}, "[unsupported message: game]"),
         ({"invoice": {}}, "[unsupported message: invoice]"),
+        ({"checklist": {}}, "[unsupported message: checklist]"),
     ],
 )
 def test_what_is_no_text_is_a_line(more: Json, line: str) -> None:
