@@ -5,7 +5,6 @@ so that another attempt of the run does not repeat it. Failures are reported to 
 """
 
 import base64
-import binascii
 import hashlib
 import logging
 import mimetypes
@@ -46,9 +45,15 @@ def waits(item: dict[str, Any]) -> bool:
     itself."""
     if "text" in item:
         return False
-    url = str(item.get("url", ""))
-    in_message = url.startswith("data:") and not (item["kind"] == "image" and is_picture(url))
+    url = data_url(item)
+    in_message = url != "" and not (item["kind"] == "image" and is_picture(url))
     return "remote" in item or "upload" in item or in_message
+
+
+def data_url(item: dict[str, Any]) -> str:
+    """Return the data URL of a medium; "" for one that is elsewhere."""
+    url = item.get("url")
+    return url if isinstance(url, str) and url.startswith("data:") else ""
 
 
 def is_picture(url: str) -> bool:
@@ -56,7 +61,7 @@ def is_picture(url: str) -> bool:
     start = url.partition(",")[2][:64]
     try:
         return media_type(base64.b64decode(start[: len(start) // 4 * 4])) in storage.PICTURES
-    except binascii.Error:
+    except ValueError:  # also for characters outside of ASCII
         return False
 
 
@@ -241,8 +246,8 @@ def sizes_to_keep(items: list[dict[str, Any]], *, user_id: int) -> list[int]:
     """Return the bytes of each file in a message that would be stored anew, by its length."""
     found = []
     for item in items:
-        url = str(item.get("url", ""))
-        if not (waits(item) and url.startswith("data:")):
+        url = data_url(item)
+        if not (url and waits(item)):
             continue
         size = len(url.partition(",")[2]) * 3 // 4
         # Base64 pads to threes: one of these lengths is that of a file that was sent before.
@@ -270,7 +275,7 @@ def from_data_url(run: Run, item: dict[str, Any]) -> StoredFile:
     mime = head.removeprefix("data:").partition(";")[0]
     try:
         content = base64.b64decode(data, validate=True)
-    except binascii.Error as error:
+    except ValueError as error:
         raise ChannelError("the file is damaged", permanent=True) from error
     # A client that keeps the history sends the same document with every message.
     digest = hashlib.sha256(content).hexdigest()

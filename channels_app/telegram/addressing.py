@@ -1,11 +1,14 @@
 """Find out whether a group's message addresses the bot, and remove its name ([C7]). Pure."""
 
+import re
 from dataclasses import dataclass
 from html import escape
 
 from channels_app.telegram.updates import Entity, Quoted, TelegramMessage
 
 QUOTE_LENGTH = 1024
+# What would end a quote, or begin another one, in the text of a quoted message.
+QUOTE_TAG = re.compile(r"<(?=\s*/?\s*quoted)", re.IGNORECASE)
 EMPTY_QUOTE = "[empty or non-text message]"
 
 
@@ -55,7 +58,7 @@ def with_quote(quoted: Quoted | None, text: str) -> str:
     if quoted is None:
         return text
     sender = escape(quoted.sender.name if quoted.sender is not None else "unknown")
-    said = quoted.text[:QUOTE_LENGTH] or EMPTY_QUOTE
+    said = QUOTE_TAG.sub("&lt;", quoted.text[:QUOTE_LENGTH]) or EMPTY_QUOTE
     return f'<quoted sender="{sender}">\n{said}\n</quoted>\n{text}'
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from channels_app.base import Channel, ChannelError
+from channels_app.base import Account, Channel, ChannelError, RemoteFile
 from channels_app.intake import media
 from channels_app.memory.channel import CHANNEL, PLATFORM
 from core.files import quota, storage
@@ -84,7 +84,11 @@ def test_a_medium_waits_unless_it_goes_to_the_model_itself(item: Item, *, waits:
         (PIXEL, True),
         (PIXEL.replace("image/png", "text/plain"), True),
         (PIXEL[:-1], True),
+        ("data:image/png;base64,iVBORw0KGgoAA", True),
+        ("data:image/png;base64,AAAA,iVBORw0KGgoA", False),
         ("data:image/png;base64,AAA", False),
+        ("data:image/png;base64,A===", False),
+        ("data:image/png;base64,éééé", False),
         ("data:image/png;base64,A", False),
         ("data:image/png;base64,%%%%A", False),
         ("data:image/png", False),
@@ -107,6 +111,7 @@ def test_files_of_a_message_count_with_their_size_unless_they_are_stored(
     remote = {"kind": "document", "remote": "f"}
     assert sizes({"kind": "image", "url": PIXEL}, remote, paper("x" * 300)) == [300]
     assert sizes(paper("hello"), paper("x" * 30)) == [6, 30]
+    assert sizes({"kind": "document", "url": "data:,aGVsbG8"}) == [5]
     for other in ("hellp", "hell", "hello!"):
         kept(guest, other.encode())
     kept(owner)
@@ -117,6 +122,7 @@ def test_files_of_a_message_count_with_their_size_unless_they_are_stored(
     kept(guest)
     assert sizes(paper("hello"), paper("x" * 30)) == [30]
     assert sizes({**paper("hello"), "text": "described"}) == []
+    assert sizes({"kind": "document", "url": "data:,aGVs,bG8="}) == []
 
 
 @pytest.mark.parametrize("text", ["x" * 30, "x" * 31, "x" * 32])
@@ -159,7 +165,7 @@ def test_a_file_without_a_name_has_that_of_its_kind(run: Run, mime: str, name: s
     assert media.from_data_url(run, {"kind": "document", "url": url}).name == name
 
 
-@pytest.mark.parametrize("data", ["aGVsbG8", "aGVsbG8=%", "x"])
+@pytest.mark.parametrize("data", ["aGVsbG8", "aGVsbG8=%", "x", "aGVs,bG8=", "éééé"])
 def test_a_damaged_file_is_refused_for_good(run: Run, data: str) -> None:
     with pytest.raises(ChannelError, match="the file is damaged") as caught:
         media.from_data_url(run, {"kind": "document", "url": f"data:text/plain;base64,{data}"})
@@ -218,6 +224,28 @@ def test_a_medium_is_taken_from_where_it_is(stored: Stored, run: Run) -> None:
     assert columns == ("n.txt", run.user, run.session, run)
     names = {kind: stored({"remote": "f", "kind": kind}).name for kind in ("image", "document")}
     assert names == {"image": "image.jpg", "document": "document.bin"}
+
+
+class Asked:
+    """A channel that is asked for files, and its outbound side."""
+
+    max_download_bytes = 5
+
+    def __init__(self) -> None:
+        self.outbound = self
+        self.asked: list[tuple[str, RemoteFile]] = []
+
+    async def download_media(self, *, account: Account, file: RemoteFile) -> bytes:
+        self.asked.append((account.name, file))
+        return b"hello"
+
+
+def test_a_channel_is_asked_for_the_file_as_its_platform_named_it(stored: Stored) -> None:
+    channel = Asked()
+    stored({"remote": "f", "name": "n.txt", "size": 5}, channel)
+    stored({"remote": "g"}, channel)
+    files = [RemoteFile("f", "n.txt", 5), RemoteFile("g", "", 0)]
+    assert channel.asked == [("main", each) for each in files]
 
 
 class Plain:
