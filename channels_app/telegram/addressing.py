@@ -35,15 +35,12 @@ def understand(message: TelegramMessage, *, bot: Bot) -> Addressed:
     A mention counts by its entity, a command by its ``@suffix``, a reply when it is to us.
     """
     raw = message.text or message.line
-    text, named = raw.strip() if message.text else raw, False
-    if message.text and message.entities:
-        text, named = without_name(raw, message.entities, bot)
+    text, named = without_name(message.text, message.entities, bot)
+    text = text or message.line
     replied = message.quoted is not None and is_bot(message.quoted, bot)
     addressed = not message.is_group or named or replied
     if not addressed:
         return Addressed(addressed=False, command_text=raw, text=raw)
-    if not message.is_group and message.quoted is None:
-        return Addressed(addressed=True, command_text=text, text=text)
     quote = None if replied and message.is_group else message.quoted
     return Addressed(addressed=True, command_text=text, text=with_quote(quote, text))
 
