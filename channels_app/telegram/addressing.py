@@ -7,7 +7,7 @@ from html import escape
 from channels_app.telegram.updates import Entity, Quoted, TelegramMessage
 
 QUOTE_LENGTH = 1024
-# What would end a quote, or begin another one, in the text of a quoted message.
+# In a quoted text it would end the quote, or begin another one.
 QUOTE_TAG = re.compile(r"<(?=\s*/?\s*quoted)", re.IGNORECASE)
 EMPTY_QUOTE = "[empty or non-text message]"
 

@@ -72,7 +72,7 @@ def last_known(account: Account) -> Bot:
     if known is not None:
         return known
     number, _, _ = token.partition(":")
-    return Bot(int(number or 0), str(account.config.get("username", "")))
+    return Bot(int(number) if number.isdecimal() else 0, str(account.config.get("username", "")))
 
 
 def token_of(account: Account) -> str:

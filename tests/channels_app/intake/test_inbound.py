@@ -128,7 +128,7 @@ def test_a_file_with_a_caption_is_no_command(account: ChannelAccount, web: Chann
     assert set(Run.objects.values_list("text", "state")) == {("/whoami", "queued")}
 
 
-def test_what_was_written_before_an_approval_is_answered_but_for_commands(
+def test_messages_of_before_an_approval_are_answered_but_for_commands(
     account: ChannelAccount,
 ) -> None:
     """The text after /new is a message, and so is the caption of a file."""
@@ -560,7 +560,9 @@ def test_a_command_wakes_the_batch_that_waits(
     assert woken == [session.pk]
 
 
-def test_a_request_names_what_it_may_choose(web: ChannelAccount, account: ChannelAccount) -> None:
+def test_a_request_names_an_assistant_that_its_sender_may_choose(
+    web: ChannelAccount, account: ChannelAccount
+) -> None:
     wanted = assistants.Wanted(assistant="none-of-this-name")
     for text in ("hello", "/new hello"):
         with refused() as caught:
@@ -610,7 +612,7 @@ def test_a_busy_gateway_refuses_a_sender_but_no_message_that_waits(
     assert asked == [guest.pk]
 
 
-def test_what_an_agent_waits_for_is_handed_over(account: ChannelAccount) -> None:
+def test_the_answer_that_an_agent_waits_for_is_handed_over(account: ChannelAccount) -> None:
     """Once, however often it comes; the last-used channel is moved."""
     say(account, "hello")
     User.objects.update(last_account=None)
@@ -779,7 +781,9 @@ def test_codes_are_stored_nowhere(account: ChannelAccount, owner: User) -> None:
         assert code not in f"{row.text}{bytes(row.raw)!r}"
 
 
-def test_a_code_lets_a_sender_in_with_what_was_held(account: ChannelAccount, owner: User) -> None:
+def test_a_code_lets_a_sender_in_with_the_held_messages(
+    account: ChannelAccount, owner: User
+) -> None:
     say(account, "hello", STRANGER)
     say(account, "/start", STRANGER)
     code = link_codes.make(user=owner, via="web chat", now=NOW)
@@ -843,7 +847,7 @@ def test_too_many_codes_are_not_answered(account: ChannelAccount) -> None:
     assert Delivery.objects.count() == link_codes.SENDER_ATTEMPTS
 
 
-def test_a_repeated_code_says_nothing_of_what_was_accepted(
+def test_a_repeated_code_says_nothing_of_an_accepted_message(
     account: ChannelAccount, guest: User
 ) -> None:
     """The key is of a sender who may not write any more."""
@@ -895,7 +899,7 @@ def test_replayed_messages_keep_their_place_and_their_time(account: ChannelAccou
     assert {row.account for row in ChatSession.objects.all()} == {account}
 
 
-def test_what_is_let_in_without_its_request_runs_all_the_same(
+def test_messages_that_are_let_in_without_their_request_run_all_the_same(
     account: ChannelAccount, guest: User
 ) -> None:
     say(account, "hello", STRANGER)

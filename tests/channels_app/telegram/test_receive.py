@@ -1,4 +1,4 @@
-"""What is stored, changed and answered for each update, in order, before it is confirmed."""
+"""Rows and answers of each update, in order, before it is confirmed."""
 
 import asyncio
 import json
@@ -125,14 +125,14 @@ def test_a_press_names_any_account(take: Take, account: str) -> None:
     assert text == ("Nothing is left to send again." if is_number else "There is no such account.")
 
 
-def test_a_line_for_what_is_not_supported_comes_after_a_quoted_message(take: Take) -> None:
+def test_the_line_of_an_unsupported_message_comes_after_a_quoted_one(take: Take) -> None:
     quoted = {"message_id": 1, "from": person(8, "Bo"), "text": "see"}
     assert take(message(user=GUEST, story={}, reply_to_message=quoted)) == "accepted"
     quote = '<quoted sender="Bo">\nsee\n</quoted>'
     assert stored().text == f"{quote}\n[unsupported message: story]"
 
 
-def test_an_edit_of_what_is_not_supported_keeps_its_line(take: Take) -> None:
+def test_an_edit_of_an_unsupported_message_keeps_its_line(take: Take) -> None:
     first = message(user=GUEST, paid_media={})
     take(first)
     edited = {"update_id": number(), "edited_message": first["message"]}
@@ -523,7 +523,7 @@ def test_a_question_whose_call_has_changed_is_not_decided(take: Take, call: Tool
         Delivery.objects.all().delete()
 
 
-def test_a_question_is_answered_in_the_language_of_who_pressed(
+def test_a_question_is_answered_in_the_language_of_its_person(
     take: Take, call: ToolCall, owner: User
 ) -> None:
     User.objects.filter(pk=owner.pk).update(language="de")
@@ -652,7 +652,7 @@ def test_a_quarantined_update_is_read_as_it_came(
         (b"[1]", "update is no object"),
     ],
 )
-def test_what_cannot_be_read_again_stays_in_quarantine(
+def test_an_update_that_cannot_be_read_again_stays_in_quarantine(
     row: ChannelAccount, raw: bytes, said: str
 ) -> None:
     kept = stored_at(account=row, state="quarantined", raw=raw, note="before")
@@ -743,7 +743,8 @@ def test_another_token_is_another_bot(row: ChannelAccount, asked: list[Any]) -> 
     asked.append({"id": 901, "username": "new_bot"})
     assert asyncio.run(receive.bot_of(other)) == Bot(901, "new_bot")
     assert receive.last_known(replace(account, secrets={}, config={})) == Bot(0, "")
-    assert receive.last_known(replace(account, secrets={"token": "902:a:b"})).id == 902
+    for token, number_of in (("902:a:b", 902), ("903", 903), ("a:b", 0), ("²:b", 0)):
+        assert receive.last_known(replace(account, secrets={"token": token})).id == number_of
     assert receive.last_known(replace(account, id=account.id + 1)) == Bot(900, "kept_bot")
 
 

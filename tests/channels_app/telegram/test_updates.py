@@ -132,7 +132,7 @@ def test_some_messages_are_not_answered(more: Json, said: str) -> None:
         "channel_chat_created",
     ],
 )
-def test_what_telegram_itself_says_in_a_chat_is_not_answered(name: str) -> None:
+def test_a_message_of_telegram_itself_is_not_answered(name: str) -> None:
     """A field that only contains such a name says nothing."""
     assert kind(message=body(text="x", **{name: {}})) == name
     assert read(text="x", **{f"x{name}": {}}).text == "x"
@@ -217,7 +217,7 @@ def test_a_sender_is_an_id_with_a_name(found: Json, name: str) -> None:
 
 
 @pytest.mark.parametrize("value", [True, False, None, 1, "true"])
-def test_a_bot_is_what_telegram_calls_one(value: object) -> None:
+def test_a_bot_is_one_by_telegrams_word(value: object) -> None:
     assert updates.person({"id": 7, "is_bot": value}).is_bot is (value is True)
 
 
@@ -312,7 +312,7 @@ def test_names_of_files_hold_no_character_that_a_database_refuses() -> None:
         ({"checklist": {}}, "[unsupported message: checklist]"),
     ],
 )
-def test_what_is_no_text_is_a_line(more: Json, line: str) -> None:
+def test_other_content_than_text_and_files_is_a_line(more: Json, line: str) -> None:
     """A venue comes with its location."""
     message = read(**more)
     assert (message.line, message.text, message.media) == (line, "", [])
