@@ -104,7 +104,8 @@ def pytest_runtestloop(session: pytest.Session) -> bool:
     """Run the jobs, in place of pytest's own loop."""
     folder = Path(os.environ["MUTATION_WORK"])
     jobs: list[Job] = json.loads((folder / "work.json").read_text())
-    warm, *items = session.items
+    # tests/conftest.py sorts the files: the one that warms up comes first all the same.
+    warm, *items = sorted(session.items, key=lambda item: item.path.name != "warm.py")
     warm.config.hook.pytest_runtest_protocol(item=warm, nextitem=items[0])
     connections.close_all()
     functions = living({job["path"] for job in jobs})
