@@ -87,11 +87,12 @@ def receive_personal(
     [A10].
 
     ``session``: the open session of ``draft``, if the endpoint has looked it up already.
-    ``command``: the command in it, if any; ``may_decide``: whether the credential, if it is an
-    owner's, decides unknown requests. Raises RefusedError 413, and 422 for a key that stands for
-    another message.
+    ``command``: the command in it, if any, which counts without files; ``may_decide``: whether the
+    credential, if it is an owner's, decides unknown requests. Raises RefusedError 413, and 422 for
+    a key that stands for another message.
     """
     draft = without_codes(draft)
+    command = None if draft.media else command  # a caption is for the assistant
     with atomic_write(joins=True):
         if session_id:
             session = inbox.own_session(user=user, session_id=session_id)
@@ -135,15 +136,16 @@ def receive_sender(
 ) -> Receipt:
     """Accept a message of a sender that a platform or a bridge names: the rule decides [A1].
 
-    ``command``: the command in it, if any; an unknown sender's is held like any text. The rule
-    comes before the search for a duplicate: an idempotency key must tell nothing about a message to
-    a sender who may not write (any more). Raises RefusedError 413, and 422 for a key that stands
-    for another message of the same sender.
+    ``command``: the command in it, if any, which counts without files; an unknown sender's is held
+    like any text. The rule comes before the search for a duplicate: an idempotency key must tell
+    nothing about a message to a sender who may not write (any more). Raises RefusedError 413, and
+    422 for a key that stands for another message of the same sender.
     """
     sender = permissions.Sender(
         account=draft.account, kind=draft.kind, value=draft.sender, group=group
     )
     draft = without_codes(draft)
+    command = None if draft.media else command  # a caption is for the assistant
     with atomic_write(joins=True):
         decision = permissions.decide(sender=sender, now=now)
         if decision.rule != "listed" and command is not None and command.is_code and not group:
@@ -217,12 +219,14 @@ def hide_codes(message: dict[str, Any]) -> None:
 def take_code(
     *, draft: Draft, command: slash_commands.Command, now: datetime
 ) -> tuple[Draft, slash_commands.Command]:
-    """Try the code of a sender who is not listed; return the message and the command without it."""
+    """Try the code of a sender who is not listed; return the message without it, and the command
+    with its answer.
+    """
     typed = type_code(draft=draft, code=command.argument, now=now)
     replay(typed.held)
     options = {**draft.options, SAID: typed.words} if command.in_response else draft.options
     hidden = dataclasses.replace(draft, text=link_codes.hide(draft.text), raw=b"", options=options)
-    return hidden, dataclasses.replace(command, argument="", said=typed.words, is_spent=typed.spent)
+    return hidden, dataclasses.replace(command, said=typed.words, is_spent=typed.spent)
 
 
 def refused_code(held: Receipt, *, draft: Draft, command: slash_commands.Command) -> Receipt:
@@ -283,7 +287,7 @@ def obey(
             may_decide=may_decide,
         )
     )
-    if command.name == "new" and command.argument:
+    if command.is_new_text:
         InboundMessage.objects.filter(id=message.id).update(
             state=InboundMessage.State.RECEIVED, text=command.argument, note=""
         )
@@ -452,12 +456,13 @@ def replay(messages: list[InboundMessage]) -> None:
         session = inbox.open_session(
             user=message.user, account=message.account, chat=message.chat, thread=message.thread
         )
-        InboundMessage.objects.filter(id=message.id).update(session=session)
-        if (
-            slash_commands.parse(message.text) is not None
-        ):  # most unknown senders begin with "/start"
-            InboundMessage.objects.filter(id=message.id).update(
-                state=InboundMessage.State.ANSWERED, note="a command of before the approval"
-            )
+        row = InboundMessage.objects.filter(id=message.id)
+        row.update(session=session)
+        command = None if message.media else slash_commands.parse(message.text)
+        if command is not None and not command.is_new_text:  # many begin with "/start"
+            row.update(state=InboundMessage.State.ANSWERED, note="a command of before the approval")
             continue
+        if command is not None:
+            message.text = command.argument
+            row.update(text=message.text)
         inbox.start_run(session=session, messages=[message], now=message.received_at)

@@ -5,7 +5,6 @@ so that another attempt of the run does not repeat it. Failures are reported to 
 """
 
 import base64
-import binascii
 import hashlib
 import logging
 import mimetypes
@@ -14,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from django.conf import settings
+from django.db.models import QuerySet
 
 from channels_app import registry
 from channels_app.base import Channel, ChannelError, Downloads, RemoteFile
@@ -45,9 +45,15 @@ def waits(item: dict[str, Any]) -> bool:
     itself."""
     if "text" in item:
         return False
-    url = str(item.get("url", ""))
-    in_message = url.startswith("data:") and not (item["kind"] == "image" and is_picture(url))
+    url = data_url(item)
+    in_message = url != "" and not (item["kind"] == "image" and is_picture(url))
     return "remote" in item or "upload" in item or in_message
+
+
+def data_url(item: dict[str, Any]) -> str:
+    """Return the data URL of a medium; "" for one that is elsewhere."""
+    url = item.get("url")
+    return url if isinstance(url, str) and url.startswith("data:") else ""
 
 
 def is_picture(url: str) -> bool:
@@ -55,7 +61,7 @@ def is_picture(url: str) -> bool:
     start = url.partition(",")[2][:64]
     try:
         return media_type(base64.b64decode(start[: len(start) // 4 * 4])) in storage.PICTURES
-    except binascii.Error:
+    except ValueError:  # also for characters outside of ASCII
         return False
 
 
@@ -240,24 +246,27 @@ def sizes_to_keep(items: list[dict[str, Any]], *, user_id: int) -> list[int]:
     """Return the bytes of each file in a message that would be stored anew, by its length."""
     found = []
     for item in items:
-        url = str(item.get("url", ""))
-        if not (waits(item) and url.startswith("data:")):
+        url = data_url(item)
+        if not (url and waits(item)):
             continue
         size = len(url.partition(",")[2]) * 3 // 4
         # Base64 pads to threes: one of these lengths is that of a file that was sent before.
-        same = StoredFile.objects.filter(
-            user_id=user_id, size__range=(size - 2, size), origin=storage.SENT
-        )
-        if not (same.exists() and is_kept(url, user_id=user_id)):
+        same = sent_files(size__range=(size - 2, size), user_id=user_id)
+        if not (same.exists() and same.filter(sha256=digest_of(url)).exists()):
             found.append(size)
     return found
 
 
-def is_kept(url: str, *, user_id: int) -> bool:
-    """Return whether this person has this file of a data URL already (clients repeat
-    themselves)."""
-    digest = hashlib.sha256(base64.b64decode(url.partition(",")[2])).hexdigest()
-    return StoredFile.objects.filter(user_id=user_id, sha256=digest, purged_at=None).exists()
+def digest_of(url: str) -> str:
+    """Return the SHA-256 of the file in a data URL."""
+    return hashlib.sha256(base64.b64decode(url.partition(",")[2])).hexdigest()
+
+
+def sent_files(**fields: Any) -> QuerySet[StoredFile]:
+    """Return the files with these fields that a person has sent, and that are there still: clients
+    repeat themselves.
+    """
+    return StoredFile.objects.filter(**fields, origin=storage.SENT, revoked_at=None, purged_at=None)
 
 
 def from_data_url(run: Run, item: dict[str, Any]) -> StoredFile:
@@ -266,16 +275,11 @@ def from_data_url(run: Run, item: dict[str, Any]) -> StoredFile:
     mime = head.removeprefix("data:").partition(";")[0]
     try:
         content = base64.b64decode(data, validate=True)
-    except binascii.Error as error:
+    except ValueError as error:
         raise ChannelError("the file is damaged", permanent=True) from error
     # A client that keeps the history sends the same document with every message.
-    same = StoredFile.objects.filter(
-        session_id=run.session_id,
-        sha256=hashlib.sha256(content).hexdigest(),
-        origin=storage.SENT,
-        revoked_at=None,
-        purged_at=None,
-    ).first()
+    digest = hashlib.sha256(content).hexdigest()
+    same = sent_files(session_id=run.session_id, sha256=digest).first()
     if same is not None:
         return same
     name = item.get("name") or f"{item['kind']}{mimetypes.guess_extension(mime) or ''}"
@@ -289,16 +293,12 @@ async def fetch(run: Run, channel: Channel, remote: RemoteFile, item: dict[str, 
     if not isinstance(channel.outbound, Downloads):
         raise ChannelError("this channel gives no files", permanent=True)
     most = channel.outbound.max_download_bytes
-    if remote.size > most:
-        raise ChannelError(
-            f"the file has {remote.size / MEGABYTE:.0f} MB; at most {most // MEGABYTE} MB can be "
-            "fetched",
-            permanent=True,
-        )
+    check_size(remote.size, most)
     await in_thread(quota.check, user_id=run.user_id, size=remote.size)
     content = await channel.outbound.download_media(
         account=account_of(run.session.account), file=remote
     )
+    check_size(len(content), most)  # a platform may name another size, or none
     return await in_thread(
         storage.keep,
         user=run.user,
@@ -307,6 +307,15 @@ async def fetch(run: Run, channel: Channel, remote: RemoteFile, item: dict[str, 
         session_id=run.session_id,
         run_id=run.id,
     )
+
+
+def check_size(size: int, most: int) -> None:
+    """Raise ChannelError for a file of more than ``most`` bytes."""
+    if size > most:
+        raise ChannelError(
+            f"the file has {size / MEGABYTE:.0f} MB; at most {most // MEGABYTE} MB can be fetched",
+            permanent=True,
+        )
 
 
 READ_AT_ONCE_BYTES = 1024 * 1024

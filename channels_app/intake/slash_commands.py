@@ -79,6 +79,11 @@ class Command:
         """Return whether it is ``/link`` with a code."""
         return self.name == "link" and self.argument != ""
 
+    @property
+    def is_new_text(self) -> bool:
+        """Return whether it is ``/new`` with a text, which is a message for the assistant."""
+        return self.name == "new" and self.argument != ""
+
 
 @dataclass(frozen=True, slots=True)
 class Asked:

@@ -1,11 +1,14 @@
 """Find out whether a group's message addresses the bot, and remove its name ([C7]). Pure."""
 
+import re
 from dataclasses import dataclass
 from html import escape
 
 from channels_app.telegram.updates import Entity, Quoted, TelegramMessage
 
 QUOTE_LENGTH = 1024
+# In a quoted text it would end the quote, or begin another one.
+QUOTE_TAG = re.compile(r"<(?=\s*/?\s*quoted)", re.IGNORECASE)
 EMPTY_QUOTE = "[empty or non-text message]"
 
 
@@ -32,16 +35,13 @@ def understand(message: TelegramMessage, *, bot: Bot) -> Addressed:
     A mention counts by its entity, a command by its ``@suffix``, a reply when it is to us.
     """
     raw = message.text or message.line
-    text, named = raw.strip() if message.text else raw, False
-    if message.text and message.entities:
-        text, named = without_name(raw, message.entities, bot)
+    text, named = without_name(message.text, message.entities, bot)
+    text = text or message.line
     replied = message.quoted is not None and is_bot(message.quoted, bot)
     addressed = not message.is_group or named or replied
     if not addressed:
         return Addressed(addressed=False, command_text=raw, text=raw)
-    if not message.is_group and message.quoted is None:
-        return Addressed(addressed=True, command_text=text, text=text)
-    quote = message.quoted if message.quoted is not None and not replied else None
+    quote = None if replied and message.is_group else message.quoted
     return Addressed(addressed=True, command_text=text, text=with_quote(quote, text))
 
 
@@ -55,7 +55,7 @@ def with_quote(quoted: Quoted | None, text: str) -> str:
     if quoted is None:
         return text
     sender = escape(quoted.sender.name if quoted.sender is not None else "unknown")
-    said = quoted.text[:QUOTE_LENGTH] or EMPTY_QUOTE
+    said = QUOTE_TAG.sub("&lt;", quoted.text[:QUOTE_LENGTH]) or EMPTY_QUOTE
     return f'<quoted sender="{sender}">\n{said}\n</quoted>\n{text}'
 
 

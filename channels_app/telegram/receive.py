@@ -3,10 +3,11 @@
 Everything is committed when a function here returns; only then is the update confirmed to Telegram.
 """
 
+import json
 import logging
+import re
 from typing import Any
 
-import orjson
 from django.utils import timezone
 from django.utils.translation import gettext, gettext_noop, ngettext
 
@@ -33,6 +34,7 @@ from core.tools import phrases
 logger = logging.getLogger(__name__)
 
 BOT_SECONDS = 3600.0
+NAMED_COMMAND = re.compile(r"\s*/\w+@")
 GONE = {"kicked", "left"}
 CHOICES: dict[str, deciding.Choice] = {
     asking.ONCE: "once",
@@ -55,7 +57,7 @@ async def fetch_bot(account: Account) -> Bot:
 
 async def bot_of(account: Account) -> Bot:
     """Return the bot of an account, cached for an hour: the token has its id, but not its name."""
-    key = account.id, account.secrets.get("token", "")
+    key = account.id, token_of(account)
     try:
         return bots.get(key) or bots.put(key, await fetch_bot(account))
     except ChannelError as error:
@@ -65,12 +67,17 @@ async def bot_of(account: Account) -> Bot:
 
 def last_known(account: Account) -> Bot:
     """Return the last answer of ``getMe``, however old; else the data of the account row."""
-    key = account.id, account.secrets.get("token", "")
-    known = bots.get(key, expired=True)
+    token = token_of(account)
+    known = bots.get((account.id, token), expired=True)
     if known is not None:
         return known
-    number = account.secrets.get("token", "").partition(":")[0]
-    return Bot(int(number or 0), str(account.config.get("username", "")))
+    number, _, _ = token.partition(":")
+    return Bot(int(number) if number.isdecimal() else 0, str(account.config.get("username", "")))
+
+
+def token_of(account: Account) -> str:
+    """Return the bot token of an account, which begins with the bot's id; empty without one."""
+    return account.secrets.get("token", "")
 
 
 async def take_all(account: Account, values: list[Any], *, offset: int) -> int:
@@ -78,7 +85,8 @@ async def take_all(account: Account, values: list[Any], *, offset: int) -> int:
     row = await in_thread(ChannelAccount.objects.get, id=account.id)
     bot = await bot_of(account)
     for value in values:
-        await in_thread(take, row=row, bot=bot, value=value, raw=orjson.dumps(value, default=str))
+        raw = json.dumps(value).encode()  # orjson refuses lone surrogates and huge numbers
+        await in_thread(take, row=row, bot=bot, value=value, raw=raw)
         update_id = value.get("update_id") if isinstance(value, dict) else None
         if isinstance(update_id, int):
             offset = max(offset, update_id + 1)
@@ -90,19 +98,25 @@ def take_again(account: Account, *, raw: bytes) -> str:
     row = ChannelAccount.objects.get(id=account.id)
     bot = last_known(account)
     try:
-        value = orjson.loads(raw)
-    except orjson.JSONDecodeError as error:
+        value = json.loads(raw)
+    except ValueError as error:
         return quarantine(row=row, value=None, raw=raw, why=str(error))
     return take(row=row, bot=bot, value=value, raw=raw)
 
 
 def needs_name(value: object) -> bool:
-    """Return whether the bot's name matters: only messages of groups may address others."""
+    """Return whether the bot's name matters: messages of groups may address others, and a command
+    may have the name behind it.
+    """
     if not isinstance(value, dict):
         return False
     message = value.get("message") or value.get("edited_message")
-    chat = message.get("chat") if isinstance(message, dict) else None
-    return isinstance(chat, dict) and chat.get("type") in ("group", "supergroup")
+    if not isinstance(message, dict):
+        return False
+    chat, text = message.get("chat"), message.get("text")
+    if isinstance(chat, dict) and chat.get("type") in ("group", "supergroup"):
+        return True
+    return isinstance(text, str) and NAMED_COMMAND.match(text) is not None
 
 
 def take(*, row: ChannelAccount, bot: Bot, value: object, raw: bytes) -> str:
@@ -131,17 +145,22 @@ def take_message(*, row: ChannelAccount, bot: Bot, update: updates.NewMessage, r
     if not meant.addressed and not is_of_addressed_album(row, message):
         return "not addressed"
     draft = draft_of(row=row, update=update, meant=meant, raw=raw)
-    command = slash_commands.parse(meant.command_text) if not message.media else None
-    if command is not None and command.name == "new" and command.argument:
-        command = slash_commands.Command("new", with_quote(message.quoted, command.argument))
     receipt = receive_sender(
         draft=draft,
         now=timezone.now(),
         group=draft.chat if message.is_group else "",
         debounce=True,
-        command=command,
+        command=command_of(message, meant),
     )
     return receipt.outcome
+
+
+def command_of(message: updates.TelegramMessage, meant: Addressed) -> slash_commands.Command | None:
+    """Return the command that a message is; the text after ``/new`` follows the quoted message."""
+    command = slash_commands.parse(meant.command_text) if not message.media else None
+    if command is not None and command.is_new_text:
+        return slash_commands.Command("new", with_quote(message.quoted, command.argument))
+    return command
 
 
 def draft_of(
@@ -149,9 +168,6 @@ def draft_of(
 ) -> Draft:
     """Return a message as the inbox stores it; the sender is the numeric id alone ([A2])."""
     message = update.message
-    text = meant.text
-    if message.unsupported and not text:
-        text = f"[unsupported message: {message.unsupported}]"
     return Draft(
         account=row,
         sender=str(message.sender.id),
@@ -160,7 +176,7 @@ def draft_of(
         thread=str(message.thread) if message.thread else "",
         update_id=str(update.update_id),
         message_id=str(message.id),
-        text=text,
+        text=meant.text,
         media=[each.item() for each in message.media],
         options={"album": message.album} if message.album else {},
         raw=raw,
@@ -180,13 +196,15 @@ def is_of_addressed_album(row: ChannelAccount, message: updates.TelegramMessage)
 def take_edit(*, row: ChannelAccount, bot: Bot, message: updates.TelegramMessage) -> str:
     """Apply an edit to a message that is not batched yet; later edits change nothing."""
     meant = understand(message, bot=bot)
+    command = command_of(message, meant)
+    text = command.argument if command is not None and command.is_new_text else meant.text
     with atomic_write():
         changed = inbox.edit_waiting(
             account=row,
             chat=str(message.chat),
             message_id=str(message.id),
             sender=str(message.sender.id),
-            text=link_codes.without_codes(meant.text),
+            text=link_codes.without_codes(text),
         )
     return "edited" if changed else "too late to edit"
 
@@ -199,7 +217,6 @@ def take_press(*, row: ChannelAccount, press: updates.Pressed) -> str:
     if verdict not in STATES and verdict != outages.SEND_AGAIN:
         return ignore(row=row, update_id=press.update_id, kind="callback_query of no button")
     person = owner_of(row, press)
-    text = ""
     if person is None:
         audit.record(
             actor=f"{row}:{press.sender.id}",
@@ -222,7 +239,7 @@ def answer_press(*, row: ChannelAccount, press: updates.Pressed, text: str) -> s
         outbox.enqueue(
             key=answer_key(row, press),
             account_id=row.pk,
-            conversation=f"{row.pk}:press:{press.id}"[:300],
+            conversation=f"{row.pk}:press:{press.id}",
             target={"chat": str(press.chat), "thread": "", "reply_to": ""},
             payload={"kind": "answer", "press": press.id, "text": text},
         )
@@ -231,7 +248,7 @@ def answer_press(*, row: ChannelAccount, press: updates.Pressed, text: str) -> s
 
 def answer_key(row: ChannelAccount, press: updates.Pressed) -> str:
     """Return the key of the answer to a press: each press is answered once."""
-    return f"press:{row.pk}:{press.id}"[:200]
+    return f"press:{row.pk}:{press.id}"
 
 
 def take_press_of_person(*, row: ChannelAccount, press: updates.Pressed) -> str:
@@ -267,17 +284,16 @@ def answer_question(row: ChannelAccount, press: updates.Pressed, person: User, d
         link = deciding.page_link(call_id) if person.is_owner else ""
         if link:
             outbox.enqueue_in_chat(
-                key=f"{answer_key(row, press)}:link"[:200],
+                key=f"{answer_key(row, press)}:link",
                 account_id=row.pk,
                 chat=str(press.chat),
-                thread="",
                 payload={"text": link},
             )
         return phrases.in_language(
             deciding.TEXTS["edit" if link else "gone"], asking.language_of(person)
         )
     if choice not in CHOICES:
-        return deciding.TEXTS["gone"]
+        return phrases.in_language(deciding.TEXTS["gone"], asking.language_of(person))
     decision = deciding.decide(
         call_id=call_id,
         digest=digest,
@@ -291,7 +307,8 @@ def answer_question(row: ChannelAccount, press: updates.Pressed, person: User, d
 
 def send_again(account_id: str) -> str:
     """Send the dead deliveries of an account again; return the result in a sentence."""
-    if not (account_id.isascii() and account_id.isdigit()):
+    is_number = account_id.isascii() and account_id.isdigit() and len(account_id) < 19
+    if not is_number:
         return gettext("There is no such account.")
     number = outages.send_again(account_id=int(account_id))
     if not number:
@@ -350,8 +367,10 @@ def ignore(*, row: ChannelAccount, update_id: int, kind: str) -> str:
 
 def quarantine(*, row: ChannelAccount, value: object, raw: bytes, why: str) -> str:
     """Store an update that cannot be parsed, for the admin; later updates are not held up."""
-    update_id = value.get("update_id") if isinstance(value, dict) else None
-    name = str(update_id)[:40] if isinstance(update_id, int) else ""
+    try:
+        name = str(updates.update_id_of(value))
+    except updates.UnparsableError:
+        name = ""
     logger.warning("an update could not be read: %s", why)
     note(row=row, update_id=name, state="quarantined", why=why, raw=raw)
     return "quarantined"

@@ -9,9 +9,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from core.lib.text import clean
+
 MAX_ID = 2**62
 MAX_DATE = 4_102_444_800  # the year 2100
+MAX_PRESS_ID = 64  # characters; Telegram's have at most 20
 RICH_LEVELS = 40  # of nested blocks and styles; Telegram allows 16
+# The kinds of chats of people, and whether it is a group's.
+PLACES = {"private": False, "group": True, "supergroup": True}
+UNSUPPORTED = ("paid_media", "story", "game", "invoice", "checklist")
 # The requested types. Telegram keeps the previous list when none is sent, and omits other types.
 ALLOWED = ("message", "edited_message", "callback_query", "my_chat_member")
 SERVICE = re.compile(r"^(new_chat|left_chat|group_chat_created|supergroup_chat|migrate_|pinned_|"
@@ -77,7 +83,9 @@ class Quoted:
 
 @dataclass(frozen=True, slots=True)
 class TelegramMessage:
-    """A message of a person. ``line``: a sticker, place, contact or poll as text."""
+    """A message of a person. ``line``: a sticker, place, contact, poll or what is not supported as
+    text.
+    """
 
     id: int
     chat: int
@@ -91,7 +99,6 @@ class TelegramMessage:
     album: str = ""
     line: str = ""
     quoted: Quoted | None = None
-    unsupported: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,47 +153,56 @@ Update = NewMessage | Edited | Pressed | Membership | Other
 
 def read(value: object) -> Update:
     """Parse the update in ``value``. Raises UnparsableError."""
-    update = mapping(value, "update")
-    update_id = number(update.get("update_id"), "update_id")
+    update, update_id = mapping(value, "update"), update_id_of(value)
     kind = next((key for key in update if key != "update_id"), "empty")
     if kind in {"message", "edited_message"}:
         message = read_message(mapping(update[kind], kind))
         if isinstance(message, str):
-            return Other(update_id, message)
+            return Other(update_id, clean(message))
         make = NewMessage if kind == "message" else Edited
         return make(update_id, message)
     if kind == "callback_query":
         return read_press(update_id, mapping(update[kind], kind))
     if kind == "my_chat_member":
         return read_membership(update_id, mapping(update[kind], kind))
-    return Other(update_id, kind)
+    return Other(update_id, clean(kind))
+
+
+def update_id_of(value: object) -> int:
+    """Return the id of the update in ``value``. Raises UnparsableError."""
+    return number(mapping(value, "update").get("update_id"), "update_id")
 
 
 def read_message(message: Json) -> TelegramMessage | str:
-    """Return a message, or :class:`Other` for one that is not answered."""
+    """Return a message, or the kind of one that is not answered."""
     chat = mapping(message.get("chat"), "chat")
-    if chat.get("type") == "channel":
+    place = raw(chat.get("type"), "chat.type")
+    if place == "channel":
         return "channel_post"
+    if place not in PLACES:
+        raise UnparsableError("chat.type is not known")
     if "from" not in message:
         return "no sender"
+    if "sender_chat" in message:
+        # Sent on behalf of a group or a channel: ``from`` is a fake sender, the same one for all.
+        return "from a chat"
     sender = person(message["from"])
     if sender.is_bot:
-        # Also anonymous admins of a group (GroupAnonymousBot): they have no identity.
         return "from a bot"
     service = next((key for key in message if SERVICE.match(key)), "")
     if service:
         return service
-    media, unsupported = read_media(message)
+    media = read_media(message)
     line = line_of(message)
-    text = string(message.get("text") or message.get("caption") or rich_text(message), "text")
-    if not (text or media or line or unsupported):
+    text = raw(message.get("text") or message.get("caption") or rich_text(message), "text")
+    if not (text or media or line):
         return "without content"
     marked = message.get("entities") or message.get("caption_entities")
     topic = message.get("message_thread_id") if message.get("is_topic_message") else None
     return TelegramMessage(
         id=number(message.get("message_id"), "message_id"),
         chat=number(chat.get("id"), "chat.id", signed=True),
-        is_group=string(chat.get("type"), "chat.type") in {"group", "supergroup"},
+        is_group=PLACES[place],
         sender=sender,
         date=number(message.get("date", 0), "date", most=MAX_DATE),
         thread=number(topic, "message_thread_id") if topic is not None else 0,
@@ -196,25 +212,21 @@ def read_message(message: Json) -> TelegramMessage | str:
         album=string(message.get("media_group_id") or "", "media_group_id"),
         line=line,
         quoted=quoted(message),
-        unsupported=unsupported,
     )
 
 
-def read_media(message: Json) -> tuple[list[Media], str]:
-    """Return the files of a message, and the kind of one that is not supported."""
+def read_media(message: Json) -> list[Media]:
+    """Return the files of a message."""
     if "photo" in message:
         sizes = [mapping(each, "photo") for each in sequence(message["photo"], "photo")]
         if not sizes:
             raise UnparsableError("photo is empty")
         largest = max(sizes, key=lambda each: number(each.get("width", 0), "width"))
-        return [media(largest, "image", mime="image/jpeg", name="photo.jpg")], ""
+        return [media(largest, "image", mime="image/jpeg", name="photo.jpg")]
     for key, (kind, mime) in FILES.items():
         if key in message:
-            return [media(mapping(message[key], key), kind, mime=mime)], ""
-    for key in ("paid_media", "story", "game", "invoice"):
-        if key in message:
-            return [], key
-    return [], ""
+            return [media(mapping(message[key], key), kind, mime=mime)]
+    return []
 
 
 # An animation comes with a document of the same file: the first that is found counts.
@@ -278,7 +290,9 @@ def letters(text: Any, levels: int) -> str:
 
 
 def line_of(message: Json) -> str:
-    """Return a sticker, place, contact, poll or die as one line of text, else an empty one."""
+    """Return a sticker, place, contact, poll or die as one line of text, also what is not
+    supported; else an empty one.
+    """
     if "sticker" in message:
         emoji = mapping(message["sticker"], "sticker").get("emoji")
         return f"[Sticker {string(emoji or '', 'emoji')}]"
@@ -300,7 +314,8 @@ def line_of(message: Json) -> str:
     if "dice" in message:
         dice = mapping(message["dice"], "dice")
         return f"[Dice {dice.get('emoji')}: {dice.get('value')}]"
-    return ""
+    kind = next((key for key in UNSUPPORTED if key in message), "")
+    return f"[unsupported message: {kind}]" if kind else ""
 
 
 def coordinates(location: Json) -> str:
@@ -326,9 +341,12 @@ def read_press(update_id: int, query: Json) -> Pressed | Other:
     if "data" not in query or "message" not in query:
         return Other(update_id, "callback_query without data")
     message = mapping(query["message"], "message")
+    name = string(query.get("id"), "id")
+    if len(name) > MAX_PRESS_ID:
+        raise UnparsableError("id is too long")
     return Pressed(
         update_id=update_id,
-        id=string(query.get("id"), "id"),
+        id=name,
         sender=person(query.get("from")),
         data=string(query["data"], "data"),
         chat=number(mapping(message.get("chat"), "chat").get("id"), "chat.id", signed=True),
@@ -342,7 +360,9 @@ def read_membership(update_id: int, value: Json) -> Membership:
         update_id=update_id,
         chat=number(chat.get("id"), "chat.id", signed=True),
         chat_type=string(chat.get("type"), "chat.type"),
-        status=string(mapping(value.get("new_chat_member"), "new_chat_member").get("status"), "s"),
+        status=string(
+            mapping(value.get("new_chat_member"), "new_chat_member").get("status"), "status"
+        ),
         by=person(value.get("from")),
     )
 
@@ -391,7 +411,14 @@ def sequence(value: object, name: str) -> list[Any]:
 
 
 def string(value: object, name: str) -> str:
-    """Return ``value`` as a text. Raises UnparsableError."""
+    """Return ``value`` as a text that a database holds. Raises UnparsableError."""
+    return clean(raw(value, name))
+
+
+def raw(value: object, name: str) -> str:
+    """Return ``value`` as a text with every character, as entities count them. Raises
+    UnparsableError.
+    """
     if not isinstance(value, str):
         raise UnparsableError(f"{name} is no text")
     return value

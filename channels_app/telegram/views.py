@@ -13,7 +13,6 @@ from channels_app.asgi.views import EndpointRequest, endpoint, json_response
 from channels_app.base import Account
 from channels_app.delivery.sending import account_of
 from channels_app.telegram import receive
-from channels_app.telegram.addressing import Bot
 from core.database.batching import in_shared_transaction
 from core.database.transactions import in_thread
 from core.lib.encryption import DecryptError
@@ -50,7 +49,7 @@ async def webhook(request: EndpointRequest, name: str) -> HttpResponse:
     except strict_json.BadJSONError as error:
         raise RefusedError(400, f"Bad JSON: {error}.") from error
     named = receive.needs_name(value)
-    bot = await receive.bot_of(known.account) if named else Bot(0, "")
+    bot = await receive.bot_of(known.account) if named else receive.last_known(known.account)
     outcome = await in_shared_transaction(
         partial(receive.take, row=known.row, bot=bot, value=value, raw=raw)
     )
@@ -74,7 +73,7 @@ def find(name: str) -> Known | None:
         account = account_of(row)
     except DecryptError:
         return None
-    secret = account.secrets.get("webhook_secret", "")
+    secret = account.secrets.get("webhook_secret")
     if not secret:
         return None
     return Known(row, account, secret)

@@ -326,4 +326,36 @@ TARGETS = (
         "core/agent/approvals.py",
         ("tests/core/agent/test_approvals.py",),
     ),
+    Target(
+        "updates of Telegram",
+        "channels_app/telegram/updates.py",
+        ("tests/channels_app/telegram/test_updates.py",),
+    ),
+    Target(
+        "the webhook",
+        "channels_app/telegram/views.py",
+        ("tests/channels_app/telegram/test_views.py",),
+    ),
+    Target(
+        "who is addressed",
+        "channels_app/telegram/addressing.py",
+        ("tests/channels_app/telegram/test_addressing.py",),
+    ),
+    Target(
+        "updates taken",
+        "channels_app/telegram/receive.py",
+        ("tests/channels_app/telegram/test_receive.py",),
+    ),
+    Target(
+        "messages that come in",
+        "channels_app/intake/inbound.py",
+        ("tests/channels_app/intake/test_inbound.py",),
+    ),
+    Target(
+        "bounds of media",
+        "channels_app/intake/media.py",
+        ("tests/channels_app/intake/test_media_bounds.py",),
+        "MEGABYTE waits data_url is_picture stored_of uploaded sizes_to_keep digest_of sent_files "
+        "from_data_url fetch check_size",
+    ),
 )

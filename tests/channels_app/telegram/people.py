@@ -103,7 +103,7 @@ def entities_of(text: str) -> list[Params]:
     """Return the mentions and commands that Telegram marks in a text."""
     found, offset = [], 0
     for word in text.split(" "):
-        length = len(word.encode("utf-16-le")) // 2
+        length = len(word.encode("utf-16-le", "surrogatepass")) // 2
         if word.startswith("@"):
             found.append({"type": "mention", "offset": offset, "length": length})
         elif word.startswith("/"):

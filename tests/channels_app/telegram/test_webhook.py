@@ -251,6 +251,12 @@ def test_rw17_a_foreign_group_is_denied_by_the_person_and_by_the_group(local: Lo
     assert not InboundMessage.objects.filter(text="hello everybody").exists()
 
 
+def test_c8_a_command_that_names_the_bot_is_one_in_a_private_chat_too(local: Local) -> None:
+    name = f"@bot{local.tokens['main'].partition(':')[0]}_bot"
+    assert local.post(message(f"/whoami{name}", user=556))[1]["outcome"] == "accepted"
+    assert InboundMessage.objects.get().note == "command /whoami"
+
+
 def test_an_edit_of_an_unknown_sender_changes_nothing(local: Local) -> None:
     first = message("hello", user=556)
     local.post(first)

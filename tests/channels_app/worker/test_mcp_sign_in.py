@@ -602,7 +602,7 @@ def test_v75_a_server_that_is_away_ends_no_grant(
 def test_v75_the_tools_are_listed_with_a_token_that_is_renewed_after_a_refusal(
     notes: SigningMcp, server: McpServer
 ) -> None:
-    """[V75] The server does not say how long its tokens last; nobody calls a tool meanwhile."""
+    """[V75] The server does not say how long its tokens last; no tool is called meanwhile."""
     McpConnection.objects.update(expires_at=None)
     notes.tokens.clear()
     notes.tools.append(tool("write"))

@@ -1,0 +1,296 @@
+"""Which media are fetched or stored, for whom, once, and up to which size."""
+
+import asyncio
+import base64
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from channels_app.base import Account, Channel, ChannelError, RemoteFile
+from channels_app.intake import media
+from channels_app.memory.channel import CHANNEL, PLATFORM
+from core.files import quota, storage
+from core.lib.ids import public_id
+from core.models import ChatSession, Run, StoredFile, User
+from tests.channels_app.running import guest, memory_account, owner
+from tests.channels_app.schedules.making import chat_of
+
+__all__ = ["guest", "owner"]
+pytestmark = pytest.mark.django_db
+PIXEL = (
+    "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6"
+    "kgAAAABJRU5ErkJggg=="
+)
+Item = dict[str, Any]
+
+
+@pytest.fixture(autouse=True)
+def platform() -> Iterator[None]:
+    """Begin with an empty platform."""
+    PLATFORM.clear()
+    yield
+    PLATFORM.clear()
+
+
+@pytest.fixture
+def session(guest: User) -> ChatSession:
+    return chat_of(guest, memory_account())
+
+
+@pytest.fixture
+def run(session: ChatSession) -> Run:
+    return Run.objects.create(session=session, user=session.user)
+
+
+def paper(text: str, **more: Any) -> Item:
+    """Return a text file in a data URL."""
+    data = base64.b64encode(text.encode()).decode()
+    return {"kind": "document", "url": f"data:text/plain;base64,{data}", **more}
+
+
+def kept(user: User, content: bytes = b"hello", **fields: Any) -> StoredFile:
+    """Return a stored file of a person."""
+    row = storage.keep(user=user, name="a.txt", content=content)
+    StoredFile.objects.filter(pk=row.pk).update(**fields)
+    return row
+
+
+@pytest.mark.parametrize(
+    ("item", "waits"),
+    [
+        ({"remote": "f"}, True),
+        ({"upload": "f"}, True),
+        ({"remote": "f", "text": ""}, False),
+        ({"url": "https://example.org/a.png"}, False),
+        ({"url": "x data:,"}, False),
+        ({}, False),
+        ({"url": PIXEL}, False),
+        ({"kind": "document", "url": PIXEL}, True),
+        ({"url": PIXEL, "remote": "f"}, True),
+        (paper("hello", kind="image"), True),
+        (paper("hello"), True),
+    ],
+)
+def test_a_medium_waits_unless_it_goes_to_the_model_itself(item: Item, *, waits: bool) -> None:
+    """Pictures do, by their first bytes, not by the type that is said."""
+    assert media.waits({"kind": "image", **item}) is waits
+
+
+@pytest.mark.parametrize(
+    ("url", "is_picture"),
+    [
+        (PIXEL, True),
+        (PIXEL.replace("image/png", "text/plain"), True),
+        (PIXEL[:-1], True),
+        ("data:image/png;base64,iVBORw0KGgoAA", True),
+        ("data:image/png;base64,AAAA,iVBORw0KGgoA", False),
+        ("data:image/png;base64,AAA", False),
+        ("data:image/png;base64,A===", False),
+        ("data:image/png;base64,éééé", False),
+        ("data:image/png;base64,A", False),
+        ("data:image/png;base64,%%%%A", False),
+        ("data:image/png", False),
+        (paper("hello")["url"], False),
+        (f"data:,{base64.b64encode(b'%PDF-1.4 and more of it').decode()}", False),
+    ],
+)
+def test_a_picture_is_known_by_its_first_bytes(url: str, *, is_picture: bool) -> None:
+    assert media.is_picture(url) is is_picture
+
+
+def test_files_of_a_message_count_with_their_size_unless_they_are_stored(
+    guest: User, owner: User
+) -> None:
+    """Those that are pictures for the model, or still on their platform, do not."""
+
+    def sizes(*items: Item) -> list[int]:
+        return media.sizes_to_keep([*items], user_id=guest.pk)
+
+    remote = {"kind": "document", "remote": "f"}
+    assert sizes({"kind": "image", "url": PIXEL}, remote, paper("x" * 300)) == [300]
+    assert sizes(paper("hello"), paper("x" * 30)) == [6, 30]
+    assert sizes({"kind": "document", "url": "data:,aGVsbG8"}) == [5]
+    for other in ("hellp", "hell", "hello!"):
+        kept(guest, other.encode())
+    kept(owner)
+    kept(guest, origin="made")
+    kept(guest, purged_at=timezone.now())
+    kept(guest, revoked_at=timezone.now())
+    assert sizes(paper("hello")) == [6]
+    kept(guest)
+    assert sizes(paper("hello"), paper("x" * 30)) == [30]
+    assert sizes({**paper("hello"), "text": "described"}) == []
+    assert sizes({"kind": "document", "url": "data:,aGVs,bG8="}) == []
+
+
+@pytest.mark.parametrize("text", ["x" * 30, "x" * 31, "x" * 32])
+def test_a_stored_file_is_found_whatever_its_padding(guest: User, text: str) -> None:
+    kept(guest, text.encode())
+    assert media.sizes_to_keep([paper(text)], user_id=guest.pk) == []
+
+
+def test_a_file_of_a_message_is_stored_once_in_its_session(run: Run, session: ChatSession) -> None:
+    """A client that keeps the history sends it with every message."""
+    first = media.from_data_url(run, paper("hello", name="n.txt"))
+    assert (first.name, first.session, first.run, first.user) == ("n.txt", session, run, run.user)
+    assert storage.read(first) == b"hello"
+    again = Run.objects.create(session=session, user=run.user)
+    assert media.from_data_url(again, paper("hello")) == first
+    assert media.from_data_url(again, paper("other")) != first
+    elsewhere = Run.objects.create(session=chat_of(run.user, session.account, "d"), user=run.user)
+    assert media.from_data_url(elsewhere, paper("hello")).session == elsewhere.session
+
+
+@pytest.mark.parametrize("ended", ["revoked_at", "purged_at", "origin"])
+def test_a_file_that_is_gone_or_was_made_here_is_stored_anew(run: Run, ended: str) -> None:
+    first = media.from_data_url(run, paper("hello"))
+    value = "made" if ended == "origin" else timezone.now()
+    StoredFile.objects.filter(pk=first.pk).update(**{ended: value})
+    assert media.from_data_url(run, paper("hello")) != first
+
+
+@pytest.mark.parametrize(
+    ("mime", "name"),
+    [
+        ("text/plain", "document.txt"),
+        ("text/plain;charset=utf-8", "document.txt"),
+        ("x/unknown", "document"),
+        ("", "document"),
+    ],
+)
+def test_a_file_without_a_name_has_that_of_its_kind(run: Run, mime: str, name: str) -> None:
+    url = f"data:{mime};base64,aGVsbG8="
+    assert media.from_data_url(run, {"kind": "document", "url": url}).name == name
+
+
+@pytest.mark.parametrize("data", ["aGVsbG8", "aGVsbG8=%", "x", "aGVs,bG8=", "éééé"])
+def test_a_damaged_file_is_refused_for_good(run: Run, data: str) -> None:
+    with pytest.raises(ChannelError, match="the file is damaged") as caught:
+        media.from_data_url(run, {"kind": "document", "url": f"data:text/plain;base64,{data}"})
+    assert caught.value.permanent
+    assert not StoredFile.objects.exists()
+
+
+def test_an_uploaded_file_belongs_to_the_first_session_that_names_it(
+    run: Run, session: ChatSession
+) -> None:
+    file, other = kept(run.user), kept(run.user)
+    found = media.uploaded(run, file.public_id)
+    assert (found, found.session, found.run) == (file, session, run)
+    later = Run.objects.create(session=chat_of(run.user, session.account, "d"), user=run.user)
+    again = media.uploaded(later, file.public_id)
+    assert (again, again.session, again.run) == (file, session, run)
+    other.refresh_from_db()
+    assert other.session is None
+
+
+@pytest.mark.parametrize("ended", ["user", "revoked_at", "purged_at", "public_id"])
+def test_an_uploaded_file_of_another_person_or_one_that_is_gone_is_not_found(
+    run: Run, owner: User, ended: str
+) -> None:
+    values: dict[str, Any] = {"user": owner, "public_id": public_id()}
+    file = kept(run.user)
+    row = StoredFile.objects.filter(pk=file.pk)
+    row.update(**{ended: values.get(ended, timezone.now())})
+    with pytest.raises(ChannelError, match="there is no such uploaded file") as caught:
+        media.uploaded(run, file.public_id)
+    assert caught.value.permanent
+    assert row.get().session is None
+
+
+@pytest.fixture
+def stored(transactional_db: None, run: Run) -> Callable[[Item], StoredFile]:
+    """Return ``stored(item)``: the stored file of a medium of the run."""
+
+    def get(item: Item, channel: Channel | None = CHANNEL) -> StoredFile:
+        return asyncio.run(media.stored_of(run, channel, {"kind": "document", **item}))
+
+    return get
+
+
+Stored = Callable[..., StoredFile]
+
+
+def test_a_medium_is_taken_from_where_it_is(stored: Stored, run: Run) -> None:
+    PLATFORM.files["f"] = b"remote"
+    uploaded = kept(run.user, b"uploaded")
+    assert stored({"upload": uploaded.public_id, "url": paper("x")["url"]}) == uploaded
+    assert storage.read(stored({**paper("inline"), "remote": "f"})) == b"inline"
+    found = stored({"remote": "f", "name": "n.txt", "size": 6})
+    assert storage.read(found) == b"remote"
+    columns = (found.name, found.user, found.session, found.run)
+    assert columns == ("n.txt", run.user, run.session, run)
+    names = {kind: stored({"remote": "f", "kind": kind}).name for kind in ("image", "document")}
+    assert names == {"image": "image.jpg", "document": "document.bin"}
+
+
+class Asked:
+    """A channel that is asked for files, and its outbound side."""
+
+    max_download_bytes = 5
+
+    def __init__(self) -> None:
+        self.outbound = self
+        self.asked: list[tuple[str, RemoteFile]] = []
+
+    async def download_media(self, *, account: Account, file: RemoteFile) -> bytes:
+        self.asked.append((account.name, file))
+        return b"hello"
+
+
+def test_a_channel_is_asked_for_the_file_as_its_platform_named_it(stored: Stored) -> None:
+    channel = Asked()
+    stored({"remote": "f", "name": "n.txt", "size": 5}, channel)
+    stored({"remote": "g"}, channel)
+    files = [RemoteFile("f", "n.txt", 5), RemoteFile("g", "", 0)]
+    assert channel.asked == [("main", each) for each in files]
+
+
+class Plain:
+    """A channel that cannot download."""
+
+    outbound = object()
+
+
+def test_a_channel_without_downloads_gives_no_files(stored: Stored) -> None:
+    for channel in (None, Plain()):
+        with pytest.raises(ChannelError, match="this channel gives no files") as caught:
+            stored({"remote": "f"}, channel)
+        assert caught.value.permanent
+    with pytest.raises(ChannelError, match="no such file"):
+        stored({"remote": "f"})
+
+
+def test_a_file_over_the_limit_of_its_channel_is_not_stored(
+    stored: Stored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the size that the platform names, before it is fetched; and by its own."""
+    most = CHANNEL.outbound.max_download_bytes
+    PLATFORM.files.update(f=b"x" * most, g=b"x" * (most + 1))
+    assert stored({"remote": "f", "size": most}).size == most
+    said = "the file has 1 MB; at most 1 MB can be fetched"
+    for size in (0, 5):
+        with pytest.raises(ChannelError, match=said) as caught:
+            stored({"remote": "g", "size": size})
+        assert caught.value.permanent
+    PLATFORM.files.clear()
+    for size, megabytes in ((most + 1, 1), (3 * most, 3)):
+        with pytest.raises(ChannelError, match=f"the file has {megabytes} MB") as caught:
+            stored({"remote": "f", "size": size})
+        assert caught.value.permanent
+    assert StoredFile.objects.count() == 1
+
+
+def test_a_file_over_the_quota_of_its_person_is_not_fetched(stored: Stored, settings: Any) -> None:
+    settings.MAX_FILE_MEGABYTES_PER_USER = 1
+    PLATFORM.files["f"] = b"x" * 600_000
+    stored({"remote": "f", "size": 600_000})
+    PLATFORM.refusals.append(ChannelError("it was asked for"))
+    with pytest.raises(quota.QuotaExceededError, match="your limit is 1 MB"):
+        stored({"remote": "f", "size": 600_000})
+    PLATFORM.refusals.clear()
+    with pytest.raises(quota.QuotaExceededError):
+        stored({"remote": "f"})
+    assert StoredFile.objects.count() == 1

@@ -1,0 +1,776 @@
+"""Rows and answers of each update, in order, before it is confirmed."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from allowlist import link_codes
+from allowlist.models import AuditEntry, UnknownRequest
+from channels_app.base import Account, ChannelError
+from channels_app.delivery.sending import account_of
+from channels_app.intake import quarantine
+from channels_app.owner import outages
+from channels_app.telegram import bot_api, receive, updates
+from channels_app.telegram.addressing import Bot
+from core.lib import ttl_cache
+from core.lib.text import clean
+from core.models import (
+    ChannelAccount,
+    ChannelIdentity,
+    Delivery,
+    InboundMessage,
+    Occurrence,
+    Run,
+    Schedule,
+    ToolCall,
+    User,
+)
+from tests.channels_app.running import guest, owner, telegram_account
+from tests.channels_app.schedules.making import chat_of, fire, made
+from tests.channels_app.telegram.people import Params, message, number, person
+
+__all__ = ["guest", "owner"]
+pytestmark = pytest.mark.django_db
+BOT = Bot(999, "my_bot")
+OWNER, GUEST, STRANGER, GROUP = 555, 556, 700, -100
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> None:
+    receive.clear_cache()
+
+
+@pytest.fixture
+def row(owner: User, guest: User) -> ChannelAccount:
+    """Return a bot with an owner (555), a guest (556) and the group -100."""
+    ChannelIdentity.objects.create(user=owner, kind="im", channel="telegram", value=str(GROUP))
+    return telegram_account(base="http://x", username="kept_bot")
+
+
+@pytest.fixture
+def take(row: ChannelAccount) -> Callable[[object], str]:
+    """Return ``take(update)``: it processes an update and returns the outcome."""
+
+    def take(value: object) -> str:
+        return receive.take(row=row, bot=BOT, value=value, raw=json.dumps(value).encode())
+
+    return take
+
+
+Take = Callable[[object], str]
+
+
+def press(data: str, *, by: int = OWNER, name: str = "") -> Params:
+    """Return a press of a button under a message of the bot in the owner's chat."""
+    return {
+        "update_id": number(),
+        "callback_query": {
+            "id": name or str(number()),
+            "from": person(by),
+            "data": data,
+            "message": {"message_id": 5, "chat": {"id": OWNER, "type": "private"}},
+        },
+    }
+
+
+def edit(update: Params, text: str, **more: Any) -> Params:
+    """Return the edit of a message."""
+    return {"update_id": number(), "edited_message": {**update["message"], "text": text, **more}}
+
+
+def stored() -> InboundMessage:
+    """Return the only message."""
+    return InboundMessage.objects.get()
+
+
+def test_a_file_with_any_name_is_stored(take: Take) -> None:
+    """PostgreSQL takes no NUL and no lone surrogate, in no column: the same update would come again
+    and again."""
+    named = {"file_id": "f\x00", "file_name": "a\x00b\ud800", "mime_type": "a/b\udfff"}
+    for user, outcome in ((GUEST, "accepted"), (STRANGER, "denied")):
+        assert take(message(user=user, document=named, media_group_id="g\x00")) == outcome
+    for kept in InboundMessage.objects.order_by("id"):
+        (item,) = kept.media
+        assert (item["remote"], item["name"], item["mime"]) == ("f", "ab\ufffd", "a/b\ufffd")
+        assert kept.options == {"album": "g"}
+
+
+@pytest.mark.parametrize(
+    "data", ["approve:x", "send_again:1", "remind:done:x", "sched:p:x", "tool:once"]
+)
+@pytest.mark.parametrize("by", [OWNER, GUEST, STRANGER])
+def test_a_press_with_any_characters_is_answered(take: Take, data: str, by: int) -> None:
+    assert take(press(f"{data}\x00\ud800", by=by, name="7\x00\ud800")) == "pressed"
+    assert Delivery.objects.get().payload["press"] == "7\ufffd"
+
+
+def test_an_update_of_an_unknown_kind_may_have_any_name(take: Take) -> None:
+    assert take({"update_id": 1, "a\x00\ud800": {}}) == "ignored"
+    assert (stored().state, stored().note) == ("ignored", "a\ufffd")
+
+
+@pytest.mark.parametrize("account", ["9" * 18, "9" * 19, "9" * 60, "9" * 5000, "-1", "x", "", "²"])
+def test_a_press_names_any_account(take: Take, account: str) -> None:
+    """Clients may send any data for a button, not only what the bot wrote."""
+    assert take(press(f"{outages.SEND_AGAIN}:{account}")) == "pressed"
+    text = Delivery.objects.get().payload["text"]
+    is_number = len(account) == 18
+    assert text == ("Nothing is left to send again." if is_number else "There is no such account.")
+
+
+def test_the_line_of_an_unsupported_message_comes_after_a_quoted_one(take: Take) -> None:
+    quoted = {"message_id": 1, "from": person(8, "Bo"), "text": "see"}
+    assert take(message(user=GUEST, story={}, reply_to_message=quoted)) == "accepted"
+    quote = '<quoted sender="Bo">\nsee\n</quoted>'
+    assert stored().text == f"{quote}\n[unsupported message: story]"
+
+
+def test_an_edit_of_an_unsupported_message_keeps_its_line(take: Take) -> None:
+    first = message(user=GUEST, paid_media={})
+    take(first)
+    edited = {"update_id": number(), "edited_message": first["message"]}
+    assert take(edited) == "edited"
+    assert stored().text == "[unsupported message: paid_media]"
+
+
+def test_an_edit_of_a_caption_keeps_all_of_it(take: Take) -> None:
+    first = message(user=GUEST, document={"file_id": "f"}, caption="look")
+    take(first)
+    edited = {**first["message"], "caption": "/new look"}
+    assert take({"update_id": number(), "edited_message": edited}) == "edited"
+    assert stored().text == "/new look"
+
+
+def test_an_edit_of_the_text_after_new_is_without_the_command(take: Take) -> None:
+    """Its run may wait for another one."""
+    first = message("/new plan a trip", user=GUEST)
+    assert take(first) == "accepted"
+    assert take(edit(first, "/new plan a trip to Rome")) == "edited"
+    assert Run.objects.get().text == stored().text == "plan a trip to Rome"
+    assert take(edit(first, "plan a trip to Bath")) == "edited"
+    assert Run.objects.get().text == "plan a trip to Bath"
+
+
+def fields(row: InboundMessage, *names: str) -> tuple[Any, ...]:
+    """Return columns of a message."""
+    return tuple(getattr(row, name) for name in names)
+
+
+def test_a_message_is_stored_as_it_came(take: Take, row: ChannelAccount) -> None:
+    photo = [{"file_id": "p", "width": 1}]
+    update = message(user=GUEST, chat=GROUP, thread=4, name="Bo", photo=photo, media_group_id="g")
+    update["message"] |= {"message_id": 8, "caption": "@my_bot look"}
+    update["message"]["caption_entities"] = [{"type": "mention", "offset": 0, "length": 7}]
+    assert take(update) == "accepted"
+    kept = stored()
+    names = ("account", "kind", "sender", "sender_name", "chat", "thread", "text", "options")
+    assert fields(kept, *names) == (
+        row,
+        "im",
+        str(GUEST),
+        "Bo",
+        str(GROUP),
+        "4",
+        "look",
+        {"album": "g"},
+    )
+    ids = fields(kept, "external_update_id", "external_message_id")
+    assert ids == (str(update["update_id"]), "8")
+    assert json.loads(bytes(kept.raw)) == update
+    assert [item["remote"] for item in kept.media] == ["p"]
+    assert kept.session is not None
+    assert kept.session.flush_at is not None
+
+
+def test_without_a_topic_or_an_album_neither_is_stored(take: Take) -> None:
+    take(message("hello", user=GUEST))
+    assert fields(stored(), "thread", "options", "media", "chat") == ("", {}, [], str(GUEST))
+
+
+def test_in_a_group_that_is_not_listed_nothing_is_stored(take: Take) -> None:
+    assert take(message("@my_bot hi", user=GUEST, chat=-200)) == "denied"
+    request = UnknownRequest.objects.get()
+    assert (request.sender, request.is_group) == ("-200", True)
+    assert take(message("hi", user=GUEST, chat=-200)) == "not addressed"
+    assert not InboundMessage.objects.exists()
+
+
+def test_a_command_is_answered_at_once_but_not_as_a_caption(take: Take) -> None:
+    assert take(message("/whoami", user=GUEST)) == "accepted"
+    assert (stored().state, stored().note) == ("answered", "command /whoami")
+    InboundMessage.objects.all().delete()
+    assert take(message(user=GUEST, document={"file_id": "f"}, caption="/whoami")) == "accepted"
+    assert stored().state == "received"
+
+
+def test_the_text_after_new_follows_the_quoted_message(take: Take) -> None:
+    quoted = {"message_id": 1, "from": person(8, "Bo"), "text": "see"}
+    assert take(message("/new what is it?", user=GUEST, reply_to_message=quoted)) == "accepted"
+    assert Run.objects.get().text == '<quoted sender="Bo">\nsee\n</quoted>\nwhat is it?'
+    assert take(message("/new", user=GUEST, reply_to_message=quoted)) == "accepted"
+    assert Delivery.objects.get().payload["text"] == "A new conversation begins."
+
+
+def item(**more: Any) -> Params:
+    """Return a photo of an album in the group, without words."""
+    photo = [{"file_id": "p", "width": 1}]
+    return message(**{"user": GUEST, "chat": GROUP, "photo": photo, "media_group_id": "g", **more})
+
+
+@pytest.fixture
+def album(take: Take) -> None:
+    """Let the first photo of an album in the group address the bot."""
+    mark = [{"type": "mention", "offset": 0, "length": 7}]
+    assert take(item(caption="@my_bot look", caption_entities=mark)) == "accepted"
+
+
+def test_the_items_of_an_addressed_album_belong_to_it(album: None, take: Take) -> None:
+    assert take(item()) == "accepted"
+    assert InboundMessage.objects.count() == 2
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"user": OWNER}, {"media_group_id": "h"}, {"media_group_id": ""}, {"chat": -200}],
+    ids=str,
+)
+def test_an_item_of_another_album_or_sender_does_not(
+    album: None, take: Take, other: dict[str, Any]
+) -> None:
+    assert take(item(**other)) == "not addressed"
+    assert InboundMessage.objects.count() == 1
+
+
+def test_an_item_that_another_bot_gets_does_not(album: None, owner: User) -> None:
+    other = telegram_account(base="http://x", name="other")
+    assert receive.take(row=other, bot=BOT, value=item(), raw=b"") == "not addressed"
+
+
+def test_a_client_api_request_with_the_same_options_is_no_album(
+    row: ChannelAccount, take: Take
+) -> None:
+    """Its id is a client's word, and its options are, too."""
+    values = {"account": row, "chat": str(GROUP), "sender": str(GUEST), "options": {"album": "g"}}
+    kept = stored_at(**values, external_message_id="", body_digest="")
+    assert take(item()) == "not addressed"
+    InboundMessage.objects.filter(id=kept.pk).update(external_message_id="1", body_digest="d")
+    assert take(item()) == "not addressed"
+    InboundMessage.objects.filter(id=kept.pk).update(body_digest="")
+    assert take(item()) == "accepted"
+
+
+def stored_at(**values: Any) -> InboundMessage:
+    """Store a message."""
+    return InboundMessage.objects.create(received_at="2026-01-01T00:00Z", **values)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"from": person(OWNER)},
+        {"chat": {"id": OWNER, "type": "private"}},
+        {"message_id": 1},
+    ],
+    ids=str,
+)
+def test_an_edit_of_another_message_changes_nothing(take: Take, other: Params) -> None:
+    first = message("hello", user=GUEST)
+    take(first)
+    assert take(edit(first, "bye", **other)) == "too late to edit"
+    assert stored().text == "hello"
+    assert take(edit(first, "bye")) == "edited"
+    assert stored().text == "bye"
+
+
+def test_an_edit_in_a_group_is_without_the_name_of_the_bot_and_stores_no_code(
+    take: Take, owner: User
+) -> None:
+    code = link_codes.make(user=owner, via="web chat", now=timezone.now())
+    first = message("@my_bot hello", user=GUEST, chat=GROUP)
+    take(first)
+    mark = [{"type": "mention", "offset": 0, "length": 7}]
+    assert take(edit(first, f"@my_bot see /link {code}", entities=mark)) == "edited"
+    assert stored().text.startswith("see /link ")
+    assert code not in stored().text
+
+
+def answered(text: str, press_id: str) -> None:
+    """Check that a press is answered with a line, in the order of its own conversation."""
+    row = Delivery.objects.latest("id")
+    account = ChannelAccount.objects.get()
+    assert row.payload == {"kind": "answer", "press": press_id, "text": text}
+    assert row.target == {"chat": str(OWNER), "thread": "", "reply_to": ""}
+    assert row.conversation == f"{account.pk}:press:{press_id}"
+    assert row.account == account
+
+
+@pytest.fixture
+def request_id(take: Take) -> str:
+    """Let a sender be unknown; return the id of the request."""
+    assert take(message("let me in", user=STRANGER)) == "denied"
+    Delivery.objects.all().delete()
+    return UnknownRequest.objects.get().public_id
+
+
+@pytest.mark.parametrize(
+    ("verdict", "state"),
+    [
+        ("approve", "approved"),
+        ("approve_24h", "approved"),
+        ("deny", "denied"),
+        ("block", "blocked"),
+    ],
+)
+def test_an_owner_decides_a_request_once(
+    take: Take, request_id: str, owner: User, verdict: str, state: str
+) -> None:
+    assert take(press(f"{verdict}:{request_id}", name="71")) == "pressed"
+    request = UnknownRequest.objects.get()
+    assert fields_of(request) == (state, owner, "telegram")
+    assert Run.objects.count() == (1 if state == "approved" else 0)
+    answer = Delivery.objects.get(dedupe_key__startswith="press:")
+    assert answer.payload["text"].startswith(state.capitalize())
+    assert take(press(f"block:{request_id}", name="72")) == "pressed"
+    again = Delivery.objects.filter(dedupe_key__startswith="press:").latest("id")
+    assert again.payload["text"].startswith(f"Already {state}")
+    assert UnknownRequest.objects.get().state == state
+
+
+def fields_of(request: UnknownRequest) -> tuple[str, User | None, str]:
+    """Return the decision about a request."""
+    return request.state, request.decided_by, request.decided_via
+
+
+def test_a_request_that_does_not_exist_is_said_to_the_owner(take: Take, row: object) -> None:
+    take(press("approve:x", name="71"))
+    answered("This request does not exist.", "71")
+
+
+@pytest.mark.parametrize("by", [GUEST, STRANGER])
+def test_only_an_owner_decides_and_others_are_recorded(
+    take: Take, request_id: str, row: ChannelAccount, by: int
+) -> None:
+    assert take(press(f"approve:{request_id}", by=by, name="71")) == "pressed"
+    assert UnknownRequest.objects.get().state == "pending"
+    answered("Only the owner can decide.", "71")
+    entry = AuditEntry.objects.get(action__endswith=".refused")
+    assert (entry.actor, entry.action, entry.subject) == (
+        f"{row}:{by}",
+        "request.refused",
+        request_id,
+    )
+    assert entry.data == {"via": "telegram", "why": "not an owner"}
+    assert take(press(f"{outages.SEND_AGAIN}:{'1' * 50}", by=by, name="72")) == "pressed"
+    again = AuditEntry.objects.get(action="delivery.refused")
+    assert again.subject == f"{'1' * 39}…"
+
+
+def test_by_an_open_list_an_owner_is_not_meant(take: Take, request_id: str, owner: User) -> None:
+    ChannelIdentity.objects.filter(user=owner, kind="im", channel="").delete()
+    ChannelIdentity.objects.filter(user=owner).delete()
+    User.objects.filter(pk=owner.pk).update(only_listed=False)
+    take(press(f"approve:{request_id}", by=STRANGER))
+    assert UnknownRequest.objects.get().state == "pending"
+
+
+def test_a_button_of_no_kind_is_ignored(take: Take) -> None:
+    for data in ("", "x", "x:approve", "Approve:x"):
+        update = press(data)
+        assert take(update) == "ignored"
+        kept = InboundMessage.objects.get(external_update_id=str(update["update_id"]))
+        assert kept.note == "callback_query of no button"
+    assert not Delivery.objects.exists()
+
+
+def test_dead_deliveries_of_an_account_are_sent_again(take: Take, row: ChannelAccount) -> None:
+    """The owner is answered in their language."""
+    for number_of in (1, 2):
+        Delivery.objects.all().delete()
+        for each in range(number_of):
+            dead(row, f"d{each}")
+        assert take(press(f"{outages.SEND_AGAIN}:{row.pk}", name="71")) == "pressed"
+        assert not Delivery.objects.filter(state="dead").exists()
+        many = "1 message is" if number_of == 1 else "2 messages are"
+        answered(f"{many} sent again.", "71")
+    User.objects.filter(is_owner=True).update(language="de")
+    take(press(f"{outages.SEND_AGAIN}:{row.pk}", name="72"))
+    answered("Es gibt nichts mehr erneut zu senden.", "72")
+
+
+def dead(row: ChannelAccount, key: str) -> Delivery:
+    """Make a delivery that was given up."""
+    return Delivery.objects.create(
+        account=row, conversation="c", dedupe_key=key, target={}, payload={}, state="dead"
+    )
+
+
+def test_a_press_of_a_person_counts_once(take: Take, guest: User, row: ChannelAccount) -> None:
+    """A button under a list of their reminders: the same update again changes nothing."""
+    schedule = reminder(guest, row)
+    update = press(f"sched:p:{schedule.public_id}:1", by=GUEST, name="71")
+    assert take(update) == "pressed"
+    answered("Paused.", "71")
+    schedule.refresh_from_db()
+    assert schedule.state == "paused"
+    Schedule.objects.update(state="active")
+    assert take(update) == "pressed"
+    schedule.refresh_from_db()
+    assert (schedule.state, Delivery.objects.count()) == ("active", 1)
+
+
+def test_a_reminder_is_resumed_at_its_time(take: Take, guest: User, row: ChannelAccount) -> None:
+    """By a person whose identity ends later."""
+    ChannelIdentity.objects.update(expires_at=timezone.now() + timedelta(hours=1))
+    schedule = reminder(guest, row)
+    for letter, state in (("p", "paused"), ("r", "active")):
+        take(press(f"sched:{letter}:{schedule.public_id}:1", by=GUEST))
+        schedule.refresh_from_db()
+        assert schedule.state == state
+
+
+def reminder(user: User, row: ChannelAccount) -> Schedule:
+    """Return a schedule of a person."""
+    return made(chat_of(user, row, str(GUEST)), now=timezone.now())
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        ("remind:done:x", "Only listed people have reminders."),
+        ("sched:p:x:1", "Only listed people have reminders."),
+        ("tool:once:x", "Only the owner can decide."),
+    ],
+)
+def test_a_press_of_an_unknown_sender_changes_nothing(take: Take, data: str, text: str) -> None:
+    take(press(data, by=STRANGER, name="71"))
+    answered(text, "71")
+
+
+def test_a_reminder_is_acknowledged_by_its_person(
+    take: Take, guest: User, row: ChannelAccount
+) -> None:
+    schedule = reminder(guest, row)
+    fire(timezone.now() + timedelta(minutes=11))
+    occurrence = Occurrence.objects.get(schedule=schedule, run__isnull=False)
+    assert occurrence.run is not None
+    take(press(f"remind:later:{occurrence.run.public_id}", by=GUEST, name="70"))
+    answered("I will remind you in 10 minutes.", "70")
+    Occurrence.objects.filter(pk=occurrence.pk).update(acknowledged_at=None)
+    data = f"remind:done:{occurrence.run.public_id}"
+    take(press(data, by=OWNER, name="71"))
+    answered("This reminder belongs to somebody else.", "71")
+    take(press(data, by=GUEST, name="72"))
+    answered("Done.", "72")
+    occurrence.refresh_from_db()
+    assert occurrence.acknowledged_at is not None
+
+
+@pytest.fixture
+def call(row: ChannelAccount, owner: User) -> ToolCall:
+    """Return a call of a tool that waits for the owner's yes."""
+    session = chat_of(owner, row, str(OWNER))
+    run = Run.objects.create(session=session, user=owner, state=Run.State.SUCCEEDED)
+    return ToolCall.objects.create(
+        run=run,
+        call_id="c",
+        tool="send_mail",
+        arguments="{}",
+        digest="0123456789abcdef" * 4,
+        state=ToolCall.State.WAITING,
+        asked_of=owner,
+    )
+
+
+@pytest.mark.parametrize(
+    ("choice", "state", "scope", "text"),
+    [
+        ("once", "allowed", "once", "Allowed."),
+        ("hour", "allowed", "hour", "Allowed."),
+        ("always", "allowed", "always", "Allowed."),
+        ("deny", "denied", "", "Denied."),
+        ("never", "waiting", "", "This question does not exist any more."),
+        ("", "waiting", "", "This question does not exist any more."),
+    ],
+)
+def test_a_question_about_a_tool_is_decided_by_its_button(
+    take: Take, call: ToolCall, owner: User, choice: str, state: str, scope: str, text: str
+) -> None:
+    data = f"tool:{choice}:{call.public_id}:0123456789abcdef"
+    take(press(data, by=GUEST, name="70"))
+    call.refresh_from_db()
+    assert call.state == "waiting"
+    take(press(data, name="71"))
+    answered(text, "71")
+    call.refresh_from_db()
+    assert (call.state, call.scope) == (state, scope)
+    if state != "waiting":
+        assert call.decided_by == owner
+        entry = AuditEntry.objects.get(action=f"tool.{state}")
+        assert entry.data["via"] == "telegram"
+
+
+def test_a_question_whose_call_has_changed_is_not_decided(take: Take, call: ToolCall) -> None:
+    for digest in ("f" * 16, "0:0123456789abcdef"):
+        take(press(f"tool:once:{call.public_id}:{digest}", name="71"))
+        answered("The call has changed since: look at it again.", "71")
+        Delivery.objects.all().delete()
+
+
+def test_a_question_is_answered_in_the_language_of_its_person(
+    take: Take, call: ToolCall, owner: User
+) -> None:
+    User.objects.filter(pk=owner.pk).update(language="de")
+    for choice, text in (
+        ("never", "Diese Frage gibt es nicht mehr."),
+        ("deny", "Abgelehnt."),
+        ("edit", "Die Seite dafür steht im Chat."),
+    ):
+        take(press(f"tool:{choice}:{call.public_id}:0123456789abcdef", name=choice))
+        answered(text, choice)
+
+
+def test_to_edit_a_call_its_page_is_sent_to_owners(take: Take, call: ToolCall) -> None:
+    take(press(f"tool:edit:{call.public_id}:0123456789abcdef", by=GUEST, name="70"))
+    answered("This question does not exist any more.", "70")
+    assert Delivery.objects.count() == 1
+    take(press(f"tool:edit:{call.public_id}:0123456789abcdef", name="71"))
+    answered("The page for it is in the chat.", "71")
+    link = Delivery.objects.get(dedupe_key__endswith=":link")
+    assert link.target["chat"] == str(OWNER)
+    assert link.target["thread"] == ""
+    assert "/sign-in?next=" in link.payload["text"]
+    assert link.account == call.run.session.account
+    take(press("tool:edit:x", name="72"))
+    answered("This question does not exist any more.", "72")
+
+
+@pytest.mark.parametrize(
+    ("place", "status", "outcome", "words"),
+    [
+        ("private", "kicked", "blocked", "blocked"),
+        ("private", "left", "blocked", "blocked"),
+        ("supergroup", "kicked", "kicked", "removed"),
+        ("supergroup", "left", "kicked", "removed"),
+        ("private", "member", "membership", ""),
+        ("supergroup", "administrator", "membership", ""),
+    ],
+)
+def test_the_owner_is_told_that_the_bot_has_left_a_chat(
+    take: Take, place: str, status: str, outcome: str, words: str
+) -> None:
+    chat = GUEST if place == "private" else GROUP
+    take(message("@my_bot hello", user=GUEST, chat=chat))
+    take(message("hello", user=OWNER))
+    told = Delivery.objects.count()
+    change = {
+        "chat": {"id": chat, "type": place},
+        "from": person(GUEST),
+        "new_chat_member": {"status": status},
+    }
+    assert take({"update_id": number(), "my_chat_member": change}) == outcome
+    assert Delivery.objects.count() == told + bool(words)
+    if words:
+        text = Delivery.objects.latest("id").payload["text"]
+        assert words in text
+        assert f"(status {status})" in text
+        assert f"chat {chat}" in text
+
+
+def test_an_ignored_update_is_counted_once_and_its_kind_is_logged_once(
+    take: Take, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(receive, "_logged", set())
+    caplog.set_level("INFO")
+    for update_id in (1, 1, 2):
+        assert take({"update_id": update_id, "poll": {}}) == "ignored"
+    kept = InboundMessage.objects.order_by("id")
+    assert [each.external_update_id for each in kept] == ["1", "2"]
+    assert {fields(each, "state", "note", "raw") for each in kept} == {("ignored", "poll", b"")}
+    assert len(caplog.messages) == 1
+    monkeypatch.setattr(receive, "_logged", {str(each) for each in range(1000)})
+    take({"update_id": 3, "story": {}})
+    assert len(caplog.messages) == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "name", "why"),
+    [
+        ({"update_id": 5, "message": 1}, "5", "message is no object"),
+        ({"update_id": "5", "message": 1}, "", "update_id is no whole number"),
+        ({"update_id": True}, "", "update_id is no whole number"),
+        ({"update_id": 2**70}, "", "update_id is out of range"),
+        ({"update_id": -1}, "", "update_id is out of range"),
+        ({}, "", "update_id is no whole number"),
+        ([], "", "update is no object"),
+        (None, "", "update is no object"),
+    ],
+    ids=str,
+)
+def test_an_update_that_cannot_be_read_is_kept_by_its_id(
+    take: Take, value: object, name: str, why: str
+) -> None:
+    """Without one each counts as another."""
+    assert [take(value), take(value)] == ["quarantined"] * 2
+    kept = InboundMessage.objects.first()
+    assert kept is not None
+    columns = fields(kept, "external_update_id", "state", "note")
+    assert columns == (name, "quarantined", why)
+    assert json.loads(bytes(kept.raw)) == value
+    assert InboundMessage.objects.count() == (1 if name else 2)
+
+
+@pytest.mark.parametrize("text", ["hello", "\ud800", "\x00hello"])
+def test_a_quarantined_update_is_read_as_it_came(
+    take: Take, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    with monkeypatch.context() as yesterday:
+        yesterday.setattr(updates, "PLACES", {})
+        update = message(text, user=GUEST)
+        assert take(update) == "quarantined"
+    assert quarantine.read_again(stored()) == "accepted"
+    kept = stored()
+    assert fields(kept, "state", "text", "external_update_id") == (
+        "received",
+        clean(text),
+        str(update["update_id"]),
+    )
+    assert json.loads(bytes(kept.raw)) == update
+
+
+@pytest.mark.parametrize(
+    ("raw", "said"),
+    [
+        (b"{", "Expecting property name"),
+        (b"\xff", "'utf-8' codec"),
+        (b"[1]", "update is no object"),
+    ],
+)
+def test_an_update_that_cannot_be_read_again_stays_in_quarantine(
+    row: ChannelAccount, raw: bytes, said: str
+) -> None:
+    kept = stored_at(account=row, state="quarantined", raw=raw, note="before")
+    assert quarantine.read_again(kept) == "quarantined"
+    again = stored()
+    assert (again.state, bytes(again.raw), again.external_update_id) == ("quarantined", raw, "")
+    assert again.note.startswith(said)
+
+
+def test_a_quarantined_message_of_a_group_is_for_the_bot_that_was_known_last(
+    row: ChannelAccount,
+) -> None:
+    raw = json.dumps(message("@kept_bot hello", user=GUEST, chat=GROUP)).encode()
+    kept = stored_at(account=row, state="quarantined", raw=raw)
+    assert quarantine.read_again(kept) == "accepted"
+
+
+@pytest.mark.parametrize(
+    ("value", "needed"),
+    [
+        ({"message": {"chat": {"type": "group"}}}, True),
+        ({"edited_message": {"chat": {"type": "supergroup"}}}, True),
+        ({"message": {"chat": {"type": "private"}}}, False),
+        ({"message": {"chat": {"type": "private"}, "text": " /stop@my_bot"}}, True),
+        ({"edited_message": {"text": "/new@my_bot x"}}, True),
+        ({"message": {"text": "/new x@y"}}, False),
+        ({"message": {"text": "see /new@my_bot"}}, False),
+        ({"message": {"text": 5}}, False),
+        ({"message": {"chat": 1}}, False),
+        ({"message": {}}, False),
+        ({"message": 1}, False),
+        ({"callback_query": {"chat": {"type": "group"}}}, False),
+        ([], False),
+        (None, False),
+    ],
+    ids=str,
+)
+def test_the_name_of_the_bot_matters_in_groups_and_behind_commands(
+    value: object, *, needed: bool
+) -> None:
+    assert receive.needs_name(value) is needed
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Answer ``getMe`` with the first of a list, which keeps its last element; an error is raised,
+    and a number of seconds passes before."""
+    answers: list[Any] = [{"id": 999, "username": "my_bot"}]
+
+    async def call(account: Account, method: str, **_: Any) -> Any:
+        assert (account.name, method) == ("main", "getMe")
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(bot_api, "call", call)
+    return answers
+
+
+def test_the_bot_is_asked_for_once_an_hour(
+    row: ChannelAccount, asked: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When it does not answer, the last answer counts, and before the first one what is stored."""
+    now, failure = [100.0], ChannelError("away")
+    monkeypatch.setattr(ttl_cache, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    account = account_of(row)
+
+    def bot() -> Bot:
+        return asyncio.run(receive.bot_of(account))
+
+    asked.insert(0, failure)
+    assert bot() == receive.last_known(account) == Bot(900, "kept_bot")
+    assert bot() == bot() == Bot(999, "my_bot")
+    now[0] += receive.BOT_SECONDS - 1
+    assert bot() == Bot(999, "my_bot")
+    now[0] += 1
+    asked[:] = [failure, {"id": 999}]
+    assert bot() == receive.last_known(account) == Bot(999, "my_bot")
+    assert bot() == Bot(999, "")
+    assert not asked
+
+
+def test_another_token_is_another_bot(row: ChannelAccount, asked: list[Any]) -> None:
+    account = account_of(row)
+    asyncio.run(receive.bot_of(account))
+    other = replace(account, secrets={"token": "901:x"})
+    asked.append({"id": 901, "username": "new_bot"})
+    assert asyncio.run(receive.bot_of(other)) == Bot(901, "new_bot")
+    assert receive.last_known(replace(account, secrets={}, config={})) == Bot(0, "")
+    for token, number_of in (("902:a:b", 902), ("903", 903), ("a:b", 0), ("²:b", 0)):
+        assert receive.last_known(replace(account, secrets={"token": token})).id == number_of
+    assert receive.last_known(replace(account, id=account.id + 1)) == Bot(900, "kept_bot")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_fetched_updates_are_taken_in_order_whatever_they_hold(
+    row: ChannelAccount, asked: list[Any]
+) -> None:
+    """The offset is that after the highest id, so that each is confirmed."""
+    telegram_account(base="http://x", name="other")
+    first, second = message("one\ud800", user=GUEST), message("@my_bot two", user=GUEST, chat=GROUP)
+    first["update_id"], second["update_id"] = 20, 7
+    values = [first, second, {"update_id": 8, "message": {"x": 2**70}}, 5, {"update_id": "x"}]
+
+    def offset_after(values: list[Any], offset: int) -> int:
+        return asyncio.run(receive.take_all(account_of(row), values, offset=offset))
+
+    assert offset_after(values, 3) == 21
+    texts = InboundMessage.objects.order_by("id").values_list("text", "state")
+    assert list(texts) == [
+        ("one\ufffd", "received"),
+        ("two", "received"),
+        *[("", "quarantined")] * 3,
+    ]
+    kept = InboundMessage.objects.filter(state="quarantined").order_by("id")
+    assert [json.loads(bytes(each.raw)) for each in kept] == values[2:]
+    assert {each.account for each in InboundMessage.objects.all()} == {row}
+    asked.append({"id": 999, "username": "my_bot"})
+    assert offset_after([], 3) == 3
+    assert offset_after([{"update_id": 3}], 9) == 9
