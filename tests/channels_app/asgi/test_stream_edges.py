@@ -48,7 +48,7 @@ class Stream:
         self.sent: list[dict[str, Any]] = []
         self.said: asyncio.Queue[bytes | Exception | None] = asyncio.Queue()
         self.received: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-        self.takes = asyncio.Event()
+        self.takes, self.revoked = asyncio.Event(), asyncio.Event()
         self.is_ending = self.is_closed = False
         self.task: asyncio.Task[bool] | None = None
 
@@ -71,12 +71,27 @@ class Stream:
         if len(self.sent) > self.stalls_at:
             await self.takes.wait()
 
-    def begin(self, *, headers: Headers | None = None, farewell: bytes | None = BYE) -> None:
+    async def until_revoked(self) -> None:
+        """Return when the reader may read it no longer."""
+        await self.revoked.wait()
+
+    def begin(
+        self,
+        *,
+        headers: Headers | None = None,
+        farewell: bytes | None = BYE,
+        is_watched: bool = False,
+    ) -> None:
         """Begin to send it, to a client that has sent its request."""
         self.received.put_nowait({"type": "http.request", "more_body": self.sends_on})
         body = Body(self.received.get, limit=3)
         stream = send_stream(
-            body, self.send, self.blocks(), headers=headers or {}, farewell=farewell
+            body,
+            self.send,
+            self.blocks(),
+            headers=headers or {},
+            farewell=farewell,
+            ended=self.until_revoked if is_watched else None,
         )
         self.task = asyncio.create_task(self.whole(stream))
 
@@ -192,6 +207,22 @@ async def test_a_reader_that_leaves_ends_it(stream: Stream) -> None:
     assert stream.outcome() is None
     await stream.receive(type="http.disconnect")
     assert (stream.bodies(), stream.outcome(), stream.is_closed) == ([b"a"], False, True)
+
+
+async def test_a_reader_that_may_read_it_no_longer_ends_it(stream: Stream) -> None:
+    stream.begin(is_watched=True)
+    await stream.say(b"a")
+    assert stream.outcome() is None
+    stream.revoked.set()
+    await settle()
+    assert (stream.bodies(), stream.outcome(), stream.is_closed) == ([b"a"], False, True)
+
+
+async def test_a_reader_that_may_read_it_gets_all_of_it(stream: Stream) -> None:
+    stream.begin(is_watched=True)
+    await stream.say(b"a")
+    await stream.end()
+    assert (stream.bodies(), stream.outcome()) == ([b"a", b""], True)
 
 
 async def test_a_reader_that_sends_too_much_ends_it(clock: Clock) -> None:
