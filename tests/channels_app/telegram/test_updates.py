@@ -517,7 +517,7 @@ def test_any_value_in_any_part_is_read_or_refused_and_of_its_own_sender(
                 assert sender_of(update) == inner["from"]["id"]
 
 
-WRONG = object()
+WRONG = (1,)  # of no type that JSON has; an object would give each process other test ids
 CHAT: Json = {"id": 7, "type": "private"}
 
 
