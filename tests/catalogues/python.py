@@ -61,6 +61,7 @@ LEFT = {
     "Google Gemini",
     "Say ready.",
     "The stored keys cannot be opened.",
+    "The browser has signed in anew.",
     "The address is inside the network, and the provider's settings do not allow that.",
     "The key cannot be decrypted: GATEWAY_ENCRYPTION_KEYS was changed.",
     "The provider's kind is not known.",

@@ -320,6 +320,14 @@ def test_a_call_that_hangs_ends_and_the_next_edit_is_made(
     assert calls == [WHOLE, f"{WHOLE} Third."]
 
 
+class Ending(Lease):
+    """A lease that is always about to end."""
+
+    @property
+    def left(self) -> float:
+        return 0.05
+
+
 def test_a_call_ends_with_the_lease(run: Run, caplog: pytest.LogCaptureFixture) -> None:
     async def edit_text(self: MemoryOutbound, **given: Any) -> None:
         await asyncio.Event().wait()
@@ -327,7 +335,7 @@ def test_a_call_ends_with_the_lease(run: Run, caplog: pytest.LogCaptureFixture) 
     async def work() -> None:
         answer = Growing(run, channel=with_outbound(edit_text=edit_text))
         await answer.until(BEGUN, lambda: shown() == [BEGUN])
-        answer.live.lease = Lease(seconds=0.05)
+        answer.live.lease = Ending(seconds=60)
         await answer.until(WHOLE, is_logged(caplog, "a live edit took too long"))
         await answer.live.finish()
 
