@@ -72,8 +72,8 @@ def begin(*, run_id: int, call_id: str, tool: str, parameters: dict[str, Any]) -
         call_id = sha256(call_id.encode()).hexdigest()
     with transactions.atomic_write():
         # Locks the run: its end cancels the jobs that there are.
-        run = Run.objects.select_for_update(no_key=True).exclude(state__in=Run.FINAL)
-        if not run.filter(id=run_id).values_list("id", flat=True).first():
+        runs = Run.objects.select_for_update(no_key=True).exclude(state__in=Run.FINAL)
+        if not runs.filter(id=run_id).values_list("id"):
             raise LostLeaseError(run_id)
         job, made = Job.objects.get_or_create(
             run_id=run_id,
