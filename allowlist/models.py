@@ -1,5 +1,6 @@
 """Unknown requests and patterns, API keys, one-time links and codes, and the audit trail."""
 
+from collections.abc import Iterable
 from datetime import datetime
 
 from django.conf import settings
@@ -151,6 +152,14 @@ class ApiKey(models.Model):
         if self.user is not None:
             return self.user.is_active
         return self.account is not None and self.account.enabled
+
+    @classmethod
+    def usable_of(cls, numbers: Iterable[int], now: datetime) -> set[int]:
+        """Return the primary keys of those of these keys that are valid: asked again by connections
+        and grants that last ([A9]).
+        """
+        found = cls.objects.select_related("user", "account").in_bulk(numbers)
+        return {number for number, key in found.items() if key.is_usable(now)}
 
 
 class SignInLink(models.Model):

@@ -32,7 +32,7 @@ def is_valid(*, user: User, account: ChannelAccount | None, grant: Grant, now: d
     """
     if not user.is_active:
         return False
-    if grant.via_key and not _is_valid_key(grant.via_key, now):
+    if grant.via_key and not ApiKey.usable_of([grant.via_key], now):
         return False
     if not grant.sender:
         return True
@@ -101,9 +101,3 @@ def stop_of_key(key_id: int, *, now: datetime) -> int:
     """Pause the schedules that were made with a key, if it is not valid any more."""
     rows = Schedule.objects.filter(via_key=key_id, via_key__gt=0)  # as the partial index has it
     return stop_without_grant(rows, now=now)
-
-
-def _is_valid_key(key_id: int, now: datetime) -> bool:
-    """Return whether there is a key with this id and it is still valid."""
-    key = ApiKey.objects.select_related("user", "account").filter(pk=key_id).first()
-    return key is not None and key.is_usable(now)

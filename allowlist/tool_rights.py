@@ -19,10 +19,8 @@ def may_go_on(run: Run, *, is_group: bool, now: datetime) -> bool:
     first = first_of(run)
     if not may_schedule_go_on(first, now=now):
         return False
-    if first.via_key:
-        key = ApiKey.objects.select_related("user", "account").filter(pk=first.via_key).first()
-        if key is None or not key.is_usable(now):
-            return False
+    if first.via_key and not ApiKey.usable_of([first.via_key], now):
+        return False
     message = first.inbound.select_related("account").order_by("-id").first()
     if message is None or not message.sender:
         return True

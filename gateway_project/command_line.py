@@ -22,9 +22,20 @@ def main() -> None:
     """Run one management command; its end by Ctrl-C is said in one line."""
     try:
         run()
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Exception) as error:
+        if not was_interrupted(error):
+            raise
         console.write("Stopped.")
         sys.exit(INTERRUPTED)
+
+
+def was_interrupted(error: BaseException | None) -> bool:
+    """Return whether Ctrl-C caused an error: another one may hide it, as of a file that is closed
+    twice on the way out.
+    """
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
 
 
 def run() -> None:

@@ -28,7 +28,6 @@ from channels_app.tool_requests import asking, deciding
 from core.admin.base import ExtraContext, ReadOnlyAdmin, shown, state_badge, visible_line
 from core.lib.text import one_line
 from core.models import ToolCall, User
-from core.tools import registry
 from core.tools.mcp import offered
 
 # Characters that a page shows of arguments and of a result; the whole arguments are a page too.
@@ -237,7 +236,7 @@ def context_of(call: ToolCall, request: HttpRequest) -> dict[str, Any]:
 
 def description_of(name: str) -> str:
     """Return what a tool says that it does; empty for one that is not there any more."""
-    tool = registry.get(name) or offered.named(name)
+    tool = offered.named(name)
     return tool.description if tool is not None else ""
 
 

@@ -13,7 +13,7 @@ from django.utils import timezone
 from core.admin.base import ThemedAdmin, badge
 from core.models import Assistant, ChannelAccount, ToolGrant, ToolRule, User
 from core.providers import catalogue
-from core.tools import registry, rules
+from core.tools import rules
 from core.tools.mcp import offered
 from core.tools.rules import Where
 
@@ -109,7 +109,7 @@ def explained(data: dict[str, Any]) -> dict[str, Any]:
         chat=data["group"],
         assistant_id=assistant.pk if assistant is not None else known.default,
     )
-    tool = registry.get(data["tool"]) or offered.named(data["tool"])
+    tool = offered.named(data["tool"])
     found = rules.rule_of(known, place, data["tool"])
     if found is not None:
         ask, why = found.ask, rules.WHY[rules.kind_of(found)]

@@ -167,11 +167,10 @@ async def until_ended(key_id: int) -> None:
 def is_usable(key_id: int) -> bool:
     """Return whether an API key is valid; true while the database is away."""
     try:
-        key = ApiKey.objects.select_related("user", "account").filter(pk=key_id).first()
+        return key_id in ApiKey.usable_of([key_id], timezone.now())
     except DatabaseError:
         logger.exception("the key of a stream could not be checked; it is tried again")
         return True
-    return key is not None and keys.usable(key, timezone.now())
 
 
 @contextmanager

@@ -11,13 +11,14 @@ from django.conf import settings
 from allowlist import audit, pending_count, tool_rights
 from channels_app.schedules.rights import is_group
 from channels_app.tool_requests import asking, asking_elsewhere
+from core.agent.calling import parsed
 from core.conversations import tool_calls
 from core.database.transactions import atomic_write
 from core.lib.ids import is_public_id
 from core.lib.text import one_line
 from core.models import ToolCall, User
 from core.providers import catalogue
-from core.tools import phrases, registry
+from core.tools import phrases
 from core.tools import rules as tool_rules
 from core.tools.mcp import offered
 from core.tools.mcp.oauth import sign_ins
@@ -138,7 +139,7 @@ def asks_only_first(row: ToolCall) -> bool:
     rule = tool_rules.rule_of(catalogue.current(), tool_rules.where(row.run), row.tool)
     if rule is not None:
         return rule.ask == "first"
-    tool = registry.get(row.tool) or offered.named(row.tool)
+    tool = offered.named(row.tool)
     return tool is not None and tool.ask == "first"
 
 
@@ -174,11 +175,9 @@ def is_object(arguments: str) -> bool:
     if len(arguments) > LONGEST_ARGUMENTS:
         return False
     try:
-        value = orjson.loads(arguments)
-        orjson.dumps(value)  # more depth is read than can be written
+        return isinstance(parsed(arguments), dict)
     except (orjson.JSONDecodeError, orjson.JSONEncodeError):
         return False
-    return isinstance(value, dict)
 
 
 def show(row: ToolCall) -> None:

@@ -10,7 +10,6 @@ from django.http import parse_cookie
 from django.http.request import split_domain_port, validate_host
 from django.utils import timezone
 
-from allowlist import keys
 from allowlist.models import ApiKey
 from channels_app.asgi.authentication import caller_of
 from channels_app.asgi.principal import Principal
@@ -86,9 +85,7 @@ def is_still(principal: Principal) -> bool:
 def ended(principals: Sequence[Principal]) -> set[tuple[str, int]]:
     """Return the credentials of these principals that are no longer valid ([A9])."""
     numbers = {each.key_id for each in principals if not each.session_key}
-    found = ApiKey.objects.select_related("user", "account").in_bulk(numbers)
-    now = timezone.now()
-    usable = {number for number, key in found.items() if keys.usable(key, now)}
+    usable = ApiKey.usable_of(numbers, timezone.now())
     return {
         each.credential
         for each in principals

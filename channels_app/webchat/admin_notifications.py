@@ -17,6 +17,7 @@ from django.utils.translation import get_language
 from allowlist import pending_count
 from allowlist.models import UnknownRequest
 from channels_app.asgi import throttling
+from channels_app.asgi.authentication import RECHECK_SECONDS
 from channels_app.asgi.http import RefusedError
 from channels_app.asgi.principal import Principal
 from channels_app.owner import notices, waiting_calls
@@ -24,7 +25,7 @@ from channels_app.tool_requests import asking
 from channels_app.webchat import access, frames
 from channels_app.webchat.calls import note_shown
 from channels_app.webchat.consumers import SIGNED_OUT, CloseError, WebChatConsumer
-from channels_app.webchat.periodic_checks import POLL_SECONDS, RECHECK_SECONDS
+from channels_app.webchat.periodic_checks import POLL_SECONDS
 from core.database.transactions import in_thread
 from core.lib.interface_language import spoken_by
 from core.signals import pubsub

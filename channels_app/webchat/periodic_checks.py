@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from channels_app.asgi.authentication import RECHECK_SECONDS
 from channels_app.asgi.principal import Principal
 from channels_app.webchat import access
 from channels_app.webchat.following import Following
@@ -20,7 +21,6 @@ from core.signals import pubsub
 
 logger = logging.getLogger(__name__)
 
-RECHECK_SECONDS = 60.0
 POLL_SECONDS = 5.0
 POLL_AWAY_SECONDS = 0.5
 CHECKED_AT_ONCE = 200

@@ -71,11 +71,19 @@ def is_another(call: Call, delta: ToolCallDelta) -> bool:
     return any(call.pieces) or bool(call.id and delta.id)
 
 
+def parsed(arguments: str) -> Any:
+    """Return the JSON value in a text of arguments. Raises JSONDecodeError, and JSONEncodeError for
+    one that is nested more deeply than can be written again.
+    """
+    value = orjson.loads(arguments)
+    orjson.dumps(value)
+    return value
+
+
 def arguments_of(call: Call) -> dict[str, Any] | str:
     """Return the arguments of a call, or what is wrong with them, for the model."""
     try:
-        arguments = orjson.loads(call.arguments or "{}")
-        orjson.dumps(arguments)  # more depth is read than can be written
+        arguments = parsed(call.arguments or "{}")
     except orjson.JSONDecodeError:
         return "The arguments are not valid JSON."
     except orjson.JSONEncodeError:

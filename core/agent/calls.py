@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 
+from core.agent.calling import parsed
 from core.providers.base import ChatMessage
 
 MOST_CALLS = 32
@@ -79,9 +80,8 @@ def short_arguments(arguments: str, most: int) -> str:
     are shortened. Anything else becomes one.
     """
     try:
-        given = orjson.loads(arguments or "{}")
-        orjson.dumps(given)
-    except (orjson.JSONDecodeError, orjson.JSONEncodeError):  # or it is nested too deeply
+        given = parsed(arguments or "{}")
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError):
         given = None
     if isinstance(given, dict) and len(arguments) <= most:
         return arguments or "{}"

@@ -74,14 +74,14 @@ def one_at_a_time(root: Path, *, wait_seconds: float = 0) -> Iterator[None]:
         raise BackupError(f"{root} cannot be used: {error.strerror or error}.") from error
     deadline = time.monotonic() + wait_seconds
     with file:
-        while not is_locked(file):
+        while not try_lock(file):
             if time.monotonic() >= deadline:
                 raise BackupError("Another backup is being made or checked.")
             time.sleep(LOOK_SECONDS)
         yield
 
 
-def is_locked(file: TextIO) -> bool:
+def try_lock(file: TextIO) -> bool:
     """Lock a file until it is closed; return whether no other process has it."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

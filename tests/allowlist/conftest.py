@@ -133,3 +133,11 @@ def start(telegram: ChannelAccount, now: datetime) -> Callable[..., Run]:
         return run
 
     return make
+
+
+def identities(*rows: dict[str, str], initial: int = 0) -> dict[str, str]:
+    """Return the form of the identities of a person."""
+    data = {"identities-TOTAL_FORMS": str(len(rows)), "identities-INITIAL_FORMS": str(initial)}
+    for number, row in enumerate(rows):
+        data |= {f"identities-{number}-{name}": value for name, value in row.items()}
+    return data

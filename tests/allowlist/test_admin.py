@@ -56,7 +56,7 @@ from core.models import (
     User,
 )
 from core.providers import catalogue
-from tests.allowlist.conftest import MakeUser
+from tests.allowlist.conftest import MakeUser, identities
 from tests.allowlist.in_parallel import run_in_parallel
 
 pytestmark = pytest.mark.django_db
@@ -501,14 +501,6 @@ def test_requests_are_found_by_name_text_and_state(
 
 
 # People.
-
-
-def identities(*rows: dict[str, str], initial: int = 0) -> dict[str, str]:
-    """Return the form of the identities of a person."""
-    data = {"identities-TOTAL_FORMS": str(len(rows)), "identities-INITIAL_FORMS": str(initial)}
-    for number, row in enumerate(rows):
-        data |= {f"identities-{number}-{name}": value for name, value in row.items()}
-    return data
 
 
 def test_a2_identities_are_normalised_and_refused_in_the_form(

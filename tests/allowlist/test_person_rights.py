@@ -11,8 +11,7 @@ from allowlist import revocation
 from allowlist.models import AuditEntry
 from core.database import dependents
 from core.models import ChannelAccount, ChannelIdentity, ChatSession, InboundMessage, Run, User
-from tests.allowlist.conftest import MakeUser
-from tests.allowlist.test_admin import identities
+from tests.allowlist.conftest import MakeUser, identities
 
 pytestmark = pytest.mark.django_db
 NEW = "correct horse battery"

@@ -19,6 +19,7 @@ from core.models import (
     ToolCall,
     User,
 )
+from core.signals import pubsub
 from tests.allowlist.conftest import MakeUser
 from tests.allowlist.test_revocation import asked_to_end
 
@@ -227,3 +228,12 @@ def test_a9_schedules_end_with_their_sender_their_group_or_their_key(
     assert state_of(in_group) == ("paused", "grant")
     keys.revoke(key=key, actor="owner", now=now)
     assert [state_of(each)[0] for each in (of_other, of_key)] == ["active", "paused"]
+
+
+def test_a9_the_end_of_a_session_is_told_to_the_sockets_of_its_person(
+    ann: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[pubsub.Frame] = []
+    monkeypatch.setattr(pubsub, "publish", told.extend)
+    revocation.check_sessions(user_id=ann.pk)
+    assert told == [{"keys": [f"user:{ann.pk}"], "kind": "revoked"}]

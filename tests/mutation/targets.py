@@ -271,7 +271,10 @@ TARGETS = (
     Target(
         "authentication",
         "channels_app/asgi/authentication.py",
-        ("tests/channels_app/asgi/test_authentication_edges.py",),
+        (
+            "tests/channels_app/asgi/test_authentication_edges.py",
+            "tests/channels_app/bridge/test_streams.py",
+        ),
     ),
     Target(
         "event streams",

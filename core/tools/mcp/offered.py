@@ -13,7 +13,8 @@ from django.db.models.signals import m2m_changed, post_delete, post_save
 
 from core.models import McpServer, McpTool
 from core.providers import catalogue
-from core.tools.base import Ask
+from core.tools import registry
+from core.tools.base import Ask, Tool
 from core.tools.mcp.oauth.connections import WAIT_SECONDS
 from core.tools.mcp.servers import ServerInfo, info_of
 from core.tools.mcp.tool import ServerTool
@@ -57,9 +58,11 @@ def tools_for(
     }
 
 
-def named(name: str) -> ServerTool | None:
-    """Return the tool with this name for models as the database has it, if it is in use."""
-    return next((each for each in read() if each.name == name), None)
+def named(name: str) -> Tool | None:
+    """Return the tool with this name for models, of the gateway or of a server as the database has
+    it, if it is in use.
+    """
+    return registry.get(name) or next((each for each in read() if each.name == name), None)
 
 
 def read() -> tuple[ServerTool, ...]:

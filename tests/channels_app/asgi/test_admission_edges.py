@@ -26,22 +26,12 @@ from core.conversations import runs
 from core.conversations.runs import Load
 from core.database import transactions
 from core.models import ChannelAccount, User
+from tests.channels_app.asgi.clocks import Clock
 
 ANN, BEA = 1_000_001, 1_000_002
 FREE = Load(waiting={}, held={}, places=1_000_000, pace=1.0)
 FULL = Load(waiting={ANN: 20}, held={ANN: 1}, places=1, pace=1.0)
 MOMENT = 0.01
-
-
-class Clock:
-    """The clock of the module, which stands still."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def monotonic(self) -> float:
-        """Return the time, as ``time.monotonic``."""
-        return self.now
 
 
 @pytest.fixture(autouse=True)

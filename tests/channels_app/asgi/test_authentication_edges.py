@@ -4,22 +4,35 @@ which limits count a request, in which order.
 
 import asyncio
 from collections.abc import Callable, Iterable
+from functools import partial
 from secrets import token_hex
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 from pytest_django import Settings
 
 from allowlist import keys
 from allowlist.models import ApiKey
 from channels_app.asgi import authentication, throttling
 from channels_app.asgi.admission import BusyError, entrance
-from channels_app.asgi.authentication import Shown, caller_of, callers_of, slot, token_of
+from channels_app.asgi.authentication import (
+    Shown,
+    caller_of,
+    callers_of,
+    end_of_key,
+    slot,
+    token_of,
+)
 from channels_app.asgi.http import RefusedError, Request
 from channels_app.asgi.principal import Principal
-from core.models import ChannelAccount, User
+from core.database import transactions
+from core.database.transactions import in_thread
+from core.models import ChannelAccount, Run, User
+from core.signals import pubsub
+from tests.loops import end_tasks
 
 ADDRESS = "203.0.113.7"
 WRONG = "lk_000000000000_" + "x" * 43
@@ -378,3 +391,70 @@ def test_each_sender_of_a_bridge_has_streams_of_their_own(settings: Settings) ->
         with slot(bridge):
             assert opens(bridge) == opens(bridge, sender="") == 429
     assert opens(bridge, sender="ann") == 200
+
+
+# The end of a key --------------------------------------------------------------------------------
+
+
+def key_of(token: str) -> ApiKey:
+    """Return the row of a key."""
+    [key] = keys.named([token]).values()
+    return key
+
+
+def test_a_stream_of_the_key_that_began_its_run_ends_with_the_run(person: User) -> None:
+    """A revocation cancels the runs that a key began."""
+    mine = key_of(token(user=person))
+    caller = Principal(user=person, key_id=mine.pk)
+    assert end_of_key(caller, Run(via_key=mine.pk)) is None
+    assert end_of_key(caller, Run(via_key=mine.pk + 1)) is not None
+    assert end_of_key(caller, Run(via_key=0)) is not None
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("is_told", [True, False])
+async def test_a_key_that_is_revoked_ends_the_streams_that_it_resumed(
+    is_told: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the broker does not tell of it."""
+    ann = await in_thread(User.objects.create, username="ann")
+    mine, other = [await in_thread(key_of, await in_thread(token, user=ann)) for _ in range(2)]
+    if not is_told:
+        monkeypatch.setattr(authentication, "RECHECK_SECONDS", 0.02)
+        monkeypatch.setattr(pubsub, "publish", lambda frames: None)
+    ended = end_of_key(Principal(user=ann, key_id=mine.pk), Run(via_key=0))
+    assert ended is not None
+    task = asyncio.create_task(ended())
+    revoke = partial(keys.revoke, actor="test", now=timezone.now())
+    try:
+        await in_thread(revoke, key=other)
+        done, _ = await asyncio.wait({task}, timeout=0.2)
+        assert not done
+        await in_thread(revoke, key=mine)
+        async with asyncio.timeout(20):
+            await task
+    finally:
+        await end_tasks()
+        transactions.close_pool()
+
+
+def test_while_the_database_is_away_a_key_stays_valid(
+    person: User, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    mine = key_of(token(user=person))
+    assert authentication.is_usable(mine.pk)
+    assert not authentication.is_usable(mine.pk + 1)
+
+    def fail(*_: object) -> None:
+        raise OperationalError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ApiKey, "usable_of", fail)
+        assert authentication.is_usable(mine.pk)
+    assert "could not be checked" in caplog.text
+    ApiKey.objects.update(expires_at=timezone.now())
+    assert not authentication.is_usable(mine.pk)
+
+
+def test_a_revocation_that_was_not_told_counts_within_a_minute() -> None:
+    assert authentication.RECHECK_SECONDS <= 60

@@ -17,21 +17,11 @@ from channels_app.asgi.hosts import our_host
 from channels_app.asgi.http import RefusedError, Request, Scope
 from core.conversations import runs
 from core.database import transactions
+from tests.channels_app.asgi.clocks import Clock
 
 AWAY = OperationalError("away")
 NONE_WORKS = "no worker of this version"
 MOMENT = 0.01
-
-
-class Clock:
-    """The clock of the module, which stands still."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def monotonic(self) -> float:
-        """Return the time, as ``time.monotonic``."""
-        return self.now
 
 
 @pytest.fixture(autouse=True)

@@ -14,20 +14,10 @@ from channels_app.asgi import throttling
 from channels_app.asgi.http import RefusedError
 from channels_app.asgi.throttling import Rate, Streams, network_of
 from core.lib import broker
+from tests.channels_app.asgi.clocks import Clock
 
 WINDOW_MS = 60_000
 NOW = 1000.0
-
-
-class Clock:
-    """The clock of the module, which stands still."""
-
-    def __init__(self) -> None:
-        self.now = NOW
-
-    def monotonic(self) -> float:
-        """Return the time, as ``time.monotonic``."""
-        return self.now
 
 
 @pytest.fixture

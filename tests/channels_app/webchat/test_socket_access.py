@@ -14,6 +14,7 @@ from django.utils import timezone
 from allowlist import keys
 from allowlist import sign_in as sign_in_links
 from allowlist.models import ApiKey
+from channels_app.asgi.authentication import RECHECK_SECONDS
 from channels_app.webchat import access, calls, consumers, periodic_checks
 from core.database.transactions import in_thread
 from core.models import InboundMessage, Run, User
@@ -229,7 +230,7 @@ async def test_w56_a9_an_open_page_ends_with_its_session(ada: User, bob: User, h
     async with opened(cookie=cookie) as socket:
         await eventually(partial(is_fed, pubsub.local(), f"user:{ada.pk}", set()))
         await in_thread(end_session, ada, bob, cookie, how)
-        async with asyncio.timeout(periodic_checks.RECHECK_SECONDS / 2):
+        async with asyncio.timeout(RECHECK_SECONDS / 2):
             assert await socket.closed() == 4401
 
 

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-import psutil
 import pytest
 
 from gateway_project.home import SECRET_NAMES
@@ -92,6 +91,7 @@ def test_a_start_goes_on_where_another_was_cut_off(turn: int, tmp_path: Path) ->
         assert all(secrets_before.values())
         up.process.log.unlink()
         up.start()
+        family = up.family()
         assert up.get("/readyz") == 200
         assert up.get(up.link().removeprefix(up.state().url)) == 200
         found = {name: (up.home / "secrets" / name).read_text() for name in SECRET_NAMES}
@@ -110,12 +110,4 @@ def test_a_start_goes_on_where_another_was_cut_off(turn: int, tmp_path: Path) ->
         assert all(each.stat().st_size for each in files)
     finally:
         up.process.stop(seconds=15)
-    assert not [each for each in psutil.process_iter() if str(tmp_path) in " ".join(args(each))]
-
-
-def args(process: psutil.Process) -> list[str]:
-    """Return the command of a process; none of one that has ended."""
-    try:
-        return process.cmdline()
-    except psutil.Error:
-        return []
+    wait_until(lambda: not living(family), what="the end of all processes")

@@ -18,7 +18,7 @@ from core.database import schema_version
 from core.files import storage
 from core.lib import safe_fetch
 from core.models import Installation, User
-from gateway_project import installation
+from gateway_project import command_line, installation
 from gateway_project.home import BASE_DIR
 from gateway_project.management.commands.up import Command as Up
 from gateway_project.processes import begin, child, plan
@@ -49,6 +49,26 @@ def test_the_command_line_says_the_version(words: tuple[str, ...], tmp_path: Pat
     """Before anything is set up, so also where nothing works."""
     said = started("manage.py", *words, env={"GATEWAY_HOME": str(tmp_path)})
     assert (said.returncode, said.stdout.strip()) == (0, f"Latchkey {VERSION}")
+
+
+def test_ctrl_c_is_one_line_also_where_another_error_hides_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Other errors stay as they are."""
+
+    def cut_off() -> None:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise OSError("Bad file descriptor")
+
+    monkeypatch.setattr(command_line, "run", cut_off)
+    with pytest.raises(SystemExit) as end:
+        command_line.main()
+    assert (end.value.code, capsys.readouterr().out) == (130, "Stopped.\n")
+    monkeypatch.setattr(command_line, "run", lambda: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        command_line.main()
 
 
 @pytest.mark.slow
