@@ -30,11 +30,13 @@ async def test_d3_a_resume_after_any_event_gives_exactly_the_rest(ada: User, aft
     async with at_the_page(ada) as socket:
         accepted, pen = await asked(socket)
 
-    def answer() -> None:
-        pen.write(event("stream_start"), text("a"), text("b"))
-        pen.end(text="ab")
+        def answer() -> None:
+            pen.write(event("stream_start"), text("a"), text("b"))
+            pen.end(text="ab")
 
-    await in_thread(answer)
+        await in_thread(answer)
+        # Live frames that are still under way would reach the next page before it resumes.
+        await socket.until(is_final)
     async with at_the_page(ada) as socket:
         await socket.say(type="resume", run_id=accepted["run_id"], after=after)
         frames = await socket.until(is_final)
