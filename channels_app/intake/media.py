@@ -229,7 +229,7 @@ async def stored_of(run: Run, channel: Channel | None, item: dict[str, Any]) -> 
 def uploaded(run: Run, name: str) -> StoredFile:
     """Return the file that the run's own user uploaded; it belongs to the session from now on.
 
-    Raises ChannelError.
+    One of another session, with which it is deleted, is copied. Raises ChannelError.
     """
     own = StoredFile.objects.filter(
         public_id=name, user_id=run.user_id, revoked_at__isnull=True, purged_at__isnull=True
@@ -239,7 +239,27 @@ def uploaded(run: Run, name: str) -> StoredFile:
     file = own.first()
     if file is None:
         raise ChannelError("there is no such uploaded file", permanent=True)
-    return file
+    return file if file.session_id == run.session_id else copied(run, file)
+
+
+def copied(run: Run, file: StoredFile) -> StoredFile:
+    """Return the copy of a file of another session, for the session of ``run``. Raises
+    ChannelError.
+    """
+    same = sent_files(session_id=run.session_id, sha256=file.sha256).first()
+    if same is not None:
+        return same
+    try:
+        content = storage.read(file)
+    except OSError as error:
+        raise ChannelError("there is no such uploaded file", permanent=True) from error
+    return storage.keep(
+        user=run.user,
+        name=file.name,
+        content=content,
+        session_id=run.session_id,
+        run_id=run.id,
+    )
 
 
 def sizes_to_keep(items: list[dict[str, Any]], *, user_id: int) -> list[int]:

@@ -358,7 +358,7 @@ TARGETS = (
         "bounds of media",
         "channels_app/intake/media.py",
         ("tests/channels_app/intake/test_media_bounds.py",),
-        "MEGABYTE waits data_url is_picture stored_of uploaded sizes_to_keep digest_of sent_files "
-        "from_data_url fetch check_size",
+        "MEGABYTE waits data_url is_picture stored_of uploaded copied sizes_to_keep digest_of "
+        "sent_files from_data_url fetch check_size",
     ),
 )

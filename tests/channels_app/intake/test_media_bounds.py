@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 from django.utils import timezone
+from pytest_django import Settings
 
 from channels_app.base import Account, Channel, ChannelError, RemoteFile
 from channels_app.intake import media
 from channels_app.memory.channel import CHANNEL, PLATFORM
+from core.conversations.sessions import delete
 from core.files import quota, storage
 from core.lib.ids import public_id
 from core.models import ChatSession, Run, StoredFile, User
@@ -179,11 +181,44 @@ def test_an_uploaded_file_belongs_to_the_first_session_that_names_it(
     file, other = kept(run.user), kept(run.user)
     found = media.uploaded(run, file.public_id)
     assert (found, found.session, found.run) == (file, session, run)
-    later = Run.objects.create(session=chat_of(run.user, session.account, "d"), user=run.user)
+    later = Run.objects.create(session=session, user=run.user)
     again = media.uploaded(later, file.public_id)
     assert (again, again.session, again.run) == (file, session, run)
     other.refresh_from_db()
     assert other.session is None
+
+
+def test_an_upload_that_is_sent_into_two_chats_outlives_the_first_one(
+    run: Run, session: ChatSession
+) -> None:
+    file = kept(run.user)
+    media.uploaded(run, file.public_id)
+    later = Run.objects.create(session=chat_of(run.user, session.account, "d"), user=run.user)
+    copy = media.uploaded(later, file.public_id)
+    assert (copy.session, copy.run, copy.name) == (later.session, later, file.name)
+    assert media.uploaded(later, file.public_id) == copy  # by another attempt
+    delete(session=session)
+    assert storage.read(copy) == b"hello"
+    assert StoredFile.objects.get() == copy
+
+
+def test_an_upload_without_its_bytes_is_not_copied(run: Run, session: ChatSession) -> None:
+    file = kept(run.user, session=session)
+    storage.path_of(file).unlink()
+    later = Run.objects.create(session=chat_of(run.user, session.account, "d"), user=run.user)
+    with pytest.raises(ChannelError, match="there is no such uploaded file") as caught:
+        media.uploaded(later, file.public_id)
+    assert caught.value.permanent
+
+
+def test_a_copy_counts_as_a_file_of_its_person(
+    run: Run, session: ChatSession, settings: Settings
+) -> None:
+    file = kept(run.user, session=session)
+    settings.MAX_FILES_PER_USER = 1
+    later = Run.objects.create(session=chat_of(run.user, session.account, "d"), user=run.user)
+    with pytest.raises(quota.QuotaExceededError):
+        media.uploaded(later, file.public_id)
 
 
 @pytest.mark.parametrize("ended", ["user", "revoked_at", "purged_at", "public_id"])
