@@ -197,9 +197,16 @@ def test_an_upload_that_is_sent_into_two_chats_outlives_the_first_one(
     copy = media.uploaded(later, file.public_id)
     assert (copy.session, copy.run, copy.name) == (later.session, later, file.name)
     assert media.uploaded(later, file.public_id) == copy  # by another attempt
+    other = kept(run.user, b"other", session=session)
+    assert storage.read(media.uploaded(later, other.public_id)) == b"other"
     delete(session=session)
     assert storage.read(copy) == b"hello"
-    assert StoredFile.objects.get() == copy
+    assert StoredFile.objects.filter(sha256=copy.sha256).get() == copy
+
+
+def test_uploads_of_the_same_content_stay_apart_in_their_chat(run: Run) -> None:
+    for file in [kept(run.user), kept(run.user)]:
+        assert [media.uploaded(run, file.public_id) for _ in range(2)] == [file, file]
 
 
 def test_an_upload_without_its_bytes_is_not_copied(run: Run, session: ChatSession) -> None:
