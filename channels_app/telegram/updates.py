@@ -324,17 +324,32 @@ def coordinates(location: Json) -> str:
 
 
 def quoted(message: Json) -> Quoted | None:
-    """Return the message that this one replies to; in a topic, its first message does not count."""
+    """Return the message that this one replies to, also one of another chat, as far as Telegram
+    shows it; in a topic, its first message does not count.
+    """
+    part = mapping(message.get("quote") or {}, "quote").get("text")
     value = message.get("reply_to_message")
     if value is None:
-        return None
+        return quoted_from_elsewhere(message.get("external_reply"), part)
     reply = mapping(value, "reply_to_message")
     if "forum_topic_created" in reply:
         return None
-    part = mapping(message.get("quote") or {}, "quote").get("text")
     text = part or reply.get("text") or reply.get("caption") or rich_text(reply) or line_of(reply)
     sender = person(reply["from"]) if "from" in reply else None
     return Quoted(sender, string(text or "", "reply_to_message.text"))
+
+
+def quoted_from_elsewhere(value: object, part: object) -> Quoted | None:
+    """Return a message of another chat that was replied to, of which Telegram gives the ``part``
+    that was quoted, and what is no text; None without any.
+    """
+    if value is None:
+        return None
+    reply = mapping(value, "external_reply")
+    text = string(part or line_of(reply), "quote.text")
+    origin = mapping(reply.get("origin") or {}, "origin")
+    sender = person(origin["sender_user"]) if "sender_user" in origin else None
+    return Quoted(sender, text) if text else None
 
 
 def read_press(update_id: int, query: Json) -> Pressed | Other:

@@ -336,6 +336,39 @@ def test_a_quoted_message_has_its_sender_and_its_words() -> None:
     assert quoted(photo=[]) == Quoted(None, "")
 
 
+def test_a_quoted_message_of_another_chat_has_what_telegram_shows() -> None:
+    def quoted(*, quote: object = None, **reply: Any) -> Quoted | None:
+        return read(text="x", external_reply=reply, quote=quote).quoted
+
+    user = {"type": "user", "sender_user": {"id": 8, "first_name": "Bo"}}
+    hidden = {"type": "hidden_user", "sender_user_name": "Bo"}
+    part = {"text": "long\x00"}
+    assert quoted(origin=user, quote=part) == Quoted(Person(8, "Bo", is_bot=False), "long")
+    assert quoted(origin=hidden, quote=part) == quoted(quote=part) == Quoted(None, "long")
+    assert quoted(origin=hidden, dice={"emoji": "🎲", "value": 4}) == Quoted(None, "[Dice 🎲: 4]")
+    assert quoted(origin=user, photo=[{}]) is None
+    near = {"text": "near"}
+    assert read(text="x", external_reply={}, reply_to_message=near).quoted == Quoted(None, "near")
+    assert read(text="x", external_reply=None, quote=part).quoted is None
+
+
+@pytest.mark.parametrize(
+    ("reply", "quote", "name"),
+    [
+        ("x", None, "external_reply is no object"),
+        ({"origin": "x"}, None, "^origin is no object"),
+        ({"origin": {"sender_user": "x"}}, None, "from is no object"),
+        ({"dice": "x"}, None, "dice is no object"),
+        ({}, {"text": 5}, "quote.text is no text"),
+    ],
+)
+def test_a_malformed_message_of_another_chat_is_unparsable(
+    reply: object, quote: object, name: str
+) -> None:
+    with pytest.raises(UnparsableError, match=name):
+        read(text="x", external_reply=reply, quote=quote)
+
+
 def test_the_first_message_of_a_topic_is_not_quoted() -> None:
     assert read(text="x", reply_to_message={"forum_topic_created": {}, "text": "t"}).quoted is None
 
