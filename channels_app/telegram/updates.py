@@ -176,7 +176,7 @@ def update_id_of(value: object) -> int:
 def read_message(message: Json) -> TelegramMessage | str:
     """Return a message, or the kind of one that is not answered."""
     chat = mapping(message.get("chat"), "chat")
-    place = raw(chat.get("type"), "chat.type")
+    place = string(chat.get("type"), "chat.type", exact=True)
     if place == "channel":
         return "channel_post"
     if place not in PLACES:
@@ -194,7 +194,9 @@ def read_message(message: Json) -> TelegramMessage | str:
         return service
     media = read_media(message)
     line = line_of(message)
-    text = raw(message.get("text") or message.get("caption") or rich_text(message), "text")
+    text = string(
+        message.get("text") or message.get("caption") or rich_text(message), "text", exact=True
+    )
     if not (text or media or line):
         return "without content"
     marked = message.get("entities") or message.get("caption_entities")
@@ -425,18 +427,13 @@ def sequence(value: object, name: str) -> list[Any]:
     return value
 
 
-def string(value: object, name: str) -> str:
-    """Return ``value`` as a text that a database holds. Raises UnparsableError."""
-    return clean(raw(value, name))
-
-
-def raw(value: object, name: str) -> str:
-    """Return ``value`` as a text with every character, as entities count them. Raises
-    UnparsableError.
+def string(value: object, name: str, *, exact: bool = False) -> str:
+    """Return ``value`` as a text that a database holds; ``exact``: with every character, as
+    entities count them. Raises UnparsableError.
     """
     if not isinstance(value, str):
         raise UnparsableError(f"{name} is no text")
-    return value
+    return value if exact or value.isprintable() else clean(value)
 
 
 def number(value: object, name: str, *, signed: bool = False, most: int = MAX_ID) -> int:
