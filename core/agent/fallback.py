@@ -64,6 +64,8 @@ PROMISES = re.compile(
     re.IGNORECASE,
 )
 FENCE = re.compile(r"```[a-zA-Z_]*\s*(.*?)```", re.DOTALL)
+NO_ARGUMENTS = {"name", "tool", "function", "tool_name", "type", "id"}  # beside arguments
+CODE = re.compile(r"(?<![\w.-])([\w.-]+)\(")
 TAGGED = re.compile(r"<(tool_call|function_call|tool)>\s*(.*?)\s*(?:</\1>|$)", re.DOTALL)
 
 
@@ -95,13 +97,24 @@ def written_call(text: str, tools: Iterable[Tool]) -> Wanted | None:
         return None
     for piece in pieces(text):
         found = of_json(piece, names) or of_code(piece, names)
-        if found is not None:
+        if found is not None and is_json(found.arguments):
             return found
     return None
 
 
+def is_json(value: dict[str, Any]) -> bool:
+    """Return whether arguments can be written as JSON: Python has sets, bytes and larger numbers,
+    and either may be nested too deeply.
+    """
+    try:
+        orjson.dumps(value)
+    except orjson.JSONEncodeError:
+        return False
+    return True
+
+
 def pieces(text: str) -> list[str]:
-    """Yield the places where a call may be: in tags, in a fence, between the outer brackets."""
+    """Return the places where a call may be: in tags, in a fence, between the outer brackets."""
     found = [match[2] for match in TAGGED.finditer(text)]
     found += [match[1].strip() for match in FENCE.finditer(text)]
     start, end = text.find("{"), text.rfind("}")
@@ -141,23 +154,20 @@ def arguments_of(value: dict[str, Any]) -> dict[str, Any]:
                 continue
         if isinstance(given, dict):
             return given
-    return {key: each for key, each in value.items() if key not in {"name", "tool", "type", "id"}}
+    return {key: each for key, each in value.items() if key not in NO_ARGUMENTS}
 
 
 def of_code(piece: str, names: set[str]) -> Wanted | None:
     """Parse ``name(key="value", …)`` as Python without running it; only literals count."""
-    for name in names:
-        start = piece.find(f"{name}(")
-        if start < 0:
+    for begin in CODE.finditer(piece):
+        if begin[1] not in names:
             continue
-        end = piece.rfind(")")
+        code = piece[begin.end(1) : piece.rfind(")") + 1]
         try:
-            tree = ast.parse(piece[start : end + 1].strip(), mode="eval").body
-        except (SyntaxError, ValueError, MemoryError, RecursionError):
+            call = ast.parse(f"tool{code}", mode="eval").body
+            if isinstance(call, ast.Call) and not call.args:
+                given = {each.arg: ast.literal_eval(each.value) for each in call.keywords}
+                return Wanted(begin[1], {name: each for name, each in given.items() if name})
+        except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
             continue
-        if isinstance(tree, ast.Call) and not tree.args:
-            try:
-                return Wanted(name, {str(k.arg): ast.literal_eval(k.value) for k in tree.keywords})
-            except ValueError:
-                continue
     return None

@@ -139,6 +139,13 @@ TARGETS = (
         "ahead passed FarTimes.ahead FarTimes.are_there FarTimes.bring_near",
     ),
     Target(
+        "calls that a model wrote",
+        "core/agent/fallback.py",
+        ("tests/core/agent/test_fallback.py",),
+        "CALL_CHARACTERS FENCE TAGGED NO_ARGUMENTS CODE written_call is_json pieces of_json "
+        "arguments_of of_code",
+    ),
+    Target(
         "the end of an answer",
         "core/agent/loop.py",
         ("tests/core/agent/test_loop.py", "tests/core/agent/test_loop_edges.py"),
