@@ -1,5 +1,6 @@
 """Pass long work to a plugin: presentations, summaries, and third parties' plugins."""
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,8 @@ from core.plugins.slides.language import detect, named
 from core.tools import intents, waiting
 from core.tools.arguments import coerced, is_too_deep, problem, text_of
 from core.tools.base import Tool, ToolContext, ToolError, ToolResult
+
+logger = logging.getLogger(__name__)
 
 GENERATING = "Generating your presentation…"
 PRESENTATIONS = frozenset({"ppt-generation", "html-slides"})
@@ -78,12 +81,9 @@ class RouteToPlugin(Tool):
         return GENERATING if name in PRESENTATIONS else f"Running {plugin.name}…"
 
     def infer(self, text: str) -> dict[str, Any] | None:
-        """Return a clearly requested call: by the plugin's own ``infer`` if it has one, else by
-        ours.
-        """
+        """Return a clearly requested call."""
         for plugin in registry.every().values():
-            own = getattr(plugin, "infer", None)
-            wanted = own(text) if own is not None else intents.wanted(plugin.id, text)
+            wanted = inferred(plugin, text)
             if wanted is not None:
                 capability = wanted.pop("capability_id", next(iter(plugin.capabilities)))
                 return {"plugin_id": plugin.id, "capability_id": capability, "parameters": wanted}
@@ -104,6 +104,21 @@ class RouteToPlugin(Tool):
             parameters={"plugin_id": plugin.id, "capability_id": name, "parameters": parameters},
             line=self.progress({"plugin_id": plugin.id}),
         )
+
+
+def inferred(plugin: Plugin, text: str) -> dict[str, Any] | None:
+    """Return the parameters with which a text clearly asks for a plugin: by the plugin's own
+    ``infer`` if it has one, else by ours.
+    """
+    own = getattr(plugin, "infer", None)
+    if own is None:
+        return intents.wanted(plugin.id, text)
+    try:
+        wanted = own(text)
+        return None if wanted is None else dict(wanted)
+    except Exception:  # another package's: a turn must not fail by it
+        logger.exception("the plugin %s cannot tell whether it is meant", plugin.id)
+        return None
 
 
 def branches(plugins: Iterable[Plugin]) -> list[dict[str, Any]]:

@@ -34,6 +34,7 @@ from core.models import (
     SearchProvider,
     User,
 )
+from core.plugins import registry as plugins
 from core.providers import circuits
 from core.providers import health as model_health
 from core.providers.failures import KINDS, OWN
@@ -187,6 +188,17 @@ def tools_that_fail() -> Iterator[Finding]:
             "tool",
             f"The installed tool {visible_line(name, 80)} cannot be used. {visible_line(problem)}",
             "Fix or remove its package, and restart the gateway (docs/tools.md, “Writing a tool”).",
+        )
+
+
+def plugins_that_fail() -> Iterator[Finding]:
+    """Check for plugins of installed packages that cannot be loaded."""
+    for name, problem in plugins.installed().broken.items():
+        yield warning(
+            "plugin",
+            f"The installed plugin {visible_line(name, 80)} cannot be used. "
+            f"{visible_line(problem)}",
+            "Fix or remove its package, and restart the gateway (docs/plugins.md, “A plugin”).",
         )
 
 

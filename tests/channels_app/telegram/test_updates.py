@@ -336,7 +336,7 @@ def test_a_quoted_message_has_its_sender_and_its_words() -> None:
     assert quoted(photo=[]) == Quoted(None, "")
 
 
-def test_a_quoted_message_of_another_chat_has_what_telegram_shows() -> None:
+def test_of_a_quoted_message_of_another_chat_the_shown_part_is_quoted() -> None:
     def quoted(*, quote: object = None, **reply: Any) -> Quoted | None:
         return read(text="x", external_reply=reply, quote=quote).quoted
 

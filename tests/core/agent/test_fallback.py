@@ -1,5 +1,7 @@
 """[L3] A call that the model wrote as text is found, with arguments that are JSON."""
 
+from typing import Any
+
 import orjson
 import pytest
 from hypothesis import given
@@ -15,7 +17,7 @@ class Search(Tool):
 
     name, description, parameters = "web_search", "", {}
 
-    async def run(self, arguments: dict[str, object], context: ToolContext) -> ToolResult:
+    async def run(self, context: ToolContext, arguments: dict[str, Any]) -> ToolResult:
         raise NotImplementedError
 
 
@@ -144,7 +146,7 @@ LITERALS = st.recursive(
 
 
 @given(LITERALS, st.text(max_size=20), st.text(max_size=20))
-def test_l3_what_is_found_can_be_written(value: object, before: str, after: str) -> None:
+def test_l3_every_call_that_is_found_can_be_written(value: object, before: str, after: str) -> None:
     found = written(f"{before} web_search(query={value!r}) {after}")
     if found is not None:
         orjson.dumps(found.arguments)
