@@ -237,6 +237,7 @@ LEASES = transactions.FarTimes(
     lambda: PushMessage.objects.filter(state=State.SENDING), "lease_until"
 )
 RETRIES = transactions.FarTimes(lambda: PushMessage.objects.filter(state=State.PENDING), "retry_at")
+ENDS = transactions.FarTimes(PushMessage.objects.all, "expires_at")
 HELD_BROWSERS = transactions.FarTimes(PushSubscription.objects.all, "held_until")
 
 
@@ -259,9 +260,10 @@ def due() -> list[int]:
 
 
 def bring_near() -> None:
-    """Shorten leases and waits that a clock which was set back left in the far future."""
+    """Shorten leases, waits and lives that a clock which was set back left in the far future."""
     LEASES.bring_near(most=LEASE)
     RETRIES.bring_near(most=LONGEST_WAIT)
+    ENDS.bring_near(most=LIFE)
     HELD_BROWSERS.bring_near(most=LONGEST_WAIT)
 
 
