@@ -14,8 +14,9 @@ from core.models import Budget, BudgetPeriod, User
 from core.providers import catalogue
 
 AT_ONCE = 100
-# Both databases divide whole numbers without a rest: 80 %, rounded up.
-MANY = Q(spent__gte=(F("budget__limit") * 4 + 4) / 5)
+# Both databases divide whole numbers without a rest: 80 %, rounded up. A multiple of the highest
+# limit would be more than they can hold.
+MANY = Q(spent__gte=F("budget__limit") - F("budget__limit") / 5)
 # Others are of the budget before it was edited.
 AS_IT_IS = Q(measure=Concat("budget__unit", Value("/"), "budget__period"))
 ALL = Q(spent__gte=F("budget__limit")) | Q(refused_at__isnull=False)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from channels_app.admin.language_models.budgets import MOST
 from channels_app.memory.channel import PLATFORM, say
 from channels_app.ops.health import metrics_text
 from channels_app.owner import budget_notices
@@ -184,3 +185,16 @@ def test_periods_from_before_an_edit_do_not_hide_the_others(
         BudgetPeriod.objects.create(budget=limit, measure=measure, start=today, spent=100)
     budget_notices.look(now=timezone.now())
     assert Delivery.objects.exists()
+
+
+def test_a_limit_as_high_as_can_be_typed_stops_no_notice(account: ChannelAccount) -> None:
+    today = timezone.now().date()
+    for limit, spent in ((MOST, 5), (100, 85), (9, 7), (7, 6)):
+        made = Budget.objects.create(unit="tokens", period="day", limit=limit)
+        BudgetPeriod.objects.create(budget=made, measure="tokens/day", start=today, spent=spent)
+    budget_notices.look(now=timezone.now())
+    until(lambda: len(PLATFORM.texts("own")) == 2)
+    assert [text.partition(": ")[2] for text in PLATFORM.texts("own")] == [
+        "85 of 100 tokens a day.",
+        "6 of 7 tokens a day.",
+    ]
