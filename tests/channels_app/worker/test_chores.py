@@ -1,18 +1,35 @@
 """The chores of a sweep: none holds up the others, and none is forgotten."""
 
 import time
-from collections.abc import Callable
-from datetime import timedelta
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
 
 import pytest
+from django.utils import timezone
 
-from allowlist import unknown_requests
-from channels_app.owner import notices
+from allowlist import revocation, unknown_requests
+from channels_app.agent_sessions import sessions
+from channels_app.owner import budget_notices, circuit_notices, mcp_notices, notices, outages
 from channels_app.replies import outbound
+from channels_app.schedules import firing
+from channels_app.tool_requests import deciding
 from channels_app.worker import chores
-from core.conversations import push_messages, runs
+from core.conversations import (
+    inbox,
+    jobs,
+    left_calls,
+    outbox,
+    push_messages,
+    runs,
+    tool_calls,
+    usage_reports,
+)
 from core.conversations.schedules import occurrences
+from core.database import text_search, transactions
 from core.database.transactions import in_thread
+from core.files import cleanup
+from core.providers import circuits
+from core.tools.mcp.oauth import sign_ins
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -42,6 +59,96 @@ async def test_a_chore_that_fails_holds_up_no_other(
     await in_thread(chores.bring_near)
     assert calls == ["lost deliveries", "old messages", "far times"]
     assert caplog.text.count("ValueError: a row that nothing can read") == 3
+
+
+# The module and the function of each chore, in their order; with the time or without.
+BEFORE = (
+    (notices, "model_health", True),
+    (circuit_notices, "look", True),
+    (mcp_notices, "look", True),
+    (outbound, "recover_lost", False),
+)
+AFTER = (
+    (unknown_requests, "purge", True),
+    (revocation, "end_expired", True),
+    (notices, "look_after", True),
+    (sessions, "close_idle", True),
+    (cleanup, "discard_unfinished", False),
+    (outages, "look", True),
+    (left_calls, "close_left", False),
+    (deciding, "look", True),
+    (budget_notices, "look", True),
+    (usage_reports, "roll_up", True),
+    (text_search, "catch_up", False),
+    (push_messages, "purge", False),
+)
+
+
+@pytest.mark.parametrize(
+    ("do", "expected"), [(chores.before_work, BEFORE), (chores.after_work, AFTER)]
+)
+async def test_every_chore_is_done_in_its_order_with_the_time(
+    do: Callable[[], Awaitable[None]],
+    expected: tuple[tuple[object, str, bool], ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls: list[tuple[object, str, bool]] = []
+
+    def noting_in(module: object, name: str) -> Callable[..., None]:
+        def call(*, now: datetime | None = None) -> None:
+            assert now is None or abs(timezone.now() - now) < timedelta(minutes=1)
+            calls.append((module, name, now is not None))
+
+        return call
+
+    for module, name, _ in expected:
+        monkeypatch.setattr(module, name, noting_in(module, name))
+    await do()
+    assert tuple(calls) == expected
+
+
+def test_far_times_of_every_noun_are_brought_near(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    nouns = (
+        *(runs, jobs, outbox, inbox, sessions, unknown_requests, circuits, occurrences),
+        *(tool_calls, sign_ins, push_messages),
+    )
+    for noun in nouns:
+        monkeypatch.setattr(noun, "bring_near", noting(calls, noun.__name__))
+    chores.bring_near()
+    assert calls == [noun.__name__ for noun in nouns]
+
+
+@pytest.mark.parametrize("more", [True, False])
+def test_occurrences_are_fired_by_the_clock_of_the_database(
+    more: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moment = timezone.now()
+    monkeypatch.setattr(transactions, "now", lambda: moment)
+    monkeypatch.setattr(firing, "look", lambda *, now: (now == moment) is more)
+    assert chores.fire_due() is more
+
+
+async def test_a_clock_that_is_a_little_late_is_being_kept_right(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls: list[str] = []
+    monkeypatch.setattr(notices, "clock_set_back", noting(calls, "told"))
+    monkeypatch.setattr(occurrences, "plan_again", noting(calls, "planned"))
+    seconds = {"clock": 1000.0, "monotonic": 10.0}
+    monkeypatch.setattr(time, "time", lambda: seconds["clock"])
+    monkeypatch.setattr(time, "monotonic", lambda: seconds["monotonic"])
+    clock = chores.Clock()
+    for late in (0.0, 5.0, 5.0):
+        seconds["clock"] -= late
+        await clock.watch()
+    assert calls == ["planned"], "at the first look alone"
+    seconds["clock"] -= 5.5
+    await clock.watch()
+    assert calls == ["planned", "told", "planned"]
+    seconds["clock"] += 3600
+    await clock.watch()
+    assert calls == ["planned", "told", "planned"]
 
 
 @pytest.fixture

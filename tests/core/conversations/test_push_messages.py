@@ -134,6 +134,8 @@ def test_a_claim_has_the_browser_and_the_person_and_ends_after_a_minute(
         assert message.subscription.user.username == "ann"
     assert (message.state, message.attempt) == (State.SENDING, 1)
     assert is_about(message.lease_until, timedelta(seconds=60))
+    assert message.lease_until is not None
+    assert message.lease_until <= timezone.now() + timedelta(seconds=60)
     assert push_messages.claim(message.pk) is None
     assert stored(message).attempt == 1
 
@@ -143,6 +145,7 @@ def test_only_what_waits_is_claimed(ann: User, state: str) -> None:
     message = waiting(browser(ann), state=state)
     assert push_messages.claim(message.pk) is None
     assert (stored(message).state, stored(message).attempt) == (state, 0)
+    assert push_messages.due_in(message.pk) is None
 
 
 def test_a_browser_gets_one_message_at_a_time_and_none_while_it_is_held_back(ann: User) -> None:
@@ -175,10 +178,12 @@ def test_a_message_that_was_sent_ends_the_failures_of_its_browser_and_wakes_the_
     where = browser(ann, failures=4, held_until=timezone.now() - SECOND)
     other = browser(ann, failures=3)
     waiting(where, state=State.DEAD)
+    waiting(other)
+    running = held(browser(ann))
     message, following = held(where), waiting(where, retry_at=timezone.now() + HOUR)
     waiting(where)
-    waiting(other)
     push_messages.sent(message)
+    assert stored(running).state == State.SENDING
     found = stored(message)
     assert (found.state, found.lease_until) == (State.SENT, None)
     assert is_about(found.sent_at, timedelta(0))
@@ -323,6 +328,10 @@ def test_a_restored_database_announces_nothing_of_before(ann: User) -> None:
         assert (stored(message).state, stored(message).retry_at) == (State.STALE, None)
     for state, message in others.items():
         assert (stored(message).state, stored(message).retry_at) == (state, message.retry_at)
+    assert push_messages.claim(waiting(where).pk) is not None, "the lease of before is void"
+    PushMessage.objects.filter(pk=sending.pk).update(lease_until=timezone.now() - SECOND)
+    push_messages.due()
+    assert stored(sending).state == State.STALE
 
 
 def test_a_message_whose_worker_is_gone_is_due_again(ann: User) -> None:
@@ -381,6 +390,10 @@ def test_people_with_many_browsers_are_served_in_turn_with_others(
     assert push_messages.due() == [many[0], few[0], many[1], few[1], many[2]]
     monkeypatch.setattr(push_messages, "DUE_AT_ONCE", 2)
     assert push_messages.due() == [many[0], few[0]]
+
+
+def test_two_thousand_browsers_are_looked_at_at_once() -> None:
+    assert push_messages.firsts().query.high_mark == 2000
 
 
 def test_waits_that_a_clock_left_in_the_far_future_end_soon(ann: User) -> None:
