@@ -7,6 +7,8 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 from django.contrib.auth import get_user_model
 from django.contrib.sessions.models import Session
 from django.db import OperationalError
@@ -20,6 +22,7 @@ from core.conversations import push_subscriptions
 from core.database.transactions import in_thread
 from core.models import ChannelAccount, Installation, PushMessage, PushSubscription, User
 from tests import ROOT
+from tests.channels_app.push.service import text_of
 from tests.channels_app.webchat.conftest import HOST, at_the_page, eventually
 from tests.redteam.matrix import BROWSER, ENDPOINT
 
@@ -158,6 +161,12 @@ def test_w78_the_service_worker_gets_a_form_token_and_none_posts_without_one(ada
 
 
 KEYS: Any = BROWSER["keys"]
+# Only a whole point (RFC 8291, 3.1) can be encrypted for.
+COMPRESSED = (
+    ec.generate_private_key(ec.SECP256R1())
+    .public_key()
+    .public_bytes(serialization.Encoding.X962, serialization.PublicFormat.CompressedPoint)
+)
 
 
 @pytest.mark.parametrize(
@@ -168,6 +177,8 @@ KEYS: Any = BROWSER["keys"]
         {"endpoint": "http://push.example/x", "keys": KEYS},
         {"endpoint": "https://user:word@push.example/x", "keys": KEYS},
         {"endpoint": "https://push.example:99999/x", "keys": KEYS},
+        {"endpoint": "https://push.example:9999/x", "keys": KEYS},
+        {"endpoint": "https://push.example:0/x", "keys": KEYS},
         {"endpoint": "https://", "keys": KEYS},
         {"endpoint": "https://push.example/" + "x" * 1000, "keys": KEYS},
         {"endpoint": "https://push.example/\u00e9", "keys": KEYS},
@@ -177,6 +188,7 @@ KEYS: Any = BROWSER["keys"]
         {"endpoint": "https://push.example/x", "keys": {**KEYS, "p256dh": "AAAA"}},
         {"endpoint": "https://push.example/x", "keys": {**KEYS, "p256dh": "B" + "A" * 86}},
         {"endpoint": "https://push.example/x", "keys": {**KEYS, "p256dh": KEYS["p256dh"] + "="}},
+        {"endpoint": "https://push.example/x", "keys": {**KEYS, "p256dh": text_of(COMPRESSED)}},
         {"endpoint": "https://push.example/x", "keys": KEYS, "by": "somebody"},
     ],
 )
