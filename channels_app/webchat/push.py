@@ -28,7 +28,7 @@ from core.models import User
 
 logger = logging.getLogger(__name__)
 
-ENDPOINT = re.compile(r"https://[\x21-\x7e]{1,990}", re.ASCII)
+ENDPOINT = re.compile(r"https://[\x21-\x7e]{1,990}")
 AUTH_BYTES, POINT_BYTES = 16, 65
 NO_ENDPOINT = "endpoint must be an https address."
 NO_KEYS = "keys must hold p256dh and auth of the browser."
@@ -178,7 +178,7 @@ def described(given: Json, user_agent: str) -> Browser:
 
 def decoded(value: object) -> bytes:
     """Return the bytes of base64url without padding. Raises ValueError."""
-    if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z0-9_-]{1,100}", value, re.ASCII):
+    if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z0-9_-]{1,100}", value):
         raise ValueError("not base64url")
     return urlsafe_b64decode(value + "=" * (-len(value) % 4))
 
