@@ -24,6 +24,13 @@ def test_w58_a_key_is_made_once_beside_what_else_is_stored(django_assert_num_que
         assert keys.private_key().private_numbers() == first.private_numbers()
 
 
+def test_w58_a_key_is_made_in_a_database_without_an_installation() -> None:
+    Installation.objects.all().delete()
+    assert keys.stored() == ""
+    assert keys.public_key() == keys.public_key()
+    assert Installation.objects.get().pk == 1
+
+
 def test_w58_a_key_that_another_process_has_just_made_is_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -164,14 +164,18 @@ def set_back(monkeypatch: pytest.MonkeyPatch) -> chores.Clock:
 async def test_a_clock_that_was_set_back_is_told_and_planned_for_once(
     set_back: chores.Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calls: list[str] = []
-    told: list[timedelta] = []
-    monkeypatch.setattr(notices, "clock_set_back", lambda *, by, now: told.append(by))
-    monkeypatch.setattr(occurrences, "plan_again", noting(calls, "planned"))
+    calls: list[tuple[int, datetime]] = []
+
+    def note(*, now: datetime, by: timedelta = timedelta()) -> None:
+        calls.append((round(by.total_seconds()), now))
+
+    monkeypatch.setattr(notices, "clock_set_back", note)
+    monkeypatch.setattr(occurrences, "plan_again", note)
     for _ in range(2):
         await set_back.watch()
-    assert [round(by.total_seconds()) for by in told] == [3600]
-    assert calls == ["planned"]
+    assert [seconds for seconds, _ in calls] == [3600, 0]
+    for _, moment in calls:
+        assert abs(timezone.now() - moment) < timedelta(minutes=61)
 
 
 async def test_a_clock_that_was_set_back_is_told_later_when_the_database_fails(
