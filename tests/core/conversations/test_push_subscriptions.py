@@ -66,6 +66,7 @@ def test_a_browser_is_stored_as_it_was_described_and_once(ann: User) -> None:
     again = keep(ann, "one", session="t", key="q")
     assert again.pk == row.pk
     assert found.get() == {**expected, "session_key": "t", "p256dh": "q", "failures": 0}
+    assert keep(ann, "one", session="t").pk == row.pk, "as each page does"
     assert PushMessage.objects.get() == waits
 
 
@@ -155,3 +156,17 @@ def test_browsers_are_forgotten_in_the_transaction_of_a_sign_out_or_a_revocation
     assert connection.in_atomic_block
     push_subscriptions.forget(id=row.pk)
     assert writes == [True]
+
+
+def test_a_browser_that_another_process_has_just_forgotten_is_not_counted(
+    ann: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = keep(ann, "one")
+    original = transactions.atomic_write
+
+    def late(*, joins: bool = False) -> Any:
+        PushSubscription.objects.all().delete()
+        return original(joins=joins)
+
+    monkeypatch.setattr(transactions, "atomic_write", late)
+    assert push_subscriptions.forget(id=row.pk) == 0
