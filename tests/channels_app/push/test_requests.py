@@ -158,6 +158,17 @@ def test_w61_an_answer_decides_what_becomes_of_a_message(
     assert message.error == ("" if expected == State.SENT else f"HTTP {status}")
 
 
+def test_w61_an_impossible_time_to_come_back_is_none(
+    fetching: Fetching, browser: ReadingBrowser, ann: User
+) -> None:
+    """It left the message with a worker that had ended, for a minute each time."""
+    fetching.status = 429
+    fetching.headers = {"Retry-After": f"Fri, 31 Dec {'9' * 30} 23:59:59 GMT"}
+    message = waiting(ann)
+    assert send(message) == 5.0
+    assert state(message) == State.PENDING
+
+
 def test_a_message_that_is_not_due_is_not_claimed(
     fetching: Fetching, browser: ReadingBrowser, ann: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
