@@ -66,7 +66,10 @@ def test_an_answer_is_its_first_words_as_plain_text(ann: User, kind: str) -> Non
 
 
 def test_an_answer_is_under_the_name_of_its_assistant(ann: User) -> None:
-    assistant = Assistant.objects.create(name="Jeeves")
+    assistant, _ = Assistant.objects.update_or_create(pk=1, defaults={"name": "Jeeves"})
+    without = said(ann, "answer", answered(ann, "Hello.").public_id)
+    assert without is not None
+    assert without.title == "Latchkey"
     run = answered(ann, "Very good.", assistant_id=assistant.pk)
     found = said(ann, "answer", run.public_id)
     assert found is not None
