@@ -47,8 +47,8 @@ class Clock:
         self._is_planned = False
 
     async def watch(self) -> None:
-        """Notify the owner when it was set back: expired rights may be valid again. What fails is
-        done in the next sweep.
+        """Notify the owner when it was set back: expired rights may be valid again. The next sweep
+        does it again when it fails.
         """
         ahead = time.time() - time.monotonic()
         is_told = True

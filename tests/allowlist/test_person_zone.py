@@ -29,7 +29,7 @@ def test_a_time_zone_has_the_name_of_iana(make_user: MakeUser) -> None:
 
 
 @pytest.mark.parametrize("zone", ["Berlin", "Europe", "../etc/passwd", "localtime"])
-def test_what_is_no_time_zone_is_refused(make_user: MakeUser, zone: str) -> None:
+def test_a_name_without_a_time_zone_is_refused(make_user: MakeUser, zone: str) -> None:
     """A folder of zones is none: no answer of anybody ended with that of the owner."""
     ann = make_user("ann")
     User.objects.update(time_zone="Asia/Tokyo")

@@ -1,4 +1,4 @@
-"""Who is told of a used budget, once and in their own language: without a worker."""
+"""Notices of used budgets, once to each person in their own language: without a worker."""
 
 from collections.abc import Callable
 from datetime import UTC, date, datetime
@@ -28,7 +28,7 @@ def account() -> ChannelAccount:
 
 @pytest.fixture
 def person(account: ChannelAccount) -> Callable[..., User]:
-    """Return ``person("ann", is_owner=True)``: who can be written to in a chat of that name."""
+    """Return ``person("ann", is_owner=True)``, with a chat of that name."""
 
     def make(name: str, **fields: Any) -> User:
         place = {"last_account": account, "last_target": {"chat": name, "thread": ""}}

@@ -124,7 +124,7 @@ def asked(user: User) -> ToolCall:
     return ToolCall.objects.get()
 
 
-def test_a_question_is_told_to_who_may_decide_while_it_waits(ann: User, owner: User) -> None:
+def test_a_question_is_told_to_its_decider_while_it_waits(ann: User, owner: User) -> None:
     call = asked(ann)
     found = said(owner, "question", call.public_id)
     assert found is not None
@@ -186,7 +186,7 @@ def read(row: PushMessage, found: Content) -> dict[str, Any]:
     return read
 
 
-def test_a_page_gets_what_it_shows_and_when_it_was(ann: User) -> None:
+def test_a_page_gets_the_texts_the_addresses_and_the_time(ann: User) -> None:
     row = message(ann, "answer", "abc")
     row.created_at = datetime(2026, 3, 1, 12, 0, 0, 250_000, tzinfo=UTC)
     shown = Content("t" * 100, "b\n" * 400, "/c/1", [("Allow", "/a"), ("Deny", "/b")])

@@ -12,7 +12,7 @@ from core.models import Installation
 pytestmark = pytest.mark.django_db
 
 
-def test_w58_a_key_is_made_once_beside_what_else_is_stored(django_assert_num_queries: Any) -> None:
+def test_w58_a_key_is_made_once_beside_other_secrets(django_assert_num_queries: Any) -> None:
     sealed = encryption.encrypt({"other": "secret"})
     Installation.objects.update_or_create(id=1, defaults={"secrets": sealed})
     first = keys.private_key()

@@ -26,7 +26,7 @@ DAY = timedelta(days=1)
 
 @dataclass
 class Fetching:
-    """A fetcher that asks nobody: ``answer`` is the status, the headers and the body."""
+    """A fetcher without a network: ``status`` and ``headers`` are those of each answer."""
 
     status: int = 201
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -82,7 +82,7 @@ def state(message: PushMessage) -> str:
 
 
 @pytest.mark.parametrize(("kind", "urgency"), [("answer", "normal"), ("reminder", "high")])
-def test_w58_a_request_has_the_message_and_what_a_service_needs_to_know(
+def test_w58_a_request_has_the_message_and_the_headers_of_the_rfcs(
     fetching: Fetching, browser: ReadingBrowser, ann: User, kind: str, urgency: str
 ) -> None:
     message = waiting(ann, kind)
@@ -105,7 +105,7 @@ def test_w58_a_request_has_the_message_and_what_a_service_needs_to_know(
     assert abs(fetching.claims["exp"] - time.time() - 12 * 3600) < 60
 
 
-def test_w64_what_waits_for_a_person_is_urgent() -> None:
+def test_w64_messages_that_wait_for_a_person_are_urgent() -> None:
     assert set(sending.URGENT) == {"reminder", "question", "request"}
 
 
@@ -148,7 +148,7 @@ def test_w62_the_fetcher_waits_ten_seconds_and_asks_over_tls_only() -> None:
         *((status, State.PENDING) for status in (429, 500, 503, 599)),
     ],
 )
-def test_w61_an_answer_decides_what_becomes_of_a_message(
+def test_w61_an_answer_decides_the_state_of_a_message(
     fetching: Fetching, browser: ReadingBrowser, ann: User, status: int, expected: str
 ) -> None:
     fetching.status, fetching.headers = status, {"Retry-After": "70"}

@@ -732,7 +732,7 @@ def test_w61_messages_are_removed_after_their_time(
     assert list(PushMessage.objects.all()) == [new]
 
 
-def test_w61_what_is_a_day_old_after_an_outage_is_not_sent_any_more(
+def test_w61_a_message_of_before_an_outage_of_a_day_is_not_sent_any_more(
     service: PushService, ann: User, enable: Enable
 ) -> None:
     """The sweep of a worker that starts looks for work before it removes what is over."""

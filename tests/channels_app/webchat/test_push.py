@@ -211,7 +211,7 @@ def test_w78_names_of_browsers_are_in_the_persons_language(
             assert push.shown_name(name) == expected
 
 
-def test_w59_the_end_of_a_session_of_nobody_forgets_nothing(
+def test_w59_the_end_of_a_session_without_a_person_forgets_nothing(
     page: Client, ada: User, rf: RequestFactory
 ) -> None:
     post(page, "subscriptions", BROWSER)

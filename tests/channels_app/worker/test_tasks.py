@@ -1,4 +1,4 @@
-"""The tasks: what a wake-up starts, and which requests of dead processes are forgotten."""
+"""The tasks: the work that a wake-up starts, and the requests of dead processes."""
 
 import logging
 from dataclasses import dataclass

@@ -115,14 +115,14 @@ def test_a_period_begins_and_ends_at_midnight_of_the_owner() -> None:
         assert budgets.end_of(kind, day).isoformat() == end
 
 
-def test_a_period_is_of_a_budget_a_person_and_what_it_measures() -> None:
+def test_a_period_is_of_a_budget_a_person_a_measure_and_a_day() -> None:
     limit = Limit(info(id=7, unit="money", period="month"), 5)
     assert budgets.key_of(limit, DAY) == Key(7, 5, "money/month", date(2026, 3, 1))
     assert budgets.key_of(Limit(info(), 0), DAY) == Key(1, 0, "tokens/day", DAY)
 
 
 @pytest.mark.django_db
-def test_what_is_spent_is_read_at_once_in_the_order_asked_for(
+def test_spent_amounts_are_read_at_once_in_the_order_asked_for(
     django_assert_num_queries: Any,
 ) -> None:
     rows = [period(measure="tokens/day", spent=5), period(measure="tokens/day", spent=6, person=3)]

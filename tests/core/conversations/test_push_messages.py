@@ -1,4 +1,4 @@
-"""The outbox of notifications: who has a message, when it is due, and how a sending ends."""
+"""The outbox of notifications: claims, when a message is due, and how a sending ends."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -141,7 +141,7 @@ def test_a_claim_has_the_browser_and_the_person_and_ends_after_a_minute(
 
 
 @pytest.mark.parametrize("state", [each for each in State if each != State.PENDING])
-def test_only_what_waits_is_claimed(ann: User, state: str) -> None:
+def test_only_a_pending_message_is_claimed(ann: User, state: str) -> None:
     message = waiting(browser(ann), state=state)
     assert push_messages.claim(message.pk) is None
     assert (stored(message).state, stored(message).attempt) == (state, 0)
@@ -245,7 +245,7 @@ def test_a_browser_that_refuses_ten_messages_in_a_row_is_forgotten(
     assert not PushMessage.objects.exists()
 
 
-def test_what_is_the_gateways_own_fault_counts_against_no_browser(ann: User) -> None:
+def test_a_fault_of_the_gateway_counts_against_no_browser(ann: User) -> None:
     where = browser(ann, failures=9)
     soon = timezone.now() + SECOND
     assert (
@@ -271,7 +271,7 @@ def test_what_is_the_gateways_own_fault_counts_against_no_browser(ann: User) -> 
 def test_a_message_is_tried_again_after_growing_waits_or_as_the_service_says(
     ann: User, woken: list[int], tries: int, seconds: float | None, wait: float
 ) -> None:
-    """The browser gets nothing meanwhile; what waits there is not woken."""
+    """The browser gets nothing meanwhile; its other messages are not woken."""
     where, other = browser(ann, failures=7), browser(ann)
     message = held(where, tries=tries)
     waiting(where)

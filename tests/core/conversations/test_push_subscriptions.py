@@ -70,7 +70,7 @@ def test_a_browser_is_stored_as_it_was_described_and_once(ann: User) -> None:
     assert PushMessage.objects.get() == waits
 
 
-def test_a_browser_changes_hands_without_what_waited_there(ann: User, bob: User) -> None:
+def test_a_browser_changes_hands_without_its_messages(ann: User, bob: User) -> None:
     row, other = keep(ann, "shared"), keep(ann, "own")
     message(row)
     kept = message(other)
@@ -119,7 +119,7 @@ def test_browsers_are_listed_from_the_newest_on(ann: User, bob: User) -> None:
     assert push_subscriptions.of(ann) == [rows[0], rows[2], rows[1]]
 
 
-def test_browsers_are_forgotten_with_what_waits_for_them(
+def test_browsers_are_forgotten_with_their_messages(
     ann: User, django_assert_num_queries: Any
 ) -> None:
     row, other = keep(ann, "one"), keep(ann, "two")
