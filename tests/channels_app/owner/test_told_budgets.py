@@ -91,6 +91,8 @@ def test_a_budget_is_told_at_80_and_at_100_percent_once(
     text = (
         "The budget is used up: 100 of 100 tokens a day. It begins again at 2026-11-16 00:00 (UTC)."
     )
+    [key] = Delivery.objects.values_list("dedupe_key", flat=True)
+    assert key.startswith(f"notice:budget:{row.pk}:100:{owner.pk}:")
     assert told() == [("olga", text)]
     row.refresh_from_db()
     assert row.told_100_at is not None

@@ -133,9 +133,13 @@ def test_w78_a_removed_browser_stays_off_until_a_tap(page: Client, ada: User) ->
     phone = signed_in(ada)
     post(phone, "subscriptions", PHONE)
     post(page, "remove", {"id": listed(page)[0]["id"]})
+    removed = {"ok": True, "removed": True}
     for by in ("page", "worker"):
-        assert post(phone, "subscriptions", {**PHONE, "by": by}).json()["removed"] is True
+        assert post(phone, "subscriptions", {**PHONE, "by": by}).json() == removed
     assert listed(page) == []
+    post(page, "subscriptions", BROWSER)
+    assert post(phone, "subscriptions", {**PHONE, "by": "worker"}).json() == removed
+    assert post(page, "remove", ENDPOINT).json() == {"ok": True}
     post(phone, "subscriptions", {**PHONE, "by": "tap"})
     assert "removed" not in post(phone, "subscriptions", {**PHONE, "by": "page"}).json()
     assert len(listed(page)) == 1
