@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from django import forms
 from django.contrib import admin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
+from django.contrib.auth.forms import UserChangeForm
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db.models import Count, F, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
@@ -26,13 +27,17 @@ from allowlist.admin.audited import DeletedInParts, OnlyDeciders, decides, is_su
 from allowlist.identities import InvalidIdentity, normalise
 from allowlist.permissions import Sender, decide, explain, open_kinds
 from core.admin.base import ModelForm, ThemedInline, badge, visible_line
+from core.conversations.schedules.rule_text import RuleError
+from core.conversations.schedules.zones import zone_named
 from core.database import transactions
 from core.models import ChannelAccount, ChannelIdentity, User
 
 if TYPE_CHECKING:
     _DjangoUserAdmin = DjangoUserAdmin[User]
+    _UserForm = UserChangeForm[User]
 else:
     _DjangoUserAdmin = DjangoUserAdmin
+    _UserForm = UserChangeForm
 
 # Fields that only a superuser may change.
 MANY_RIGHTS = ("groups", "user_permissions")
@@ -80,6 +85,18 @@ class NewUserForm(ModelForm[User]):
         fields = ("username", "display_name", "only_listed")
 
 
+class PersonForm(_UserForm):
+    """A person; their time zone is one that exists."""
+
+    def clean_time_zone(self) -> str:
+        """Return the IANA name of the time zone; empty for none."""
+        given: str = self.cleaned_data["time_zone"].strip()
+        try:
+            return zone_named(given).key if given else ""
+        except RuleError as error:
+            raise ValidationError(str(error)) from error
+
+
 class OpenFilter(admin.SimpleListFilter):
     title = "open to everyone"
     parameter_name = "open"
@@ -118,6 +135,7 @@ class AccessForm(forms.Form):
 class UserAdmin(_DjangoUserAdmin, DeletedInParts[User]):
     """Users; only superusers grant permissions or change users who have any."""
 
+    form = PersonForm
     change_password_form = AdminPasswordChangeForm
     add_form = NewUserForm
     add_form_template = None

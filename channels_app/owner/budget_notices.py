@@ -1,21 +1,24 @@
 """Notices that a budget is nearly or wholly used: once a period, to the owners and the person."""
 
-from datetime import datetime
+from datetime import date, datetime
 
-from django.db.models import F, Q
-from django.db.models.functions import Now
+from django.db.models import F, Q, Value
+from django.db.models.functions import Concat, Now
 
 from allowlist.models import ApiKey
 from channels_app.owner import notices
 from core.conversations import budget_words, budgets
 from core.database.transactions import atomic_write
 from core.lib.interface_language import spoken
-from core.models import BudgetPeriod, User
+from core.models import Budget, BudgetPeriod, User
 from core.providers import catalogue
 
 AT_ONCE = 100
-# Both databases divide whole numbers without a rest: 80 %, rounded up.
-MANY = Q(spent__gte=(F("budget__limit") * 4 + 4) / 5)
+# Both databases divide whole numbers without a rest: 80 %, rounded up. A multiple of the highest
+# limit would be more than they can hold.
+MANY = Q(spent__gte=F("budget__limit") - F("budget__limit") / 5)
+# Others are of the budget before it was edited.
+AS_IT_IS = Q(measure=Concat("budget__unit", Value("/"), "budget__period"))
 ALL = Q(spent__gte=F("budget__limit")) | Q(refused_at__isnull=False)
 
 
@@ -25,7 +28,7 @@ def look(*, now: datetime) -> None:
         return
     day = budgets.day_of(now)
     rows = BudgetPeriod.objects.filter(
-        start__in={day, day.replace(day=1)}, told_100_at=None, budget__enabled=True
+        current(day), AS_IT_IS, told_100_at=None, budget__enabled=True
     ).select_related("budget", "budget__user")
     for row in rows.filter(ALL).order_by("start")[:AT_ONCE]:
         tell(row, percent=100, end=budgets.end_of(row.budget.period, day))
@@ -33,11 +36,17 @@ def look(*, now: datetime) -> None:
         tell(row, percent=80, end=budgets.end_of(row.budget.period, day))
 
 
+def current(day: date) -> Q:
+    """Return the condition that ``day`` is in a period."""
+    begun = Q()
+    for period in Budget.Period:
+        begun |= Q(budget__period=period, start=budgets.start_of(period, day))
+    return begun
+
+
 def tell(row: BudgetPeriod, *, percent: int, end: datetime) -> None:
     """Tell the owners and the person, unless another process does."""
     budget = row.budget
-    if row.measure != budgets.measure_of(budget):
-        return  # of the budget before it was edited
     told = {"told_80_at": Now()} if percent < 100 else {"told_80_at": Now(), "told_100_at": Now()}
     with atomic_write():
         untold = BudgetPeriod.objects.filter(pk=row.pk, told_100_at=None)

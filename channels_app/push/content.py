@@ -76,7 +76,7 @@ def payload(message: PushMessage, content: Content) -> bytes:
 
 def answer(ref: str, user: User) -> Content | None:
     """Return the first words of an answer, under the name of the assistant."""
-    rows = Run.objects.select_related("session__account")
+    rows = Run.objects.select_related("session")
     run = rows.filter(
         public_id=ref, user=user, session__closed_at=None, session__account__channel="web"
     ).first()

@@ -74,11 +74,9 @@ async def send(message_id: int) -> float | None:
             posted = await FETCHER.post(
                 url, body=letter.body, headers=letter.headers, most_bytes=ANSWER_BYTES
             )
-        except RefusedAddressError:
-            logger.warning("the address of browser %d is not allowed", message.subscription_id)
-            await in_thread(push_subscriptions.forget, id=message.subscription_id)
-            return None
-        except (aiohttp.ClientError, OSError, ValueError) as error:
+        # Also for an address that is not allowed: while their line is down, routers give each name
+        # one of their own.
+        except (aiohttp.ClientError, OSError, ValueError, RefusedAddressError) as error:
             reason = type(error).__name__  # its text may hold the address
             logger.info("push %d was not sent: %s", message.id, reason)
             timed_out = isinstance(error, TimeoutError)
@@ -98,6 +96,10 @@ def not_yet(message_id: int) -> float | None:
 def letter_of(message: PushMessage) -> Letter | None:
     """Return what is to be sent; None, and the end of the message is recorded, when nothing is."""
     subscription = message.subscription
+    left = (message.expires_at - timezone.now()).total_seconds()
+    if left <= 0:  # nothing ran for a day
+        push_messages.stale(message)
+        return None
     if presence.is_visible(subscription.user_id):
         push_messages.seen(message)
         return None
@@ -116,18 +118,17 @@ def letter_of(message: PushMessage) -> Letter | None:
         signed = signature(subscription.endpoint)
     except DecryptError:
         logger.warning("the keys of Web Push cannot be opened: was the encryption key changed?")
-        push_messages.again(message, error=NO_KEYS, seconds=None)
+        push_messages.again(message, error=NO_KEYS, seconds=None, is_ours=True)
         return None
     except VapidException:  # an address without a host name
         push_subscriptions.forget(id=subscription.pk)
         return None
     body = encrypted(subscription, content.payload(message, said))
-    left = (message.expires_at - timezone.now()).total_seconds()
     headers = {
         "Authorization": signed,
         "Content-Encoding": "aes128gcm",
         "Content-Type": "application/octet-stream",
-        "TTL": str(max(0, int(left))),
+        "TTL": str(int(left)),
         "Urgency": "high" if message.kind in URGENT else "normal",
         # At most 32 characters of base64url; a newer one replaces it at the service.
         "Topic": urlsafe_b64encode(sha256(message.tag.encode()).digest()[:24]).decode(),

@@ -22,13 +22,14 @@ from channels_app.webchat.views import BadRequestError, Json, body, for_signed_i
 from core.conversations import push_subscriptions
 from core.conversations.push_subscriptions import Browser
 from core.database.transactions import atomic_write
+from core.lib import safe_fetch
 from core.lib.encryption import DecryptError
 from core.models import User
 
 logger = logging.getLogger(__name__)
 
-ENDPOINT = re.compile(r"https://[\x21-\x7e]{1,990}", re.ASCII)
-AUTH_BYTES = 16
+ENDPOINT = re.compile(r"https://[\x21-\x7e]{1,990}")
+AUTH_BYTES, POINT_BYTES = 16, 65
 NO_ENDPOINT = "endpoint must be an https address."
 NO_KEYS = "keys must hold p256dh and auth of the browser."
 NO_ID = "id must be the number of a browser."
@@ -166,7 +167,7 @@ def described(given: Json, user_agent: str) -> Browser:
     auth = found.get("auth") if isinstance(found, dict) else None
     try:
         ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), decoded(p256dh))
-        if len(decoded(auth)) != AUTH_BYTES:
+        if (len(decoded(p256dh)), len(decoded(auth))) != (POINT_BYTES, AUTH_BYTES):
             raise BadRequestError(NO_KEYS)
     except (ValueError, binascii.Error) as error:
         raise BadRequestError(NO_KEYS) from error
@@ -177,7 +178,7 @@ def described(given: Json, user_agent: str) -> Browser:
 
 def decoded(value: object) -> bytes:
     """Return the bytes of base64url without padding. Raises ValueError."""
-    if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z0-9_-]{1,100}", value, re.ASCII):
+    if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z0-9_-]{1,100}", value):
         raise ValueError("not base64url")
     return urlsafe_b64decode(value + "=" * (-len(value) % 4))
 
@@ -189,7 +190,8 @@ def endpoint_of(given: Json) -> str:
         raise BadRequestError(NO_ENDPOINT)
     try:
         parts = urlsplit(endpoint)
-        is_good = bool(parts.hostname) and parts.username is None and (parts.port or 443) > 0
+        is_asked = parts.port is None or parts.port in safe_fetch.PORTS
+        is_good = bool(parts.hostname) and parts.username is None and is_asked
     except ValueError as error:
         raise BadRequestError(NO_ENDPOINT) from error
     if not is_good:

@@ -4,6 +4,7 @@ makes work of dead workers due. Each may run in any number of workers at once.
 
 import logging
 import time
+from collections.abc import Callable
 from datetime import timedelta
 
 from django.utils import timezone
@@ -46,40 +47,56 @@ class Clock:
         self._is_planned = False
 
     async def watch(self) -> None:
-        """Notify the owner when it was set back: expired rights may be valid again."""
-        before, self.ahead = self.ahead, time.time() - time.monotonic()
-        if before - self.ahead > CLOCK_SECONDS:
-            by = timedelta(seconds=before - self.ahead)
+        """Notify the owner when it was set back: expired rights may be valid again. The next sweep
+        does it again when it fails.
+        """
+        ahead = time.time() - time.monotonic()
+        is_told = True
+        if self.ahead - ahead > CLOCK_SECONDS:
+            by = timedelta(seconds=self.ahead - ahead)
             logger.warning("the clock of this machine was set back by %s", by)
-            await in_thread(notices.clock_set_back, by=by, now=timezone.now())
             self._is_planned = False
+            is_told = await done(lambda: notices.clock_set_back(by=by, now=timezone.now()))
+        if is_told:
+            self.ahead = ahead
         if not self._is_planned:
-            await in_thread(occurrences.plan_again, now=timezone.now())
-            self._is_planned = True
+            self._is_planned = await done(lambda: occurrences.plan_again(now=timezone.now()))
+
+
+async def done(chore: Callable[[], object]) -> bool:
+    """Do a chore in a thread; return whether it succeeded. One that fails is logged, and must not
+    hold up those after it.
+    """
+    try:
+        await in_thread(chore)
+    except Exception:
+        logger.exception("a chore of a sweep failed; the next sweep tries again")
+        return False
+    return True
 
 
 async def before_work() -> None:
     """Do what a sweep does before it looks for work: deliveries of dead workers are due in it."""
-    await in_thread(notices.model_health, now=timezone.now())
-    await in_thread(circuit_notices.look, now=timezone.now())
-    await in_thread(mcp_notices.look, now=timezone.now())
-    await in_thread(outbound.recover_lost)
+    await done(lambda: notices.model_health(now=timezone.now()))
+    await done(lambda: circuit_notices.look(now=timezone.now()))
+    await done(lambda: mcp_notices.look(now=timezone.now()))
+    await done(outbound.recover_lost)
 
 
 async def after_work() -> None:
     """Do what can wait until the work of a sweep has begun."""
-    await in_thread(unknown_requests.purge, now=timezone.now())
-    await in_thread(revocation.end_expired, now=timezone.now())
-    await in_thread(notices.look_after, now=timezone.now())
-    await in_thread(sessions.close_idle, now=timezone.now())
-    await in_thread(cleanup.discard_unfinished)
-    await in_thread(outages.look, now=timezone.now())
-    await in_thread(left_calls.close_left)
-    await in_thread(deciding.look, now=timezone.now())
-    await in_thread(budget_notices.look, now=timezone.now())
-    await in_thread(usage_reports.roll_up, now=timezone.now())
-    await in_thread(text_search.catch_up)
-    await in_thread(push_messages.purge)
+    await done(lambda: unknown_requests.purge(now=timezone.now()))
+    await done(lambda: revocation.end_expired(now=timezone.now()))
+    await done(lambda: notices.look_after(now=timezone.now()))
+    await done(lambda: sessions.close_idle(now=timezone.now()))
+    await done(cleanup.discard_unfinished)
+    await done(lambda: outages.look(now=timezone.now()))
+    await done(left_calls.close_left)
+    await done(lambda: deciding.look(now=timezone.now()))
+    await done(lambda: budget_notices.look(now=timezone.now()))
+    await done(lambda: usage_reports.roll_up(now=timezone.now()))
+    await done(text_search.catch_up)
+    await done(push_messages.purge)
 
 
 def bring_near() -> None:
@@ -98,7 +115,10 @@ def bring_near() -> None:
         push_messages,
     )
     for noun in nouns:
-        noun.bring_near()
+        try:
+            noun.bring_near()
+        except Exception:
+            logger.exception("far times could not be shortened; the next sweep tries again")
 
 
 def fire_due() -> bool:

@@ -94,7 +94,7 @@ def owner_zone() -> ZoneInfo:
     name = owners.values_list("time_zone", flat=True).first() or settings.TIME_ZONE
     try:
         return zones.put("owner", ZoneInfo(name))
-    except (ZoneInfoNotFoundError, ValueError):
+    except (ZoneInfoNotFoundError, ValueError, OSError):  # the last: a folder, such as "Europe"
         return zones.put("owner", ZoneInfo("UTC"))
 
 

@@ -150,10 +150,13 @@ def stale(message: PushMessage) -> None:
         end(message, State.STALE)
 
 
-def refused(message: PushMessage, *, error: str) -> None:
-    """Record that the push service does not take it; forget a browser that takes nothing."""
+def refused(message: PushMessage, *, error: str, is_ours: bool = False) -> None:
+    """Record that the push service does not take it; forget a browser that takes nothing.
+
+    ``is_ours``: the fault is the gateway's, and counts against no browser.
+    """
     with transactions.atomic_write():
-        if not end(message, State.DEAD, error=error[:200]):
+        if not end(message, State.DEAD, error=error[:200]) or is_ours:
             return
         theirs = PushSubscription.objects.filter(id=message.subscription_id)
         theirs.update(failures=F("failures") + 1)
@@ -161,18 +164,24 @@ def refused(message: PushMessage, *, error: str) -> None:
 
 
 def again(
-    message: PushMessage, *, error: str, seconds: float | None, timed_out: bool = False
+    message: PushMessage,
+    *,
+    error: str,
+    seconds: float | None,
+    timed_out: bool = False,
+    is_ours: bool = False,
 ) -> float | None:
     """Send it later, after ``seconds`` or a growing wait, in which its browser gets nothing; return
     the wait, or None when it is given up because it would be too old by then.
 
     ``timed_out``: counts as a failure of the browser, whose next messages wait as long.
+    ``is_ours``: see :func:`refused`.
     """
     tries = max(message.tries, message.subscription.failures if timed_out else 0)
     backoff = BACKOFF_SECONDS[min(tries, len(BACKOFF_SECONDS) - 1)]
     wait = timedelta(seconds=min(max(backoff, seconds or 0), LONGEST_WAIT.total_seconds()))
     if transactions.now() + wait >= message.expires_at:
-        refused(message, error=error)
+        refused(message, error=error, is_ours=is_ours)
         return None
     with transactions.atomic_write():
         until = Now() + wait
@@ -228,6 +237,7 @@ LEASES = transactions.FarTimes(
     lambda: PushMessage.objects.filter(state=State.SENDING), "lease_until"
 )
 RETRIES = transactions.FarTimes(lambda: PushMessage.objects.filter(state=State.PENDING), "retry_at")
+ENDS = transactions.FarTimes(PushMessage.objects.all, "expires_at")
 HELD_BROWSERS = transactions.FarTimes(PushSubscription.objects.all, "held_until")
 
 
@@ -238,7 +248,8 @@ def due() -> list[int]:
     if ARE_LOST():
         with transactions.atomic_write():
             given_up = {"state": State.DEAD, "lease_until": None}
-            lost().filter(attempt__gte=MOST_ATTEMPTS).update(**given_up)
+            # The others of its attempts are tries that had an end.
+            lost().filter(attempt__gte=F("tries") + MOST_ATTEMPTS).update(**given_up)
             lost().update(state=State.PENDING, lease_until=None)
     taken: Counter[int] = Counter()
     turns = []
@@ -249,9 +260,10 @@ def due() -> list[int]:
 
 
 def bring_near() -> None:
-    """Shorten leases and waits that a clock which was set back left in the far future."""
+    """Shorten leases, waits and lives that a clock which was set back left in the far future."""
     LEASES.bring_near(most=LEASE)
     RETRIES.bring_near(most=LONGEST_WAIT)
+    ENDS.bring_near(most=LIFE)
     HELD_BROWSERS.bring_near(most=LONGEST_WAIT)
 
 

@@ -451,5 +451,5 @@ def until(date: str) -> float | None:
     """Return the seconds until an HTTP date; None for an invalid one."""
     try:
         return max(0.0, (parsedate_to_datetime(date) - datetime.now(UTC)).total_seconds())
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):  # the last: of a year of thirty digits
         return None

@@ -75,7 +75,6 @@ RIGHTS = {
     "allowlist.LinkCode.identity_expires_at",
     "core.ToolGrant.until",
     "core.McpConnection.expires_at",
-    "core.PushMessage.expires_at",
 }
 # Records of past times: nothing waits for them. `notice_at`, `answered_at` and
 # `LinkAttempt.at` are counted within the last hour; a future one counts as long ago.
@@ -397,13 +396,16 @@ def waits_at_most(most: timedelta, row: models.Model, *columns: str) -> Callable
 
 
 @waits(
-    "core.PushMessage.retry_at", "core.PushMessage.lease_until", "core.PushSubscription.held_until"
+    "core.PushMessage.retry_at",
+    "core.PushMessage.lease_until",
+    "core.PushMessage.expires_at",
+    "core.PushSubscription.held_until",
 )
 def a_notification(jump: Jump) -> Callable[[], object]:
     browser = PushSubscription.objects.create(
         user=jump.user, endpoint="https://push.invalid/1", held_until=jump.at(60)
     )
-    lasts = {"subscription": browser, "expires_at": timezone.now() + timedelta(days=2)}
+    lasts = {"subscription": browser, "expires_at": jump.at(push_messages.LIFE.total_seconds())}
     waiting = PushMessage.objects.create(**lasts, kind="answer", ref="1", retry_at=jump.at(60))
     sending = PushMessage.objects.create(
         **lasts, kind="answer", ref="2", state="sending", lease_until=jump.at(60)
@@ -412,6 +414,7 @@ def a_notification(jump: Jump) -> Callable[[], object]:
         waits_at_most(push_messages.LONGEST_WAIT, browser, "held_until"),
         waits_at_most(push_messages.LONGEST_WAIT, waiting, "retry_at"),
         waits_at_most(push_messages.LEASE, sending, "lease_until"),
+        *(waits_at_most(push_messages.LIFE, each, "expires_at") for each in (waiting, sending)),
     ]
     return lambda: all(each() for each in near)
 

@@ -368,4 +368,66 @@ TARGETS = (
         "MEGABYTE waits data_url is_picture stored_of uploaded copied sizes_to_keep digest_of "
         "sent_files from_data_url fetch check_size",
     ),
+    Target(
+        "what browsers wait for",
+        "core/conversations/push_messages.py",
+        ("tests/core/conversations/test_push_messages.py",),
+    ),
+    Target(
+        "browsers of people",
+        "core/conversations/push_subscriptions.py",
+        ("tests/core/conversations/test_push_subscriptions.py",),
+    ),
+    Target(
+        "requests to push services",
+        "channels_app/push/sending.py",
+        ("tests/channels_app/push/test_requests.py", "tests/channels_app/push/test_sending.py"),
+    ),
+    Target(
+        "words of notifications",
+        "channels_app/push/content.py",
+        ("tests/channels_app/push/test_content.py",),
+    ),
+    Target(
+        "the keys of Web Push",
+        "channels_app/push/keys.py",
+        ("tests/channels_app/push/test_keys.py",),
+    ),
+    Target(
+        "browsers that ask",
+        "channels_app/webchat/push.py",
+        ("tests/channels_app/webchat/test_push.py",),
+    ),
+    Target(
+        "periods of budgets",
+        "core/conversations/budgets.py",
+        ("tests/core/conversations/test_budget_periods.py",),
+    ),
+    Target(
+        "what is announced",
+        "channels_app/push/announcing.py",
+        ("tests/channels_app/push/test_announced.py",),
+    ),
+    Target(
+        "pages in view",
+        "channels_app/push/presence.py",
+        ("tests/channels_app/push/test_announced.py",),
+    ),
+    Target(
+        "chores of a sweep",
+        "channels_app/worker/chores.py",
+        ("tests/channels_app/worker/test_chores.py",),
+    ),
+    Target(
+        "notices of budgets",
+        "channels_app/owner/budget_notices.py",
+        ("tests/channels_app/owner/test_told_budgets.py",),
+    ),
+    Target(
+        "wake-ups and heartbeats",
+        "channels_app/worker/tasks.py",
+        ("tests/channels_app/worker/test_tasks.py",),
+        "LOST_SECONDS say_alive forget_lost wake_waiting wake_run wake_batch wake_delivery "
+        "wake_push work_on_job",
+    ),
 )

@@ -1,10 +1,12 @@
 """Budgets over a channel: messages and tokens that count, refusals, and notices."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from django.utils import timezone
 
+from channels_app.admin.language_models.budgets import MOST
 from channels_app.memory.channel import PLATFORM, say
 from channels_app.ops.health import metrics_text
 from channels_app.owner import budget_notices
@@ -148,3 +150,51 @@ def test_periods_from_before_an_edit_and_past_ones_cause_no_notice(
         BudgetPeriod.objects.create(budget=limit, measure=measure, start=start, spent=100)
     budget_notices.look(now=timezone.now())
     assert not Delivery.objects.exists()
+
+
+def test_a_lower_limit_of_a_day_tells_nothing_of_the_first_of_the_month(
+    account: ChannelAccount,
+) -> None:
+    """The first of the month is when the month's budgets begin, too."""
+    limit = Budget.objects.create(unit="tokens", period="day", limit=100)
+    first, day = datetime(2026, 11, 1, 12, tzinfo=UTC), datetime(2026, 11, 15, 12, tzinfo=UTC)
+    BudgetPeriod.objects.create(budget=limit, measure="tokens/day", start=first.date(), spent=70)
+    budget_notices.look(now=first)
+    Budget.objects.update(limit=60)
+    budget_notices.look(now=day)
+    assert not Delivery.objects.exists()
+    monthly = Budget.objects.create(unit="tokens", period="month", limit=100)
+    BudgetPeriod.objects.create(
+        budget=monthly, measure="tokens/month", start=first.date(), spent=100
+    )
+    budget_notices.look(now=day)
+    until(lambda: PLATFORM.texts("own"))
+    assert [text.partition(".")[0] for text in PLATFORM.texts("own")] == [
+        "The budget is used up: 100 of 100 tokens a month"
+    ]
+
+
+def test_periods_from_before_an_edit_do_not_hide_the_others(
+    account: ChannelAccount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a limit for each person there may be any number of them."""
+    monkeypatch.setattr(budget_notices, "AT_ONCE", 1)
+    limit = Budget.objects.create(unit="money", period="day", limit=100)
+    today = timezone.now().date()
+    for measure in ("tokens/day", "money/day"):
+        BudgetPeriod.objects.create(budget=limit, measure=measure, start=today, spent=100)
+    budget_notices.look(now=timezone.now())
+    assert Delivery.objects.exists()
+
+
+def test_a_limit_as_high_as_can_be_typed_stops_no_notice(account: ChannelAccount) -> None:
+    today = timezone.now().date()
+    for limit, spent in ((MOST, 5), (100, 85), (9, 7), (7, 6)):
+        made = Budget.objects.create(unit="tokens", period="day", limit=limit)
+        BudgetPeriod.objects.create(budget=made, measure="tokens/day", start=today, spent=spent)
+    budget_notices.look(now=timezone.now())
+    until(lambda: len(PLATFORM.texts("own")) == 2)
+    assert [text.partition(": ")[2] for text in PLATFORM.texts("own")] == [
+        "85 of 100 tokens a day.",
+        "6 of 7 tokens a day.",
+    ]

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from email.utils import format_datetime
 
@@ -153,6 +154,23 @@ def test_w60_a_message_that_ends_its_worker_each_time_is_given_up(
         push_messages.due()
     assert state(message) == State.DEAD
     assert service.received == []
+
+
+def test_w60_a_message_that_was_tried_often_outlives_the_restart_of_its_worker(
+    service: PushService, ann: User, enable: Enable
+) -> None:
+    """Tries that had an answer are no sendings without an end."""
+    enable(ann)
+    message = told(ann)
+    service.answers = [503] * push_messages.MOST_ATTEMPTS
+    for _ in range(push_messages.MOST_ATTEMPTS):
+        send(message)
+        due_now(message)
+    assert push_messages.claim(message.pk) is not None
+    PushMessage.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
+    assert push_messages.due() == [message.pk]
+    send(message)
+    assert state(message) == State.SENT
 
 
 def test_w60_a_worker_that_lost_its_claim_changes_nothing(
@@ -507,7 +525,6 @@ def test_w62_little_of_an_answer_is_read(service: PushService, ann: User, enable
         "https://10.1.2.3/send",
         "https://localhost/send",
         "https://169.254.169.254/latest",
-        "https://[::1]/send",
         "https://2130706433/send",
     ],
 )
@@ -518,8 +535,40 @@ def test_w62_only_public_addresses_are_reached_and_only_over_tls(
     monkeypatch.setattr(sending, "FETCHER", Fetcher(https_only=True, max_seconds=5))
     enable(ann)
     PushSubscription.objects.update(endpoint=endpoint)
+    message = told(ann)
+    assert send(message) == 5.0
+    assert (state(message), message.error) == (State.PENDING, "RefusedAddressError")
+
+
+def test_w62_a_browser_whose_address_cannot_be_signed_is_forgotten(
+    service: PushService, ann: User, enable: Enable
+) -> None:
+    """The library signs only for host names and IPv4 addresses."""
+    enable(ann)
+    PushSubscription.objects.update(endpoint="https://[::1]/send")
     assert send(told(ann)) is None
+    assert service.received == []
     assert not PushSubscription.objects.exists()
+
+
+def test_w62_a_resolver_that_gives_a_wrong_address_for_a_while_costs_no_browser(
+    service: PushService, ann: User, enable: Enable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Routers do so while their line is down."""
+
+    async def of_the_router(host: str, port: int) -> list[str]:
+        del host, port
+        return ["192.168.0.1"]
+
+    enable(ann)
+    message = told(ann)
+    monkeypatch.setattr(sending, "FETCHER", replace(service.fetcher(), resolve=of_the_router))
+    assert send(message) == 5.0
+    assert (state(message), service.received) == (State.PENDING, [])
+    monkeypatch.setattr(sending, "FETCHER", service.fetcher())
+    due_now(message)
+    send(message)
+    assert state(message) == State.SENT
 
 
 def test_w62_neither_the_address_nor_the_text_is_in_a_log_or_a_row(
@@ -681,6 +730,40 @@ def test_w61_messages_are_removed_after_their_time(
     PushMessage.objects.filter(pk=old.pk).update(expires_at=timezone.now() - timedelta(hours=1))
     assert push_messages.purge() == 1
     assert list(PushMessage.objects.all()) == [new]
+
+
+def test_w61_a_message_of_before_an_outage_of_a_day_is_not_sent_any_more(
+    service: PushService, ann: User, enable: Enable
+) -> None:
+    """The sweep of a worker that starts looks for work before it removes what is over."""
+    browser, _ = enable(ann)
+    old, new = told(ann), told(ann, "Good morning.")
+    PushMessage.objects.filter(pk=old.pk).update(expires_at=timezone.now() - timedelta(hours=1))
+    assert push_messages.due() == [old.pk]
+    assert send(old) is None
+    assert state(old) == State.STALE
+    assert push_messages.due() == [new.pk]
+    send(new)
+    assert [browser.read(got)["body"] for got in service.received] == ["Good morning."]
+
+
+def test_w58_browsers_outlive_days_with_keys_that_cannot_be_opened(
+    service: PushService, ann: User, enable: Enable, settings: object
+) -> None:
+    """It is the gateway's own fault."""
+    enable(ann)
+    keys.public_key()
+    right = django_settings.GATEWAY_ENCRYPTION_KEYS
+    settings.GATEWAY_ENCRYPTION_KEYS = ["another key"]  # type: ignore[attr-defined]  # the fixture
+    for _ in range(push_messages.MOST_FAILURES):
+        message = told(ann)
+        due_now(message)
+        PushMessage.objects.update(expires_at=timezone.now() + timedelta(seconds=4))
+        assert send(message) is None
+        assert state(message) == State.DEAD
+    settings.GATEWAY_ENCRYPTION_KEYS = right  # type: ignore[attr-defined]  # the fixture
+    send(told(ann))
+    assert len(service.received) == 1
 
 
 def test_w58_a_key_that_cannot_be_opened_sends_nothing_and_replaces_nothing(

@@ -7,11 +7,15 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 from django.contrib.auth import get_user_model
+from django.contrib.sessions.backends.db import SessionStore
 from django.contrib.sessions.models import Session
 from django.db import OperationalError
-from django.test import Client
+from django.test import Client, RequestFactory
 from django.utils import timezone
+from django.utils.translation import override
 
 from allowlist.models import AuditEntry, UnknownRequest
 from channels_app.push import keys, presence
@@ -20,6 +24,7 @@ from core.conversations import push_subscriptions
 from core.database.transactions import in_thread
 from core.models import ChannelAccount, Installation, PushMessage, PushSubscription, User
 from tests import ROOT
+from tests.channels_app.push.service import text_of
 from tests.channels_app.webchat.conftest import HOST, at_the_page, eventually
 from tests.redteam.matrix import BROWSER, ENDPOINT
 
@@ -128,9 +133,13 @@ def test_w78_a_removed_browser_stays_off_until_a_tap(page: Client, ada: User) ->
     phone = signed_in(ada)
     post(phone, "subscriptions", PHONE)
     post(page, "remove", {"id": listed(page)[0]["id"]})
+    removed = {"ok": True, "removed": True}
     for by in ("page", "worker"):
-        assert post(phone, "subscriptions", {**PHONE, "by": by}).json()["removed"] is True
+        assert post(phone, "subscriptions", {**PHONE, "by": by}).json() == removed
     assert listed(page) == []
+    post(page, "subscriptions", BROWSER)
+    assert post(phone, "subscriptions", {**PHONE, "by": "worker"}).json() == removed
+    assert post(page, "remove", ENDPOINT).json() == {"ok": True}
     post(phone, "subscriptions", {**PHONE, "by": "tap"})
     assert "removed" not in post(phone, "subscriptions", {**PHONE, "by": "page"}).json()
     assert len(listed(page)) == 1
@@ -157,7 +166,93 @@ def test_w78_the_service_worker_gets_a_form_token_and_none_posts_without_one(ada
     assert post(strict, "subscriptions", BROWSER, HTTP_X_CSRFTOKEN=token).status_code == 200
 
 
+def test_w78_a_browser_in_the_list_has_its_number_its_name_and_its_day(page: Client) -> None:
+    post(page, "subscriptions", BROWSER, HTTP_USER_AGENT=FIREFOX)
+    row = PushSubscription.objects.get()
+    since = row.created_at.isoformat()
+    expected = {"id": row.pk, "name": "Firefox on Android", "since": since, "is_here": True}
+    assert listed(page) == [expected]
+    assert row.p256dh == KEYS["p256dh"]
+    assert row.auth == KEYS["auth"]
+
+
+def test_w78_a_browser_whose_session_has_ended_is_removed_too(page: Client, ada: User) -> None:
+    phone = signed_in(ada)
+    post(phone, "subscriptions", PHONE)
+    Session.objects.filter(session_key=phone.session.session_key).delete()
+    before = Session.objects.count()
+    post(page, "subscriptions", BROWSER)
+    there = next(each for each in listed(page) if not each["is_here"])
+    post(page, "remove", {"id": there["id"]})
+    assert len(listed(page)) == 1
+    assert Session.objects.count() == before
+
+
+@pytest.mark.parametrize("body", [{"id": "5"}, {"id": None}, {}, {"endpoint": 5}])
+def test_w78_a_body_that_names_no_browser_is_refused(page: Client, body: Any) -> None:
+    post(page, "subscriptions", BROWSER)
+    answer = post(page, "remove", body)
+    assert answer.status_code == 400
+    assert answer.json()["error"] not in ("", "None")
+    assert len(listed(page)) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "english", "german"),
+    [
+        ("Firefox on Linux", "Firefox on Linux", "Firefox auf Linux"),
+        ("A browser on Windows", "A browser on Windows", "Ein Browser auf Windows"),
+        ("A browser", "A browser", "Ein Browser"),
+        ("", "A browser", "Ein Browser"),
+        ("Opera", "Opera", "Opera"),
+    ],
+)
+def test_w78_names_of_browsers_are_in_the_persons_language(
+    name: str, english: str, german: str
+) -> None:
+    for language, expected in (("en", english), ("de", german)):
+        with override(language):
+            assert push.shown_name(name) == expected
+
+
+def test_w59_the_end_of_a_session_without_a_person_forgets_nothing(
+    page: Client, ada: User, rf: RequestFactory
+) -> None:
+    post(page, "subscriptions", BROWSER)
+    request = rf.post("/sign-out")
+    request.session = SessionStore(page.session.session_key)
+    push.signed_out(request=request, user=None)
+    push.signed_out(request=None, user=ada)
+    request.session = SessionStore()
+    push.signed_out(request=request, user=ada)
+    assert PushSubscription.objects.count() == 1
+    request.session = SessionStore(page.session.session_key)
+    push.signed_out(request=request, user=ada)
+    assert PushSubscription.objects.count() == 0
+
+
+def test_w63_a_setting_that_stays_as_it_is_is_not_in_the_audit(page: Client, ada: User) -> None:
+    assert post(page, "settings", {"hide_text": False}).json() == {"ok": True}
+    assert not AuditEntry.objects.filter(action="setting.changed").exists()
+    User.objects.create(username="other")
+    post(page, "settings", {"hide_text": True})
+    assert User.objects.filter(hide_push_text=True).get() == ada
+    assert "true or false" in post(page, "settings", {"hide_text": "yes"}).json()["error"]
+
+
+@pytest.mark.parametrize("path", ["key", "subscriptions", "remove", "settings"])
+def test_w62_only_the_list_is_read_without_a_form_token(page: Client, path: str) -> None:
+    assert page.get(f"/chat/push/{path}").status_code == 405
+    assert page.post("/chat/push/browsers").status_code == 405
+
+
 KEYS: Any = BROWSER["keys"]
+# Only a whole point (RFC 8291, 3.1) can be encrypted for.
+COMPRESSED = (
+    ec.generate_private_key(ec.SECP256R1())
+    .public_key()
+    .public_bytes(serialization.Encoding.X962, serialization.PublicFormat.CompressedPoint)
+)
 
 
 @pytest.mark.parametrize(
@@ -168,6 +263,8 @@ KEYS: Any = BROWSER["keys"]
         {"endpoint": "http://push.example/x", "keys": KEYS},
         {"endpoint": "https://user:word@push.example/x", "keys": KEYS},
         {"endpoint": "https://push.example:99999/x", "keys": KEYS},
+        {"endpoint": "https://push.example:9999/x", "keys": KEYS},
+        {"endpoint": "https://push.example:0/x", "keys": KEYS},
         {"endpoint": "https://", "keys": KEYS},
         {"endpoint": "https://push.example/" + "x" * 1000, "keys": KEYS},
         {"endpoint": "https://push.example/\u00e9", "keys": KEYS},
@@ -177,11 +274,14 @@ KEYS: Any = BROWSER["keys"]
         {"endpoint": "https://push.example/x", "keys": {**KEYS, "p256dh": "AAAA"}},
         {"endpoint": "https://push.example/x", "keys": {**KEYS, "p256dh": "B" + "A" * 86}},
         {"endpoint": "https://push.example/x", "keys": {**KEYS, "p256dh": KEYS["p256dh"] + "="}},
+        {"endpoint": "https://push.example/x", "keys": {**KEYS, "p256dh": text_of(COMPRESSED)}},
         {"endpoint": "https://push.example/x", "keys": KEYS, "by": "somebody"},
     ],
 )
 def test_w62_a_body_that_is_no_browser_is_refused(page: Client, body: Any) -> None:
-    assert post(page, "subscriptions", body).status_code == 400
+    answer = post(page, "subscriptions", body)
+    assert answer.status_code == 400
+    assert answer.json()["error"] not in ("", "None")
     assert not PushSubscription.objects.exists()
 
 
@@ -214,6 +314,14 @@ def test_w63_hiding_the_text_is_a_setting_of_the_person_and_audited(
         ("Mozilla/5.0 (X11; Linux x86_64) Chrome/141.0 Safari/537.36", "Chrome on Linux"),
         ("Mozilla/5.0 (Windows NT 10.0) Chrome/141 Safari/537.36 Edg/141.0", "Edge on Windows"),
         ("Mozilla/5.0 (iPhone; CPU iPhone OS 18_0) Safari/604.1", "Safari on iPhone"),
+        ("Mozilla/5.0 (Macintosh; Intel Mac OS X) Chrome/1 Safari/1 OPR/1.0", "Opera on macOS"),
+        (
+            "Mozilla/5.0 (Linux; Android 14) SamsungBrowser/25.0 Chrome/121 Safari/537.36",
+            "Samsung Internet on Android",
+        ),
+        ("Mozilla/5.0 (iPad; CPU OS 18_0 like Mac OS X) Safari/604.1", "Safari on iPad"),
+        ("Mozilla/5.0 (X11; CrOS x86_64) Chrome/141 Safari/537.36", "Chrome on ChromeOS"),
+        ("Mozilla/5.0 (Windows NT 10.0)", "A browser on Windows"),
         ("curl/8", "A browser"),
     ],
 )

@@ -263,6 +263,8 @@ def test_every_kind_has_words_for_all() -> None:
         ({"retry-after": "-5"}, 0),
         ({"retry-after": "soon"}, None),
         ({"retry-after": "inf"}, None),
+        ({"retry-after": f"Fri, 31 Dec {'9' * 30} 23:59:59 GMT"}, None),
+        ({"retry-after": f"Fri, 31 Dec 2026 23:59:59 +{'9' * 20}"}, None),
         ({"retry-after-ms": "nan"}, None),
         ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0),
     ],
