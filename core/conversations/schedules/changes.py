@@ -1,7 +1,7 @@
 """Make, change, pause and delete schedules. Callers check who may (``channels_app.schedules``)."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -12,6 +12,7 @@ from django.utils import dateformat
 from django.utils.translation import gettext, ngettext
 
 from core.conversations.schedules import occurrences, rules
+from core.conversations.schedules.rule_text import written
 from core.conversations.schedules.rules import Rule, RuleError
 from core.database.transactions import atomic_write
 from core.lib.ids import is_public_id
@@ -280,14 +281,28 @@ def rule_of(wish: Wish, *, now: datetime, before: Schedule | None = None) -> Rul
     else:
         raise RuleError("The time is missing: give at, minutes or rule.")
     rule = rules.parse(text, start=start, zone=zone)
-    is_new = before is None or wish.at is not None or wish.rule is not None
-    if is_new and not rule.after(now - PAST):
+    if start is here:
+        rule = all_to_come(rule, now=now)
+    is_same_zone = before is not None and before.time_zone == zone.key
+    is_new = not is_same_zone or wish.at is not None or wish.rule is not None
+    if is_new and not rule.after(before_first(wish, now)):
         raise RuleError(
             gettext("That time has passed: it is {now} in {zone} now.").format(
                 now=dateformat.format(here, "l, Y-m-d H:i"), zone=zone.key
             )
         )
     return rule
+
+
+def all_to_come(rule: Rule, *, now: datetime) -> Rule:
+    """Return a rule that counts from this minute; one with a COUNT from its first time after
+    ``now``, so that it counts none that has passed.
+    """
+    first = rule.after(rules.to_utc(rule.start, rule.zone) - timedelta(seconds=1))[0]
+    if rule.parts is None or rule.parts.count is None or first > now:
+        return rule
+    endless = replace(rule, text=written(replace(rule.parts, count=None)))
+    return next((in_minutes(rule.text, each, rule.zone) for each in endless.after(now)), rule)
 
 
 def in_minutes(text: str, moment: datetime, zone: ZoneInfo) -> Rule:
