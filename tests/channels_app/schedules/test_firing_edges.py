@@ -79,7 +79,72 @@ def test_h12_a_pause_after_failed_deliveries_is_told_elsewhere(chat: ChatSession
     assert (schedule.state, schedule.why) == ("paused", "failures")
     told = Message.objects.get(text__startswith="⏸")
     assert told.session.account.channel == "web"
-    assert told.text.endswith("\n\nIt was not delivered: blocked")
+    assert told.text.endswith("\n\nNot delivered: blocked")
+
+
+def test_h12_a_task_that_was_stopped_was_not_carried_out_and_is_no_failure(
+    chat: ChatSession,
+) -> None:
+    """A person who stops it three times keeps their schedule, and the count is as it was."""
+    schedule = made(chat, kind="prompt", rule=DAILY, at=ONE)
+    for day, state in enumerate(("failed", "cancelled", "cancelled", "cancelled", "failed")):
+        fire(NOON + minutes(60) + day * DAY)
+        answer("no model", state)
+        fire(NOON + minutes(65) + day * DAY)
+    rows = list(Occurrence.objects.filter(state="failed").order_by("nominal_at"))
+    assert [row.note for row in rows] == [
+        "no model",
+        *["The task was stopped."] * 3,
+        "no model",
+    ]
+    assert [(row.executed_at, row.delivered_at) for row in rows[1:4]] == [(None, None)] * 3
+    schedule.refresh_from_db()
+    assert (schedule.state, schedule.failures) == ("active", 2)
+    assert texts() == []
+
+
+def test_h12_one_that_was_withdrawn_on_its_way_says_so(chat: ChatSession) -> None:
+    """A delivery without an error: its conversation was closed before it was sent."""
+    made(chat)
+    fire(NOON + minutes(10))
+    Delivery.objects.update(state="dismissed", error="")
+    fire(NOON + minutes(11))
+    assert Occurrence.objects.get().note == "Not delivered"
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        ("The budget for today is used up: 5 €.", "Das Budget für heute ist aufgebraucht: 5 €."),
+        ("", "Der Assistent konnte nicht antworten."),
+        ("Error code: 500", "Error code: 500"),
+    ],
+)
+def test_h12_the_reason_of_a_pause_is_in_the_persons_language(
+    chat: ChatSession, error: str, said: str
+) -> None:
+    User.objects.update(language="de")
+    made(chat, kind="prompt", rule=DAILY, at=ONE)
+    for day in range(3):
+        fire(NOON + minutes(60) + day * DAY)
+        answer(error, Run.State.FAILED)
+        fire(NOON + minutes(65) + day * DAY)
+    [told] = texts()
+    assert told.startswith("⏸ „take the pills“ ist dreimal")
+    assert told.endswith(f"\n\n{said}")
+
+
+def test_h12_a_pause_after_failed_deliveries_is_told_in_the_persons_language(
+    chat: ChatSession,
+) -> None:
+    User.objects.update(language="de")
+    made(chat, rule=DAILY, at=ONE)
+    for day in range(3):
+        fire(NOON + minutes(60) + day * DAY)
+        Delivery.objects.filter(state="pending").update(state="failed", error="blocked")
+        fire(NOON + minutes(65) + day * DAY)
+    told = Message.objects.get(text__startswith="⏸")
+    assert told.text.endswith("\n\nNicht zugestellt: blocked")
 
 
 def test_h12_a_pause_because_no_next_time_is_found_is_told(chat: ChatSession) -> None:
