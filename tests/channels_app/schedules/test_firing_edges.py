@@ -235,6 +235,48 @@ def test_h13_one_for_this_very_minute_was_not_missed(chat: ChatSession, settings
     assert texts() == ["⏰ take the pills", "⏰ moved"]
 
 
+def test_h13_one_that_an_error_held_up_says_when_it_was_due(
+    chat: ChatSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The time of its last try is not the one at which the person wanted it."""
+    made(chat, at=ONE)
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("a defect of the plugin")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MemoryOutbound, "render", broken)
+        for second in range(60, 140, 5):
+            fire(NOON + minutes(59) + timedelta(seconds=second))
+    fire(NOON + minutes(65))
+    assert texts() == ["⏰ take the pills\n\n_This was due at 13:00, and I was off._"]
+
+
+def test_h13_a_list_in_a_group_names_the_person_of_each_and_keeps_lines_together(
+    guest: User,
+) -> None:
+    User.objects.filter(pk=guest.pk).update(display_name="Ada *Lovelace*")
+    guest.refresh_from_db()
+    ChannelIdentity.objects.create(user=guest, kind="im", value="-7")
+    group = chat_of(guest, memory_account(), "-7")
+    for number in range(4):
+        made(group, minutes=5, text=f"t{number}\nand water")
+    fire(NOON + DAY)
+    lines = [
+        f"- **2026-11-25 12:05** Ada \\*Lovelace\\*: t{number}\n  and water" for number in range(4)
+    ]
+    assert texts() == ["\n".join(["⏰ These were due, and I was off:", "", *lines])]
+
+
+def test_h13_a_missed_one_names_its_day_unless_it_is_today_where_the_person_is(
+    chat: ChatSession,
+) -> None:
+    """At 01:00 in Tokyo yesterday's reminder was due on another day; in UTC it is one day."""
+    made(chat, at=datetime(2026, 11, 25, 23, 30), time_zone="Asia/Tokyo")
+    fire(NOON + minutes(60 * 4))
+    assert texts()[0].endswith("_This was due on 2026-11-25 23:30, and I was off._")
+
+
 def test_h23_a_snooze_until_a_time_that_has_happened_comes_all_the_same(chat: ChatSession) -> None:
     """A clock that was set back leaves times that have happened ahead."""
     schedule = made(chat, rule=DAILY, at=ONE)
