@@ -69,8 +69,8 @@ class Shown:
 
 
 def zone_of(user: User) -> ZoneInfo:
-    """Return the time zone in which a person reads times."""
-    return ZoneInfo(user.time_zone or settings.TIME_ZONE)
+    """Return the time zone in which a person reads times; UTC if there is no such zone."""
+    return zones.stored_zone(user.time_zone or settings.TIME_ZONE)
 
 
 def current(user: User) -> list[Shown]:

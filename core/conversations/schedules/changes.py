@@ -11,7 +11,7 @@ from django.db.models.functions import Now
 from django.utils import dateformat
 from django.utils.translation import gettext, ngettext
 
-from core.conversations.schedules import occurrences, rules
+from core.conversations.schedules import occurrences, rules, zones
 from core.conversations.schedules.rule_text import written
 from core.conversations.schedules.rules import Rule, RuleError
 from core.database.transactions import atomic_write
@@ -238,8 +238,10 @@ def own(user: User, name: str) -> Schedule | None:
 
 
 def next_times(schedule: Schedule, *, now: datetime, most: int = 3) -> list[datetime]:
-    """Return the next times of a schedule by its rule; none for one that is not active."""
-    if schedule.state != Schedule.State.ACTIVE:
+    """Return the next times of a schedule by its rule; none for one that is not active, or whose
+    time zone this machine lacks.
+    """
+    if schedule.state != Schedule.State.ACTIVE or schedule.time_zone not in zones.known():
         return []
     return occurrences.rule_of(schedule).after(now, most=most)
 
