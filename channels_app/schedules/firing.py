@@ -192,6 +192,7 @@ def record(occurrence: Occurrence, run: Run, *, note: str, now: datetime) -> Non
         was_missed=was_missed,
         note=note,
         look_at=now + occurrences.FIRST_LOOK,
+        tries=0,
     )
     occurrences.plan(occurrence.schedule, after=now if was_missed else occurrence.nominal_at)
 

@@ -7,7 +7,7 @@ import pytest
 
 from allowlist import revocation, tool_rights
 from channels_app.memory.channel import MemoryOutbound
-from channels_app.schedules import places
+from channels_app.schedules import outcomes, places
 from core.conversations import outbox
 from core.conversations.schedules import changes, occurrences
 from core.conversations.schedules.changes import Wish
@@ -233,6 +233,35 @@ def test_h13_one_for_this_very_minute_was_not_missed(chat: ChatSession, settings
     changes.change(schedule=moved, wish=Wish(at=ONE), now=now)
     fire(now + timedelta(seconds=1))
     assert texts() == ["⏰ take the pills", "⏰ moved"]
+
+
+def test_h12_errors_before_it_fired_are_not_counted_when_its_outcome_is_looked_for(
+    chat: ChatSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fifth error gives up: a reminder that was sent was called failed after one more."""
+    made(chat, at=ONE)
+
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("a defect of the plugin")
+
+    due = NOON + minutes(60)
+    with monkeypatch.context() as patch:
+        patch.setattr(MemoryOutbound, "render", broken)
+        for tries in range(1, 5):
+            fire(due)
+            one = Occurrence.objects.get()
+            assert (one.state, one.tries) == ("waiting", tries)
+            assert one.look_at is not None
+            due = one.look_at
+    fire(due)
+    with monkeypatch.context() as patch:
+        patch.setattr(outcomes, "outcome_of", broken)
+        fire(due + minutes(1))
+    fire(due + minutes(2))
+    arrive()
+    fire(due + minutes(9))
+    assert [row.state for row in Occurrence.objects.all()] == ["done"]
+    assert len(texts()) == 1
 
 
 def test_h13_one_that_an_error_held_up_says_when_it_was_due(
