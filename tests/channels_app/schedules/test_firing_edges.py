@@ -218,7 +218,7 @@ def test_h50_after_a_clock_was_set_back_each_time_comes_with_one_row_waiting(
     schedule = made(chat, rule=DAILY, at=ONE)
     fire(NOON + 2 * DAY + minutes(65))
     occurrences.plan_again(now=NOON)
-    for hour in range(24 * 5):
+    for hour in range(1, 24 * 5, 12):
         fire(NOON + timedelta(hours=hour))
     assert len(texts()) == 5  # of the days 0 to 4, one of them early as a missed one
     assert waiting(schedule) == NOON + 5 * DAY + minutes(60)
