@@ -1,6 +1,6 @@
 """Where the occurrences of a schedule go ([H15])."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -110,3 +110,28 @@ def test_h12_besides_a_chat_is_another_one_of_the_person(guest: User) -> None:
         assert places.besides(deaf).session.account == other
         other.delete()
         assert places.besides(deaf).session.account.channel == "web"
+
+
+def test_h15_the_web_chat_is_the_latest_open_conversation_of_the_person_and_of_no_agent(
+    guest: User,
+) -> None:
+    with atomic_write():
+        first = places.web_chat(guest)
+        assert places.web_chat(guest) == first
+    other = User.objects.create(username="ben")
+    later = {"account": first.account, "last_message_at": NOON + timedelta(days=1)}
+    ChatSession.objects.create(user=other, public_id="theirs", **later)
+    ChatSession.objects.create(user=guest, public_id="agents", for_agent=True, **later)
+    ChatSession.objects.create(user=guest, public_id="closed", closed_at=NOON, **later)
+    ChatSession.objects.filter(pk=first.pk).update(last_message_at=NOON)
+    earlier = ChatSession.objects.create(
+        user=guest, account=first.account, last_message_at=NOON - timedelta(days=1), public_id="old"
+    )
+    assert places.web_chat(guest) == first
+    ChatSession.objects.filter(pk=earlier.pk).update(last_message_at=NOON)
+    assert places.web_chat(guest) == earlier  # of one second the one that was made last
+
+
+def test_h15_no_note_says_why_where_it_is_the_reason_of_a_pause(guest: User) -> None:
+    with atomic_write():
+        assert places.private_place(guest).note == ""
