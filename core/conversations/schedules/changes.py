@@ -268,7 +268,7 @@ def rule_of(wish: Wish, *, now: datetime, before: Schedule | None = None) -> Rul
     Raises RuleError, also for a single time that has passed.
     """
     zone = rules.zone_named(wish.time_zone or (before.time_zone if before is not None else ""))
-    here = now.astimezone(zone).replace(tzinfo=None, second=0, microsecond=0)
+    here = now.astimezone(zone).replace(tzinfo=None, second=0)
     text = wish.rule if wish.rule is not None else (before.rule if before is not None else "")
     if wish.minutes is not None:
         if not 0 < wish.minutes <= 60 * 24 * 366 * 10:

@@ -260,3 +260,35 @@ def test_h12_an_error_in_the_web_chat_is_told_there(guest: User) -> None:
         fire(DUE + day * DAY + minutes(5))
     told = Message.objects.get(text__startswith="⏸")
     assert told.session.account.channel == "web"
+
+
+def test_h10_what_another_worker_has_taken_meanwhile_is_left_alone(chat: ChatSession) -> None:
+    """It read which ones are due before the other worker had locked them."""
+    made(chat, kind="prompt", at=ONE)
+    ids = occurrences.due(now=DUE)
+    firing.take_batch(ids, now=DUE)
+    firing.take_batch(ids, now=DUE + timedelta(seconds=1))
+    one = Occurrence.objects.get()
+    assert one.look_at == DUE + timedelta(seconds=2)
+    assert Run.objects.count() == 1
+
+
+def test_h10_one_that_breaks_holds_up_no_other_of_its_schedule(
+    chat: ChatSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schedule = made(chat, rule=DAILY, at=ONE)
+    bad = Occurrence.objects.create(
+        schedule=schedule, nominal_at=DUE + timedelta(seconds=9), look_at=DUE, snoozed=True
+    )
+    say = firing.say
+
+    def say_good(occurrence: Occurrence, *rest: Any) -> Run:
+        if occurrence.pk == bad.pk:
+            raise RuntimeError("a defect")
+        return say(occurrence, *rest)
+
+    monkeypatch.setattr(firing, "say", say_good)
+    firing.look(now=DUE + timedelta(seconds=9))
+    assert texts() == ["⏰ take the pills"]
+    bad.refresh_from_db()
+    assert (bad.state, bad.tries) == ("waiting", 1)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pytest_django import Settings
 
-from core.conversations.schedules import changes
+from core.conversations.schedules import changes, occurrences
 from core.conversations.schedules.changes import Grant, OtherRequestError, RuleError, Wish
 from core.models import ChatSession, Occurrence, Schedule, User
 from tests.channels_app.running import guest, memory_account
@@ -117,6 +117,29 @@ def test_h45_a_key_finds_what_it_made_and_no_longer_key_does(chat: ChatSession) 
     assert changes.made_before(chat.user, None, "") is None
 
 
+@pytest.mark.parametrize("request_", ["", "1"])
+def test_h45_a_repeated_call_finds_it_also_when_its_time_has_passed(
+    chat: ChatSession, request_: str
+) -> None:
+    first = create(chat, key="a", request=request_)
+    assert create(chat, key="a", request=request_, now=NOON + DAY) == first
+
+
+@pytest.mark.parametrize("request_", ["", "1"])
+def test_h45_one_that_is_made_between_the_look_and_the_lock_is_found(
+    chat: ChatSession, monkeypatch: pytest.MonkeyPatch, request_: str
+) -> None:
+    first = create(chat, key="a", request=request_)
+    look, looks = changes.made_before, []
+
+    def made_before(user: User, made_by: str | None, request: str) -> Schedule | None:
+        looks.append(made_by)
+        return None if len(looks) == 1 else look(user, made_by, request)
+
+    monkeypatch.setattr(changes, "made_before", made_before)
+    assert create(chat, key="a", request=request_) == first
+
+
 def test_h20_a_change_leaves_what_it_does_not_name(chat: ChatSession) -> None:
     row = create(chat, rule=DAILY, at=ONE, missed="skip", kind="prompt")
     Schedule.objects.update(failures=2)
@@ -149,6 +172,7 @@ def test_h20_another_time_is_planned_anew(
     row = create(chat, rule=DAILY, at=ONE)
     changes.change(schedule=row, wish=Wish(**wish), now=NOON)
     assert waiting(row) == due
+    assert Occurrence.objects.get(state="waiting").look_at == max(due, NOON)
     assert states(row).count("withdrawn") == 1
 
 
@@ -165,12 +189,10 @@ def test_h20_one_that_has_ended_is_neither_changed_nor_resumed(chat: ChatSession
     row = create(chat)
     assert changes.end(schedule=row, why="owner")
     assert (fresh(row).state, fresh(row).why, states(row)) == ("ended", "owner", ["withdrawn"])
-    for call in (
-        lambda: changes.change(schedule=row, wish=Wish(text="x"), now=NOON),
-        lambda: changes.resume(schedule=row, now=NOON),
-    ):
-        with pytest.raises(RuleError, match="no such schedule any more"):
-            call()
+    with pytest.raises(RuleError, match="no such schedule any more"):
+        changes.change(schedule=row, wish=Wish(text="x"), now=NOON)
+    with pytest.raises(RuleError, match="no such schedule any more"):
+        changes.resume(schedule=row, now=NOON)
     assert not changes.end(schedule=row)
     assert fresh(row).why == "owner"
 
@@ -333,3 +355,61 @@ def test_h21_a_text_that_becomes_a_task_has_the_interval_of_a_task(chat: ChatSes
     row = create(chat, rule="FREQ=MINUTELY;INTERVAL=5")
     with pytest.raises(RuleError, match="Tasks for the assistant may come every 15 minutes"):
         changes.change(schedule=row, wish=Wish(kind="prompt"), now=NOON)
+
+
+def test_h20_another_text_leaves_what_is_due(chat: ChatSession) -> None:
+    row = create(chat, rule=DAILY, at=ONE)
+    changes.change(schedule=row, wish=Wish(text="x"), now=NOON + minutes(61))
+    assert waiting(row) == NOON + minutes(60)
+
+
+def test_h23_another_time_leaves_a_snooze(chat: ChatSession) -> None:
+    row = create(chat, rule=DAILY, at=ONE)
+    fire(NOON + minutes(60))
+    snooze(row, NOON + minutes(70))
+    at = datetime(2026, 11, 26, 9, 0)
+    changes.change(schedule=row, wish=Wish(at=at), now=NOON + minutes(61))
+    waits = Occurrence.objects.filter(state="waiting").order_by("nominal_at")
+    assert [each.nominal_at for each in waits] == [NOON + minutes(70), NOON + minutes(60 * 21)]
+
+
+def snooze(row: Schedule, until: datetime) -> None:
+    """Put off what a schedule has fired."""
+    fired = Occurrence.objects.get(schedule=row, state="fired")
+    assert occurrences.snooze(fired, until=until) is not None
+
+
+def test_h23_a_single_one_is_resumed_while_its_snooze_is_to_come(chat: ChatSession) -> None:
+    row = create(chat)
+    fire(NOON + minutes(60))
+    snooze(row, NOON + minutes(70))
+    changes.pause(schedule_ids=[row.pk], why="person")
+    found = changes.resume(schedule=row, now=NOON + minutes(69))
+    assert found.state == "active"
+    assert waiting(row) == NOON + minutes(70)
+    changes.pause(schedule_ids=[row.pk], why="person")
+    with pytest.raises(RuleError, match="Its time has passed"):
+        changes.resume(schedule=row, now=NOON + minutes(70))
+    assert fresh(row).state == "paused"
+
+
+def test_h44_a_pause_a_resumption_and_an_end_are_changes(chat: ChatSession) -> None:
+    row = create(chat, rule=DAILY)
+    times = [fresh(row).changed_at]
+    changes.pause(schedule_ids=[row.pk], why="person")
+    times.append(fresh(row).changed_at)
+    changes.resume(schedule=row, now=NOON)
+    times.append(fresh(row).changed_at)
+    changes.end(schedule=row)
+    times.append(fresh(row).changed_at)
+    assert sorted(set(times)) == times
+
+
+def test_h20_a_rule_alone_begins_by_the_clock_of_its_time_zone(chat: ChatSession) -> None:
+    row = create(chat, rule=DAILY, time_zone="Europe/Berlin", now=NOON + minutes(5.5))
+    assert fresh(row).start == "2026-11-25T13:05:00"
+
+
+def test_h20_a_schedule_without_a_time_zone_is_refused(guest: User) -> None:
+    with pytest.raises(RuleError, match='"" is not the IANA name'):
+        create(None, user=guest, time_zone=None)
