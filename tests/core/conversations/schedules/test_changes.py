@@ -413,3 +413,33 @@ def test_h20_a_rule_alone_begins_by_the_clock_of_its_time_zone(chat: ChatSession
 def test_h20_a_schedule_without_a_time_zone_is_refused(guest: User) -> None:
     with pytest.raises(RuleError, match='"" is not the IANA name'):
         create(None, user=guest, time_zone=None)
+
+
+def test_h20_another_time_zone_in_which_the_time_has_passed_is_refused(chat: ChatSession) -> None:
+    row = create(chat)
+    with pytest.raises(RuleError, match="That time has passed"):
+        changes.change(schedule=row, wish=Wish(time_zone="Asia/Tokyo"), now=NOON)
+    assert (fresh(row).time_zone, states(row)) == ("UTC", ["waiting"])
+
+
+def test_h23_another_text_of_one_that_is_over_but_for_its_snooze_is_no_other_time(
+    chat: ChatSession,
+) -> None:
+    row = create(chat)
+    fire(NOON + minutes(60))
+    snooze(row, NOON + minutes(90))
+    wish = Wish(text="x", time_zone="UTC")
+    changes.change(schedule=row, wish=wish, now=NOON + minutes(75))
+    assert (fresh(row).text, waiting(row)) == ("x", NOON + minutes(90))
+
+
+@pytest.mark.parametrize("seconds", [0, 30])
+@pytest.mark.parametrize("number", [1, 2])
+def test_h20_a_count_without_a_first_time_counts_what_is_still_to_come(
+    chat: ChatSession, seconds: int, number: int
+) -> None:
+    now = NOON + timedelta(seconds=seconds)
+    row = create(chat, rule=f"FREQ=DAILY;COUNT={number}", now=now)
+    times = [NOON + DAY, NOON + 2 * DAY]
+    assert changes.next_times(row, now=now, most=9) == times[:number]
+    assert waiting(row) == NOON + DAY
