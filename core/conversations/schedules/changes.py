@@ -311,8 +311,8 @@ def in_minutes(text: str, moment: datetime, zone: ZoneInfo) -> Rule:
     """Return the rule that begins at a moment. In the second hour of an overlap, whose local times
     mean the first one, it counts in UTC.
     """
-    moment = moment.replace(microsecond=0) + timedelta(seconds=moment.microsecond > 0)
-    local = moment.astimezone(zone).replace(tzinfo=None, fold=0)
+    moment += timedelta(seconds=moment.microsecond > 0)  # the rule drops what is after the second
+    local = moment.astimezone(zone).replace(tzinfo=None)
     if rules.to_utc(local, zone) != moment:
         zone, local = ZoneInfo("UTC"), moment.astimezone(UTC).replace(tzinfo=None)
     return rules.parse(text, start=local, zone=zone)

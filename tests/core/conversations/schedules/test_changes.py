@@ -443,3 +443,9 @@ def test_h20_a_count_without_a_first_time_counts_what_is_still_to_come(
     times = [NOON + DAY, NOON + 2 * DAY]
     assert changes.next_times(row, now=now, most=9) == times[:number]
     assert waiting(row) == NOON + DAY
+
+
+def test_h21_a_change_is_of_the_schedule_that_is_meant(chat: ChatSession) -> None:
+    first, second = create(chat, text="one"), create(chat, text="two")
+    changes.change(schedule=second, wish=Wish(text="x"), now=NOON)
+    assert (fresh(first).text, fresh(second).text) == ("one", "x")
