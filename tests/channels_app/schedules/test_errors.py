@@ -292,3 +292,16 @@ def test_h10_one_that_breaks_holds_up_no_other_of_its_schedule(
     assert texts() == ["⏰ take the pills"]
     bad.refresh_from_db()
     assert (bad.state, bad.tries) == ("waiting", 1)
+
+
+def test_h12_two_of_one_schedule_in_one_sweep_are_no_error(
+    chat: ChatSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The first pauses it by its third failure; the second is withdrawn."""
+    schedule = made(chat, kind="prompt", rule="FREQ=MINUTELY;INTERVAL=15", at=ONE)
+    Schedule.objects.update(failures=2)
+    fire(DUE)
+    answer("no model", Run.State.FAILED)
+    fire(DUE + minutes(15))
+    assert states(schedule) == ["failed", "withdrawn"]
+    assert caplog.text == ""

@@ -277,7 +277,7 @@ def test_h13_one_that_an_error_held_up_says_when_it_was_due(
         patch.setattr(MemoryOutbound, "render", broken)
         for second in range(60, 140, 5):
             fire(NOON + minutes(59) + timedelta(seconds=second))
-    fire(NOON + minutes(65))
+    fire(NOON + minutes(62.5))
     assert texts() == ["⏰ take the pills\n\n_This was due at 13:00, and I was off._"]
 
 
