@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from django import forms
 from django.contrib import admin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
+from django.contrib.auth.forms import UserChangeForm
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db.models import Count, F, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
@@ -26,13 +27,16 @@ from allowlist.admin.audited import DeletedInParts, OnlyDeciders, decides, is_su
 from allowlist.identities import InvalidIdentity, normalise
 from allowlist.permissions import Sender, decide, explain, open_kinds
 from core.admin.base import ModelForm, ThemedInline, badge, visible_line
+from core.conversations.schedules import rules
 from core.database import transactions
 from core.models import ChannelAccount, ChannelIdentity, User
 
 if TYPE_CHECKING:
     _DjangoUserAdmin = DjangoUserAdmin[User]
+    _UserChangeForm = UserChangeForm[User]
 else:
     _DjangoUserAdmin = DjangoUserAdmin
+    _UserChangeForm = UserChangeForm
 
 # Fields that only a superuser may change.
 MANY_RIGHTS = ("groups", "user_permissions")
@@ -70,6 +74,18 @@ class IdentityInline(OnlyDeciders, ThemedInline[ChannelIdentity, User]):
     form = IdentityForm
     fields = ("kind", "channel", "account", "value", "expires_at")
     verbose_name_plural = "identities: senders that speak as this person"
+
+
+class PersonForm(_UserChangeForm):
+    """Check what is typed as a person's time zone."""
+
+    def clean_time_zone(self) -> str:
+        """Return the IANA name; empty for none."""
+        typed: str = self.cleaned_data["time_zone"]
+        try:
+            return rules.zone_named(typed).key if typed else ""
+        except rules.RuleError as error:
+            raise ValidationError(str(error)) from error
 
 
 class NewUserForm(ModelForm[User]):
@@ -119,6 +135,7 @@ class UserAdmin(_DjangoUserAdmin, DeletedInParts[User]):
     """Users; only superusers grant permissions or change users who have any."""
 
     change_password_form = AdminPasswordChangeForm
+    form = PersonForm
     add_form = NewUserForm
     add_form_template = None
     change_form_template = "dashboard/user.html"
