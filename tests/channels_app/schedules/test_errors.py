@@ -136,6 +136,8 @@ def test_h13_a_list_speaks_the_language_of_its_texts_and_has_no_buttons(
         made(chat, text=text, rule=DAILY, at=ONE)
     now = DUE + minutes(120)
     fire(now)
+    chat.refresh_from_db()
+    assert chat.title == "Bitte nimm die Tabletten"
     german, english = texts()
     assert german.startswith("⏰ Diese Erinnerungen waren fällig") or "ich war aus" in german
     assert "Tabletten" in german
