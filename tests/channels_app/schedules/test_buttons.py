@@ -172,8 +172,11 @@ def test_h23_a_long_message_loses_its_buttons_and_gets_no_line(
 
 
 def test_h23_only_the_message_with_the_buttons_is_changed(chat: ChatSession) -> None:
+    """A long reminder is two messages, and the buttons are under the second."""
     run = shown(chat)
-    other = Delivery.objects.create(
+    first = message()
+    Delivery.objects.update(payload={"text": "the first part"})
+    second = Delivery.objects.create(
         account=chat.account,
         session=chat,
         run=run,
@@ -181,8 +184,10 @@ def test_h23_only_the_message_with_the_buttons_is_changed(chat: ChatSession) -> 
         block_index=7,
         conversation="c",
         state="sent",
-        payload={"text": "the first part"},
+        payload=buttons.under({"text": "the second"}, run, "en"),
     )
     press(run, "done")
-    other.refresh_from_db()
-    assert (other.state, other.payload) == ("sent", {"text": "the first part"})
+    first.refresh_from_db()
+    second.refresh_from_db()
+    assert (first.state, first.payload) == ("sent", {"text": "the first part"})
+    assert (second.state, second.payload) == ("pending", {"text": "the second\n\n✓ Done"})

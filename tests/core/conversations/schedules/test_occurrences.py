@@ -1,6 +1,7 @@
 """Occurrences are planned, found, put off and looked at again ([H10], [H23], [H50])."""
 
 from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
 from django.utils import timezone
@@ -313,3 +314,12 @@ def test_h23_the_rule_keeps_a_time_that_was_also_a_snooze(chat: ChatSession) -> 
     occurrences.plan(schedule, after=DUE)
     row.refresh_from_db()
     assert not row.snoozed
+
+
+def test_h2_a_rule_is_read_in_the_time_zone_of_its_schedule_or_in_another(
+    chat: ChatSession,
+) -> None:
+    schedule = made(chat, at=ONE, rule=DAILY, time_zone="America/New_York")
+    assert occurrences.rule_of(schedule).after(NOON) == [NOON + minutes(60 * 6)]
+    tokyo = occurrences.rule_in(ZoneInfo("Asia/Tokyo"), schedule)
+    assert tokyo.after(NOON) == [NOON + minutes(60 * 16)]
