@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from django.db import OperationalError
+from pytest_django import Settings
 
 from channels_app.memory.channel import MemoryOutbound
 from channels_app.schedules import firing, places
@@ -307,3 +308,12 @@ def test_h12_two_of_one_schedule_in_one_sweep_are_no_error(
     fire(DUE + minutes(15))
     assert states(schedule) == ["failed", "withdrawn"]
     assert caplog.text == ""
+
+
+def test_h10_times_that_are_not_yet_missed_come_each(chat: ChatSession, settings: Settings) -> None:
+    settings.SCHEDULE_MISSED_SECONDS = 600
+    schedule = made(chat, rule="FREQ=MINUTELY", at=ONE)
+    fire(DUE + minutes(1.5))
+    assert waiting(schedule) == DUE + minutes(1)
+    fire(DUE + minutes(1.5))
+    assert (len(texts()), waiting(schedule)) == (2, DUE + minutes(2))

@@ -254,6 +254,7 @@ def test_h12_errors_before_it_fired_are_not_counted_when_its_outcome_is_looked_f
             assert one.look_at is not None
             due = one.look_at
     fire(due)
+    assert Occurrence.objects.get().tries == 0
     with monkeypatch.context() as patch:
         patch.setattr(outcomes, "outcome_of", broken)
         fire(due + minutes(1))

@@ -77,8 +77,9 @@ def test_h53_by_conversation_they_are_in_the_order_of_their_time(
 
 
 def test_h10_the_next_time_has_one_row_however_often_it_is_planned(chat: ChatSession) -> None:
+    made(chat, rule=DAILY, at=ONE)
     schedule = made(chat, rule=DAILY, at=ONE)
-    row = Occurrence.objects.get()
+    row = Occurrence.objects.get(schedule=schedule)
     assert occurrences.plan(schedule, after=NOON) == row
     Occurrence.objects.update(state=State.WITHDRAWN, look_at=None)
     again = occurrences.plan(schedule, after=NOON, not_before=DUE + minutes(1))
@@ -323,3 +324,10 @@ def test_h2_a_rule_is_read_in_the_time_zone_of_its_schedule_or_in_another(
     assert occurrences.rule_of(schedule).after(NOON) == [NOON + minutes(60 * 6)]
     tokyo = occurrences.rule_in(ZoneInfo("Asia/Tokyo"), schedule)
     assert tokyo.after(NOON) == [NOON + minutes(60 * 16)]
+
+
+def test_h23_a_snooze_that_is_asked_for_twice_stays_one(chat: ChatSession) -> None:
+    schedule = made(chat, rule=DAILY, at=ONE)
+    for _ in range(2):
+        assert occurrences.wait_for(schedule, NOON, snoozed=True).snoozed
+    assert Occurrence.objects.get(nominal_at=NOON).snoozed
