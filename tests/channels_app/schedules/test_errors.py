@@ -184,6 +184,10 @@ def test_h13_one_that_is_left_out_says_when_and_the_next_one_comes(chat: ChatSes
     assert (one.was_missed, one.fired_at, one.look_at, one.note) == (True, now, None, "")
     assert waiting(schedule) == DUE + DAY
     assert texts() == []
+    following = Occurrence.objects.get(schedule=schedule, state="waiting")
+    firing.leave_out(following, now=now + DAY, note="why")
+    following.refresh_from_db()
+    assert (following.state, following.note) == ("skipped", "why")
 
 
 def test_h10_a_fired_one_is_looked_at_two_seconds_later_and_then_ever_more_rarely(
@@ -317,3 +321,17 @@ def test_h10_times_that_are_not_yet_missed_come_each(chat: ChatSession, settings
     assert waiting(schedule) == DUE + minutes(1)
     fire(DUE + minutes(1.5))
     assert (len(texts()), waiting(schedule)) == (2, DUE + minutes(2))
+
+
+def test_h10_a_look_at_one_leaves_the_others_that_have_fired(chat: ChatSession) -> None:
+    made(chat, kind="prompt", at=ONE)
+    fire(DUE)
+    other = made(chat, kind="prompt", at=datetime(2026, 11, 25, 13, 30))
+    fire(DUE + minutes(30))
+    later = Occurrence.objects.get(schedule=other)
+    fire(DUE + minutes(30) + timedelta(seconds=1))
+    Occurrence.objects.exclude(pk=later.pk).update(look_at=DUE)
+    fire(DUE + minutes(30) + timedelta(seconds=1))
+    before = later.look_at
+    later.refresh_from_db()
+    assert later.look_at == before

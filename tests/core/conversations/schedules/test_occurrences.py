@@ -110,12 +110,13 @@ def test_h10_a_schedule_of_which_nothing_waits_is_over(chat: ChatSession) -> Non
 def test_h10_what_waits_for_another_schedule_keeps_none_from_being_over(
     chat: ChatSession,
 ) -> None:
-    schedule = made(chat, at=ONE)
-    made(chat, at=ONE)
+    """And the other goes on."""
+    schedule, other = made(chat, at=ONE), made(chat, at=ONE)
     Occurrence.objects.filter(schedule=schedule).update(state=State.DONE)
     occurrences.end_if_over(schedule)
     schedule.refresh_from_db()
-    assert schedule.state == "ended"
+    other.refresh_from_db()
+    assert (schedule.state, other.state) == ("ended", "active")
 
 
 def test_h10_what_waits_is_withdrawn_with_the_snoozes_or_without(chat: ChatSession) -> None:
