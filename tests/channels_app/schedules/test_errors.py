@@ -17,6 +17,7 @@ from tests.channels_app.schedules.making import (
     DAILY,
     NOON,
     answer,
+    arrive,
     chat_of,
     fire,
     made,
@@ -335,3 +336,15 @@ def test_h10_a_look_at_one_leaves_the_others_that_have_fired(chat: ChatSession) 
     before = later.look_at
     later.refresh_from_db()
     assert later.look_at == before
+
+
+def test_h12_a_success_ends_the_count_of_its_own_schedule_alone(chat: ChatSession) -> None:
+    good = made(chat, rule=DAILY, at=ONE)
+    bad = made(chat, kind="prompt", at=datetime(2026, 11, 25, 18, 0))
+    Schedule.objects.update(failures=1)
+    fire(DUE)
+    arrive()
+    fire(DUE + minutes(1))
+    good.refresh_from_db()
+    bad.refresh_from_db()
+    assert (good.failures, bad.failures) == (0, 1)
