@@ -408,7 +408,7 @@ def tell_paused(
 
 
 def reason_in(language: str, reason: str) -> str:
-    """Return the reason of a failure in a language; what a platform says stays as it is."""
+    """Return the reason of a failure in a language; the words of a platform stay as they are."""
     error = reason.removeprefix(outcomes.NOT_DELIVERED)
     if error != reason:
         return phrases.translated(outcomes.UNDELIVERED, language).format(reason=error)

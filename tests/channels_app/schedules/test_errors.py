@@ -81,7 +81,7 @@ def test_h12_the_longest_wait_between_two_tries_is_five_minutes(
 @pytest.mark.parametrize(
     ("error", "is_told"), [(OperationalError("away"), False), (RuntimeError("a defect"), True)]
 )
-def test_h10_what_breaks_a_batch_is_taken_alone_and_a_database_that_is_away_needs_no_word(
+def test_h10_each_of_a_batch_that_breaks_is_taken_alone_and_a_database_that_is_away_needs_no_word(
     chat: ChatSession,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -226,7 +226,7 @@ def test_h12_the_pause_names_the_reminder_and_its_reason_on_one_line_each(
     assert schedule.failures == 3
 
 
-def test_h12_a_person_who_paused_it_meanwhile_is_not_told_of_failures(chat: ChatSession) -> None:
+def test_h12_after_a_pause_by_the_person_no_failures_are_told(chat: ChatSession) -> None:
     schedule = made(chat, kind="prompt", rule=DAILY, at=ONE)
     for day in range(3):
         fire(DUE + day * DAY)
@@ -270,7 +270,7 @@ def test_h12_an_error_in_the_web_chat_is_told_there(guest: User) -> None:
     assert told.session.account.channel == "web"
 
 
-def test_h10_what_another_worker_has_taken_meanwhile_is_left_alone(chat: ChatSession) -> None:
+def test_h10_one_that_another_worker_has_taken_meanwhile_is_left_alone(chat: ChatSession) -> None:
     """It read which ones are due before the other worker had locked them."""
     made(chat, kind="prompt", at=ONE)
     ids = occurrences.due(now=DUE)

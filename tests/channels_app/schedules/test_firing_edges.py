@@ -282,7 +282,7 @@ def test_h13_one_that_an_error_held_up_says_when_it_was_due(
     assert texts() == ["⏰ take the pills\n\n_This was due at 13:00, and I was off._"]
 
 
-def test_h13_a_list_in_a_group_names_the_person_of_each_and_keeps_lines_together(
+def test_h13_a_list_in_a_group_names_the_person_of_each_and_indents_further_lines(
     guest: User,
 ) -> None:
     User.objects.filter(pk=guest.pk).update(display_name="Ada *Lovelace*")

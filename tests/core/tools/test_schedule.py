@@ -406,7 +406,7 @@ def test_h20_another_time_zone_in_which_the_time_has_passed_is_refused(ada: User
         ("FREQ=DAILY;BYHOUR=13,18;BYMINUTE=0;COUNT=2", ["18:00", "13:00"]),
     ],
 )
-def test_h20_a_count_without_a_first_time_counts_what_is_still_to_come(
+def test_h20_a_count_without_a_first_time_counts_times_that_are_still_to_come(
     ada: User, rule: str, times: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Asked for at 13:00:30: the time in this minute is over, and none of so many."""

@@ -103,7 +103,9 @@ def test_h21_a_person_has_so_many_at_most_and_those_of_others_do_not_count(
     create(chat)
 
 
-def test_h45_a_key_finds_what_it_made_and_no_longer_key_does(chat: ChatSession) -> None:
+def test_h45_a_key_finds_the_schedule_that_it_made_and_no_longer_key_does(
+    chat: ChatSession,
+) -> None:
     first = create(chat, key="a", request="1", text="one")
     assert create(chat, key="a", request="1", text="one") == first
     with pytest.raises(OtherRequestError):
@@ -140,7 +142,7 @@ def test_h45_one_that_is_made_between_the_look_and_the_lock_is_found(
     assert create(chat, key="a", request=request_) == first
 
 
-def test_h20_a_change_leaves_what_it_does_not_name(chat: ChatSession) -> None:
+def test_h20_a_change_leaves_all_that_it_does_not_name(chat: ChatSession) -> None:
     row = create(chat, rule=DAILY, at=ONE, missed="skip", kind="prompt")
     Schedule.objects.update(failures=2)
     changed = changes.change(schedule=row, wish=Wish(text="coffee"), now=NOON)
@@ -357,7 +359,7 @@ def test_h21_a_text_that_becomes_a_task_has_the_interval_of_a_task(chat: ChatSes
         changes.change(schedule=row, wish=Wish(kind="prompt"), now=NOON)
 
 
-def test_h20_another_text_leaves_what_is_due(chat: ChatSession) -> None:
+def test_h20_another_text_leaves_a_time_that_is_due(chat: ChatSession) -> None:
     row = create(chat, rule=DAILY, at=ONE)
     changes.change(schedule=row, wish=Wish(text="x"), now=NOON + minutes(61))
     assert waiting(row) == NOON + minutes(60)
@@ -435,7 +437,7 @@ def test_h23_another_text_of_one_that_is_over_but_for_its_snooze_is_no_other_tim
 
 @pytest.mark.parametrize("seconds", [0, 30])
 @pytest.mark.parametrize("number", [1, 2])
-def test_h20_a_count_without_a_first_time_counts_what_is_still_to_come(
+def test_h20_a_count_without_a_first_time_counts_times_that_are_still_to_come(
     chat: ChatSession, seconds: int, number: int
 ) -> None:
     now = NOON + timedelta(seconds=seconds)

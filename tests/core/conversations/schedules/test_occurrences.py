@@ -107,7 +107,7 @@ def test_h10_a_schedule_of_which_nothing_waits_is_over(chat: ChatSession) -> Non
     assert found.changed_at > before
 
 
-def test_h10_what_waits_for_another_schedule_keeps_none_from_being_over(
+def test_h10_a_time_of_another_schedule_keeps_none_from_being_over(
     chat: ChatSession,
 ) -> None:
     """And the other goes on."""
@@ -119,7 +119,7 @@ def test_h10_what_waits_for_another_schedule_keeps_none_from_being_over(
     assert (schedule.state, other.state) == ("ended", "active")
 
 
-def test_h10_what_waits_is_withdrawn_with_the_snoozes_or_without(chat: ChatSession) -> None:
+def test_h10_waiting_times_are_withdrawn_with_the_snoozes_or_without(chat: ChatSession) -> None:
     schedule, other = made(chat, rule=DAILY, at=ONE), made(chat, at=ONE)
     occurrence(schedule, NOON, state=State.DONE, look_at=None)
     snoozed = occurrence(schedule, DUE + minutes(10), snoozed=True)
@@ -148,7 +148,7 @@ def test_h23_a_snooze_is_a_time_of_its_own_and_acknowledges(chat: ChatSession) -
 
 
 @pytest.mark.parametrize(("state", "why"), [("paused", "person"), ("ended", "person")])
-def test_h23_what_was_paused_or_deleted_is_not_put_off(
+def test_h23_one_that_was_paused_or_deleted_is_not_put_off(
     chat: ChatSession, state: str, why: str
 ) -> None:
     schedule, one = fired(chat)
