@@ -192,6 +192,7 @@ def record(occurrence: Occurrence, run: Run, *, note: str, now: datetime) -> Non
         was_missed=was_missed,
         note=note,
         look_at=now + occurrences.FIRST_LOOK,
+        tries=0,
     )
     occurrences.plan(occurrence.schedule, after=now if was_missed else occurrence.nominal_at)
 
@@ -333,8 +334,12 @@ def follow(occurrence: Occurrence, *, now: datetime) -> None:
 
 
 def count(occurrence: Occurrence, outcome: Outcome) -> None:
-    """Count the failures in a row; the third pauses the schedule, and the person is told."""
+    """Count the failures in a row; the third pauses the schedule, and the person is told. A task
+    that was stopped is neither a failure nor a success.
+    """
     schedule, run = occurrence.schedule, occurrence.run
+    if outcome.failure == outcomes.STOPPED:
+        return
     if not outcome.failure:
         Schedule.objects.filter(pk=schedule.pk, failures__gt=0).update(failures=0)
         return
@@ -394,9 +399,17 @@ def tell_paused(
             place = places.place_of(schedule) if besides is None else places.besides(besides)
             language = language_of(schedule)
             words = phrases.in_language(sentence.format(one_line(schedule.text, 60)), language)
-            text = f"⏸ {words}\n\n{one_line(reason, 200)}"
+            text = f"⏸ {words}\n\n{one_line(reason_in(language, reason), 200)}"
             send(place, text, schedule=schedule, with_buttons=False)
     except OperationalError:
         raise
     except Exception:
         logger.exception("a person could not be told that a schedule is paused")
+
+
+def reason_in(language: str, reason: str) -> str:
+    """Return the reason of a failure in a language; the words of a platform stay as they are."""
+    error = reason.removeprefix(outcomes.NOT_DELIVERED)
+    if error != reason:
+        return phrases.translated(outcomes.UNDELIVERED, language).format(reason=error)
+    return phrases.in_language(phrases.translated(reason, language), language)

@@ -40,7 +40,7 @@ def groups(rows: Sequence[Occurrence], *, now: datetime) -> Iterable[list[Occurr
     one conversation, of schedules of which no other row is there.
     """
     times = Counter(row.schedule_id for row in rows)
-    found: dict[tuple[str, int], list[Occurrence]] = {}
+    found: dict[tuple[int | None, int | None], list[Occurrence]] = {}
     for row in rows:
         schedule = row.schedule
         is_listed = (
@@ -50,7 +50,7 @@ def groups(rows: Sequence[Occurrence], *, now: datetime) -> Iterable[list[Occurr
             and times[row.schedule_id] == 1
             and is_late(row, now=now)
         )
-        key = ("session", schedule.session_id or 0) if is_listed else ("row", row.pk)
+        key = (schedule.session_id, None) if is_listed else (None, row.pk)
         found.setdefault(key, []).append(row)
     return found.values()
 

@@ -7,6 +7,10 @@ from django.utils.translation import gettext_noop
 
 from core.models import Delivery, Occurrence, Run, Schedule
 
+STOPPED = gettext_noop("The task was stopped.")
+NOT_DELIVERED = "It was not delivered: "  # before the platform's reason
+UNDELIVERED = gettext_noop("Not delivered: {reason}")
+WITHDRAWN = gettext_noop("Not delivered")
 OPEN_DELIVERY = (Delivery.State.PENDING, Delivery.State.SENDING)
 
 
@@ -36,6 +40,8 @@ def outcome_of(occurrence: Occurrence, *, now: datetime) -> Outcome:
         )
     if run.state in Run.UNFINISHED:
         return Outcome()
+    if run.state == Run.State.CANCELLED:
+        return Outcome(failure=STOPPED, is_over=True)
     executed = run.finished_at or now
     if run.state == Run.State.FAILED:
         reason = run.error or gettext_noop("The assistant could not answer.")
@@ -50,7 +56,9 @@ def delivery_of(run: Run, executed: datetime) -> Outcome:
         return Outcome(executed)
     lost = [row for row in rows if row[0] != Delivery.State.SENT]
     if lost:
-        return Outcome(executed, failure=f"It was not delivered: {lost[0][2]}", is_over=True)
+        error = lost[0][2]
+        failure = f"{NOT_DELIVERED}{error}" if error else WITHDRAWN
+        return Outcome(executed, failure=failure, is_over=True)
     sent = [row[1] for row in rows if row[1] is not None]
     return Outcome(executed, max(sent, default=executed), is_over=True)
 

@@ -66,13 +66,14 @@ def own_place(schedule: Schedule) -> Place | None:
     session, account = schedule.session, schedule.account
     if account is None or not account.enabled:
         return None
+    if session is not None and session.closed_at is not None:
+        session = None
     if account.channel == WEB:
-        is_open = session is not None and session.closed_at is None
-        return Place(session if is_open and session else web_chat(schedule.user), None)
+        return Place(session or web_chat(schedule.user), None)
     channel = registry.get(account.channel)
     if channel is None or not schedule.chat or not can_push(account):
         return None
-    if session is None or session.closed_at is not None:
+    if session is None:
         session = conversation(schedule.user, account, schedule.chat, schedule.thread)
     return Place(session, channel)
 

@@ -71,18 +71,19 @@ class FieldError(Exception):
 
 def of_new(*, zone: str, now: datetime) -> Fields:
     """Return the fields of a new reminder: in an hour, on the quarter; without a time and a zone
-    where that of the person is not known.
+    where that of the person is not known, without a time where there is no such zone.
     """
-    if not zone:
-        return Fields()
-    local = (now + timedelta(minutes=75)).astimezone(rules.zone_named(zone))
+    try:
+        local = (now + timedelta(minutes=75)).astimezone(rules.zone_named(zone))
+    except RuleError:
+        return Fields(zone=zone)
     at = local.replace(tzinfo=None, minute=local.minute // 15 * 15)
     return Fields(zone=zone, at=written_time(at))
 
 
 def of_schedule(schedule: Schedule, *, now: datetime) -> Fields:
     """Return the fields of a stored one: ``at`` is its next time."""
-    rule = occurrences.rule_of(schedule)
+    rule = occurrences.rule_in(rules.stored_zone(schedule.time_zone), schedule)
     times = rule.after(now)
     at = times[0].astimezone(rule.zone).replace(tzinfo=None) if times else rule.start
     found = Fields(

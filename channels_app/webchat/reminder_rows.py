@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db.models import Prefetch, prefetch_related_objects
 from django.utils.translation import get_language, gettext, gettext_noop
 
-from channels_app.schedules import lists
+from channels_app.schedules import lists, outcomes
 from core.conversations.schedules import changes, dates, zones
 from core.models import Occurrence, Schedule, User
 from core.tools import phrases
@@ -69,8 +69,8 @@ class Shown:
 
 
 def zone_of(user: User) -> ZoneInfo:
-    """Return the time zone in which a person reads times."""
-    return ZoneInfo(user.time_zone or settings.TIME_ZONE)
+    """Return the time zone in which a person reads times; UTC if there is no such zone."""
+    return zones.stored_zone(user.time_zone or settings.TIME_ZONE)
 
 
 def current(user: User) -> list[Shown]:
@@ -174,9 +174,9 @@ def delivered(occurrence: Occurrence, zone: ZoneInfo) -> Fact:
         return Fact(YES, at(said, occurrence.delivered_at, occurrence, zone))
     if occurrence.state == State.FIRED:
         return Fact(NOT_YET, gettext("Not delivered yet"))
-    if occurrence.executed_at is None:
+    if occurrence.executed_at is None or occurrence.note == outcomes.WITHDRAWN:
         return Fact(NO, gettext("Not delivered"))
-    why = reason(occurrence).removeprefix("It was not delivered: ")
+    why = reason(occurrence).removeprefix(outcomes.NOT_DELIVERED)
     return Fact(NO, gettext("Not delivered: {reason}").format(reason=why))
 
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 
+from django.db import InterfaceError, OperationalError
 from django.utils import timezone
 
 from allowlist import revocation, unknown_requests
@@ -65,10 +66,13 @@ class Clock:
 
 async def done(chore: Callable[[], object]) -> bool:
     """Do a chore in a thread; return whether it succeeded. One that fails is logged, and must not
-    hold up those after it.
+    hold up those after it. Raises OperationalError or InterfaceError while there is no database: no
+    chore does without.
     """
     try:
         await in_thread(chore)
+    except (OperationalError, InterfaceError):
+        raise
     except Exception:
         logger.exception("a chore of a sweep failed; the next sweep tries again")
         return False
@@ -117,6 +121,8 @@ def bring_near() -> None:
     for noun in nouns:
         try:
             noun.bring_near()
+        except (OperationalError, InterfaceError):
+            raise
         except Exception:
             logger.exception("far times could not be shortened; the next sweep tries again")
 

@@ -1,7 +1,7 @@
 """Make, change, pause and delete schedules. Callers check who may (``channels_app.schedules``)."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -11,7 +11,8 @@ from django.db.models.functions import Now
 from django.utils import dateformat
 from django.utils.translation import gettext, ngettext
 
-from core.conversations.schedules import occurrences, rules
+from core.conversations.schedules import occurrences, rules, zones
+from core.conversations.schedules.rule_text import written
 from core.conversations.schedules.rules import Rule, RuleError
 from core.database.transactions import atomic_write
 from core.lib.ids import is_public_id
@@ -237,8 +238,10 @@ def own(user: User, name: str) -> Schedule | None:
 
 
 def next_times(schedule: Schedule, *, now: datetime, most: int = 3) -> list[datetime]:
-    """Return the next times of a schedule by its rule; none for one that is not active."""
-    if schedule.state != Schedule.State.ACTIVE:
+    """Return the next times of a schedule by its rule; none for one that is not active, or whose
+    time zone this machine lacks.
+    """
+    if schedule.state != Schedule.State.ACTIVE or schedule.time_zone not in zones.known():
         return []
     return occurrences.rule_of(schedule).after(now, most=most)
 
@@ -265,7 +268,7 @@ def rule_of(wish: Wish, *, now: datetime, before: Schedule | None = None) -> Rul
     Raises RuleError, also for a single time that has passed.
     """
     zone = rules.zone_named(wish.time_zone or (before.time_zone if before is not None else ""))
-    here = now.astimezone(zone).replace(tzinfo=None, second=0, microsecond=0)
+    here = now.astimezone(zone).replace(tzinfo=None, second=0)
     text = wish.rule if wish.rule is not None else (before.rule if before is not None else "")
     if wish.minutes is not None:
         if not 0 < wish.minutes <= 60 * 24 * 366 * 10:
@@ -280,8 +283,11 @@ def rule_of(wish: Wish, *, now: datetime, before: Schedule | None = None) -> Rul
     else:
         raise RuleError("The time is missing: give at, minutes or rule.")
     rule = rules.parse(text, start=start, zone=zone)
-    is_new = before is None or wish.at is not None or wish.rule is not None
-    if is_new and not rule.after(now - PAST):
+    if start is here:
+        rule = all_to_come(rule, now=now)
+    is_same_zone = before is not None and before.time_zone == zone.key
+    is_new = not is_same_zone or wish.at is not None or wish.rule is not None
+    if is_new and not rule.after(before_first(wish, now)):
         raise RuleError(
             gettext("That time has passed: it is {now} in {zone} now.").format(
                 now=dateformat.format(here, "l, Y-m-d H:i"), zone=zone.key
@@ -290,12 +296,23 @@ def rule_of(wish: Wish, *, now: datetime, before: Schedule | None = None) -> Rul
     return rule
 
 
+def all_to_come(rule: Rule, *, now: datetime) -> Rule:
+    """Return a rule that counts from this minute; one with a COUNT from its first time after
+    ``now``, so that it counts none that has passed.
+    """
+    first = rule.after(rules.to_utc(rule.start, rule.zone) - timedelta(seconds=1))[0]
+    if rule.parts is None or rule.parts.count is None or first > now:
+        return rule
+    endless = replace(rule, text=written(replace(rule.parts, count=None)))
+    return next((in_minutes(rule.text, each, rule.zone) for each in endless.after(now)), rule)
+
+
 def in_minutes(text: str, moment: datetime, zone: ZoneInfo) -> Rule:
     """Return the rule that begins at a moment. In the second hour of an overlap, whose local times
     mean the first one, it counts in UTC.
     """
-    moment = moment.replace(microsecond=0) + timedelta(seconds=moment.microsecond > 0)
-    local = moment.astimezone(zone).replace(tzinfo=None, fold=0)
+    moment += timedelta(seconds=moment.microsecond > 0)  # the rule drops what is after the second
+    local = moment.astimezone(zone).replace(tzinfo=None)
     if rules.to_utc(local, zone) != moment:
         zone, local = ZoneInfo("UTC"), moment.astimezone(UTC).replace(tzinfo=None)
     return rules.parse(text, start=local, zone=zone)

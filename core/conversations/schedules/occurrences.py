@@ -54,9 +54,13 @@ def by_conversation(ids: Sequence[int]) -> list[int]:
 
 
 def rule_of(schedule: Schedule) -> Rule:
-    """Return the rule of a stored schedule."""
-    start = datetime.fromisoformat(schedule.start)
-    return Rule(text=schedule.rule, start=start, zone=ZoneInfo(schedule.time_zone))
+    """Return the rule of a stored schedule. Raises ZoneInfoNotFoundError."""
+    return rule_in(ZoneInfo(schedule.time_zone), schedule)
+
+
+def rule_in(zone: ZoneInfo, schedule: Schedule) -> Rule:
+    """Return the rule of a stored schedule, in another time zone than its own."""
+    return Rule(text=schedule.rule, start=datetime.fromisoformat(schedule.start), zone=zone)
 
 
 def plan(

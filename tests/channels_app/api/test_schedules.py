@@ -333,3 +333,14 @@ def test_h41_only_the_owner_resumes_one_that_the_owner_paused(ann: User, client:
     assert me.get(f"{API}/{made['id']}").json()["why"] == "owner"
     changes.resume(schedule=row, now=timezone.now(), by_owner=True)
     assert me.get(f"{API}/{made['id']}").json()["state"] == "active"
+
+
+def test_h41_one_in_a_time_zone_that_this_machine_lacks_hides_no_other(
+    ann: User, client: Client
+) -> None:
+    me = client(ann)
+    create(me, text="one")
+    create(me, text="two")
+    Schedule.objects.filter(text="one").update(time_zone="Nowhere/Town")
+    rows = me.get(API).json()["results"]
+    assert [(row["text"], len(row["next_times"])) for row in rows] == [("two", 1), ("one", 0)]

@@ -7,9 +7,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
 
-from channels_app.memory.channel import PLATFORM, say
 from channels_app.schedules import firing, places
-from channels_app.worker.runner import Runner
 from core.conversations.schedules import changes, occurrences
 from core.conversations.schedules.changes import Wish
 from core.models import (
@@ -23,7 +21,7 @@ from core.models import (
     Schedule,
     User,
 )
-from tests.channels_app.running import memory_account, until
+from tests.channels_app.running import memory_account
 from tests.channels_app.schedules.making import (
     DAILY,
     NOON,
@@ -330,28 +328,6 @@ def test_h10_one_query_when_nothing_is_due(chat: ChatSession) -> None:
     with CaptureQueriesContext(connection) as seen:
         fire(NOON)
     assert len(seen) <= 1
-
-
-@pytest.mark.django_db(transaction=True)
-def test_h11_a_schedule_is_carried_out_by_the_worker_and_arrives(
-    runner: Runner, guest: User
-) -> None:
-    from django.utils import timezone
-
-    account = memory_account()
-    chat = chat_of(guest, account)
-    now = timezone.now()
-    text = made(chat, now=now, minutes=1 / 60)
-    prompt = made(chat, now=now, minutes=1 / 60, kind="prompt", text="say hello")
-    until(lambda: len(PLATFORM.texts("c")) == 2)
-    assert sorted(PLATFORM.texts("c")) == sorted(["⏰ take the pills", "say hello"])
-    until(lambda: states(text) == ["done"] and states(prompt) == ["done"])
-    one = Occurrence.objects.get(schedule=text)
-    assert one.fired_at is not None
-    assert one.fired_at >= one.nominal_at
-    assert one.delivered_at is not None
-    say(account=account, sender="556", chat="c", text="thanks", message_id="9", now=now)
-    until(lambda: len(PLATFORM.texts("c")) == 3)
 
 
 @pytest.mark.parametrize("rule", ["", DAILY])

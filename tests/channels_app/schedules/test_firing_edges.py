@@ -7,7 +7,7 @@ import pytest
 
 from allowlist import revocation, tool_rights
 from channels_app.memory.channel import MemoryOutbound
-from channels_app.schedules import places
+from channels_app.schedules import outcomes, places
 from core.conversations import outbox
 from core.conversations.schedules import changes, occurrences
 from core.conversations.schedules.changes import Wish
@@ -79,7 +79,72 @@ def test_h12_a_pause_after_failed_deliveries_is_told_elsewhere(chat: ChatSession
     assert (schedule.state, schedule.why) == ("paused", "failures")
     told = Message.objects.get(text__startswith="⏸")
     assert told.session.account.channel == "web"
-    assert told.text.endswith("\n\nIt was not delivered: blocked")
+    assert told.text.endswith("\n\nNot delivered: blocked")
+
+
+def test_h12_a_task_that_was_stopped_was_not_carried_out_and_is_no_failure(
+    chat: ChatSession,
+) -> None:
+    """A person who stops it three times keeps their schedule, and the count is as it was."""
+    schedule = made(chat, kind="prompt", rule=DAILY, at=ONE)
+    for day, state in enumerate(("failed", "cancelled", "cancelled", "cancelled", "failed")):
+        fire(NOON + minutes(60) + day * DAY)
+        answer("no model", state)
+        fire(NOON + minutes(65) + day * DAY)
+    rows = list(Occurrence.objects.filter(state="failed").order_by("nominal_at"))
+    assert [row.note for row in rows] == [
+        "no model",
+        *["The task was stopped."] * 3,
+        "no model",
+    ]
+    assert [(row.executed_at, row.delivered_at) for row in rows[1:4]] == [(None, None)] * 3
+    schedule.refresh_from_db()
+    assert (schedule.state, schedule.failures) == ("active", 2)
+    assert texts() == []
+
+
+def test_h12_one_that_was_withdrawn_on_its_way_says_so(chat: ChatSession) -> None:
+    """A delivery without an error: its conversation was closed before it was sent."""
+    made(chat)
+    fire(NOON + minutes(10))
+    Delivery.objects.update(state="dismissed", error="")
+    fire(NOON + minutes(11))
+    assert Occurrence.objects.get().note == "Not delivered"
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        ("The budget for today is used up: 5 €.", "Das Budget für heute ist aufgebraucht: 5 €."),
+        ("", "Der Assistent konnte nicht antworten."),
+        ("Error code: 500", "Error code: 500"),
+    ],
+)
+def test_h12_the_reason_of_a_pause_is_in_the_persons_language(
+    chat: ChatSession, error: str, said: str
+) -> None:
+    User.objects.update(language="de")
+    made(chat, kind="prompt", rule=DAILY, at=ONE)
+    for day in range(3):
+        fire(NOON + minutes(60) + day * DAY)
+        answer(error, Run.State.FAILED)
+        fire(NOON + minutes(65) + day * DAY)
+    [told] = texts()
+    assert told.startswith("⏸ „take the pills“ ist dreimal")
+    assert told.endswith(f"\n\n{said}")
+
+
+def test_h12_a_pause_after_failed_deliveries_is_told_in_the_persons_language(
+    chat: ChatSession,
+) -> None:
+    User.objects.update(language="de")
+    made(chat, rule=DAILY, at=ONE)
+    for day in range(3):
+        fire(NOON + minutes(60) + day * DAY)
+        Delivery.objects.filter(state="pending").update(state="failed", error="blocked")
+        fire(NOON + minutes(65) + day * DAY)
+    told = Message.objects.get(text__startswith="⏸")
+    assert told.text.endswith("\n\nNicht zugestellt: blocked")
 
 
 def test_h12_a_pause_because_no_next_time_is_found_is_told(chat: ChatSession) -> None:
@@ -153,7 +218,7 @@ def test_h50_after_a_clock_was_set_back_each_time_comes_with_one_row_waiting(
     schedule = made(chat, rule=DAILY, at=ONE)
     fire(NOON + 2 * DAY + minutes(65))
     occurrences.plan_again(now=NOON)
-    for hour in range(24 * 5):
+    for hour in range(1, 24 * 5, 12):
         fire(NOON + timedelta(hours=hour))
     assert len(texts()) == 5  # of the days 0 to 4, one of them early as a missed one
     assert waiting(schedule) == NOON + 5 * DAY + minutes(60)
@@ -168,6 +233,78 @@ def test_h13_one_for_this_very_minute_was_not_missed(chat: ChatSession, settings
     changes.change(schedule=moved, wish=Wish(at=ONE), now=now)
     fire(now + timedelta(seconds=1))
     assert texts() == ["⏰ take the pills", "⏰ moved"]
+
+
+def test_h12_errors_before_it_fired_are_not_counted_when_its_outcome_is_looked_for(
+    chat: ChatSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fifth error gives up: a reminder that was sent was called failed after one more."""
+    made(chat, at=ONE)
+
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("a defect of the plugin")
+
+    due = NOON + minutes(60)
+    with monkeypatch.context() as patch:
+        patch.setattr(MemoryOutbound, "render", broken)
+        for tries in range(1, 5):
+            fire(due)
+            one = Occurrence.objects.get()
+            assert (one.state, one.tries) == ("waiting", tries)
+            assert one.look_at is not None
+            due = one.look_at
+    fire(due)
+    assert Occurrence.objects.get().tries == 0
+    with monkeypatch.context() as patch:
+        patch.setattr(outcomes, "outcome_of", broken)
+        fire(due + minutes(1))
+    fire(due + minutes(2))
+    arrive()
+    fire(due + minutes(9))
+    assert [row.state for row in Occurrence.objects.all()] == ["done"]
+    assert len(texts()) == 1
+
+
+def test_h13_one_that_an_error_held_up_says_when_it_was_due(
+    chat: ChatSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The time of its last try is not the one at which the person wanted it."""
+    made(chat, at=ONE)
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("a defect of the plugin")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MemoryOutbound, "render", broken)
+        for second in range(60, 140, 5):
+            fire(NOON + minutes(59) + timedelta(seconds=second))
+    fire(NOON + minutes(62.5))
+    assert texts() == ["⏰ take the pills\n\n_This was due at 13:00, and I was off._"]
+
+
+def test_h13_a_list_in_a_group_names_the_person_of_each_and_indents_further_lines(
+    guest: User,
+) -> None:
+    User.objects.filter(pk=guest.pk).update(display_name="Ada *Lovelace*")
+    guest.refresh_from_db()
+    ChannelIdentity.objects.create(user=guest, kind="im", value="-7")
+    group = chat_of(guest, memory_account(), "-7")
+    for number in range(4):
+        made(group, minutes=5, text=f"t{number}\nand water")
+    fire(NOON + DAY)
+    lines = [
+        f"- **2026-11-25 12:05** Ada \\*Lovelace\\*: t{number}\n  and water" for number in range(4)
+    ]
+    assert texts() == ["\n".join(["⏰ These were due, and I was off:", "", *lines])]
+
+
+def test_h13_a_missed_one_names_its_day_unless_it_is_today_where_the_person_is(
+    chat: ChatSession,
+) -> None:
+    """At 01:00 in Tokyo yesterday's reminder was due on another day; in UTC it is one day."""
+    made(chat, at=datetime(2026, 11, 25, 23, 30), time_zone="Asia/Tokyo")
+    fire(NOON + minutes(60 * 4))
+    assert texts()[0].endswith("_This was due on 2026-11-25 23:30, and I was off._")
 
 
 def test_h23_a_snooze_until_a_time_that_has_happened_comes_all_the_same(chat: ChatSession) -> None:

@@ -441,3 +441,32 @@ def test_h33_a_wrong_time_zone_is_said_beside_it(ada: User) -> None:
     assert "Did you mean Europe/Berlin" in answer.content.decode()
     ada.refresh_from_db()
     assert ada.time_zone == ""
+
+
+def test_h33_a_time_zone_that_does_not_exist_is_shown_and_can_be_changed(ada: User) -> None:
+    """As the admin's form stores it: "Berlin"."""
+    made(ada)
+    User.objects.filter(pk=ada.pk).update(time_zone="Berlin")
+    me = browser(ada)
+    page = me.get("/reminders")
+    assert page.status_code == 200
+    assert "Monday, 1 June 2099 at 06:00" in page.content.decode()  # in UTC
+    form = me.get("/reminders/new")
+    assert form.status_code == 200
+    assert 'value="Berlin"' in form.content.decode()
+    assert me.post("/reminders/time-zone", {"zone": "Berlin"}).status_code == 302
+    assert User.objects.get(pk=ada.pk).time_zone == "Europe/Berlin"
+
+
+def test_h31_one_in_a_time_zone_that_this_machine_lacks_can_be_changed(ada: User) -> None:
+    schedule = made(ada)
+    Schedule.objects.update(time_zone="Nowhere/Town")
+    me = browser(ada)
+    form = me.get(f"/reminders/{schedule.public_id}").content.decode()
+    assert 'value="2099-06-01T08:00"' in form
+    assert 'value="Nowhere/Town"' in form
+    fields = {**FORM, "zone": "Asia/Tokyo", "at_before": FORM["at"]}
+    said = me.post(f"/reminders/{schedule.public_id}", fields, follow=True).content.decode()
+    assert "Saved. Its time" in said
+    schedule.refresh_from_db()
+    assert (schedule.time_zone, schedule.start) == ("Asia/Tokyo", "2099-06-01T08:00:00")

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 
 import pytest
+from django.db import InterfaceError, OperationalError
 from django.utils import timezone
 
 from allowlist import revocation, unknown_requests
@@ -178,7 +179,47 @@ async def test_a_clock_that_was_set_back_is_told_and_planned_for_once(
         assert abs(timezone.now() - moment) < timedelta(minutes=61)
 
 
-async def test_a_clock_that_was_set_back_is_told_later_when_the_database_fails(
+@pytest.mark.parametrize("error", [OperationalError, InterfaceError])
+async def test_without_a_database_a_sweep_ends_at_its_first_chore(
+    error: type[Exception], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The runner says so once, and sweeps again in a second."""
+
+    def away(*_: object, **__: object) -> None:
+        raise error
+
+    calls: list[str] = []
+    monkeypatch.setattr(notices, "model_health", away)
+    monkeypatch.setattr(runs, "bring_near", away)
+    monkeypatch.setattr(outbound, "recover_lost", noting(calls, "lost deliveries"))
+    monkeypatch.setattr(push_messages, "bring_near", noting(calls, "far times"))
+    with pytest.raises(error):
+        await chores.before_work()
+    with pytest.raises(error):
+        await in_thread(chores.bring_near)
+    assert (calls, caplog.records) == ([], [])
+
+
+@pytest.mark.parametrize("name", ["told", "planned"])
+async def test_a_clock_that_was_set_back_counts_when_the_database_is_there_again(
+    name: str, set_back: chores.Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_: object, **__: object) -> None:
+        raise OperationalError
+
+    calls: list[str] = []
+    places = {"told": (notices, "clock_set_back"), "planned": (occurrences, "plan_again")}
+    for each, place in places.items():
+        monkeypatch.setattr(*place, away if each == name else noting(calls, each))
+    with pytest.raises(OperationalError):
+        await set_back.watch()
+    monkeypatch.setattr(*places[name], noting(calls, name))
+    for _ in range(2):
+        await set_back.watch()
+    assert calls == ["told", "planned"]
+
+
+async def test_a_clock_that_was_set_back_is_told_later_when_that_fails(
     set_back: chores.Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Schedules are planned again meanwhile."""
@@ -194,7 +235,7 @@ async def test_a_clock_that_was_set_back_is_told_later_when_the_database_fails(
     assert calls.count("told") == 1
 
 
-async def test_schedules_are_planned_again_later_when_the_database_fails(
+async def test_schedules_are_planned_again_later_when_that_fails(
     set_back: chores.Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[str] = []

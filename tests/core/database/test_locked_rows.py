@@ -11,7 +11,7 @@ from django.db.models.functions import Now
 
 from core.conversations import events, jobs, runs
 from core.database import transactions
-from core.models import Job, Run
+from core.models import Job, Run, Schedule
 from tests.core.conftest import Say
 from tests.core.conversations.test_fences import OK, pair
 from tests.servers import wait_until
@@ -24,7 +24,7 @@ WRITER_SECONDS = 1.0
 
 
 @contextmanager
-def frozen(model: type[Run | Job], row_id: int) -> Iterator[None]:
+def frozen(model: type[Run | Job | Schedule], row_id: int) -> Iterator[None]:
     """Hold a row's lock in an open transaction."""
     holds, may_go = threading.Event(), threading.Event()
 

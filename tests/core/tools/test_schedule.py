@@ -1,6 +1,7 @@
 """The tool ``schedule`` ([H20], [H21]): its arguments, and what it tells."""
 
 import asyncio
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -380,3 +381,49 @@ def test_h20_a_passed_time_names_the_present_one(ada: User) -> None:
     at = (NOON - timedelta(hours=3)).isoformat()
     with pytest.raises(ToolError, match="it is Wednesday, 2026-11-25 13:00 in Europe/Berlin now"):
         call(ada, action="create", text="x", at=at)
+
+
+def test_h20_another_time_zone_in_which_the_time_has_passed_is_refused(ada: User) -> None:
+    """Two in the afternoon of Berlin is over in Tokyo: the reminder stays as it was."""
+    call(ada, action="create", text="x", at="2026-11-25T14:00")
+    row = Schedule.objects.get()
+    with pytest.raises(ToolError, match="That time has passed"):
+        call(ada, action="change", id=row.public_id, time_zone="Asia/Tokyo")
+    row.refresh_from_db()
+    assert (row.state, row.time_zone) == ("active", "Europe/Berlin")
+    changed = call(ada, action="change", id=row.public_id, time_zone="America/New_York")
+    assert "25 November 2026 at 14:00 (America/New_York)" in changed.shown
+
+
+@pytest.mark.parametrize(
+    ("rule", "times"),
+    [
+        ("FREQ=MINUTELY;INTERVAL=20;COUNT=3", ["13:20", "13:40", "14:00"]),
+        ("FREQ=HOURLY;COUNT=1", ["14:00"]),
+        ("FREQ=DAILY;COUNT=1", ["13:00"]),
+        ("FREQ=DAILY;BYHOUR=13;BYMINUTE=0;COUNT=2", ["13:00", "13:00"]),
+        ("FREQ=WEEKLY;INTERVAL=2;BYDAY=WE;COUNT=2", ["13:00", "13:00"]),
+        ("FREQ=DAILY;BYHOUR=13,18;BYMINUTE=0;COUNT=2", ["18:00", "13:00"]),
+    ],
+)
+def test_h20_a_count_without_a_first_time_counts_times_that_are_still_to_come(
+    ada: User, rule: str, times: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Asked for at 13:00:30: the time in this minute is over, and none of so many."""
+    monkeypatch.setattr(timezone, "now", lambda: NOON + timedelta(seconds=30))
+    shown = call(ada, action="create", text="x", rule=rule).shown
+    assert re.findall(r"\d\d:\d\d", shown) == times
+    row = Schedule.objects.get()
+    assert row.state == "active"
+    changed = call(ada, action="change", id=row.public_id, rule=rule).shown
+    assert re.findall(r"\d\d:\d\d", changed) == times
+
+
+def test_h20_a_rule_that_ends_in_this_minute_is_refused(
+    ada: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It had one time, half a minute ago: stored, it would be over without a word."""
+    monkeypatch.setattr(timezone, "now", lambda: NOON + timedelta(seconds=30))
+    with pytest.raises(ToolError, match="That time has passed"):
+        call(ada, action="create", text="x", rule="FREQ=DAILY;UNTIL=20261125T130000")
+    assert not Schedule.objects.exists()

@@ -1,0 +1,124 @@
+"""The two facts of an occurrence: when it was carried out, and when it arrived ([H12])."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from channels_app.schedules import places
+from core.models import ChatSession, Delivery, Occurrence, Run, User
+from tests.channels_app.schedules.making import (
+    DAILY,
+    NOON,
+    answer,
+    arrive,
+    fire,
+    made,
+    minutes,
+)
+
+pytestmark = pytest.mark.django_db
+DUE = NOON + minutes(10)
+
+
+def only() -> Occurrence:
+    """Return the occurrence that has fired."""
+    return Occurrence.objects.exclude(state="waiting").get()
+
+
+def message(run: Run, **values: Any) -> Delivery:
+    """Return a message of a run."""
+    session = run.session
+    return Delivery.objects.create(
+        account=session.account,
+        session=session,
+        run=run,
+        dedupe_key=f"x{Delivery.objects.count()}",
+        block_index=Delivery.objects.count(),
+        conversation="c",
+        **values,
+    )
+
+
+def test_h12_a_task_was_carried_out_when_its_run_ended_and_arrived_with_its_last_message(
+    chat: ChatSession,
+) -> None:
+    made(chat, kind="prompt")
+    fire(DUE)
+    answer()
+    run = Run.objects.get()
+    message(run, state="sent")  # of an edit that a restore recorded
+    for minute in (3, 5, 4):
+        message(run, state="sent", sent_at=NOON + minutes(minute))
+    fire(DUE + minutes(1))
+    assert (only().state, only().executed_at) == ("done", NOON)
+    assert only().delivered_at == NOON + minutes(5)
+
+
+def test_h12_the_reason_of_a_failure_arrived_when_its_message_did(chat: ChatSession) -> None:
+    made(chat, kind="prompt")
+    fire(DUE)
+    answer("no model", Run.State.FAILED)
+    message(Run.objects.get(), state="sent", sent_at=NOON + minutes(12))
+    fire(DUE + minutes(3))
+    assert (only().state, only().note, only().executed_at) == ("failed", "no model", None)
+    assert only().delivered_at == NOON + minutes(12)
+
+
+def test_h12_in_the_web_chat_the_reason_of_a_failure_is_there_when_the_run_ends(
+    guest: User,
+) -> None:
+    made(places.web_chat(guest), kind="prompt")
+    fire(DUE)
+    answer("no model", Run.State.FAILED)
+    fire(DUE + minutes(3))
+    assert (only().state, only().executed_at, only().delivered_at) == ("failed", None, NOON)
+
+
+def test_h12_a_reason_that_is_still_on_its_way_has_not_arrived(chat: ChatSession) -> None:
+    made(chat, kind="prompt")
+    fire(DUE)
+    answer("no model", Run.State.FAILED)
+    message(Run.objects.get(), state="sending")
+    fire(DUE + minutes(3))
+    assert (only().state, only().delivered_at) == ("failed", None)
+
+
+def test_h12_a_text_was_carried_out_when_it_fired_though_its_conversation_is_deleted(
+    chat: ChatSession,
+) -> None:
+    made(chat)
+    fire(DUE)
+    chat.delete()
+    fire(DUE + minutes(1))
+    assert (only().state, only().executed_at, only().delivered_at) == ("done", DUE, None)
+
+
+def test_h12_a_task_that_was_carried_out_stays_so_when_its_conversation_is_deleted(
+    chat: ChatSession,
+) -> None:
+    made(chat, kind="prompt")
+    fire(DUE)
+    answer()
+    message(Run.objects.get())
+    fire(DUE + minutes(1))
+    assert (only().state, only().executed_at) == ("fired", NOON)
+    chat.delete()
+    fire(DUE + minutes(9))
+    assert (only().state, only().executed_at, only().delivered_at) == ("failed", NOON, None)
+
+
+def test_h12_a_daily_text_is_counted_from_its_own_outcome(chat: ChatSession) -> None:
+    """The text of yesterday that arrived does not hide that today's did not."""
+    made(chat, rule=DAILY, at=datetime(2026, 11, 25, 12, 10))
+    fire(DUE)
+    arrive()
+    fire(DUE + minutes(1))
+    fire(DUE + timedelta(days=1))
+    Delivery.objects.filter(state="pending").update(state="dead", error="blocked")
+    fire(DUE + timedelta(days=1, minutes=1))
+    rows = Occurrence.objects.exclude(state="waiting").order_by("nominal_at")
+    assert [(row.state, row.note) for row in rows] == [
+        ("done", ""),
+        ("failed", "It was not delivered: blocked"),
+    ]
