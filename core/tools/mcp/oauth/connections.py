@@ -21,6 +21,7 @@ from core.database.transactions import atomic_write, in_thread
 from core.lib import encryption
 from core.models import McpConnection, McpRevocation
 from core.tools.mcp.errors import GrantEndedError, McpError
+from core.tools.mcp.oauth import registrations
 from core.tools.mcp.oauth.secret_values import Tokens
 from core.tools.mcp.servers import ServerInfo
 
@@ -110,8 +111,10 @@ async def refreshed(server: ServerInfo, seen: Seen) -> None:
     flow = await loaded()
     try:
         tokens = await flow.refresh(server, seen.kept)
-    except GrantEndedError:
+    except GrantEndedError as ended:
         await in_thread(end, seen.row.pk, version=seen.row.version)
+        if ended.code in registrations.UNKNOWN:
+            await in_thread(registrations.forget, server.id, seen.kept["client"])
     except McpError:
         await in_thread(release, seen.row)
         raise
