@@ -40,10 +40,13 @@ def compare(server: McpServer, row: McpTool | None, found: Offer, *, now: dateti
     """Store a server's description of one tool; return whether anything is new."""
     digest = found.digest()
     if row is None:
+        call_name = offers.call_name(server.slug, found.name)
+        if McpTool.objects.filter(call_name=call_name).exists():
+            return False  # made up to have the name of another tool of the server
         McpTool.objects.create(
             server=server,
             name=found.name,
-            call_name=offers.call_name(server.slug, found.name),
+            call_name=call_name,
             offered=found.stored(),
             offered_hash=digest,
             ask=ask_of(read_only=found.read_only),

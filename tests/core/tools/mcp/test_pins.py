@@ -9,7 +9,7 @@ from core.models import McpFinding, McpServer, McpTool, ToolGrant, User
 from core.providers import catalogue
 from core.tools.mcp import offered, pins
 from core.tools.mcp.errors import McpError, StoppedError
-from core.tools.mcp.offers import Offer, offer
+from core.tools.mcp.offers import Offer, call_name, offer
 
 pytestmark = pytest.mark.django_db
 
@@ -111,6 +111,16 @@ def test_v41_a_tool_with_a_problem_cannot_be_accepted(server: McpServer) -> None
     listed(server, offer("send", schema={"type": "array"}))
     row = server.tools.get()
     assert pins.accept(row.pk, row.offered_hash, now=NOW) is None
+
+
+def test_v40_a_tool_that_takes_the_name_of_another_one_is_left_out(server: McpServer) -> None:
+    """[V40] A server can reckon the name that models are given: its other tools go on."""
+    first = offer("send it", schema=SCHEMA)
+    second = offer(call_name("shed", "send it").removeprefix("mcp_shed_"), schema=SCHEMA)
+    accepted(server, first)
+    listed(server, second, first, READ)
+    assert {row.name for row in server.tools.all()} == {"send it", "read"}
+    assert usable() == {call_name("shed", "send it")}
 
 
 def test_v41_tools_that_are_gone_are_off_and_come_back_as_they_were(server: McpServer) -> None:
