@@ -296,6 +296,16 @@ def test_a_wrong_option_is_named(body: Json, field: str) -> None:
     assert (caught.value.status, caught.value.field) == (400, field)
 
 
+def test_a_schema_of_answers_is_passed_on_whole() -> None:
+    """[D5] Its description tells the model what the answer is for."""
+    schema = {"name": "x", "description": "A city.", "schema": {"type": "object"}, "strict": True}
+    form = {"type": "json_schema", "json_schema": schema}
+    whole = {"model": "default", "messages": [said("x")]}
+    assert fields.read({**whole, "response_format": form}).options == {"response_format": form}
+    wrong = {**form, "json_schema": {**schema, "description": 5}}
+    assert outcome({**whole, "response_format": wrong}) == "response_format"
+
+
 def test_every_field_of_the_api_is_read_passed_on_or_refused_by_name() -> None:
     """[D5] Nothing is dropped: the official client's own list of fields."""
     whole = {"model": "default", "messages": [said("x")]}
