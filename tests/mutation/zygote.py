@@ -17,12 +17,14 @@ import time
 import traceback
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import FrameType
 from typing import TypedDict
 
 import pytest
 import redis
+from asgiref.sync import SyncToAsync
 from django.conf import settings
 from django.db import connection, connections
 
@@ -213,6 +215,8 @@ def begin(own: Path) -> None:
     os.setpgid(0, 0)
     indoors.stay()
     gc.disable()  # a collection would copy the memory that we share
+    # The thread of the ORM's asynchronous methods is the parent's.
+    SyncToAsync.single_thread_executor = ThreadPoolExecutor(max_workers=1)
     silence = os.open(own / "output", os.O_WRONLY | os.O_CREAT)
     os.dup2(silence, 1)
     os.dup2(silence, 2)
