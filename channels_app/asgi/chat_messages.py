@@ -235,7 +235,7 @@ def keep_newest_pictures(messages: list[Json], field: str, *, known: int = 0) ->
 
     Raises RefusedError 413 for more pictures in what is new.
     """
-    said = [number for number, each in enumerate(messages, 1) if each["role"] == "assistant"]
+    said = [number for number, each in enumerate(messages) if each["role"] == "assistant"]
     first, left = max([known, *said]), settings.MAX_ATTACHMENTS
     for number in reversed(range(len(messages))):
         for index, _ in reversed([*pictures_in(messages[number])]):

@@ -88,7 +88,9 @@ def test_a_long_chat_keeps_its_newest_pictures(settings: Settings) -> None:
     assert shown[:2] == [[TEXT | {"text": word}, LEFT_OUT] for word in "ab"]
     assert shown[2:] == [[TEXT | {"text": "c"}, picture], [TEXT, picture]]
     assert chat_messages.checked([*turns, said("And?")])[0]["content"][1] == LEFT_OUT
-    with pytest.raises(RefusedError) as caught:
+    new = chat_messages.checked([*turns, said([picture, picture])])[-1]
+    assert new["content"] == [picture, picture]
+    with pytest.raises(RefusedError, match=r"^messages holds more than 2 pictures") as caught:
         chat_messages.checked([*turns, said([picture]), said([picture, picture])])
     assert (caught.value.status, caught.value.field) == (413, "messages")
 
