@@ -203,6 +203,7 @@ def test_v76_more_rights_are_asked_for_twice(
         (f'Bearer scope="{"a" * 2_001}"', ""),
         ('Bearer scope="a\x00"', ""),
         (f'Bearer x="{"a" * 7_990}" scope="b"', ""),
+        (f'x="{"a" * 7_988}" scope=bc', "b"),
     ],
 )
 def test_v76_the_fields_of_a_challenge_are_read(challenge: str, value: str) -> None:
@@ -255,14 +256,17 @@ def test_v75_a_refused_token_that_lists_tools_is_renewed_once(
     """[V75] As for a call; a second refusal is told."""
     token = connections.Token("old", 1, 0, "", proven=True, repeated=0)
     given: list[connections.Token | None] = []
+    owner = User.objects.create(username="owner", is_owner=True)
+    connect(server, owner, "old")
 
-    async def usable(*_: Any, instead_of: connections.Token | None = None) -> connections.Token:
+    async def usable(
+        _: Any, user_id: int | None, *, instead_of: connections.Token | None = None
+    ) -> connections.Token:
+        assert user_id == owner.pk
         given.append(instead_of)
         return token if instead_of is None else replace(token, value="new")
 
     monkeypatch.setattr(connections, "usable", usable)
-    McpServer.objects.update(authentication="gateway")
-    server.refresh_from_db()
     notes = Server("new")
     assert listed(server, notes.work) == "Done."
     assert (notes.seen, given) == (["old", "new"], [None, token])
