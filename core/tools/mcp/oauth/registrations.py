@@ -24,10 +24,11 @@ def forget(server_id: int, client: str) -> None:
     """Have the gateway registered anew at the next sign-in, unless ``client`` (JSON), which is
     unknown by now, was replaced already.
     """
-    with atomic_write():
-        row = McpServer.objects.select_for_update(no_key=True).filter(pk=server_id).first()
-        if row is not None and id_of(known(row)) == id_of(client):
-            McpServer.objects.filter(pk=server_id).update(registration="")
+    row = McpServer.objects.filter(pk=server_id).first()
+    if row is not None and id_of(known(row)) == id_of(client):
+        with atomic_write():
+            rows = McpServer.objects.filter(pk=server_id, registration=row.registration)
+            rows.update(registration="")
 
 
 def id_of(client: str) -> str:

@@ -92,7 +92,7 @@ def test_v74_a_client_that_is_unknown_by_now_is_registered_anew(
     asked.answer = GrantEndedError(code, "x")
     assert usable(row) is None
     assert McpConnection.objects.get().secrets == ""
-    assert known_client(row) == ""
+    assert McpServer.objects.get().registration == ""
 
 
 def test_v74_a_grant_that_ended_keeps_the_client(row: McpConnection, asked: Asked) -> None:
@@ -107,6 +107,22 @@ def test_v74_a_grant_that_ended_keeps_the_client(row: McpConnection, asked: Aske
     asked.answer = GrantEndedError("invalid_client", "x")
     assert usable(row) is None
     assert known_client(row) == other
+
+
+def test_v74_a_client_that_is_replaced_in_the_same_moment_is_kept(
+    row: McpConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[V74] By the sign-in of another person; that of a server that is gone is nobody's."""
+    known = registrations.known
+
+    def replaced(server: McpServer) -> str:
+        McpServer.objects.update(registration="another")
+        return known(server)
+
+    monkeypatch.setattr(registrations, "known", replaced)
+    registrations.forget(row.server_id, REGISTERED)
+    assert McpServer.objects.get().registration == "another"
+    registrations.forget(0, REGISTERED)
 
 
 def test_v75_a_client_that_cannot_be_opened_is_registered_anew(row: McpConnection) -> None:
