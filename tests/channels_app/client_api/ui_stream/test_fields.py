@@ -277,3 +277,18 @@ def test_answers_to_questions_of_the_gateway_are_read(more: Json, choice: str | 
     assert [each["role"] for each in both.messages] == ["user"]
     assert fields.read(request(said(part, role="assistant"), HI)).answers == []
     assert fields.read(request(HI, said(part))).answers == []
+
+
+def test_messages_of_the_system_stay_so() -> None:
+    """Each follows the gateway's rules, and none is a turn of the person."""
+    found = fields.read(request(said(text("Be brief."), role="system"), HI)).messages
+    assert [each["role"] for each in found] == ["system", "user"]
+
+
+def test_all_answers_of_a_message_are_read() -> None:
+    """[M3] Beside texts and calls."""
+    approval = {"id": ID, "approved": True}
+    part = called(1, state="approval-responded", providerExecuted=True, approval=approval)
+    again = {**part, "approval": {"id": f"b{ID[1:]}", "approved": False}}
+    found = fields.read(request(said(text("Hm"), part, called(2), again, role="assistant")))
+    assert [each.choice for each in found.answers] == ["once", "deny"]
