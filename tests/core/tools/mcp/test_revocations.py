@@ -83,6 +83,15 @@ def test_v77_tokens_are_revoked_and_forgotten(servers: Servers) -> None:
     assert ("t9", False) in servers.asked
 
 
+def test_v77_tokens_that_are_due_in_the_same_moment_are_all_revoked(servers: Servers) -> None:
+    """[V77] As those of a server that is deleted."""
+    due = timezone.now()
+    queued("a", due_at=due)
+    queued("b", due_at=due)
+    run()
+    assert left() == set()
+
+
 def test_v77_a_failed_revocation_is_tried_three_times(servers: Servers) -> None:
     """[V77] Ten minutes apart."""
     queued("t")

@@ -1,5 +1,6 @@
 """Sign-ins at MCP servers as rows: for whom, in which browser, how often, and for how long."""
 
+import hashlib
 from dataclasses import replace
 from datetime import timedelta
 
@@ -8,7 +9,16 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from core.lib import encryption
-from core.models import McpRevocation, McpServer, McpSignIn, User
+from core.models import (
+    ChannelAccount,
+    ChatSession,
+    McpRevocation,
+    McpServer,
+    McpSignIn,
+    Run,
+    ToolCall,
+    User,
+)
 from core.tools.mcp.errors import McpError
 from core.tools.mcp.oauth import sign_ins
 from core.tools.mcp.oauth.secret_values import Started
@@ -102,6 +112,19 @@ def test_v74_an_open_link_is_used_again(row: McpSignIn, state: str, is_open: boo
     assert not sign_ins.create(row.server, row.user, now=NOW).of_gateway
 
 
+def test_v70_a_link_for_which_a_call_waits_is_not_used_for_another_sign_in(
+    row: McpSignIn,
+) -> None:
+    """[V70] It ends with its call."""
+    account = ChannelAccount.objects.create(channel="memory", name="m")
+    session = ChatSession.objects.create(user=row.user, account=account, chat="1")
+    run = Run.objects.create(session=session, user=row.user, origin="http")
+    ToolCall.objects.create(
+        run=run, call_id="1", tool="t", arguments="{}", state="waiting", sign_in=row
+    )
+    assert sign_ins.create(row.server, row.user, now=NOW).pk != row.pk
+
+
 def test_v73_the_client_of_a_server(server: McpServer, settings: Settings) -> None:
     """[V73] Its own, that of the document, or the one that was registered."""
     settings.GATEWAY_URL = "https://gateway.example"
@@ -123,7 +146,11 @@ def test_v72_an_attempt_belongs_to_its_browser_and_server(row: McpSignIn) -> Non
     """[V72] Its state is used once; an older one, another browser's and another server's are
     unknown.
     """
+    other = sign_ins.create(row.server, User.objects.create(username="bob"), now=NOW)
     assert start(row)
+    other.refresh_from_db()
+    assert other.state_hash is None
+    other.delete()
     kept = McpSignIn.objects.get()
     about = {"scope": "notes", "by": str(row.user_id), "ground": sign_ins.ground_of(row.server)}
     assert encryption.decrypt(kept.secrets) == {"verifier": "v", **about}
@@ -144,8 +171,9 @@ def test_v72_an_attempt_belongs_to_its_browser_and_server(row: McpSignIn) -> Non
     assert start(row, replace(STARTED, state="state-2"), browser="another")
     assert sign_ins.take(found, now=NOW) is None, "the link was opened again"
     assert sign_ins.came_back("state-1", slug="notes", browser="browser") is None
-    McpSignIn.objects.update(browser_hash="", state_hash=sign_ins.digest(""))
-    assert sign_ins.came_back("", slug="notes", browser="") is None
+    about = {"browser_hash": sign_ins.digest("browser", row.pk)}
+    McpSignIn.objects.update(**about, state_hash=sign_ins.digest(""))
+    assert sign_ins.came_back("", slug="notes", browser="browser") is None
 
 
 def test_v72_secrets_that_cannot_be_opened_end_the_attempt(row: McpSignIn) -> None:
@@ -227,7 +255,7 @@ def test_v77_the_ground_of_a_sign_in_is_what_tokens_are_for(server: McpServer) -
         grounds.add(sign_ins.ground_of(server))
         setattr(server, name, value)
     assert len(grounds) == 4
-    assert sign_ins.digest("a", "b") != sign_ins.digest("ab")
+    assert sign_ins.digest("a", "b") == hashlib.sha256(b"a\0b").hexdigest(), "it is stored"
     assert len(sign_ins.digest("\ud800")) == 64
 
 
