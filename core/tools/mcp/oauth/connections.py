@@ -286,17 +286,19 @@ def queue_revocation(sealed: str, *, allow_private: bool, now: datetime) -> None
     McpRevocation.objects.create(secrets=sealed, allow_private=allow_private, due_at=now)
 
 
+def revoke_gone(instance: McpConnection, **_: Any) -> None:
+    """Queue the revocation of the tokens of a connection that is being deleted."""
+    # Read again: a worker may have renewed them since, and waits from now on.
+    rows = McpConnection.objects.select_for_update().filter(pk=instance.pk)
+    if sealed := rows.values_list("secrets", flat=True).first():
+        allow_private = instance.server.allow_private
+        queue_revocation(sealed, allow_private=allow_private, now=timezone.now())
+
+
 def connect_signals() -> None:
     """Revoke the tokens of a connection that is deleted, in whatever way."""
-
-    def gone(instance: McpConnection, **_: Any) -> None:
-        # Read again: a worker may have renewed them since, and waits from now on.
-        rows = McpConnection.objects.select_for_update().filter(pk=instance.pk)
-        if sealed := rows.values_list("secrets", flat=True).first():
-            allow_private = instance.server.allow_private
-            queue_revocation(sealed, allow_private=allow_private, now=timezone.now())
-
-    pre_delete.connect(gone, sender=McpConnection, weak=False, dispatch_uid="mcp connection gone")
+    uid = "mcp connection gone"
+    pre_delete.connect(revoke_gone, sender=McpConnection, weak=False, dispatch_uid=uid)
 
 
 async def loaded() -> ModuleType:

@@ -59,6 +59,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
     found = Asked()
 
     async def refresh(server: ServerInfo, kept: dict[str, str]) -> Tokens:
+        assert server.name == "Notes"
         found.append(kept)
         await in_thread(found.meanwhile)
         if isinstance(found.answer, McpError):
@@ -393,6 +394,9 @@ def test_v75_a_refused_sign_in_is_not_asked_for_again_for_ten_minutes(row: McpCo
     ended = McpConnection.objects.get()
     assert (ended.secrets, ended.version, ended.refreshing_until) == ("", 1, None)
     connections.note_refused(row.pk)
+    refused_at = McpConnection.objects.get().refused_at
+    assert refused_at is not None
+    assert refused_at >= now
     for minutes, is_refused in ((0, True), (9, True), (10, False), (-1, False)):
         McpConnection.objects.update(refused_at=now - timedelta(minutes=minutes))
         assert connections.was_refused(*place, now=now) is is_refused
@@ -436,3 +440,52 @@ def test_v70_owners_who_are_signed_in_list_tools_the_newest_first(row: McpConnec
             connected_at=timezone.now() + timedelta(seconds=number),
         )
     assert connections.of_owners(row.server_id) == [owners[2].pk, owners[1].pk]
+
+
+def test_v71_accounts_of_others_and_at_other_servers_are_left(row: McpConnection) -> None:
+    """[V71] Whatever happens to one account."""
+    now = timezone.now()
+    other = McpServer.objects.create(name="Shed", slug="shed", url="https://shed.example/mcp")
+    bob = User.objects.create(username="bob", is_owner=True)
+    lease = now + connections.LEASE
+    neighbours = []
+    for server, user in ((other, row.user), (row.server, bob), (other, bob)):
+        values: dict[str, Any] = {"server": server, "user": user, "connected_at": now}
+        sealed = encryption.encrypt({"access_token": f"{server.slug} of {user}"})
+        neighbours.append(McpConnection.objects.create(secrets=sealed, **values))
+    ended = McpConnection.objects.create(
+        server=other, user=User.objects.create(username="eve"), connected_at=now
+    )
+    pks = [each.pk for each in (*neighbours, ended)]
+    before = list(McpConnection.objects.filter(pk__in=pks).order_by("pk").values())
+    seen = connections.read(row.server_id, row.user_id)
+    assert seen is not None
+    assert seen.row == row
+    assert connections.take_lease(seen.row, now)
+    assert list(McpConnection.objects.filter(pk__in=pks).order_by("pk").values()) == before
+    McpConnection.objects.filter(pk__in=pks).update(refreshing_until=lease)
+    connections.release(seen.row)
+    assert McpConnection.objects.filter(refreshing_until=lease).count() == 4
+    McpConnection.objects.filter(pk__in=pks).update(refreshing_until=None)
+    assert connections.store_refreshed(seen, NEW, now=now)
+    with atomic_write():
+        kept = dict.fromkeys(("metadata", "client", "resource"), "{}")
+        made = connections.store_signed_in(
+            server_id=row.server_id, user_id=row.user_id, kept=kept, tokens=NEW, scope=""
+        )
+        eve = connections.store_signed_in(
+            server_id=row.server_id, user_id=ended.user_id, kept=kept, tokens=NEW, scope=""
+        )
+    assert (made.pk, eve.user_id, eve.pk != ended.pk) == (row.pk, ended.user_id, True)
+    eve.delete()
+    connections.prove(replace(seen.token(), connection_id=row.pk))
+    McpConnection.objects.filter(pk__in=pks).update(version=made.version)
+    connections.end(row.pk, version=made.version)
+    connections.note_refused(row.pk)
+    assert connections.was_refused(row.server_id, row.user_id, now=timezone.now())
+    assert not connections.was_refused(row.server_id, bob.pk, now=timezone.now())
+    assert not connections.was_refused(other.pk, row.user_id, now=timezone.now())
+    assert connections.of_owners(row.server_id) == [bob.pk]
+    McpConnection.objects.filter(pk__in=pks).update(version=0)
+    after = list(McpConnection.objects.filter(pk__in=pks).order_by("pk").values())
+    assert after == before
