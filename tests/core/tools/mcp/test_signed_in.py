@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from core.database.transactions import in_thread
 from core.lib import encryption
 from core.models import McpConnection, McpServer, User
 from core.tools.base import SignInError
@@ -140,12 +141,8 @@ def test_v75_a_refused_token_is_renewed_once(
     async def refreshed(_: Any, seen: connections.Seen) -> None:
         asked.append(seen.kept["refresh_token"])
         kept = {"access_token": "new", "refresh_token": "next"}
-        await asyncio.to_thread(
-            McpConnection.objects.update,
-            secrets=encryption.encrypt(kept),
-            version=seen.row.version + 1,
-            refreshing_until=None,
-        )
+        values = {"secrets": encryption.encrypt(kept), "version": seen.row.version + 1}
+        await in_thread(McpConnection.objects.update, refreshing_until=None, **values)
 
     monkeypatch.setattr(connections, "refreshed", refreshed)
     kept = {"access_token": "old", "refresh_token": "first"}
