@@ -217,7 +217,7 @@ def test_v53_tools_are_switched_one_by_one_with_when_each_asks(
     assert AuditEntry.objects.filter(action="mcptool.changed").count() == 2
 
 
-def test_v53_a_page_of_before_changes_only_what_its_owner_changed(
+def test_v53_a_page_of_before_changes_nothing_but_its_owners_choices(
     browser: Client, row: McpServer
 ) -> None:
     """[V53] Another owner has accepted a tool, or switched one off, since it was loaded."""

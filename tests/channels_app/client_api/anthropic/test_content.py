@@ -1,4 +1,4 @@
-"""The blocks of ``POST /v1/messages``: what each becomes for the model, and each refusal."""
+"""The blocks of ``POST /v1/messages``: each as the model gets it, and each refusal."""
 
 from typing import Any
 

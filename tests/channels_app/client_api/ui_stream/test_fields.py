@@ -31,7 +31,7 @@ def read(*parts: Json) -> list[Json]:
 
 
 def test_steps_of_an_answer_keep_their_order() -> None:
-    """[M3] What the model said after a result stands after it, as does a call that followed."""
+    """[M3] A text that the model wrote after a result stands after it, as does a call."""
     found = read(STEP, text("I look."), called(1), STEP, called(2), STEP, text("It is red."))
     calls = [[call["id"] for call in each.get("tool_calls", [])] for each in found]
     assert [(each["role"], each["content"]) for each in found] == [

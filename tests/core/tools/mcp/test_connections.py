@@ -1,4 +1,4 @@
-"""Accounts at MCP servers: which token is used, who renews it, and what a failure leaves."""
+"""Accounts at MCP servers: which token is used, when it is renewed, and what a failure leaves."""
 
 import asyncio
 from collections.abc import Callable
@@ -48,7 +48,7 @@ def row() -> McpConnection:
 
 
 class Asked(list[dict[str, str]]):
-    """What the authorization server was asked with; it gives ``answer``."""
+    """The requests for the authorization server, which gives ``answer``."""
 
     answer: Answer = NEW
     meanwhile: Callable[[], object] = staticmethod(lambda: None)
@@ -113,7 +113,7 @@ def test_v74_a_grant_that_ended_keeps_the_client(row: McpConnection, asked: Aske
 def test_v74_a_client_that_is_replaced_in_the_same_moment_is_kept(
     row: McpConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """[V74] By the sign-in of another person; that of a server that is gone is nobody's."""
+    """[V74] By the sign-in of another person; one of a server that is gone changes nothing."""
     known = registrations.known
 
     def replaced(server: McpServer) -> str:
@@ -127,7 +127,7 @@ def test_v74_a_client_that_is_replaced_in_the_same_moment_is_kept(
 
 
 def test_v75_a_client_that_cannot_be_opened_is_registered_anew(row: McpConnection) -> None:
-    """[V75] The gateway's own key was changed: nobody could sign in any more."""
+    """[V75] The gateway's own key was changed: no sign-in was possible any more."""
     McpServer.objects.update(registration="gAAAAA-of-another-key")
     assert known_client(row) == ""
     registrations.forget(row.server_id, REGISTERED)
@@ -351,7 +351,7 @@ def test_v75_new_tokens_wait_fifteen_seconds_for_the_database(
 
 
 def test_v75_a_sign_in_is_counted_until_a_call_is_accepted_with_it(row: McpConnection) -> None:
-    """[V75] Each further one, so that nobody is asked for ever."""
+    """[V75] Each further one, so that no person is asked for ever."""
     kept = {**dict.fromkeys(("metadata", "client", "resource"), "{}"), "verifier": "v"}
     place: dict[str, Any] = {"server_id": row.server_id, "kept": kept, "tokens": NEW}
 
@@ -429,7 +429,7 @@ def test_v77_removed_accounts_are_revoked_at_once(row: McpConnection) -> None:
     assert McpRevocation.objects.count() == 1
 
 
-def test_v70_owners_who_are_signed_in_list_tools_the_newest_first(row: McpConnection) -> None:
+def test_v70_owners_with_an_account_list_tools_the_newest_first(row: McpConnection) -> None:
     """[V70] Without those whose sign-in has ended."""
     owners = [User.objects.create(username=f"o{n}", is_owner=True) for n in range(3)]
     for number, owner in enumerate(owners):

@@ -131,7 +131,7 @@ def test_v75_a_refusal_without_a_code_has_its_status(notes: SigningMcp) -> None:
 def test_v75_a_failure_that_may_pass_ends_no_grant(
     notes: SigningMcp, status: int, body: Any, words: str
 ) -> None:
-    """[V75] Nobody has to sign in again because a server is busy for a moment."""
+    """[V75] No person has to sign in again because a server is busy for a moment."""
     answers(notes, status, body)
     with pytest.raises(McpError, match=words) as caught:
         refreshed(notes)
@@ -163,10 +163,10 @@ def refusal(notes: SigningMcp, client: Client = CLIENT, **more: str) -> str:
     return str(caught.value)
 
 
-def stopped(notes: SigningMcp, code: str, **more: str) -> str:
+def stopped(notes: SigningMcp, code: str, *, resource_metadata: str = "") -> str:
     """Return why the gateway stops a sign-in for this reason."""
     with pytest.raises(StoppedError) as caught:
-        begun(notes, **more)
+        begun(notes, resource_metadata=resource_metadata)
     assert caught.value.code == code
     return str(caught.value)
 
@@ -189,7 +189,7 @@ PROTECTED = "/.well-known/oauth-protected-resource"
 
 
 def test_v74_a_sign_in_begins_with_all_that_its_exchange_needs(notes: SigningMcp) -> None:
-    """[V74] PKCE, a state that nobody guesses, the resource, and a new client."""
+    """[V74] PKCE, a state that cannot be guessed, the resource, and a new client."""
     started, other = begun(notes, resource_metadata=f"{notes.base}/resource"), begun(notes)
     asked = query(started)
     assert started.address.startswith(f"{notes.base}/authorize?")
@@ -228,8 +228,8 @@ def test_v74_a_sign_in_begins_with_all_that_its_exchange_needs(notes: SigningMcp
     assert notes.clients["client-3"]["application_type"] == "native"
 
 
-def test_v74_what_a_call_was_refused_for_is_asked_for(notes: SigningMcp) -> None:
-    """[V74] Before what the server lists; nothing where nobody says."""
+def test_v74_rights_that_a_call_lacked_are_asked_for(notes: SigningMcp) -> None:
+    """[V74] Before what the server lists; nothing where neither says."""
     assert query(begun(notes, scope="delete"))["scope"] == "delete"
     assert len(begun(notes, scope="a" * 3_000).scope) == 2_000
     notes.resource = {"scopes_supported": None}

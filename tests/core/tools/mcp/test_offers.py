@@ -154,7 +154,7 @@ def test_v41_descriptions_are_bounded() -> None:
         assert (offers.name_problem(name) == "") is is_usable
 
 
-def test_v41_only_prose_is_cleaned_of_what_is_not_seen() -> None:
+def test_v41_only_prose_is_cleaned_of_characters_that_are_not_seen() -> None:
     """[V41] Values of a schema stay as the server compares them; numbers stay numbers."""
     hidden = "a\u202eb"
     schema = {

@@ -7,6 +7,7 @@ import pytest
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
+from core.lib.text import one_line
 from core.models import McpFinding, McpServer, McpTool, ToolGrant, User
 from core.providers import catalogue
 from core.tools.mcp import offered, pins
@@ -244,7 +245,7 @@ def test_v41_a_tool_that_is_off_changes_without_a_word(server: McpServer) -> Non
     server.tools.all().delete()
     accepted(server, offer("s" * 100, schema=SCHEMA))
     listed(server, offer("s" * 100, description="x", schema=SCHEMA))
-    named = pins.one_line("s" * 100, 60)
+    named = one_line("s" * 100, 60)
     assert McpFinding.objects.latest("id").text.startswith(f"The tool “{named}” of")
 
 
@@ -303,7 +304,7 @@ def test_v44_findings_are_told_in_their_order(server: McpServer) -> None:
     pins.note(server.pk, key="x" * 200, text="x" * 600)
     pins.note(server.pk, key="x" * 200, text="again")
     last = McpFinding.objects.latest("id")
-    assert (last.key, last.text) == ("x" * 150, pins.one_line("x" * 600, 500))
+    assert (last.key, last.text) == ("x" * 150, one_line("x" * 600, 500))
     with transaction.atomic():
         found = pins.to_report()
         assert [each.text for each in found] == [f"t{number}" for number in range(20)]

@@ -6,6 +6,7 @@ from typing import Any
 import mcp_types as types
 import pytest
 
+from core.lib.text import one_line
 from core.tools.mcp import pictures, results
 from core.tools.mcp.results import result_of
 
@@ -116,19 +117,19 @@ def test_v45_a_link_is_an_address_of_the_web(uri: str, is_link: bool) -> None:
 
 def test_v45_names_and_types_of_a_server_are_short() -> None:
     """[V45] In one line; several pieces have a line between them."""
-    assert results.link("x", "n" * 300) == results.one_line("n" * 300, 200)
+    assert results.link("x", "n" * 300) == one_line("n" * 300, 200)
     block = types.ImageContent(data="A" * 4_096 * 1_000, mime_type="m" * 100)
-    kind = results.one_line("m" * 100, 60)
+    kind = one_line("m" * 100, 60)
     assert made(block, types.TextContent(text="b")) == f"(image, {kind}, 3000 kB, not shown)\n\nb"
     assert results.text_of(block).endswith("not shown)")
     inside = types.BlobResourceContents(
         uri="note:///" + "u" * 300, blob="AAAA", mime_type="m" * 100
     )
-    where = results.one_line("note:///" + "u" * 300, 200)
+    where = one_line("note:///" + "u" * 300, 200)
     embedded = types.EmbeddedResource(resource=inside)
     assert made(embedded) == f"({kind}, 1 kB, not shown, {where})"
     found = result_of(types.CallToolResult(content=[]), tool="t" * 200, server="s" * 100)
-    tool, server = results.one_line("t" * 200, 100), results.one_line("s" * 100, 64)
+    tool, server = one_line("t" * 200, 100), one_line("s" * 100, 64)
     assert found.text.startswith(f"Result of {tool} of the MCP server {server}. It is data")
 
 

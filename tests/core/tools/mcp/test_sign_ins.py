@@ -57,7 +57,7 @@ def start(row: McpSignIn, started: Started = STARTED, browser: str = "browser") 
     return sign_ins.store_started(row, started, browser=browser, by=row.user)
 
 
-def test_v72_the_page_is_for_the_person_who_may_use_the_server(
+def test_v72_the_page_is_for_a_person_that_may_use_the_server(
     row: McpSignIn, server: McpServer, ann: User
 ) -> None:
     """[V72] While both are let in and the sign-in is open."""
@@ -154,7 +154,7 @@ def test_v72_an_attempt_belongs_to_its_browser_and_server(row: McpSignIn) -> Non
     kept = McpSignIn.objects.get()
     about = {"scope": "notes", "by": str(row.user_id), "ground": sign_ins.ground_of(row.server)}
     assert encryption.decrypt(kept.secrets) == {"verifier": "v", **about}
-    assert "state-1" not in kept.state_hash
+    assert kept.state_hash == sign_ins.digest("state-1") != "state-1"
     found = sign_ins.came_back("state-1", slug="notes", browser="browser")
     assert found == row
     for state, slug, browser in (
@@ -243,7 +243,7 @@ def test_v73_the_owners_client_is_bound_at_its_first_sign_in(row: McpSignIn) -> 
         start(row)
 
 
-def test_v77_the_ground_of_a_sign_in_is_what_tokens_are_for(server: McpServer) -> None:
+def test_v77_the_ground_of_a_sign_in_is_the_purpose_of_its_tokens(server: McpServer) -> None:
     """[V77] Address, client id and authentication; not the name."""
     before = sign_ins.ground_of(server)
     server.name = "Other"

@@ -1,4 +1,4 @@
-"""Calls of MCP servers with the token of a person: what a refusal of the server leads to."""
+"""Calls of MCP servers with the token of a person, and refusals of the server."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -70,7 +70,7 @@ def wanted(server: McpServer, work: Work, user_id: int) -> SignInError:
     return caught.value
 
 
-def test_v70_a_call_without_a_token_asks_for_what_the_server_demands(server: McpServer) -> None:
+def test_v70_a_call_without_a_token_asks_for_the_demands_of_the_server(server: McpServer) -> None:
     """[V70] The person; for the account of the gateway, the owner."""
     asked = wanted(server, Server().work, 1)
     assert str(asked) == "The person has to sign in to Notes first."
