@@ -124,6 +124,7 @@ def test_v74_a_client_that_is_replaced_in_the_same_moment_is_kept(
     registrations.forget(row.server_id, REGISTERED)
     assert McpServer.objects.get().registration == "another"
     registrations.forget(0, REGISTERED)
+    assert known(McpServer(registration="")) == ""
 
 
 def test_v75_a_client_that_cannot_be_opened_is_registered_anew(row: McpConnection) -> None:
@@ -461,6 +462,10 @@ def test_v71_accounts_of_others_and_at_other_servers_are_left(row: McpConnection
     seen = connections.read(row.server_id, row.user_id)
     assert seen is not None
     assert seen.row == row
+    for each in neighbours:
+        found = connections.read(each.server_id, each.user_id)
+        assert found is not None
+        assert found.row == each
     assert connections.take_lease(seen.row, now)
     assert list(McpConnection.objects.filter(pk__in=pks).order_by("pk").values()) == before
     McpConnection.objects.filter(pk__in=pks).update(refreshing_until=lease)
