@@ -211,7 +211,7 @@ class McpServerAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[McpServer]):
             return HttpResponseRedirect(page_of(row))
         if not row.enabled:
             messages.warning(
-                request, "Enable the server first: nobody can sign in while it is off."
+                request, "Enable the server first: it takes no sign-in while it is off."
             )
             return HttpResponseRedirect(page_of(row))
         with atomic_write():

@@ -51,7 +51,7 @@ def test_v77_an_owner_connects_and_removes_accounts(browser: Client, row: McpSer
     ann = User.objects.create(username="ann", display_name="Ann")
     connection = connected(row, ann)
     answer = browser.post(action("connect", row), follow=True)
-    assert "Enable the server first: nobody can sign in" in messages_of(answer)
+    assert "Enable the server first: it takes no sign-in" in messages_of(answer)
     assert not McpSignIn.objects.exists()
     McpServer.objects.update(enabled=True)
     answer = browser.post(action("connect", row))

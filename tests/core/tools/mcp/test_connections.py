@@ -460,12 +460,9 @@ def test_v71_accounts_of_others_and_at_other_servers_are_left(row: McpConnection
     pks = [each.pk for each in (*neighbours, ended)]
     before = list(McpConnection.objects.filter(pk__in=pks).order_by("pk").values())
     seen = connections.read(row.server_id, row.user_id)
-    assert seen is not None
-    assert seen.row == row
-    for each in neighbours:
-        found = connections.read(each.server_id, each.user_id)
-        assert found is not None
-        assert found.row == each
+    assert seen is not None and seen.row == row  # noqa: PT018 - for mypy
+    read = [connections.read(each.server_id, each.user_id) for each in neighbours]
+    assert [each and each.row for each in read] == neighbours
     assert connections.take_lease(seen.row, now)
     assert list(McpConnection.objects.filter(pk__in=pks).order_by("pk").values()) == before
     McpConnection.objects.filter(pk__in=pks).update(refreshing_until=lease)

@@ -12,6 +12,7 @@ import orjson
 import pytest
 from aiohttp import web
 
+from core.lib.text import one_line
 from core.tools.mcp.errors import GrantEndedError, McpError, StoppedError
 from core.tools.mcp.oauth import flow
 from core.tools.mcp.oauth.secret_values import Client, Started, Tokens
@@ -81,6 +82,9 @@ def answers(notes: SigningMcp, status: int, body: Any) -> None:
     [
         (400, "invalid_grant"),
         (500, "invalid_grant"),
+        (500, "invalid_client"),
+        (500, "unauthorized_client"),
+        (200, "incorrect_client_credentials"),
         (401, "invalid_client"),
         (400, "unauthorized_client"),
         (400, "invalid_request"),
@@ -120,9 +124,14 @@ def test_v75_a_refusal_without_a_code_has_its_status(notes: SigningMcp) -> None:
         (200, {"error": "internal_error"}, "HTTP 200, internal_error"),
         (429, {"error": "invalid_request"}, "HTTP 429, invalid_request"),
         (500, {"error": "invalid_request"}, "HTTP 500, invalid_request"),
-        (400, {"error": "Invalid grant!"}, "HTTP 400"),
-        (403, "<html>", "HTTP 403"),
-        (400, [], "HTTP 400"),
+        (400, {"error": "Invalid grant!"}, r"\(HTTP 400\)"),
+        (400, {"error": "fehler_ä"}, r"\(HTTP 400\)"),
+        (400, {"error": 5}, r"\(HTTP 400\)"),
+        (400, {"error": "e" * 40}, f"HTTP 400, {'e' * 40}"),
+        (400, {"error": "e" * 41}, r"\(HTTP 400\)"),
+        (400, {"error": "two words"}, r"\(HTTP 400\)"),
+        (403, "<html>", r"\(HTTP 403\)"),
+        (400, [], r"\(HTTP 400\)"),
         (200, {"access_token": ""}, "no usable token"),
         (200, {}, "no usable token"),
         (200, "<html>", "no usable token"),
@@ -144,7 +153,12 @@ def test_v74_a_registered_client_whose_secret_is_over_is_registered_anew(
     """[V74] RFC 7591: ``client_secret_expires_at``, 0 for never."""
     client = replace(CLIENT, registration=begun(notes).registered)
     assert begun(notes, client).registered == ""
-    for seconds, is_new in ((0, False), (time.time() + 60, False), (time.time() - 1, True)):
+    for seconds, is_new in (
+        (0, False),
+        (1, True),
+        (time.time() + 60, False),
+        (time.time() - 1, True),
+    ):
         known = {**orjson.loads(client.registration), "client_secret_expires_at": int(seconds)}
         found = begun(notes, replace(client, registration=orjson.dumps(known).decode()))
         assert (found.registered != "") == is_new
@@ -352,12 +366,12 @@ def test_v74_the_secret_is_sent_as_it_was_registered(notes: SigningMcp, method: 
     replies_with_token = web.json_response({"access_token": "t", "token_type": "bearer"})
     notes.replies["/token"] = reply
     notes.metadata = {"token_endpoint_auth_methods_supported": [method]}
-    started = begun(notes, replace(CLIENT, client_id="m:e", client_secret="s:/"))
+    started = begun(notes, replace(CLIENT, client_id="m:/e", client_secret="s:/"))
     assert exchanged(notes, started).access_token == "t"
-    basic = "Basic " + base64.b64encode(b"m%3Ae:s%3A%2F").decode()
+    basic = "Basic " + base64.b64encode(b"m%3A%2Fe:s%3A%2F").decode()
     assert seen == [basic if method == "client_secret_basic" else ""]
     [form] = notes.forms("authorization_code")
-    assert form["client_id"] == "m:e"
+    assert form["client_id"] == "m:/e"
     assert form.get("client_secret") == ("s:/" if method == "client_secret_post" else None)
 
 
@@ -413,7 +427,7 @@ def test_v74_a_token_fits_into_a_header(
         notes, 200, {"access_token": "t", "refresh_token": "r", "token_type": "Bearer", **token}
     )
     if is_good:
-        refreshed(notes)
+        assert refreshed(notes).scope == ""
         return
     with pytest.raises(McpError, match=r"^The answer of its .* has no usable token\.$") as caught:
         refreshed(notes)
@@ -560,6 +574,34 @@ def revoke(notes: SigningMcp, **kept: str) -> list[dict[str, str]]:
     notes.requests.clear()
     asyncio.run(flow.revoke({**started.kept, **kept}, allow_private=True))
     return [form for path, form in notes.requests if path == "/revoke"]
+
+
+def test_v73_an_answer_with_201_has_tokens_too(notes: SigningMcp) -> None:
+    """[V73] As some servers send it."""
+    answers(notes, 201, {"access_token": "t", "token_type": "Bearer"})
+    assert refreshed(notes).access_token == "t"
+
+
+def test_v77_a_revocation_proves_its_client(notes: SigningMcp) -> None:
+    """[V77] As the exchange of a code does."""
+    seen: list[str] = []
+
+    async def reply(request: web.Request, form: dict[str, Any]) -> web.StreamResponse:
+        del form
+        seen.append(request.headers.get("Authorization", ""))
+        return web.Response()
+
+    notes.replies["/revoke"] = reply
+    revoke(notes, access_token="a")
+    assert seen[0].startswith("Basic ")
+
+
+def test_v74_a_long_host_is_cut_in_an_error(notes: SigningMcp) -> None:
+    """[V74] The page shows it."""
+    host = "h" * 100
+    with pytest.raises(StoppedError) as caught:
+        flow.check_address(replace(info(notes), allow_private=False), f"http://{host}/")
+    assert f"({one_line(host, 80)})" in str(caught.value)
 
 
 def test_v77_both_tokens_are_revoked(notes: SigningMcp) -> None:
