@@ -130,6 +130,7 @@ def test_v75_a_refusal_without_a_code_has_its_status(notes: SigningMcp) -> None:
         (400, {"error": "e" * 40}, f"HTTP 400, {'e' * 40}"),
         (400, {"error": "e" * 41}, r"\(HTTP 400\)"),
         (400, {"error": "two words"}, r"\(HTTP 400\)"),
+        (400, {"error": "__"}, r"\(HTTP 400\)"),
         (403, "<html>", r"\(HTTP 403\)"),
         (400, [], r"\(HTTP 400\)"),
         (200, {"access_token": ""}, "no usable token"),
