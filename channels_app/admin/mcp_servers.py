@@ -209,6 +209,11 @@ class McpServerAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[McpServer]):
         if row.authentication == McpServer.Authentication.KEY:
             messages.warning(request, "Choose OAuth as its authentication first.")
             return HttpResponseRedirect(page_of(row))
+        if not row.enabled:
+            messages.warning(
+                request, "Enable the server first: it takes no sign-in while it is off."
+            )
+            return HttpResponseRedirect(page_of(row))
         with atomic_write():
             sign_in = sign_ins.create(row, request.user, now=timezone.now())
         return HttpResponseRedirect(reverse("mcp-sign-in", args=[sign_in.public_id]))
@@ -227,12 +232,17 @@ class McpServerAdmin(OnlyDeciders, ExtraContext, AuditedAdmin[McpServer]):
 
     @method_decorator(require_POST)
     def tools_view(self, request: HttpRequest, pk: int) -> HttpResponse:
-        """Switch accepted tools on and off, and set when each asks."""
+        """Switch accepted tools on and off, and set when each asks: those that were changed on the
+        page, which another owner may have changed since it was loaded.
+        """
         row = self.row_of(request, pk)
         number = 0
         for tool in row.tools.exclude(accepted_hash=""):
             ask = str(request.POST.get(f"ask-{tool.pk}", tool.ask))
             enabled = f"on-{tool.pk}" in request.POST
+            given = f"{'on' if enabled else 'off'} {ask}"
+            if request.POST.get(f"shown-{tool.pk}", given) == given:
+                continue
             if ask not in McpTool.Ask.values or (ask, enabled) == (tool.ask, tool.enabled):
                 continue
             with atomic_write():

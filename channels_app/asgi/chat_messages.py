@@ -27,6 +27,7 @@ SYSTEM = ("system", "developer")
 ROLES = {"system": "user", "developer": "user", "user": "user", "assistant": "assistant"}
 # Pictures of an earlier answer come back as data URLs in text, which may be megabytes long.
 NOT_FETCHED = "[a picture that was not fetched]"
+EARLIER_PICTURE = "[a picture of an earlier message]"
 DATA_PICTURE = re.compile(r"(!\[[^\]\n]{0,500}\])\(data:image/[^()\[\]\s]*\)")
 
 
@@ -54,9 +55,7 @@ def checked(value: Any, *, field: str = "messages", keeps_system: bool = False) 
         raise refused(f"holds more than {MAX_MESSAGES} messages", field, status=413)
     called: set[str] = set()
     found = [message(item, f"{field}[{number}]", called) for number, item in enumerate(value)]
-    most = settings.MAX_ATTACHMENTS
-    if sum(len(parts_with_pictures(item)) for item in found) > most:
-        raise refused(f"holds more than {most} pictures", field, status=413)
+    keep_newest_pictures(found, field)
     if not any(item["content"] for item in found):
         raise refused("must not be empty", field)
     for item, given in zip(found, value, strict=True) if keeps_system else ():
@@ -228,6 +227,24 @@ def name(value: Any, field: str) -> str:
 def parts_with_pictures(item: Json) -> list[Json]:
     content = item["content"]
     return [] if isinstance(content, str) else [each for each in content if "image_url" in each]
+
+
+def keep_newest_pictures(messages: list[Json], field: str, *, known: int = 0) -> None:
+    """Replace the oldest pictures of earlier messages by a placeholder text where there are more
+    than MAX_ATTACHMENTS: those before the assistant's last message, and the first ``known`` ones.
+
+    Raises RefusedError 413 for more pictures in what is new.
+    """
+    said = [number for number, each in enumerate(messages) if each["role"] == "assistant"]
+    first, left = max([known, *said]), settings.MAX_ATTACHMENTS
+    for number in reversed(range(len(messages))):
+        for index, _ in reversed([*pictures_in(messages[number])]):
+            left -= 1
+            if left < 0 and number >= first:
+                text = f"holds more than {settings.MAX_ATTACHMENTS} pictures"
+                raise refused(text, field, status=413)
+            if left < 0:
+                messages[number]["content"][index] = {"type": "text", "text": EARLIER_PICTURE}
 
 
 def pictures_in(item: Json) -> Iterator[tuple[int, Json]]:

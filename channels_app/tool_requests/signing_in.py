@@ -21,7 +21,7 @@ from core.lib import encryption
 from core.models import McpConnection, McpServer, McpSignIn, ToolCall, User
 from core.tools.mcp import pins
 from core.tools.mcp.errors import GrantEndedError, McpError
-from core.tools.mcp.oauth import connections, sign_ins, signed_in
+from core.tools.mcp.oauth import connections, registrations, sign_ins, signed_in
 from core.tools.mcp.oauth.secret_values import Client as OAuthClient
 from core.tools.mcp.oauth.secret_values import Started, Tokens
 from core.tools.mcp.servers import ServerInfo, info_of
@@ -39,7 +39,6 @@ TEXTS: dict[str, str] = {
         "This page belongs to a sign-in that was begun in another browser, or to none."
     ),
 }
-UNKNOWN_CLIENT = {"invalid_client", "unauthorized_client"}
 ERRORS = {
     "invalid_request",
     "unauthorized_client",
@@ -121,20 +120,31 @@ def finish(
         flow = asyncio.run(connections.loaded())
         if error or not code:
             flow.check_issuer(kept, issuer)
+            if error in registrations.UNKNOWN:
+                registrations.forget(row.server_id, kept["client"])
             if error != "access_denied":
                 raise McpError(words_of(error))
             decline(row, by=by)
             return Finished("declined", TEXTS["declined"])
-        tokens = waited_for(
-            flow.exchange(info_of(row.server), kept, code=code, issuer=issuer), row.server
-        )
-    except GrantEndedError as refused:
-        if refused.code in UNKNOWN_CLIENT:
-            forget_registration(row.server)
-        return Finished("failed", f"{refused} {gettext('Open the link again.')}")
+        tokens = exchanged(row, kept, code=code, issuer=issuer)
     except McpError as failure:
         return Finished("failed", f"{failure} {gettext('Open the link again.')}")
     return complete(row, kept, tokens, by=by, now=now)
+
+
+def exchanged(row: McpSignIn, kept: dict[str, str], *, code: str, issuer: str | None) -> Tokens:
+    """Return the tokens for a code; a client that is unknown by now is forgotten. Raises
+    McpError.
+    """
+    flow = asyncio.run(connections.loaded())
+    work = flow.exchange(info_of(row.server), kept, code=code, issuer=issuer)
+    try:
+        tokens: Tokens = waited_for(work, row.server)
+    except GrantEndedError as refused:
+        if refused.code in registrations.UNKNOWN:
+            registrations.forget(row.server_id, kept["client"])
+        raise
+    return tokens
 
 
 def words_of(error: str) -> str:
@@ -241,12 +251,6 @@ def record(connection: McpConnection, *, by: User, action: str, now: datetime) -
         data={"person": person.username if person is not None else "", "scope": connection.scope},
         now=now,
     )
-
-
-def forget_registration(server: McpServer) -> None:
-    """Have the gateway registered anew: the client may be unknown by now."""
-    with atomic_write():
-        McpServer.objects.filter(pk=server.pk).update(registration="")
 
 
 def waited_for(work: Coroutine[Any, Any, T], server: McpServer) -> T:

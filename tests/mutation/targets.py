@@ -430,4 +430,76 @@ TARGETS = (
         "LOST_SECONDS say_alive forget_lost wake_waiting wake_run wake_batch wake_delivery "
         "wake_push work_on_job",
     ),
+    Target(
+        "accepted tools",
+        "core/tools/mcp/pins.py",
+        ("tests/core/tools/mcp/test_pins.py",),
+    ),
+    Target(
+        "tools as described",
+        "core/tools/mcp/offers.py",
+        ("tests/core/tools/mcp/test_offers.py",),
+    ),
+    Target(
+        "results of servers",
+        "core/tools/mcp/results.py",
+        ("tests/core/tools/mcp/test_results.py",),
+    ),
+    Target(
+        "accounts at servers",
+        "core/tools/mcp/oauth/connections.py",
+        (
+            "tests/core/tools/mcp/test_connections.py",
+            "tests/core/tools/mcp/test_ended_accounts.py",
+        ),
+        "EARLY LEASE REFUSED_FOR MOST_REPEATED Seen.token usable refreshed stored_patiently read "
+        "is_ending is_over take_lease release store_refreshed store_signed_in end_of prove end "
+        "note_refused was_refused remove of_owners queue_revocation revoke_gone",
+    ),
+    Target(
+        "calls with an account",
+        "core/tools/mcp/oauth/signed_in.py",
+        ("tests/core/tools/mcp/test_signed_in.py",),
+    ),
+    Target(
+        "registered clients",
+        "core/tools/mcp/oauth/registrations.py",
+        ("tests/core/tools/mcp/test_connections.py",),
+    ),
+    Target(
+        "pictures of long chats",
+        "channels_app/asgi/chat_messages.py",
+        ("tests/channels_app/client_api/openai/test_checks.py",),
+        "EARLIER_PICTURE keep_newest_pictures",
+    ),
+    Target(
+        "messages of Anthropic's clients",
+        "channels_app/client_api/anthropic/content.py",
+        (
+            "tests/channels_app/client_api/anthropic/test_content.py",
+            "tests/channels_app/client_api/anthropic/test_fields.py",
+        ),
+    ),
+    Target(
+        "messages of the AI SDK",
+        "channels_app/client_api/ui_stream/fields.py",
+        ("tests/channels_app/client_api/ui_stream/test_fields.py",),
+    ),
+    Target(
+        "sign-ins at servers",
+        "core/tools/mcp/oauth/sign_ins.py",
+        ("tests/core/tools/mcp/test_sign_ins.py",),
+    ),
+    Target(
+        "the flow of sign-ins",
+        "core/tools/mcp/oauth/flow.py",
+        ("tests/core/tools/mcp/test_flow.py",),
+        "ENDED REFUSALS check_issuer revoke check_metadata check_address registered_before "
+        "method_of authenticated ask_for_tokens is_final error_code tokens_of with_query",
+    ),
+    Target(
+        "revocations at servers",
+        "core/tools/mcp/oauth/revocations.py",
+        ("tests/core/tools/mcp/test_revocations.py",),
+    ),
 )

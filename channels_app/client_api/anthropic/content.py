@@ -8,10 +8,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from django.conf import settings
-
 from channels_app.asgi import chat_messages, images
-from channels_app.asgi.chat_messages import DATA_PICTURE, Json, parts_with_pictures, refused
+from channels_app.asgi.chat_messages import DATA_PICTURE, Json, refused
 from core.lib.ids import is_public_id
 
 FAILED = "[The tool failed.]"
@@ -34,9 +32,7 @@ def conversation(system: Any, messages: Any) -> list[Json]:
     found = system_message(system, "system")
     for number, each in enumerate(messages):
         found += message(each, f"messages[{number}]", called)
-    if sum(len(parts_with_pictures(each)) for each in found) > settings.MAX_ATTACHMENTS:
-        text = f"holds more than {settings.MAX_ATTACHMENTS} pictures"
-        raise refused(text, "messages", status=413)
+    chat_messages.keep_newest_pictures(found, "messages")
     if not any(each["content"] for each in found if each["role"] != "system"):
         raise refused("must not be empty", "messages")
     return found

@@ -181,6 +181,8 @@ class OpenAIAdapter(ProseAdapter[Frame]):
 
     def _finish(self, end: End) -> Chunk:
         reason = end.reason or ("tool_calls" if self._tool_calls else "stop")
+        if reason == "tool_calls" and not self._tool_calls:  # the last call was the gateway's own
+            reason = "stop"
         delta: Delta = {"annotations": self._annotations} if self._annotations else {}
         return self._chunk(delta, finish_reason=reason)
 

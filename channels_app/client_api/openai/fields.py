@@ -157,6 +157,9 @@ def response_format(value: Any, name: str) -> Json:
     if not isinstance(given, dict):
         raise refused("must be an object", f"{name}.json_schema")
     wanted: Json = {"name": chat_messages.name(given.get("name"), f"{name}.json_schema.name")}
+    if given.get("description") is not None:
+        where = f"{name}.json_schema.description"
+        wanted["description"] = chat_messages.text(given["description"], where)
     if given.get("schema") is not None:
         wanted["schema"] = chat_tools.schema(given["schema"], f"{name}.json_schema.schema")
     if flag(given.get("strict"), f"{name}.json_schema.strict") is not None:

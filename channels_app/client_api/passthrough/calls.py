@@ -28,7 +28,9 @@ TAIL_BYTES = 4096  # the usage stands at the end
 PROMPT = re.compile(rb'(?<!\\)"(?:prompt|input)_tokens"\s*:\s*([0-9]{1,9})')
 ANSWER = re.compile(rb'(?<!\\)"(?:completion|output)_tokens"\s*:\s*([0-9]{1,9})')
 TYPES = re.compile(
-    r"(?:audio/[a-z0-9.+-]+|application/json|text/plain|text/event-stream)", re.IGNORECASE
+    r"(?:audio/[a-z0-9.+-]+|application/json|text/(?:plain|vtt|event-stream))"
+    r"(?: *; *charset=utf-8)?",
+    re.IGNORECASE,
 )
 PAGES = ("text/html", "application/xhtml+xml")
 

@@ -16,7 +16,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from allowlist import permissions
-from channels_app.asgi.chat_messages import MAX_MESSAGES, Json, parts_with_pictures, refused
+from channels_app.asgi.chat_messages import MAX_MESSAGES, Json, keep_newest_pictures, refused
 from channels_app.asgi.fields import place
 from channels_app.asgi.http import RefusedError
 from channels_app.asgi.principal import Principal
@@ -42,7 +42,6 @@ KEPT = "response"
 PREFIX = "resp_"
 ITEM = re.compile(r"(?:msg|rs|fc)_([A-Za-z0-9_-]{22})_[0-9]+", re.ASCII)
 STATES: dict[str, Status] = {Run.State.QUEUED: "queued", Run.State.RUNNING: "in_progress"}
-MISSING_PICTURE = "[a picture of an earlier message]"
 
 
 def id_of(run: Run) -> str:
@@ -221,8 +220,8 @@ async def compose(caller: Principal, asked: Asked) -> tuple[list[Json], str]:
 
 def check(messages: list[Json], known: int) -> None:
     """Check the messages of a request, the first ``known`` of which are those of earlier responses:
-    something new, a result for each call, no more pictures than the gateway takes (earlier ones are
-    left out first), and no more messages and bytes in total than one request may have.
+    something new, a result for each call, no more new pictures than the gateway takes (earlier ones
+    are left out), and no more messages and bytes in total than one request may have.
     """
     if len(messages) > MAX_MESSAGES:
         text = f"with what was said before it holds more than {MAX_MESSAGES} messages"
@@ -233,17 +232,7 @@ def check(messages: list[Json], known: int) -> None:
     if missing := calls_in(messages) - answered:
         call_id = min(missing)[:64].encode("ascii", "backslashreplace").decode()
         raise refused(f"has no output for the call {call_id!r}", "input")
-    found = [each for message in messages[known:] for each in parts_with_pictures(message)]
-    most = settings.MAX_ATTACHMENTS
-    if len(found) > most:
-        raise refused(f"holds more than {most} pictures", "input", status=413)
-    left = most - len(found)
-    for message in reversed(messages[:known]):
-        content = message["content"]
-        for number, each in enumerate(content if isinstance(content, list) else []):
-            left -= "image_url" in each
-            if "image_url" in each and left < 0:
-                content[number] = {"type": "text", "text": MISSING_PICTURE}
+    keep_newest_pictures(messages, "input", known=known)
     if sum(len(orjson.dumps(each)) for each in messages) > settings.MAX_BODY_BYTES:
         raise refused("is too large with what was said before it", "input", status=413)
 

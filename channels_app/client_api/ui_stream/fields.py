@@ -113,7 +113,7 @@ def converted_message(value: Any, field_name: str) -> list[Json]:
     if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
         raise refused("must be a list of parts", f"{field_name}.parts")
     if value.get("role") == "assistant":
-        return assistant(parts)
+        return [said for step in steps(parts) for said in assistant(step)]
     content = [
         found
         for number, part in enumerate(parts)
@@ -144,8 +144,20 @@ def document(part: Json, field_name: str) -> Document:
     return Document({"kind": "file", **found, "name": name})
 
 
+def steps(parts: list[Json]) -> list[list[Json]]:
+    """Return the parts of a message in the order in which the model said them: a step that follows
+    results of the client's tools stands after them; others are one.
+    """
+    found: list[list[Json]] = [[]]
+    for part in parts:
+        if part.get("type") == "step-start" and any(is_own_tool(each) for each in found[-1]):
+            found.append([])
+        found[-1].append(part)
+    return found
+
+
 def assistant(parts: list[Json]) -> list[Json]:
-    """Convert a message of the assistant: its texts, and the client's tools with their results."""
+    """Convert a step of the assistant: its texts, and the client's tools with their results."""
     texts = [part.get("text") for part in parts if part.get("type") == "text"]
     tools = [part for part in parts if is_own_tool(part)]
     said: Json = {"role": "assistant", "content": [{"type": "text", "text": t} for t in texts]}
@@ -155,7 +167,7 @@ def assistant(parts: list[Json]) -> list[Json]:
         {
             "id": part.get("toolCallId"),
             "type": "function",
-            "function": {"name": name_of(part), "arguments": as_text(part.get("input"))},
+            "function": {"name": name_of(part), "arguments": arguments_of(part)},
         }
         for part in tools
     ]
@@ -191,6 +203,14 @@ def is_own_tool(part: Json) -> bool:
         and part.get("state") in TOOL_STATES
         and part.get("providerExecuted") is not True
     )
+
+
+def arguments_of(part: Json) -> str:
+    """Return the arguments of a call; those that the page's check refused are in ``rawInput``."""
+    given = part.get("input")
+    if given is None:
+        given = part.get("rawInput")
+    return as_text({} if given is None else given)
 
 
 def name_of(part: Json) -> Any:

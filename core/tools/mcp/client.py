@@ -9,6 +9,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 import httpx2
@@ -33,7 +34,7 @@ from core.tools.mcp.transport import Guard
 logger = logging.getLogger(__name__)
 
 LIST_SECONDS = 30.0
-CLOSE_SECONDS = 3.0  # for taking leave once the result is there
+CLOSE_SECONDS = 3.0  # once the result is there: for tools that changed, and for taking leave
 MOST_TOOLS = 200
 MOST_PAGES = 20
 MOST_WORDS = 300
@@ -90,11 +91,15 @@ class Session(ClientSession):
 
 @dataclass(slots=True)
 class Connection:
-    """A connection that is made: its session, its guard, and whether a call has been sent."""
+    """A connection that is made: its session, its guard, and whether a call has been sent.
+
+    ``after``: the work that follows the result, which is kept when that fails.
+    """
 
     session: Session
     guard: Guard
     is_sent: bool = field(default=False)
+    after: Callable[[], Awaitable[None]] | None = None
 
 
 async def list_tools(server: ServerInfo, *, token: str = "") -> Listing:
@@ -146,11 +151,16 @@ async def call(
             raise McpError("The tool asks for more input, which the gateway does not give.")
         called.result = found
         if session.has_changed:
-            called.listing = await listing_of(session)
+            connection.after = partial(list_again, session, called)
         return called
 
     seconds = float(server.seconds)
     return await within(server, seconds, work, protocol=server.protocol, token=token)
+
+
+async def list_again(session: Session, called: Called) -> None:
+    """Add the server's tools to a call during which they changed."""
+    called.listing = await listing_of(session)
 
 
 async def listing_of(session: Session) -> Listing:
@@ -205,16 +215,18 @@ async def within(
             finally:
                 is_sent = connection.is_sent
             limit.reschedule(asyncio.get_running_loop().time() + CLOSE_SECONDS)
-    except McpError:
-        raise
+            if connection.after is not None:
+                await connection.after()
     except Exception as error:
         if not done:
+            if isinstance(error, McpError):
+                raise
             is_late = is_sent and isinstance(error, TimeoutError)
             if server.signs_in and not is_late and is_for_token(guard):
                 status, challenge = guard.refused or (401, "")
                 raise UnauthorizedError(status, challenge, REFUSED) from error
             raise explained(error, guard, key, seconds=seconds, is_sent=is_sent) from error
-        logger.info("an MCP server did not let go of its connection: %s", type(error).__name__)
+        logger.info("an MCP server failed after its result: %s", type(error).__name__)
     finally:
         await guard.aclose()
     return done[0]

@@ -29,21 +29,24 @@ def store_listing(server_id: int, found: Iterable[Offer], *, protocol: str, now:
         if server is None:
             return
         rows = {row.name: row for row in server.tools.all()}
-        changed = [compare(server, rows.pop(each.name, None), each, now=now) for each in found]
+        changed = [compare(server, rows.pop(each.name, None), each) for each in found]
         changed += [leave_out(row) for row in rows.values()]
         McpServer.objects.filter(pk=server_id).update(listed_at=now, protocol=protocol[:16])
         if any(changed) or server.protocol != protocol[:16]:
             catalogue.changed()
 
 
-def compare(server: McpServer, row: McpTool | None, found: Offer, *, now: datetime) -> bool:
+def compare(server: McpServer, row: McpTool | None, found: Offer) -> bool:
     """Store a server's description of one tool; return whether anything is new."""
     digest = found.digest()
     if row is None:
+        call_name = offers.call_name(server.slug, found.name)
+        if McpTool.objects.filter(call_name=call_name).exists():
+            return False  # made up to have the name of another tool of the server
         McpTool.objects.create(
             server=server,
             name=found.name,
-            call_name=offers.call_name(server.slug, found.name),
+            call_name=call_name,
             offered=found.stored(),
             offered_hash=digest,
             ask=ask_of(read_only=found.read_only),
@@ -59,7 +62,6 @@ def compare(server: McpServer, row: McpTool | None, found: Offer, *, now: dateti
             server.pk,
             key=f"changed:{row.pk}:{row.accepted_hash[:16]}",
             text=f"{words} It is off until you have looked at the difference and accepted it.",
-            now=now,
         )
     return True
 
@@ -103,13 +105,13 @@ def accept(tool_id: int, digest: str, *, now: datetime) -> McpTool | None:
         return row
 
 
-def note(server_id: int, *, key: str, text: str, now: datetime) -> None:
+def note(server_id: int, *, key: str, text: str) -> None:
     """Store a finding about a server for the owners, once for each ``key``."""
     with atomic_write(joins=True):
         McpFinding.objects.get_or_create(
             server_id=server_id,
             key=key[:150],
-            defaults={"text": one_line(text, MOST_TEXT), "created_at": now},
+            defaults={"text": one_line(text, MOST_TEXT)},
         )
 
 
@@ -117,19 +119,13 @@ def note_stopped(server_id: int, error: McpError, *, name: str, now: datetime) -
     """Store that a server was stopped: told once a day for each reason."""
     if isinstance(error, StoppedError):
         text = f"The MCP server {name} was stopped: {error}"
-        note(server_id, key=f"stopped:{error.code}:{now:%Y-%m-%d}", text=text, now=now)
+        note(server_id, key=f"stopped:{error.code}:{now:%Y-%m-%d}", text=text)
 
 
 def list_again(server_id: int) -> None:
     """Have a server's tools listed by the next chore."""
     with atomic_write():
         McpServer.objects.filter(pk=server_id).update(listed_at=None)
-
-
-def store_failure(server_id: int, *, now: datetime) -> None:
-    """Note that a server was asked for its tools in vain; they stay as they are."""
-    with atomic_write():
-        McpServer.objects.filter(pk=server_id).update(listed_at=now)
 
 
 def to_report() -> list[McpFinding]:

@@ -31,7 +31,7 @@ def result_of(
         if (piece := text_of(each, is_shown=place in shown))
     ]
     if not pieces and found.structured_content is not None:
-        pieces = [json.dumps(found.structured_content, ensure_ascii=False, default=str)]
+        pieces = [json.dumps(found.structured_content, ensure_ascii=False)]
     head = HEAD.format(tool=one_line(tool, 100), server=one_line(server, 64))
     text = seen("\n\n".join(pieces)) or EMPTY
     return ToolResult(f"{head}\n\n{cut(text)}", ok=not found.is_error)

@@ -2,12 +2,14 @@
 
 import asyncio
 import importlib
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
+from django.db import InterfaceError, OperationalError
 from django.utils import timezone
 
 from core.database.transactions import in_thread
@@ -22,6 +24,8 @@ from core.tools.mcp.servers import ServerInfo
 if TYPE_CHECKING:
     from core.tools.mcp.client import Called
     from core.tools.mcp.offers import Offer
+
+logger = logging.getLogger(__name__)
 
 STORED_SECONDS = 60.0  # the same list of tools is not stored again before
 OTHER_TOOL = (
@@ -74,18 +78,25 @@ class ServerTool(Tool):
                 pins.note_stopped, self.server.id, error, name=self.server.name, now=now
             )
             raise ToolError(f"{self.server.name}: {error}") from error
-        await self._store(called)
+        try:
+            await self._store(called)
+        except (OperationalError, InterfaceError):  # the call was made: its result counts
+            logger.warning("the tools of MCP server %s could not be stored", self.server.id)
         if called.result is None:
             raise ToolError(OTHER_TOOL)
         found = pictures.pictures_of(called.result.content)
-        result = results.result_of(
-            called.result, tool=self.remote_name, server=self.server.name, shown=found
+        told = partial(
+            results.result_of, called.result, tool=self.remote_name, server=self.server.name
         )
         if not found:
-            return result
+            return told()
         name = one_line(self.remote_name, 60)
-        shown = await in_thread(pictures.kept, context, list(found.values()), tool=name)
-        return replace(result, messages=shown)
+        try:
+            shown = await in_thread(pictures.kept, context, list(found.values()), tool=name)
+        except (OSError, OperationalError, InterfaceError):
+            logger.exception("a picture of an MCP server could not be kept")
+            return told()
+        return replace(told(shown=found), messages=shown)
 
     async def _as_person(
         self, context: ToolContext, client: ModuleType, work: "Callable[[str], Awaitable[Called]]"
@@ -123,7 +134,6 @@ class ServerTool(Tool):
         hashes = {each.name: each.digest() for each in listing.offers}
         if _stored.get(self.server.id) == hashes:
             return
-        _stored.put(self.server.id, hashes)
         await in_thread(
             pins.store_listing,
             self.server.id,
@@ -131,6 +141,7 @@ class ServerTool(Tool):
             protocol=listing.protocol,
             now=timezone.now(),
         )
+        _stored.put(self.server.id, hashes)
 
 
 def forget_listings() -> None:

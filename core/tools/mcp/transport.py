@@ -87,7 +87,8 @@ class Guard(httpx2.AsyncBaseTransport):
                 words = f"It sent the gateway on to another server ({host}), which was not asked."
                 raise self.stop("redirect", words)
         if answer.status >= 400 and request.method == "POST" and self._counts(request):
-            self.refused = answer.status, answer.headers.get("WWW-Authenticate", "")
+            challenges = answer.headers.getall("WWW-Authenticate", ())
+            self.refused = answer.status, ", ".join(challenges)
         headers = [each for each in answer.raw_headers if each[0].lower() not in UNPACKED]
         return httpx2.Response(answer.status, headers=headers, stream=Body(self, answer))
 

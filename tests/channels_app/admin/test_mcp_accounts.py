@@ -11,7 +11,7 @@ from allowlist.models import AuditEntry
 from core.lib.encryption import decrypt, encrypt
 from core.models import McpConnection, McpRevocation, McpServer, McpSignIn, User
 from core.tools.mcp.oauth import sign_ins
-from tests.channels_app.admin.conftest import page, shown_fields
+from tests.channels_app.admin.conftest import messages_of, page, shown_fields
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("hosts")]
 TOKEN = "planted-token-0123456789"
@@ -50,6 +50,10 @@ def test_v77_an_owner_connects_and_removes_accounts(browser: Client, row: McpSer
     """[V77] Connect leads to the page of a sign-in of their own; removing is recorded."""
     ann = User.objects.create(username="ann", display_name="Ann")
     connection = connected(row, ann)
+    answer = browser.post(action("connect", row), follow=True)
+    assert "Enable the server first: it takes no sign-in" in messages_of(answer)
+    assert not McpSignIn.objects.exists()
+    McpServer.objects.update(enabled=True)
     answer = browser.post(action("connect", row))
     made = McpSignIn.objects.get()
     assert answer.headers["Location"] == f"/mcp/oauth/sign-in/{made.public_id}"

@@ -53,6 +53,15 @@ def choices(browser: Client, row: McpServer) -> list[str]:
     return re.findall(r'name="accept" value="([^"]+)"', content)
 
 
+def shown_tools(browser: Client, row: McpServer) -> dict[str, str]:
+    """Return the fields of the form of a server's tools, as a browser sends them."""
+    content = browser.get(page(McpServer, row.pk)).content.decode()
+    hidden = re.findall(r'type="hidden" name="(shown-[0-9]+)" value="([^"]+)"', content)
+    on = re.findall(r'type="checkbox" name="(on-[0-9]+)" checked', content)
+    asks = re.findall(r'name="(ask-[0-9]+)".*?value="([a-z]+)" selected', content, re.DOTALL)
+    return {**dict(hidden), **dict.fromkeys(on, "on"), **dict(asks)}
+
+
 @pytest.mark.parametrize(
     ("field", "value", "words"),
     [
@@ -191,14 +200,36 @@ def test_v53_tools_are_switched_one_by_one_with_when_each_asks(
     post(browser, "test", row)
     post(browser, "accept", row, accept=choices(browser, row))
     read, send = McpTool.objects.order_by("name")
-    fields = {f"on-{read.pk}": "on", f"ask-{read.pk}": "never", f"ask-{send.pk}": "always"}
-    answer = post(browser, "tools", row, **fields)
+    fields = shown_tools(browser, row)
+    assert fields == {
+        **{f"on-{each.pk}": "on" for each in (read, send)},
+        **{f"ask-{each.pk}": "always" for each in (read, send)},
+        **{f"shown-{each.pk}": "on always" for each in (read, send)},
+    }
+    del fields[f"on-{send.pk}"]
+    answer = post(browser, "tools", row, **{**fields, f"ask-{read.pk}": "never"})
     assert "2 tools were changed" in messages_of(answer)
     state = {each.name: (each.enabled, each.ask) for each in McpTool.objects.all()}
     assert state == {"read": (True, "never"), "send": (False, "always")}
-    post(browser, "tools", row, **{f"on-{read.pk}": "on", f"ask-{read.pk}": "whenever"})
+    fields = shown_tools(browser, row)
+    post(browser, "tools", row, **{**fields, f"ask-{read.pk}": "whenever"})
     assert McpTool.objects.get(name="read").ask == "never"
     assert AuditEntry.objects.filter(action="mcptool.changed").count() == 2
+
+
+def test_v53_a_page_of_before_changes_nothing_but_its_owners_choices(
+    browser: Client, row: McpServer
+) -> None:
+    """[V53] Another owner has accepted a tool, or switched one off, since it was loaded."""
+    post(browser, "test", row)
+    read, send = choices(browser, row)
+    post(browser, "accept", row, accept=read)
+    before = shown_tools(browser, row)
+    post(browser, "accept", row, accept=send)
+    McpTool.objects.filter(name="read").update(enabled=False)
+    assert "Nothing changed" in messages_of(post(browser, "tools", row, **before))
+    state = {each.name: each.enabled for each in McpTool.objects.all()}
+    assert state == {"read": False, "send": True}
 
 
 def test_v54_texts_of_a_server_are_shown_as_text(

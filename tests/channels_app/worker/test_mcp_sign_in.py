@@ -983,6 +983,11 @@ def test_v74_few_clients_are_registered(
     assert "(invalid_client)" in come_back(browser, back)
     go_there(browser, page, notes, "x")
     assert len(notes.clients) == before + 1
+    state = list(notes.codes.values())[-1]["state"]
+    back = f"/mcp/oauth/callback/notes?state={state}&iss={notes.base}&error=unauthorized_client"
+    assert "(unauthorized_client)" in come_back(browser, back)
+    go_there(browser, page, notes, "x")
+    assert len(notes.clients) == before + 2
     settings.WRONG_KEYS_PER_MINUTE = 1
     answer = browser.post(page, {"choice": "start"})
     assert (answer.status_code, "Retry-After" in answer.headers) == (429, True)

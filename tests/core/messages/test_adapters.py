@@ -197,6 +197,16 @@ def test_m3_a_tool_call_of_the_client_is_sent_once_and_whole() -> None:
     assert answer["choices"][0]["message"]["content"] is None
 
 
+def test_m3_an_answer_without_a_call_of_the_client_has_no_such_reason() -> None:
+    """The last call was the gateway's own, as where it waits for a yes: a client that reads the
+    reason would look for a call.
+    """
+    own = say(tool_call_message("call_1", "delete", "{}", message_id="C1"))
+    log = run(own, text_of("The owner was asked."), end_of("M1"), finish_reason="tool_calls")
+    assert openai(log)["finish"] == "stop"
+    assert whole_completion(log)["choices"][0]["finish_reason"] == "stop"
+
+
 def _arguments(*pieces: str) -> list[Event]:
     return [
         to_dict(

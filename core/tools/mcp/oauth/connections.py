@@ -21,6 +21,7 @@ from core.database.transactions import atomic_write, in_thread
 from core.lib import encryption
 from core.models import McpConnection, McpRevocation
 from core.tools.mcp.errors import GrantEndedError, McpError
+from core.tools.mcp.oauth import registrations
 from core.tools.mcp.oauth.secret_values import Tokens
 from core.tools.mcp.servers import ServerInfo
 
@@ -110,8 +111,10 @@ async def refreshed(server: ServerInfo, seen: Seen) -> None:
     flow = await loaded()
     try:
         tokens = await flow.refresh(server, seen.kept)
-    except GrantEndedError:
+    except GrantEndedError as ended:
         await in_thread(end, seen.row.pk, version=seen.row.version)
+        if ended.code in registrations.UNKNOWN:
+            await in_thread(registrations.forget, server.id, seen.kept["client"])
     except McpError:
         await in_thread(release, seen.row)
         raise
@@ -283,17 +286,19 @@ def queue_revocation(sealed: str, *, allow_private: bool, now: datetime) -> None
     McpRevocation.objects.create(secrets=sealed, allow_private=allow_private, due_at=now)
 
 
+def revoke_gone(instance: McpConnection, **_: Any) -> None:
+    """Queue the revocation of the tokens of a connection that is being deleted."""
+    # Read again: a worker may have renewed them since, and waits from now on.
+    rows = McpConnection.objects.select_for_update().filter(pk=instance.pk)
+    if sealed := rows.values_list("secrets", flat=True).first():
+        allow_private = instance.server.allow_private
+        queue_revocation(sealed, allow_private=allow_private, now=timezone.now())
+
+
 def connect_signals() -> None:
     """Revoke the tokens of a connection that is deleted, in whatever way."""
-
-    def gone(instance: McpConnection, **_: Any) -> None:
-        # Read again: a worker may have renewed them since, and waits from now on.
-        rows = McpConnection.objects.select_for_update().filter(pk=instance.pk)
-        if sealed := rows.values_list("secrets", flat=True).first():
-            allow_private = instance.server.allow_private
-            queue_revocation(sealed, allow_private=allow_private, now=timezone.now())
-
-    pre_delete.connect(gone, sender=McpConnection, weak=False, dispatch_uid="mcp connection gone")
+    uid = "mcp connection gone"
+    pre_delete.connect(revoke_gone, sender=McpConnection, weak=False, dispatch_uid=uid)
 
 
 async def loaded() -> ModuleType:

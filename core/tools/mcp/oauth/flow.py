@@ -8,6 +8,7 @@ times are bounded by the guarded transport. Loading it takes a second.
 import asyncio
 import base64
 import secrets
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -44,6 +45,8 @@ OTHER_ISSUER = (
     "now: enter the secret again, or another client id, if that is right."
 )
 ENDED = {"invalid_grant", "invalid_client", "unauthorized_client"}
+# Beginnings of other codes that will be the same next time; some servers send them with 200.
+REFUSALS = ("invalid_", "bad_", "unsupported_", "incorrect_", "token_", "access_denied")
 T = TypeVar("T")
 
 
@@ -283,10 +286,14 @@ async def client_for(
 
 
 def registered_before(client: Client, issuer: str) -> OAuthClientInformationFull | None:
-    """Return the client that was registered with this authorization server and return address."""
+    """Return the client that was registered with this authorization server and return address, if
+    its secret has not expired.
+    """
     if not client.registration:
         return None
     known = OAuthClientInformationFull.model_validate_json(client.registration)
+    if 0 < (known.client_secret_expires_at or 0) <= time.time():
+        return None
     has_address = client.redirect_uri in [str(each) for each in known.redirect_uris or ()]
     return known if has_address and known.issuer == issuer else None
 
@@ -355,13 +362,21 @@ async def ask_for_tokens(
     data, headers = authenticated(form, info)
     headers = {**headers, "Accept": "application/json"}
     answer = await http.post(str(metadata.token_endpoint), data=data, headers=headers)
-    if answer.status_code not in {200, 201}:
-        code = error_code(answer)
-        if code in ENDED or (answer.status_code == 401 and not code):
-            raise GrantEndedError(code, f"Its authorization server refuses the sign-in ({code}).")
-        words = f"Its authorization server gives no token (HTTP {answer.status_code}"
-        raise McpError(f"{words}{', ' if code else ''}{code}).")
-    return tokens_of(answer)
+    status, code = answer.status_code, error_code(answer)
+    if status in {200, 201} and not code:
+        return tokens_of(answer)
+    if is_final(status, code):
+        words = f"Its authorization server refuses the sign-in ({code or f'HTTP {status}'})."
+        raise GrantEndedError(code, words)
+    words = f"Its authorization server gives no token (HTTP {status}"
+    raise McpError(f"{words}{', ' if code else ''}{code}).")
+
+
+def is_final(status: int, code: str) -> bool:
+    """Return whether a refusal of the token endpoint will be the same next time."""
+    if not code:
+        return status == 401
+    return code in ENDED or (status < 500 and status != 429 and code.startswith(REFUSALS))
 
 
 def error_code(answer: httpx2.Response) -> str:
@@ -405,17 +420,6 @@ def with_query(url: str, query: dict[str, str]) -> str:
 def origin_of(url: str) -> str:
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}"
-
-
-def guard_of(*, allow_private: bool) -> Guard:
-    return Guard(addresses.allowed_of(private=allow_private), most_bytes=MOST_BYTES)
-
-
-def client_of(guard: Guard) -> httpx2.AsyncClient:
-    """Return a client without redirects, cookies' origin checks and proxies."""
-    return httpx2.AsyncClient(
-        transport=guard, timeout=None, follow_redirects=False, trust_env=False
-    )
 
 
 async def bounded(work: Callable[[httpx2.AsyncClient], Awaitable[T]], *, allow_private: bool) -> T:

@@ -1,5 +1,7 @@
 """Revoke tokens at their servers whose connection is gone: best effort, three attempts. A chore."""
 
+import asyncio
+import logging
 from datetime import datetime, timedelta
 
 from django.db.models import DateTimeField, F
@@ -12,6 +14,8 @@ from core.models import McpRevocation
 from core.tools.mcp.errors import McpError
 from core.tools.mcp.oauth.connections import loaded
 
+logger = logging.getLogger(__name__)
+
 AT_ONCE = 10
 ATTEMPTS = 3
 LATER = timedelta(minutes=10)
@@ -23,18 +27,21 @@ DUE = Instances(
 
 
 async def revoke_due() -> None:
-    """Revoke the tokens that are due; after ATTEMPTS they are given up."""
-    for row in await in_thread(take_due, timezone.now()):
-        try:
-            kept = encryption.decrypt(row.secrets)
-            await (await loaded()).revoke(kept, allow_private=row.allow_private)
-        except McpError:
-            if row.attempts < ATTEMPTS:
-                continue
-        except encryption.DecryptError:  # nothing is left to revoke with
-            await in_thread(drop, row)
-            continue
-        await in_thread(drop, row)
+    """Revoke the tokens that are due, side by side; after ATTEMPTS they are given up."""
+    await asyncio.gather(*map(revoke, await in_thread(take_due, timezone.now())))
+
+
+async def revoke(row: McpRevocation) -> None:
+    """Revoke the tokens of a row, and delete it unless it is tried again."""
+    try:
+        kept = encryption.decrypt(row.secrets)
+        await (await loaded()).revoke(kept, allow_private=row.allow_private)
+    except McpError:
+        if row.attempts < ATTEMPTS:
+            return
+    except (encryption.DecryptError, KeyError, ValueError):  # nothing is left to revoke with
+        logger.warning("revocation %s cannot be read", row.pk)
+    await in_thread(drop, row)
 
 
 def take_due(now: datetime) -> list[McpRevocation]:

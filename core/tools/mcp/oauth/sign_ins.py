@@ -13,7 +13,7 @@ from core.database.transactions import atomic_write
 from core.lib import encryption
 from core.models import McpRevocation, McpServer, McpSignIn, User
 from core.tools.mcp.errors import McpError
-from core.tools.mcp.oauth import pages
+from core.tools.mcp.oauth import pages, registrations
 from core.tools.mcp.oauth.secret_values import Client, Started
 
 State = McpSignIn.State
@@ -73,7 +73,6 @@ def client_of(server: McpServer) -> Client:
     """Return the gateway as a client of OAuth at a server. Raises McpError."""
     try:
         own = encryption.decrypt(server.secrets)
-        known = encryption.decrypt(server.registration).get("client", "")
     except encryption.DecryptError as error:
         raise McpError(CANNOT_OPEN) from error
     return Client(
@@ -82,7 +81,7 @@ def client_of(server: McpServer) -> Client:
         client_secret=own.get("client_secret", ""),
         issuer=own.get("issuer", ""),
         metadata_url=pages.client_document(server.slug),
-        registration=known,
+        registration=registrations.known(server),
     )
 
 

@@ -4,10 +4,12 @@ A refused token is refreshed once; then somebody has to sign in, unless the serv
 new sign-in, too.
 """
 
+import logging
 import re
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from django.db import InterfaceError, OperationalError
 from django.utils import timezone
 
 from core.conversations.tool_calls import SignInWanted
@@ -17,6 +19,8 @@ from core.tools.mcp.errors import McpError, UnauthorizedError
 from core.tools.mcp.oauth import connections
 from core.tools.mcp.oauth.connections import Token
 from core.tools.mcp.servers import ServerInfo
+
+logger = logging.getLogger(__name__)
 
 MOST_FIELD = 2_000
 MOST_WIDENED = 2  # further sign-ins for more rights, without an accepted call
@@ -55,9 +59,17 @@ async def call(
             token = newer
         else:
             if not token.proven:
-                await in_thread(connections.prove, token)
+                await proven(token)
             return result
     raise AssertionError  # the second time returns or raises
+
+
+async def proven(token: Token) -> None:
+    """Note that a call was accepted with a sign-in; the next call does where this fails."""
+    try:
+        await in_thread(connections.prove, token)
+    except (OperationalError, InterfaceError):  # the call was made: its result counts
+        logger.warning("the sign-in of connection %s could not be noted", token.connection_id)
 
 
 async def ended(server: ServerInfo, token: Token, error: UnauthorizedError) -> Exception:

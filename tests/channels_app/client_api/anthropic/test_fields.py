@@ -4,6 +4,7 @@ import base64
 from typing import Any
 
 import pytest
+from pytest_django import Settings
 
 from channels_app.asgi.http import RefusedError
 from channels_app.client_api.anthropic import fields
@@ -267,3 +268,16 @@ def test_w32_tokens_are_estimated() -> None:
     short = fields.tokens(fields.read(body(max_tokens=None), counts=True))
     more = fields.tokens(read(system="word " * 100, tools=[TOOL]))
     assert 0 < short < more
+
+
+def test_w28_a_long_chat_keeps_its_newest_pictures(settings: Settings) -> None:
+    """[W28] An agent that looks at its screen sends each picture again with every request."""
+    settings.MAX_ATTACHMENTS = 2
+    source = {"type": "base64", "media_type": "image/png", "data": PNG}
+    result = {"type": "tool_result", "tool_use_id": "toolu_1"}
+    screen = said({**result, "content": [{"type": "image", "source": source}]})
+    turn = [said(USE, role="assistant"), screen]
+    found = read(messages=[said({"type": "text", "text": "Look"}), *turn * 4]).messages
+    screens = [each["content"] for each in found if each["role"] == "user"][1:]
+    kinds = [parts[0]["type"] for parts in screens]
+    assert kinds == ["text", "text", "image_url", "image_url"]

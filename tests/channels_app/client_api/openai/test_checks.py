@@ -17,6 +17,8 @@ from gateway_project.home import BASE_DIR
 from tests.people import PIXEL
 
 Json = dict[str, Any]
+TEXT = {"type": "text", "text": "Look"}
+LEFT_OUT = {"type": "text", "text": "[a picture of an earlier message]"}
 CALL = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
 
 
@@ -73,6 +75,24 @@ def test_too_much_is_413() -> None:
         with pytest.raises(RefusedError) as caught:
             chat_messages.checked(messages)
         assert caught.value.status == 413
+
+
+def test_a_long_chat_keeps_its_newest_pictures(settings: Settings) -> None:
+    """[RO5] Its client sends all of it with each question: the oldest pictures are left out."""
+    settings.MAX_ATTACHMENTS = 2
+    picture = {"type": "image_url", "image_url": {"url": PIXEL}}
+    answer: Json = {"role": "assistant", "content": "A pixel."}
+    turns = [each for word in "abc" for each in (said([TEXT | {"text": word}, picture]), answer)]
+    found = chat_messages.checked([*turns, said([TEXT, picture])])
+    shown = [each["content"] for each in found if each["role"] == "user"]
+    assert shown[:2] == [[TEXT | {"text": word}, LEFT_OUT] for word in "ab"]
+    assert shown[2:] == [[TEXT | {"text": "c"}, picture], [TEXT, picture]]
+    assert chat_messages.checked([*turns, said("And?")])[0]["content"][1] == LEFT_OUT
+    new = chat_messages.checked([*turns, said([picture, picture])])[-1]
+    assert new["content"] == [picture, picture]
+    with pytest.raises(RefusedError, match=r"^messages holds more than 2 pictures") as caught:
+        chat_messages.checked([*turns, said([picture]), said([picture, picture])])
+    assert (caught.value.status, caught.value.field) == (413, "messages")
 
 
 def test_pictures_of_an_old_answer_do_not_count_as_its_text() -> None:
@@ -276,6 +296,16 @@ def test_a_wrong_option_is_named(body: Json, field: str) -> None:
     with pytest.raises(RefusedError) as caught:
         fields.read(whole)
     assert (caught.value.status, caught.value.field) == (400, field)
+
+
+def test_a_schema_of_answers_is_passed_on_whole() -> None:
+    """[D5] Its description tells the model what the answer is for."""
+    schema = {"name": "x", "description": "A city.", "schema": {"type": "object"}, "strict": True}
+    form = {"type": "json_schema", "json_schema": schema}
+    whole = {"model": "default", "messages": [said("x")]}
+    assert fields.read({**whole, "response_format": form}).options == {"response_format": form}
+    wrong = {**form, "json_schema": {**schema, "description": 5}}
+    assert outcome({**whole, "response_format": wrong}) == "response_format"
 
 
 def test_every_field_of_the_api_is_read_passed_on_or_refused_by_name() -> None:

@@ -17,6 +17,7 @@ from core.conversations import runs
 from core.database.transactions import atomic_write
 from core.lib.ids import public_id
 from core.models import InboundMessage, Run, User
+from tests.people import PIXEL
 
 Json = dict[str, Any]
 
@@ -135,3 +136,19 @@ def test_w15_deleting_removes_the_input_from_the_run_and_the_inbox(owner: User) 
     for run in (queued, running):
         assert is_forgotten(run)
         assert run.state == Run.State.CANCELLED
+
+
+def test_w13_a_long_chat_keeps_its_newest_pictures(settings: Settings) -> None:
+    """[W13] Also of a client that stores nothing, and sends all of it with each question."""
+    settings.MAX_ATTACHMENTS = 2
+    reader = Reader()
+    seen: list[Json] = [
+        {"role": "user", "content": [{"type": "input_image", "image_url": PIXEL}]},
+        {"role": "assistant", "content": "A pixel."},
+    ]
+    reader.read([*seen * 3, seen[0]])
+    stored.check(reader.messages, 0)
+    kinds = [each["content"][0]["type"] for each in reader.messages if each["role"] == "user"]
+    assert kinds == ["text", "text", "image_url", "image_url"]
+    with pytest.raises(RefusedError, match="more than 2 pictures"):
+        stored.check([*reader.messages, *reader.messages[-1:] * 2], 0)

@@ -271,6 +271,33 @@ def test_v38_lists_that_change_during_a_call_come_with_its_result(server: Malici
     assert call(server).listing is None
 
 
+@pytest.mark.parametrize("ends", ["fails", "is silent", "has too many"])
+def test_v38_a_result_is_kept_when_the_list_after_it_fails(
+    server: MaliciousMcp, ends: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[V38] The call was carried out: that its result is not known would have it made again."""
+    monkeypatch.setattr(client, "CLOSE_SECONDS", 0.3)
+    server.version = BEFORE
+    server.before_result = [{"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}]
+    match ends:
+        case "fails":
+            server.on["tools/list"] = fails
+        case "is silent":
+            server.on["tools/list"] = malicious_mcp.silent
+        case "has too many":
+            server.tools_after = [tool(f"t{number}") for number in range(201)]
+    called = call(server, seconds=5)
+    assert called.result is not None
+    assert called.listing is None
+    assert len(server.calls) == 1
+
+
+async def fails(request: web.Request, message: dict[str, Any]) -> web.StreamResponse:
+    """Answer with an error of the server."""
+    del request, message
+    return web.Response(status=500)
+
+
 @pytest.mark.parametrize(
     ("reply", "words"),
     [
@@ -355,7 +382,9 @@ def test_v76_a_refusal_of_the_call_itself_says_so(server: MaliciousMcp) -> None:
 
     async def refusing(request: web.Request, message: dict[str, Any]) -> web.StreamResponse:
         del request, message
-        return web.Response(status=401, headers={"WWW-Authenticate": 'Bearer scope="notes"'})
+        answer = web.Response(status=401, headers={"WWW-Authenticate": "Basic"})
+        answer.headers.add("WWW-Authenticate", 'Bearer scope="notes"')
+        return answer
 
     server.on["tools/call"] = refusing
     with pytest.raises(UnauthorizedError) as caught:

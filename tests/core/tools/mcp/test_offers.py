@@ -107,3 +107,67 @@ def test_v42_hints_decide_about_repetition() -> None:
     assert offers.name_problem("x" * 129)
     assert offers.name_problem("a\nb")
     assert offers.name_problem("")
+
+
+def test_v40_signs_that_vendors_refuse_become_one_underscore_each() -> None:
+    """[V40] The hash of the whole name makes it another one; 64 characters in all."""
+    made = call_name("shed", "read X.all")
+    assert re.fullmatch(r"mcp_shed_read_X_all_[0-9a-f]{8}", made)
+    assert len(call_name("shed", "x" * 200)) == 64
+    assert re.search(r"_[0-9a-f]{8}$", call_name("shed", "\ud800"))
+
+
+def test_v41_the_hash_does_not_depend_on_the_order_of_keys() -> None:
+    """[V41] Some servers list them as they come."""
+    one = {"properties": {"to": {"type": "string", "description": "Who."}, "a": {}}}
+    two = {"properties": {"a": {}, "to": {"description": "Who.", "type": "string"}}}
+    assert offer("send", schema=one).digest() == offer("send", schema=two).digest()
+
+
+def test_v41_a_description_is_stored_as_it_may_be_used() -> None:
+    """[V41] With what the server leaves out."""
+    made = offer("read", schema={}, hints={"readOnlyHint": True})
+    assert made.stored() == {
+        "name": "read",
+        "title": "",
+        "description": "",
+        "schema": {"type": "object"},
+        "read_only": True,
+        "idempotent": True,
+        "problem": "",
+    }
+    assert offer("read", schema={}).read_only is False
+
+
+def test_v41_descriptions_are_bounded() -> None:
+    """[V41] Up to these bounds they are used."""
+    long = offer("a", title="x" * 300, description="x" * 8_000, schema=SCHEMA)
+    assert (long.title, long.description) == ("x" * 200, "x" * 8_000)
+    assert not long.problem
+    assert not offer("a", schema=nested(31)).problem
+    assert "deeper than 32 levels" in offer("a", schema=nested(32)).problem
+    room = 32_000 - len(b'{"type":"object","x":""}')
+    assert not offer("a", schema={"type": "object", "x": "y" * room}).problem
+    words = offer("a", schema={"type": "object", "x": "y" * (room + 1)}).problem
+    assert "larger than 32000 bytes" in words
+    for name, is_usable in (("x" * 128, True), ("läs das", True), ("\ud800", False)):
+        assert (offers.name_problem(name) == "") is is_usable
+
+
+def test_v41_only_prose_is_cleaned_of_characters_that_are_not_seen() -> None:
+    """[V41] Values of a schema stay as the server compares them; numbers stay numbers."""
+    hidden = "a\u202eb"
+    schema = {
+        "title": hidden,
+        "const": hidden,
+        "default": 5,
+        "enum": [None, 1.5],
+        "description": {},
+    }
+    made = offer("a", schema=schema).schema
+    assert made["title"] == "ab"
+    assert (made["const"], made["default"], made["enum"]) == (hidden, 5, [None, 1.5])
+    assert made["description"] == {}
+    for text in ("tab\tline\n", "X"):
+        assert offers.seen(text) == text
+    assert offers.seen("a\x1bX") == "aX"

@@ -4,12 +4,15 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
 
+from core.lib.text import one_line
 from core.models import McpFinding, McpServer, McpTool, ToolGrant, User
 from core.providers import catalogue
 from core.tools.mcp import offered, pins
 from core.tools.mcp.errors import McpError, StoppedError
-from core.tools.mcp.offers import Offer, offer
+from core.tools.mcp.offers import Offer, call_name, offer
 
 pytestmark = pytest.mark.django_db
 
@@ -113,6 +116,16 @@ def test_v41_a_tool_with_a_problem_cannot_be_accepted(server: McpServer) -> None
     assert pins.accept(row.pk, row.offered_hash, now=NOW) is None
 
 
+def test_v40_a_tool_that_takes_the_name_of_another_one_is_left_out(server: McpServer) -> None:
+    """[V40] A server can reckon the name that models are given: its other tools go on."""
+    first = offer("send it", schema=SCHEMA)
+    second = offer(call_name("shed", "send it").removeprefix("mcp_shed_"), schema=SCHEMA)
+    accepted(server, first)
+    listed(server, second, first, READ)
+    assert {row.name for row in server.tools.all()} == {"send it", "read"}
+    assert usable() == {call_name("shed", "send it")}
+
+
 def test_v41_tools_that_are_gone_are_off_and_come_back_as_they_were(server: McpServer) -> None:
     """[V41] Those that were never accepted leave no row."""
     accepted(server, SEND)
@@ -186,3 +199,121 @@ def test_v44_a_server_that_was_stopped_is_told_once_a_day(server: McpServer) -> 
     assert not pins.has_unreported()
     pins.reported([], now=NOW + pins.KEPT + timedelta(days=1))
     assert not McpFinding.objects.exists()
+
+
+def test_v41_an_owners_choice_stays_unless_a_tool_only_read_before(server: McpServer) -> None:
+    """[V53] When it is asked for: a change of the text alone keeps it."""
+    rows = accepted(server, SEND, READ)
+    McpTool.objects.update(ask="never")
+    send = offer("send", description="Sends it all.", schema=SCHEMA)
+    read = offer("read", description="Reads it all.", schema=SCHEMA, hints={"readOnlyHint": True})
+    for name, row in accepted(server, send, read).items():
+        assert row.ask == "never", name
+        assert row.accepted_at == NOW
+    writes = offer("read", description="Reads it all.", schema=SCHEMA)
+    assert accepted(server, send, writes)["read"].ask == "always"
+    assert accepted(server, send, read)["read"].ask == "always"
+    later = NOW + timedelta(days=1)
+    grant = ToolGrant.objects.create(tool="mcp_shed_send", user=User.objects.create(username="a"))
+    same = pins.accept(rows["send"].pk, send.digest(), now=later)
+    assert same is not None
+    assert same.accepted_at == later
+    assert ToolGrant.objects.filter(pk=grant.pk).exists(), "it is the tool that was allowed"
+    assert pins.accept(0, send.digest(), now=NOW) is None
+
+
+def test_v41_a_tool_that_is_off_changes_without_a_word(server: McpServer) -> None:
+    """[V41] And one that is on, once for each text that was accepted."""
+    row = accepted(server, SEND)["send"]
+    McpTool.objects.update(enabled=False)
+    other = offer("send", description="Other.", schema=SCHEMA)
+    listed(server, other)
+    assert not McpFinding.objects.exists()
+    assert server.tools.get().offered == other.stored()
+    McpTool.objects.update(enabled=True)
+    listed(server, SEND)
+    listed(server, other)
+    [first] = McpFinding.objects.all()
+    assert first.key == f"changed:{row.pk}:{SEND.digest()[:16]}"
+    assert first.text == (
+        "The tool “send” of the MCP server Shed was changed. It is off until you have looked at "
+        "the difference and accepted it."
+    )
+    accepted(server, other)
+    listed(server, SEND)
+    assert McpFinding.objects.count() == 2
+    server.tools.all().delete()
+    accepted(server, offer("s" * 100, schema=SCHEMA))
+    listed(server, offer("s" * 100, description="x", schema=SCHEMA))
+    named = one_line("s" * 100, 60)
+    assert McpFinding.objects.latest("id").text.startswith(f"The tool “{named}” of")
+
+
+def test_v41_a_list_is_stored_with_its_time_and_protocol(server: McpServer) -> None:
+    """[V41] A new list, and another protocol, hold from the next turn on."""
+    versions = [catalogue.current().version]
+
+    def is_new() -> bool:
+        versions.append(catalogue.current().version)
+        return versions[-1] != versions[-2]
+
+    listed(server, SEND)
+    assert is_new()
+    server.refresh_from_db()
+    assert (server.listed_at, server.protocol) == (NOW, "2026-07-28")
+    pins.store_listing(server.pk, [SEND], protocol="p" * 20, now=NOW)
+    server.refresh_from_db()
+    assert (is_new(), server.protocol) == (True, "p" * 16)
+    pins.store_listing(server.pk, [SEND], protocol="p" * 20, now=NOW)
+    assert not is_new()
+    accepted(server, SEND)
+    assert is_new()
+    listed(server)
+    assert is_new(), "a tool is gone"
+    assert server.tools.get().offered_hash == ""
+    is_new()
+    listed(server)
+    assert not is_new()
+    listed(server, READ)
+    is_new()
+    listed(server)
+    assert is_new(), "a tool that was never accepted is gone"
+    pins.store_listing(0, [SEND], protocol="", now=NOW)
+
+
+def test_v41_a_new_tool_asks_as_its_hints_say(server: McpServer) -> None:
+    """[V41] Before it is accepted, too: the page shows it."""
+    listed(server, SEND, READ)
+    assert {row.name: row.ask for row in server.tools.all()} == {"send": "always", "read": "first"}
+
+
+def test_v51_a_server_is_listed_again(server: McpServer) -> None:
+    """[V51] And no other one."""
+    other = McpServer.objects.create(name="Attic", slug="attic", url="http://a", listed_at=NOW)
+    McpServer.objects.update(listed_at=NOW)
+    pins.list_again(server.pk)
+    server.refresh_from_db()
+    other.refresh_from_db()
+    assert (server.listed_at, other.listed_at) == (None, NOW)
+
+
+def test_v44_findings_are_told_in_their_order(server: McpServer) -> None:
+    """[V44] Twenty at once, at most 500 characters each; those that were told go after 90 days."""
+    for number in range(21):
+        pins.note(server.pk, key=f"k{number}", text=f"t{number}")
+    pins.note(server.pk, key="x" * 200, text="x" * 600)
+    pins.note(server.pk, key="x" * 200, text="again")
+    last = McpFinding.objects.latest("id")
+    assert (last.key, last.text) == ("x" * 150, one_line("x" * 600, 500))
+    with transaction.atomic():
+        found = pins.to_report()
+        assert [each.text for each in found] == [f"t{number}" for number in range(20)]
+        with CaptureQueriesContext(connection) as queries:
+            assert {str(each.server) for each in found} == {"Shed"}
+        assert not queries.captured_queries
+        pins.reported(found, now=NOW)
+        assert next(each.text for each in pins.to_report()) == "t20"
+    pins.reported([], now=NOW + timedelta(days=90))
+    assert McpFinding.objects.count() == 22
+    pins.reported([], now=NOW + timedelta(days=90, seconds=1))
+    assert McpFinding.objects.count() == 2

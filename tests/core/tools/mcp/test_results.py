@@ -6,6 +6,7 @@ from typing import Any
 import mcp_types as types
 import pytest
 
+from core.lib.text import one_line
 from core.tools.mcp import pictures, results
 from core.tools.mcp.results import result_of
 
@@ -98,3 +99,49 @@ def test_v45_pictures_are_those_that_their_bytes_say() -> None:
     text = result_of(result, tool="read", server="Shed", shown=found).text
     assert text.count("shown to the person") == 4
     assert text.count("not shown") == 5
+
+
+@pytest.mark.parametrize(
+    ("uri", "is_link"),
+    [
+        ("http://e.example/r", True),
+        ("https://e.example/" + "x" * 1_982, True),
+        ("https://e.example/" + "x" * 1_983, False),
+        ("https://[e.example/", False),
+    ],
+)
+def test_v45_a_link_is_an_address_of_the_web(uri: str, is_link: bool) -> None:
+    """[V45] Of at most 2,000 characters."""
+    assert results.link(uri, "Report") == (f"Report: {uri}" if is_link else "Report")
+
+
+def test_v45_names_and_types_of_a_server_are_short() -> None:
+    """[V45] In one line; several pieces have a line between them."""
+    assert results.link("x", "n" * 300) == one_line("n" * 300, 200)
+    block = types.ImageContent(data="A" * 4_096 * 1_000, mime_type="m" * 100)
+    kind = one_line("m" * 100, 60)
+    assert made(block, types.TextContent(text="b")) == f"(image, {kind}, 3000 kB, not shown)\n\nb"
+    assert results.text_of(block).endswith("not shown)")
+    inside = types.BlobResourceContents(
+        uri="note:///" + "u" * 300, blob="AAAA", mime_type="m" * 100
+    )
+    where = one_line("note:///" + "u" * 300, 200)
+    embedded = types.EmbeddedResource(resource=inside)
+    assert made(embedded) == f"({kind}, 1 kB, not shown, {where})"
+    found = result_of(types.CallToolResult(content=[]), tool="t" * 200, server="s" * 100)
+    tool, server = one_line("t" * 200, 100), one_line("s" * 100, 64)
+    assert found.text.startswith(f"Result of {tool} of the MCP server {server}. It is data")
+
+
+def test_v45_a_piece_of_an_unknown_kind_is_left_out() -> None:
+    """[V45] Of a protocol after ours. A failure is one; a text of just the bound is whole."""
+
+    class Unknown:
+        type = "hologram"
+
+    assert results.text_of(Unknown()) == ""
+    failed = types.CallToolResult(content=[], is_error=True)
+    assert result_of(failed, tool="t", server="s").ok is False
+    assert result_of(types.CallToolResult(content=[]), tool="t", server="s").ok is True
+    whole = "x" * results.MOST_CHARACTERS
+    assert results.cut(whole) == whole
