@@ -17,6 +17,13 @@ class Target:
 
 
 RULE = ("tests/allowlist/test_permissions.py", "tests/allowlist/test_rule_edges.py")
+FIRING = (
+    "tests/channels_app/schedules/test_firing.py",
+    "tests/channels_app/schedules/test_firing_edges.py",
+    "tests/channels_app/schedules/test_deletions.py",
+    "tests/channels_app/schedules/test_errors.py",
+    "tests/channels_app/schedules/test_outcomes.py",
+)
 TARGETS = (
     Target(
         "the rule",
@@ -501,5 +508,60 @@ TARGETS = (
         "revocations at servers",
         "core/tools/mcp/oauth/revocations.py",
         ("tests/core/tools/mcp/test_revocations.py",),
+    ),
+    Target(
+        "schedules that fire",
+        "channels_app/schedules/firing.py",
+        FIRING,
+        "BATCH MOST_TRIES FEW_MISSED FIRST_RETRY LONGEST_RETRY look take_batch take_alone locked "
+        "take_all take fire may_happen fire_as_list record leave_out follow count put_off give_up "
+        "tell_paused reason_in",
+    ),
+    Target(
+        "missed reminders",
+        "channels_app/schedules/missed.py",
+        (
+            "tests/channels_app/schedules/test_firing.py",
+            "tests/channels_app/schedules/test_firing_edges.py",
+        ),
+    ),
+    Target(
+        "outcomes of schedules",
+        "channels_app/schedules/outcomes.py",
+        (
+            "tests/channels_app/schedules/test_outcomes.py",
+            "tests/channels_app/schedules/test_deletions.py",
+            "tests/channels_app/schedules/test_firing_edges.py",
+        ),
+    ),
+    Target(
+        "places of reminders",
+        "channels_app/schedules/places.py",
+        (
+            "tests/channels_app/schedules/test_places.py",
+            "tests/channels_app/schedules/test_firing.py",
+        ),
+    ),
+    Target(
+        "buttons of reminders",
+        "channels_app/schedules/buttons.py",
+        ("tests/channels_app/schedules/test_buttons.py",),
+    ),
+    Target(
+        "occurrences",
+        "core/conversations/schedules/occurrences.py",
+        (
+            "tests/core/conversations/schedules/test_occurrences.py",
+            "tests/channels_app/schedules/test_firing_edges.py",
+        ),
+        "DUE LOOKS due by_conversation rule_of rule_in plan wait_for end_if_over withdraw_waiting "
+        "may_snooze acknowledge next_look settle",
+    ),
+    Target(
+        "changes of schedules",
+        "core/conversations/schedules/changes.py",
+        ("tests/core/conversations/schedules/test_changes.py",),
+        "PAST create made_before change pause resume end next_times rule_of all_to_come "
+        "in_minutes before_first check_interval locked lock_active",
     ),
 )

@@ -107,6 +107,7 @@ def test_h53_of_more_than_can_be_taken_at_once_the_rest_is_told(
     chat: ChatSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     due = occurrences.due
+    assert due(now=DUE) == []  # makes the query, which keeps the number that it has now
     monkeypatch.setattr(occurrences, "DUE_AT_ONCE", 3)
     monkeypatch.setattr(occurrences, "due", lambda now: due(now=now)[:3])
     for number in range(4):
@@ -218,7 +219,7 @@ def test_h12_the_pause_names_the_reminder_and_its_reason_on_one_line_each(
         fire(DUE + day * DAY + minutes(5))
     [told] = texts()
     first, reason = told.split("\n\n")
-    assert first.count("x") in (58, 59, 60)
+    assert first.count("x") == 59
     assert reason.startswith("a y")
     assert len(reason) == 200
     assert not Message.objects.filter(text=told, data__has_key="reminder").exists()

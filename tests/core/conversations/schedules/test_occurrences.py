@@ -332,3 +332,20 @@ def test_h23_a_snooze_that_is_asked_for_twice_stays_one(chat: ChatSession) -> No
     for _ in range(2):
         assert occurrences.wait_for(schedule, NOON, snoozed=True).snoozed
     assert Occurrence.objects.get(nominal_at=NOON).snoozed
+
+
+def test_h23_one_is_acknowledged_once_and_no_other_is(chat: ChatSession) -> None:
+    schedule, one = fired(chat)
+    other = occurrence(schedule, DUE + minutes(10), state=State.DONE, look_at=None)
+    assert occurrences.acknowledge(one)
+    assert not occurrences.acknowledge(one)
+    other.refresh_from_db()
+    assert other.acknowledged_at is None
+
+
+def test_h12_a_settled_one_has_the_time_of_its_arrival(chat: ChatSession) -> None:
+    _, one = fired(chat)
+    with atomic_write():
+        occurrences.settle(one, state=State.DONE, executed_at=DUE, delivered_at=DUE + minutes(1))
+    one.refresh_from_db()
+    assert one.delivered_at == DUE + minutes(1)
