@@ -329,29 +329,37 @@ def quoted(message: Json) -> Quoted | None:
     """Return the message that this one replies to, also one of another chat, as far as Telegram
     shows it; in a topic, its first message does not count.
     """
-    part = mapping(message.get("quote") or {}, "quote").get("text")
     value = message.get("reply_to_message")
     if value is None:
-        return quoted_from_elsewhere(message.get("external_reply"), part)
+        return quoted_from_elsewhere(message) if "external_reply" in message else None
     reply = mapping(value, "reply_to_message")
     if "forum_topic_created" in reply:
         return None
-    text = part or reply.get("text") or reply.get("caption") or rich_text(reply) or line_of(reply)
+    text = (
+        quoted_part(message)
+        or reply.get("text")
+        or reply.get("caption")
+        or rich_text(reply)
+        or line_of(reply)
+    )
     sender = person(reply["from"]) if "from" in reply else None
     return Quoted(sender, string(text or "", "reply_to_message.text"))
 
 
-def quoted_from_elsewhere(value: object, part: object) -> Quoted | None:
-    """Return a message of another chat that was replied to, of which Telegram gives the ``part``
-    that was quoted, and what is no text; None without any.
+def quoted_from_elsewhere(message: Json) -> Quoted | None:
+    """Return the message of another chat that was replied to, of which Telegram gives the part that
+    was quoted, and what is no text; None without any.
     """
-    if value is None:
-        return None
-    reply = mapping(value, "external_reply")
-    text = string(part or line_of(reply), "quote.text")
+    reply = mapping(message["external_reply"], "external_reply")
+    text = string(quoted_part(message) or line_of(reply), "quote.text")
     origin = mapping(reply.get("origin") or {}, "origin")
     sender = person(origin["sender_user"]) if "sender_user" in origin else None
     return Quoted(sender, text) if text else None
+
+
+def quoted_part(message: Json) -> Any:
+    """Return the part of another message that was marked to be quoted; None for the whole."""
+    return mapping(message.get("quote") or {}, "quote").get("text")
 
 
 def read_press(update_id: int, query: Json) -> Pressed | Other:

@@ -349,7 +349,7 @@ def test_of_a_quoted_message_of_another_chat_the_shown_part_is_quoted() -> None:
     assert quoted(origin=user, photo=[{}]) is None
     near = {"text": "near"}
     assert read(text="x", external_reply={}, reply_to_message=near).quoted == Quoted(None, "near")
-    assert read(text="x", external_reply=None, quote=part).quoted is None
+    assert read(text="x", quote=part).quoted is None
 
 
 @pytest.mark.parametrize(
@@ -360,6 +360,7 @@ def test_of_a_quoted_message_of_another_chat_the_shown_part_is_quoted() -> None:
         ({"origin": {"sender_user": "x"}}, None, "from is no object"),
         ({"dice": "x"}, None, "dice is no object"),
         ({}, {"text": 5}, "quote.text is no text"),
+        ({}, "x", "quote is no object"),
     ],
 )
 def test_a_malformed_message_of_another_chat_is_unparsable(
