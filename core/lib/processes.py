@@ -4,6 +4,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,15 +27,17 @@ async def output_of(
     """
     process = await asyncio.create_subprocess_exec(
         *command, cwd=cwd, env=env, preexec_fn=prepare, limit=BLOCK_BYTES,
-        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
+        stdin=asyncio.subprocess.PIPE if given else asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
     )  # fmt: skip
-    assert process.stdin is not None  # noqa: S101 - for the type checker
-    assert process.stdout is not None  # noqa: S101
+    assert process.stdout is not None  # noqa: S101 - for the type checker
     try:
         async with asyncio.timeout(seconds):
-            process.stdin.write(given)
-            process.stdin.close()
+            if process.stdin is not None:
+                # It may have ended before we write, or taken no input; its output counts.
+                with suppress(OSError, RuntimeError):
+                    process.stdin.write(given)
+                    process.stdin.close()
             output = await all_of(process.stdout, most_bytes)
             return output, await process.wait()
     finally:

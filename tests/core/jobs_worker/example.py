@@ -25,7 +25,7 @@ def example_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.syspath_prepend(str(FOLDER))
-    registry.every.cache_clear()
+    registry.installed.cache_clear()
     yield "example-bars"
-    registry.every.cache_clear()
+    registry.installed.cache_clear()
     sys.modules.pop("latchkey_example_plugin", None)

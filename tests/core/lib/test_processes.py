@@ -1,10 +1,15 @@
 """Processes end within their limits, and their whole output is read."""
 
+import asyncio
 import os
 import sys
+from asyncio.subprocess import Process
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+import uvloop
 
 from core.lib.processes import TooMuchOutputError, output_of, output_of_module
 
@@ -18,6 +23,24 @@ async def test_a_process_gets_its_input_and_gives_its_output_and_exit_code() -> 
     code = "import sys; print(sys.stdin.read().upper(), end=''); sys.exit(3)"
     found = await output_of(*python(code), seconds=30, most_bytes=1000, given=b"bees")
     assert found == (b"BEES", 3)
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+@pytest.mark.parametrize("given", [b"", b"x" * 1_000_000])
+def test_the_output_counts_of_a_process_that_ended_before_it_was_given_its_input(
+    run: Callable[..., tuple[bytes, int]], given: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a busy machine."""
+    original = asyncio.create_subprocess_exec
+
+    async def late(*command: Any, **options: Any) -> Process:
+        process = await original(*command, **options)
+        await process.wait()
+        return process
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", late)
+    found = run(output_of(*python("print(1)"), seconds=30, most_bytes=1000, given=given))
+    assert found == (b"1\n", 0)
 
 
 async def test_output_that_comes_bit_by_bit_is_whole() -> None:

@@ -37,5 +37,5 @@ def installed(
 
 
 def clear_caches() -> None:
-    for cached in (registry.installed, plugins.installed, plugins.every):
+    for cached in (registry.installed, plugins.installed):
         cached.cache_clear()
