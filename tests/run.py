@@ -135,7 +135,7 @@ EITHER = (
     "tests/upgrades/test_rolling.py",
 )
 # The dearest slow tests: each runs on one day of DAYS, by its name; ``make soak`` runs all.
-DAYS = 4
+DAYS = 5
 IN_TURN = (
     "tests/browser",
     "tests/clients",
@@ -372,7 +372,7 @@ def run_all() -> int:
     for old in ROOT.glob(".coverage*"):
         old.unlink()
     with tempfile.TemporaryDirectory(prefix="latchkey-checks-") as home:
-        measured, plain = test_steps(marker="not slow", coverage=True, processes=(3, 3))
+        measured, plain = test_steps(marker="not slow", coverage=True, processes=(2, 2))
         failed = run([measured], [*static_steps(home), plain])
         # For two cores: slow tests wait more than they compute (leases, restarts, polls).
         slow = test_steps(marker="slow", coverage=False, processes=(3, 3))

@@ -114,15 +114,15 @@ def test_each_test_of_either_database_runs_on_one_and_in_the_soak_on_both(
     assert {tuple(places(each, "slow")) for each in names} == {("first", "second")}
 
 
-def test_slow_tests_run_every_other_day_and_the_dearest_on_one_day_of_four(
+def test_slow_tests_run_every_other_day_and_the_dearest_on_one_day_of_five(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Of a file either all or none, but for the dearest; fast tests run each day."""
     assert all((run.ROOT / each).exists() for each in (*run.IN_TURN, *run.EVERY_DAY))
-    days = {f"{each}/test_x.py::test_{n}": 1 for each in run.IN_TURN for n in range(40)}
-    days |= {f"tests/x/test_{n}.py::test_{n}": 2 for n in range(40)}
-    days |= {f"{each}::test_x": 4 for each in run.EVERY_DAY}
-    seen, turns = dict.fromkeys(days, 0), range(739_000, 739_004)
+    days = {f"{each}/test_x.py::test_{n}": 2 for each in run.IN_TURN for n in range(40)}
+    days |= {f"tests/x/test_{n}.py::test_{n}": 5 for n in range(40)}
+    days |= {f"{each}::test_x": 10 for each in run.EVERY_DAY}
+    seen, turns = dict.fromkeys(days, 0), range(739_000, 739_010)
     for turn in turns:
         monkeypatch.setenv("TEST_TURN", str(turn))
         for each in days:
