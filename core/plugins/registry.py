@@ -38,19 +38,15 @@ class BrokenPluginError(Exception):
     """Why an object of another package is no plugin; the text is for the owner."""
 
 
+@cache
 def every() -> dict[str, Plugin]:
     """Return all plugins by id, the gateway's first; loaded on first use."""
-    return {**{name: own(path) for name, path in PLUGINS.items()}, **installed().plugins}
+    own: dict[str, Plugin] = {name: resolve_name(path) for name, path in PLUGINS.items()}
+    return {**own, **installed().plugins}
 
 
 def get(plugin_id: str) -> Plugin | None:
     return every().get(plugin_id)
-
-
-@cache
-def own(path: str) -> Plugin:
-    plugin: Plugin = resolve_name(path)
-    return plugin
 
 
 @cache

@@ -4,6 +4,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ def test_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
     """Install the tests' own slides, beside the real summaries."""
     real = dict(plugins.every())
     known = {**real, SLIDES.id: SLIDES, HTML_SLIDES.id: HTML_SLIDES}
-    monkeypatch.setattr(plugins, "every", lambda: known)
+    monkeypatch.setattr(plugins, "every", cache(lambda: known))
     SLIDES.made.clear()
     SLIDES.go_on.clear()
 

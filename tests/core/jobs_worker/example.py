@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
-from core.plugins import registry
+from tests.core.tools.installed import clear_caches
 
 FOLDER = settings.BASE_DIR / "docs" / "example_plugin"
 
@@ -25,7 +25,7 @@ def example_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.syspath_prepend(str(FOLDER))
-    registry.installed.cache_clear()
+    clear_caches()
     yield "example-bars"
-    registry.installed.cache_clear()
+    clear_caches()
     sys.modules.pop("latchkey_example_plugin", None)

@@ -25,10 +25,10 @@ def installed(
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: latchkey-scratch\nVersion: 1.0\n")
     lines = [f"{name} = {value}" for name, value in points.items()]
     (info / "entry_points.txt").write_text("\n".join([f"[{group}]", *lines, ""]))
-    clear_caches()
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(folder))
         patch.syspath_prepend(str(EXAMPLE))
+        clear_caches()  # here: a worker's thread may look meanwhile
         yield
     clear_caches()
     phrases.forget_added()
@@ -37,5 +37,5 @@ def installed(
 
 
 def clear_caches() -> None:
-    for cached in (registry.installed, plugins.installed):
+    for cached in (registry.installed, plugins.installed, plugins.every):
         cached.cache_clear()
