@@ -25,10 +25,12 @@ def installed(
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: latchkey-scratch\nVersion: 1.0\n")
     lines = [f"{name} = {value}" for name, value in points.items()]
     (info / "entry_points.txt").write_text("\n".join([f"[{group}]", *lines, ""]))
+    # A worker that has just begun may be reading what is installed, and would keep it.
+    registry.every()
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(folder))
         patch.syspath_prepend(str(EXAMPLE))
-        clear_caches()  # here: a worker's thread may look meanwhile
+        clear_caches()
         yield
     clear_caches()
     phrases.forget_added()
