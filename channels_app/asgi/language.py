@@ -6,13 +6,13 @@ from typing import cast
 
 from asgiref.sync import sync_to_async
 from django.conf import settings
-from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.utils import translation
 from django.utils.cache import patch_vary_headers
 from django.utils.decorators import sync_and_async_middleware
 
+from core.database.transactions import AWAY
 from core.lib import interface_language
 
 Handler = Callable[[HttpRequest], HttpResponseBase]
@@ -64,7 +64,7 @@ def language_of(request: HttpRequest) -> str:
     """Return the language of a request with a session. Reads the user."""
     try:
         own = getattr(request.user, "language", "")
-    except (OperationalError, InterfaceError):
+    except AWAY:
         own = ""  # the view will say that the database is away
     return interface_language.of_tag(own) or of_browser(request)
 

@@ -120,31 +120,27 @@ def finish(
         flow = asyncio.run(connections.loaded())
         if error or not code:
             flow.check_issuer(kept, issuer)
-            if error in registrations.UNKNOWN:
-                registrations.forget(row.server_id, kept["client"])
+            registrations.forget_unknown(row.server_id, kept["client"], code=error)
             if error != "access_denied":
                 raise McpError(words_of(error))
             decline(row, by=by)
             return Finished("declined", TEXTS["declined"])
-        tokens = exchanged(row, kept, code=code, issuer=issuer)
+        work = flow.exchange(info_of(row.server), kept, code=code, issuer=issuer)
+        tokens = exchanged(work, row, client=kept["client"])
     except McpError as failure:
         return Finished("failed", f"{failure} {gettext('Open the link again.')}")
     return complete(row, kept, tokens, by=by, now=now)
 
 
-def exchanged(row: McpSignIn, kept: dict[str, str], *, code: str, issuer: str | None) -> Tokens:
-    """Return the tokens for a code; a client that is unknown by now is forgotten. Raises
+def exchanged(work: Coroutine[Any, Any, Tokens], row: McpSignIn, *, client: str) -> Tokens:
+    """Return the tokens of an exchange; a client that is unknown by now is forgotten. Raises
     McpError.
     """
-    flow = asyncio.run(connections.loaded())
-    work = flow.exchange(info_of(row.server), kept, code=code, issuer=issuer)
     try:
-        tokens: Tokens = waited_for(work, row.server)
+        return waited_for(work, row.server)
     except GrantEndedError as refused:
-        if refused.code in registrations.UNKNOWN:
-            registrations.forget(row.server_id, kept["client"])
+        registrations.forget_unknown(row.server_id, client, code=refused.code)
         raise
-    return tokens
 
 
 def words_of(error: str) -> str:

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 
-from django.db import InterfaceError, OperationalError
 from django.utils import timezone
 
 from allowlist import revocation, unknown_requests
@@ -28,7 +27,7 @@ from core.conversations import (
 )
 from core.conversations.schedules import occurrences
 from core.database import text_search, transactions
-from core.database.transactions import in_thread
+from core.database.transactions import AWAY, in_thread
 from core.files import cleanup
 from core.providers import circuits
 from core.tools.mcp.oauth import sign_ins
@@ -71,7 +70,7 @@ async def done(chore: Callable[[], object]) -> bool:
     """
     try:
         await in_thread(chore)
-    except (OperationalError, InterfaceError):
+    except AWAY:
         raise
     except Exception:
         logger.exception("a chore of a sweep failed; the next sweep tries again")
@@ -121,7 +120,7 @@ def bring_near() -> None:
     for noun in nouns:
         try:
             noun.bring_near()
-        except (OperationalError, InterfaceError):
+        except AWAY:
             raise
         except Exception:
             logger.exception("far times could not be shortened; the next sweep tries again")

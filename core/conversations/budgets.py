@@ -10,12 +10,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any, NamedTuple
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo
 
 from django.conf import settings
 from django.db.models import F, Q
 from django.db.models.functions import Greatest
 
+from core.conversations.schedules.zones import stored_zone
 from core.lib.ttl_cache import TtlCache
 from core.models import Budget, BudgetPeriod, ModelCall, User
 from core.providers.base import Usage
@@ -92,10 +93,7 @@ def owner_zone() -> ZoneInfo:
         return known
     owners = User.objects.filter(is_owner=True, is_active=True).order_by("pk")
     name = owners.values_list("time_zone", flat=True).first() or settings.TIME_ZONE
-    try:
-        return zones.put("owner", ZoneInfo(name))
-    except (ZoneInfoNotFoundError, ValueError, OSError):  # the last: a folder, such as "Europe"
-        return zones.put("owner", ZoneInfo("UTC"))
+    return zones.put("owner", stored_zone(name))
 
 
 def day_of(moment: datetime) -> date:

@@ -26,12 +26,13 @@ from functools import cache, partial
 
 import orjson
 from django.conf import settings
-from django.db import InterfaceError, OperationalError, connection, transaction
+from django.db import connection, transaction
 
 from core.conversations import budgets
 from core.conversations.event_codec import appends, encode, join_last, storable
 from core.database import transactions
 from core.database.queries import Among, Param, Values
+from core.database.transactions import AWAY
 from core.database.writes import FencedInsert, insert_rows
 from core.messages import Message, MessageDict, fold, stream_end, to_dict
 from core.models import Run, RunEvent
@@ -67,9 +68,6 @@ AFTER = Values(
     )
 )
 GROWING = ("text", "thinking")
-# The database is away, or another transaction holds its lock: the same statement may work soon.
-AWAY = (OperationalError, InterfaceError)
-
 
 # Ends a run inside the writer's transaction; gets the number of the run's last event.
 Finish = Callable[[int], None]

@@ -14,11 +14,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
-from django.db import DEFAULT_DB_ALIAS, InterfaceError, OperationalError, connections
+from django.db import DEFAULT_DB_ALIAS, OperationalError, connections
 
 from core.database import driver
 from core.database.threads import LifoThreadPool
-from core.database.transactions import atomic_write, in_thread_of, pool
+from core.database.transactions import AWAY, atomic_write, in_thread_of, pool
 from core.lib.log_ids import IDS, under
 from core.lib.per_loop import per_loop
 
@@ -184,7 +184,7 @@ def run_in_transaction(works: Sequence[Work[Result]]) -> list[Result | Exception
                 if here.vendor != "sqlite":
                     driver.fetch(here, LIMIT_LOCK_WAIT, ())
                 return [work() for work in works]
-        except (OperationalError, InterfaceError) as error:
+        except AWAY as error:
             if getattr(error.__cause__, "sqlstate", None) not in LOCKED:
                 return [error for _ in works]
             logger.info("%d requests are run one by one: their rows are locked", len(works))

@@ -19,7 +19,14 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from django.conf import settings
-from django.db import DEFAULT_DB_ALIAS, OperationalError, connection, connections, transaction
+from django.db import (
+    DEFAULT_DB_ALIAS,
+    InterfaceError,
+    OperationalError,
+    connection,
+    connections,
+    transaction,
+)
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import DurationField, Model, Q, QuerySet
 from django.db.models.functions import Now
@@ -30,6 +37,8 @@ from core.database.queries import HasRows, Param
 from core.database.threads import LifoThreadPool
 from core.lib.log_ids import IDS
 
+# The database is away, or another transaction holds its lock: the same statement may work soon.
+AWAY = (OperationalError, InterfaceError)
 P = ParamSpec("P")
 T = TypeVar("T")
 Row = TypeVar("Row", bound=Model)

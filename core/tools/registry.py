@@ -1,20 +1,15 @@
 """Tools by name: the gateway's by dotted path, others' by the entry point ``latchkey.tools``."""
 
-import logging
-import re
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import Any
 
-import jsonschema
 from django.utils.module_loading import import_string
 
-from core.lib.text import one_line
+from core.lib.installed import NAME_RULE, BrokenError, Installed, is_name, problem_of, read
 from core.tools import phrases
 from core.tools.base import Tool
-
-logger = logging.getLogger(__name__)
 
 GROUP = "latchkey.tools"
 TOOLS = {
@@ -27,25 +22,11 @@ TOOLS = {
     "web_search": "core.tools.web.search.TOOL",
     "web_fetch": "core.tools.web.fetch.TOOL",
 }
-NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # as vendors take it
-LONGEST_ERROR = 300
-
-
-@dataclass(frozen=True, slots=True)
-class Installed:
-    """The tools of other packages by name, and by entry point the error of each broken one."""
-
-    tools: dict[str, Tool] = field(default_factory=dict)
-    broken: dict[str, str] = field(default_factory=dict)
-
-
-class BrokenToolError(Exception):
-    """Why an object of another package is no tool; the text is for the owner."""
 
 
 def get(name: str) -> Tool | None:
     """Return a tool; None for an unknown name."""
-    return own(name) if name in TOOLS else installed().tools.get(name)
+    return own(name) if name in TOOLS else installed().found.get(name)
 
 
 @cache
@@ -55,47 +36,35 @@ def own(name: str) -> Tool:
 
 
 @cache
-def installed() -> Installed:
+def installed() -> Installed[Tool]:
     """Return the tools of other packages. The others work without one that cannot be loaded: its
     error is logged, and shown to the owner by the doctor.
     """
-    found = Installed()
-    for point in sorted(entry_points(group=GROUP), key=lambda each: (each.name, each.value)):
-        try:
-            tool = loaded(point)
-            if tool.name in {**TOOLS, **found.tools}:
-                raise BrokenToolError(f"There is another tool with the name {tool.name}.")
-            phrases.add(getattr(tool, "translations", {}))
-        except Exception as error:
-            logger.exception("the tool %s cannot be loaded", point.name)
-            kind = "" if isinstance(error, BrokenToolError) else f"{type(error).__name__}: "
-            found.broken[point.name] = one_line(f"{kind}{error}", LONGEST_ERROR)
-        else:
-            found.tools[tool.name] = tool
-    return found
+    return read(GROUP, "tool", loaded)
 
 
-def loaded(point: EntryPoint) -> Tool:
-    """Return the tool of another package. Raises BrokenToolError, and any error of its module."""
+def loaded(point: EntryPoint, others: Mapping[str, Tool]) -> tuple[str, Tool]:
+    """Return the tool of another package, with its name. Raises BrokenError, and any error of its
+    module.
+    """
     tool: Tool = point.load()
     if isinstance(tool, type) or Tool not in type(tool).__mro__:
-        raise BrokenToolError(f"{point.value} is no object of a class that derives from Tool.")
-    if not isinstance(tool.name, str) or NAME.fullmatch(tool.name) is None:
-        raise BrokenToolError("Its name has letters, digits, - and _, at most 64 of them.")
+        raise BrokenError(f"{point.value} is no object of a class that derives from Tool.")
+    if not is_name(tool.name):
+        raise BrokenError(f"Its name {NAME_RULE}")
     if not isinstance(tool.description, str) or not tool.description.strip():
-        raise BrokenToolError("It has no description.")
-    if not isinstance(tool.parameters, dict) or tool.parameters.get("type") != "object":
-        raise BrokenToolError("Its parameters are no JSON schema of an object.")
-    try:
-        jsonschema.Draft202012Validator.check_schema(tool.parameters)
-    except jsonschema.SchemaError as error:
-        raise BrokenToolError(f"Its JSON schema is not valid: {error.message}") from error
-    return tool
+        raise BrokenError("It has no description.")
+    if problem := problem_of(tool.parameters):
+        raise BrokenError(f"Its {problem}")
+    if tool.name in {**TOOLS, **others}:
+        raise BrokenError(f"There is another tool with the name {tool.name}.")
+    phrases.add(getattr(tool, "translations", {}))
+    return tool.name, tool
 
 
 def every() -> list[Tool]:
     """Return all tools, the gateway's first. The first call loads them, in about 100 ms."""
-    return [*map(own, TOOLS), *installed().tools.values()]
+    return [*map(own, TOOLS), *installed().found.values()]
 
 
 def schemas() -> list[dict[str, Any]]:

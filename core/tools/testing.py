@@ -19,11 +19,11 @@ from typing import Any
 
 import jsonschema
 
+from core.lib.installed import is_name
 from core.messages import Message, to_dict
 from core.tools import languages, phrases
 from core.tools.arguments import all_coerced, problem
 from core.tools.base import Tool, ToolContext, ToolError, ToolResult
-from core.tools.registry import NAME
 from core.tools.typed import TypedTool
 
 LONGEST_REFUSAL = 1000
@@ -100,7 +100,7 @@ def check(tool: Tool, good: Mapping[str, Any], *, languages: Iterable[str] = phr
 
 def check_schema(tool: Tool, good: Mapping[str, Any]) -> None:
     """Check that vendors take the tool's name and schema, and the schema a good call."""
-    must(NAME.fullmatch(tool.name), "the name has letters, digits, - and _, at most 64")
+    must(is_name(tool.name), "the name has letters, digits, - and _, at most 64")
     must(tool.description.strip(), "the description is empty")
     json.dumps(tool.parameters)
     jsonschema.Draft202012Validator.check_schema(tool.parameters)

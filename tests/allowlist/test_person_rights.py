@@ -103,19 +103,6 @@ def test_a_superuser_neither_deletes_nor_locks_out_themselves(root: Client) -> N
     assert (found.is_staff, found.is_superuser) == (True, True)
 
 
-@pytest.mark.parametrize(
-    ("typed", "zone", "status"),
-    [("europe/berlin", "Europe/Berlin", 302), ("", "", 302), ("Berlin", "UTC", 200)],
-)
-def test_a_time_zone_is_a_name_that_exists(
-    owner: Client, make: Any, typed: str, zone: str, status: int
-) -> None:
-    """Reminders are planned in it; "Berlin" is refused with the name that is meant."""
-    ann = make("ann", time_zone="UTC")
-    assert change(owner, ann, time_zone=typed) == status
-    assert now(ann).time_zone == zone
-
-
 def test_deletion_ends_the_runs_of_a_person_first(
     root: Client, make: Any, telegram: ChannelAccount, monkeypatch: pytest.MonkeyPatch
 ) -> None:

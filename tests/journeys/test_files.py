@@ -249,6 +249,24 @@ def test_a_program_uploads_a_file_reads_a_part_of_it_and_asks_about_it(
     assert client.get(path).status_code == 404
 
 
+def test_a_file_that_is_sent_in_two_conversations_outlives_the_first_one(
+    client: httpx.Client, running: Installation
+) -> None:
+    """docs/http.md, *Files*: each conversation has a file of its own."""
+    says("docs/http.md", "A file that is sent in a second conversation is copied for it")
+    running.model.rules.insert(0, Rule("Caption: keep it", text="**Kept.**"))
+    content = b"# Otters\n\nThere are 3 otters."
+    stored = client.post("/files?name=otters.md", content=content).json()["id"]
+    chats = [client.post("/api/sessions", json={}).json()["id"] for _ in range(2)]
+    for chat in chats:
+        assert said(client, text="keep it", session_id=chat, files=[stored])["text"] == "**Kept.**"
+    assert client.delete(f"/api/sessions/{chats[0]}").status_code == 204
+    assert client.get(f"/files/{stored}").status_code == 404
+    files = client.get("/api/files").json()["results"]
+    (left,) = [each["id"] for each in files if each["name"] == "otters.md"]
+    assert client.get(f"/files/{left}").content == content
+
+
 def test_a_result_page_is_opened_by_its_link_and_by_no_other(
     page: Page, client: httpx.Client, running: Installation
 ) -> None:

@@ -20,6 +20,7 @@ from core.database import schema_version, text_search
 from core.files.storage import misplaced
 from core.jobs_worker import skills
 from core.lib import encryption
+from core.lib.installed import Installed
 from core.lib.text import visible_line
 from core.models import (
     Backup,
@@ -183,22 +184,22 @@ def backups_made() -> Iterator[Finding]:
 
 def tools_that_fail() -> Iterator[Finding]:
     """Check for tools of installed packages that cannot be loaded."""
-    for name, problem in registry.installed().broken.items():
-        yield warning(
-            "tool",
-            f"The installed tool {visible_line(name, 80)} cannot be used. {visible_line(problem)}",
-            "Fix or remove its package, and restart the gateway (docs/tools.md, “Writing a tool”).",
-        )
+    yield from broken("tool", registry.installed(), "docs/tools.md, “Writing a tool”")
 
 
 def plugins_that_fail() -> Iterator[Finding]:
     """Check for plugins of installed packages that cannot be loaded."""
-    for name, problem in plugins.installed().broken.items():
+    yield from broken("plugin", plugins.installed(), "docs/plugins.md, “A plugin”")
+
+
+def broken(kind: str, found: Installed[Any], where: str) -> Iterator[Finding]:
+    """Return the findings about broken objects of other packages; ``where``: how to write one."""
+    for name, problem in found.broken.items():
         yield warning(
-            "plugin",
-            f"The installed plugin {visible_line(name, 80)} cannot be used. "
+            kind,
+            f"The installed {kind} {visible_line(name, 80)} cannot be used. "
             f"{visible_line(problem)}",
-            "Fix or remove its package, and restart the gateway (docs/plugins.md, “A plugin”).",
+            f"Fix or remove its package, and restart the gateway ({where}).",
         )
 
 

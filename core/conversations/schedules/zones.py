@@ -33,7 +33,9 @@ def zone_named(name: str) -> ZoneInfo:
 
 
 def stored_zone(name: str) -> ZoneInfo:
-    """Return the zone of a stored name, to show times; UTC if this machine knows it no more."""
+    """Return the zone of a stored name, for times and days that are shown; UTC if this machine does
+    not know it.
+    """
     return ZoneInfo(name) if name in known() else ZoneInfo("UTC")
 
 

@@ -9,10 +9,9 @@ from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
-from django.db import InterfaceError, OperationalError
 from django.utils import timezone
 
-from core.database.transactions import in_thread
+from core.database.transactions import AWAY, in_thread
 from core.lib.text import one_line
 from core.lib.ttl_cache import TtlCache
 from core.tools.base import Ask, Tool, ToolContext, ToolError, ToolResult
@@ -80,7 +79,7 @@ class ServerTool(Tool):
             raise ToolError(f"{self.server.name}: {error}") from error
         try:
             await self._store(called)
-        except (OperationalError, InterfaceError):  # the call was made: its result counts
+        except AWAY:  # the call was made: its result counts
             logger.warning("the tools of MCP server %s could not be stored", self.server.id)
         if called.result is None:
             raise ToolError(OTHER_TOOL)
@@ -93,7 +92,7 @@ class ServerTool(Tool):
         name = one_line(self.remote_name, 60)
         try:
             shown = await in_thread(pictures.kept, context, list(found.values()), tool=name)
-        except (OSError, OperationalError, InterfaceError):
+        except (OSError, *AWAY):
             logger.exception("a picture of an MCP server could not be kept")
             return told()
         return replace(told(shown=found), messages=shown)

@@ -11,6 +11,8 @@ from core.database.transactions import atomic_write
 from core.models import ChannelAccount, ChatSession, Delivery, Occurrence, Run, Schedule, User
 
 NOON = datetime(2026, 11, 25, 12, 0, tzinfo=UTC)
+ONE = datetime(2026, 11, 25, 13, 0)
+DAY = timedelta(days=1)
 DAILY = "FREQ=DAILY"
 
 

@@ -1,6 +1,6 @@
 """The buttons under a reminder: whose they are, and what each press does ([H23])."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -10,6 +10,7 @@ from core.models import ChatSession, Delivery, Occurrence, Run, Schedule, User
 from tests.channels_app.schedules.making import (
     DAILY,
     NOON,
+    ONE,
     arrive,
     fire,
     made,
@@ -18,9 +19,7 @@ from tests.channels_app.schedules.making import (
 )
 
 pytestmark = pytest.mark.django_db
-ONE = datetime(2026, 11, 25, 13, 0)
 DUE = NOON + minutes(60)
-DAY = timedelta(days=1)
 
 
 def shown(chat: ChatSession, **wish: Any) -> Run:

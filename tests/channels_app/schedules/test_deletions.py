@@ -8,6 +8,7 @@ from core.models import ChatSession, Delivery, Message, Occurrence, Run, Schedul
 from tests.channels_app.schedules.making import (
     DAILY,
     NOON,
+    ONE,
     chat_of,
     fire,
     made,
@@ -18,7 +19,6 @@ from tests.channels_app.schedules.making import (
 )
 
 pytestmark = pytest.mark.django_db
-ONE = datetime(2026, 11, 25, 13, 0)
 
 
 def test_the_schedules_of_a_deleted_person_are_gone(chat: ChatSession, guest: User) -> None:

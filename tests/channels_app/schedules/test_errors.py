@@ -15,7 +15,9 @@ from core.models import ChannelAccount, ChatSession, Message, Occurrence, Run, S
 from tests.channels_app.running import memory_account
 from tests.channels_app.schedules.making import (
     DAILY,
+    DAY,
     NOON,
+    ONE,
     answer,
     arrive,
     chat_of,
@@ -28,9 +30,7 @@ from tests.channels_app.schedules.making import (
 )
 
 pytestmark = pytest.mark.django_db
-ONE = datetime(2026, 11, 25, 13, 0)
 DUE = NOON + minutes(60)
-DAY = timedelta(days=1)
 
 
 def breaking(error: Exception) -> Callable[..., Any]:

@@ -24,7 +24,9 @@ from core.models import (
 from tests.channels_app.running import memory_account
 from tests.channels_app.schedules.making import (
     DAILY,
+    DAY,
     NOON,
+    ONE,
     answer,
     arrive,
     chat_of,
@@ -37,8 +39,6 @@ from tests.channels_app.schedules.making import (
 )
 
 pytestmark = pytest.mark.django_db
-ONE = datetime(2026, 11, 25, 13, 0)
-DAY = timedelta(days=1)
 
 
 def test_h12_one_due_in_the_sweep_of_the_third_failure_does_not_come(chat: ChatSession) -> None:

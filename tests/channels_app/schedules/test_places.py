@@ -1,6 +1,6 @@
 """Where the occurrences of a schedule go ([H15])."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
@@ -11,10 +11,9 @@ from core.conversations import inbox
 from core.database.transactions import atomic_write
 from core.models import ChannelAccount, ChatSession, Schedule, User
 from tests.channels_app.running import memory_account
-from tests.channels_app.schedules.making import DAILY, NOON, chat_of, made
+from tests.channels_app.schedules.making import DAILY, NOON, ONE, chat_of, made
 
 pytestmark = pytest.mark.django_db
-ONE = datetime(2026, 11, 25, 13, 0)
 
 
 def place_of(schedule: Schedule) -> Place:

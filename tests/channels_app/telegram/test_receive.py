@@ -132,6 +132,13 @@ def test_the_line_of_an_unsupported_message_comes_after_a_quoted_one(take: Take)
     assert stored().text == f"{quote}\n[unsupported message: story]"
 
 
+def test_a_part_of_a_message_of_another_chat_is_quoted(take: Take) -> None:
+    elsewhere = {"origin": {"type": "user", "sender_user": person(8, "Bo")}}
+    update = message("mine", user=GUEST, external_reply=elsewhere, quote={"text": "theirs"})
+    assert take(update) == "accepted"
+    assert stored().text == '<quoted sender="Bo">\ntheirs\n</quoted>\nmine'
+
+
 def test_an_edit_of_an_unsupported_message_keeps_its_line(take: Take) -> None:
     first = message(user=GUEST, paid_media={})
     take(first)

@@ -9,7 +9,7 @@ from core.database.transactions import atomic_write
 from core.database.writes import write_all
 from core.models import Budget, BudgetPeriod, ModelCall, Run
 from core.providers.base import ModelRequest, Usage
-from core.providers.catalogue import ModelInfo
+from core.providers.catalogue import BudgetInfo, ModelInfo
 from tests.core.providers.chains import MODEL
 
 # 96 bytes, which are 32 tokens at most, and 8 for the message.
@@ -19,6 +19,23 @@ CALL = PROMPT + ANSWER
 # A dollar for a thousand tokens of a prompt, two for those of an answer.
 PRICED = replace(MODEL, input_price=Decimal(1000), output_price=Decimal(2000))
 DOLLAR = 1_000_000_000
+
+
+def info(**more: Any) -> BudgetInfo:
+    """Return a budget without a row."""
+    values: dict[str, Any] = {
+        "id": 1,
+        "unit": "tokens",
+        "period": "day",
+        "limit": 1,
+        "each_person": False,
+        "user_id": 0,
+        "key_id": 0,
+        "account_id": 0,
+        "assistant_id": 0,
+        **more,
+    }
+    return BudgetInfo(**values)
 
 
 def budget(limit: int, **more: Any) -> Budget:

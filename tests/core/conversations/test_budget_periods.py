@@ -12,7 +12,7 @@ from core.conversations import budgets
 from core.conversations.budgets import Change, Closing, Entry, Key, Limit
 from core.models import Budget, BudgetPeriod, ModelCall, User
 from core.providers.base import Usage
-from core.providers.catalogue import BudgetInfo
+from tests.core.conversations.metered import info
 
 DAY = date(2026, 3, 17)
 
@@ -23,23 +23,6 @@ def no_zone() -> Iterator[None]:
     budgets.zones.clear()
     yield
     budgets.zones.clear()
-
-
-def info(**more: Any) -> BudgetInfo:
-    """Return a budget of all, without a row."""
-    values: dict[str, Any] = {
-        "id": 1,
-        "unit": "tokens",
-        "period": "day",
-        "limit": 1,
-        "each_person": False,
-        "user_id": 0,
-        "key_id": 0,
-        "account_id": 0,
-        "assistant_id": 0,
-        **more,
-    }
-    return BudgetInfo(**values)
 
 
 def period(**fields: Any) -> BudgetPeriod:

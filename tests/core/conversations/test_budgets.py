@@ -22,7 +22,6 @@ from core.database import transactions
 from core.database.transactions import in_thread
 from core.models import BudgetPeriod, ChannelAccount, Job, ModelCall, Run, User
 from core.providers.base import ProviderError, Usage
-from core.providers.catalogue import BudgetInfo
 from core.providers.failures import KINDS
 from tests.core.conftest import Say, expire
 from tests.core.conversations.metered import (
@@ -36,6 +35,7 @@ from tests.core.conversations.metered import (
     call_of,
     commit,
     end,
+    info,
     period,
     state,
     whole,
@@ -438,23 +438,6 @@ async def test_calls_without_a_report_are_estimated_and_failed_ones_are_calls(
     assert (row.prompt_tokens, row.completion_tokens, row.estimated) == counted
     assert row.failure == failure
     assert await in_thread(state, limit) == (counted[0] + counted[1], 0)
-
-
-def info(**more: Any) -> BudgetInfo:
-    """Return a budget without a row."""
-    values: dict[str, Any] = {
-        "id": 1,
-        "unit": "tokens",
-        "period": "day",
-        "limit": 1,
-        "each_person": False,
-        "user_id": 0,
-        "key_id": 0,
-        "account_id": 0,
-        "assistant_id": 0,
-        **more,
-    }
-    return BudgetInfo(**values)
 
 
 def test_a_budget_applies_to_its_target() -> None:

@@ -85,6 +85,16 @@ def test_l3_the_plugin_runs_once_and_the_user_gets_one_file_and_one_link(
     assert [path.name for path in folder.rglob("*") if path.is_file()] == ["slides.pptx"]
 
 
+def test_l3_a_written_call_that_is_no_json_is_an_answer(
+    worker: Worker, script: Any, say: Say
+) -> None:
+    """The turn failed."""
+    text = "run_skill(skill={'words', 'more'})"
+    script([{"match": "", "steps": [{"text": text}]}])
+    run = say("which skill counts words?")
+    assert (run.state, run.result["text"]) == (Run.State.SUCCEEDED, text)
+
+
 def test_l3_a_request_that_only_speaks_of_slides_calls_nothing(
     worker: Worker, script: Any, say: Say
 ) -> None:

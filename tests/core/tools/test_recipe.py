@@ -54,6 +54,6 @@ def test_v22_the_entry_point_of_the_document_offers_it(tmp_path: Path) -> None:
         },
         code=code,
     ):
-        (tool,) = registry.installed().tools.values()
+        (tool,) = registry.installed().found.values()
         properties = registry.schema(tool)["function"]["parameters"]["properties"]
         assert (tool.name, [*properties]) == ("roll_dice", ["sides", "count"])

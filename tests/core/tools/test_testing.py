@@ -54,7 +54,7 @@ def test_v24_the_example_of_the_documentation_passes(
     tmp_path: Path,
 ) -> None:
     with installed(tmp_path, points={"days": "latchkey_example_tool:TOOL"}):
-        tool = registry.installed().tools["days_until"]
+        tool = registry.installed().found["days_until"]
         check(tool, {"day": "2027-01-31"})
         played = play(tool, {"day": "9999-01-31", "count": "workdays"}, request=GERMAN)
         assert played.lines[0] == "Die Tage werden gezählt…"

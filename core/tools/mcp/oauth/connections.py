@@ -12,12 +12,11 @@ from datetime import datetime, timedelta
 from types import ModuleType
 from typing import Any
 
-from django.db import InterfaceError, OperationalError
 from django.db.models import Q, QuerySet
 from django.db.models.signals import pre_delete
 from django.utils import timezone
 
-from core.database.transactions import atomic_write, in_thread
+from core.database.transactions import AWAY, atomic_write, in_thread
 from core.lib import encryption
 from core.models import McpConnection, McpRevocation
 from core.tools.mcp.errors import GrantEndedError, McpError
@@ -113,8 +112,8 @@ async def refreshed(server: ServerInfo, seen: Seen) -> None:
         tokens = await flow.refresh(server, seen.kept)
     except GrantEndedError as ended:
         await in_thread(end, seen.row.pk, version=seen.row.version)
-        if ended.code in registrations.UNKNOWN:
-            await in_thread(registrations.forget, server.id, seen.kept["client"])
+        forget = registrations.forget_unknown
+        await in_thread(forget, server.id, seen.kept["client"], code=ended.code)
     except McpError:
         await in_thread(release, seen.row)
         raise
@@ -131,7 +130,7 @@ async def stored_patiently(seen: Seen, tokens: Tokens) -> None:
     while True:
         try:
             await in_thread(store_refreshed, seen, tokens, now=now)
-        except (OperationalError, InterfaceError):
+        except AWAY:
             if loop.time() > deadline:
                 raise
             logger.warning("new tokens of connection %s wait for the database", seen.row.pk)

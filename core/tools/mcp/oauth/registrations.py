@@ -20,10 +20,12 @@ def known(server: McpServer) -> str:
         return ""
 
 
-def forget(server_id: int, client: str) -> None:
-    """Have the gateway registered anew at the next sign-in, unless ``client`` (JSON), which is
-    unknown by now, was replaced already.
+def forget_unknown(server_id: int, client: str, *, code: str) -> None:
+    """Have the gateway registered anew at the next sign-in if ``code`` says that ``client`` (JSON)
+    is unknown, unless it was replaced already.
     """
+    if code not in UNKNOWN:
+        return
     row = McpServer.objects.filter(pk=server_id).first()
     if row is not None and id_of(known(row)) == id_of(client):
         with atomic_write():

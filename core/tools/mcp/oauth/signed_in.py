@@ -9,11 +9,10 @@ import re
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from django.db import InterfaceError, OperationalError
 from django.utils import timezone
 
 from core.conversations.tool_calls import SignInWanted
-from core.database.transactions import in_thread
+from core.database.transactions import AWAY, in_thread
 from core.tools.base import SignInError
 from core.tools.mcp.errors import McpError, UnauthorizedError
 from core.tools.mcp.oauth import connections
@@ -68,7 +67,7 @@ async def proven(token: Token) -> None:
     """Note that a call was accepted with a sign-in; the next call does where this fails."""
     try:
         await in_thread(connections.prove, token)
-    except (OperationalError, InterfaceError):  # the call was made: its result counts
+    except AWAY:  # the call was made: its result counts
         logger.warning("the sign-in of connection %s could not be noted", token.connection_id)
 
 

@@ -10,12 +10,20 @@ from core.conversations.schedules import changes, occurrences
 from core.conversations.schedules.changes import Grant, OtherRequestError, RuleError, Wish
 from core.models import ChatSession, Occurrence, Schedule, User
 from tests.channels_app.running import guest, memory_account
-from tests.channels_app.schedules.making import DAILY, NOON, chat_of, fire, minutes, states, waiting
+from tests.channels_app.schedules.making import (
+    DAILY,
+    DAY,
+    NOON,
+    ONE,
+    chat_of,
+    fire,
+    minutes,
+    states,
+    waiting,
+)
 
 __all__ = ["guest"]
 pytestmark = pytest.mark.django_db
-ONE = datetime(2026, 11, 25, 13, 0)
-DAY = timedelta(days=1)
 
 
 @pytest.fixture

@@ -12,7 +12,9 @@ from core.models import ChatSession, Occurrence, Schedule, User
 from tests.channels_app.running import guest, memory_account
 from tests.channels_app.schedules.making import (
     DAILY,
+    DAY,
     NOON,
+    ONE,
     chat_of,
     fire,
     made,
@@ -24,9 +26,7 @@ from tests.channels_app.schedules.making import (
 
 __all__ = ["guest"]
 pytestmark = pytest.mark.django_db
-ONE = datetime(2026, 11, 25, 13, 0)
 DUE = NOON + minutes(60)
-DAY = timedelta(days=1)
 State = Occurrence.State
 
 

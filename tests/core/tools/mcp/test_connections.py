@@ -121,9 +121,9 @@ def test_v74_a_client_that_is_replaced_in_the_same_moment_is_kept(
         return known(server)
 
     monkeypatch.setattr(registrations, "known", replaced)
-    registrations.forget(row.server_id, REGISTERED)
+    registrations.forget_unknown(row.server_id, REGISTERED, code="invalid_client")
     assert McpServer.objects.get().registration == "another"
-    registrations.forget(0, REGISTERED)
+    registrations.forget_unknown(0, REGISTERED, code="invalid_client")
     assert known(McpServer(registration="")) == ""
 
 
@@ -131,7 +131,7 @@ def test_v75_a_client_that_cannot_be_opened_is_registered_anew(row: McpConnectio
     """[V75] The gateway's own key was changed: no sign-in was possible any more."""
     McpServer.objects.update(registration="gAAAAA-of-another-key")
     assert known_client(row) == ""
-    registrations.forget(row.server_id, REGISTERED)
+    registrations.forget_unknown(row.server_id, REGISTERED, code="invalid_client")
     McpServer.objects.update(secrets="gAAAAA-of-another-key")
     with pytest.raises(McpError, match="key was changed"):
         known_client(row)
