@@ -82,7 +82,7 @@ def asking(kind: str, **fields: Any) -> ModelRequest:
 
 async def ask(model: Provider, request: ModelRequest) -> list[Delta]:
     """Return the deltas of one answer."""
-    async with asyncio.timeout(30), aclosing(model.stream(request)) as stream:
+    async with asyncio.timeout(90), aclosing(model.stream(request)) as stream:
         return [delta async for delta in stream]
 
 
