@@ -1,5 +1,6 @@
 """Fixtures for every test: the servers of this test process, and whole gateways."""
 
+import gc
 import os
 import re
 import shutil
@@ -20,6 +21,7 @@ from whitenoise.middleware import WhiteNoiseMiddleware
 from core.conversations import budgets, events, usage_reports
 from core.database import transactions
 from core.signals.live_events import EventFrame, Sender
+from gateway_project.processes import garbage
 from tests import emptying, fork_server, settings, templates
 from tests.channels_app.telegram.fake_api import FakeBotApi
 from tests.gateways import Gateway
@@ -35,6 +37,10 @@ from tests.run import (
     is_in_turn,
 )
 from tests.servers import Postgres, Valkey
+
+# What is loaded stays: to look for garbage in it, again and again, was a seventh of what the quick
+# tests computed. Once they begin, the rest is collected, as in the gateway's processes.
+gc.disable()
 
 # Bounded and repeatable; a loaded machine must not turn "slow" into "failed".
 hypothesis_settings.register_profile(
@@ -162,6 +168,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         out = [each for each in items if not runs_on(which, each)]
         config.hook.pytest_deselected(items=out)
         items[:] = [each for each in items if runs_on(which, each)]
+
+
+def pytest_collection_finish() -> None:
+    """Leave what is loaded out of garbage collections."""
+    garbage.settle()
+    gc.enable()
 
 
 def pytest_unconfigure() -> None:

@@ -59,7 +59,7 @@ async def server() -> AsyncIterator[ModelServer]:
 async def compatible(server: ModelServer) -> AsyncIterator[OpenAICompatible]:
     """Return the ``openai_compatible`` provider."""
     made = OpenAICompatible(
-        base_url=server.url, api_key="sk-secret", model="m", first_seconds=5, idle_seconds=5
+        base_url=server.url, api_key="sk-secret", model="m", first_seconds=60, idle_seconds=60
     )
     yield made
     await made.close()
@@ -70,7 +70,7 @@ async def library(server: ModelServer) -> AsyncIterator[AgentLibrary]:
     """Return the agent library on its OpenAI model."""
     async with AsyncOpenAI(base_url=server.url, api_key="sk-secret", max_retries=0) as client:
         model = OpenAIChatModel("m", provider=OpenAIProvider(openai_client=client))
-        yield AgentLibrary(model, first_seconds=5, idle_seconds=5)
+        yield AgentLibrary(model, first_seconds=60, idle_seconds=60)
 
 
 @pytest.fixture(params=["compatible", "library"])
@@ -82,7 +82,7 @@ def provider(request: pytest.FixtureRequest) -> Provider:
 
 async def ask(provider: Provider, request: ModelRequest = ASKED) -> list[Delta]:
     """Return the deltas of one answer."""
-    async with asyncio.timeout(20), aclosing(provider.stream(request)) as stream:
+    async with asyncio.timeout(90), aclosing(provider.stream(request)) as stream:
         return [delta async for delta in stream]
 
 
