@@ -61,6 +61,7 @@ from core.providers.base import (
     Provider,
     ProviderError,
     Restart,
+    SealedDelta,
     TextDelta,
     ThinkingDelta,
     ToolCallDelta,
@@ -80,6 +81,7 @@ MOST_QUESTIONS = 10  # of one answer: each is a message to who decides
 TOO_MANY_QUESTIONS = (
     "The call was not made: it needs a yes, and too many were asked for at once. Ask for fewer."
 )
+MOST_SEALED = 32  # pieces of an answer
 CUT_HERE = "The answer was cut here: it is longer than this gateway allows."
 
 
@@ -122,6 +124,9 @@ class Turn:
     _left: int = 0
     _was_shown: bool = False
     _open: tuple[str, str] | None = None
+    # Of the last answer.
+    _thoughts: list[str] = field(default_factory=list)
+    _sealed: list[str] = field(default_factory=list)
     _counts: dict[str, int] = field(default_factory=dict)
     _call_ids: set[str] = field(default_factory=set)
 
@@ -216,7 +221,7 @@ class Turn:
         """
         for call in calls:
             self._call_ids.add(call.id)
-        self.messages.append(message_of(calls, texts))
+        self.messages.append(message_of(calls, texts, thoughts=self._thoughts, sealed=self._sealed))
         # One that an earlier attempt began has its yes, or needed none.
         asked = {
             call.id: None if call in self.resumed else await self._question(call) for call in calls
@@ -340,7 +345,7 @@ class Turn:
     async def _ask(self) -> list[Call]:
         """Return the calls of one answer."""
         request = ModelRequest(self.messages, self._tools(), options=self.options)
-        calls = Calls()
+        calls, self._thoughts, self._sealed = Calls(), [], []
         before = dict(self._counts)
         self._left = most_bytes(self.options)
         async with aclosing(self.provider.stream(request)) as stream:
@@ -377,6 +382,8 @@ class Turn:
                 self.emit(reset_delta(kind, message_id=message_name(kind, number + 1)))
             self._counts[kind] = first
         del self.texts[before.get("text", 0) :]
+        self._thoughts.clear()
+        self._sealed.clear()
         calls.clear()
         self._left = most_bytes(self.options)
 
@@ -403,6 +410,8 @@ class Turn:
                 self._say("text", self._fitting(delta.text))
             case ThinkingDelta():
                 self._say("thinking", self._fitting(delta.text))
+            case SealedDelta():
+                self._sealed = [*self._sealed[1 - MOST_SEALED :], delta.text]
             case ToolCallDelta():
                 calls.take(delta)
                 self._left -= size_of(delta)
@@ -457,6 +466,7 @@ class Turn:
             self.texts[-1] += text
             self.emit(text_delta(text, message_id=self._open[1]))
         else:
+            self._thoughts.append(text)
             self.emit(thinking_delta(text, message_id=self._open[1]))
 
     def _end_message(self) -> None:

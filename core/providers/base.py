@@ -17,6 +17,9 @@ BYTES_PER_TOKEN = 4
 LEAST_TOKENS = 256
 CALL_BYTES = 64  # overhead of a piece of a tool call
 LIMITS = {"max_tokens", "max_completion_tokens"}
+# In messages, for core.providers.returned alone.
+REASONING, SEALED, EXTRA = "reasoning", "sealed", "extra"
+MOST_EXTRA = 64 * 1024  # characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +43,25 @@ class ThinkingDelta:
 
 
 @dataclass(frozen=True, slots=True)
+class SealedDelta:
+    """A piece of the reasoning that only the server can read, as JSON of at most MOST_EXTRA
+    characters.
+    """
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class ToolCallDelta:
-    """A part of the tool call number ``index``; ``arguments`` is a piece of JSON text."""
+    """A part of the tool call number ``index``; ``arguments`` is a piece of JSON text. ``extra``:
+    a field that the server may want back with the call, as JSON of at most MOST_EXTRA characters.
+    """
 
     index: int
     id: str = ""
     name: str = ""
     arguments: str = ""
+    extra: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +105,17 @@ class Whole:
     message: Message
 
 
-Delta = TextDelta | ThinkingDelta | ToolCallDelta | Whole | Usage | Finish | Restart | Delay
+Delta = (
+    TextDelta
+    | ThinkingDelta
+    | SealedDelta
+    | ToolCallDelta
+    | Whole
+    | Usage
+    | Finish
+    | Restart
+    | Delay
+)
 
 
 class ProviderError(Exception):

@@ -411,7 +411,11 @@ def described(body: bytes) -> tuple[tuple[str, ...], str]:
     values += [more.get("code")] if isinstance(more, dict) else []
     names = tuple(value.lower() for value in values if isinstance(value, str))
     message = inner if isinstance(inner, str) else error.get("message") or error.get("detail") or ""
-    return names, bounded(message if isinstance(message, str) else orjson.dumps(message).decode())
+    message = message if isinstance(message, str) else orjson.dumps(message).decode()
+    about = error.get("metadata")
+    raw = about.get("raw") if isinstance(about, dict) else None
+    # OpenRouter's own message is "Provider returned error".
+    return names, bounded(f"{message}: {raw}" if raw and isinstance(raw, str) else message)
 
 
 def bounded(text: str) -> str:

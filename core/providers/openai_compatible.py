@@ -6,7 +6,7 @@ The `openai` SDK costs 0.4 ms of CPU a streamed token, this 0.05 (docs/decisions
 import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,12 +14,14 @@ import aiohttp
 import orjson
 
 from core.lib.safe_fetch import RefusedAddressError
-from core.providers import addresses
+from core.providers import addresses, returned
 from core.providers.base import (
+    MOST_EXTRA,
     Delta,
     Finish,
     ModelRequest,
     ProviderError,
+    SealedDelta,
     TextDelta,
     ThinkingDelta,
     ToolCallDelta,
@@ -76,6 +78,8 @@ class OpenAICompatible:
         self._idle_seconds = idle_seconds
         self._allowed = allowed
         self._adapt = adapt
+        # Model -> words for the fields that its server wants back with calls.
+        self._wanted: dict[str, frozenset[str]] = {}
         self._session: aiohttp.ClientSession | None = None
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
@@ -83,14 +87,15 @@ class OpenAICompatible:
         end, begun = Ending(), False
         failure: Exception | None = None
         try:
-            async with asyncio.timeout(self._first_seconds) as bound, self._post(request) as answer:
-                if answer.status != 200 or answer.content_type in NO_STREAMS:
-                    raise await refusal(answer)
+            async with (
+                asyncio.timeout(self._first_seconds) as bound,
+                self._answered(request) as answer,
+            ):
                 async for block in blocks(answer, end):
                     speaks = False
                     for delta in joined(block):
                         # Comments, a role and usage are no tokens: the user has no output yet.
-                        speaks = speaks or not isinstance(delta, Usage)
+                        speaks = speaks or not isinstance(delta, Usage | SealedDelta)
                         if not end.takes(delta):
                             yield delta
                     begun = begun or speaks
@@ -114,11 +119,33 @@ class OpenAICompatible:
         if self._session is not None:
             await self._session.close()
 
-    def _post(self, request: ModelRequest) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+    @asynccontextmanager
+    async def _answered(
+        self, request: ModelRequest
+    ) -> AsyncGenerator[aiohttp.ClientResponse, None]:
+        """Yield the stream that answers a request; one that lacked a field is sent again with it.
+        Raises ProviderError.
+        """
+        model = request.model or self._model
+        while True:
+            wanted = self._wanted.get(model, frozenset())
+            async with self._post(request, wanted) as answer:
+                if answer.status == 200 and answer.content_type not in NO_STREAMS:
+                    yield answer
+                    return
+                error = await refusal(answer)
+            lacking = returned.lacking(error.reason, request.messages, wanted)
+            if not lacking:
+                raise error
+            self._wanted[model] = self._wanted.get(model, frozenset()) | {lacking}
+
+    def _post(
+        self, request: ModelRequest, wanted: frozenset[str]
+    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
         # A redirect would turn this into a GET, and take the key along.
         return self._client().post(
             self._url,
-            data=self._body(request),
+            data=self._body(request, wanted),
             headers={"Content-Type": "application/json", **self._headers},
             allow_redirects=False,
         )
@@ -128,11 +155,11 @@ class OpenAICompatible:
             self._session = addresses.session(self._allowed)
         return self._session
 
-    def _body(self, request: ModelRequest) -> bytes:
+    def _body(self, request: ModelRequest, wanted: frozenset[str]) -> bytes:
         body: dict[str, Any] = {
             **request.options,
             "model": request.model or self._model,
-            "messages": request.messages,
+            "messages": returned.for_server(request.messages, wanted),
             "stream": True,
             "stream_options": {"include_usage": True},
         }
@@ -310,16 +337,19 @@ def usage_of(usage: dict[str, Any]) -> Usage:
     """Return the tokens of a ``usage`` object.
 
     Cached ones: OpenAI's ``prompt_tokens_details``, DeepSeek's ``prompt_cache_hit_tokens``. Some
-    servers (xAI, Google) do not count reasoning among the completion: their total shows it.
+    servers do not count reasoning among the completion: their total shows it. xAI says how much it
+    was, Google does not.
     """
     prompt = number(usage.get("prompt_tokens"))
     completion = number(usage.get("completion_tokens"))
     of_prompt = usage.get("prompt_tokens_details") or {}
     of_completion = usage.get("completion_tokens_details") or {}
-    reasoning = number(of_completion.get("reasoning_tokens"))
-    if reasoning and number(usage.get("total_tokens")) == prompt + completion + reasoning:
-        completion += reasoning
     cached = number(of_prompt.get("cached_tokens") or usage.get("prompt_cache_hit_tokens"))
+    reasoning = number(of_completion.get("reasoning_tokens"))
+    more = max(0, number(usage.get("total_tokens")) - prompt - completion)
+    if more == reasoning or not (of_completion or cached):
+        reasoning = more
+        completion += more
     return Usage(prompt, completion, min(cached, prompt), min(reasoning, completion))
 
 
@@ -349,14 +379,25 @@ def of_choice(choice: dict[str, Any]) -> list[Delta]:
                 id=str(call.get("id") or ""),
                 name=str(function.get("name") or ""),
                 arguments=str(function.get("arguments") or ""),
+                extra=packed(call.get("extra_content")),
             )
         )
+    details = delta.get("reasoning_details")
+    for each in details if isinstance(details, list) else ():
+        if each.get("type") == "reasoning.encrypted" and (sealed := packed(each)):
+            found.append(SealedDelta(sealed))
     if choice.get("finish_reason"):
         # Of vLLM and of SGLang: the text that matched; a number there is a token.
         matched = choice.get("stop_reason") or choice.get("matched_stop")
         stop = matched if isinstance(matched, str) else ""
         found.append(Finish(str(choice["finish_reason"]), stop))
     return found
+
+
+def packed(given: Any) -> str:
+    """Return an object as JSON; empty for anything else, and for one that is too long."""
+    text = orjson.dumps(given).decode() if isinstance(given, dict) else ""
+    return text if len(text) <= MOST_EXTRA else ""
 
 
 def of_parts(parts: list[Any]) -> list[Delta]:

@@ -29,6 +29,7 @@ Kind = ModelProvider.Kind
 Body = dict[str, Any]
 LONGEST_KEY = 4096
 MOST_SECONDS = 24 * 60 * 60
+OPENAI_ID = 40
 CALL_ID = re.compile(r"[a-zA-Z0-9]{9}")
 # Ends of addresses that people paste and that belong to single requests.
 ENDINGS = {
@@ -44,8 +45,11 @@ def short_answers(body: Body) -> Body:
     return body if most is None else {"max_tokens": most, **body}
 
 
-def newer_limit(body: Body) -> Body:
-    """Rename the limit of the answer: OpenAI's reasoning models refuse ``max_tokens``."""
+def for_openai(body: Body) -> Body:
+    """Change what OpenAI refuses: its reasoning models ``max_tokens``, all of them ids of calls
+    with more than OPENAI_ID characters, as those of other models.
+    """
+    body["messages"] = [with_ids(each, shorter_id) for each in body["messages"]]
     most = body.pop("max_tokens", None)
     return body if most is None else {"max_completion_tokens": most, **body}
 
@@ -58,19 +62,26 @@ def for_mistral(body: Body) -> Body:
     body.pop("stream_options", None)
     if "seed" in body:
         body["random_seed"] = body.pop("seed")
-    body["messages"] = [with_short_ids(each) for each in body["messages"]]
+    body["messages"] = [with_ids(each, short_id) for each in body["messages"]]
     return body
 
 
-def with_short_ids(message: Body) -> Body:
-    """Return a message whose calls have ids of Mistral's form."""
+def with_ids(message: Body, form: Callable[[str], str]) -> Body:
+    """Return a message whose calls have ids of another form."""
     changed = dict(message)
     if message.get("tool_call_id"):
-        changed["tool_call_id"] = short_id(message["tool_call_id"])
+        changed["tool_call_id"] = form(message["tool_call_id"])
     if message.get("tool_calls"):
         calls = message["tool_calls"]
-        changed["tool_calls"] = [{**call, "id": short_id(call["id"])} for call in calls]
+        changed["tool_calls"] = [{**call, "id": form(call["id"])} for call in calls]
     return changed
+
+
+def shorter_id(given: str) -> str:
+    """Return an id of at most OPENAI_ID characters: the same for the same id."""
+    return (
+        given if len(given) <= OPENAI_ID else hashlib.sha256(given.encode()).hexdigest()[:OPENAI_ID]
+    )
 
 
 def short_id(given: str) -> str:
@@ -96,7 +107,7 @@ class Vendor:
 # The addresses are those of the vendors' API references.
 VENDORS: dict[str, Vendor] = {
     Kind.OPENAI_COMPATIBLE: Vendor(needs_key=False),
-    Kind.OPENAI: Vendor(address="https://api.openai.com/v1", adapt=newer_limit),
+    Kind.OPENAI: Vendor(address="https://api.openai.com/v1", adapt=for_openai),
     Kind.ANTHROPIC: Vendor(address="https://api.anthropic.com", in_library=True),
     Kind.GOOGLE: Vendor(address="https://generativelanguage.googleapis.com", in_library=True),
     Kind.OLLAMA: Vendor(

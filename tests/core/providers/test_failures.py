@@ -187,6 +187,10 @@ CASES: list[Case] = [
      "quota"),
     ("openrouter moderation", 403, {},
      {"error": {"message": "Your input was flagged", "code": 403}}, "content"),
+    ("openrouter passes on", 400, {},
+     {"error": {"message": "Provider returned error", "code": 400, "metadata": {"raw":
+      '{"error":{"message":"This model\'s maximum context length is 8192 tokens."}}'}}},
+     "context_length"),
     ("groq size", 413, {},
      openai("Request too large for model `x` on tokens per minute (TPM): Limit 6000, Requested "
             "8000", "tokens", "rate_limit_exceeded"), "too_large"),

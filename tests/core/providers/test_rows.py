@@ -467,6 +467,28 @@ async def test_the_newer_name_of_the_limit_becomes_the_older(
     assert "max_completion_tokens" not in server.requests[0]
 
 
+async def test_calls_of_another_model_get_ids_that_openai_accepts(server: ModelServer) -> None:
+    """vLLM's have 46 characters; OpenAI refuses more than 40."""
+    server.replies = [streams(hello("a"))]
+    long, short = f"chatcmpl-tool-{'0' * 32}", f"call_{'1' * 35}"
+    function = {"name": "f", "arguments": "{}"}
+    calls = [{"id": each, "type": "function", "function": function} for each in (long, short)]
+    request = ModelRequest(
+        [
+            {"role": "user", "content": "hi"},
+            {"role": "assistant", "content": "", "tool_calls": calls},
+            {"role": "tool", "tool_call_id": long, "content": "1"},
+            {"role": "tool", "tool_call_id": short, "content": "2"},
+        ]
+    )
+    await ask(registry.provider_of(provider(kind="openai", base_url=server.url, key=KEY)), request)
+    messages = server.requests[0]["messages"]
+    first, second = (each["id"] for each in messages[1]["tool_calls"])
+    assert len(first) == 40
+    assert second == short
+    assert [each["tool_call_id"] for each in messages[2:]] == [first, second]
+
+
 async def test_calls_of_another_model_get_ids_that_mistral_accepts(server: ModelServer) -> None:
     server.replies = [streams(hello("a"))]
     call = {"id": "call_00-x", "type": "function", "function": {"name": "f", "arguments": "{}"}}
@@ -512,6 +534,19 @@ async def test_calls_of_another_model_get_ids_that_mistral_accepts(server: Model
                 "completion_tokens_details": {"reasoning_tokens": 3},
             },
             Usage(10, 8, 0, 3),
+        ),
+        (
+            {"prompt_tokens": 20, "completion_tokens": 424, "total_tokens": 1016},
+            Usage(20, 996, 0, 572),
+        ),
+        (
+            {
+                "prompt_tokens": 20,
+                "completion_tokens": 4,
+                "total_tokens": 90,
+                "prompt_tokens_details": {"cached_tokens": 16},
+            },
+            Usage(20, 4, 16),
         ),
         ({"prompt_tokens": 10, "prompt_tokens_details": None}, Usage(10, 0)),
         ({"prompt_tokens": -5, "completion_tokens": 10**18}, Usage(0, 1_000_000_000)),
