@@ -57,7 +57,7 @@ REASONING = ("reasoning_tokens", "thoughts_tokens", "thinking_tokens")  # by ven
 KEY_NAMES = ("_API_KEY", "_ACCESS_KEY", "_TOKEN")
 SHORTEST_ENVIRONMENT_KEY = 12
 EMPTY = "(empty)"  # the result of a tool that has none
-FINISH = {"tool_call": "tool_calls", "error": "stop"}
+FINISH = {"tool_call": "tool_calls"}
 # OpenAI's name -> the library's. Others are left out: each vendor refuses different ones.
 OPTIONS = {
     "temperature": "temperature",
@@ -164,6 +164,8 @@ class AgentLibrary:
         except UNREADABLE as error:
             raise broken(error, begun=spoke) from error
         for each in last:
+            if isinstance(each, Finish) and each.reason == "error":  # as of Google's broken calls
+                raise ProviderError.of(Failure("bad_stream", "The vendor gave the answer up."))
             yield each
 
 

@@ -48,6 +48,14 @@ NO_STREAMS = {"text/html", "application/xhtml+xml", "application/json"}
 FIELDS = (b"data:", b":", b"event:", b"id:", b"retry:", b"data\r", b"\xef\xbb\xbf")
 LONGEST_FIELD = 16  # bytes of a first line that show whether it belongs to a stream
 ERROR_SECONDS = 10.0  # for the body of an error
+# Reasons of servers that gave an answer up, each with its code of KINDS: of OpenRouter, DeepSeek,
+# vLLM and Google. Google adds details after a colon.
+GIVEN_UP = {
+    "error": "server",
+    "insufficient_system_resource": "overloaded",
+    "abort": "cut",
+    "function_call_filter": "bad_stream",
+}
 MOST_TOKENS = 1_000_000_000  # of one call, as a server reports them
 
 
@@ -188,7 +196,7 @@ class Ending:
     def takes(self, delta: Delta) -> bool:
         """Note a delta; return whether it belongs to the end alone."""
         if isinstance(delta, Finish):
-            self.reason, self.stop_sequence = delta.reason, delta.stop_sequence
+            self.reason, self.stop_sequence = delta.reason.partition(":")[0], delta.stop_sequence
         elif isinstance(delta, Usage) and (delta.prompt_tokens or delta.completion_tokens):
             self.usage = delta  # zeros are no report: every call has a prompt
         self.has_calls |= isinstance(delta, ToolCallDelta)
@@ -207,6 +215,8 @@ class Ending:
         """
         if isinstance(failure, ProviderError):
             return failure
+        if self.reason in GIVEN_UP:
+            return ProviderError.of(Failure(GIVEN_UP[self.reason], self.reason))
         if self.reason:
             # Whole already: some servers end a finished answer by dropping the connection.
             return None
@@ -359,7 +369,9 @@ def number(value: Any) -> int:
 
 
 def of_choice(choice: dict[str, Any]) -> list[Delta]:
-    """Return the deltas of one choice of a chunk."""
+    """Return the deltas of one choice of a chunk. Raises ProviderError for one with an error."""
+    if choice.get("error"):
+        raise ProviderError.of(classify(body=orjson.dumps(choice)))
     found: list[Delta] = []
     delta = choice.get("delta") or {}
     thinking = delta.get("reasoning_content") or delta.get("reasoning")

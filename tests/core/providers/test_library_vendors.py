@@ -145,6 +145,15 @@ async def test_an_answer_is_streamed_with_its_cached_and_reasoning_tokens(
         assert ThinkingDelta("hm") in deltas
 
 
+async def test_a_call_that_google_could_not_read_is_a_failure(server: VendorServer) -> None:
+    last = google_chunk({"text": "I make"}, finish="MALFORMED_FUNCTION_CALL", promptTokenCount=9)
+    server.on(GEMINI, streams(google_stream(last)))
+    model = vendors.build(provider(kind="google", key=KEY, base_url=server.root))
+    error = await failure(model, asking("google"))
+    assert (error.code, error.retry_after is None) == ("bad_stream", False)
+    await model.close()
+
+
 async def test_the_key_and_the_request_have_the_vendors_form(
     kind: str, server: VendorServer, model: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:

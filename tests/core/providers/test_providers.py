@@ -420,6 +420,42 @@ async def test_odd_streams_of_real_servers_are_read(
     assert deltas[-1] == Finish("stop")
 
 
+@pytest.mark.parametrize(
+    ("last", "code"),
+    [
+        (chunk(finish="error"), "server"),
+        (chunk(finish="insufficient_system_resource"), "overloaded"),
+        (chunk(finish="abort"), "cut"),
+        (chunk(finish="function_call_filter: MALFORMED_FUNCTION_CALL"), "bad_stream"),
+        (
+            {"choices": [{"delta": {}, "finish_reason": "error",
+                          "error": {"message": "The engine is currently overloaded."}}]},
+            "overloaded",
+        ),
+    ],
+)  # fmt: skip
+async def test_an_answer_that_its_server_gave_up_is_a_failure(
+    last: dict[str, Any], code: str, server: ModelServer, compatible: OpenAICompatible
+) -> None:
+    """Of DeepSeek, vLLM, Google and OpenRouter; its tokens are counted all the same."""
+    server.replies = [streams(sse(chunk({"content": "I make"}, usage=USED), last))]
+    found: list[Delta] = []
+    with pytest.raises(ProviderError) as caught:
+        async with aclosing(compatible.stream(ASKED)) as stream:
+            async for delta in stream:
+                found.append(delta)  # noqa: PERF401 - those before the failure
+    assert (caught.value.code, caught.value.retry_after is None) == (code, False)
+    assert found == [TextDelta("I make"), Usage(3, 1)]
+
+
+async def test_a_refusal_with_its_reason_is_one(
+    server: ModelServer, compatible: OpenAICompatible
+) -> None:
+    """As Google's compatible API gives it."""
+    server.replies = [streams(sse(chunk(finish="content_filter: PROHIBITED_CONTENT")))]
+    assert await ask(compatible) == [Finish("content_filter")]
+
+
 async def test_an_answer_without_a_reason_is_whole_where_its_tokens_are_counted_at_the_end(
     server: ModelServer, compatible: OpenAICompatible
 ) -> None:
