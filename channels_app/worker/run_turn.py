@@ -23,7 +23,7 @@ from core.agent.calling import Call
 from core.agent.loop import Turn
 from core.conversations import usage
 from core.conversations.events import LostLeaseError
-from core.database.transactions import in_thread
+from core.database.transactions import AWAY, in_thread
 from core.lib import log_ids
 from core.lib.leases import Lease
 from core.media.describe import Describer
@@ -270,7 +270,10 @@ async def name_substitute(run: Run, turn: Turn, chain: Chain) -> None:
     is_program = run.session.account.channel in (*BUILTIN_CHANNELS, PROGRAMS)
     if is_program or run.options.get("model_only") or not turn.answered:
         return
-    if await in_thread(was_substituted, run):
+    try:
+        if await in_thread(was_substituted, run):
+            return
+    except AWAY:  # the answer is whole: the log waits for the database
         return
     line = SUBSTITUTE.format(substitute.label)
     turn.note(f"({phrases.in_language(line, languages.of_request(run.text))})")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import DataError
+from django.db import DataError, OperationalError
 from django.db.models.functions import Now
 from django.utils import timezone
 from pytest_django import Settings
@@ -442,3 +442,17 @@ def test_c9_a_stop_in_the_moment_of_the_end_comes_too_late(
     monkeypatch.setattr(run_turn, "name_substitute", stopped)
     run = ended(say("hello"))
     assert (run.state, run.attempt) == (Run.State.SUCCEEDED, 1)
+
+
+@pytest.mark.usefixtures("script")
+def test_a_whole_answer_of_a_substitute_is_stored_when_it_cannot_be_named(
+    say: Say, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(_: Run) -> bool:
+        raise OperationalError("the server closed the connection")
+
+    monkeypatch.setattr(Chain, "substitute", property(lambda chain: chain.models[0]))
+    monkeypatch.setattr(run_turn, "was_substituted", away)
+    monkeypatch.setattr(run_turn, "BUILTIN_CHANNELS", ())  # as in a messenger
+    run = ended(say("hello"))
+    assert (run.state, run.attempt, texts(run)) == (Run.State.SUCCEEDED, 1, ["hello"])

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from django.db import OperationalError
 from hypothesis import given
 from hypothesis import strategies as st
 from pytest_django import Settings
@@ -12,7 +13,7 @@ from pytest_django import Settings
 from core.agent import prompt
 from core.agent.loop import Turn
 from core.agent.prompt import Capacity, Prompt, tokens_of
-from core.conversations import runs
+from core.conversations import runs, sessions
 from core.database.statements import Said
 from core.lib.tokens import estimate, of_calls
 from core.models import (
@@ -402,6 +403,20 @@ def test_that_messages_are_left_out_is_said_once_in_a_conversation(
     assert ChatSession.objects.get(pk=session.pk).shortened_at is not None
     assert prompt.shortened_line(first.text).startswith("Der Anfang dieses Gesprächs")
     assert prompt.SHORTENED in phrases.SENTENCES
+
+
+@pytest.mark.usefixtures("woken")
+def test_an_answer_does_not_fail_because_it_is_not_recorded_that_messages_are_left_out(
+    say: Say, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(_: ChatSession) -> bool:
+        raise OperationalError("the server closed the connection")
+
+    run = say("x")
+    with monkeypatch.context() as patch:
+        patch.setattr(sessions, "mark_shortened", away)
+        assert not prompt.note_shortened(run)
+    assert prompt.note_shortened(run)  # the next turn says it
 
 
 @pytest.mark.usefixtures("woken")
