@@ -33,7 +33,7 @@ from core.agent.calling import (
     result_within,
     side_by_side,
 )
-from core.agent.calls import calls_of
+from core.agent.calls import calls_of, ids_of_calls
 from core.agent.prompt import Prompt, shortened_line, tools_tokens
 from core.conversations.tool_calls import Asked, SignInWanted
 from core.lib.text import clean
@@ -129,12 +129,13 @@ class Turn:
     _sealed: list[str] = field(default_factory=list)
     _counts: dict[str, int] = field(default_factory=dict)
     _call_ids: set[str] = field(default_factory=set)
+    _earlier_ids: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._before = len(self.messages)
+        self._earlier_ids = ids_of_calls(self.messages)
         self.messages += self.kept
-        for message in self.kept:
-            self._call_ids |= {each["id"] for each in message.get("tool_calls") or ()}
+        self._call_ids |= ids_of_calls(self.kept)
 
     def begin_with(self, prompt: Prompt) -> None:
         """Replace the messages before those that the turn adds: its pictures are known now."""
@@ -427,10 +428,12 @@ class Turn:
                 self.stop_sequence = asked_stop(delta.stop_sequence, self.options.get("stop"))
 
     def _name(self, call: Call) -> None:
-        """Give a call a unique id: some servers send none, or the same one every time."""
+        """Give a call an id that is unique in the conversation: some servers send none, or the same
+        one every time.
+        """
         wanted = call.id or "call"
         call.id, number = wanted, 1
-        while call.id in self._call_ids:
+        while call.id in self._call_ids or call.id in self._earlier_ids:
             number += 1
             call.id = f"{wanted}-{number}"
         self._call_ids.add(call.id)
