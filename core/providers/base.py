@@ -175,20 +175,45 @@ def size_of(delta: Delta) -> int:
     return 0
 
 
-async def text_of(provider: Provider, request: ModelRequest) -> str:
-    """Return the text of one answer, within the maximum length. Raises ProviderError."""
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The text of one answer. ``is_cut``: it ended at its limit; ``has_thought``: a part of it was
+    reasoning.
+    """
+
+    text: str
+    is_cut: bool
+    has_thought: bool
+
+
+async def answer_of(provider: Provider, request: ModelRequest) -> Answer:
+    """Return one answer, within the maximum length. Raises ProviderError."""
     pieces: list[str] = []
     left = most_bytes(request.options)
+    is_cut = has_thought = False
     async with aclosing(provider.stream(request)) as stream:
         async for delta in stream:
-            if isinstance(delta, Restart):
-                pieces, left = [], most_bytes(request.options)
-            if isinstance(delta, TextDelta):
-                pieces.append(delta.text)
+            match delta:
+                case Restart():
+                    pieces, left, has_thought = [], most_bytes(request.options), False
+                case TextDelta():
+                    pieces.append(delta.text)
+                case ThinkingDelta():
+                    has_thought = True
+                case Usage():
+                    has_thought = has_thought or delta.reasoning_tokens > 0
+                case Finish():
+                    is_cut = delta.reason == "length"
             left -= size_of(delta)
             if left <= 0:
+                is_cut = True
                 break
-    return "".join(pieces)
+    return Answer("".join(pieces), is_cut, has_thought)
+
+
+async def text_of(provider: Provider, request: ModelRequest) -> str:
+    """Return the text of one answer, within the maximum length. Raises ProviderError."""
+    return (await answer_of(provider, request)).text
 
 
 class Unavailable:
