@@ -137,6 +137,7 @@ def turn_of(begun: Begun, chain: Chain, emit: Callable[[Message], None]) -> Turn
         tools=tools_of(assistant, run, begun.known),
         client_tools=run.options.get("tools") or [],
         options=options_of(assistant, run),
+        has_own_limit=has_own_limit(run),
     )
     chain.fitted = turn.fitted
     return turn
@@ -186,6 +187,11 @@ def options_of(assistant: AssistantInfo, run: Run) -> dict[str, Any]:
         own["max_tokens"] = most
         given = {name: value for name, value in given.items() if name not in LIMITS}
     return {**given, **own}
+
+
+def has_own_limit(run: Run) -> bool:
+    """Return whether the client limits its answer itself."""
+    return bool(LIMITS & (run.options.get("model_options") or {}).keys())
 
 
 async def ended(run: Run, turn: Turn, held: Held, describer: Describer) -> Ending:

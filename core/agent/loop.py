@@ -91,7 +91,8 @@ class Turn:
 
     ``messages`` are sent to the model, the turn's own calls and results last. ``prompt`` cuts
     those before them to the window of the model that is asked. ``is_first_cut``: whether the person
-    is to be told that the history was cut, which is once in a conversation. ``tools``: the
+    is to be told that the history was cut, which is once in a conversation. ``has_own_limit``: a
+    limit among the ``options`` is the client's, and not the assistant's. ``tools``: the
     gateway's that may be used, by name; None for all that come with it. ``kept``: the messages that
     a paused run had added, whose ``allowed`` calls come first. Without ``approvals`` none asks.
     """
@@ -102,6 +103,7 @@ class Turn:
     context: ToolContext
     client_tools: list[dict[str, Any]] = field(default_factory=list)
     options: dict[str, Any] = field(default_factory=dict)
+    has_own_limit: bool = True
     resumed: list[Call] = field(default_factory=list)
     can_call: bool = True
     prompt: Prompt | None = None
@@ -332,7 +334,8 @@ class Turn:
         """Return whether the last answer has content, or may be empty because the client set a
         stop.
         """
-        is_limited = self.finish_reason == "length" and bool(LIMITS & self.options.keys())
+        is_limited = self.has_own_limit and bool(LIMITS & self.options.keys())
+        is_limited = is_limited and self.finish_reason == "length"
         if is_limited or self.options.get("stop"):
             return True
         told = any(text.strip() for text in self.texts[said:])

@@ -300,6 +300,17 @@ async def test_an_answer_may_be_empty_where_its_client_set_the_end(
     assert events.of("text") == []
 
 
+async def test_an_answer_that_is_empty_by_the_assistants_limit_is_a_failure(
+    events: Events,
+) -> None:
+    """As of a model that thinks until then."""
+    thought: Step = [ThinkingDelta("hm"), Usage(3, 500), Finish("length")]
+    it = turn(Model(thought, thought), events, options={"max_tokens": 500}, has_own_limit=False)
+    with pytest.raises(ProviderError) as failure:
+        await it.run()
+    assert failure.value.code == "empty"
+
+
 def endless(kind: str) -> Step:
     """Stream without end: 50 pieces of 64 KB."""
     piece = "x" * 65_536
