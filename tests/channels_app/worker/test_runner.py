@@ -465,7 +465,7 @@ def test_a_person_whose_answer_is_empty_by_the_assistants_limit_is_told(
     for assistant in Assistant.objects.all():
         assistant.max_output_tokens = 500
         assistant.save()
-    monkeypatch.setattr(run_turn.providers, "provider_of", lambda _: Thinker())
+    monkeypatch.setattr("core.providers.registry.provider_of", lambda _: Thinker())
     run = ended(say("hello"))
     assert (run.state, run.error) == (Run.State.FAILED, KINDS["empty"].person)
 
