@@ -45,7 +45,9 @@ FAILURES = (
     TimeoutError, aiohttp.ClientError, BadStreamError, NoStreamError, RefusedAddressError,
 )  # fmt: skip
 NO_STREAMS = {"text/html", "application/xhtml+xml", "application/json"}
-FIELDS = (b"data:", b":", b"event:", b"id:", b"retry:", b"data\r", b"\xef\xbb\xbf")
+ERROR = b"error:"  # the field of llama.cpp's errors until late in 2025
+READ = (b"data:", ERROR)
+FIELDS = (*READ, b":", b"event:", b"id:", b"retry:", b"data\r", b"\xef\xbb\xbf")
 LONGEST_FIELD = 16  # bytes of a first line that show whether it belongs to a stream
 ERROR_SECONDS = 10.0  # for the body of an error
 # Reasons of servers that gave an answer up, each with its code of KINDS: of OpenRouter, DeepSeek,
@@ -225,7 +227,7 @@ class Ending:
 
 
 async def blocks(response: aiohttp.ClientResponse, ending: Ending) -> AsyncIterator[list[bytes]]:
-    """Yield the ``data:`` lines of an SSE body until ``[DONE]`` or its end, grouped by read.
+    """Yield the lines with READ fields of an SSE body until ``[DONE]`` or its end, grouped by read.
 
     The body's last line may be unterminated. Notes in ``ending`` that ``[DONE]`` came.
     """
@@ -237,13 +239,13 @@ async def blocks(response: aiohttp.ClientResponse, ending: Ending) -> AsyncItera
         if len(rest) > MAX_LINE_BYTES:
             raise BadStreamError("a line is too long")
         end = next((number for number, line in enumerate(lines) if is_end(line)), None)
-        yield [line for line in lines[:end] if line.startswith(b"data:")]
+        yield [line for line in lines[:end] if line.startswith(READ)]
         if end is not None:
             ending.is_done = True
             return
     check_beginning([rest] if not begun else [], b"")
     ending.is_done = is_end(rest)
-    if rest.startswith(b"data:") and not ending.is_done:
+    if rest.startswith(READ) and not ending.is_done:
         yield [rest]
 
 
@@ -282,7 +284,9 @@ def is_end(line: bytes) -> bool:
 
 
 def parsed(line: bytes) -> dict[str, Any]:
-    """Return the object of a ``data:`` line. Raises BadStreamError."""
+    """Return the object of a ``data:`` line. Raises BadStreamError, ProviderError for an error."""
+    if line.startswith(ERROR):
+        raise ProviderError.of(classify(body=line.removeprefix(ERROR)))
     try:
         chunk = orjson.loads(line[5:])
     except orjson.JSONDecodeError as error:
@@ -293,7 +297,7 @@ def parsed(line: bytes) -> dict[str, Any]:
 
 
 def joined(lines: list[bytes]) -> Iterator[Delta]:
-    """Return the deltas of ``data:`` lines, adjacent pieces of a text merged; those before an error
+    """Return the deltas of lines, adjacent pieces of a text merged; those before an error
     are returned before it is raised. Raises as :func:`parsed` and :func:`deltas` do.
     """
     last: Delta | None = None
@@ -390,7 +394,7 @@ def of_choice(choice: dict[str, Any]) -> list[Delta]:
                 index=index if isinstance(index, int) else number,
                 id=str(call.get("id") or ""),
                 name=str(function.get("name") or ""),
-                arguments=str(function.get("arguments") or ""),
+                arguments=text_of(function.get("arguments")),
                 extra=packed(call.get("extra_content")),
             )
         )
@@ -404,6 +408,13 @@ def of_choice(choice: dict[str, Any]) -> list[Delta]:
         stop = matched if isinstance(matched, str) else ""
         found.append(Finish(str(choice["finish_reason"]), stop))
     return found
+
+
+def text_of(arguments: Any) -> str:
+    """Return arguments as text; some servers send them as JSON."""
+    if not arguments:
+        return ""
+    return arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode()
 
 
 def packed(given: Any) -> str:

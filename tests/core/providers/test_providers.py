@@ -448,6 +448,19 @@ async def test_an_answer_that_its_server_gave_up_is_a_failure(
     assert found == [TextDelta("I make"), Usage(3, 1)]
 
 
+@pytest.mark.parametrize("begun", [b"", sse(chunk({"content": "a"}), done=False)])
+async def test_an_error_in_a_line_of_its_own_is_read(
+    begun: bytes, server: ModelServer, compatible: OpenAICompatible
+) -> None:
+    """As llama.cpp wrote it until late in 2025."""
+    words = "the request exceeds the available context size"
+    told = {"code": 400, "message": words, "type": "invalid_request_error"}
+    line = b"error: " + orjson.dumps(told)
+    server.replies = [streams(begun + line + b"\n\ndata: [DONE]\n\n")]
+    error = await failure(compatible)
+    assert (error.code, error.reason) == ("context_length", words)
+
+
 async def test_a_refusal_with_its_reason_is_one(
     server: ModelServer, compatible: OpenAICompatible
 ) -> None:
@@ -482,6 +495,18 @@ async def test_tool_calls_without_an_index_or_a_function_are_read(
     server.replies = [streams(sse(chunk({"tool_calls": calls}), chunk(finish="tool_calls")))]
     deltas = await ask(compatible)
     assert deltas[:2] == [ToolCallDelta(0, name="f"), ToolCallDelta(1, id="x")]
+
+
+async def test_arguments_that_are_no_text_are_read(
+    server: ModelServer, compatible: OpenAICompatible
+) -> None:
+    """As of some builds of llama.cpp, and of text-generation-inference."""
+    function = {"name": "f", "arguments": {"a": "é", "b": [True, None]}}
+    call = {"index": 0, "id": "x", "function": function}
+    server.replies = [streams(sse(chunk({"tool_calls": [call]}), chunk(finish="tool_calls")))]
+    [first, *_] = await ask(compatible)
+    assert isinstance(first, ToolCallDelta)
+    assert orjson.loads(first.arguments) == function["arguments"]
 
 
 async def test_the_key_is_not_taken_along_a_redirect(
