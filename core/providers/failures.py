@@ -256,6 +256,7 @@ NAMES: dict[str, str] = {
     "model_not_found": "not_found",
     "not_found_error": "not_found",
     "request_too_large": "too_large",
+    "tool_use_failed": "bad_stream",  # Groq: the model wrote no call that can be read
 }
 WORDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), code)
@@ -269,6 +270,10 @@ WORDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
          r"max_model_len|input is too long", "context_length"),
         (r"content (?:management )?(?:policy|filter)|safety system|flagged|moderation", "content"),
         (r"api[ _-]key (?:not valid|is invalid)|(?:invalid|incorrect) api[ _-]key", "unauthorised"),
+        # Pictures, or tools, that this model does not take: OpenRouter says 404, llama.cpp 500.
+        (r"no endpoints found that support|(?:image|audio) input is not supported|unsupported "
+         r"content part type|missing data required for image input", "bad_request"),
+        (r"tool_use_failed|failed to call a function", "bad_stream"),
         (r"loading model|overloaded|currently (?:un)?available|no slot available|server busy",
          "overloaded"),
         (r"\bmodel\b.{0,200}(?:not found|does not exist)|(?:not found|no such) model", "not_found"),

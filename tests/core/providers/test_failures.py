@@ -191,6 +191,15 @@ CASES: list[Case] = [
      {"error": {"message": "Provider returned error", "code": 400, "metadata": {"raw":
       '{"error":{"message":"This model\'s maximum context length is 8192 tokens."}}'}}},
      "context_length"),
+    ("openrouter pictures", 404, {},
+     {"error": {"message": "No endpoints found that support image input", "code": 404}},
+     "bad_request"),
+    ("llama.cpp pictures", 500, {},
+     llama(500, "image input is not supported - hint: if this is unexpected, you may need to "
+           "provide the mmproj", "server_error"), "bad_request"),
+    ("groq call", 400, {},
+     openai("Failed to call a function. Please adjust your prompt. See 'failed_generation' for "
+            "more details.", code="tool_use_failed"), "bad_stream"),
     ("groq size", 413, {},
      openai("Request too large for model `x` on tokens per minute (TPM): Limit 6000, Requested "
             "8000", "tokens", "rate_limit_exceeded"), "too_large"),
