@@ -155,11 +155,12 @@ async def test_sealed_reasoning_goes_back_with_its_calls(
 ) -> None:
     after = strict(NO_DETAILS, is_sealed, streams(hello("It is ten.")))
     read = {"type": "reasoning.text", "text": "The time is asked for.", "index": 0}
-    server.replies = [called([read, SEALED]), after]
+    sealed = [{**SEALED, "index": number} for number in range(40)]
+    server.replies = [called([read, *sealed]), after]
     await turn(provider, events).run()
     assert events.of("text") == [{"content": "It is ten."}]
     sent = [each["messages"][1] for each in server.requests[1:]]
-    assert [each.get("reasoning_details") for each in sent] == [None, [SEALED]]
+    assert [each.get("reasoning_details") for each in sent] == [None, sealed[-32:]]
     assert not any("sealed" in each for each in sent)
 
 
