@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from django.utils.translation import gettext
 
@@ -118,6 +119,26 @@ VENDORS: dict[str, Vendor] = {
     Kind.MISTRAL: Vendor(address="https://api.mistral.ai/v1", adapt=for_mistral),
     Kind.DEEPSEEK: Vendor(address="https://api.deepseek.com", adapt=short_answers),
 }  # fmt: skip
+
+
+# Vendors that are set up by their address alone, as any server of OpenAI's API.
+BY_HOST: dict[str, Callable[[Body], Body] | None] = {
+    urlsplit(each.address).hostname or "": each.adapt
+    for kind, each in VENDORS.items()
+    if kind != Kind.OLLAMA  # on this machine any other may be
+}
+AZURE = ".openai.azure.com"
+
+
+def adapt_of(kind: str, url: str) -> Callable[[Body], Body] | None:
+    """Return the change of a body for a vendor, which may be known by its address alone."""
+    if kind != Kind.OPENAI_COMPATIBLE:
+        return VENDORS[kind].adapt
+    try:
+        host = urlsplit(url).hostname or ""
+    except ValueError:
+        return None
+    return for_openai if host.endswith(AZURE) else BY_HOST.get(host)
 
 
 def info_of(row: ModelProvider) -> ProviderInfo:
@@ -235,7 +256,7 @@ def build(info: ProviderInfo, model_name_default: str = "") -> Provider:
         first_seconds=info.first_token_seconds,
         idle_seconds=info.idle_seconds,
         allowed=allowed_of(info),
-        adapt=vendor.adapt,
+        adapt=adapt_of(info.kind, url),
     )
 
 

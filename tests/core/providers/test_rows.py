@@ -455,6 +455,38 @@ async def test_each_vendor_gets_the_fields_that_it_knows(
     assert request.options == {"max_tokens": 7, "seed": 1}
 
 
+@pytest.mark.parametrize(
+    ("url", "adapt"),
+    [
+        ("https://api.openai.com/v1", vendors.for_openai),
+        ("https://ada.openai.azure.com/openai/v1", vendors.for_openai),
+        ("https://api.mistral.ai/v1", vendors.for_mistral),
+        ("https://API.DeepSeek.com", vendors.short_answers),
+        ("http://127.0.0.1:11434/v1", None),
+        ("https://openai.com.example/v1", None),
+        ("https://[", None),
+    ],
+)
+def test_a_vendor_is_known_by_its_address(url: str, adapt: Any) -> None:
+    assert vendors.adapt_of(vendors.Kind.OPENAI_COMPATIBLE, url) is adapt
+    assert vendors.adapt_of(vendors.Kind.MISTRAL, url) is vendors.for_mistral
+
+
+@pytest.mark.parametrize("is_row", [True, False])
+async def test_a_vendor_that_is_set_up_by_its_address_gets_the_fields_that_it_knows(
+    server: ModelServer, settings: Settings, monkeypatch: pytest.MonkeyPatch, is_row: bool
+) -> None:
+    monkeypatch.setitem(vendors.BY_HOST, "127.0.0.1", vendors.for_openai)
+    server.replies = [streams(hello("a"))]
+    settings.LLM_PROVIDER, settings.LLM_BASE_URL = "openai-compatible", server.url
+    row = provider(kind="openai-compatible", base_url=server.url)
+    made = registry.provider_of(row) if is_row else registry.of_settings()
+    await ask(made, replace(ASKED, options={"max_tokens": 7}))
+    assert server.requests[0]["max_completion_tokens"] == 7
+    assert "max_tokens" not in server.requests[0]
+    await made.close()
+
+
 @pytest.mark.parametrize("kind", ["ollama", "mistral", "deepseek"])
 async def test_the_newer_name_of_the_limit_becomes_the_older(
     kind: str, server: ModelServer
