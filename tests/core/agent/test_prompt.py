@@ -441,14 +441,7 @@ def test_the_tokens_of_tools_are_those_of_their_schemas() -> None:
 def test_a_small_window_is_not_filled_by_the_descriptions_of_tools(window: int) -> None:
     """The gateway's last tools are left out, a client's stay; each has place for a message."""
     mine = {"type": "function", "function": {"name": "mine", "parameters": {}}}
-    turn = Turn(
-        messages=[],
-        provider=Nothing(),
-        emit=lambda _: None,
-        context=ToolContext(1, 1, 1, "", "", lambda _: None),
-        client_tools=[mine],
-        prompt=prompt_of([]),
-    )
+    turn = turn_with(mine)
     tools = [*registry.schemas(), mine]
     sent = turn.fitted(ModelRequest([], tools), model_of(context_tokens=window))
     names = [each["function"]["name"] for each in sent.tools]
@@ -457,6 +450,25 @@ def test_a_small_window_is_not_filled_by_the_descriptions_of_tools(window: int) 
     assert names[0] == "current_time"
     assert (len(names) == len(tools)) == (window == 8192)
     assert [each["content"] for each in sent.messages] == ["rules", "new"]
+
+
+def test_no_more_tools_than_vendors_take_are_offered_beside_a_clients() -> None:
+    """OpenAI refuses a request with more than 128."""
+    own, theirs = registry.schemas(), [{"function": {"name": f"{n}"}} for n in range(125)]
+    turn, model = turn_with(*theirs), model_of(context_tokens=200_000)
+    assert turn.fitted(ModelRequest([], [*own, *theirs]), model).tools == [*own[:3], *theirs]
+
+
+def turn_with(*tools: dict[str, Any]) -> Turn:
+    """Return a turn of a client that has these tools."""
+    return Turn(
+        messages=[],
+        provider=Nothing(),
+        emit=lambda _: None,
+        context=ToolContext(1, 1, 1, "", "", lambda _: None),
+        client_tools=[*tools],
+        prompt=prompt_of([]),
+    )
 
 
 class Nothing:
