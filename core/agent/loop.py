@@ -147,9 +147,10 @@ class Turn:
         self.prompt = prompt
 
     def fitted(self, request: ModelRequest, model: ModelInfo) -> ModelRequest:
-        """Return a request with the tools and the messages that fit the window of a model. Raises
-        ProviderError.
+        """Return a request with the tools and the messages that fit the window of a model, which is
+        asked now. Raises ProviderError.
         """
+        self._left = most_bytes(self.options, window=model.context_tokens)
         if self.prompt is None:
             return request
         tools, tokens = self._fitting_tools(request.tools, model)

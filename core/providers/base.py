@@ -155,13 +155,14 @@ class Provider(Protocol):
     async def close(self) -> None: ...
 
 
-def most_bytes(options: dict[str, Any]) -> int:
+def most_bytes(options: dict[str, Any], *, window: int = 0) -> int:
     """Return the maximum length of one answer, with its reasoning and calls: ALLOWANCE times the
-    allowed tokens, at most MAX_ANSWER_BYTES. Without a limit in the request the model's window
-    counts.
+    allowed tokens, at most MAX_ANSWER_BYTES. Without a limit in the request the model's ``window``
+    counts, or that of the settings where it is larger.
     """
     asked = [options[name] for name in LIMITS & options.keys()]
-    tokens = max([*asked, LEAST_TOKENS]) if asked else settings.LLM_CONTEXT_TOKENS
+    usual = max(window, settings.LLM_CONTEXT_TOKENS)
+    tokens = max([*asked, LEAST_TOKENS]) if asked else usual
     return min(settings.MAX_ANSWER_BYTES, int(tokens) * ALLOWANCE * BYTES_PER_TOKEN)
 
 
