@@ -9,7 +9,9 @@ from ``pip install pydantic-ai-slim[vendor]``. Its cost per token, compared to
 import asyncio
 import base64
 import binascii
+import hashlib
 import os
+import re
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from itertools import groupby
@@ -56,6 +58,7 @@ REASONING = ("reasoning_tokens", "thoughts_tokens", "thinking_tokens")  # by ven
 # Variables of the environment that hold keys of vendors; shorter values are no secrets.
 KEY_NAMES = ("_API_KEY", "_ACCESS_KEY", "_TOKEN")
 SHORTEST_ENVIRONMENT_KEY = 12
+CALL_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 EMPTY = "(empty)"  # the result of a tool that has none
 FINISH = {"tool_call": "tool_calls"}
 # OpenAI's name -> the library's. Others are left out: each vendor refuses different ones.
@@ -314,7 +317,7 @@ def request_part(message: ChatMessage, names: dict[str, str]) -> library.ModelRe
             return library.ToolReturnPart(
                 tool_name=names.get(call, "unknown"),
                 content=words_of(message["content"]) or EMPTY,  # Anthropic refuses empty texts
-                tool_call_id=call,
+                tool_call_id=accepted_id(call),
             )
     content = message["content"]
     if isinstance(content, str):
@@ -330,10 +333,19 @@ def response_parts(message: ChatMessage) -> list[library.ModelResponsePart]:
         function = call["function"]
         parts.append(
             library.ToolCallPart(
-                tool_name=function["name"], args=function["arguments"], tool_call_id=call["id"]
+                tool_name=function["name"],
+                args=function["arguments"],
+                tool_call_id=accepted_id(call["id"]),
             )
         )
     return parts
+
+
+def accepted_id(given: str) -> str:
+    """Return an id of a call as Anthropic accepts it: the same for the same id."""
+    if CALL_ID.fullmatch(given):
+        return given
+    return hashlib.sha256(given.encode()).hexdigest()[:32]
 
 
 def words_of(content: Any) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 import traceback
 from collections.abc import AsyncIterator
 from contextlib import aclosing
@@ -229,6 +230,29 @@ async def test_tools_are_called_and_their_results_are_sent(
     assert "42" in sent
     assert "Be kind." in sent
     assert "(empty)" in sent
+
+
+async def test_calls_of_another_model_get_ids_that_anthropic_accepts(
+    server: VendorServer,
+) -> None:
+    """As Kimi's and LiteLLM's, which have dots, colons and thousands of characters."""
+    server.on(MESSAGES, streams(HELLO["anthropic"]))
+    model = vendors.build(provider(kind="anthropic", key=KEY, base_url=server.root))
+    names = ["functions.look_up:0", "toolu_1"]
+    function = {"name": "look_up", "arguments": "{}"}
+    asked = [{"id": each, "type": "function", "function": function} for each in names]
+    messages = [
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": "", "tool_calls": asked},
+        *({"role": "tool", "tool_call_id": each, "content": "42"} for each in names),
+    ]
+    await ask(model, ModelRequest(messages, tools=[TOOL], model=NAMES["anthropic"]))
+    _, called, given = server.asked(MESSAGES)[0]["messages"]
+    sent = [each["id"] for each in called["content"]]
+    assert re.fullmatch("[a-zA-Z0-9_-]+", sent[0])
+    assert sent[1] == "toolu_1"
+    assert [each["tool_use_id"] for each in given["content"]] == sent
+    await model.close()
 
 
 async def test_an_answer_without_usage_reports_none(
