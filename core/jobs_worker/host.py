@@ -17,7 +17,7 @@ from core.jobs_worker import steps
 from core.messages import Message
 from core.models import Job, ModelCall
 from core.plugins.base import Cancelled, PluginError
-from core.providers import catalogue, health, registry
+from core.providers import catalogue, health, registry, vendors
 from core.providers.base import ChatMessage, ModelRequest, ProviderError, answer_of
 from core.providers.catalogue import window_of
 from core.providers.chain import Chain
@@ -106,7 +106,9 @@ class Host:
         schema: Mapping[str, Any] | None = None,
     ) -> str:
         """Return the model's text. Raises PluginError with the text of the provider's error."""
-        strict = schema is not None
+        strict = schema is not None and all(
+            vendors.takes_schemas(each.provider) for each in self._models
+        )
         for tries in range(1, TRIES + 1):
             asked = messages if strict or schema is None else spelled_out(messages, schema)
             options = options_of(max_tokens, schema if strict else None)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from django.conf import settings
 from django.utils.translation import gettext
 
 from core.lib.encryption import DecryptError, decrypt
@@ -139,6 +140,13 @@ def adapt_of(kind: str, url: str) -> Callable[[Body], Body] | None:
     except ValueError:
         return None
     return for_openai if host.endswith(AZURE) else BY_HOST.get(host)
+
+
+def takes_schemas(info: ProviderInfo) -> bool:
+    """Return whether a provider is sent the schema of an answer: the agent library's are not."""
+    if info.from_environment:
+        return settings.LLM_PROVIDER in {Kind.OPENAI_COMPATIBLE, "scripted"}
+    return info.kind in VENDORS and not VENDORS[info.kind].in_library
 
 
 def info_of(row: ModelProvider) -> ProviderInfo:

@@ -9,7 +9,7 @@ import pytest
 from core.conversations import jobs, runs
 from core.database.transactions import in_thread
 from core.jobs_worker.host import Host
-from core.models import Job, ModelCall
+from core.models import Job, LanguageModel, ModelCall, ModelProvider
 from core.providers import registry
 from core.providers.base import (
     Delta,
@@ -131,3 +131,33 @@ async def test_the_short_answer_counts_where_a_longer_one_is_refused(
     host = await in_thread(lambda: Host(job=job, folder=tmp_path))
     assert [await host.ask(each, max_tokens=200) for each in ("one", "two")] == ["It"] * 2
     assert [each for each in model.limits if each <= 1000] == [200] * 2
+
+
+class Former(Model):
+    """A model that answers in the form of the prompt alone."""
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
+        self.asked.append(request)
+        knows = "schema" in str(request.messages)
+        yield TextDelta('{"a": 1}' if knows else "One.")
+        yield Finish("stop")
+
+
+async def test_a_vendor_that_takes_no_schema_finds_it_in_the_question(
+    job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was asked each question twice."""
+
+    def with_anthropic() -> Host:
+        vendor = ModelProvider.objects.create(name="Anthropic", kind="anthropic")
+        made = LanguageModel.objects.create(provider=vendor, name="claude")
+        job.run.model_id = made.pk
+        return Host(job=job, folder=tmp_path)
+
+    model = Former()
+    monkeypatch.setattr(registry, "provider_of", lambda _: model)
+    host = await in_thread(with_anthropic)
+    schema = {"type": "object", "required": ["a"]}
+    assert await host.ask("Question", schema=schema) == '{"a": 1}'
+    [asked] = model.asked
+    assert "response_format" not in asked.options

@@ -12,6 +12,7 @@ import pytest
 
 from core.providers import library_clients, vendors
 from core.providers.base import (
+    ChatMessage,
     Delta,
     Finish,
     ModelRequest,
@@ -241,7 +242,7 @@ async def test_calls_of_another_model_get_ids_that_anthropic_accepts(
     names = ["functions.look_up:0", "toolu_1"]
     function = {"name": "look_up", "arguments": "{}"}
     asked = [{"id": each, "type": "function", "function": function} for each in names]
-    messages = [
+    messages: list[ChatMessage] = [
         {"role": "user", "content": "hi"},
         {"role": "assistant", "content": "", "tool_calls": asked},
         *({"role": "tool", "tool_call_id": each, "content": "42"} for each in names),
