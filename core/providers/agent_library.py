@@ -52,7 +52,7 @@ from core.providers.redaction import without_key
 
 # Errors that the library and the vendors' own packages raise for a stream that they cannot read.
 UNREADABLE = (
-    AgentRunError, UserError, ValueError, TypeError, LookupError, AttributeError, AssertionError,
+    AgentRunError, ValueError, TypeError, LookupError, AttributeError, AssertionError,
 )  # fmt: skip
 REASONING = ("reasoning_tokens", "thoughts_tokens", "thinking_tokens")  # by vendor
 # Variables of the environment that hold keys of vendors; shorter values are no secrets.
@@ -164,6 +164,8 @@ class AgentLibrary:
             raise ProviderError.of(classify(exception=cause)) from error
         except ModelHTTPError as error:
             raise refused(error) from error
+        except UserError as error:  # as of a model that cannot be made to call a tool
+            raise ProviderError.of(Failure("bad_request", bounded(str(error)))) from error
         except UNREADABLE as error:
             raise broken(error, begun=spoke) from error
         for each in last:
@@ -277,6 +279,10 @@ def options(given: dict[str, Any]) -> ModelSettings:
     stop = given.get("stop")
     if stop:
         known["stop_sequences"] = [stop] if isinstance(stop, str) else stop
+    forced = given.get("tool_choice")
+    if forced is not None:
+        is_named = isinstance(forced, dict)
+        known["tool_choice"] = [forced["function"]["name"]] if is_named else forced
     made: ModelSettings = known  # type: ignore[assignment]  # the names are those of ModelSettings
     return made
 

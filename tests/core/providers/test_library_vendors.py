@@ -233,6 +233,30 @@ async def test_tools_are_called_and_their_results_are_sent(
     assert "(empty)" in sent
 
 
+@pytest.mark.parametrize("name", ["", "look_up"])
+async def test_a_client_that_forces_a_call_gets_one(
+    name: str, kind: str, server: VendorServer, model: Provider
+) -> None:
+    """Without it, LangChain's ``with_structured_output`` gets prose."""
+    server.on(PATHS[kind], streams(HELLO[kind]))
+    wanted = {"type": "function", "function": {"name": name}} if name else "required"
+    other = {"type": "function", "function": {"name": "other"}}
+    await ask(model, asking(kind, tools=[TOOL, other], options={"tool_choice": wanted}))
+    [body] = server.asked(PATHS[kind])
+    if kind == "anthropic":
+        assert body["tool_choice"] == ({"type": "tool", "name": name} if name else {"type": "any"})
+    else:
+        chosen = body["toolConfig"]["functionCallingConfig"]
+        assert chosen == {"mode": "ANY", **({"allowedFunctionNames": [name]} if name else {})}
+
+
+async def test_a_forced_call_that_the_model_cannot_be_given_is_refused(
+    kind: str, server: VendorServer, model: Provider
+) -> None:
+    error = await failure(model, asking(kind, options={"tool_choice": "required"}))
+    assert (error.code, server.asked(PATHS[kind])) == ("bad_request", [])
+
+
 async def test_calls_of_another_model_get_ids_that_anthropic_accepts(
     server: VendorServer,
 ) -> None:
