@@ -23,6 +23,7 @@ from pydantic_ai import messages as library
 from pydantic_ai.direct import model_request_stream
 from pydantic_ai.exceptions import AgentRunError, ModelHTTPError, UserError
 from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse, infer_model
+from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
@@ -145,9 +146,7 @@ class AgentLibrary:
             self.model_of(request.model),
             converted(request.messages),
             model_settings=options(request.options),
-            model_request_parameters=ModelRequestParameters(
-                function_tools=[definition(tool) for tool in request.tools]
-            ),
+            model_request_parameters=parameters(request),
         )
         spoke = False
         try:
@@ -285,6 +284,23 @@ def options(given: dict[str, Any]) -> ModelSettings:
         known["tool_choice"] = [forced["function"]["name"]] if is_named else forced
     made: ModelSettings = known  # type: ignore[assignment]  # the names are those of ModelSettings
     return made
+
+
+def parameters(request: ModelRequest) -> ModelRequestParameters:
+    """Return the tools, and the form of the answer: in words, as most vendors hold no model that
+    has tools to a schema.
+    """
+    tools = [definition(tool) for tool in request.tools]
+    form = request.options.get("response_format") or {}
+    if form.get("type") not in ("json_object", "json_schema"):
+        return ModelRequestParameters(function_tools=tools)
+    named = form.get("json_schema") or {}
+    wanted = OutputObjectDefinition(
+        json_schema=named.get("schema") or {"type": "object"}, description=named.get("description")
+    )
+    return ModelRequestParameters(
+        function_tools=tools, output_mode="prompted", output_object=wanted
+    )
 
 
 def definition(tool: dict[str, Any]) -> ToolDefinition:

@@ -257,6 +257,31 @@ async def test_a_forced_call_that_the_model_cannot_be_given_is_refused(
     assert (error.code, server.asked(PATHS[kind])) == ("bad_request", [])
 
 
+@pytest.mark.parametrize("tools", [[], [TOOL]])
+@pytest.mark.parametrize("is_named", [True, False])
+async def test_a_client_that_asks_for_json_gets_it(
+    is_named: bool, tools: list[dict[str, Any]], kind: str, server: VendorServer, model: Provider
+) -> None:
+    """The form is told in words, as models with tools are not held to one by all vendors."""
+    server.on(PATHS[kind], streams(HELLO[kind]))
+    schema = {"type": "object", "properties": {"braces {}": {"type": "string"}}}
+    form = {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
+    wanted = form if is_named else {"type": "json_object"}
+    await ask(model, asking(kind, tools=tools, options={"response_format": wanted}))
+    [body] = server.asked(PATHS[kind])
+    told = str(body["system" if kind == "anthropic" else "systemInstruction"])
+    assert "JSON" in told
+    assert ("braces {}" in told) == is_named
+
+
+async def test_a_client_that_asks_for_text_is_told_nothing_of_json(
+    kind: str, server: VendorServer, model: Provider
+) -> None:
+    server.on(PATHS[kind], streams(HELLO[kind]))
+    await ask(model, asking(kind, options={"response_format": {"type": "text"}}))
+    assert "JSON" not in str(server.asked(PATHS[kind]))
+
+
 async def test_calls_of_another_model_get_ids_that_anthropic_accepts(
     server: VendorServer,
 ) -> None:
