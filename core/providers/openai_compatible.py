@@ -381,7 +381,7 @@ def of_choice(choice: dict[str, Any]) -> list[Delta]:
     thinking = delta.get("reasoning_content") or delta.get("reasoning")
     if isinstance(thinking, str):
         found.append(ThinkingDelta(thinking))
-    content = delta.get("content")
+    content = delta.get("content") or delta.get("refusal")  # of OpenAI's models that owe a schema
     if isinstance(content, list):
         found += of_parts(content)
     elif content:

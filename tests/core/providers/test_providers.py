@@ -266,6 +266,18 @@ async def test_reasoning_is_a_separate_delta(server: ModelServer, provider: Prov
     assert text(deltas) == "a"
 
 
+async def test_a_model_that_refuses_in_the_field_of_refusals_has_answered(
+    server: ModelServer, compatible: OpenAICompatible
+) -> None:
+    """OpenAI's models do where a schema leaves no place for the words."""
+    start = chunk({"role": "assistant", "content": None, "refusal": None})
+    said = [chunk({"refusal": word}) for word in ("I cannot ", "help with that.")]
+    server.replies = [streams(sse(start, *said, chunk(finish="stop")))]
+    deltas = await ask(compatible)
+    assert text(deltas) == "I cannot help with that."
+    assert deltas[-1] == Finish("stop")
+
+
 @pytest.mark.parametrize(
     ("status", "code", "retries"),
     [
