@@ -355,6 +355,16 @@ async def test_refusals_are_classed_with_the_time_to_wait_and_not_retried(
     assert len(server.requests) == 1
 
 
+async def test_google_says_in_the_body_how_long_to_wait(server: VendorServer) -> None:
+    details = [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "31s"}]
+    error = {"code": 429, "message": "x", "status": "RESOURCE_EXHAUSTED", "details": details}
+    server.on(GEMINI, json_reply({"error": error}, 429))
+    model = vendors.build(provider(kind="google", key=KEY, base_url=server.root))
+    found = await failure(model, asking("google"))
+    assert (found.code, found.retry_after) == ("rate_limited", 31)
+    await model.close()
+
+
 @pytest.mark.parametrize("length", range(470, 505))
 async def test_a_key_that_is_cut_at_the_end_of_a_text_is_hidden(
     length: int, server: VendorServer
