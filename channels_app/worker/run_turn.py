@@ -23,7 +23,7 @@ from core.agent.calling import Call
 from core.agent.loop import Turn
 from core.conversations import usage
 from core.conversations.events import LostLeaseError
-from core.database.transactions import in_thread
+from core.database.transactions import AWAY, in_thread
 from core.lib import log_ids
 from core.lib.leases import Lease
 from core.media.describe import Describer
@@ -137,6 +137,7 @@ def turn_of(begun: Begun, chain: Chain, emit: Callable[[Message], None]) -> Turn
         tools=tools_of(assistant, run, begun.known),
         client_tools=run.options.get("tools") or [],
         options=options_of(assistant, run),
+        has_own_limit=has_own_limit(run),
     )
     chain.fitted = turn.fitted
     return turn
@@ -186,6 +187,11 @@ def options_of(assistant: AssistantInfo, run: Run) -> dict[str, Any]:
         own["max_tokens"] = most
         given = {name: value for name, value in given.items() if name not in LIMITS}
     return {**given, **own}
+
+
+def has_own_limit(run: Run) -> bool:
+    """Return whether the client limits its answer itself."""
+    return bool(LIMITS & (run.options.get("model_options") or {}).keys())
 
 
 async def ended(run: Run, turn: Turn, held: Held, describer: Describer) -> Ending:
@@ -270,7 +276,10 @@ async def name_substitute(run: Run, turn: Turn, chain: Chain) -> None:
     is_program = run.session.account.channel in (*BUILTIN_CHANNELS, PROGRAMS)
     if is_program or run.options.get("model_only") or not turn.answered:
         return
-    if await in_thread(was_substituted, run):
+    try:
+        if await in_thread(was_substituted, run):
+            return
+    except AWAY:  # the answer is whole: the log waits for the database
         return
     line = SUBSTITUTE.format(substitute.label)
     turn.note(f"({phrases.in_language(line, languages.of_request(run.text))})")

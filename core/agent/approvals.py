@@ -2,17 +2,22 @@
 made twice (:mod:`core.conversations.tool_calls`).
 """
 
+import asyncio
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from core.conversations import tool_calls
 from core.conversations.tool_calls import Asked, SignInWanted, Stored
-from core.database.transactions import in_thread
+from core.database.transactions import AWAY, in_thread
 from core.models import Run, ToolCall
 from core.tools.base import Ask, Tool, ToolResult
 from core.tools.mcp.oauth.pages import sign_in_page
 
+logger = logging.getLogger(__name__)
+
 State = ToolCall.State
+PAUSES = (0.2, 1.0, 3.0)  # seconds, while the database is away
 WAITS_FOR_OWNER = (
     "I have asked the owner whether I may use {0}. "
     "I go on when there is an answer; /stop takes the question back."
@@ -78,12 +83,25 @@ class Approvals:
         stored = Stored(
             result.text, result.ok, result.final, result.shown, result.files, result.sign_in
         )
-        await in_thread(tool_calls.finish, call=row, result=stored)
+        await self._finish(row, stored)
 
     async def leave(self, row: ToolCall) -> None:
         """Store that a call had no result in time: it may have happened."""
-        await in_thread(tool_calls.finish, call=row, result=None)
+        await self._finish(row, None)
         row.state = State.UNSURE
+
+    async def _finish(self, row: ToolCall, stored: Stored | None) -> None:
+        """Store the end of a call, again while the database is away. The call was made: its result
+        counts where that stays away, too.
+        """
+        for pause in (*PAUSES, None):
+            try:
+                await in_thread(tool_calls.finish, call=row, result=stored)
+                return
+            except AWAY:
+                logger.warning("the end of the call %s could not be stored", row.public_id)
+            if pause is not None:
+                await asyncio.sleep(pause)
 
 
 def waiting_lines(questions: Sequence[Asked]) -> Iterator[tuple[str, str]]:

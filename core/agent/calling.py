@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from typing import Any
 
 import orjson
@@ -13,21 +14,24 @@ from django.conf import settings
 from core.conversations import traces
 from core.conversations.events import LostLeaseError
 from core.lib.text import clean
-from core.providers.base import ChatMessage, ProviderError, ToolCallDelta
+from core.providers.base import EXTRA, REASONING, SEALED, ChatMessage, ProviderError, ToolCallDelta
 from core.tools.base import SignInError, Tool, ToolContext, ToolError, ToolResult
 
 logger = logging.getLogger(__name__)
 
-MOST_NAME = 256  # characters of a call's name or id in one piece
+MOST_NAME = 256  # characters of a call's name in one piece
+# Characters of an id. LiteLLM's may have thousands: it writes a vendor's signature into them.
+MOST_ID = 100
 
 
 @dataclass(slots=True)
 class Call:
-    """A tool call assembled from its deltas."""
+    """A tool call assembled from its deltas. ``extra``: see ToolCallDelta."""
 
     id: str = ""
     name: str = ""
     arguments: str = ""
+    extra: str = ""
     pieces: list[str] = field(default_factory=list)
 
 
@@ -40,12 +44,17 @@ class Calls:
 
     def take(self, delta: ToolCallDelta) -> None:
         """Add a piece to the newest call of its index, or begin one."""
+        if len(delta.id) > MOST_ID:
+            delta = replace(
+                delta, id=f"call_{sha256(delta.id.encode(errors='replace')).hexdigest()[:32]}"
+            )
         call = self._newest.get(delta.index)
         if call is None or is_another(call, delta):
             call = self._newest[delta.index] = Call()
             self._all.append(call)
-        call.id = call.id or delta.id[:MOST_NAME]
+        call.id = call.id or delta.id
         call.name += delta.name[:MOST_NAME]
+        call.extra = call.extra or delta.extra
         call.pieces.append(delta.arguments)
 
     def clear(self) -> None:
@@ -91,9 +100,15 @@ def arguments_of(call: Call) -> dict[str, Any] | str:
     return arguments if isinstance(arguments, dict) else "The arguments must be a JSON object."
 
 
-def message_of(calls: Sequence[Call], texts: Sequence[str]) -> ChatMessage:
+def message_of(
+    calls: Sequence[Call],
+    texts: Sequence[str],
+    *,
+    thoughts: Sequence[str] = (),
+    sealed: Sequence[str] = (),
+) -> ChatMessage:
     """Return the model's answer with these texts and calls, as the model gets it again."""
-    return {
+    made: ChatMessage = {
         "role": "assistant",
         "content": "\n\n".join(texts),
         "tool_calls": [
@@ -101,10 +116,14 @@ def message_of(calls: Sequence[Call], texts: Sequence[str]) -> ChatMessage:
                 "id": call.id,
                 "type": "function",
                 "function": {"name": call.name, "arguments": call.arguments or "{}"},
+                **({EXTRA: call.extra} if call.extra else {}),
             }
             for call in calls
         ],
     }
+    if thoughts:
+        made[REASONING] = "".join(thoughts)
+    return {**made, SEALED: [*sealed]} if sealed else made
 
 
 def last_calls(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:

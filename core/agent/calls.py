@@ -55,6 +55,11 @@ def calls_of(
     ]
 
 
+def ids_of_calls(messages: Sequence[ChatMessage]) -> set[str]:
+    """Return the ids of all calls in messages."""
+    return {call["id"] for each in messages for call in each.get("tool_calls") or ()}
+
+
 def kept_result(result: str, answer: str, most: int) -> str:
     """Return a result as it is kept: within ``most`` characters."""
     is_repeated = len(result) > len(REPEATED) and result.strip() in answer

@@ -33,7 +33,7 @@ from core.agent.calling import (
     result_within,
     side_by_side,
 )
-from core.agent.calls import calls_of
+from core.agent.calls import calls_of, ids_of_calls
 from core.agent.prompt import Prompt, shortened_line, tools_tokens
 from core.conversations.tool_calls import Asked, SignInWanted
 from core.lib.text import clean
@@ -61,6 +61,7 @@ from core.providers.base import (
     Provider,
     ProviderError,
     Restart,
+    SealedDelta,
     TextDelta,
     ThinkingDelta,
     ToolCallDelta,
@@ -76,10 +77,12 @@ from core.tools.base import Tool, ToolContext, ToolResult
 
 TOOL_TEXT_CHARACTERS = 50_000
 TOOLS_SHARE = 0.65  # of a window, for the descriptions of tools
+MOST_TOOLS = 128  # of OpenAI's API, and of others that follow it
 MOST_QUESTIONS = 10  # of one answer: each is a message to who decides
 TOO_MANY_QUESTIONS = (
     "The call was not made: it needs a yes, and too many were asked for at once. Ask for fewer."
 )
+MOST_SEALED = 32  # pieces of an answer
 CUT_HERE = "The answer was cut here: it is longer than this gateway allows."
 
 
@@ -89,7 +92,8 @@ class Turn:
 
     ``messages`` are sent to the model, the turn's own calls and results last. ``prompt`` cuts
     those before them to the window of the model that is asked. ``is_first_cut``: whether the person
-    is to be told that the history was cut, which is once in a conversation. ``tools``: the
+    is to be told that the history was cut, which is once in a conversation. ``has_own_limit``: a
+    limit among the ``options`` is the client's, and not the assistant's. ``tools``: the
     gateway's that may be used, by name; None for all that come with it. ``kept``: the messages that
     a paused run had added, whose ``allowed`` calls come first. Without ``approvals`` none asks.
     """
@@ -100,6 +104,7 @@ class Turn:
     context: ToolContext
     client_tools: list[dict[str, Any]] = field(default_factory=list)
     options: dict[str, Any] = field(default_factory=dict)
+    has_own_limit: bool = True
     resumed: list[Call] = field(default_factory=list)
     can_call: bool = True
     prompt: Prompt | None = None
@@ -122,14 +127,18 @@ class Turn:
     _left: int = 0
     _was_shown: bool = False
     _open: tuple[str, str] | None = None
+    # Of the last answer.
+    _thoughts: list[str] = field(default_factory=list)
+    _sealed: list[str] = field(default_factory=list)
     _counts: dict[str, int] = field(default_factory=dict)
     _call_ids: set[str] = field(default_factory=set)
+    _earlier_ids: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._before = len(self.messages)
+        self._earlier_ids = ids_of_calls(self.messages)
         self.messages += self.kept
-        for message in self.kept:
-            self._call_ids |= {each["id"] for each in message.get("tool_calls") or ()}
+        self._call_ids |= ids_of_calls(self.kept)
 
     def begin_with(self, prompt: Prompt) -> None:
         """Replace the messages before those that the turn adds: its pictures are known now."""
@@ -138,9 +147,10 @@ class Turn:
         self.prompt = prompt
 
     def fitted(self, request: ModelRequest, model: ModelInfo) -> ModelRequest:
-        """Return a request with the tools and the messages that fit the window of a model. Raises
-        ProviderError.
+        """Return a request with the tools and the messages that fit the window of a model, which is
+        asked now. Raises ProviderError.
         """
+        self._left = most_bytes(self.options, window=model.context_tokens)
         if self.prompt is None:
             return request
         tools, tokens = self._fitting_tools(request.tools, model)
@@ -151,10 +161,15 @@ class Turn:
     def _fitting_tools(
         self, tools: list[dict[str, Any]], model: ModelInfo
     ) -> tuple[list[dict[str, Any]], int]:
-        """Return the tools that leave a part of a small window to the conversation, and their
-        tokens: of the gateway's the last ones are left out, a client's stay.
+        """Return the tools that leave a part of a small window to the conversation, with a client's
+        at most MOST_TOOLS, and their tokens: of the gateway's the last ones are left out, a
+        client's stay.
         """
-        own, tokens = tools[: len(tools) - len(self.client_tools)], tools_tokens(tools)
+        own = tools[: len(tools) - len(self.client_tools)]
+        if self.client_tools:
+            own = own[: max(0, MOST_TOOLS - len(self.client_tools))]
+            tools = [*own, *self.client_tools]
+        tokens = tools_tokens(tools)
         while own and tokens > model.context_tokens * TOOLS_SHARE:
             own = own[:-1]
             tools = [*own, *self.client_tools]
@@ -216,7 +231,7 @@ class Turn:
         """
         for call in calls:
             self._call_ids.add(call.id)
-        self.messages.append(message_of(calls, texts))
+        self.messages.append(message_of(calls, texts, thoughts=self._thoughts, sealed=self._sealed))
         # One that an earlier attempt began has its yes, or needed none.
         asked = {
             call.id: None if call in self.resumed else await self._question(call) for call in calls
@@ -326,7 +341,8 @@ class Turn:
         """Return whether the last answer has content, or may be empty because the client set a
         stop.
         """
-        is_limited = self.finish_reason == "length" and bool(LIMITS & self.options.keys())
+        is_limited = self.has_own_limit and bool(LIMITS & self.options.keys())
+        is_limited = is_limited and self.finish_reason == "length"
         if is_limited or self.options.get("stop"):
             return True
         told = any(text.strip() for text in self.texts[said:])
@@ -340,7 +356,7 @@ class Turn:
     async def _ask(self) -> list[Call]:
         """Return the calls of one answer."""
         request = ModelRequest(self.messages, self._tools(), options=self.options)
-        calls = Calls()
+        calls, self._thoughts, self._sealed = Calls(), [], []
         before = dict(self._counts)
         self._left = most_bytes(self.options)
         async with aclosing(self.provider.stream(request)) as stream:
@@ -377,6 +393,8 @@ class Turn:
                 self.emit(reset_delta(kind, message_id=message_name(kind, number + 1)))
             self._counts[kind] = first
         del self.texts[before.get("text", 0) :]
+        self._thoughts.clear()
+        self._sealed.clear()
         calls.clear()
         self._left = most_bytes(self.options)
 
@@ -403,6 +421,8 @@ class Turn:
                 self._say("text", self._fitting(delta.text))
             case ThinkingDelta():
                 self._say("thinking", self._fitting(delta.text))
+            case SealedDelta():
+                self._sealed = [*self._sealed[1 - MOST_SEALED :], delta.text]
             case ToolCallDelta():
                 calls.take(delta)
                 self._left -= size_of(delta)
@@ -418,10 +438,12 @@ class Turn:
                 self.stop_sequence = asked_stop(delta.stop_sequence, self.options.get("stop"))
 
     def _name(self, call: Call) -> None:
-        """Give a call a unique id: some servers send none, or the same one every time."""
+        """Give a call an id that is unique in the conversation: some servers send none, or the same
+        one every time.
+        """
         wanted = call.id or "call"
         call.id, number = wanted, 1
-        while call.id in self._call_ids:
+        while call.id in self._call_ids or call.id in self._earlier_ids:
             number += 1
             call.id = f"{wanted}-{number}"
         self._call_ids.add(call.id)
@@ -457,6 +479,7 @@ class Turn:
             self.texts[-1] += text
             self.emit(text_delta(text, message_id=self._open[1]))
         else:
+            self._thoughts.append(text)
             self.emit(thinking_delta(text, message_id=self._open[1]))
 
     def _end_message(self) -> None:

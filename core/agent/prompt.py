@@ -21,6 +21,7 @@ from core.agent import calls
 from core.conversations import sessions
 from core.database import statements
 from core.database.statements import Said
+from core.database.transactions import AWAY
 from core.lib.tokens import EACH_TEXT, estimate, of_calls
 from core.lib.ttl_cache import TtlCache
 from core.models import AssistantVersion, Run
@@ -365,11 +366,15 @@ def too_long(message: ChatMessage, *, new: int, most: int) -> ProviderError:
 
 def note_shortened(run: Run) -> bool:
     """Record that it is said that messages are left out; True for the first one of a conversation,
-    who says it (:func:`shortened_line`). May block on the database.
+    who says it (:func:`shortened_line`); where the database is away, the next turn says it. May
+    block on the database.
     """
     if run.session.shortened_at is not None:
         return False
-    return sessions.mark_shortened(run.session)
+    try:
+        return sessions.mark_shortened(run.session)
+    except AWAY:
+        return False
 
 
 def shortened_line(request: str) -> str:

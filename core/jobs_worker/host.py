@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,15 @@ from core.jobs_worker import steps
 from core.messages import Message
 from core.models import Job, ModelCall
 from core.plugins.base import Cancelled, PluginError
-from core.providers import catalogue, health, registry
-from core.providers.base import ChatMessage, ModelRequest, ProviderError, text_of
+from core.providers import catalogue, health, registry, vendors
+from core.providers.base import ChatMessage, ModelRequest, ProviderError, answer_of
 from core.providers.catalogue import window_of
 from core.providers.chain import Chain
 
 TRIES = 4
 TELL_SECONDS = 0.2
 MOST_RETRY_SECONDS = 20.0
+THINKING_TOKENS = 8192  # besides the answer, for a model that thinks before it
 
 
 class Host:
@@ -47,6 +49,7 @@ class Host:
         self._last = ""
         self._answers = steps.Answers(job)
         self._sent = 0
+        self._thinks = False  # until the limit of an answer
 
     async def ask(
         self,
@@ -103,7 +106,9 @@ class Host:
         schema: Mapping[str, Any] | None = None,
     ) -> str:
         """Return the model's text. Raises PluginError with the text of the provider's error."""
-        strict = schema is not None
+        strict = schema is not None and all(
+            vendors.takes_schemas(each.provider) for each in self._models
+        )
         for tries in range(1, TRIES + 1):
             asked = messages if strict or schema is None else spelled_out(messages, schema)
             options = options_of(max_tokens, schema if strict else None)
@@ -130,7 +135,7 @@ class Host:
         meter = self._meter.apart()  # a plugin may ask several questions at once
         chain = Chain(self._models, registry.provider_of, meter)
         try:
-            said = await text_of(chain, request)
+            said = await self._text(chain, request)
         finally:
             await in_thread(usage.store, meter)
         try:
@@ -138,6 +143,28 @@ class Host:
         except jobs.LostJobError as error:
             raise Cancelled from error
         return said
+
+    async def _text(self, chain: Chain, request: ModelRequest) -> str:
+        """Return the model's text. Vendors count reasoning toward the limit of an answer: a model
+        that thinks until then is asked again with a higher one, and with that one from then on.
+        """
+        most = request.options["max_tokens"] + THINKING_TOKENS
+        roomier = replace(request, options={**request.options, "max_tokens": most})
+        if self._thinks:
+            try:
+                return (await answer_of(chain, roomier)).text
+            except ProviderError as error:
+                if error.code != "context_length":
+                    raise
+        found = await answer_of(chain, request)
+        if self._thinks or not (found.is_cut and found.has_thought):
+            return found.text
+        try:
+            text = (await answer_of(chain, roomier)).text
+        except ProviderError:  # as of a small window
+            return found.text
+        self._thinks = True
+        return text
 
 
 def notice(*, job: Job, error: ProviderError) -> None:

@@ -9,7 +9,9 @@ from ``pip install pydantic-ai-slim[vendor]``. Its cost per token, compared to
 import asyncio
 import base64
 import binascii
+import hashlib
 import os
+import re
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from itertools import groupby
@@ -21,6 +23,7 @@ from pydantic_ai import messages as library
 from pydantic_ai.direct import model_request_stream
 from pydantic_ai.exceptions import AgentRunError, ModelHTTPError, UserError
 from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse, infer_model
+from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
@@ -50,14 +53,15 @@ from core.providers.redaction import without_key
 
 # Errors that the library and the vendors' own packages raise for a stream that they cannot read.
 UNREADABLE = (
-    AgentRunError, UserError, ValueError, TypeError, LookupError, AttributeError, AssertionError,
+    AgentRunError, ValueError, TypeError, LookupError, AttributeError, AssertionError,
 )  # fmt: skip
 REASONING = ("reasoning_tokens", "thoughts_tokens", "thinking_tokens")  # by vendor
 # Variables of the environment that hold keys of vendors; shorter values are no secrets.
 KEY_NAMES = ("_API_KEY", "_ACCESS_KEY", "_TOKEN")
 SHORTEST_ENVIRONMENT_KEY = 12
+CALL_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 EMPTY = "(empty)"  # the result of a tool that has none
-FINISH = {"tool_call": "tool_calls", "error": "stop"}
+FINISH = {"tool_call": "tool_calls"}
 # OpenAI's name -> the library's. Others are left out: each vendor refuses different ones.
 OPTIONS = {
     "temperature": "temperature",
@@ -142,9 +146,7 @@ class AgentLibrary:
             self.model_of(request.model),
             converted(request.messages),
             model_settings=options(request.options),
-            model_request_parameters=ModelRequestParameters(
-                function_tools=[definition(tool) for tool in request.tools]
-            ),
+            model_request_parameters=parameters(request),
         )
         spoke = False
         try:
@@ -161,9 +163,13 @@ class AgentLibrary:
             raise ProviderError.of(classify(exception=cause)) from error
         except ModelHTTPError as error:
             raise refused(error) from error
+        except UserError as error:  # as of a model that cannot be made to call a tool
+            raise ProviderError.of(Failure("bad_request", bounded(str(error)))) from error
         except UNREADABLE as error:
             raise broken(error, begun=spoke) from error
         for each in last:
+            if isinstance(each, Finish) and each.reason == "error":  # as of Google's broken calls
+                raise ProviderError.of(Failure("bad_stream", "The vendor gave the answer up."))
             yield each
 
 
@@ -272,8 +278,29 @@ def options(given: dict[str, Any]) -> ModelSettings:
     stop = given.get("stop")
     if stop:
         known["stop_sequences"] = [stop] if isinstance(stop, str) else stop
+    forced = given.get("tool_choice")
+    if forced is not None:
+        is_named = isinstance(forced, dict)
+        known["tool_choice"] = [forced["function"]["name"]] if is_named else forced
     made: ModelSettings = known  # type: ignore[assignment]  # the names are those of ModelSettings
     return made
+
+
+def parameters(request: ModelRequest) -> ModelRequestParameters:
+    """Return the tools, and the form of the answer: in words, as most vendors hold no model that
+    has tools to a schema.
+    """
+    tools = [definition(tool) for tool in request.tools]
+    form = request.options.get("response_format") or {}
+    if form.get("type") not in ("json_object", "json_schema"):
+        return ModelRequestParameters(function_tools=tools)
+    named = form.get("json_schema") or {}
+    wanted = OutputObjectDefinition(
+        json_schema=named.get("schema") or {"type": "object"}, description=named.get("description")
+    )
+    return ModelRequestParameters(
+        function_tools=tools, output_mode="prompted", output_object=wanted
+    )
 
 
 def definition(tool: dict[str, Any]) -> ToolDefinition:
@@ -312,7 +339,7 @@ def request_part(message: ChatMessage, names: dict[str, str]) -> library.ModelRe
             return library.ToolReturnPart(
                 tool_name=names.get(call, "unknown"),
                 content=words_of(message["content"]) or EMPTY,  # Anthropic refuses empty texts
-                tool_call_id=call,
+                tool_call_id=accepted_id(call),
             )
     content = message["content"]
     if isinstance(content, str):
@@ -328,10 +355,19 @@ def response_parts(message: ChatMessage) -> list[library.ModelResponsePart]:
         function = call["function"]
         parts.append(
             library.ToolCallPart(
-                tool_name=function["name"], args=function["arguments"], tool_call_id=call["id"]
+                tool_name=function["name"],
+                args=function["arguments"],
+                tool_call_id=accepted_id(call["id"]),
             )
         )
     return parts
+
+
+def accepted_id(given: str) -> str:
+    """Return an id of a call as Anthropic accepts it: the same for the same id."""
+    if CALL_ID.fullmatch(given):
+        return given
+    return hashlib.sha256(given.encode()).hexdigest()[:32]
 
 
 def words_of(content: Any) -> str:

@@ -17,6 +17,9 @@ BYTES_PER_TOKEN = 4
 LEAST_TOKENS = 256
 CALL_BYTES = 64  # overhead of a piece of a tool call
 LIMITS = {"max_tokens", "max_completion_tokens"}
+# In messages, for core.providers.returned alone.
+REASONING, SEALED, EXTRA = "reasoning", "sealed", "extra"
+MOST_EXTRA = 64 * 1024  # characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +43,25 @@ class ThinkingDelta:
 
 
 @dataclass(frozen=True, slots=True)
+class SealedDelta:
+    """A piece of the reasoning that only the server can read, as JSON of at most MOST_EXTRA
+    characters.
+    """
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class ToolCallDelta:
-    """A part of the tool call number ``index``; ``arguments`` is a piece of JSON text."""
+    """A part of the tool call number ``index``; ``arguments`` is a piece of JSON text. ``extra``:
+    a field that the server may want back with the call, as JSON of at most MOST_EXTRA characters.
+    """
 
     index: int
     id: str = ""
     name: str = ""
     arguments: str = ""
+    extra: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +105,17 @@ class Whole:
     message: Message
 
 
-Delta = TextDelta | ThinkingDelta | ToolCallDelta | Whole | Usage | Finish | Restart | Delay
+Delta = (
+    TextDelta
+    | ThinkingDelta
+    | SealedDelta
+    | ToolCallDelta
+    | Whole
+    | Usage
+    | Finish
+    | Restart
+    | Delay
+)
 
 
 class ProviderError(Exception):
@@ -130,13 +155,14 @@ class Provider(Protocol):
     async def close(self) -> None: ...
 
 
-def most_bytes(options: dict[str, Any]) -> int:
+def most_bytes(options: dict[str, Any], *, window: int = 0) -> int:
     """Return the maximum length of one answer, with its reasoning and calls: ALLOWANCE times the
-    allowed tokens, at most MAX_ANSWER_BYTES. Without a limit in the request the model's window
-    counts.
+    allowed tokens, at most MAX_ANSWER_BYTES. Without a limit in the request the model's ``window``
+    counts, or that of the settings where it is larger.
     """
     asked = [options[name] for name in LIMITS & options.keys()]
-    tokens = max([*asked, LEAST_TOKENS]) if asked else settings.LLM_CONTEXT_TOKENS
+    usual = max(window, settings.LLM_CONTEXT_TOKENS)
+    tokens = max([*asked, LEAST_TOKENS]) if asked else usual
     return min(settings.MAX_ANSWER_BYTES, int(tokens) * ALLOWANCE * BYTES_PER_TOKEN)
 
 
@@ -150,20 +176,45 @@ def size_of(delta: Delta) -> int:
     return 0
 
 
-async def text_of(provider: Provider, request: ModelRequest) -> str:
-    """Return the text of one answer, within the maximum length. Raises ProviderError."""
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The text of one answer. ``is_cut``: it ended at its limit; ``has_thought``: a part of it was
+    reasoning.
+    """
+
+    text: str
+    is_cut: bool
+    has_thought: bool
+
+
+async def answer_of(provider: Provider, request: ModelRequest) -> Answer:
+    """Return one answer, within the maximum length. Raises ProviderError."""
     pieces: list[str] = []
     left = most_bytes(request.options)
+    is_cut = has_thought = False
     async with aclosing(provider.stream(request)) as stream:
         async for delta in stream:
-            if isinstance(delta, Restart):
-                pieces, left = [], most_bytes(request.options)
-            if isinstance(delta, TextDelta):
-                pieces.append(delta.text)
+            match delta:
+                case Restart():
+                    pieces, left, has_thought = [], most_bytes(request.options), False
+                case TextDelta():
+                    pieces.append(delta.text)
+                case ThinkingDelta():
+                    has_thought = True
+                case Usage():
+                    has_thought = has_thought or delta.reasoning_tokens > 0
+                case Finish():
+                    is_cut = delta.reason == "length"
             left -= size_of(delta)
             if left <= 0:
+                is_cut = True
                 break
-    return "".join(pieces)
+    return Answer("".join(pieces), is_cut, has_thought)
+
+
+async def text_of(provider: Provider, request: ModelRequest) -> str:
+    """Return the text of one answer, within the maximum length. Raises ProviderError."""
+    return (await answer_of(provider, request)).text
 
 
 class Unavailable:

@@ -8,6 +8,7 @@ The consequences of each failure: decision 190. A chain serves one turn, one lon
 """
 
 import asyncio
+import logging
 import math
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -16,8 +17,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import orjson
+from django.db import DatabaseError, InterfaceError
 
-from core.database.transactions import in_thread
+from core.database.transactions import AWAY, in_thread
 from core.lib import tracing
 from core.lib.tokens import estimate
 from core.providers import circuits, sight
@@ -37,6 +39,8 @@ from core.providers.base import (
 )
 from core.providers.catalogue import ModelInfo, ProviderInfo
 from core.providers.failures import DEFAULT_RETRY_SECONDS, KINDS, OWN
+
+logger = logging.getLogger(__name__)
 
 PROVIDER_TRIES = 4
 # Longer waits requested by the model's server are reported to the user immediately.
@@ -237,7 +241,7 @@ class Chain:
         except ProviderError as error:
             failure = error.code
             if len(self.models) > 1 and circuits.is_counted(error):
-                await in_thread(circuits.failed, model_id=model.id, error=error)
+                await noted(circuits.failed, model_id=model.id, error=error)
                 suspected.add(model.id)
             raise
         finally:
@@ -247,7 +251,7 @@ class Chain:
             record_call(model, spent, failure=failure, began=began)
         self.answered_by = model
         if model.id in suspected or model.failures or model.circuit is not None:
-            await in_thread(circuits.close, model_id=model.id)
+            await noted(circuits.close, model_id=model.id)
             suspected.discard(model.id)
 
     def _fitted(self, request: ModelRequest, model: ModelInfo) -> ModelRequest:
@@ -300,11 +304,24 @@ def limited(request: ModelRequest, most: int | None) -> ModelRequest:
     return replace(request, options={**request.options, **limits})
 
 
+async def noted(record: Callable[..., None], **of: Any) -> None:
+    """Record the end of a call in the circuit of its model. The call counts all the same where the
+    database is away, or the model was deleted meanwhile.
+    """
+    try:
+        await in_thread(record, **of)
+    except (DatabaseError, InterfaceError):
+        logger.warning("the circuit of model %s could not be stored", of["model_id"])
+
+
 async def is_usable(model: ModelInfo) -> bool:
     """Return whether a model is asked: its circuit is closed, or this request tries it again."""
     if model.circuit is None:
         return True
-    return circuits.is_due(model) and await in_thread(circuits.take_probe, model_id=model.id)
+    try:
+        return circuits.is_due(model) and await in_thread(circuits.take_probe, model_id=model.id)
+    except AWAY:
+        return False
 
 
 def lacks(model: ModelInfo, request: ModelRequest) -> bool:

@@ -256,6 +256,7 @@ NAMES: dict[str, str] = {
     "model_not_found": "not_found",
     "not_found_error": "not_found",
     "request_too_large": "too_large",
+    "tool_use_failed": "bad_stream",  # Groq: the model wrote no call that can be read
 }
 WORDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), code)
@@ -269,6 +270,10 @@ WORDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
          r"max_model_len|input is too long", "context_length"),
         (r"content (?:management )?(?:policy|filter)|safety system|flagged|moderation", "content"),
         (r"api[ _-]key (?:not valid|is invalid)|(?:invalid|incorrect) api[ _-]key", "unauthorised"),
+        # Pictures, or tools, that this model does not take: OpenRouter says 404, llama.cpp 500.
+        (r"no endpoints found that support|(?:image|audio) input is not supported|unsupported "
+         r"content part type|missing data required for image input", "bad_request"),
+        (r"tool_use_failed|failed to call a function", "bad_stream"),
         (r"loading model|overloaded|currently (?:un)?available|no slot available|server busy",
          "overloaded"),
         (r"\bmodel\b.{0,200}(?:not found|does not exist)|(?:not found|no such) model", "not_found"),
@@ -290,6 +295,7 @@ BY_STATUS = {
     529: "overloaded",
 }
 SOON = re.compile(r"(?i)\b(?:retry|try again) (?:in|after) [0-9]")
+DELAY = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,9})?)s")
 # Codes that a body's text may refine a status to: a 401 with "billing" is still our key.
 REFINED = {400, 402, 403, 404, 413, 422, 429, 500, 502, 503, 529}
 
@@ -350,14 +356,16 @@ def classify(
 
 def of_answer(status: int, headers: Mapping[str, str], body: bytes) -> Failure:
     """Return the failure in a response: with a status, or as an error inside a stream (200)."""
-    names, reason = described(body)
-    seconds = wait_seconds(headers)
+    names, reason, details = described(body)
+    seconds, told = wait_seconds(headers), google_seconds(details)
     if 300 <= status < 400 or (is_page(body) and status in {200, 400, 404, 405}):
         return Failure("no_model_server", reason, seconds)
     code = BY_STATUS.get(status, "server" if status >= 500 or status == 200 else "bad_request")
     if status in REFINED or status == 200:
         code = refined(status, names, reason) or code
-    return Failure(code, reason, seconds)
+    if told is not None and code in {"quota", "rate_limited"}:
+        code = "quota" if is_of_day(details) else "rate_limited"
+    return Failure(code, reason, told if seconds is None else seconds)
 
 
 def refined(status: int, names: tuple[str, ...], reason: str) -> str:
@@ -395,15 +403,15 @@ def of_exception(error: BaseException) -> Failure:
     return Failure("bad_stream", bounded(type(error).__name__))
 
 
-def described(body: bytes) -> tuple[tuple[str, ...], str]:
-    """Return an error body's codes and types in lower case, and its message."""
+def described(body: bytes) -> tuple[tuple[str, ...], str, list[dict[str, Any]]]:
+    """Return an error body's codes and types in lower case, its message, and Google's details."""
     try:
         found: Any = orjson.loads(body[:BODY_BYTES] or b"null")
     except orjson.JSONDecodeError:
-        return (), bounded(text_of_page(body))
+        return (), bounded(text_of_page(body)), []
     found = found[0] if isinstance(found, list) and found else found
     if not isinstance(found, dict):
-        return (), bounded(found if isinstance(found, str) else "")
+        return (), bounded(found if isinstance(found, str) else ""), []
     inner = found.get("error")
     error: dict[str, Any] = inner if isinstance(inner, dict) else found
     more = error.get("innererror")
@@ -411,7 +419,25 @@ def described(body: bytes) -> tuple[tuple[str, ...], str]:
     values += [more.get("code")] if isinstance(more, dict) else []
     names = tuple(value.lower() for value in values if isinstance(value, str))
     message = inner if isinstance(inner, str) else error.get("message") or error.get("detail") or ""
-    return names, bounded(message if isinstance(message, str) else orjson.dumps(message).decode())
+    message = message if isinstance(message, str) else orjson.dumps(message).decode()
+    about = error.get("metadata")
+    raw = about.get("raw") if isinstance(about, dict) else None
+    # OpenRouter's own message is "Provider returned error".
+    text = bounded(f"{message}: {raw}" if raw and isinstance(raw, str) else message)
+    given = error.get("details")
+    details = [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
+    return names, text, details
+
+
+def google_seconds(details: list[dict[str, Any]]) -> float | None:
+    """Return the seconds to wait in the details of Google's error, which has no header of it."""
+    delays = (DELAY.fullmatch(str(each.get("retryDelay"))) for each in details)
+    return next((float(delay[1]) for delay in delays if delay), None)
+
+
+def is_of_day(details: list[dict[str, Any]]) -> bool:
+    """Return whether a day's quota is used up; Google has a retry in seconds for that, too."""
+    return any("PerDay" in str(each.get("violations")) for each in details)
 
 
 def bounded(text: str) -> str:

@@ -6,7 +6,7 @@ The `openai` SDK costs 0.4 ms of CPU a streamed token, this 0.05 (docs/decisions
 import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,12 +14,14 @@ import aiohttp
 import orjson
 
 from core.lib.safe_fetch import RefusedAddressError
-from core.providers import addresses
+from core.providers import addresses, returned
 from core.providers.base import (
+    MOST_EXTRA,
     Delta,
     Finish,
     ModelRequest,
     ProviderError,
+    SealedDelta,
     TextDelta,
     ThinkingDelta,
     ToolCallDelta,
@@ -43,9 +45,19 @@ FAILURES = (
     TimeoutError, aiohttp.ClientError, BadStreamError, NoStreamError, RefusedAddressError,
 )  # fmt: skip
 NO_STREAMS = {"text/html", "application/xhtml+xml", "application/json"}
-FIELDS = (b"data:", b":", b"event:", b"id:", b"retry:", b"data\r", b"\xef\xbb\xbf")
+ERROR = b"error:"  # the field of llama.cpp's errors until late in 2025
+READ = (b"data:", ERROR)
+FIELDS = (*READ, b":", b"event:", b"id:", b"retry:", b"data\r", b"\xef\xbb\xbf")
 LONGEST_FIELD = 16  # bytes of a first line that show whether it belongs to a stream
 ERROR_SECONDS = 10.0  # for the body of an error
+# Reasons of servers that gave an answer up, each with its code of KINDS: of OpenRouter, DeepSeek,
+# vLLM and Google. Google adds details after a colon.
+GIVEN_UP = {
+    "error": "server",
+    "insufficient_system_resource": "overloaded",
+    "abort": "cut",
+    "function_call_filter": "bad_stream",
+}
 MOST_TOKENS = 1_000_000_000  # of one call, as a server reports them
 
 
@@ -76,6 +88,8 @@ class OpenAICompatible:
         self._idle_seconds = idle_seconds
         self._allowed = allowed
         self._adapt = adapt
+        # Model -> words for the fields that its server wants back with calls.
+        self._wanted: dict[str, frozenset[str]] = {}
         self._session: aiohttp.ClientSession | None = None
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
@@ -83,14 +97,15 @@ class OpenAICompatible:
         end, begun = Ending(), False
         failure: Exception | None = None
         try:
-            async with asyncio.timeout(self._first_seconds) as bound, self._post(request) as answer:
-                if answer.status != 200 or answer.content_type in NO_STREAMS:
-                    raise await refusal(answer)
+            async with (
+                asyncio.timeout(self._first_seconds) as bound,
+                self._answered(request) as answer,
+            ):
                 async for block in blocks(answer, end):
                     speaks = False
                     for delta in joined(block):
                         # Comments, a role and usage are no tokens: the user has no output yet.
-                        speaks = speaks or not isinstance(delta, Usage)
+                        speaks = speaks or not isinstance(delta, Usage | SealedDelta)
                         if not end.takes(delta):
                             yield delta
                     begun = begun or speaks
@@ -114,11 +129,33 @@ class OpenAICompatible:
         if self._session is not None:
             await self._session.close()
 
-    def _post(self, request: ModelRequest) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+    @asynccontextmanager
+    async def _answered(
+        self, request: ModelRequest
+    ) -> AsyncGenerator[aiohttp.ClientResponse, None]:
+        """Yield the stream that answers a request; one that lacked a field is sent again with it.
+        Raises ProviderError.
+        """
+        model = request.model or self._model
+        while True:
+            wanted = self._wanted.get(model, frozenset())
+            async with self._post(request, wanted) as answer:
+                if answer.status == 200 and answer.content_type not in NO_STREAMS:
+                    yield answer
+                    return
+                error = await refusal(answer)
+            lacking = returned.lacking(error.reason, request.messages, wanted)
+            if not lacking:
+                raise error
+            self._wanted[model] = self._wanted.get(model, frozenset()) | {lacking}
+
+    def _post(
+        self, request: ModelRequest, wanted: frozenset[str]
+    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
         # A redirect would turn this into a GET, and take the key along.
         return self._client().post(
             self._url,
-            data=self._body(request),
+            data=self._body(request, wanted),
             headers={"Content-Type": "application/json", **self._headers},
             allow_redirects=False,
         )
@@ -128,11 +165,11 @@ class OpenAICompatible:
             self._session = addresses.session(self._allowed)
         return self._session
 
-    def _body(self, request: ModelRequest) -> bytes:
+    def _body(self, request: ModelRequest, wanted: frozenset[str]) -> bytes:
         body: dict[str, Any] = {
             **request.options,
             "model": request.model or self._model,
-            "messages": request.messages,
+            "messages": returned.for_server(request.messages, wanted),
             "stream": True,
             "stream_options": {"include_usage": True},
         }
@@ -161,7 +198,7 @@ class Ending:
     def takes(self, delta: Delta) -> bool:
         """Note a delta; return whether it belongs to the end alone."""
         if isinstance(delta, Finish):
-            self.reason, self.stop_sequence = delta.reason, delta.stop_sequence
+            self.reason, self.stop_sequence = delta.reason.partition(":")[0], delta.stop_sequence
         elif isinstance(delta, Usage) and (delta.prompt_tokens or delta.completion_tokens):
             self.usage = delta  # zeros are no report: every call has a prompt
         self.has_calls |= isinstance(delta, ToolCallDelta)
@@ -180,6 +217,8 @@ class Ending:
         """
         if isinstance(failure, ProviderError):
             return failure
+        if self.reason in GIVEN_UP:
+            return ProviderError.of(Failure(GIVEN_UP[self.reason], self.reason))
         if self.reason:
             # Whole already: some servers end a finished answer by dropping the connection.
             return None
@@ -188,7 +227,7 @@ class Ending:
 
 
 async def blocks(response: aiohttp.ClientResponse, ending: Ending) -> AsyncIterator[list[bytes]]:
-    """Yield the ``data:`` lines of an SSE body until ``[DONE]`` or its end, grouped by read.
+    """Yield the lines with READ fields of an SSE body until ``[DONE]`` or its end, grouped by read.
 
     The body's last line may be unterminated. Notes in ``ending`` that ``[DONE]`` came.
     """
@@ -200,13 +239,13 @@ async def blocks(response: aiohttp.ClientResponse, ending: Ending) -> AsyncItera
         if len(rest) > MAX_LINE_BYTES:
             raise BadStreamError("a line is too long")
         end = next((number for number, line in enumerate(lines) if is_end(line)), None)
-        yield [line for line in lines[:end] if line.startswith(b"data:")]
+        yield [line for line in lines[:end] if line.startswith(READ)]
         if end is not None:
             ending.is_done = True
             return
     check_beginning([rest] if not begun else [], b"")
     ending.is_done = is_end(rest)
-    if rest.startswith(b"data:") and not ending.is_done:
+    if rest.startswith(READ) and not ending.is_done:
         yield [rest]
 
 
@@ -245,7 +284,9 @@ def is_end(line: bytes) -> bool:
 
 
 def parsed(line: bytes) -> dict[str, Any]:
-    """Return the object of a ``data:`` line. Raises BadStreamError."""
+    """Return the object of a ``data:`` line. Raises BadStreamError, ProviderError for an error."""
+    if line.startswith(ERROR):
+        raise ProviderError.of(classify(body=line.removeprefix(ERROR)))
     try:
         chunk = orjson.loads(line[5:])
     except orjson.JSONDecodeError as error:
@@ -256,7 +297,7 @@ def parsed(line: bytes) -> dict[str, Any]:
 
 
 def joined(lines: list[bytes]) -> Iterator[Delta]:
-    """Return the deltas of ``data:`` lines, adjacent pieces of a text merged; those before an error
+    """Return the deltas of lines, adjacent pieces of a text merged; those before an error
     are returned before it is raised. Raises as :func:`parsed` and :func:`deltas` do.
     """
     last: Delta | None = None
@@ -310,16 +351,19 @@ def usage_of(usage: dict[str, Any]) -> Usage:
     """Return the tokens of a ``usage`` object.
 
     Cached ones: OpenAI's ``prompt_tokens_details``, DeepSeek's ``prompt_cache_hit_tokens``. Some
-    servers (xAI, Google) do not count reasoning among the completion: their total shows it.
+    servers do not count reasoning among the completion: their total shows it. xAI says how much it
+    was, Google does not.
     """
     prompt = number(usage.get("prompt_tokens"))
     completion = number(usage.get("completion_tokens"))
     of_prompt = usage.get("prompt_tokens_details") or {}
     of_completion = usage.get("completion_tokens_details") or {}
-    reasoning = number(of_completion.get("reasoning_tokens"))
-    if reasoning and number(usage.get("total_tokens")) == prompt + completion + reasoning:
-        completion += reasoning
     cached = number(of_prompt.get("cached_tokens") or usage.get("prompt_cache_hit_tokens"))
+    reasoning = number(of_completion.get("reasoning_tokens"))
+    more = max(0, number(usage.get("total_tokens")) - prompt - completion)
+    if more == reasoning or not (of_completion or cached):
+        reasoning = more
+        completion += more
     return Usage(prompt, completion, min(cached, prompt), min(reasoning, completion))
 
 
@@ -329,13 +373,15 @@ def number(value: Any) -> int:
 
 
 def of_choice(choice: dict[str, Any]) -> list[Delta]:
-    """Return the deltas of one choice of a chunk."""
+    """Return the deltas of one choice of a chunk. Raises ProviderError for one with an error."""
+    if choice.get("error"):
+        raise ProviderError.of(classify(body=orjson.dumps(choice)))
     found: list[Delta] = []
     delta = choice.get("delta") or {}
     thinking = delta.get("reasoning_content") or delta.get("reasoning")
     if isinstance(thinking, str):
         found.append(ThinkingDelta(thinking))
-    content = delta.get("content")
+    content = delta.get("content") or delta.get("refusal")  # of OpenAI's models that owe a schema
     if isinstance(content, list):
         found += of_parts(content)
     elif content:
@@ -348,15 +394,33 @@ def of_choice(choice: dict[str, Any]) -> list[Delta]:
                 index=index if isinstance(index, int) else number,
                 id=str(call.get("id") or ""),
                 name=str(function.get("name") or ""),
-                arguments=str(function.get("arguments") or ""),
+                arguments=text_of(function.get("arguments")),
+                extra=packed(call.get("extra_content")),
             )
         )
+    details = delta.get("reasoning_details")
+    for each in details if isinstance(details, list) else ():
+        if each.get("type") == "reasoning.encrypted" and (sealed := packed(each)):
+            found.append(SealedDelta(sealed))
     if choice.get("finish_reason"):
         # Of vLLM and of SGLang: the text that matched; a number there is a token.
         matched = choice.get("stop_reason") or choice.get("matched_stop")
         stop = matched if isinstance(matched, str) else ""
         found.append(Finish(str(choice["finish_reason"]), stop))
     return found
+
+
+def text_of(arguments: Any) -> str:
+    """Return arguments as text; some servers send them as JSON."""
+    if not arguments:
+        return ""
+    return arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode()
+
+
+def packed(given: Any) -> str:
+    """Return an object as JSON; empty for anything else, and for one that is too long."""
+    text = orjson.dumps(given).decode() if isinstance(given, dict) else ""
+    return text if len(text) <= MOST_EXTRA else ""
 
 
 def of_parts(parts: list[Any]) -> list[Delta]:

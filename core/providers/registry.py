@@ -86,6 +86,7 @@ def of_settings() -> Provider:
             model=settings.LLM_MODEL,
             first_seconds=settings.LLM_FIRST_TOKEN_SECONDS,
             idle_seconds=settings.LLM_IDLE_SECONDS,
+            adapt=vendors.adapt_of(vendors.Kind.OPENAI_COMPATIBLE, settings.LLM_BASE_URL),
         )
     from core.providers import agent_library  # noqa: PLC0415 - 1 s and 60 MB that few need
 

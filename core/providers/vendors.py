@@ -11,7 +11,9 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
+from django.conf import settings
 from django.utils.translation import gettext
 
 from core.lib.encryption import DecryptError, decrypt
@@ -29,6 +31,7 @@ Kind = ModelProvider.Kind
 Body = dict[str, Any]
 LONGEST_KEY = 4096
 MOST_SECONDS = 24 * 60 * 60
+OPENAI_ID = 40
 CALL_ID = re.compile(r"[a-zA-Z0-9]{9}")
 # Ends of addresses that people paste and that belong to single requests.
 ENDINGS = {
@@ -44,8 +47,11 @@ def short_answers(body: Body) -> Body:
     return body if most is None else {"max_tokens": most, **body}
 
 
-def newer_limit(body: Body) -> Body:
-    """Rename the limit of the answer: OpenAI's reasoning models refuse ``max_tokens``."""
+def for_openai(body: Body) -> Body:
+    """Change what OpenAI refuses: its reasoning models ``max_tokens``, all of them ids of calls
+    with more than OPENAI_ID characters, as those of other models.
+    """
+    body["messages"] = [with_ids(each, shorter_id) for each in body["messages"]]
     most = body.pop("max_tokens", None)
     return body if most is None else {"max_completion_tokens": most, **body}
 
@@ -58,19 +64,26 @@ def for_mistral(body: Body) -> Body:
     body.pop("stream_options", None)
     if "seed" in body:
         body["random_seed"] = body.pop("seed")
-    body["messages"] = [with_short_ids(each) for each in body["messages"]]
+    body["messages"] = [with_ids(each, short_id) for each in body["messages"]]
     return body
 
 
-def with_short_ids(message: Body) -> Body:
-    """Return a message whose calls have ids of Mistral's form."""
+def with_ids(message: Body, form: Callable[[str], str]) -> Body:
+    """Return a message whose calls have ids of another form."""
     changed = dict(message)
     if message.get("tool_call_id"):
-        changed["tool_call_id"] = short_id(message["tool_call_id"])
+        changed["tool_call_id"] = form(message["tool_call_id"])
     if message.get("tool_calls"):
         calls = message["tool_calls"]
-        changed["tool_calls"] = [{**call, "id": short_id(call["id"])} for call in calls]
+        changed["tool_calls"] = [{**call, "id": form(call["id"])} for call in calls]
     return changed
+
+
+def shorter_id(given: str) -> str:
+    """Return an id of at most OPENAI_ID characters: the same for the same id."""
+    return (
+        given if len(given) <= OPENAI_ID else hashlib.sha256(given.encode()).hexdigest()[:OPENAI_ID]
+    )
 
 
 def short_id(given: str) -> str:
@@ -96,7 +109,7 @@ class Vendor:
 # The addresses are those of the vendors' API references.
 VENDORS: dict[str, Vendor] = {
     Kind.OPENAI_COMPATIBLE: Vendor(needs_key=False),
-    Kind.OPENAI: Vendor(address="https://api.openai.com/v1", adapt=newer_limit),
+    Kind.OPENAI: Vendor(address="https://api.openai.com/v1", adapt=for_openai),
     Kind.ANTHROPIC: Vendor(address="https://api.anthropic.com", in_library=True),
     Kind.GOOGLE: Vendor(address="https://generativelanguage.googleapis.com", in_library=True),
     Kind.OLLAMA: Vendor(
@@ -107,6 +120,33 @@ VENDORS: dict[str, Vendor] = {
     Kind.MISTRAL: Vendor(address="https://api.mistral.ai/v1", adapt=for_mistral),
     Kind.DEEPSEEK: Vendor(address="https://api.deepseek.com", adapt=short_answers),
 }  # fmt: skip
+
+
+# Vendors that are set up by their address alone, as any server of OpenAI's API.
+BY_HOST: dict[str, Callable[[Body], Body] | None] = {
+    urlsplit(each.address).hostname or "": each.adapt
+    for kind, each in VENDORS.items()
+    if kind != Kind.OLLAMA  # on this machine any other may be
+}
+AZURE = ".openai.azure.com"
+
+
+def adapt_of(kind: str, url: str) -> Callable[[Body], Body] | None:
+    """Return the change of a body for a vendor, which may be known by its address alone."""
+    if kind != Kind.OPENAI_COMPATIBLE:
+        return VENDORS[kind].adapt
+    try:
+        host = urlsplit(url).hostname or ""
+    except ValueError:
+        return None
+    return for_openai if host.endswith(AZURE) else BY_HOST.get(host)
+
+
+def takes_schemas(info: ProviderInfo) -> bool:
+    """Return whether a provider is sent the schema of an answer: the agent library's are not."""
+    if info.from_environment:
+        return settings.LLM_PROVIDER in {Kind.OPENAI_COMPATIBLE, "scripted"}
+    return info.kind in VENDORS and not VENDORS[info.kind].in_library
 
 
 def info_of(row: ModelProvider) -> ProviderInfo:
@@ -224,7 +264,7 @@ def build(info: ProviderInfo, model_name_default: str = "") -> Provider:
         first_seconds=info.first_token_seconds,
         idle_seconds=info.idle_seconds,
         allowed=allowed_of(info),
-        adapt=vendor.adapt,
+        adapt=adapt_of(info.kind, url),
     )
 
 

@@ -17,6 +17,9 @@ from core.tools.typed import Field, TypedTool
 
 # A longer result would be cut by the agent, and with it the hint where to go on.
 MOST_CHARACTERS = 45_000
+SHORTEST_PIECE = 200  # characters
+
+Parts = list[tuple[str, str]]
 
 
 class DocumentRead(TypedTool):
@@ -50,6 +53,7 @@ class DocumentRead(TypedTool):
         except OSError as error:
             raise ToolError("The document no longer exists.") from error
         most = context.context_tokens // 3
+        found = in_pieces(found, most=most)
         text, shown = cut(row.name, found, first=from_part, most=most)
         context.send(retrieved(row, found[from_part - 1 : from_part - 1 + shown], context))
         return text
@@ -65,21 +69,50 @@ def retrieved(
     return retrieval_message(file.name, [source], message_id=name)
 
 
-def cut(name: str, found: list[tuple[str, str]], *, first: int, most: int) -> tuple[str, int]:
-    """Return the parts from number ``first`` on, as many as ``most`` tokens and
-    MOST_CHARACTERS hold, with a hint for the rest; and their number.
+def in_pieces(parts: Parts, *, most: int) -> Parts:
+    """Return the parts; one that ``most`` tokens or MOST_CHARACTERS do not hold is in pieces that
+    fit in any language.
     """
-    left = min(most, MOST_CHARACTERS // 4)
-    lines = [f"{name}: {len(found)} parts."]
-    number = first - 1
-    for number, (reference, text) in enumerate(found[first - 1 :], first):
-        shown = text[: left * 4]
-        lines.append(f"[{reference or f'part {number}'}]\n{shown}")
-        left -= estimate(shown)
-        if left <= 0 and number < len(found):
-            lines.append(f"(More follows: call document_read again with from_part {number + 1}.)")
+    longest = max(SHORTEST_PIECE, min(MOST_CHARACTERS, most * 2 // 3))
+    found: Parts = []
+    for reference, text in parts:
+        length = longest if is_too_long(text, most) else len(text) or 1
+        found += [(reference, text[at : at + length]) for at in range(0, len(text), length)]
+    return found
+
+
+def is_too_long(text: str, most: int) -> bool:
+    """Return whether ``most`` tokens or MOST_CHARACTERS do not hold a text."""
+    return len(text) > MOST_CHARACTERS or estimate(text) > most
+
+
+def fitting(parts: Parts, *, most: int) -> Parts:
+    """Return the first parts that ``most`` tokens and MOST_CHARACTERS hold, at least one."""
+    characters = MOST_CHARACTERS
+    shown: Parts = []
+    for reference, text in parts:
+        most -= estimate(text)
+        characters -= len(text)
+        if shown and (most < 0 or characters < 0):
             break
-    return "\n\n".join(lines), number - first + 1
+        shown.append((reference, text))
+    return shown
+
+
+def cut(name: str, found: Parts, *, first: int, most: int) -> tuple[str, int]:
+    """Return the parts from number ``first`` on that fit, with a hint for the rest; and their
+    number.
+    """
+    shown = fitting(found[first - 1 :], most=most)
+    lines = [f"{name}: {len(found)} parts."]
+    lines += [
+        f"[{reference or f'part {number}'}]\n{text}"
+        for number, (reference, text) in enumerate(shown, first)
+    ]
+    following = first + len(shown)
+    if shown and following <= len(found):
+        lines.append(f"(More follows: call document_read again with from_part {following}.)")
+    return "\n\n".join(lines), len(shown)
 
 
 TOOL = DocumentRead()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import DataError
+from django.db import DataError, OperationalError
 from django.db.models.functions import Now
 from django.utils import timezone
 from pytest_django import Settings
@@ -35,9 +35,11 @@ from core.messages import (
     stream_start,
     text_delta,
 )
-from core.models import ChannelAccount, Delivery, InboundMessage, Message, Run, User
-from core.providers.base import Delta, ModelRequest
+from core.models import Assistant, ChannelAccount, Delivery, InboundMessage, Message, Run, User
+from core.providers import catalogue
+from core.providers.base import Delta, Finish, ModelRequest, ThinkingDelta
 from core.providers.chain import Chain
+from core.providers.failures import KINDS
 from core.providers.scripted import Scripted
 from core.signals import pubsub
 from core.tools import registry
@@ -442,3 +444,41 @@ def test_c9_a_stop_in_the_moment_of_the_end_comes_too_late(
     monkeypatch.setattr(run_turn, "name_substitute", stopped)
     run = ended(say("hello"))
     assert (run.state, run.attempt) == (Run.State.SUCCEEDED, 1)
+
+
+class Thinker:
+    """A model that thinks until its limit."""
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
+        assert request.options["max_tokens"] == 500
+        yield ThinkingDelta("hm")
+        yield Finish("length")
+
+    async def close(self) -> None: ...
+
+
+@pytest.mark.usefixtures("runner")
+def test_a_person_whose_answer_is_empty_by_the_assistants_limit_is_told(
+    say: Say, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalogue.current()  # the default assistant is there
+    for assistant in Assistant.objects.all():
+        assistant.max_output_tokens = 500
+        assistant.save()
+    monkeypatch.setattr("core.providers.registry.provider_of", lambda _: Thinker())
+    run = ended(say("hello"))
+    assert (run.state, run.error) == (Run.State.FAILED, KINDS["empty"].person)
+
+
+@pytest.mark.usefixtures("script")
+def test_a_whole_answer_of_a_substitute_is_stored_when_it_cannot_be_named(
+    say: Say, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(_: Run) -> bool:
+        raise OperationalError("the server closed the connection")
+
+    monkeypatch.setattr(Chain, "substitute", property(lambda chain: chain.models[0]))
+    monkeypatch.setattr(run_turn, "was_substituted", away)
+    monkeypatch.setattr(run_turn, "BUILTIN_CHANNELS", ())  # as in a messenger
+    run = ended(say("hello"))
+    assert (run.state, run.attempt, texts(run)) == (Run.State.SUCCEEDED, 1, ["hello"])

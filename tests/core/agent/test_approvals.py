@@ -3,9 +3,11 @@
 from typing import Any, Literal
 
 import pytest
+from django.db import OperationalError
 
 from core.agent import approvals
 from core.agent.approvals import Approvals, result_of, waiting_lines
+from core.conversations import tool_calls
 from core.conversations.tool_calls import Asked, SignInWanted
 from core.database.transactions import in_thread
 from core.models import ChannelAccount, ChatSession, Run, ToolCall, ToolGrant, User
@@ -83,6 +85,30 @@ async def test_the_persons_own_yes_is_asked_for_where_the_tool_wants_it(run: Run
 async def test_senders_are_listed_unless_it_is_said(run: Run) -> None:
     await in_thread(lambda: ToolGrant.objects.create(tool="send", user=run.user))
     assert await Approvals(run, lambda _: "always").question(Send(), "c1", TO_BOB, "") is None
+
+
+@pytest.mark.parametrize(("away", "state"), [(2, State.DONE), (99, State.STARTED)])
+async def test_the_result_of_a_call_counts_while_the_database_is_away(
+    run: Run, monkeypatch: pytest.MonkeyPatch, away: int, state: str
+) -> None:
+    """It was made: a person who is told of an error would ask for it once more."""
+    monkeypatch.setattr(approvals, "PAUSES", (0.0, 0.0))
+    of_run, finish, tries = approvals_of(run), tool_calls.finish, iter(range(away))
+
+    def finish_when_there(**given: Any) -> None:
+        if next(tries, None) is not None:
+            raise OperationalError("the server closed the connection")
+        finish(**given)
+
+    monkeypatch.setattr(tool_calls, "finish", finish_when_there)
+    rows = [
+        await of_run.begin(Send(), each, TO_BOB + " " * number)
+        for number, each in enumerate(("c1", "c2"))
+    ]
+    await of_run.end(rows[0], ToolResult("sent"))
+    assert (await in_thread(ToolCall.objects.get, pk=rows[0].pk)).state == state
+    await of_run.leave(rows[1])
+    assert rows[1].state == State.UNSURE
 
 
 async def test_a_call_is_begun_once_and_a_later_attempt_gets_its_result(run: Run) -> None:

@@ -77,8 +77,8 @@ class Events(list[MessageDict]):
 def turn(model: Any, events: Events, **more: Any) -> Turn:
     """Return a turn on ``model``."""
     context = ToolContext(1, 2, 3, "", "Europe/Berlin", events)
-    messages = [{"role": "user", "content": "hi"}]
-    return Turn(messages=messages, provider=alone(model), emit=events, context=context, **more)
+    given = {"messages": [{"role": "user", "content": "hi"}], **more}
+    return Turn(provider=alone(model), emit=events, context=context, **given)
 
 
 def call(name: str, arguments: str = "{}", *, index: int = 0, id: str = "") -> list[Delta]:  # noqa: A002 - OpenAI's name
@@ -197,6 +197,22 @@ async def test_d5_calls_of_the_clients_tools_are_handed_over(events: Events) -> 
     assert client[0] in model.requests[0].tools
 
 
+async def test_a_call_never_has_the_id_of_another_in_the_clients_history(events: Events) -> None:
+    """Some servers count from one in each answer; the AI SDK takes both for the same call."""
+    client = [{"type": "function", "function": {"name": "book", "parameters": {}}}]
+    function = {"name": "book", "arguments": "{}"}
+    asked = [{"id": "call_0", "type": "function", "function": function}]
+    messages = [
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": "", "tool_calls": asked},
+        {"role": "tool", "tool_call_id": "call_0", "content": "full"},
+    ]
+    model = Model([*call("book", id="call_0"), Finish("tool_calls")])
+    it = turn(model, events, messages=messages, client_tools=client)
+    await it.run()
+    assert [each["id"] for each in events.of("tool_call")] == ["call_0-2"]
+
+
 BUSY = ProviderError("busy", code="rate_limited", retry_after=0)
 FATAL = ProviderError("no key", code="unauthorised")
 
@@ -282,6 +298,17 @@ async def test_an_answer_may_be_empty_where_its_client_set_the_end(
     it = turn(Model([Finish("length")]), events, options=options)
     await it.run()
     assert events.of("text") == []
+
+
+async def test_an_answer_that_is_empty_by_the_assistants_limit_is_a_failure(
+    events: Events,
+) -> None:
+    """As of a model that thinks until then."""
+    thought: Step = [ThinkingDelta("hm"), Usage(3, 500), Finish("length")]
+    it = turn(Model(thought, thought), events, options={"max_tokens": 500}, has_own_limit=False)
+    with pytest.raises(ProviderError) as failure:
+        await it.run()
+    assert failure.value.code == "empty"
 
 
 def endless(kind: str) -> Step:

@@ -1,5 +1,6 @@
 """The edges of one answer: empty ones, the bound of its length, and a new beginning."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,8 +18,10 @@ from core.providers.base import (
     ToolCallDelta,
     Whole,
 )
+from core.providers.chain import Chain
 from core.tools.base import Tool, ToolContext, ToolResult
 from tests.core.agent.test_loop import DONE, EMPTY, Events, Model, Step, call, turn
+from tests.core.providers.chains import MODEL
 
 LEAST_BYTES = 256 * 16  # the limit of an answer whose client asks for very few tokens
 PICTURE = "https://example.com/picture.png"
@@ -253,3 +256,20 @@ async def test_calls_side_by_side_stay_apart_however_a_server_numbers_them(
         (name, arguments or "{}") for name, arguments in made
     ]
     assert len({each["id"] for each in said["tool_calls"]}) == len(results) == len(made)
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+async def test_a_model_may_think_as_long_as_its_own_window_allows(
+    is_first: bool, events: Events
+) -> None:
+    """Not as that of the environment's model, which may be a small one."""
+    failed: Step = [TextDelta("half"), ProviderError("cut", code="cut", retry_after=0)]
+    thought: Step = [ThinkingDelta("x" * 200_000), TextDelta("done"), Finish("stop")]
+    steps = [thought] if is_first else [failed, thought]
+    model = Model(*steps)
+    chain = Chain([replace(MODEL, context_tokens=64_000)], lambda _: model)
+    it = turn(model, events)
+    it.provider, chain.fitted = chain, it.fitted
+    await it.run()
+    assert events.of("text") == [{"content": "done"}]
+    assert it.finish_reason == "stop"

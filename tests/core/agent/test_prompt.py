@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from django.db import OperationalError
 from hypothesis import given
 from hypothesis import strategies as st
 from pytest_django import Settings
@@ -12,7 +13,7 @@ from pytest_django import Settings
 from core.agent import prompt
 from core.agent.loop import Turn
 from core.agent.prompt import Capacity, Prompt, tokens_of
-from core.conversations import runs
+from core.conversations import runs, sessions
 from core.database.statements import Said
 from core.lib.tokens import estimate, of_calls
 from core.models import (
@@ -405,6 +406,20 @@ def test_that_messages_are_left_out_is_said_once_in_a_conversation(
 
 
 @pytest.mark.usefixtures("woken")
+def test_an_answer_does_not_fail_because_it_is_not_recorded_that_messages_are_left_out(
+    say: Say, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(_: ChatSession) -> bool:
+        raise OperationalError("the server closed the connection")
+
+    run = say("x")
+    with monkeypatch.context() as patch:
+        patch.setattr(sessions, "mark_shortened", away)
+        assert not prompt.note_shortened(run)
+    assert prompt.note_shortened(run)  # the next turn says it
+
+
+@pytest.mark.usefixtures("woken")
 def test_an_answer_that_came_after_a_new_start_is_no_shortening(
     say: Say, answer: Callable[..., Message], session: ChatSession
 ) -> None:
@@ -426,14 +441,7 @@ def test_the_tokens_of_tools_are_those_of_their_schemas() -> None:
 def test_a_small_window_is_not_filled_by_the_descriptions_of_tools(window: int) -> None:
     """The gateway's last tools are left out, a client's stay; each has place for a message."""
     mine = {"type": "function", "function": {"name": "mine", "parameters": {}}}
-    turn = Turn(
-        messages=[],
-        provider=Nothing(),
-        emit=lambda _: None,
-        context=ToolContext(1, 1, 1, "", "", lambda _: None),
-        client_tools=[mine],
-        prompt=prompt_of([]),
-    )
+    turn = turn_with(mine)
     tools = [*registry.schemas(), mine]
     sent = turn.fitted(ModelRequest([], tools), model_of(context_tokens=window))
     names = [each["function"]["name"] for each in sent.tools]
@@ -442,6 +450,25 @@ def test_a_small_window_is_not_filled_by_the_descriptions_of_tools(window: int) 
     assert names[0] == "current_time"
     assert (len(names) == len(tools)) == (window == 8192)
     assert [each["content"] for each in sent.messages] == ["rules", "new"]
+
+
+def test_no_more_tools_than_vendors_take_are_offered_beside_a_clients() -> None:
+    """OpenAI refuses a request with more than 128."""
+    own, theirs = registry.schemas(), [{"function": {"name": f"{n}"}} for n in range(125)]
+    turn, model = turn_with(*theirs), model_of(context_tokens=200_000)
+    assert turn.fitted(ModelRequest([], [*own, *theirs]), model).tools == [*own[:3], *theirs]
+
+
+def turn_with(*tools: dict[str, Any]) -> Turn:
+    """Return a turn of a client that has these tools."""
+    return Turn(
+        messages=[],
+        provider=Nothing(),
+        emit=lambda _: None,
+        context=ToolContext(1, 1, 1, "", "", lambda _: None),
+        client_tools=[*tools],
+        prompt=prompt_of([]),
+    )
 
 
 class Nothing:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from django.core.management.color import no_style
-from django.db import connection
+from django.db import OperationalError, connection
 from django.utils import timezone
 
 from core.database.transactions import in_thread
@@ -24,7 +24,7 @@ from core.providers.base import (
     Usage,
     text_of,
 )
-from core.providers.catalogue import ModelInfo, ProviderInfo
+from core.providers.catalogue import CircuitInfo, ModelInfo, ProviderInfo
 from core.providers.chain import Chain
 from core.providers.failures import KINDS
 from tests.core.providers.chains import model_info
@@ -268,6 +268,27 @@ async def test_when_every_circuit_is_open_the_first_model_is_asked_all_the_same(
     known = await in_thread(catalogue.current)
     servers = Servers(p1=[DONE])
     assert await deltas_of(Chain([known.models[1], known.models[2]], servers)) == DONE
+
+
+async def test_an_answer_needs_no_record_of_its_circuits(
+    models: list[ModelInfo], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The owner has deleted the first model meanwhile; then the database is away."""
+    await in_thread(LanguageModel.objects.filter(id=1).delete)
+    servers = Servers(p1=[[error("unauthorised")]], p2=[DONE, DONE], p3=[DONE])
+    assert await deltas_of(Chain(models[:2], servers)) == DONE
+
+    def away(**_: object) -> None:
+        raise OperationalError("the server closed the connection")
+
+    for name in ("failed", "close", "take_probe"):
+        monkeypatch.setattr(circuits, name, away)
+    chain.suspected.add(2)
+    assert await deltas_of(Chain(models[1:2], servers)) == DONE
+    due = CircuitInfo(opened_at=timezone.now(), probe_at=None, code="quota")
+    opened = replace(models[1], circuit=due)
+    assert await deltas_of(Chain([opened, models[2]], servers)) == DONE
+    assert servers.asked == ["model-1", "model-2", "model-2", "model-3"]
 
 
 async def test_each_call_is_settled_once_with_how_it_ended(models: list[ModelInfo]) -> None:

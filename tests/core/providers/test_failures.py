@@ -187,6 +187,19 @@ CASES: list[Case] = [
      "quota"),
     ("openrouter moderation", 403, {},
      {"error": {"message": "Your input was flagged", "code": 403}}, "content"),
+    ("openrouter passes on", 400, {},
+     {"error": {"message": "Provider returned error", "code": 400, "metadata": {"raw":
+      '{"error":{"message":"This model\'s maximum context length is 8192 tokens."}}'}}},
+     "context_length"),
+    ("openrouter pictures", 404, {},
+     {"error": {"message": "No endpoints found that support image input", "code": 404}},
+     "bad_request"),
+    ("llama.cpp pictures", 500, {},
+     llama(500, "image input is not supported - hint: if this is unexpected, you may need to "
+           "provide the mmproj", "server_error"), "bad_request"),
+    ("groq call", 400, {},
+     openai("Failed to call a function. Please adjust your prompt. See 'failed_generation' for "
+            "more details.", code="tool_use_failed"), "bad_stream"),
     ("groq size", 413, {},
      openai("Request too large for model `x` on tokens per minute (TPM): Limit 6000, Requested "
             "8000", "tokens", "rate_limit_exceeded"), "too_large"),
@@ -285,6 +298,50 @@ def test_the_error_names_the_waiting_time() -> None:
     error = ProviderError.of(classify(status=429))
     assert (error.code, error.retry_after) == ("rate_limited", failures.RATE_LIMIT_SECONDS)
     assert ProviderError.of(classify(status=402)).retry_after is None
+
+
+def google_quota(*limits: str, delay: Any = "31.5s", metrics: int = 1) -> bytes:
+    """Return Google's error for a used-up quota. ``limits``: the ids of those that are."""
+    metric = "\n* Quota exceeded for metric: generativelanguage.googleapis.com/free_tier_requests"
+    message = (
+        "You exceeded your current quota, please check your plan and billing details."
+        f"{metric * metrics}\nPlease retry in 31.5s."
+    )
+    details = [
+        {"@type": "type.googleapis.com/google.rpc.Help", "links": []},
+        {
+            "@type": "type.googleapis.com/google.rpc.QuotaFailure",
+            "violations": [{"quotaId": each} for each in limits],
+        },
+        {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay},
+    ]
+    error = {"code": 429, "message": message, "status": "RESOURCE_EXHAUSTED", "details": details}
+    return orjson.dumps([{"error": error}])
+
+
+MINUTE = "GenerateRequestsPerMinutePerProjectPerModel-FreeTier"
+DAY = "GenerateRequestsPerDayPerProjectPerModel-FreeTier"
+
+
+@pytest.mark.parametrize("metrics", [1, 9])
+def test_google_says_in_the_body_how_long_to_wait(metrics: int) -> None:
+    """In no header; of several quotas the sentence that says so is beyond the reason's end."""
+    failure = classify(status=429, body=google_quota(MINUTE, metrics=metrics))
+    assert (failure.code, failure.retry_after) == ("rate_limited", 31.5)
+    assert "in 32 s" in failure.words
+    headed = classify(status=429, headers={"Retry-After": "7"}, body=google_quota(MINUTE))
+    assert headed.retry_after == 7
+
+
+def test_a_quota_of_a_day_is_not_one_of_seconds() -> None:
+    """Google says that a retry is possible in seconds there, too."""
+    assert classify(status=429, body=google_quota(MINUTE, DAY)).code == "quota"
+
+
+@pytest.mark.parametrize("delay", ["soon", "s", "-1s", "1e9s", None, 31, {"seconds": 31}])
+def test_a_time_to_wait_that_is_none_is_left_out(delay: Any) -> None:
+    failure = classify(status=429, body=google_quota(MINUTE, delay=delay))
+    assert (failure.code, failure.asked_seconds) == ("rate_limited", None)
 
 
 def test_a_reason_holds_no_credential_and_no_address() -> None:

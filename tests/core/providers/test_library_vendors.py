@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 import traceback
 from collections.abc import AsyncIterator
 from contextlib import aclosing
@@ -11,6 +12,7 @@ import pytest
 
 from core.providers import library_clients, vendors
 from core.providers.base import (
+    ChatMessage,
     Delta,
     Finish,
     ModelRequest,
@@ -145,6 +147,15 @@ async def test_an_answer_is_streamed_with_its_cached_and_reasoning_tokens(
         assert ThinkingDelta("hm") in deltas
 
 
+async def test_a_call_that_google_could_not_read_is_a_failure(server: VendorServer) -> None:
+    last = google_chunk({"text": "I make"}, finish="MALFORMED_FUNCTION_CALL", promptTokenCount=9)
+    server.on(GEMINI, streams(google_stream(last)))
+    model = vendors.build(provider(kind="google", key=KEY, base_url=server.root))
+    error = await failure(model, asking("google"))
+    assert (error.code, error.retry_after is None) == ("bad_stream", False)
+    await model.close()
+
+
 async def test_the_key_and_the_request_have_the_vendors_form(
     kind: str, server: VendorServer, model: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -222,6 +233,78 @@ async def test_tools_are_called_and_their_results_are_sent(
     assert "(empty)" in sent
 
 
+@pytest.mark.parametrize("name", ["", "look_up"])
+async def test_a_client_that_forces_a_call_gets_one(
+    name: str, kind: str, server: VendorServer, model: Provider
+) -> None:
+    """Without it, LangChain's ``with_structured_output`` gets prose."""
+    server.on(PATHS[kind], streams(HELLO[kind]))
+    wanted = {"type": "function", "function": {"name": name}} if name else "required"
+    other = {"type": "function", "function": {"name": "other"}}
+    await ask(model, asking(kind, tools=[TOOL, other], options={"tool_choice": wanted}))
+    [body] = server.asked(PATHS[kind])
+    if kind == "anthropic":
+        assert body["tool_choice"] == ({"type": "tool", "name": name} if name else {"type": "any"})
+    else:
+        chosen = body["toolConfig"]["functionCallingConfig"]
+        assert chosen == {"mode": "ANY", **({"allowedFunctionNames": [name]} if name else {})}
+
+
+async def test_a_forced_call_that_the_model_cannot_be_given_is_refused(
+    kind: str, server: VendorServer, model: Provider
+) -> None:
+    error = await failure(model, asking(kind, options={"tool_choice": "required"}))
+    assert (error.code, server.asked(PATHS[kind])) == ("bad_request", [])
+
+
+@pytest.mark.parametrize("tools", [[], [TOOL]])
+@pytest.mark.parametrize("is_named", [True, False])
+async def test_a_client_that_asks_for_json_gets_it(
+    is_named: bool, tools: list[dict[str, Any]], kind: str, server: VendorServer, model: Provider
+) -> None:
+    """The form is told in words, as models with tools are not held to one by all vendors."""
+    server.on(PATHS[kind], streams(HELLO[kind]))
+    schema = {"type": "object", "properties": {"braces {}": {"type": "string"}}}
+    form = {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
+    wanted = form if is_named else {"type": "json_object"}
+    await ask(model, asking(kind, tools=tools, options={"response_format": wanted}))
+    [body] = server.asked(PATHS[kind])
+    told = str(body["system" if kind == "anthropic" else "systemInstruction"])
+    assert "JSON" in told
+    assert ("braces {}" in told) == is_named
+
+
+async def test_a_client_that_asks_for_text_is_told_nothing_of_json(
+    kind: str, server: VendorServer, model: Provider
+) -> None:
+    server.on(PATHS[kind], streams(HELLO[kind]))
+    await ask(model, asking(kind, options={"response_format": {"type": "text"}}))
+    assert "JSON" not in str(server.asked(PATHS[kind]))
+
+
+async def test_calls_of_another_model_get_ids_that_anthropic_accepts(
+    server: VendorServer,
+) -> None:
+    """As Kimi's and LiteLLM's, which have dots, colons and thousands of characters."""
+    server.on(MESSAGES, streams(HELLO["anthropic"]))
+    model = vendors.build(provider(kind="anthropic", key=KEY, base_url=server.root))
+    names = ["functions.look_up:0", "toolu_1"]
+    function = {"name": "look_up", "arguments": "{}"}
+    asked = [{"id": each, "type": "function", "function": function} for each in names]
+    messages: list[ChatMessage] = [
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": "", "tool_calls": asked},
+        *({"role": "tool", "tool_call_id": each, "content": "42"} for each in names),
+    ]
+    await ask(model, ModelRequest(messages, tools=[TOOL], model=NAMES["anthropic"]))
+    _, called, given = server.asked(MESSAGES)[0]["messages"]
+    sent = [each["id"] for each in called["content"]]
+    assert re.fullmatch("[a-zA-Z0-9_-]+", sent[0])
+    assert sent[1] == "toolu_1"
+    assert [each["tool_use_id"] for each in given["content"]] == sent
+    await model.close()
+
+
 async def test_an_answer_without_usage_reports_none(
     kind: str, server: VendorServer, model: Provider
 ) -> None:
@@ -270,6 +353,16 @@ async def test_refusals_are_classed_with_the_time_to_wait_and_not_retried(
     assert (error.code, error.retry_after) == (code, seconds)
     assert "[key]" in error.reason
     assert len(server.requests) == 1
+
+
+async def test_google_says_in_the_body_how_long_to_wait(server: VendorServer) -> None:
+    details = [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "31s"}]
+    error = {"code": 429, "message": "x", "status": "RESOURCE_EXHAUSTED", "details": details}
+    server.on(GEMINI, json_reply({"error": error}, 429))
+    model = vendors.build(provider(kind="google", key=KEY, base_url=server.root))
+    found = await failure(model, asking("google"))
+    assert (found.code, found.retry_after) == ("rate_limited", 31)
+    await model.close()
 
 
 @pytest.mark.parametrize("length", range(470, 505))

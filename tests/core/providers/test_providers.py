@@ -266,6 +266,18 @@ async def test_reasoning_is_a_separate_delta(server: ModelServer, provider: Prov
     assert text(deltas) == "a"
 
 
+async def test_a_model_that_refuses_in_the_field_of_refusals_has_answered(
+    server: ModelServer, compatible: OpenAICompatible
+) -> None:
+    """OpenAI's models do where a schema leaves no place for the words."""
+    start = chunk({"role": "assistant", "content": None, "refusal": None})
+    said = [chunk({"refusal": word}) for word in ("I cannot ", "help with that.")]
+    server.replies = [streams(sse(start, *said, chunk(finish="stop")))]
+    deltas = await ask(compatible)
+    assert text(deltas) == "I cannot help with that."
+    assert deltas[-1] == Finish("stop")
+
+
 @pytest.mark.parametrize(
     ("status", "code", "retries"),
     [
@@ -420,6 +432,55 @@ async def test_odd_streams_of_real_servers_are_read(
     assert deltas[-1] == Finish("stop")
 
 
+@pytest.mark.parametrize(
+    ("last", "code"),
+    [
+        (chunk(finish="error"), "server"),
+        (chunk(finish="insufficient_system_resource"), "overloaded"),
+        (chunk(finish="abort"), "cut"),
+        (chunk(finish="function_call_filter: MALFORMED_FUNCTION_CALL"), "bad_stream"),
+        (
+            {"choices": [{"delta": {}, "finish_reason": "error",
+                          "error": {"message": "The engine is currently overloaded."}}]},
+            "overloaded",
+        ),
+    ],
+)  # fmt: skip
+async def test_an_answer_that_its_server_gave_up_is_a_failure(
+    last: dict[str, Any], code: str, server: ModelServer, compatible: OpenAICompatible
+) -> None:
+    """Of DeepSeek, vLLM, Google and OpenRouter; its tokens are counted all the same."""
+    server.replies = [streams(sse(chunk({"content": "I make"}, usage=USED), last))]
+    found: list[Delta] = []
+    with pytest.raises(ProviderError) as caught:
+        async with aclosing(compatible.stream(ASKED)) as stream:
+            async for delta in stream:
+                found.append(delta)  # noqa: PERF401 - those before the failure
+    assert (caught.value.code, caught.value.retry_after is None) == (code, False)
+    assert found == [TextDelta("I make"), Usage(3, 1)]
+
+
+@pytest.mark.parametrize("begun", [b"", sse(chunk({"content": "a"}), done=False)])
+async def test_an_error_in_a_line_of_its_own_is_read(
+    begun: bytes, server: ModelServer, compatible: OpenAICompatible
+) -> None:
+    """As llama.cpp wrote it until late in 2025."""
+    words = "the request exceeds the available context size"
+    told = {"code": 400, "message": words, "type": "invalid_request_error"}
+    line = b"error: " + orjson.dumps(told)
+    server.replies = [streams(begun + line + b"\n\ndata: [DONE]\n\n")]
+    error = await failure(compatible)
+    assert (error.code, error.reason) == ("context_length", words)
+
+
+async def test_a_refusal_with_its_reason_is_one(
+    server: ModelServer, compatible: OpenAICompatible
+) -> None:
+    """As Google's compatible API gives it."""
+    server.replies = [streams(sse(chunk(finish="content_filter: PROHIBITED_CONTENT")))]
+    assert await ask(compatible) == [Finish("content_filter")]
+
+
 async def test_an_answer_without_a_reason_is_whole_where_its_tokens_are_counted_at_the_end(
     server: ModelServer, compatible: OpenAICompatible
 ) -> None:
@@ -446,6 +507,18 @@ async def test_tool_calls_without_an_index_or_a_function_are_read(
     server.replies = [streams(sse(chunk({"tool_calls": calls}), chunk(finish="tool_calls")))]
     deltas = await ask(compatible)
     assert deltas[:2] == [ToolCallDelta(0, name="f"), ToolCallDelta(1, id="x")]
+
+
+async def test_arguments_that_are_no_text_are_read(
+    server: ModelServer, compatible: OpenAICompatible
+) -> None:
+    """As of some builds of llama.cpp, and of text-generation-inference."""
+    function = {"name": "f", "arguments": {"a": "é", "b": [True, None]}}
+    call = {"index": 0, "id": "x", "function": function}
+    server.replies = [streams(sse(chunk({"tool_calls": [call]}), chunk(finish="tool_calls")))]
+    [first, *_] = await ask(compatible)
+    assert isinstance(first, ToolCallDelta)
+    assert orjson.loads(first.arguments) == function["arguments"]
 
 
 async def test_the_key_is_not_taken_along_a_redirect(

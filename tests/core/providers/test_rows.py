@@ -455,6 +455,38 @@ async def test_each_vendor_gets_the_fields_that_it_knows(
     assert request.options == {"max_tokens": 7, "seed": 1}
 
 
+@pytest.mark.parametrize(
+    ("url", "adapt"),
+    [
+        ("https://api.openai.com/v1", vendors.for_openai),
+        ("https://ada.openai.azure.com/openai/v1", vendors.for_openai),
+        ("https://api.mistral.ai/v1", vendors.for_mistral),
+        ("https://API.DeepSeek.com", vendors.short_answers),
+        ("http://127.0.0.1:11434/v1", None),
+        ("https://openai.com.example/v1", None),
+        ("https://[", None),
+    ],
+)
+def test_a_vendor_is_known_by_its_address(url: str, adapt: Any) -> None:
+    assert vendors.adapt_of(vendors.Kind.OPENAI_COMPATIBLE, url) is adapt
+    assert vendors.adapt_of(vendors.Kind.MISTRAL, url) is vendors.for_mistral
+
+
+@pytest.mark.parametrize("is_row", [True, False])
+async def test_a_vendor_that_is_set_up_by_its_address_gets_the_fields_that_it_knows(
+    server: ModelServer, settings: Settings, monkeypatch: pytest.MonkeyPatch, is_row: bool
+) -> None:
+    monkeypatch.setitem(vendors.BY_HOST, "127.0.0.1", vendors.for_openai)
+    server.replies = [streams(hello("a"))]
+    settings.LLM_PROVIDER, settings.LLM_BASE_URL = "openai-compatible", server.url
+    row = provider(kind="openai-compatible", base_url=server.url)
+    made = registry.provider_of(row) if is_row else registry.of_settings()
+    await ask(made, replace(ASKED, options={"max_tokens": 7}))
+    assert server.requests[0]["max_completion_tokens"] == 7
+    assert "max_tokens" not in server.requests[0]
+    await made.close()
+
+
 @pytest.mark.parametrize("kind", ["ollama", "mistral", "deepseek"])
 async def test_the_newer_name_of_the_limit_becomes_the_older(
     kind: str, server: ModelServer
@@ -465,6 +497,28 @@ async def test_the_newer_name_of_the_limit_becomes_the_older(
     await ask(registry.provider_of(row), request)
     assert server.requests[0]["max_tokens"] == 7
     assert "max_completion_tokens" not in server.requests[0]
+
+
+async def test_calls_of_another_model_get_ids_that_openai_accepts(server: ModelServer) -> None:
+    """vLLM's have 46 characters; OpenAI refuses more than 40."""
+    server.replies = [streams(hello("a"))]
+    long, short = f"chatcmpl-tool-{'0' * 32}", f"call_{'1' * 35}"
+    function = {"name": "f", "arguments": "{}"}
+    calls = [{"id": each, "type": "function", "function": function} for each in (long, short)]
+    request = ModelRequest(
+        [
+            {"role": "user", "content": "hi"},
+            {"role": "assistant", "content": "", "tool_calls": calls},
+            {"role": "tool", "tool_call_id": long, "content": "1"},
+            {"role": "tool", "tool_call_id": short, "content": "2"},
+        ]
+    )
+    await ask(registry.provider_of(provider(kind="openai", base_url=server.url, key=KEY)), request)
+    messages = server.requests[0]["messages"]
+    first, second = (each["id"] for each in messages[1]["tool_calls"])
+    assert len(first) == 40
+    assert second == short
+    assert [each["tool_call_id"] for each in messages[2:]] == [first, second]
 
 
 async def test_calls_of_another_model_get_ids_that_mistral_accepts(server: ModelServer) -> None:
@@ -512,6 +566,19 @@ async def test_calls_of_another_model_get_ids_that_mistral_accepts(server: Model
                 "completion_tokens_details": {"reasoning_tokens": 3},
             },
             Usage(10, 8, 0, 3),
+        ),
+        (
+            {"prompt_tokens": 20, "completion_tokens": 424, "total_tokens": 1016},
+            Usage(20, 996, 0, 572),
+        ),
+        (
+            {
+                "prompt_tokens": 20,
+                "completion_tokens": 4,
+                "total_tokens": 90,
+                "prompt_tokens_details": {"cached_tokens": 16},
+            },
+            Usage(20, 4, 16),
         ),
         ({"prompt_tokens": 10, "prompt_tokens_details": None}, Usage(10, 0)),
         ({"prompt_tokens": -5, "completion_tokens": 10**18}, Usage(0, 1_000_000_000)),

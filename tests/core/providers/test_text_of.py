@@ -120,6 +120,9 @@ def test_the_bound_is_four_times_the_allowed_tokens(
 ) -> None:
     settings.LLM_CONTEXT_TOKENS = 8192
     assert most_bytes(options) == most
+    larger = most_bytes(options, window=9000)
+    assert larger == (most if "tokens" in str(options) else 9000 * 16)
+    assert most_bytes(options, window=8000) == most
 
 
 def test_an_error_has_the_words_the_code_and_the_wait_of_its_failure() -> None:
