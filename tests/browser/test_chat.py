@@ -227,6 +227,31 @@ def test_the_focus_stays_where_it_went_while_a_chat_was_loading(
     expect(search).to_be_focused()
 
 
+def test_what_is_said_while_a_chat_loads_stays_with_its_answer(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    page, seen = open_page(gateway)
+    ask(page, "markdown of the skuas")
+    finished(page)
+    held: list[tuple[Route, APIResponse]] = []
+
+    def late(route: Route) -> None:
+        held.append((route, route.fetch()))
+
+    page.route("**/chat/sessions/*/messages", late, times=1)
+    page.locator(".sessions a", has_text="markdown of the skuas").click()
+    while not held:
+        page.evaluate("1")
+    ask(page, "Say it slowly, please")
+    expect(page.locator(".prose")).to_contain_text("word")
+    for route, answer in held:
+        route.fulfill(response=answer)
+    finished(page, 2)
+    expect(page.locator(".said")).to_contain_text(["markdown of the skuas", "Say it slowly"])
+    expect(page.locator(".prose").last).to_contain_text("its last word is finished")
+    assert seen.problems == []
+
+
 def test_text_that_is_typed_before_the_script_runs_is_kept(
     open_page: OpenPage, gateway: Gateway
 ) -> None:

@@ -29,6 +29,7 @@ class Chat {
   #turns = [];
   #resuming = new Set();
   #missed = new Set();
+  #sent = new Set();
   #unpainted = new Map();
   #opening = 0;
   #reload = null;
@@ -141,20 +142,25 @@ class Chat {
         toast(gettext("This chat no longer exists."));
         this.open(null);
       } else {
+        this.#turns = [];
         this.log.failed(error.message, () => this.open(id, { push: false }));
       }
     }
   }
 
   #fill({ session, turns, earlier }) {
+    const news = this.#turns; // said while the chat was loading
     this.log.clear({ loading: false });
     this.#turns = [];
     this.log.setTitle(session.title);
     for (const stored of turns) this.#addStored(stored);
+    const shown = new Set(turns.map((stored) => stored.run_id));
+    for (const turn of news.filter((each) => !shown.has(each.run?.id))) this.#add(turn);
     this.log.offerEarlier(earlier ? () => this.#loadEarlier(earlier) : null);
     this.log.toEnd();
     this.#filled = true;
     this.#updateBusy();
+    this.#catchUpIfBehind();
   }
 
   async #loadEarlier(before) {
@@ -175,9 +181,7 @@ class Chat {
       run.restore(stored.answer.parts, stored.answer);
     }
     turn.bind(run);
-    if (first) this.#turns.unshift(turn);
-    else this.#turns.push(turn);
-    this.log.add(turn.node, { first });
+    this.#add(turn, { first });
     if (stored.run_id === null) return;
     this.#runs.set(stored.run_id, run);
     if (stored.state === "held") {
@@ -185,6 +189,12 @@ class Chat {
       turn.wait();
     }
     if (run.final === null) this.#resume(run);
+  }
+
+  #add(turn, { first = false } = {}) {
+    if (first) this.#turns.unshift(turn);
+    else this.#turns.push(turn);
+    this.log.add(turn.node, { first });
   }
 
   #showUnsent() {
@@ -200,8 +210,7 @@ class Chat {
     const choice = this.picker.wanted;
     const entry = this.outbox.add({ text, sessionId: this.session, chat: this.key, files, choice });
     this.#addPending(entry);
-    if (this.picker.saving) this.picker.saving.then(() => this.#flush());
-    else this.#flush();
+    this.#flushSoon();
   }
 
   /** Put a sent message into the box, to be edited and sent again. */
@@ -213,15 +222,23 @@ class Chat {
   #addPending(entry) {
     const said = { text: entry.text, at: null, media: entry.files };
     const turn = new Turn({ said, clientId: entry.client_id, on: this.turnEvents });
-    this.#turns.push(turn);
-    this.log.add(turn.node);
+    this.#add(turn);
     this.log.toEnd();
     turn.pending(this.connection.isOpen ? "" : gettext("Waiting for the connection…"));
     this.#updateBusy();
   }
 
+  /** Send what waits, after a choice that is on its way. */
+  #flushSoon() {
+    if (this.picker.saving) this.picker.saving.then(() => this.#flush());
+    else this.#flush();
+  }
+
+  /** Send each message once on a connection: the limits of the gateway count those sent again. */
   #flush() {
-    for (const entry of this.outbox.sendable()) this.connection.send(frameOf(entry));
+    for (const entry of this.outbox.sendable()) {
+      if (!this.#sent.has(entry.client_id) && this.connection.send(frameOf(entry))) this.#sent.add(entry.client_id);
+    }
   }
 
   /** Stop the answers that are being made here. */
@@ -242,6 +259,7 @@ class Chat {
     if (leaveShell({ outbox: this.outbox, attachments: this.composer.attachments })) return;
     this.visibility();
     this.#resuming.clear();
+    this.#sent.clear();
     this.#flush();
     for (const run of this.#openRuns()) {
       this.#resume(run);
@@ -267,9 +285,9 @@ class Chat {
   /** Add the turns that came since the page was filled; what is read, and written, stays. */
   async #catchUp() {
     const [id, opening] = [this.session, this.#opening];
-    if (id === null || !this.#filled) return;
+    if (id === null) return;
     // What is on its way may be among the new turns: `accepted` says which.
-    if (this.outbox.entries.some((entry) => entry.session_id === id)) {
+    if (!this.#filled || this.outbox.entries.some((entry) => entry.session_id === id)) {
       this.#isBehind = true;
       return;
     }
@@ -344,14 +362,23 @@ class Chat {
 
   accepted(frame) {
     const entry = this.outbox.accepted(frame.client_id, frame.session_id);
-    const here = entry && (entry.chat === this.key || frame.session_id === this.session);
-    if (!here) return;
+    if (entry === undefined) return;
+    if (entry.chat === this.key || frame.session_id === this.session) this.#acceptedHere(frame, entry);
+    this.#flushSoon(); // what waited for the session of its chat
+  }
+
+  #acceptedHere(frame, entry) {
     if (this.session === null) this.#adopt(frame.session_id, entry.choice);
     const turn = this.#turns.find((each) => each.clientId === frame.client_id);
     if (turn && this.#runs.has(frame.run_id)) this.#drop(turn);
     else if (turn) this.#start(turn, frame.run_id);
-    this.#flush();
+    else this.#catchUpSoon();
     this.#updateBusy();
+    this.#catchUpIfBehind();
+  }
+
+  /** Turns that came while a message was on its way were not looked for then. */
+  #catchUpIfBehind() {
     if (this.#isBehind) this.#catchUpSoon();
     this.#isBehind = false;
   }
