@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import APIResponse, Browser, Page, Route, expect
+from playwright.sync_api import APIResponse, Browser, Page, Route, WebSocketRoute, expect
 
 from tests.browser.conftest import SLOW, Seen, ask, finished, link, shell, sign_in, watch
 from tests.gateways import Gateway
@@ -23,6 +23,32 @@ PASTE = """async (box) => {
   const data = new DataTransfer();
   data.items.add(new File([blob], "sky.png", { type: "image/png" }));
   box.dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, cancelable: true }));
+}"""
+# The browser reads pictures only when told.
+SLOW_READING = """() => {
+  const now = window.createImageBitmap;
+  const told = new Promise((go) => { window.read = go; });
+  window.createImageBitmap = async (...given) => { await told; return now(...given); };
+}"""
+# Paste a picture whose upper half is transparent and whose lower one is noise.
+PASTE_TRANSPARENT = """async (box) => {
+  const canvas = document.createElement("canvas");
+  canvas.width = canvas.height = 600;
+  const noise = new ImageData(600, 300);
+  noise.data.set(noise.data.map((_, at) => (at % 4 < 3 ? Math.random() * 256 : 255)));
+  canvas.getContext("2d").putImageData(noise, 0, 300);
+  const blob = await new Promise((done) => canvas.toBlob(done));
+  const data = new DataTransfer();
+  data.items.add(new File([blob], "noise.png", { type: "image/png" }));
+  box.dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, cancelable: true }));
+}"""
+TOP_LEFT = """async (source) => {
+  const picture = new Image();
+  picture.src = source;
+  await picture.decode();
+  const context = document.createElement("canvas").getContext("2d");
+  context.drawImage(picture, 0, 0);
+  return [...context.getImageData(20, 20, 1, 1).data.slice(0, 3)];
 }"""
 # The rightmost pixel of the elements that do not scroll by themselves.
 WIDEST = """() => Math.max(...[...document.querySelectorAll("body *")]
@@ -252,6 +278,34 @@ def test_what_is_said_while_a_chat_loads_stays_with_its_answer(
     assert seen.problems == []
 
 
+LONG_CHAT = """
+from channels_app.asgi.builtin_accounts import builtin_account
+from core.conversations import inbox
+from core.models import Message, User
+ada = User.objects.get(username='ada')
+chat = inbox.open_session(user=ada, account=builtin_account('web'), title='Long')
+Message.objects.bulk_create(
+    Message(session=chat, role='assistant', text=f'Answer {number}') for number in range(45)
+)
+print(chat.public_id)
+"""
+
+
+def test_earlier_messages_come_once_when_their_button_is_pressed_twice(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    page, _ = open_page(gateway, f"/c/{shell(gateway, LONG_CHAT)}")
+    answers = page.locator(".answer")
+    expect(answers).to_have_count(40)
+    page.get_by_role("button", name="Show earlier messages").evaluate(
+        "(it) => { it.click(); it.click() }"
+    )
+    expect(answers.first).to_contain_text("Answer 0")
+    expect(page.locator("#earlier")).to_be_hidden()
+    page.evaluate("fetch('/chat/sessions')")  # as long as another answer takes
+    expect(answers).to_have_count(45)
+
+
 def test_text_that_is_typed_before_the_script_runs_is_kept(
     open_page: OpenPage, gateway: Gateway
 ) -> None:
@@ -388,6 +442,64 @@ def test_a_pasted_picture_goes_with_the_message(open_page: OpenPage, gateway: Ga
     page.reload()
     finished(page)
     expect(page.locator(".bubble img.attached")).to_have_attribute("alt", "sky.png")
+    assert seen.problems == []
+
+
+def test_a_message_waits_for_a_picture_that_is_being_read_and_its_transparent_part_is_white(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    page, seen = open_page(gateway)
+    page.evaluate(SLOW_READING)
+    page.locator("#composer-text").evaluate(PASTE_TRANSPARENT)
+    page.get_by_label("Message", exact=True).fill("What is this?")
+    expect(page.locator("#attachments li")).to_contain_text("noise.png")
+    expect(page.locator("#send")).to_be_disabled()
+    page.evaluate("window.read()")
+    expect(page.locator("#send")).to_be_enabled()
+    source = page.locator("#attachments img").get_attribute("src") or ""
+    assert source.startswith("data:image/jpeg"), "as PNG it is too large"
+    assert page.evaluate(TOP_LEFT, source) == [255, 255, 255]
+    assert seen.problems == []
+
+
+def test_a_refused_message_comes_back_with_its_files_and_into_the_chat_it_was_for(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    page, seen = open_page(gateway)
+    ask(page, "markdown of the fulmars")
+    finished(page)
+    refusals: list[Callable[[], None]] = []
+
+    def refuse(socket: WebSocketRoute, data: str | bytes) -> None:
+        said = json.loads(data)
+        refused = {"type": "error", "status": 503, "error": "Busy."}
+        if said["type"] == "message":
+            frame = json.dumps({**refused, "client_id": said["client_id"]})
+            refusals.append(lambda: socket.send(frame))
+
+    page.route_web_socket(
+        re.compile(r"/ws\?"), lambda socket: socket.on_message(lambda data: refuse(socket, data))
+    )
+    page.reload()
+    finished(page)
+    box = page.get_by_label("Message", exact=True)
+    box.evaluate(PASTE)
+    expect(page.locator("#attachments img")).to_have_count(1)
+    ask(page, "What is this?")
+    expect(page.locator("#attachments img")).to_have_count(0)
+    refusals.pop()()
+    expect(page.locator(".refused .error-block")).to_contain_text("Busy.")
+    expect(box).to_have_value("What is this?")
+    expect(page.locator("#attachments img")).to_have_count(1)
+    page.get_by_role("button", name="Remove sky.png").click()
+    ask(page, "And the puffins?")
+    page.locator("#new-chat").click()
+    expect(page.locator("#welcome")).to_be_visible()
+    refusals.pop()()
+    expect(page.locator(".toast")).to_contain_text("Busy.")
+    expect(box).to_have_value("")
+    page.go_back()
+    expect(box).to_have_value("And the puffins?")
     assert seen.problems == []
 
 

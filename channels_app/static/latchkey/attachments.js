@@ -45,9 +45,9 @@ export class Attachments {
     });
   }
 
-  /** Whether something is still being uploaded. */
+  /** Whether something is still being read or uploaded. */
   get isBusy() {
-    return this.#items.some((item) => item.upload);
+    return this.#items.some((item) => !item.url && !item.id);
   }
 
   get isEmpty() {
@@ -74,23 +74,31 @@ export class Attachments {
   }
 
   async #add(files) {
+    const items = [];
     for (const file of files) {
       if (this.#items.length >= MOST) {
         this.on.failed(filled(ngettext("A message can have at most {count} file.", "A message can have at most {count} files.", MOST), { count: MOST }));
         break;
       }
-      const name = file.name.slice(0, 255);
-      const url = isPicture(file) ? await shrunk(file).catch(() => null) : null;
-      if (url === null) this.#upload(file, name);
-      else this.#items.push({ name, url });
+      items.push({ name: file.name.slice(0, 255), file });
+      this.#items.push(items.at(-1));
     }
+    this.#draw();
+    for (const item of items) await this.#read(item); // one by one: a photo takes much memory
+  }
+
+  async #read(item) {
+    const url = isPicture(item.file) ? await shrunk(item.file).catch(() => null) : null;
+    if (!this.#items.includes(item)) return; // removed meanwhile
+    if (url === null) this.#upload(item);
+    else item.url = url;
     this.#draw();
   }
 
-  #upload(file, name) {
-    const bar = el("progress", { max: 100, value: 0, "aria-label": filled(gettext("Uploading {name}"), { name }) });
-    const item = { name, bar, upload: uploading(file, name, (percent) => (bar.value = percent)) };
-    this.#items.push(item);
+  #upload(item) {
+    const bar = el("progress", { max: 100, value: 0, "aria-label": filled(gettext("Uploading {name}"), item) });
+    item.bar = bar;
+    item.upload = uploading(item.file, item.name, (percent) => (bar.value = percent));
     item.upload.done.then(
       (id) => {
         item.id = id;
@@ -159,10 +167,19 @@ async function shrunk(file) {
   canvas.getContext("2d").drawImage(picture, 0, 0, canvas.width, canvas.height);
   const exact = canvas.toDataURL("image/png");
   if (exact.length <= LARGEST / 4) return exact;
+  putOnWhite(canvas);
   const tries = QUALITIES.map((quality) => () => canvas.toDataURL("image/jpeg", quality));
   for (const attempt of tries) {
     const url = attempt();
     if (url.length <= LARGEST / MOST) return url;
   }
   throw new Error("too large");
+}
+
+/** JPEG has no transparency: what shows through would be black, as most drawings on it are. */
+function putOnWhite(canvas) {
+  const context = canvas.getContext("2d");
+  context.globalCompositeOperation = "destination-over";
+  context.fillStyle = "white";
+  context.fillRect(0, 0, canvas.width, canvas.height);
 }

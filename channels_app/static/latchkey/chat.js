@@ -164,9 +164,13 @@ class Chat {
   }
 
   async #loadEarlier(before) {
-    const id = this.session;
-    const found = await call(`/chat/sessions/${id}/messages?before=${before}`).catch(() => null);
-    if (found === null || id !== this.session) return;
+    const opening = this.#opening;
+    const found = await call(`/chat/sessions/${this.session}/messages?before=${before}`).catch((error) => toast(error.message));
+    if (opening !== this.#opening) return;
+    if (found === undefined) {
+      this.log.offerEarlier(() => this.#loadEarlier(before));
+      return;
+    }
     this.log.prepending(() => {
       for (const stored of found.turns.reverse()) this.#addStored(stored, { first: true });
       this.log.offerEarlier(found.earlier ? () => this.#loadEarlier(found.earlier) : null);
@@ -447,8 +451,12 @@ class Chat {
     if (turn) {
       turn.clientId = null;
       turn.refuse(message);
-      this.composer.offer(entry.text);
+      this.composer.offer(entry.text, entry.files);
       if (["assistant_id", "model_id"].includes(frame.field)) this.picker.forget();
+      this.#catchUpIfBehind();
+    } else if (entry) {
+      this.composer.keep(entry.session_id, entry.text);
+      toast(message);
     } else if (this.#runs.has(frame.run_id)) {
       this.#lost(this.#runs.get(frame.run_id), message);
     } else {

@@ -58,6 +58,17 @@ export class Composer {
     return true;
   }
 
+  /** Keep a text that was not sent in the draft of a chat (null: a new one), after what is there. */
+  keep(chat, text) {
+    if ((chat ?? "new") === this.#chat) {
+      this.add(text);
+      return;
+    }
+    const name = this.#drafts + (chat ?? "new");
+    const before = sessionStorage.getItem(name);
+    sessionStorage.setItem(name, before ? `${before}\n${text}` : text);
+  }
+
   /** Add text and files (of the system) to what is in the box. */
   add(text, files = []) {
     const before = this.#text.value.trimEnd();
