@@ -650,6 +650,27 @@ def test_a6_the_owner_approves_from_a_card(open_page: OpenPage, gateway: Gateway
     expect(page.locator(".notice")).to_have_count(0)
 
 
+def test_a6_a_card_whose_decision_was_refused_can_be_decided_otherwise(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    """[A6] As where the id of a sender is no phone number, so that only a no is left."""
+    card = {"type": "notice", "request": "r" * 22, "text": "Unknown request from sms."}
+    refused = {"type": "error", "status": 422, "error": "No phone number.", "field": "request"}
+
+    def talk(socket: WebSocketRoute) -> None:
+        socket.on_message(
+            lambda data: socket.send(json.dumps(refused)) if "verdict" in data else None
+        )
+        socket.send(json.dumps(card))
+
+    page, _ = open_page(gateway)
+    page.route_web_socket(re.compile(r"/ws\?"), talk)
+    page.reload()
+    page.get_by_role("button", name="Approve", exact=True).click()
+    expect(page.locator(".toast")).to_have_text("No phone number.")
+    expect(page.get_by_role("button", name="Block")).to_be_enabled()
+
+
 def test_a_sign_in_link_on_a_foreign_page_asks_before_switching_users(
     open_page: OpenPage, gateway: Gateway
 ) -> None:

@@ -9,7 +9,7 @@ import { App } from "./install.js";
 import { Connection, socketUrl } from "./connection.js";
 import { isMessage, Run, textOf } from "./conversation.js";
 import { Log } from "./log.js";
-import { showNotice, toast } from "./notices.js";
+import { offerDecisions, showNotice, toast } from "./notices.js";
 import { frameOf, Outbox, randomId, resendable } from "./outbox.js";
 import { Picker } from "./picker.js";
 import { Push } from "./push.js";
@@ -332,7 +332,7 @@ class Chat {
     if (outcome === "gap") this.#resume(run);
     if (outcome !== "applied") return;
     this.#resuming.delete(run.id);
-    if (part?.type === "action") act(part.props, this.#page());
+    if (part?.type === "action") act(`${run.id} ${frame.seq}`, part.props, this.#page());
     if (key) this.#paintSoon(run, key);
     else this.log.keepAtEnd(() => this.#turnOf(run)?.wait());
     if (event === "tool_end") this.#turnOf(run)?.showTools();
@@ -461,6 +461,7 @@ class Chat {
       this.#lost(this.#runs.get(frame.run_id), message);
     } else {
       toast(message);
+      offerDecisions(); // one of them may have been refused
     }
     this.#updateBusy();
   }

@@ -35,6 +35,11 @@ export function showNotice(frame, decide) {
   arrange(place);
 }
 
+/** Enable the buttons of all cards again. */
+export function offerDecisions() {
+  for (const button of document.querySelectorAll("#notices button:disabled")) button.disabled = false;
+}
+
 /** One card is shown, the newest; the others wait behind a button, so that the conversation stays
  * in view. */
 function arrange(place) {
