@@ -24,6 +24,13 @@ PASTE = """async (box) => {
   data.items.add(new File([blob], "sky.png", { type: "image/png" }));
   box.dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, cancelable: true }));
 }"""
+# On which side paragraphs begin.
+SIDES = """(paragraphs) => paragraphs.map((paragraph) => {
+  const range = document.createRange();
+  range.selectNodeContents(paragraph);
+  const [text, box] = [range.getBoundingClientRect(), paragraph.getBoundingClientRect()];
+  return ["left", "right"].find((side) => Math.abs(text[side] - box[side]) < 2);
+})"""
 # The browser reads pictures only when told.
 SLOW_READING = """() => {
   const now = window.createImageBitmap;
@@ -526,6 +533,23 @@ def test_a_failure_is_shown_and_retried(open_page: OpenPage, gateway: Gateway) -
     page.get_by_role("button", name="Ask again").click()
     finished(page, 2)
     expect(page.locator(".said")).to_have_count(2)
+
+
+def test_text_that_runs_from_right_to_left_is_shown_so_and_code_is_not(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    page, _ = open_page(gateway)
+    box = page.get_by_label("Message", exact=True)
+    box.fill("שלום, `code` ועוד.\n\nIn English.\n\n```\nprint(1)\n```")
+    assert box.evaluate("(it) => getComputedStyle(it).direction") == "rtl"
+    box.press("Enter")
+    finished(page)
+    expect(page.locator("#title")).to_have_css("direction", "rtl")
+    expect(page.locator(".session-title").first).to_have_css("direction", "rtl")
+    expect(page.locator(".prose")).to_have_css("direction", "rtl")
+    expect(page.locator(".prose .code")).to_have_css("direction", "ltr")
+    sides = page.locator(".prose > p").evaluate_all(SIDES)
+    assert sides == ["right", "left"]
 
 
 def test_a_phone_has_a_drawer_and_nothing_sticks_out(open_page: OpenPage, gateway: Gateway) -> None:

@@ -154,13 +154,13 @@ export class Sidebar {
     const [kind, words] = this.#state(session);
     const said = el("span.visually-hidden", {}, ` (${words})`);
     const dot = kind ? el(`span.dot.dot-${kind}`, {}, said) : null;
-    const excerpt = session.excerpt ? el("span.session-excerpt", {}, session.excerpt) : null;
+    const excerpt = session.excerpt ? el("span.session-excerpt", { dir: "auto" }, session.excerpt) : null;
     const here = session.id === this.#current ? "page" : null;
     const title = session.title || gettext("New chat");
     const link = el(
       "a",
       { href: `/c/${session.id}`, onclick: open, "aria-current": here, title },
-      el("span.session-words", {}, el("span.session-title", {}, title), excerpt),
+      el("span.session-words", {}, el("span.session-title", { dir: "auto" }, title), excerpt),
       dot,
     );
     const menu = iconButton("more", filled(gettext("Rename, download or delete: {title}"), { title }), () => this.#menu(session), {
