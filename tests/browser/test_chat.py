@@ -510,6 +510,24 @@ def test_a_refused_message_comes_back_with_its_files_and_into_the_chat_it_was_fo
     assert seen.problems == []
 
 
+def test_a_message_that_is_larger_than_a_frame_is_refused_and_holds_up_no_other(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    page, seen = open_page(gateway)
+    assert page.evaluate("document.body.dataset.maxFrameBytes") == str(1024 * 1024)
+    page.evaluate("document.body.dataset.maxFrameBytes = '20000'")
+    long = "漢" * 8_000
+    ask(page, long)
+    expect(page.locator(".refused .error-block")).to_contain_text("This message is too large.")
+    box = page.get_by_label("Message", exact=True)
+    expect(box).to_have_value(long)
+    box.fill("markdown")
+    box.press("Enter")
+    finished(page)
+    assert len(seen.sockets) == 1
+    assert seen.problems == []
+
+
 def test_a_draft_survives_a_reload_and_another_chat(open_page: OpenPage, gateway: Gateway) -> None:
     page, _ = open_page(gateway)
     ask(page, "Some markdown")

@@ -10,7 +10,7 @@ import { Connection, socketUrl } from "./connection.js";
 import { isMessage, Run, textOf } from "./conversation.js";
 import { Log } from "./log.js";
 import { offerDecisions, showNotice, toast } from "./notices.js";
-import { frameOf, Outbox, randomId, resendable } from "./outbox.js";
+import { bytesOf, frameOf, Outbox, randomId, resendable } from "./outbox.js";
 import { Picker } from "./picker.js";
 import { Push } from "./push.js";
 import { Settings } from "./settings.js";
@@ -23,6 +23,7 @@ import { Turn } from "./turn.js";
 import { tellVisibility } from "./visibility.js";
 
 const SOON = 300;
+const TOO_LARGE = gettext("This message is too large. Send the text and the files in several messages.");
 
 class Chat {
   #runs = new Map();
@@ -240,8 +241,11 @@ class Chat {
 
   /** Send each message once on a connection: the limits of the gateway count those sent again. */
   #flush() {
-    for (const entry of this.outbox.sendable()) {
-      if (!this.#sent.has(entry.client_id) && this.connection.send(frameOf(entry))) this.#sent.add(entry.client_id);
+    for (const entry of this.outbox.sendable().filter((each) => !this.#sent.has(each.client_id))) {
+      const frame = frameOf(entry);
+      // It would end the connection, and be sent again on each new one.
+      if (bytesOf(frame) > Number(document.body.dataset.maxFrameBytes)) this.error({ client_id: entry.client_id, error: TOO_LARGE });
+      else if (this.connection.send(frame)) this.#sent.add(entry.client_id);
     }
   }
 
