@@ -411,6 +411,29 @@ def test_a_list_asked_for_before_the_new_title_does_not_bring_the_old_one_back(
     expect(page.locator("#title")).to_have_text("Seabirds")
 
 
+def test_a_new_chat_gives_its_title_to_no_other_that_was_opened_meanwhile(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    page, _ = open_page(gateway)
+    ask(page, "markdown of the murres")
+    finished(page)
+    page.locator("#new-chat").click()
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/chat/sessions", hold, times=1)
+    ask(page, "markdown of the noddies")
+    while not held:
+        page.evaluate("1")
+    page.locator(".sessions a", has_text="markdown of the murres").click()
+    finished(page)
+    held.pop().continue_()
+    expect(page.locator(".session-title").first).to_have_text("markdown of the noddies")
+    expect(page.locator("#title")).to_have_text("markdown of the murres")
+
+
 def test_a_chat_is_found_by_its_answer_and_downloaded(
     open_page: OpenPage, gateway: Gateway
 ) -> None:
@@ -602,6 +625,28 @@ def test_dark_and_light_follow_the_system_until_one_chooses(
     assert paper() == "rgb(27, 26, 24)"
     page.reload()
     assert paper() == "rgb(27, 26, 24)"
+
+
+def test_a_dialog_closes_by_a_press_beside_it_and_by_no_other(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    page, _ = open_page(gateway)
+    ask(page, "markdown of the auks")
+    finished(page)
+    page.locator(".session-more").first.click()
+    dialog = page.locator("#session-dialog")
+    box = dialog.bounding_box()
+    title = page.get_by_label("Title", exact=True).bounding_box()
+    assert box is not None
+    assert title is not None
+    page.mouse.click(box["x"] + 5, box["y"] + 5)
+    page.mouse.move(title["x"] + title["width"] / 2, title["y"] + title["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(box["x"] - 20, title["y"])  # selects the text before
+    page.mouse.up()
+    expect(dialog).to_be_visible()
+    page.mouse.click(box["x"] - 20, box["y"])
+    expect(dialog).to_be_hidden()
 
 
 def test_chats_are_found_renamed_and_deleted(open_page: OpenPage, gateway: Gateway) -> None:

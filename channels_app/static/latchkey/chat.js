@@ -412,7 +412,7 @@ class Chat {
     this.picker.adopt(id, choice);
     this.composer.rename(id);
     this.sidebar.select(id);
-    this.sidebar.refresh().then(() => this.log.setTitle(this.sidebar.title(id)));
+    this.#findTitle(id);
   }
 
   final(frame) {
@@ -431,11 +431,11 @@ class Chat {
     this.log.keepAtEnd(() => turn?.finish());
     this.log.announce(turn?.spoken() ?? "");
     this.sidebar.activity(run.sessionId, { busy: false });
+    // The first message may have been a command, which gives no title.
     if (!this.sidebar.title(run.sessionId)) this.#findTitle(run.sessionId);
     this.#updateBusy();
   }
 
-  /** The first message may have been a command, which gives no title. */
   async #findTitle(id) {
     await this.sidebar.refresh();
     if (id === this.session) this.log.setTitle(this.sidebar.title(id));
