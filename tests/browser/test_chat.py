@@ -37,6 +37,15 @@ SLOW_READING = """() => {
   const told = new Promise((go) => { window.read = go; });
   window.createImageBitmap = async (...given) => { await told; return now(...given); };
 }"""
+# Paste a text as a spreadsheet gives it.
+PASTE_TEXT = """(box, text) => {
+  const data = new DataTransfer();
+  data.setData("text/plain", text);
+  data.setData("text/html", "<table><tr><td>1<td>2</table>");
+  data.items.add(new File(["no picture"], "image.png", { type: "image/png" }));
+  const event = new ClipboardEvent("paste", { clipboardData: data, cancelable: true });
+  return box.dispatchEvent(event) ? "pasted" : "refused";
+}"""
 # Paste a picture whose upper half is transparent and whose lower one is noise.
 PASTE_TRANSPARENT = """async (box) => {
   const canvas = document.createElement("canvas");
@@ -473,6 +482,16 @@ def test_a_pasted_picture_goes_with_the_message(open_page: OpenPage, gateway: Ga
     finished(page)
     expect(page.locator(".bubble img.attached")).to_have_attribute("alt", "sky.png")
     assert seen.problems == []
+
+
+def test_a_pasted_text_stays_a_text_and_is_not_cut(open_page: OpenPage, gateway: Gateway) -> None:
+    """Copied cells of a spreadsheet come with a picture of them."""
+    page, _ = open_page(gateway)
+    box = page.get_by_label("Message", exact=True)
+    assert box.evaluate(PASTE_TEXT, "1\t2") == "pasted"
+    expect(page.locator("#attachments li")).to_have_count(0)
+    assert box.evaluate(PASTE_TEXT, "1\t" * 150_000) == "refused"
+    expect(page.locator(".toast")).to_have_text("The text is too long: at most 200,000 characters.")
 
 
 def test_a_message_waits_for_a_picture_that_is_being_read_and_its_transparent_part_is_white(

@@ -25,7 +25,8 @@ export class Attachments {
     });
     box.addEventListener("paste", (event) => {
       const files = [...(event.clipboardData?.files ?? [])];
-      if (files.length) event.preventDefault();
+      if (files.length === 0 || isText(event.clipboardData)) return;
+      event.preventDefault();
       this.#add(files);
     });
     const holdsFiles = (event) => [...(event.dataTransfer?.types ?? [])].includes("Files");
@@ -130,6 +131,11 @@ export class Attachments {
     const name = el("span.file-name", {}, textOf(item.name));
     return el("li.file", {}, icon("clip"), name, item.upload ? item.bar : null, remove);
   }
+}
+
+// Office programs add a picture of a copied text to it; a copied picture has no plain text.
+function isText(clipboard) {
+  return clipboard.types.includes("text/html") && clipboard.getData("text/plain").trim() !== "";
 }
 
 function isPicture(file) {
