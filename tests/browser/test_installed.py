@@ -178,6 +178,24 @@ def test_w56_what_was_written_without_a_connection_goes_out_once_also_into_a_cha
     assert sorted(sent) == ["Here one", "Here three", "Here two", "There one", "There two"]
 
 
+def test_w56_while_a_proxy_has_no_gateway_behind_it_the_chat_opens_too(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    """The window of an installed app has no button to load a page again."""
+    page, _ = open_page(gateway)
+    controlled(page)
+    page.context.service_workers[0].evaluate("""() => {
+      const answered = self.fetch;
+      self.fetch = async (request) => {
+        self.fetch = answered;
+        return new Response("Bad gateway", { status: 502 });
+      };
+    }""")
+    page.reload()
+    expect(page.locator("#greeting")).to_contain_text("Ada")
+    expect(page.locator("#offline-note")).to_have_count(0)
+
+
 def become_bob(page: Page, browser: Browser, gateway: Gateway) -> None:
     """Give this browser the cookies of Bob, without signing Ada out."""
     shell(
