@@ -443,6 +443,30 @@ def test_a_new_chat_gives_its_title_to_no_other_that_was_opened_meanwhile(
     expect(page.locator("#title")).to_have_text("markdown of the murres")
 
 
+def test_the_list_of_chats_is_read_again_where_a_request_for_it_is_never_answered(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    page, _ = open_page(gateway)
+    ask(page, "A chat about gannets")
+    finished(page)
+    row = page.locator(".session", has_text="A chat about gannets")
+    expect(row).to_be_visible()
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/chat/sessions", hold, times=1)
+    page.clock.install()
+    page.reload()
+    while not held:
+        page.evaluate("1")
+    page.clock.fast_forward(30_000)
+    expect(page.locator(".toast")).to_contain_text("The gateway cannot be reached.")
+    page.evaluate("window.dispatchEvent(new Event('online'))")  # connects again
+    expect(row).to_be_visible()
+
+
 def test_a_chat_is_found_by_its_answer_and_downloaded(
     open_page: OpenPage, gateway: Gateway
 ) -> None:
