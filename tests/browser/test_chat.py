@@ -801,6 +801,25 @@ def test_a6_a_card_whose_decision_was_refused_can_be_decided_otherwise(
     expect(page.get_by_role("button", name="Block")).to_be_enabled()
 
 
+def test_a6_a_dismissed_card_does_not_come_back_with_the_next_connection(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    """[A6] Unless it says something new."""
+    cards = [{"type": "notice", "request": "r" * 22, "text": "Unknown request.", "quote": "Hi"}]
+    page, _ = open_page(gateway)
+    page.route_web_socket(
+        re.compile(r"/ws\?"), lambda socket: [socket.send(json.dumps(each)) for each in cards]
+    )
+    page.reload()
+    page.get_by_role("button", name="Dismiss the notice").click()
+    cards.append({**cards[0], "request": "s" * 22})
+    page.evaluate("window.dispatchEvent(new Event('online'))")  # connects again
+    expect(page.locator(".notice")).to_have_count(1)
+    cards[0]["quote"] = "It is me, Eve"
+    page.evaluate("window.dispatchEvent(new Event('online'))")
+    expect(page.locator(".notice")).to_have_count(2)
+
+
 def test_a_sign_in_link_on_a_foreign_page_asks_before_switching_users(
     open_page: OpenPage, gateway: Gateway
 ) -> None:
