@@ -234,6 +234,7 @@ def test_a_link_within_the_page_does_not_load_the_chat_again(
     page, _ = open_page(gateway)
     ask(page, "markdown")
     finished(page)
+    page.wait_for_load_state("networkidle")  # a new connection looks for turns, 300 ms later
     loads: list[str] = []
     page.on("request", lambda request: loads.append(request.url))
     page.locator(".skip").focus()
