@@ -270,7 +270,7 @@ def test_the_focus_stays_where_it_went_while_a_chat_was_loading(
     expect(search).to_be_focused()
 
 
-def test_what_is_said_while_a_chat_loads_stays_with_its_answer(
+def test_a_message_sent_while_a_chat_loads_stays_with_its_answer(
     open_page: OpenPage, gateway: Gateway
 ) -> None:
     page, seen = open_page(gateway)
@@ -808,9 +808,12 @@ def test_a6_a_dismissed_card_does_not_come_back_with_the_next_connection(
     """[A6] Unless it says something new."""
     cards = [{"type": "notice", "request": "r" * 22, "text": "Unknown request.", "quote": "Hi"}]
     page, _ = open_page(gateway)
-    page.route_web_socket(
-        re.compile(r"/ws\?"), lambda socket: [socket.send(json.dumps(each)) for each in cards]
-    )
+
+    def show(socket: WebSocketRoute) -> None:
+        for each in cards:
+            socket.send(json.dumps(each))
+
+    page.route_web_socket(re.compile(r"/ws\?"), show)
     page.reload()
     page.get_by_role("button", name="Dismiss the notice").click()
     cards.append({**cards[0], "request": "s" * 22})

@@ -149,7 +149,7 @@ def test_w56_a_page_whose_network_goes_off_says_so_within_seconds(
     expect(line).to_be_hidden()
 
 
-def test_w56_what_was_written_without_a_connection_goes_out_once_also_into_a_chat_that_was_left(
+def test_w56_messages_written_without_a_connection_go_out_once_also_into_a_chat_that_was_left(
     open_page: OpenPage, gateway: Gateway
 ) -> None:
     """The gateway limits messages: those that are sent again would take the place of others."""
