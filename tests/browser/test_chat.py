@@ -671,6 +671,22 @@ def test_dark_and_light_follow_the_system_until_one_chooses(
     assert paper() == "rgb(27, 26, 24)"
 
 
+def test_a_contrast_theme_leaves_the_icons_and_the_state_of_a_switch(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    """It takes all backgrounds away, and these are some."""
+    page, _ = open_page(gateway, forced_colors="active")
+
+    def fill(selector: str) -> str:
+        return str(page.locator(selector).evaluate("(it) => getComputedStyle(it).backgroundColor"))
+
+    page.locator("[data-open-settings]").click()
+    paper = fill("body")
+    for selector in (".icon-panel >> nth=0", ".icon-send", "#settings .icon-close"):
+        assert fill(selector) != paper, selector
+    assert fill("#show-progress") != fill("#push")
+
+
 def test_a_dialog_closes_by_a_press_beside_it_and_by_no_other(
     open_page: OpenPage, gateway: Gateway
 ) -> None:
