@@ -490,6 +490,9 @@ def test_a_chat_is_found_by_its_answer_and_downloaded(
     page.keyboard.press("Escape")
     page.locator("#session-search").fill("no such words")
     expect(page.locator("#sessions-empty")).to_have_text("No results.")
+    page.route("**/chat/sessions?q=*", lambda route: route.abort())
+    page.locator("#session-search").fill("words that cannot be looked for")
+    expect(page.locator("#sessions-empty")).to_contain_text("The gateway cannot be reached.")
     page.keyboard.press("Escape")
     expect(page.locator("#session-search")).to_have_value("")
 

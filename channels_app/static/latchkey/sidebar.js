@@ -13,6 +13,7 @@ export class Sidebar {
   #current = null;
   #unread = new Set();
   #hits = null;
+  #problem = ""; // why the last search failed
   #removed = new Set();
   #isOutdated = false;
   #reading = null;
@@ -90,16 +91,18 @@ export class Sidebar {
   #searched() {
     clearTimeout(this.#asking);
     this.#hits = null;
+    this.#problem = "";
     const wanted = this.#wanted;
     this.#asking = wanted.length < SHORTEST ? null : setTimeout(() => this.#ask(wanted), PAUSE);
     this.#draw();
   }
 
   async #ask(wanted) {
-    const answer = await call(`/chat/sessions?q=${encodeURIComponent(wanted)}`).catch(() => null);
+    const answer = await call(`/chat/sessions?q=${encodeURIComponent(wanted)}`).catch((error) => ({ problem: error.message }));
     if (wanted !== this.#wanted) return;
     this.#asking = null;
-    this.#hits = this.#remaining(answer?.sessions ?? []);
+    this.#problem = answer.problem ?? "";
+    this.#hits = this.#remaining(answer.sessions ?? []);
     this.#draw();
   }
 
@@ -142,7 +145,7 @@ export class Sidebar {
 
   #nothing(wanted) {
     if (!wanted) return gettext("No chats yet.");
-    return this.#asking ? gettext("Searching…") : gettext("No results.");
+    return this.#asking ? gettext("Searching…") : this.#problem || gettext("No results.");
   }
 
   #row(session) {
