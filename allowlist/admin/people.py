@@ -43,6 +43,7 @@ else:
 MANY_RIGHTS = ("groups", "user_permissions")
 RIGHTS = ("is_staff", "is_superuser", "is_owner", *MANY_RIGHTS)
 SINGLE_RIGHTS = "Single permissions"  # shown to superusers only, folded
+OWN_ACCOUNT = "your own account"
 # Fields that only an owner may change: they decide about access.
 ADMITTED = ("only_listed", "is_active")
 
@@ -238,6 +239,12 @@ class UserAdmin(_DjangoUserAdmin, DeletedInParts[User]):
         if obj is not None and obj.pk == request.user.pk:
             return False
         return super().has_delete_permission(request, obj) and may_touch(request, obj)
+
+    def forbidden(self, objs: Any, request: HttpRequest) -> set[str]:
+        """Refuse oneself among those that are chosen in the list, too."""
+        found = super().forbidden(objs, request)
+        is_among = any(obj.pk == request.user.pk for obj in objs)
+        return found | {OWN_ACCOUNT} if is_among else found
 
     def get_fieldsets(self, request: HttpRequest, obj: User | None = None) -> Any:
         """Show single permissions to superusers only; others assign roles."""

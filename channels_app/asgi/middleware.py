@@ -8,6 +8,7 @@ from typing import cast
 from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
+from django.template.loader import render_to_string
 from django.utils.decorators import sync_and_async_middleware
 from django.utils.translation import gettext, gettext_noop
 
@@ -119,6 +120,8 @@ def database_away(request: HttpRequest, error: Exception) -> HttpResponseBase | 
         return HttpResponse(
             gettext(AWAY), status=503, headers=COME_AGAIN, content_type="text/plain; charset=utf-8"
         )
+    if "text/html" in request.headers.get("Accept", ""):  # a person opens a page
+        return HttpResponse(render_to_string("500.html"), status=503, headers=COME_AGAIN)
     return JsonResponse(http.error_body(503, gettext(AWAY)), status=503, headers=COME_AGAIN)
 
 

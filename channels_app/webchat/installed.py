@@ -144,6 +144,7 @@ def shell_text() -> str:
     context = {
         "offline": True,
         "max_characters": settings.MAX_TEXT_CHARACTERS,
+        "max_frame_bytes": settings.MAX_FRAME_BYTES,
         "modules": views.modules(),
     }
     return render_to_string("webchat/chat.html", context)

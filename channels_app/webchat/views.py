@@ -80,6 +80,7 @@ def page(request: HttpRequest, session_id: str = "") -> HttpResponseBase:
         "hide_push_text": user.hide_push_text,
         "may_set_up": setup_steps.is_for(user),
         "max_characters": settings.MAX_TEXT_CHARACTERS,
+        "max_frame_bytes": settings.MAX_FRAME_BYTES,
         "feedback": True,
         "modules": modules(),
         "language": interface_language.of_tag(user.language),

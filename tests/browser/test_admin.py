@@ -140,6 +140,35 @@ def test_a5_a6_a7_two_windows_of_the_owner_during_an_unknown_request_on_telegram
     assert seen_in_admin.hosts == {gateway.base_url.removeprefix("http://")}
 
 
+ON_ANDROID = """() => {
+  window.Notification = class {
+    static permission = "granted";
+    constructor() { throw new TypeError("Illegal constructor"); }
+  };
+}"""
+SHOWN = """async () => {
+  const registration = await navigator.serviceWorker.ready;
+  return (await registration.getNotifications()).map((each) => [each.title, each.body]);
+}"""
+
+
+def test_a5_on_android_the_service_worker_shows_the_notification(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    """[A5] There a page may not."""
+    page, seen = open_page(gateway, permissions=["notifications"])
+    assert page.evaluate(SHOWN) == []
+    page.goto(f"{gateway.base_url}/admin/core/user/")
+    page.evaluate(ON_ANDROID)
+    people(gateway, number=0)[-1].say("Anybody in?", user_id="zoe@example.org")
+    expect(page.locator(".dashboard-toast")).to_contain_text("Anybody in?")
+    wait_until(lambda: page.evaluate(SHOWN), seconds=20)
+    (title, body), *more = page.evaluate(SHOWN)
+    assert (title, more) == ("New unknown request", [])
+    assert "Anybody in?" in body
+    assert seen.problems == []
+
+
 def bots_of(gateway: Gateway, api: FakeBotApi) -> Bots:
     """Return a bot of the gateway, and a guest of it."""
     bots = Bots(gateway, api)

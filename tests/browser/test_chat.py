@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import APIResponse, Browser, Page, Route, expect
+from playwright.sync_api import APIResponse, Browser, Page, Route, WebSocketRoute, expect
 
 from tests.browser.conftest import SLOW, Seen, ask, finished, link, shell, sign_in, watch
 from tests.gateways import Gateway
@@ -23,6 +23,48 @@ PASTE = """async (box) => {
   const data = new DataTransfer();
   data.items.add(new File([blob], "sky.png", { type: "image/png" }));
   box.dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, cancelable: true }));
+}"""
+# On which side paragraphs begin.
+SIDES = """(paragraphs) => paragraphs.map((paragraph) => {
+  const range = document.createRange();
+  range.selectNodeContents(paragraph);
+  const [text, box] = [range.getBoundingClientRect(), paragraph.getBoundingClientRect()];
+  return ["left", "right"].find((side) => Math.abs(text[side] - box[side]) < 2);
+})"""
+# The browser reads pictures only when told.
+SLOW_READING = """() => {
+  const now = window.createImageBitmap;
+  const told = new Promise((go) => { window.read = go; });
+  window.createImageBitmap = async (...given) => { await told; return now(...given); };
+}"""
+# Paste a text as a spreadsheet gives it.
+PASTE_TEXT = """(box, text) => {
+  const data = new DataTransfer();
+  data.setData("text/plain", text);
+  data.setData("text/html", "<table><tr><td>1<td>2</table>");
+  data.items.add(new File(["no picture"], "image.png", { type: "image/png" }));
+  const event = new ClipboardEvent("paste", { clipboardData: data, cancelable: true });
+  return box.dispatchEvent(event) ? "pasted" : "refused";
+}"""
+# Paste a picture whose upper half is transparent and whose lower one is noise.
+PASTE_TRANSPARENT = """async (box) => {
+  const canvas = document.createElement("canvas");
+  canvas.width = canvas.height = 600;
+  const noise = new ImageData(600, 300);
+  noise.data.set(noise.data.map((_, at) => (at % 4 < 3 ? Math.random() * 256 : 255)));
+  canvas.getContext("2d").putImageData(noise, 0, 300);
+  const blob = await new Promise((done) => canvas.toBlob(done));
+  const data = new DataTransfer();
+  data.items.add(new File([blob], "noise.png", { type: "image/png" }));
+  box.dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, cancelable: true }));
+}"""
+TOP_LEFT = """async (source) => {
+  const picture = new Image();
+  picture.src = source;
+  await picture.decode();
+  const context = document.createElement("canvas").getContext("2d");
+  context.drawImage(picture, 0, 0);
+  return [...context.getImageData(20, 20, 1, 1).data.slice(0, 3)];
 }"""
 # The rightmost pixel of the elements that do not scroll by themselves.
 WIDEST = """() => Math.max(...[...document.querySelectorAll("body *")]
@@ -192,6 +234,7 @@ def test_a_link_within_the_page_does_not_load_the_chat_again(
     page, _ = open_page(gateway)
     ask(page, "markdown")
     finished(page)
+    page.wait_for_load_state("networkidle")  # a new connection looks for turns, 300 ms later
     loads: list[str] = []
     page.on("request", lambda request: loads.append(request.url))
     page.locator(".skip").focus()
@@ -225,6 +268,59 @@ def test_the_focus_stays_where_it_went_while_a_chat_was_loading(
     finished(page)
     page.evaluate("1")  # lets the end of loading come
     expect(search).to_be_focused()
+
+
+def test_a_message_sent_while_a_chat_loads_stays_with_its_answer(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    page, seen = open_page(gateway)
+    ask(page, "markdown of the skuas")
+    finished(page)
+    held: list[tuple[Route, APIResponse]] = []
+
+    def late(route: Route) -> None:
+        held.append((route, route.fetch()))
+
+    page.route("**/chat/sessions/*/messages", late, times=1)
+    page.locator(".sessions a", has_text="markdown of the skuas").click()
+    while not held:
+        page.evaluate("1")
+    ask(page, "Say it slowly, please")
+    expect(page.locator(".prose")).to_contain_text("word")
+    for route, answer in held:
+        route.fulfill(response=answer)
+    finished(page, 2)
+    expect(page.locator(".said")).to_contain_text(["markdown of the skuas", "Say it slowly"])
+    expect(page.locator(".prose").last).to_contain_text("its last word is finished")
+    assert seen.problems == []
+
+
+LONG_CHAT = """
+from channels_app.asgi.builtin_accounts import builtin_account
+from core.conversations import inbox
+from core.models import Message, User
+ada = User.objects.get(username='ada')
+chat = inbox.open_session(user=ada, account=builtin_account('web'), title='Long')
+Message.objects.bulk_create(
+    Message(session=chat, role='assistant', text=f'Answer {number}') for number in range(45)
+)
+print(chat.public_id)
+"""
+
+
+def test_earlier_messages_come_once_when_their_button_is_pressed_twice(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    page, _ = open_page(gateway, f"/c/{shell(gateway, LONG_CHAT)}")
+    answers = page.locator(".answer")
+    expect(answers).to_have_count(40)
+    page.get_by_role("button", name="Show earlier messages").evaluate(
+        "(it) => { it.click(); it.click() }"
+    )
+    expect(answers.first).to_contain_text("Answer 0")
+    expect(page.locator("#earlier")).to_be_hidden()
+    page.evaluate("fetch('/chat/sessions')")  # as long as another answer takes
+    expect(answers).to_have_count(45)
 
 
 def test_text_that_is_typed_before_the_script_runs_is_kept(
@@ -325,6 +421,53 @@ def test_a_list_asked_for_before_the_new_title_does_not_bring_the_old_one_back(
     expect(page.locator("#title")).to_have_text("Seabirds")
 
 
+def test_a_new_chat_gives_its_title_to_no_other_that_was_opened_meanwhile(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    page, _ = open_page(gateway)
+    ask(page, "markdown of the murres")
+    finished(page)
+    page.locator("#new-chat").click()
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/chat/sessions", hold, times=1)
+    ask(page, "markdown of the noddies")
+    while not held:
+        page.evaluate("1")
+    page.locator(".sessions a", has_text="markdown of the murres").click()
+    finished(page)
+    held.pop().continue_()
+    expect(page.locator(".session-title").first).to_have_text("markdown of the noddies")
+    expect(page.locator("#title")).to_have_text("markdown of the murres")
+
+
+def test_the_list_of_chats_is_read_again_where_a_request_for_it_is_never_answered(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    page, _ = open_page(gateway)
+    ask(page, "A chat about gannets")
+    finished(page)
+    row = page.locator(".session", has_text="A chat about gannets")
+    expect(row).to_be_visible()
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/chat/sessions", hold, times=1)
+    page.clock.install()
+    page.reload()
+    while not held:
+        page.evaluate("1")
+    page.clock.fast_forward(30_000)
+    expect(page.locator(".toast")).to_contain_text("The gateway cannot be reached.")
+    page.evaluate("window.dispatchEvent(new Event('online'))")  # connects again
+    expect(row).to_be_visible()
+
+
 def test_a_chat_is_found_by_its_answer_and_downloaded(
     open_page: OpenPage, gateway: Gateway
 ) -> None:
@@ -347,6 +490,9 @@ def test_a_chat_is_found_by_its_answer_and_downloaded(
     page.keyboard.press("Escape")
     page.locator("#session-search").fill("no such words")
     expect(page.locator("#sessions-empty")).to_have_text("No results.")
+    page.route("**/chat/sessions?q=*", lambda route: route.abort())
+    page.locator("#session-search").fill("words that cannot be looked for")
+    expect(page.locator("#sessions-empty")).to_contain_text("The gateway cannot be reached.")
     page.keyboard.press("Escape")
     expect(page.locator("#session-search")).to_have_value("")
 
@@ -363,6 +509,92 @@ def test_a_pasted_picture_goes_with_the_message(open_page: OpenPage, gateway: Ga
     page.reload()
     finished(page)
     expect(page.locator(".bubble img.attached")).to_have_attribute("alt", "sky.png")
+    assert seen.problems == []
+
+
+def test_a_pasted_text_stays_a_text_and_is_not_cut(open_page: OpenPage, gateway: Gateway) -> None:
+    """Copied cells of a spreadsheet come with a picture of them."""
+    page, _ = open_page(gateway)
+    box = page.get_by_label("Message", exact=True)
+    assert box.evaluate(PASTE_TEXT, "1\t2") == "pasted"
+    expect(page.locator("#attachments li")).to_have_count(0)
+    assert box.evaluate(PASTE_TEXT, "1\t" * 150_000) == "refused"
+    expect(page.locator(".toast")).to_have_text("The text is too long: at most 200,000 characters.")
+
+
+def test_a_message_waits_for_a_picture_that_is_being_read_and_its_transparent_part_is_white(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    page, seen = open_page(gateway)
+    page.evaluate(SLOW_READING)
+    page.locator("#composer-text").evaluate(PASTE_TRANSPARENT)
+    page.get_by_label("Message", exact=True).fill("What is this?")
+    expect(page.locator("#attachments li")).to_contain_text("noise.png")
+    expect(page.locator("#send")).to_be_disabled()
+    page.evaluate("window.read()")
+    expect(page.locator("#send")).to_be_enabled()
+    source = page.locator("#attachments img").get_attribute("src") or ""
+    assert source.startswith("data:image/jpeg"), "as PNG it is too large"
+    assert page.evaluate(TOP_LEFT, source) == [255, 255, 255]
+    assert seen.problems == []
+
+
+def test_a_refused_message_comes_back_with_its_files_and_into_the_chat_it_was_for(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    page, seen = open_page(gateway)
+    ask(page, "markdown of the fulmars")
+    finished(page)
+    refusals: list[Callable[[], None]] = []
+
+    def refuse(socket: WebSocketRoute, data: str | bytes) -> None:
+        said = json.loads(data)
+        refused = {"type": "error", "status": 503, "error": "Busy."}
+        if said["type"] == "message":
+            frame = json.dumps({**refused, "client_id": said["client_id"]})
+            refusals.append(lambda: socket.send(frame))
+
+    page.route_web_socket(
+        re.compile(r"/ws\?"), lambda socket: socket.on_message(lambda data: refuse(socket, data))
+    )
+    page.reload()
+    finished(page)
+    box = page.get_by_label("Message", exact=True)
+    box.evaluate(PASTE)
+    expect(page.locator("#attachments img")).to_have_count(1)
+    ask(page, "What is this?")
+    expect(page.locator("#attachments img")).to_have_count(0)
+    refusals.pop()()
+    expect(page.locator(".refused .error-block")).to_contain_text("Busy.")
+    expect(box).to_have_value("What is this?")
+    expect(page.locator("#attachments img")).to_have_count(1)
+    page.get_by_role("button", name="Remove sky.png").click()
+    ask(page, "And the puffins?")
+    page.locator("#new-chat").click()
+    expect(page.locator("#welcome")).to_be_visible()
+    refusals.pop()()
+    expect(page.locator(".toast")).to_contain_text("Busy.")
+    expect(box).to_have_value("")
+    page.go_back()
+    expect(box).to_have_value("And the puffins?")
+    assert seen.problems == []
+
+
+def test_a_message_that_is_larger_than_a_frame_is_refused_and_holds_up_no_other(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    page, seen = open_page(gateway)
+    assert page.evaluate("document.body.dataset.maxFrameBytes") == str(1024 * 1024)
+    page.evaluate("document.body.dataset.maxFrameBytes = '20000'")
+    long = "漢" * 8_000
+    ask(page, long)
+    expect(page.locator(".refused .error-block")).to_contain_text("This message is too large.")
+    box = page.get_by_label("Message", exact=True)
+    expect(box).to_have_value(long)
+    box.fill("markdown")
+    box.press("Enter")
+    finished(page)
+    assert len(seen.sockets) == 1
     assert seen.problems == []
 
 
@@ -389,6 +621,23 @@ def test_a_failure_is_shown_and_retried(open_page: OpenPage, gateway: Gateway) -
     page.get_by_role("button", name="Ask again").click()
     finished(page, 2)
     expect(page.locator(".said")).to_have_count(2)
+
+
+def test_text_that_runs_from_right_to_left_is_shown_so_and_code_is_not(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    page, _ = open_page(gateway)
+    box = page.get_by_label("Message", exact=True)
+    box.fill("שלום, `code` ועוד.\n\nIn English.\n\n```\nprint(1)\n```")
+    assert box.evaluate("(it) => getComputedStyle(it).direction") == "rtl"
+    box.press("Enter")
+    finished(page)
+    expect(page.locator("#title")).to_have_css("direction", "rtl")
+    expect(page.locator(".session-title").first).to_have_css("direction", "rtl")
+    expect(page.locator(".prose")).to_have_css("direction", "rtl")
+    expect(page.locator(".prose .code")).to_have_css("direction", "ltr")
+    sides = page.locator(".prose > p").evaluate_all(SIDES)
+    assert sides == ["right", "left"]
 
 
 def test_a_phone_has_a_drawer_and_nothing_sticks_out(open_page: OpenPage, gateway: Gateway) -> None:
@@ -423,6 +672,44 @@ def test_dark_and_light_follow_the_system_until_one_chooses(
     assert paper() == "rgb(27, 26, 24)"
     page.reload()
     assert paper() == "rgb(27, 26, 24)"
+
+
+def test_a_contrast_theme_leaves_the_icons_and_the_state_of_a_switch(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    """It takes all backgrounds away, and these are some."""
+    page, _ = open_page(gateway, forced_colors="active")
+
+    def fill(selector: str) -> str:
+        return str(page.locator(selector).evaluate("(it) => getComputedStyle(it).backgroundColor"))
+
+    page.locator("[data-open-settings]").click()
+    paper = fill("body")
+    for selector in (".icon-panel >> nth=0", ".icon-send", "#settings .icon-close"):
+        assert fill(selector) != paper, selector
+    assert fill("#show-progress") != fill("#push")
+
+
+def test_a_dialog_closes_by_a_press_beside_it_and_by_no_other(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    page, _ = open_page(gateway)
+    ask(page, "markdown of the auks")
+    finished(page)
+    page.locator(".session-more").first.click()
+    dialog = page.locator("#session-dialog")
+    box = dialog.bounding_box()
+    title = page.get_by_label("Title", exact=True).bounding_box()
+    assert box is not None
+    assert title is not None
+    page.mouse.click(box["x"] + 5, box["y"] + 5)
+    page.mouse.move(title["x"] + title["width"] / 2, title["y"] + title["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(box["x"] - 20, title["y"])  # selects the text before
+    page.mouse.up()
+    expect(dialog).to_be_visible()
+    page.mouse.click(box["x"] - 20, box["y"])
+    expect(dialog).to_be_hidden()
 
 
 def test_chats_are_found_renamed_and_deleted(open_page: OpenPage, gateway: Gateway) -> None:
@@ -511,6 +798,49 @@ def test_a6_the_owner_approves_from_a_card(open_page: OpenPage, gateway: Gateway
     expect(page.locator(".notice").get_by_role("button", name="Approve")).to_have_count(0)
     page.get_by_role("button", name="Dismiss the notice").click()
     expect(page.locator(".notice")).to_have_count(0)
+
+
+def test_a6_a_card_whose_decision_was_refused_can_be_decided_otherwise(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    """[A6] As where the id of a sender is no phone number, so that only a no is left."""
+    card = {"type": "notice", "request": "r" * 22, "text": "Unknown request from sms."}
+    refused = {"type": "error", "status": 422, "error": "No phone number.", "field": "request"}
+
+    def talk(socket: WebSocketRoute) -> None:
+        socket.on_message(
+            lambda data: socket.send(json.dumps(refused)) if "verdict" in data else None
+        )
+        socket.send(json.dumps(card))
+
+    page, _ = open_page(gateway)
+    page.route_web_socket(re.compile(r"/ws\?"), talk)
+    page.reload()
+    page.get_by_role("button", name="Approve", exact=True).click()
+    expect(page.locator(".toast")).to_have_text("No phone number.")
+    expect(page.get_by_role("button", name="Block")).to_be_enabled()
+
+
+def test_a6_a_dismissed_card_does_not_come_back_with_the_next_connection(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    """[A6] Unless it says something new."""
+    cards = [{"type": "notice", "request": "r" * 22, "text": "Unknown request.", "quote": "Hi"}]
+    page, _ = open_page(gateway)
+
+    def show(socket: WebSocketRoute) -> None:
+        for each in cards:
+            socket.send(json.dumps(each))
+
+    page.route_web_socket(re.compile(r"/ws\?"), show)
+    page.reload()
+    page.get_by_role("button", name="Dismiss the notice").click()
+    cards.append({**cards[0], "request": "s" * 22})
+    page.evaluate("window.dispatchEvent(new Event('online'))")  # connects again
+    expect(page.locator(".notice")).to_have_count(1)
+    cards[0]["quote"] = "It is me, Eve"
+    page.evaluate("window.dispatchEvent(new Event('online'))")
+    expect(page.locator(".notice")).to_have_count(2)
 
 
 def test_a_sign_in_link_on_a_foreign_page_asks_before_switching_users(

@@ -114,3 +114,35 @@ def test_l4_a_finished_file_is_a_card_that_opens_in_a_sandbox(
     )
     assert saved.evaluate("origin") == "null"
     assert seen.problems == []
+
+
+# The rendering of an answer with a file, and what is left of it above the card.
+LINES = {
+    "<p>It is ready:<br>\nLINK</p>": "It is ready:",
+    "<p>It is ready.</p>\n<ul>\n<li>LINK</li>\n</ul>": "It is ready.",
+    '<p class="plain">It is ready:\nLINK\nTell me.</p>': "It is ready:\n\nTell me.",
+    "<p>It is ready.<br>\nOpen LINK to see it.</p>": "It is ready.\nOpen ADDRESS to see it.",
+}
+SHOWN = """async (html) => {
+  const module = (name) => import(document.querySelector(`link[href*="/${name}."]`).href);
+  const [{ Run }, { Turn }] = await Promise.all([module("conversation"), module("turn")]);
+  const run = new Run("run", "session");
+  const parts = [{ type: "text", message_id: "text", props: {}, html }];
+  run.restore(parts, { text: "It is ready.", files: [{ id: "abc", name: "plan.html", size: 5 }] });
+  const turn = new Turn({ said: null, on: {} });
+  turn.bind(run);
+  document.querySelector("#log").replaceChildren(turn.node);
+  return turn.node.querySelector(".prose").innerText.trim();
+}"""
+
+
+def test_l4_the_address_of_a_file_with_a_card_is_left_out_where_it_is_a_line(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    page, seen = open_page(gateway)
+    address = f"{gateway.base_url}/files/out?token=abc.1"
+    for html, left in LINES.items():
+        rendered = html.replace("LINK", f'<a href="{address}">{address}</a>')
+        assert page.evaluate(SHOWN, rendered) == left.replace("ADDRESS", address)
+        expect(page.locator("a.file-card")).to_contain_text("plan.html")
+    assert seen.problems == []

@@ -149,6 +149,53 @@ def test_w56_a_page_whose_network_goes_off_says_so_within_seconds(
     expect(line).to_be_hidden()
 
 
+def test_w56_messages_written_without_a_connection_go_out_once_also_into_a_chat_that_was_left(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    """The gateway limits messages: those that are sent again would take the place of others."""
+    page, _ = open_page(gateway)
+    ask(page, "markdown of the gulls")
+    finished(page)
+    sent: list[str] = []
+
+    def note(frame: str | bytes) -> None:
+        said = json.loads(frame)
+        if said["type"] == "message":
+            sent.append(said["text"])
+
+    page.on("websocket", lambda socket: socket.on("framesent", note))
+    page.context.set_offline(True)
+    expect(page.locator("#connection")).to_be_visible()
+    for text in ("Here one", "Here two", "Here three"):
+        ask(page, text)
+    page.locator("#new-chat").click()
+    for text in ("There one", "There two"):
+        ask(page, text)
+    page.locator(".sessions a", has_text="markdown of the gulls").click()
+    page.context.set_offline(False)
+    page.locator(".sessions a", has_text="There one").click()
+    finished(page, 2)
+    assert sorted(sent) == ["Here one", "Here three", "Here two", "There one", "There two"]
+
+
+def test_w56_while_a_proxy_has_no_gateway_behind_it_the_chat_opens_too(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    """The window of an installed app has no button to load a page again."""
+    page, _ = open_page(gateway)
+    controlled(page)
+    page.context.service_workers[0].evaluate("""() => {
+      const answered = self.fetch;
+      self.fetch = async (request) => {
+        self.fetch = answered;
+        return new Response("Bad gateway", { status: 502 });
+      };
+    }""")
+    page.reload()
+    expect(page.locator("#greeting")).to_contain_text("Ada")
+    expect(page.locator("#offline-note")).to_have_count(0)
+
+
 def become_bob(page: Page, browser: Browser, gateway: Gateway) -> None:
     """Give this browser the cookies of Bob, without signing Ada out."""
     shell(

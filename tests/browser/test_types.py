@@ -99,3 +99,29 @@ def test_without_the_switch_a_long_task_says_only_that_it_works(
     expect(page.locator(".status-words")).to_have_text("Secret step")
     go.touch()
     finished(page)
+
+
+def test_m1_an_action_is_carried_out_once_though_the_open_run_is_read_again(
+    open_page: OpenPage, stage: Gateway, play: Play, tmp_path: Path
+) -> None:
+    go = tmp_path / "go"
+    panel = {"name": "open_panel", "payload": {"panel_id": "settings"}}
+    play(
+        [
+            {"type": "action", "message_id": "a", "props": {"name": "refresh_view"}},
+            {"type": "action", "message_id": "b", "props": panel},
+            {"wait_for": str(go)},
+            {"type": "text", "message_id": "t", "props": {"content": "Done."}},
+        ]
+    )
+    page, seen = open_page(stage)
+    loads: list[str] = []
+    page.on("request", lambda request: loads.append(request.url))
+    ask(page, "Refresh it")
+    expect(page.locator("#settings")).to_be_visible()
+    page.reload()
+    go.touch()
+    finished(page)
+    expect(page.locator("#settings")).to_be_hidden()
+    assert len([each for each in loads if each.endswith("/messages")]) < 5
+    assert seen.problems == []

@@ -3,8 +3,13 @@
 import { textOf } from "./conversation.js";
 import { ownUrl } from "./dom.js";
 
-/** Execute an action message; `page` is {openSettings, openSidebar, refresh, goTo}. */
-export function act(props, page) {
+const DONE = "latchkey.actions";
+const REMEMBERED = 100;
+
+/** Execute an action message; `page` is {openSettings, openSidebar, refresh, goTo}. Each `id` once
+ * in a tab: a page that loads again, as an action may tell it to, reads an open run from its beginning. */
+export function act(id, props, page) {
+  if (!isFirst(id)) return false;
   const payload = typeof props.payload === "object" && props.payload !== null ? props.payload : {};
   const doing = ACTIONS[textOf(props.name)];
   if (doing === undefined) return false;
@@ -32,6 +37,13 @@ const ACTIONS = Object.assign(Object.create(null), {
     target?.scrollIntoView({ behavior: "smooth", block: "start" });
   },
 });
+
+function isFirst(id) {
+  const done = JSON.parse(sessionStorage.getItem(DONE) ?? "[]");
+  if (done.includes(id)) return false;
+  sessionStorage.setItem(DONE, JSON.stringify([...done, id].slice(-REMEMBERED)));
+  return true;
+}
 
 function findRun(id) {
   return document.querySelector(`[data-run="${CSS.escape(id)}"]`);

@@ -2,6 +2,9 @@
 
 import { filled, gettext } from "./texts.js";
 
+// On a network that drops what it takes, a request would wait for minutes. A long answer may take its time.
+const PATIENCE = 30_000;
+
 export class ApiError extends Error {
   constructor(status, message) {
     super(message);
@@ -11,16 +14,19 @@ export class ApiError extends Error {
 
 /** The JSON answer of a GET, or of a POST when there is a body. Leaves for sign-in on 401. */
 export async function call(path, body) {
-  const options = { headers: { Accept: "application/json" }, credentials: "same-origin" };
+  const patience = new AbortController();
+  const options = { headers: { Accept: "application/json" }, credentials: "same-origin", signal: patience.signal };
   if (body !== undefined) {
     options.method = "POST";
     options.body = JSON.stringify(body);
     options.headers["Content-Type"] = "application/json";
     options.headers["X-CSRFToken"] = csrfToken();
   }
+  const timer = setTimeout(() => patience.abort(), PATIENCE);
   const response = await fetch(path, options).catch(() => {
     throw new ApiError(0, gettext("The gateway cannot be reached. Try again in a moment."));
   });
+  clearTimeout(timer);
   if (response.status === 401) signIn();
   const answer = await response.json().catch(() => ({}));
   if (!response.ok) throw new ApiError(response.status, answer.error ?? refused(response.status));

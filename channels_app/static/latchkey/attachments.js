@@ -25,7 +25,8 @@ export class Attachments {
     });
     box.addEventListener("paste", (event) => {
       const files = [...(event.clipboardData?.files ?? [])];
-      if (files.length) event.preventDefault();
+      if (files.length === 0 || isText(event.clipboardData)) return;
+      event.preventDefault();
       this.#add(files);
     });
     const holdsFiles = (event) => [...(event.dataTransfer?.types ?? [])].includes("Files");
@@ -45,9 +46,9 @@ export class Attachments {
     });
   }
 
-  /** Whether something is still being uploaded. */
+  /** Whether something is still being read or uploaded. */
   get isBusy() {
-    return this.#items.some((item) => item.upload);
+    return this.#items.some((item) => !item.url && !item.id);
   }
 
   get isEmpty() {
@@ -74,23 +75,31 @@ export class Attachments {
   }
 
   async #add(files) {
+    const items = [];
     for (const file of files) {
       if (this.#items.length >= MOST) {
         this.on.failed(filled(ngettext("A message can have at most {count} file.", "A message can have at most {count} files.", MOST), { count: MOST }));
         break;
       }
-      const name = file.name.slice(0, 255);
-      const url = isPicture(file) ? await shrunk(file).catch(() => null) : null;
-      if (url === null) this.#upload(file, name);
-      else this.#items.push({ name, url });
+      items.push({ name: file.name.slice(0, 255), file });
+      this.#items.push(items.at(-1));
     }
+    this.#draw();
+    for (const item of items) await this.#read(item); // one by one: a photo takes much memory
+  }
+
+  async #read(item) {
+    const url = isPicture(item.file) ? await shrunk(item.file).catch(() => null) : null;
+    if (!this.#items.includes(item)) return; // removed meanwhile
+    if (url === null) this.#upload(item);
+    else item.url = url;
     this.#draw();
   }
 
-  #upload(file, name) {
-    const bar = el("progress", { max: 100, value: 0, "aria-label": filled(gettext("Uploading {name}"), { name }) });
-    const item = { name, bar, upload: uploading(file, name, (percent) => (bar.value = percent)) };
-    this.#items.push(item);
+  #upload(item) {
+    const bar = el("progress", { max: 100, value: 0, "aria-label": filled(gettext("Uploading {name}"), item) });
+    item.bar = bar;
+    item.upload = uploading(item.file, item.name, (percent) => (bar.value = percent));
     item.upload.done.then(
       (id) => {
         item.id = id;
@@ -122,6 +131,11 @@ export class Attachments {
     const name = el("span.file-name", {}, textOf(item.name));
     return el("li.file", {}, icon("clip"), name, item.upload ? item.bar : null, remove);
   }
+}
+
+// Office programs add a picture of a copied text to it; a copied picture has no plain text.
+function isText(clipboard) {
+  return clipboard.types.includes("text/html") && clipboard.getData("text/plain").trim() !== "";
 }
 
 function isPicture(file) {
@@ -159,10 +173,19 @@ async function shrunk(file) {
   canvas.getContext("2d").drawImage(picture, 0, 0, canvas.width, canvas.height);
   const exact = canvas.toDataURL("image/png");
   if (exact.length <= LARGEST / 4) return exact;
+  putOnWhite(canvas);
   const tries = QUALITIES.map((quality) => () => canvas.toDataURL("image/jpeg", quality));
   for (const attempt of tries) {
     const url = attempt();
     if (url.length <= LARGEST / MOST) return url;
   }
   throw new Error("too large");
+}
+
+/** JPEG has no transparency: what shows through would be black, as most drawings on it are. */
+function putOnWhite(canvas) {
+  const context = canvas.getContext("2d");
+  context.globalCompositeOperation = "destination-over";
+  context.fillStyle = "white";
+  context.fillRect(0, 0, canvas.width, canvas.height);
 }

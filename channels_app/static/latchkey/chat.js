@@ -9,8 +9,8 @@ import { App } from "./install.js";
 import { Connection, socketUrl } from "./connection.js";
 import { isMessage, Run, textOf } from "./conversation.js";
 import { Log } from "./log.js";
-import { showNotice, toast } from "./notices.js";
-import { frameOf, Outbox, randomId, resendable } from "./outbox.js";
+import { offerDecisions, showNotice, toast } from "./notices.js";
+import { bytesOf, frameOf, Outbox, randomId, resendable } from "./outbox.js";
 import { Picker } from "./picker.js";
 import { Push } from "./push.js";
 import { Settings } from "./settings.js";
@@ -23,12 +23,14 @@ import { Turn } from "./turn.js";
 import { tellVisibility } from "./visibility.js";
 
 const SOON = 300;
+const TOO_LARGE = gettext("This message is too large. Send the text and the files in several messages.");
 
 class Chat {
   #runs = new Map();
   #turns = [];
   #resuming = new Set();
   #missed = new Set();
+  #sent = new Set();
   #unpainted = new Map();
   #opening = 0;
   #reload = null;
@@ -141,26 +143,35 @@ class Chat {
         toast(gettext("This chat no longer exists."));
         this.open(null);
       } else {
+        this.#turns = [];
         this.log.failed(error.message, () => this.open(id, { push: false }));
       }
     }
   }
 
   #fill({ session, turns, earlier }) {
+    const news = this.#turns; // said while the chat was loading
     this.log.clear({ loading: false });
     this.#turns = [];
     this.log.setTitle(session.title);
     for (const stored of turns) this.#addStored(stored);
+    const shown = new Set(turns.map((stored) => stored.run_id));
+    for (const turn of news.filter((each) => !shown.has(each.run?.id))) this.#add(turn);
     this.log.offerEarlier(earlier ? () => this.#loadEarlier(earlier) : null);
     this.log.toEnd();
     this.#filled = true;
     this.#updateBusy();
+    this.#catchUpIfBehind();
   }
 
   async #loadEarlier(before) {
-    const id = this.session;
-    const found = await call(`/chat/sessions/${id}/messages?before=${before}`).catch(() => null);
-    if (found === null || id !== this.session) return;
+    const opening = this.#opening;
+    const found = await call(`/chat/sessions/${this.session}/messages?before=${before}`).catch((error) => toast(error.message));
+    if (opening !== this.#opening) return;
+    if (found === undefined) {
+      this.log.offerEarlier(() => this.#loadEarlier(before));
+      return;
+    }
     this.log.prepending(() => {
       for (const stored of found.turns.reverse()) this.#addStored(stored, { first: true });
       this.log.offerEarlier(found.earlier ? () => this.#loadEarlier(found.earlier) : null);
@@ -175,9 +186,7 @@ class Chat {
       run.restore(stored.answer.parts, stored.answer);
     }
     turn.bind(run);
-    if (first) this.#turns.unshift(turn);
-    else this.#turns.push(turn);
-    this.log.add(turn.node, { first });
+    this.#add(turn, { first });
     if (stored.run_id === null) return;
     this.#runs.set(stored.run_id, run);
     if (stored.state === "held") {
@@ -185,6 +194,12 @@ class Chat {
       turn.wait();
     }
     if (run.final === null) this.#resume(run);
+  }
+
+  #add(turn, { first = false } = {}) {
+    if (first) this.#turns.unshift(turn);
+    else this.#turns.push(turn);
+    this.log.add(turn.node, { first });
   }
 
   #showUnsent() {
@@ -200,8 +215,7 @@ class Chat {
     const choice = this.picker.wanted;
     const entry = this.outbox.add({ text, sessionId: this.session, chat: this.key, files, choice });
     this.#addPending(entry);
-    if (this.picker.saving) this.picker.saving.then(() => this.#flush());
-    else this.#flush();
+    this.#flushSoon();
   }
 
   /** Put a sent message into the box, to be edited and sent again. */
@@ -213,15 +227,26 @@ class Chat {
   #addPending(entry) {
     const said = { text: entry.text, at: null, media: entry.files };
     const turn = new Turn({ said, clientId: entry.client_id, on: this.turnEvents });
-    this.#turns.push(turn);
-    this.log.add(turn.node);
+    this.#add(turn);
     this.log.toEnd();
     turn.pending(this.connection.isOpen ? "" : gettext("Waiting for the connection…"));
     this.#updateBusy();
   }
 
+  /** Send what waits, after a choice that is on its way. */
+  #flushSoon() {
+    if (this.picker.saving) this.picker.saving.then(() => this.#flush());
+    else this.#flush();
+  }
+
+  /** Send each message once on a connection: the limits of the gateway count those sent again. */
   #flush() {
-    for (const entry of this.outbox.sendable()) this.connection.send(frameOf(entry));
+    for (const entry of this.outbox.sendable().filter((each) => !this.#sent.has(each.client_id))) {
+      const frame = frameOf(entry);
+      // It would end the connection, and be sent again on each new one.
+      if (bytesOf(frame) > Number(document.body.dataset.maxFrameBytes)) this.error({ client_id: entry.client_id, error: TOO_LARGE });
+      else if (this.connection.send(frame)) this.#sent.add(entry.client_id);
+    }
   }
 
   /** Stop the answers that are being made here. */
@@ -242,6 +267,7 @@ class Chat {
     if (leaveShell({ outbox: this.outbox, attachments: this.composer.attachments })) return;
     this.visibility();
     this.#resuming.clear();
+    this.#sent.clear();
     this.#flush();
     for (const run of this.#openRuns()) {
       this.#resume(run);
@@ -267,9 +293,9 @@ class Chat {
   /** Add the turns that came since the page was filled; what is read, and written, stays. */
   async #catchUp() {
     const [id, opening] = [this.session, this.#opening];
-    if (id === null || !this.#filled) return;
+    if (id === null) return;
     // What is on its way may be among the new turns: `accepted` says which.
-    if (this.outbox.entries.some((entry) => entry.session_id === id)) {
+    if (!this.#filled || this.outbox.entries.some((entry) => entry.session_id === id)) {
       this.#isBehind = true;
       return;
     }
@@ -310,7 +336,7 @@ class Chat {
     if (outcome === "gap") this.#resume(run);
     if (outcome !== "applied") return;
     this.#resuming.delete(run.id);
-    if (part?.type === "action") act(part.props, this.#page());
+    if (part?.type === "action") act(`${run.id} ${frame.seq}`, part.props, this.#page());
     if (key) this.#paintSoon(run, key);
     else this.log.keepAtEnd(() => this.#turnOf(run)?.wait());
     if (event === "tool_end") this.#turnOf(run)?.showTools();
@@ -344,14 +370,23 @@ class Chat {
 
   accepted(frame) {
     const entry = this.outbox.accepted(frame.client_id, frame.session_id);
-    const here = entry && (entry.chat === this.key || frame.session_id === this.session);
-    if (!here) return;
+    if (entry === undefined) return;
+    if (entry.chat === this.key || frame.session_id === this.session) this.#acceptedHere(frame, entry);
+    this.#flushSoon(); // what waited for the session of its chat
+  }
+
+  #acceptedHere(frame, entry) {
     if (this.session === null) this.#adopt(frame.session_id, entry.choice);
     const turn = this.#turns.find((each) => each.clientId === frame.client_id);
     if (turn && this.#runs.has(frame.run_id)) this.#drop(turn);
     else if (turn) this.#start(turn, frame.run_id);
-    this.#flush();
+    else this.#catchUpSoon();
     this.#updateBusy();
+    this.#catchUpIfBehind();
+  }
+
+  /** Turns that came while a message was on its way were not looked for then. */
+  #catchUpIfBehind() {
     if (this.#isBehind) this.#catchUpSoon();
     this.#isBehind = false;
   }
@@ -377,7 +412,7 @@ class Chat {
     this.picker.adopt(id, choice);
     this.composer.rename(id);
     this.sidebar.select(id);
-    this.sidebar.refresh().then(() => this.log.setTitle(this.sidebar.title(id)));
+    this.#findTitle(id);
   }
 
   final(frame) {
@@ -396,11 +431,11 @@ class Chat {
     this.log.keepAtEnd(() => turn?.finish());
     this.log.announce(turn?.spoken() ?? "");
     this.sidebar.activity(run.sessionId, { busy: false });
+    // The first message may have been a command, which gives no title.
     if (!this.sidebar.title(run.sessionId)) this.#findTitle(run.sessionId);
     this.#updateBusy();
   }
 
-  /** The first message may have been a command, which gives no title. */
   async #findTitle(id) {
     await this.sidebar.refresh();
     if (id === this.session) this.log.setTitle(this.sidebar.title(id));
@@ -420,12 +455,17 @@ class Chat {
     if (turn) {
       turn.clientId = null;
       turn.refuse(message);
-      this.composer.offer(entry.text);
+      this.composer.offer(entry.text, entry.files);
       if (["assistant_id", "model_id"].includes(frame.field)) this.picker.forget();
+      this.#catchUpIfBehind();
+    } else if (entry) {
+      this.composer.keep(entry.session_id, entry.text);
+      toast(message);
     } else if (this.#runs.has(frame.run_id)) {
       this.#lost(this.#runs.get(frame.run_id), message);
     } else {
       toast(message);
+      offerDecisions(); // one of them may have been refused
     }
     this.#updateBusy();
   }

@@ -3,6 +3,7 @@
 const TALLEST = 240;
 
 import { Attachments } from "./attachments.js";
+import { filled, gettext, LOCALE } from "./texts.js";
 
 export class Composer {
   #form = document.querySelector("#composer");
@@ -26,6 +27,7 @@ export class Composer {
       this.#submit();
     });
     this.#text.addEventListener("input", () => this.#changed());
+    this.#text.addEventListener("paste", (event) => this.#pasted(event));
     this.#text.addEventListener("keydown", (event) => this.#key(event));
     this.#stop.addEventListener("click", () => this.on.stop());
     // Whoever types before this script runs keeps it; else the draft of this chat comes back.
@@ -58,6 +60,17 @@ export class Composer {
     return true;
   }
 
+  /** Keep a text that was not sent in the draft of a chat (null: a new one), after what is there. */
+  keep(chat, text) {
+    if ((chat ?? "new") === this.#chat) {
+      this.add(text);
+      return;
+    }
+    const name = this.#drafts + (chat ?? "new");
+    const before = sessionStorage.getItem(name);
+    sessionStorage.setItem(name, before ? `${before}\n${text}` : text);
+  }
+
   /** Add text and files (of the system) to what is in the box. */
   add(text, files = []) {
     const before = this.#text.value.trimEnd();
@@ -83,11 +96,26 @@ export class Composer {
   #submit() {
     const text = this.#text.value;
     if ((text.trim() === "" && this.attachments.isEmpty) || this.attachments.isBusy) return;
-    if (text.length > this.#text.maxLength && this.#text.maxLength > 0) return;
+    if (this.#isTooLong(text.length)) return;
     this.#text.value = "";
     const files = this.attachments.take();
     this.#changed();
     this.on.send(text, files);
+  }
+
+  /** A text that the box would cut at its limit, without a word, is not pasted at all. */
+  #pasted(event) {
+    const { value, selectionStart, selectionEnd } = this.#text;
+    const kept = value.length - (selectionEnd - selectionStart);
+    const pasted = (event.clipboardData?.getData("text/plain") ?? "").replaceAll("\r\n", "\n");
+    if (pasted && this.#isTooLong(kept + pasted.length)) event.preventDefault();
+  }
+
+  #isTooLong(length) {
+    const most = this.#text.maxLength;
+    if (most < 0 || length <= most) return false;
+    this.on.failed(filled(gettext("The text is too long: at most {count} characters."), { count: most.toLocaleString(LOCALE) }));
+    return true;
   }
 
   #changed() {

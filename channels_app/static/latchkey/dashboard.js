@@ -78,14 +78,21 @@ function toast(frame, kind) {
   setTimeout(close, TOAST);
 }
 
-function notify(frame, kind) {
+async function notify(frame, kind) {
   if (!("Notification" in globalThis) || Notification.permission !== "granted") return;
   const body = [frame.text, frame.quote].filter(Boolean).join("\n");
-  const notice = new Notification(kind.title, { body, tag: frame.request });
-  notice.onclick = () => {
-    globalThis.focus();
-    location.assign(frame.address);
-  };
+  const said = { body, tag: frame.request, data: { url: frame.address } };
+  try {
+    const notice = new Notification(kind.title, said);
+    notice.onclick = () => {
+      globalThis.focus();
+      location.assign(frame.address);
+    };
+  } catch {
+    // On Android only a service worker may: that of the chat, if it was opened in this browser.
+    const registration = await navigator.serviceWorker?.getRegistration("/");
+    await registration?.showNotification(kind.title, said);
+  }
 }
 
 function offerNotifications() {

@@ -47,7 +47,8 @@ export class Trial {
       this.say(this.text.value);
     });
     this.text.addEventListener("keydown", (event) => {
-      if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+      // While an input method composes, Enter chooses a word.
+      if (event.key !== "Enter" || event.shiftKey || event.isComposing || event.keyCode === 229) return;
       event.preventDefault();
       this.say(this.text.value);
     });

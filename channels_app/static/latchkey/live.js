@@ -16,7 +16,7 @@ export class LiveText {
   #firstHeading = 0;
 
   constructor() {
-    this.node = el("div.prose.streaming");
+    this.node = el("div.prose.streaming", { dir: "auto" });
   }
 
   show(text) {

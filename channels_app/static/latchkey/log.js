@@ -56,9 +56,13 @@ export class Log {
     this.#scroll.scrollTop = this.#scroll.scrollHeight - before;
   }
 
+  /** Offer older turns: `load` is called once, also when the button is pressed twice. */
   offerEarlier(load) {
     this.#earlier.hidden = load === null;
-    this.#earlier.onclick = load;
+    this.#earlier.onclick = () => {
+      this.#earlier.onclick = null;
+      load();
+    };
   }
 
   /** Change the page and keep it scrolled to the end, if it was. */

@@ -13,6 +13,9 @@ const VERDICTS = [
   ["block", gettext("Block"), "button-danger"],
 ];
 
+// The frames of dismissed cards, by what they ask: each new connection brings what waits.
+const dismissed = new Map();
+
 /** Show a toast for a few seconds. */
 export function toast(message) {
   const place = document.querySelector("#toasts");
@@ -29,10 +32,16 @@ export function showNotice(frame, decide) {
   const id = call || textOf(frame.request);
   const old = id ? place.querySelector(`[data-request="${CSS.escape(id)}"]`) : null;
   if (frame.decided && !old) return; // decided elsewhere, and never shown here
+  if (id && dismissed.get(id) === JSON.stringify(frame)) return;
   const node = call ? callCard(frame, id, decide.call) : card(frame, id, decide.request);
   if (old) old.replaceWith(node);
   else place.prepend(node);
   arrange(place);
+}
+
+/** Enable the buttons of all cards again. */
+export function offerDecisions() {
+  for (const button of document.querySelectorAll("#notices button:disabled")) button.disabled = false;
 }
 
 /** One card is shown, the newest; the others wait behind a button, so that the conversation stays
@@ -56,7 +65,8 @@ function arrange(place) {
   place.append(el("button.button.button-plain.notices-more", attributes, label));
 }
 
-function dismiss(node) {
+function dismiss(node, id, frame) {
+  dismissed.set(id, JSON.stringify(frame));
   const place = node.parentElement;
   node.remove();
   arrange(place);
@@ -65,7 +75,7 @@ function dismiss(node) {
 function callCard(frame, id, decide) {
   const attributes = { "data-request": id, role: "group", "aria-label": gettext("Call of a tool") };
   const node = el("section.notice", attributes, icon("tool"), callBody(frame, decide));
-  node.append(iconButton("close", gettext("Dismiss the notice"), () => dismiss(node)));
+  node.append(iconButton("close", gettext("Dismiss the notice"), () => dismiss(node, id, frame)));
   return node;
 }
 
@@ -86,6 +96,6 @@ function card(frame, id, decide) {
   }
   const row = open ? el("div.notice-buttons", {}, ...buttons) : null;
   node.append(el("div.notice-body", {}, text, senderQuote, row));
-  node.append(iconButton("close", gettext("Dismiss the notice"), () => dismiss(node)));
+  node.append(iconButton("close", gettext("Dismiss the notice"), () => dismiss(node, id, frame)));
   return node;
 }

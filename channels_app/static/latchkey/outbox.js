@@ -96,6 +96,11 @@ export function frameOf(entry) {
   return frame;
 }
 
+/** The length of a frame on the wire. */
+export function bytesOf(frame) {
+  return new TextEncoder().encode(JSON.stringify(frame)).length;
+}
+
 /** A random unique id. */
 export function randomId() {
   const bytes = crypto.getRandomValues(new Uint8Array(16));

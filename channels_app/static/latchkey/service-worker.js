@@ -6,6 +6,8 @@ const KEPT = `latchkey-shell-${GIVEN.version}`;
 const SHARED = "latchkey-shared";
 const FILES = new Set(GIVEN.files);
 const MOST_SHARED = 8;
+// What a proxy answers while the gateway behind it starts anew, or the gateway without its database.
+const AWAY = new Set([502, 503, 504]);
 
 addEventListener("install", (event) => {
   skipWaiting();
@@ -51,16 +53,16 @@ async function file(request) {
 
 /** A page of the chat, always from the gateway; the shell where that cannot be reached. */
 async function page(event) {
-  try {
-    const found = await fetch(event.request);
+  const found = await fetch(event.request).catch((error) => error);
+  if (found instanceof Response && !AWAY.has(found.status)) {
     // Signing out emptied the cache; who is back needs it again.
     if (found.ok) event.waitUntil(caches.has(KEPT).then((has) => has || fill().catch(() => {})));
     return found;
-  } catch (error) {
-    const shell = await caches.match(GIVEN.shell, { cacheName: KEPT });
-    if (shell === undefined) throw error;
-    return shell;
   }
+  const shell = await caches.match(GIVEN.shell, { cacheName: KEPT });
+  if (shell !== undefined) return shell;
+  if (found instanceof Response) return found;
+  throw found;
 }
 
 async function signOut(event) {

@@ -83,9 +83,15 @@ function chooseTheme(theme) {
   document.documentElement.dataset.theme = theme;
 }
 
+// Where the press began counts: a text that is selected by dragging may end outside.
 function closeOnBackdrop(dialog) {
+  let isOutside = false;
+  dialog.addEventListener("pointerdown", ({ clientX: x, clientY: y }) => {
+    const { left, right, top, bottom } = dialog.getBoundingClientRect();
+    isOutside = x < left || x > right || y < top || y > bottom;
+  });
   dialog.addEventListener("click", (event) => {
-    if (event.target === dialog) dialog.close();
+    if (event.target === dialog && isOutside) dialog.close();
   });
   for (const button of dialog.querySelectorAll("[data-close]")) {
     button.addEventListener("click", () => dialog.close());

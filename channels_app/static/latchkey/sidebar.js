@@ -13,6 +13,7 @@ export class Sidebar {
   #current = null;
   #unread = new Set();
   #hits = null;
+  #problem = ""; // why the last search failed
   #removed = new Set();
   #isOutdated = false;
   #reading = null;
@@ -90,16 +91,18 @@ export class Sidebar {
   #searched() {
     clearTimeout(this.#asking);
     this.#hits = null;
+    this.#problem = "";
     const wanted = this.#wanted;
     this.#asking = wanted.length < SHORTEST ? null : setTimeout(() => this.#ask(wanted), PAUSE);
     this.#draw();
   }
 
   async #ask(wanted) {
-    const answer = await call(`/chat/sessions?q=${encodeURIComponent(wanted)}`).catch(() => null);
+    const answer = await call(`/chat/sessions?q=${encodeURIComponent(wanted)}`).catch((error) => ({ problem: error.message }));
     if (wanted !== this.#wanted) return;
     this.#asking = null;
-    this.#hits = this.#remaining(answer?.sessions ?? []);
+    this.#problem = answer.problem ?? "";
+    this.#hits = this.#remaining(answer.sessions ?? []);
     this.#draw();
   }
 
@@ -142,7 +145,7 @@ export class Sidebar {
 
   #nothing(wanted) {
     if (!wanted) return gettext("No chats yet.");
-    return this.#asking ? gettext("Searching…") : gettext("No results.");
+    return this.#asking ? gettext("Searching…") : this.#problem || gettext("No results.");
   }
 
   #row(session) {
@@ -154,13 +157,13 @@ export class Sidebar {
     const [kind, words] = this.#state(session);
     const said = el("span.visually-hidden", {}, ` (${words})`);
     const dot = kind ? el(`span.dot.dot-${kind}`, {}, said) : null;
-    const excerpt = session.excerpt ? el("span.session-excerpt", {}, session.excerpt) : null;
+    const excerpt = session.excerpt ? el("span.session-excerpt", { dir: "auto" }, session.excerpt) : null;
     const here = session.id === this.#current ? "page" : null;
     const title = session.title || gettext("New chat");
     const link = el(
       "a",
       { href: `/c/${session.id}`, onclick: open, "aria-current": here, title },
-      el("span.session-words", {}, el("span.session-title", {}, title), excerpt),
+      el("span.session-words", {}, el("span.session-title", { dir: "auto" }, title), excerpt),
       dot,
     );
     const menu = iconButton("more", filled(gettext("Rename, download or delete: {title}"), { title }), () => this.#menu(session), {

@@ -213,10 +213,19 @@ function fileOf(address) {
 
 /** Remove a bare address of a file that has a card: its line, or all that holds nothing else. */
 function removeLine(link, parts) {
-  if (link.previousElementSibling?.tagName === "BR") link.previousElementSibling.remove();
   let node = link;
   while (node.parentElement !== parts && node.parentElement.textContent.trim() === link.textContent) node = node.parentElement;
+  if (!isLine(node)) return; // a sentence needs its address
+  if (node.previousElementSibling?.tagName === "BR") node.previousElementSibling.remove();
   node.remove();
+}
+
+/** Whether nothing else is in the line of a part of a text; a block is one. */
+function isLine(node) {
+  if (!node.parentElement.matches(":is(p,li,td,th)")) return true;
+  const nodes = [...node.parentElement.childNodes].map((each) => (each.nodeName === "BR" ? "\n" : each.textContent));
+  const at = [...node.parentElement.childNodes].indexOf(node);
+  return /(?:^|\n)[^\S\n]*$/.test(nodes.slice(0, at).join("")) && /^[^\S\n]*(?:\n|$)/.test(nodes.slice(at + 1).join(""));
 }
 
 /** A finished file: its name, size, and a link that opens or saves it. */

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 from django.db import InterfaceError, OperationalError
+from django.http import HttpResponse
+from django.test import RequestFactory
 from pytest_django import Settings
 
-from channels_app.asgi import http
+from channels_app.asgi import http, middleware
 from channels_app.asgi.authentication import token_of
 from channels_app.asgi.http import Headers, RefusedError, Request
 from tests.gateway_project.processes.connections import Clock, settle
@@ -367,3 +369,16 @@ async def test_each_piece_has_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     await settle()
     assert await writing is False
     assert reader.pieces == [(b"abcd", True)]
+
+
+def test_a_page_that_finds_no_database_is_a_page_and_a_call_gets_json(rf: RequestFactory) -> None:
+    page = rf.get("/reminders", headers={"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"})
+    found = middleware.database_away(page, OperationalError("secret"))
+    assert isinstance(found, HttpResponse)
+    assert (found.status_code, found["Content-Type"][:9]) == (503, "text/html")
+    assert "Try again in a moment." in found.content.decode()
+    call = rf.get("/chat/sessions", headers={"Accept": "application/json"})
+    found = middleware.database_away(call, OperationalError("secret"))
+    assert isinstance(found, HttpResponse)
+    assert json.loads(found.content)["error"] == "Try again in a moment."
+    assert middleware.database_away(call, KeyError("x")) is None
