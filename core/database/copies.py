@@ -147,7 +147,9 @@ def fill(copied: Path, *, database: str = "") -> None:
     """Fill the empty database of this installation, or another one of its server, from an archive.
     Raises CopyError.
     """
-    options = ("--no-owner", "--no-privileges", "--exit-on-error", "--single-transaction")
+    # The comment of an extension is for its owner to change, who may be a superuser.
+    left_out = ("--no-owner", "--no-privileges", "--no-comments")
+    options = (*left_out, "--exit-on-error", "--single-transaction")
     run_connected("pg_restore", *options, str(copied), database=database)
 
 

@@ -18,7 +18,7 @@ from channels_app.ops.restored import Held
 from core.database import copies, schema_version
 from core.database.copies import CopyError
 from core.files import storage
-from gateway_project import command_line, databases, home, installation
+from gateway_project import command_line, databases, environment, home, installation
 from gateway_project.backups import making, manifest, sealed
 from gateway_project.backups.manifest import BackupError, Manifest
 from gateway_project.processes import child, preflight
@@ -46,7 +46,7 @@ def verify(folder: Path) -> Manifest:
                 copies.read_through(copied)
             else:
                 with copies.tried(copied) as name:
-                    url = databases.beside(os.environ["DATABASE_URL"], name)
+                    url = databases.beside(environment.text("DATABASE_URL"), name)
                     examine(Path(scratch), found, url)
         except CopyError as error:
             raise BackupError(str(error)) from error
@@ -94,12 +94,13 @@ def scratch_env(scratch: Path, url: str) -> dict[str, str]:
     """Return the settings of a home in ``scratch`` with a copy of the database at ``url``, and the
     keys of this installation.
     """
-    return {
+    given = {
         "GATEWAY_HOME": str(scratch),
         "DATABASE_URL": url,
         "SECRET_KEY": settings.SECRET_KEY,
         "GATEWAY_ENCRYPTION_KEYS": ",".join(settings.GATEWAY_ENCRYPTION_KEYS),
     }
+    return given | {f"{name}_FILE": "" for name in given}  # a file would come before the value
 
 
 def errors(findings: list[dict[str, str]]) -> list[dict[str, str]]:

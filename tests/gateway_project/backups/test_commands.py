@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from io import StringIO
 from pathlib import Path
 
+import psycopg
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection, connections
@@ -229,10 +230,15 @@ def test_x43_the_doctor_looks_at_a_copy_that_is_brought_back(backup: Path) -> No
 
 @pytest.mark.skipif(ON_SQLITE, reason="its copy is always brought back")
 def test_x43_an_archive_is_restored_beside_where_the_role_may_create_a_database(
-    backup: Path, postgres: Postgres | None, monkeypatch: pytest.MonkeyPatch
+    backup: Path, postgres: Postgres | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """[X43] Nothing is left of it, nor of one that was killed; else it is said that it was read."""
+    """[X43] Nothing is left of it, nor of one that was killed; else it is said that it was read.
+    A file names the server, as with secrets of containers.
+    """
     assert postgres is not None
+    (tmp_path / "url").write_text(os.environ["DATABASE_URL"])
+    monkeypatch.setenv("DATABASE_URL_FILE", str(tmp_path / "url"))
+    monkeypatch.delenv("DATABASE_URL")
     names = "SELECT datname FROM pg_database WHERE datname LIKE '%_backup_check'"
     scratch = f"{connection.settings_dict['NAME'][:40]}_backup_check"
     postgres.execute(f'CREATE DATABASE "{scratch}"')
@@ -293,6 +299,31 @@ def test_x47_a_restore_brings_everything_back_and_holds_open_questions(
     said("audit_verify")
     again = refused("restore", str(with_keys))
     assert ("is there already" in again) if ON_SQLITE else ("is not empty" in again)
+
+
+@pytest.mark.skipif(ON_SQLITE, reason="it has no extensions")
+def test_x47_an_archive_is_restored_beside_an_extension_of_a_superuser(
+    installed: Path, postgres: Postgres | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[X47] As docs/deploy.md has ``pg_trgm`` made, where the role may not: its comment is not
+    the role's to change.
+    """
+    assert postgres is not None
+    postgres.execute("CREATE ROLE plain LOGIN PASSWORD 'plain'")
+    postgres.execute("CREATE DATABASE of_plain OWNER plain")
+    with psycopg.connect(postgres.url("of_plain")) as there:
+        there.execute("CREATE EXTENSION vector")
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE EXTENSION vector")
+    copies.copy(tmp_path / "archive")
+    with monkeypatch.context() as patch:
+        patch.setitem(connection.settings_dict, "USER", "plain")
+        patch.setitem(connection.settings_dict, "PASSWORD", "plain")
+        copies.fill(tmp_path / "archive", database="of_plain")
+    with psycopg.connect(postgres.url("of_plain")) as there:
+        assert there.execute("SELECT count(*) FROM core_user").fetchone() == (0,)
+    postgres.execute("DROP DATABASE of_plain")
+    postgres.execute("DROP ROLE plain")
 
 
 def test_x47_a_restore_that_fails_half_way_does_not_start(backup: Path, elsewhere: Path) -> None:

@@ -5,8 +5,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from django.conf import settings
 
-from gateway_project import home
+from gateway_project import environment, home
 from gateway_project.backups import backing_up, keeping, making, manifest, restoring, sealed
 from gateway_project.backups.manifest import BackupError, Manifest, Stored
 
@@ -126,6 +127,22 @@ def test_x42_keys_are_opened_with_the_passphrase_alone(here: Path, tmp_path: Pat
     target.write_text("{}")
     with pytest.raises(BackupError, match="damaged"):
         sealed.opened(target, "correct horse")
+
+
+def test_x43_the_database_of_a_check_is_a_copy_where_files_name_the_live_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``DATABASE_URL_FILE`` comes before ``DATABASE_URL``. An update migrates the copy."""
+    (tmp_path / "live").write_text("live")
+    env = restoring.scratch_env(tmp_path, "sqlite:////copy")
+    for name in ("DATABASE_URL", "SECRET_KEY", "GATEWAY_ENCRYPTION_KEYS"):
+        monkeypatch.setenv(f"{name}_FILE", str(tmp_path / "live"))
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    assert environment.text("DATABASE_URL") == "sqlite:////copy"
+    assert environment.text("SECRET_KEY") == settings.SECRET_KEY
+    keys = environment.words("GATEWAY_ENCRYPTION_KEYS")
+    assert keys == settings.GATEWAY_ENCRYPTION_KEYS
 
 
 def test_x43_a_manifest_names_no_file_outside(tmp_path: Path) -> None:
