@@ -18,7 +18,7 @@ from core.database import schema_version
 from core.files import storage
 from core.lib import safe_fetch
 from core.models import Installation, User
-from gateway_project import command_line, installation
+from gateway_project import command_line, environment, home, installation
 from gateway_project.home import BASE_DIR
 from gateway_project.management.commands.up import Command as Up
 from gateway_project.processes import begin, child, plan
@@ -69,6 +69,27 @@ def test_ctrl_c_is_one_line_also_where_another_error_hides_it(
     monkeypatch.setattr(command_line, "run", lambda: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         command_line.main()
+
+
+def test_paths_are_those_of_the_folder_where_a_command_was_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The processes that it starts work where the code is."""
+    (tmp_path / "key").write_text("secret")
+    given = {"GATEWAY_HOME": "data", "BACKUP_FOLDER": "../backups", "SECRET_KEY_FILE": "key"}
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("LOG_FILE", "-")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["latchkey", "up"])
+    monkeypatch.setattr(
+        "django.core.management.execute_from_command_line", lambda _: os.chdir(BASE_DIR)
+    )
+    command_line.run()
+    assert home.directory() == tmp_path / "data"
+    assert environment.text("SECRET_KEY") == "secret"
+    assert Path(environment.text("BACKUP_FOLDER")).resolve() == tmp_path.parent / "backups"
+    assert os.environ["LOG_FILE"] == "-"
 
 
 @pytest.mark.slow
