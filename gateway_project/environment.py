@@ -3,10 +3,12 @@
 Every variable may be given as ``NAME`` or, for secrets in files, as ``NAME_FILE`` (a path).
 """
 
+import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit, urlunsplit
+from zoneinfo import ZoneInfo
 
 from django.core.exceptions import ImproperlyConfigured
 
@@ -85,6 +87,12 @@ def origin(name: str, default: str) -> str:
     return value
 
 
+def host_of(address: str) -> str:
+    """Return the host of an address as requests name it: an address of IPv6 in brackets."""
+    host = urlsplit(address).hostname or ""
+    return f"[{host}]" if ":" in host else host
+
+
 def words(name: str, default: str = "") -> list[str]:
     """Return a comma-separated list without empty parts."""
     return [part.strip() for part in text(name, default).split(",") if part.strip()]
@@ -96,6 +104,26 @@ def choice(name: str, default: str, *others: str) -> str:
     allowed = sorted({default, *others})
     if value not in allowed:
         raise ImproperlyConfigured(f"{name} must be one of {', '.join(allowed)}: {value!r}")
+    return value
+
+
+def level(name: str, default: str) -> str:
+    """Return the name of a level of the log, in capital letters."""
+    value, known = text(name, default).upper(), logging.getLevelNamesMapping()
+    if value not in known:
+        message = f"{name} must be one of {', '.join(sorted(known))}: {value!r}"
+        raise ImproperlyConfigured(message)
+    return value
+
+
+def zone(name: str, default: str) -> str:
+    """Return the name of a time zone that this machine knows."""
+    value = text(name, default)
+    try:
+        ZoneInfo(value)
+    except (LookupError, ValueError, OSError) as error:  # an OSError for the name of a folder
+        message = f"{name} must be the name of a time zone, like Europe/Berlin: {value!r}"
+        raise ImproperlyConfigured(message) from error
     return value
 
 

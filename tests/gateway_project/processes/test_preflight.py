@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from django.conf import settings
+from django.http.request import split_domain_port, validate_host
 
 from channels_app.ops.doctor import configuration
 from gateway_project import environment, home
@@ -57,12 +58,22 @@ def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         preflight.check_home(tmp_path)
 
 
-def test_a_wrong_setting_is_named_in_one_line(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("GATEWAY_SERVER", "apache", "must be one of daphne, uvicorn"),
+        ("LOG_LEVEL", "verbose", "must be one of CRITICAL, DEBUG, ERROR"),
+        ("TIME_ZONE", "Berlin", "must be the name of a time zone, like Europe/Berlin"),
+    ],
+)
+def test_a_wrong_setting_is_named_in_one_line(
+    tmp_path: Path, name: str, value: str, words: str
+) -> None:
     """The variable and what it may be."""
-    env = command_env(GATEWAY_HOME=str(tmp_path), GATEWAY_SERVER="apache")
+    env = command_env(GATEWAY_HOME=str(tmp_path), **{name: value})
     refused = manage("up", env=env)
     assert refused.returncode == 1
-    assert "GATEWAY_SERVER must be one of daphne, uvicorn" in refused.stdout
+    assert f"{name} {words}" in refused.stdout
     assert "Traceback" not in refused.stdout
 
 
@@ -256,11 +267,26 @@ def test_the_embedded_model_is_made_known_to_the_workers(
 def test_our_address_is_this_machine_unless_the_owner_says_otherwise(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """``GATEWAY_URL`` wins; the port is the one that was bound."""
+    """``GATEWAY_URL`` wins; the port is the one that was bound. A socket of IPv6 takes no IPv4."""
     monkeypatch.delenv("GATEWAY_URL", raising=False)
     assert plan.url(port=8123) == "http://127.0.0.1:8123"
+    for host in ("::1", "::"):
+        monkeypatch.setenv("GATEWAY_HOST", host)
+        assert plan.url(port=8123) == "http://[::1]:8123"
     monkeypatch.setenv("GATEWAY_URL", "https://chat.example.org/")
     assert plan.url(port=8123) == "https://chat.example.org"
+
+
+@pytest.mark.parametrize(
+    ("address", "asked"),
+    [
+        ("http://[2001:db8::1]:8000", "[2001:db8::1]:8000"),
+        ("https://Chat.example.org", "chat.example.org"),
+    ],
+)
+def test_the_host_of_our_address_is_allowed_as_requests_name_it(address: str, asked: str) -> None:
+    domain, _ = split_domain_port(asked)
+    assert validate_host(domain, [environment.host_of(address)])
 
 
 def test_a_secret_may_be_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
