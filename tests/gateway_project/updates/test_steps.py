@@ -127,7 +127,11 @@ def test_x15_a_good_version_is_in_place_without_a_gateway(small: Small, installe
 
 
 def test_x16_a_version_that_fails_on_a_copy(small: Small, installed: Path) -> None:
-    """[X16] Nothing has changed; PostgreSQL has no copy: there the old version comes back."""
+    """[X16] Nothing has changed; PostgreSQL has no copy: there the old version comes back. The copy
+    of an update that was killed goes."""
+    if ON_SQLITE:
+        (installed / "run" / "new-home").mkdir()
+        (installed / "run" / "new-home" / "gateway.sqlite3").touch()
     small.commit("New", {**NEWER, "migrate.sh": "echo line; echo a reason; exit 1"})
     expected = "Nothing was changed: on a copy of the database, a reason"
     assert refused() == (expected if ON_SQLITE else "The old version is back: a reason")
