@@ -38,6 +38,11 @@ def beside(url: str, name: str) -> str:
     return urlunsplit(urlsplit(url)._replace(path=f"/{quote(name, safe='')}"))
 
 
+def of_file(path: Path) -> str:
+    """Return the URL of a database of SQLite."""
+    return f"sqlite://{quote(str(path))}"
+
+
 def sqlite(path: str) -> dict[str, Any]:
     return {
         "ENGINE": "django.db.backends.sqlite3",

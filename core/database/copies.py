@@ -68,7 +68,7 @@ def count_rows(copied: Path, *, check: bool = False) -> dict[str, int]:
     Raises CopyError if it is damaged, as far as was read.
     """
     try:
-        with closing(sqlite3.connect(f"file:{copied}?mode=ro", uri=True)) as opened:
+        with closing(sqlite3.connect(f"{copied.absolute().as_uri()}?mode=ro", uri=True)) as opened:
             said = opened.execute("PRAGMA integrity_check(3)").fetchall() if check else [("ok",)]
             if said != [("ok",)]:
                 raise CopyError(f"The copy of the database is damaged: {said[0][0]}.")

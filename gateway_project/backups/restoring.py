@@ -41,7 +41,7 @@ def verify(folder: Path) -> Manifest:
             if found.vendor == "sqlite":
                 if (rows := copies.count_rows(copied, check=True)) != found.rows:
                     raise BackupError(f"{folder}: the tables have other rows than noted: {rows}.")
-                examine(Path(scratch), found, f"sqlite:///{copied}")
+                examine(Path(scratch), found, databases.of_file(copied))
             elif why_only_read(found):
                 copies.read_through(copied)
             else:

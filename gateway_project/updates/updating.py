@@ -13,7 +13,7 @@ from django.db import DatabaseError, connection, connections
 
 from core import VERSION
 from core.database.copies import CopyError
-from gateway_project import home
+from gateway_project import databases, home
 from gateway_project.backups import backing_up, making, manifest, restoring
 from gateway_project.backups.manifest import BackupError
 from gateway_project.processes import holding, preflight
@@ -92,7 +92,7 @@ def rehearse(python: Path, code: Path, backup: Path, before: dict[str, str]) -> 
     with new_home() as scratch:
         copied = scratch / "gateway.sqlite3"
         shutil.copyfile(backup / manifest.DATABASE, copied)
-        env = restoring.scratch_env(scratch, f"sqlite:///{copied}")
+        env = restoring.scratch_env(scratch, databases.of_file(copied))
         for name in making.KEPT_FOLDERS:
             if (home.directory() / name).exists():
                 (scratch / name).symlink_to(home.directory() / name)

@@ -1,13 +1,16 @@
 """The parts of a backup [X41] [X42] [X43]."""
 
 import shutil
+import sqlite3
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from django.conf import settings
 
-from gateway_project import environment, home
+from core.database import copies
+from gateway_project import databases, environment, home
 from gateway_project.backups import backing_up, keeping, making, manifest, restoring, sealed
 from gateway_project.backups.manifest import BackupError, Manifest, Stored
 
@@ -143,6 +146,17 @@ def test_x43_the_database_of_a_check_is_a_copy_where_files_name_the_live_one(
     assert environment.text("SECRET_KEY") == settings.SECRET_KEY
     keys = environment.words("GATEWAY_ENCRYPTION_KEYS")
     assert keys == settings.GATEWAY_ENCRYPTION_KEYS
+
+
+def test_x43_a_copy_is_checked_in_a_folder_of_any_name(tmp_path: Path) -> None:
+    """Also with characters that mean something in an address."""
+    copied = tmp_path / "C# 100%41 für?" / "database"
+    copied.parent.mkdir()
+    with closing(sqlite3.connect(copied)) as opened:
+        opened.execute("CREATE TABLE one (id)")
+    assert copies.count_rows(copied, check=True) == {"one": 0}
+    url = restoring.scratch_env(copied.parent, databases.of_file(copied))["DATABASE_URL"]
+    assert databases.settings_of(url, home=tmp_path)["NAME"] == str(copied)
 
 
 def test_x43_a_manifest_names_no_file_outside(tmp_path: Path) -> None:
