@@ -1,6 +1,7 @@
 """Which version this is, which one the database belongs to, and what starts on what."""
 
 import os
+import resource
 import subprocess
 import sys
 import tomllib
@@ -222,6 +223,21 @@ def test_a_database_that_does_not_answer_stops_no_start(
     monkeypatch.setattr("django.setup", lambda: None)
     begin.begin("web")
     assert "The database does not answer" in caplog.text
+
+
+@pytest.mark.django_db
+def test_a_process_may_open_as_many_files_as_the_machine_permits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A shell and systemd give 1,024: fewer than a worker has answers, or a web process chats."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    monkeypatch.setattr("django.setup", lambda: None)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (1024, before[1]))
+        begin.begin("web")
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == min(before[1], 65_536)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 @pytest.mark.django_db
