@@ -3,6 +3,7 @@
 import fcntl
 import os
 import shutil
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -153,7 +154,8 @@ def stored(root: Path, path: Path, name: str) -> Stored:
         target = manifest.content(root, digest)
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         scratch.replace(target)
-    return Stored(path=name, sha256=digest, size=target.stat().st_size)
+    is_executable = bool(path.stat().st_mode & stat.S_IXUSR)
+    return Stored(name, digest, target.stat().st_size, is_executable)
 
 
 def sync(path: Path) -> None:

@@ -22,11 +22,19 @@ class BackupError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A file below GATEWAY_HOME: its relative path, and its content by SHA-256."""
+    """A file below GATEWAY_HOME: its relative path, and its content by SHA-256. The script of a
+    skill may be a program.
+    """
 
     path: str
     sha256: str
     size: int
+    is_executable: bool = False
+
+    def as_json(self) -> dict[str, str | int]:
+        """Return what is written; older versions know no programs."""
+        found = {"path": self.path, "sha256": self.sha256, "size": self.size}
+        return {**found, "is_executable": True} if self.is_executable else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +61,9 @@ class Manifest:
 
 def write(folder: Path, manifest: Manifest) -> None:
     """Write the manifest of a backup, to the disk."""
+    data = {**asdict(manifest), "files": [each.as_json() for each in manifest.files]}
     with (folder / MANIFEST).open("w", encoding="utf-8") as file:
-        json.dump(asdict(manifest), file, indent=1)
+        json.dump(data, file, indent=1)
         file.flush()
         os.fsync(file.fileno())
 

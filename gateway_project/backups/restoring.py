@@ -126,6 +126,8 @@ def bring_files(folder: Path, found: Manifest, base: Path) -> None:
             raise BackupError(f"{folder} is damaged: {each.path} is missing.")
         if bring(source, target) != each.sha256:
             raise BackupError(f"{folder} is damaged: {each.path} has changed.")
+        if each.is_executable:
+            target.chmod(0o700)
 
 
 def bring(source: Path, target: Path) -> str:
@@ -206,7 +208,7 @@ def check_fits(found: Manifest) -> None:
 
 def check_empty(base: Path) -> None:
     """Raise BackupError unless this home has no conversations and no files yet."""
-    taken = [base / name for name in making.KEPT_FOLDERS if any((base / name).glob("*"))]
+    taken = [base / name for name in making.KEPT_FOLDERS if has_files(base / name)]
     if not copies.is_empty():
         if connection.vendor != "sqlite":
             raise BackupError("The database is not empty. Restore into a new one (DATABASE_URL).")
@@ -220,3 +222,8 @@ def check_empty(base: Path) -> None:
             f"{taken[0]} is there already: a backup is restored into an empty GATEWAY_HOME. Move "
             "the old one aside, or name another."
         )
+
+
+def has_files(folder: Path) -> bool:
+    """Return whether a folder has anything; one that is a disk of its own has a folder for fsck."""
+    return any(each.name != "lost+found" for each in folder.glob("*"))

@@ -281,7 +281,8 @@ def test_x43_two_at_once(backup: Path) -> None:
 def test_x47_a_restore_brings_everything_back_and_holds_open_questions(
     with_keys: Path, elsewhere: Path
 ) -> None:
-    """[X42] [X44] Rows, files and keys."""
+    """[X42] [X44] Rows, files and keys. The files are on a disk of their own."""
+    (elsewhere / "files" / "lost+found").mkdir(parents=True)
     keys = home.read_secret("encryption_key")
     words = said("restore", str(with_keys))
     assert words.startswith(f"Restored {with_keys.name}. 1 questions and 0 messages wait")

@@ -2,6 +2,7 @@
 
 import shutil
 import sqlite3
+import stat
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -157,6 +158,21 @@ def test_x43_a_copy_is_checked_in_a_folder_of_any_name(tmp_path: Path) -> None:
     assert copies.count_rows(copied, check=True) == {"one": 0}
     url = restoring.scratch_env(copied.parent, databases.of_file(copied))["DATABASE_URL"]
     assert databases.settings_of(url, home=tmp_path)["NAME"] == str(copied)
+
+
+def test_x47_the_script_of_a_skill_can_be_run_after_a_restore(here: Path, tmp_path: Path) -> None:
+    """By its owner alone; a file that is no program stays none."""
+    skill = here / "skills" / "count"
+    skill.mkdir(parents=True)
+    (skill / "count.sh").write_text("#!/bin/sh\n")
+    (skill / "count.sh").chmod(0o755)
+    (skill / "SKILL.md").write_text("---")
+    backup = empty(tmp_path / "backups", START, list(making.kept_files(tmp_path / "backups")))
+    restoring.bring_files(backup, manifest.read(backup), tmp_path / "restored")
+    brought = tmp_path / "restored" / "skills" / "count"
+    modes = {each.name: stat.S_IMODE(each.stat().st_mode) for each in brought.iterdir()}
+    assert modes == {"count.sh": 0o700, "SKILL.md": 0o600}
+    assert (backup / manifest.MANIFEST).read_text().count("is_executable") == 1
 
 
 def test_x43_a_manifest_names_no_file_outside(tmp_path: Path) -> None:
