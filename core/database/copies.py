@@ -162,7 +162,18 @@ def run_connected(program: str, *arguments: str, database: str = "") -> None:
         given = {**given, "NAME": database}
     # As `dbshell` does: no password in a command line.
     (_, *place), secrets = DatabaseClient.settings_to_cmd_args_env(given, ["--dbname"])
-    run(program, *place, *arguments, secrets=secrets)
+    run(program, *place, *arguments, secrets={**parameters(given["OPTIONS"]), **(secrets or {})})
+
+
+def parameters(options: Mapping[str, object]) -> dict[str, str]:
+    """Return libpq's parameters as its programs take them from the environment: ``dbshell`` passes
+    few of them on.
+    """
+    from psycopg import pq  # noqa: PLC0415 - 9 MB that a worker on SQLite does without
+
+    known = {each.keyword.decode(): each.envvar for each in pq.Conninfo.get_defaults()}
+    names = {name: found.decode() for name in options if (found := known.get(name))}
+    return {variable: str(options[name]) for name, variable in names.items()}
 
 
 def run(program: str, *arguments: str, secrets: Mapping[str, str] | None = None) -> None:

@@ -302,6 +302,20 @@ def test_x47_a_restore_brings_everything_back_and_holds_open_questions(
     assert ("is there already" in again) if ON_SQLITE else ("is not empty" in again)
 
 
+@pytest.mark.skipif(ON_SQLITE, reason="it has no server")
+def test_x40_a_server_that_parameters_name_is_backed_up(
+    installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[X40] As for a socket: ``postgres:///latchkey?host=/run/postgresql&port=5433``."""
+    given = connection.settings_dict
+    place = {"host": given["HOST"], "port": given["PORT"], "user": given["USER"]}
+    monkeypatch.setitem(given, "OPTIONS", {**given["OPTIONS"], **place})
+    for name in ("HOST", "PORT", "USER"):
+        monkeypatch.setitem(given, name, "")
+    copies.copy(tmp_path / "archive")
+    copies.read_through(tmp_path / "archive")
+
+
 @pytest.mark.skipif(ON_SQLITE, reason="it has no extensions")
 def test_x47_an_archive_is_restored_beside_an_extension_of_a_superuser(
     installed: Path, postgres: Postgres | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
