@@ -53,6 +53,8 @@ def explain(error: OSError) -> str:
 
 def write_once(*, path: Path, value: str) -> None:
     """Create ``path`` with ``value`` unless it exists; concurrent starters agree on one value."""
+    if path.exists():
+        return
     scratch = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:

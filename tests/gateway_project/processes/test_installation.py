@@ -1,5 +1,7 @@
 """The first start of an installation, and later starts that leave it alone."""
 
+import errno
+import os
 import threading
 from pathlib import Path
 
@@ -103,3 +105,20 @@ def test_commands_beside_a_gateway_find_its_embedded_broker(
     assert broker.embedded() == f"redis://:{password}@127.0.0.1:4567/0"
     (tmp_path / "run" / "ports.json").write_text("{")
     assert broker.embedded() == usual
+
+
+def test_the_doctor_is_asked_on_a_disk_that_is_full_or_read_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each command makes the folder and the secrets that are missing: here none is."""
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setenv("GATEWAY_HOME", str(tmp_path / "home"))
+    home.ensure()
+    monkeypatch.setattr(os, "open", full)
+    home.ensure()
+    home.secret_path("model_key").unlink()
+    with pytest.raises(OSError, match="No space left"):
+        home.ensure()
