@@ -74,6 +74,10 @@ def prepare(folder: Path, target: Target, *, now: datetime, say: Say) -> dict[st
             f"Workers of other machines use this database ({others[0]}): docs/deploy.md says "
             "how several machines are updated."
         )
+    if alone := gateway.without_up(folder):
+        raise UpdateError(
+            f"A worker runs without `up` ({alone[0]}): stop the processes of this machine first."
+        )
     made = backing_up.back_up(making.default_root(), now=now, store=backing_up.note)
     say(f"backup {made.folder}, checked")
     before = gateway.errors(clone.python(), home.BASE_DIR, {}, running=False)

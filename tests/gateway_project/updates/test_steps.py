@@ -1,6 +1,7 @@
 """The command `update` in a small clone, without a gateway [X15] [X16] [X17] [X18] [X19]."""
 
 import os
+import socket
 from io import StringIO
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from django.core.management import CommandError, call_command
 from core.conversations import runs
 from core.models import Backup, Skill
 from gateway_project.processes import holding, preflight
-from gateway_project.updates import clone, updating, way_back
+from gateway_project.updates import clone, gateway, updating, way_back
 from gateway_project.updates.clone import UpdateError
 from tests.gateway_project.updates.small import NEW_PACKAGES, NEWER, Small, finding, sql
 from tests.settings import TEST_DATABASE
@@ -104,6 +105,22 @@ def test_x19_workers_of_other_machines(small: Small, installed: Path) -> None:
     assert not Backup.objects.exists()
     assert left_nothing(installed)
     assert small.is_old()
+
+
+def test_x19_workers_of_this_machine_without_up(small: Small, installed: Path) -> None:
+    """[X19] Of units of their own: they would accept messages while the database is replaced. One
+    that has ended is none, nor are those of a gateway that can be stopped."""
+    small.commit("New", NEWER)
+    host = socket.gethostname()
+    runs.heard_from(worker=f"{host}:{2**22 + 1}:1", queue="runs")
+    assert gateway.without_up(installed) == []
+    runs.heard_from(worker=f"long:{host}:{os.getpid()}", queue="long")
+    said = refused()
+    assert f"Nothing was changed: A worker runs without `up` (long:{host}:{os.getpid()})" in said
+    assert not Backup.objects.exists()
+    assert small.is_old()
+    with preflight.lock(installed):
+        assert gateway.without_up(installed) == []
 
 
 def put_in_place(folder: Path) -> list[str]:
