@@ -39,13 +39,18 @@ def make(root: Path, *, passphrase: str, now: datetime) -> Path:
     Under the lock of ``root``. Leftovers of a kill are removed. Raises BackupError.
     """
     try:
-        for left in root.glob(f"{manifest.PARTIAL}*"):
-            shutil.rmtree(left)
+        remove_unfinished(root)
         return made(root, passphrase=passphrase, now=now.astimezone(UTC))
     except CopyError as error:
         raise BackupError(str(error)) from error
     except OSError as error:
         raise BackupError(f"The backup could not be written: {error.strerror or error}.") from error
+
+
+def remove_unfinished(root: Path) -> None:
+    """Remove what has not become a backup; contents of files stay. Raises OSError."""
+    for left in root.glob(f"{manifest.PARTIAL}*"):
+        shutil.rmtree(left)
 
 
 def finish(partial: Path) -> Path:

@@ -1,5 +1,6 @@
 """The parts of a backup [X41] [X42] [X43]."""
 
+import errno
 import shutil
 import sqlite3
 import stat
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
-from core.database import copies
+from core.database import copies, schema_version
 from gateway_project import databases, environment, home
 from gateway_project.backups import backing_up, keeping, making, manifest, restoring, sealed
 from gateway_project.backups.manifest import BackupError, Manifest, Stored
@@ -235,3 +236,27 @@ def test_x50_a_backup_that_fails_its_check_is_removed(
         backing_up.back_up(root, now=START + timedelta(days=1), store=never)
     assert manifest.all_in(root) == [older]
     assert not list(root.glob(f"{manifest.PARTIAL}*"))
+
+
+def test_x50_a_backup_that_finds_the_disk_full_does_not_leave_it_full(
+    here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its database and the contents of files go; those that an older one names stay."""
+    root = tmp_path / "backups"
+    (here / "files" / "ab").mkdir(parents=True)
+    (here / "files" / "ab" / "one").write_bytes(b"both")
+    older = empty(root, START, list(making.kept_files(root)))
+    (here / "files" / "ab" / "two").write_bytes(b"new")
+    kept = {*manifest.contents(root)}
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(copies, "copy", Path.touch)
+    monkeypatch.setattr(schema_version, "applied", dict)
+    monkeypatch.setattr(copies, "count_rows", lambda _: {})
+    monkeypatch.setattr(manifest, "write", full)
+    with pytest.raises(BackupError, match="No space left on device"):
+        backing_up.back_up(root, now=START + timedelta(days=1), store=never)
+    assert {each for each in root.iterdir() if each.name not in {".lock", "files"}} == {older}
+    assert {*manifest.contents(root)} == kept
