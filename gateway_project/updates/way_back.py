@@ -36,7 +36,11 @@ def write(folder: Path, *, version: str, lines: Sequence[str]) -> None:
     put_aside(folder).unlink(missing_ok=True)
     copied = database_before(folder)
     copied.unlink(missing_ok=True)
-    copies.copy(copied)
+    try:
+        copies.copy(copied)
+    except copies.CopyError:
+        copied.unlink(missing_ok=True)  # it may have filled the disk
+        raise
     copied.chmod(0o600)
     connections.close_all()
     making.sync(copied)

@@ -9,6 +9,8 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from core.conversations import runs
+from core.database import copies
+from core.database.copies import CopyError
 from core.models import Backup, Skill
 from gateway_project.processes import holding, preflight
 from gateway_project.updates import clone, gateway, updating, way_back
@@ -210,3 +212,20 @@ def test_x17_a_way_back_that_cannot_be_written_changes_nothing(
         put_in_place(installed)
     assert small.is_old()
     assert not holding.way_back(installed).exists()
+
+
+def test_x17_a_copy_that_fills_the_disk_does_not_leave_it_full(
+    small: Small, installed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[X17] The gateway goes on with what was free before."""
+
+    def full(target: Path) -> None:
+        target.write_bytes(b"half of it")
+        raise CopyError("The database could not be copied: database or disk is full.")
+
+    small.commit("New", NEWER)
+    monkeypatch.setattr(copies, "copy", full)
+    with pytest.raises(UpdateError, match=r"Nothing was changed: .* disk is full"):
+        put_in_place(installed)
+    assert not way_back.database_before(installed).exists()
+    assert small.is_old()
