@@ -89,6 +89,7 @@ def add_broker(children: list[Service], *, folder: Path, port: int) -> str:
             stdin=broker.configuration(folder=data, port=port, password=password),
             log=data / "valkey.log",
             probe=partial(broker.answers, port=port, password=password),
+            forget=partial(broker.forget, data),
         )
     )
     return broker.url(port=port, password=password)

@@ -12,7 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from gateway_project.processes import plan, service, supervisor
+from gateway_project import home
+from gateway_project.processes import listener, plan, service, supervisor
 from gateway_project.processes.service import Service
 from gateway_project.processes.supervisor import Supervisor
 from tests.gateway_project.processes.ups import living
@@ -131,6 +132,31 @@ def test_a_probe_decides_where_the_child_cannot_say_it(
     child = python("broker", code, stdin="the password", probe=path.exists)
     drive(supervise(child), lambda: child.status.state == "ready")
     wait_until(lambda: path.read_text() == "the password")
+
+
+def test_a_broker_whose_file_was_damaged_by_a_power_cut_starts_without_it(
+    supervise: Callable[..., Supervisor],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Wake-ups are in the database; without a broker nothing would start. Blocks of zeros are what
+    a file system leaves of writes that it had not made.
+    """
+    monkeypatch.setenv("GATEWAY_HOME", str(tmp_path))
+    home.ensure()
+    data = tmp_path / "broker" / "appendonlydir"
+    data.mkdir(parents=True)
+    (data / "appendonly.aof.manifest").write_text("file appendonly.aof.1.incr.aof seq 1 type i\n")
+    (data / "appendonly.aof.1.incr.aof").write_bytes(b"\0" * 4096)
+    children: list[Service] = []
+    plan.add_broker(children, folder=tmp_path, port=listener.free_port())
+    (child,) = children
+    drive(supervise(child), lambda: child.status.state == "ready")
+    said = capsys.readouterr().out
+    assert "Bad file format" in said
+    assert "broker    cannot use its data: it starts without them" in said
+    assert child.status.restarts == 2
 
 
 def test_stopping_ends_workers_before_the_broker_and_kills_stuck_ones(
