@@ -67,6 +67,16 @@ def write_once(*, path: Path, value: str) -> None:
         return
     finally:
         scratch.unlink()
+    sync_names(path.parent)
+
+
+def sync_names(folder: Path) -> None:
+    """Write the names in a folder to the disk."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def read_secret(name: str) -> str:
@@ -90,3 +100,4 @@ def replace_keys(name: str, keys: Iterable[str]) -> None:
         file.flush()
         os.fsync(file.fileno())
     scratch.replace(path)
+    sync_names(path.parent)

@@ -159,6 +159,7 @@ def stored(root: Path, path: Path, name: str) -> Stored:
         target = manifest.content(root, digest)
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         scratch.replace(target)
+        sync(target.parent)
     is_executable = bool(path.stat().st_mode & stat.S_IXUSR)
     return Stored(name, digest, target.stat().st_size, is_executable)
 

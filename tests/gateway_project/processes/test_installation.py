@@ -122,3 +122,23 @@ def test_the_doctor_is_asked_on_a_disk_that_is_full_or_read_only(
     home.secret_path("model_key").unlink()
     with pytest.raises(OSError, match="No space left"):
         home.ensure()
+
+
+def test_keys_are_on_the_disk_before_something_is_encrypted_with_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their names, too: a power cut would bring the old keys back, which open nothing any more."""
+    synced: list[Path] = []
+    sync = os.fsync
+
+    def noting(descriptor: int) -> None:
+        sync(descriptor)
+        synced.append(Path(f"/proc/self/fd/{descriptor}").readlink())
+
+    monkeypatch.setenv("GATEWAY_HOME", str(tmp_path))
+    monkeypatch.setattr(os, "fsync", noting)
+    home.ensure()
+    assert synced[-1] == tmp_path / "secrets"
+    synced.clear()
+    home.replace_keys("encryption_key", ["new", "old"])
+    assert [each.name for each in synced] == [f".encryption_key.{os.getpid()}", "secrets"]
