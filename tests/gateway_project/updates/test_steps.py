@@ -12,6 +12,7 @@ from core.conversations import runs
 from core.database import copies
 from core.database.copies import CopyError
 from core.models import Backup, Skill
+from gateway_project.backups import making
 from gateway_project.processes import holding, preflight
 from gateway_project.updates import clone, gateway, updating, way_back
 from gateway_project.updates.clone import UpdateError
@@ -229,3 +230,27 @@ def test_x17_a_copy_that_fills_the_disk_does_not_leave_it_full(
         put_in_place(installed)
     assert not way_back.database_before(installed).exists()
     assert small.is_old()
+
+
+def test_x18_an_update_that_has_ended_stays_so_after_a_power_cut(
+    small: Small, installed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[X18] The new code is on the disk before its way back is put aside; else the next start would
+    bring the old database back, without what came since. So it is with the way back.
+    """
+    synced: list[tuple[object, bool]] = []
+    sync = making.sync
+
+    def noting(path: Path | None = None) -> None:
+        synced.append((path, holding.way_back(installed).exists()))
+        if path is not None:
+            sync(path)
+
+    small.commit("New", NEWER)
+    monkeypatch.setattr(making, "sync", noting)
+    monkeypatch.setattr(os, "sync", noting)
+    put_in_place(installed)
+    assert synced[-2:] == [(None, True), (installed / "run", False)]
+    *_, before, removal, after = way_back.put_aside(installed).read_text().splitlines()
+    assert removal.startswith("rm -f ")
+    assert (before, after) == ("sync", "sync")
