@@ -54,7 +54,9 @@ def test_missing_migrations_are_applied() -> None:
 
 
 def test_static_files_are_collected_when_they_change(tmp_path: Path, settings: Settings) -> None:
-    """A changed file is collected at the next start, an unchanged one costs only a look."""
+    """A changed file is collected at the next start, an unchanged one costs only a look. So is one
+    that a power cut has left empty.
+    """
     source = tmp_path / "source"
     source.mkdir()
     (source / "a.txt").write_text("one")
@@ -63,6 +65,10 @@ def test_static_files_are_collected_when_they_change(tmp_path: Path, settings: S
     settings.STATICFILES_FINDERS = ["django.contrib.staticfiles.finders.FileSystemFinder"]
     settings.STATICFILES_DIRS = [source]
     assert installation.collect_static()
+    assert not installation.collect_static()
+    (settings.STATIC_ROOT / "a.txt").write_text("")
+    assert installation.collect_static()
+    assert (settings.STATIC_ROOT / "a.txt").read_text() == "one"
     assert not installation.collect_static()
     (source / "a.txt").write_text("another")
     assert installation.collect_static()
