@@ -107,6 +107,11 @@ def made_at(folder: Path) -> datetime:
     return datetime.strptime(folder.name[:20], NAME).replace(tzinfo=UTC)
 
 
+def is_renamed(folder: Path) -> bool:
+    """Return whether somebody has given a backup, or a copy of it, a name of their own."""
+    return folder.name != made_at(folder).strftime(NAME)
+
+
 def content(root: Path, sha256: str) -> Path:
     """Return the place of a content."""
     return root / CONTENTS / sha256[:2] / sha256

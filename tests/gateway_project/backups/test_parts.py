@@ -65,6 +65,25 @@ def test_x41_a_content_goes_with_the_last_backup_that_names_it(here: Path, tmp_p
     assert left.read_bytes() == b"both"
 
 
+def test_x41_a_backup_that_somebody_has_renamed_stays_whole(here: Path, tmp_path: Path) -> None:
+    """``…Z-before-the-move`` is to be kept, and one that is being copied has no manifest yet."""
+    root = tmp_path / "backups"
+    (here / "files" / "ab").mkdir(parents=True)
+    (here / "files" / "ab" / "one").write_bytes(b"old")
+    old = empty(root, START, list(making.kept_files(root)))
+    renamed = old.rename(old.with_name(f"{old.name}-before-the-move"))
+    copied = root / f"{NAMED}.copy"
+    copied.mkdir()
+    newer = empty(root, START + timedelta(days=30))
+    every = manifest.all_in(root)
+    assert every == [newer, renamed]
+    keeping.thin_out(root, keeping.surplus(every, newest=1, weeks=0))
+    assert renamed.exists()
+    assert copied.exists()
+    for each in manifest.read(renamed).files:
+        assert manifest.content(root, each.sha256).exists()
+
+
 def test_x41_other_things_stay_in_the_folder_of_the_backups(tmp_path: Path) -> None:
     """An owner names a disk that holds other things too, with `--to` or BACKUP_FOLDER."""
     foreign = [
