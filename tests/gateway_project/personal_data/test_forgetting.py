@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from io import StringIO
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -424,6 +425,11 @@ def test_x28_an_unknown_name_is_said(people: dict[str, User]) -> None:
     forgetting.begin(people["gone"], actor="test")
     with pytest.raises(CommandError, match="no person"):
         forget(User(username="absent"))
+    forgetting.remove(people["gone"], actor="test")
+    said = StringIO()
+    call_command("person", "forget", people["stays"].username + "s", stdout=said)
+    assert said.getvalue().startswith("No person has this name.")
+    assert unfinished_forgetting.unfinished() == []
 
 
 def test_x28_a_broker_that_is_away_stops_before_anything_is_removed(
