@@ -33,8 +33,10 @@ class Stored:
 
     def as_json(self) -> dict[str, str | int]:
         """Return what is written; older versions know no programs."""
-        found = {"path": self.path, "sha256": self.sha256, "size": self.size}
-        return {**found, "is_executable": True} if self.is_executable else found
+        found: dict[str, str | int] = asdict(self)
+        if not self.is_executable:
+            del found["is_executable"]
+        return found
 
 
 @dataclass(frozen=True, slots=True)
