@@ -39,6 +39,8 @@ RETRY_SECONDS = 3.0
 STARTING = "starting"
 STOPPING = "stopping"
 TO_TELL = (STARTING, STOPPING)
+# The text of an account while a worker tells its platform of a change.
+UNDER_WAY = "…"
 # Troubles of an account that no retry repairs.
 LASTING = frozenset({"conflict", "auth"})
 FAILED = "No messages are fetched: something went wrong in the gateway. Its log says what."
@@ -242,7 +244,7 @@ def take_change(row: ChannelAccount) -> bool:
     """Return whether this worker is the one to report a change to the platform."""
     with atomic_write():
         taken = ChannelAccount.objects.filter(id=row.id, status=row.status).update(
-            status="running" if row.enabled else "stopped", status_text="…"
+            status="running" if row.enabled else "stopped", status_text=UNDER_WAY
         )
     return taken == 1
 
@@ -289,12 +291,16 @@ def show(*, account_id: int, status: str, text: str) -> None:
 
 
 def note(*, account_id: int, health: Health) -> None:
-    """Record the platform's answer: a problem as status error, its end as running."""
+    """Record the platform's answer: a problem as status error, its end as running.
+
+    A change that is under way is pending again with a problem: its worker may have been killed.
+    """
     with atomic_write():
         rows = ChannelAccount.objects.filter(id=account_id, enabled=True)
         rows.update(health=dict(health.facts))
         settled = rows.exclude(status__in=TO_TELL)
         if health.problem:
+            settled.filter(status_text=UNDER_WAY).update(status=STARTING)
             settled.update(status="error", status_text=health.problem[:500])
         else:
             settled.exclude(status="running").update(status="running", status_text="")

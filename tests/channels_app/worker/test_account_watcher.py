@@ -424,6 +424,25 @@ def test_a_saved_account_is_told_to_its_platform_by_one_worker(
     assert "retire" not in platform.calls
 
 
+def test_a_change_whose_worker_was_killed_is_told_by_the_next_one(
+    clock: Clock, platform: Platform, first: Gateways, second: Gateways
+) -> None:
+    """It has taken the change, and the platform does not know it: no message would ever come."""
+    row, other = create("a", mode="webhook"), create("b", mode="webhook")
+    change(other, status="running", status_text="prepared")
+    account_watcher.saved(account_id=row.id)
+    platform.silent.add("prepare")
+    clock.begin(first.look_after()).cancel()
+    platform.silent.clear()
+    platform.health = Health(problem="The webhook is not set.")
+    clock.look(second)
+    assert status(other) == ("error", "The webhook is not set.")
+    platform.health = Health()
+    clock.look(second)
+    assert platform.calls["prepare"] == {"a": 2}
+    assert status(row) == ("running", "prepared")
+
+
 def test_changes_are_told_before_polling_begins_and_at_once_for_several(
     clock: Clock, platform: Platform, first: Gateways
 ) -> None:
