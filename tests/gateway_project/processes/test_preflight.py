@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 from django.http.request import split_domain_port, validate_host
 
 from channels_app.ops.doctor import configuration
@@ -295,6 +296,25 @@ def test_a_secret_may_be_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.delenv("REDIS_URL")
     monkeypatch.setenv("REDIS_URL_FILE", str(tmp_path / "url"))
     assert environment.text("REDIS_URL") == "redis://file:6379/0"
+
+
+@pytest.mark.parametrize("sign", ["#", "/", "?", "["])
+def test_a_broker_whose_address_cannot_be_read_is_refused_without_its_secret(
+    monkeypatch: pytest.MonkeyPatch, sign: str
+) -> None:
+    """A password of random characters: each process ended with a traceback."""
+    monkeypatch.setenv("REDIS_URL", f"redis://:secret-word{sign}x@broker:6379/0")
+    with pytest.raises(ImproperlyConfigured, match="REDIS_URL must be like redis://:") as caught:
+        environment.broker("REDIS_URL", str, in_production=True)
+    assert "secret-word" not in str(caught.value)
+
+
+def test_an_address_of_the_gateway_that_cannot_be_read_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("GATEWAY_URL", "http://[2001:db8::1:8000")
+    with pytest.raises(ImproperlyConfigured, match="GATEWAY_URL must be like"):
+        environment.origin("GATEWAY_URL", "")
 
 
 def test_a_broker_that_is_not_there_or_not_ours_does_not_answer(listening: socket.socket) -> None:
