@@ -153,7 +153,10 @@ class Supervisor:
                 if service.is_alive():
                     console.say(service.name, "did not stop in time: killed")
                 service.finish()
-        state.remove(home=self.folder)
+        try:
+            state.remove(home=self.folder)
+        except OSError as error:  # a disk that has become read-only
+            console.say("up", f"cannot remove {state.path(self.folder)}: {error.strerror}")
         console.say("up", "stopped")
 
     def write_state(self) -> None:

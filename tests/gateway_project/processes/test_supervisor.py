@@ -186,7 +186,9 @@ def test_stopping_ends_workers_before_the_broker_and_kills_stuck_ones(
 def test_a_full_disk_stops_no_running_process(
     supervise: Callable[..., Supervisor], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The state file and a log cannot be written: it is said, and tried again."""
+    """The state file and a log cannot be written: it is said, and tried again. A state file that
+    cannot be removed is said at the stop.
+    """
     shutil.rmtree(tmp_path / "run")
     web = python("web", READY + STAY)
     broker = python("broker", READY + STAY, log=tmp_path / "run" / "log")
@@ -197,6 +199,10 @@ def test_a_full_disk_stops_no_running_process(
     assert "broker    cannot start" in said
     (tmp_path / "run").mkdir()
     drive(each, lambda: broker.status.state == "ready")
+    shutil.rmtree(tmp_path / "run")
+    (tmp_path / "run").touch()
+    each.stop()
+    assert "up        stopped" in capsys.readouterr().out
 
 
 def test_a_signal_ends_the_loop(supervise: Callable[..., Supervisor]) -> None:
