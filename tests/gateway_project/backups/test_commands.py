@@ -20,7 +20,7 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from channels_app.owner import backups
-from core.database import copies
+from core.database import copies, transactions
 from core.files import storage
 from core.models import Backup, Installation, Run, StoredFile, User
 from gateway_project import home
@@ -434,6 +434,21 @@ def test_x50_a_process_that_makes_no_backup_says_why(installed: Path) -> None:
     stored = Backup.objects.get()
     assert stored.state == Backup.State.FAILED
     assert f"{installed}/backups cannot be used" in stored.error
+
+
+@pytest.mark.django_db
+def test_x49_a_machine_whose_clock_is_ahead_takes_no_backup_from_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """[X49] The clock of the database counts: each would take it from the other."""
+    moment = timezone.now()
+    monkeypatch.setattr(transactions, "now", lambda: moment)
+    assert backups.ask(cause=Backup.Cause.ADMIN, now=moment)
+    taken = scheduled.take()
+    assert taken is not None
+    monkeypatch.setattr(timezone, "now", lambda: moment + timedelta(minutes=5))
+    assert scheduled.take() is None
+    assert backups.renew(taken, now=moment)
 
 
 def test_x49_a_backup_that_was_asked_for_waits_for_another_one(
