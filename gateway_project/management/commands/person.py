@@ -18,7 +18,7 @@ ACTOR, WORKER = "manage.py", "worker"
 FORGOTTEN = (
     "Forgotten. Backups that were made before still have this person: see docs/personal-data.md."
 )
-CLEANED = "No person has this name. What forgotten people had left behind is removed now."
+CLEANED = "No person has this name. All that forgotten people had left behind is removed now."
 
 
 class Command(BaseCommand):

@@ -203,7 +203,7 @@ def test_x22_an_export_overwrites_nothing(people: dict[str, User], exported: Pat
 def test_x22_an_export_that_finds_the_disk_full_does_not_leave_it_full(
     people: dict[str, User], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """[X22] What it had written goes, and it can be asked for again."""
+    """[X22] All that it had written goes, and it can be asked for again."""
 
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
