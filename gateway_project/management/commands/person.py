@@ -50,7 +50,7 @@ class Command(BaseCommand):
         elif user is None:
             raise CommandError("There is no person with this name.")
         else:
-            self.export(user, options["to"])
+            self.export(user, options["to"].resolve())
 
     def export(self, user: User, folder: Path) -> None:
         """Write the export beside ``folder`` first, so that a part never looks like the whole."""

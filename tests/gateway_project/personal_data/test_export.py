@@ -200,6 +200,16 @@ def test_x22_an_export_overwrites_nothing(people: dict[str, User], exported: Pat
     assert not (exported.parent / "x").exists()
 
 
+def test_x22_an_export_into_the_folder_of_the_shell(
+    people: dict[str, User], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[X22] It is new, and empty."""
+    (tmp_path / "new").mkdir()
+    monkeypatch.chdir(tmp_path / "new")
+    call_command("person", "export", people[WORD].username, "--to", ".")
+    assert (tmp_path / "new" / "index.html").exists()
+
+
 def test_x22_an_export_that_finds_the_disk_full_does_not_leave_it_full(
     people: dict[str, User], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
