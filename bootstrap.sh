@@ -14,6 +14,12 @@ fail() {
 
 fits() { "$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))' 2>/dev/null; }
 
+# An upgrade of the system makes another version of its Python, which looks for packages elsewhere.
+has_venv() {
+    [ -x .venv/bin/python ] && fits .venv/bin/python &&
+        .venv/bin/python -c 'import os, site, sys; sys.exit(not os.path.isdir(site.getsitepackages()[0]))'
+}
+
 find_python() {
     for name in ${PYTHON:+"$PYTHON"} python3 python3.13 python3.12 python3.14 python3.11; do
         if command -v "$name" >/dev/null 2>&1 && fits "$name"; then
@@ -34,7 +40,7 @@ check_space() {
 }
 
 make_venv() {
-    if [ -x .venv/bin/python ] && fits .venv/bin/python; then
+    if has_venv; then
         return
     fi
     python=$(find_python)
@@ -87,7 +93,7 @@ wanted=$(cat uv.lock pyproject.toml | cksum)
 others=test # what tests need holds what running needs
 case $mode in bench | soak) others=$mode ;; esac
 for done in "$mode" "$others"; do
-    if fits .venv/bin/python && [ "$(cat ".venv/.in-sync-$done" 2>/dev/null)" = "$wanted" ]; then
+    if [ "$(cat ".venv/.in-sync-$done" 2>/dev/null)" = "$wanted" ] && has_venv; then
         exit 0
     fi
 done

@@ -3,6 +3,7 @@
 import os
 import sys
 import time
+from pathlib import Path
 
 from core import VERSION
 from gateway_project import home
@@ -10,6 +11,7 @@ from gateway_project.processes import console
 
 OLDEST_PYTHON = (3, 11)
 INTERRUPTED = 130  # the exit code that shells use for SIGINT
+PATHS = ("GATEWAY_HOME", "BACKUP_FOLDER", "LLM_SCRIPT")
 
 
 def command(*arguments: str) -> list[str]:
@@ -50,6 +52,7 @@ def run() -> None:
         return
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway_project.settings")
     os.environ.setdefault(console.STARTED, repr(time.time()))
+    settle_paths()
     try:
         home.ensure()
     except OSError as error:
@@ -61,3 +64,12 @@ def run() -> None:
         execute_from_command_line(sys.argv)
     except ImproperlyConfigured as error:
         sys.exit(f"A setting is wrong: {error}")
+
+
+def settle_paths() -> None:
+    """Make the paths in the environment absolute: the processes that a command starts work in
+    another folder.
+    """
+    for name, value in list(os.environ.items()):
+        if value and (name in PATHS or (name.endswith("_FILE") and Path(value).is_file())):
+            os.environ[name] = str(Path(value).absolute())

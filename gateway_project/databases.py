@@ -25,7 +25,11 @@ def settings_of(url: str, *, home: Path) -> dict[str, Any]:
 
     Raises ImproperlyConfigured, without the password.
     """
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        message = "DATABASE_URL has an invalid host; write [ and ] in a password as %5B and %5D"
+        raise ImproperlyConfigured(message) from None
     if parts.scheme == "sqlite":
         return sqlite(unquote(parts.path) or str(home / "gateway.sqlite3"))
     if parts.scheme in {"postgres", "postgresql"}:
@@ -36,6 +40,11 @@ def settings_of(url: str, *, home: Path) -> dict[str, Any]:
 def beside(url: str, name: str) -> str:
     """Return the URL of another database of the same server."""
     return urlunsplit(urlsplit(url)._replace(path=f"/{quote(name, safe='')}"))
+
+
+def of_file(path: Path) -> str:
+    """Return the URL of a database of SQLite."""
+    return f"sqlite://{quote(str(path))}"
 
 
 def sqlite(path: str) -> dict[str, Any]:

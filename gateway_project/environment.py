@@ -3,10 +3,12 @@
 Every variable may be given as ``NAME`` or, for secrets in files, as ``NAME_FILE`` (a path).
 """
 
+import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
-from urllib.parse import parse_qs, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qs, urlsplit, urlunsplit
+from zoneinfo import ZoneInfo
 
 from django.core.exceptions import ImproperlyConfigured
 
@@ -70,12 +72,8 @@ def origin(name: str, default: str) -> str:
     Under a path every link, redirect and cookie would be wrong: such an address stops the start.
     """
     value = text(name, default).rstrip("/")
-    parts = urlsplit(value)
-    try:
-        port = parts.port
-    except ValueError:
-        port = -1
-    if parts.scheme not in {"http", "https"} or not parts.hostname or port == -1:
+    parts = parts_of(value)
+    if parts is None or parts.scheme not in {"http", "https"} or not parts.hostname:
         raise ImproperlyConfigured(f"{name} must be like https://chat.example.org: {value!r}")
     if parts.path or parts.query or parts.fragment or "@" in parts.netloc:
         raise ImproperlyConfigured(
@@ -83,6 +81,22 @@ def origin(name: str, default: str) -> str:
             "needs the root of a host name of its own, like https://chat.example.org"
         )
     return value
+
+
+def parts_of(address: str) -> SplitResult | None:
+    """Return the parts of an address; None when its host or its port is none."""
+    try:
+        parts = urlsplit(address)
+        _ = parts.port
+    except ValueError:
+        return None
+    return parts
+
+
+def host_of(address: str) -> str:
+    """Return the host of an address as requests name it: an address of IPv6 in brackets."""
+    host = urlsplit(address).hostname or ""
+    return f"[{host}]" if ":" in host else host
 
 
 def words(name: str, default: str = "") -> list[str]:
@@ -99,6 +113,26 @@ def choice(name: str, default: str, *others: str) -> str:
     return value
 
 
+def level(name: str, default: str) -> str:
+    """Return the name of a level of the log, in capital letters."""
+    value, known = text(name, default).upper(), logging.getLevelNamesMapping()
+    if value not in known:
+        message = f"{name} must be one of {', '.join(sorted(known))}: {value!r}"
+        raise ImproperlyConfigured(message)
+    return value
+
+
+def zone(name: str, default: str) -> str:
+    """Return the name of a time zone that this machine knows."""
+    value = text(name, default)
+    try:
+        ZoneInfo(value)
+    except (LookupError, ValueError, OSError) as error:  # an OSError for the name of a folder
+        message = f"{name} must be the name of a time zone, like Europe/Berlin: {value!r}"
+        raise ImproperlyConfigured(message) from error
+    return value
+
+
 def broker(name: str, default: Callable[[], str], *, in_production: bool) -> str:
     """Return the address of a broker; in production, one on another machine needs a password.
 
@@ -106,7 +140,12 @@ def broker(name: str, default: Callable[[], str], *, in_production: bool) -> str
     address says otherwise: Celery would not, and still send the password.
     """
     value = text(name) or default()
-    parts = urlsplit(value)
+    parts = parts_of(value)
+    if parts is None:
+        raise ImproperlyConfigured(
+            f"{name} must be like redis://:PASSWORD@host:6379/0; write #, /, ? and [ in a password "
+            "as %23, %2F, %3F and %5B"
+        )
     elsewhere = parts.hostname not in {None, "localhost", "127.0.0.1", "::1"}
     if in_production and parts.scheme in {"redis", "rediss"} and elsewhere and not parts.password:
         raise ImproperlyConfigured(

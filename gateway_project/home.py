@@ -53,6 +53,8 @@ def explain(error: OSError) -> str:
 
 def write_once(*, path: Path, value: str) -> None:
     """Create ``path`` with ``value`` unless it exists; concurrent starters agree on one value."""
+    if path.exists():
+        return
     scratch = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
@@ -65,6 +67,16 @@ def write_once(*, path: Path, value: str) -> None:
         return
     finally:
         scratch.unlink()
+    sync_names(path.parent)
+
+
+def sync_names(folder: Path) -> None:
+    """Write the names in a folder to the disk."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def read_secret(name: str) -> str:
@@ -88,3 +100,4 @@ def replace_keys(name: str, keys: Iterable[str]) -> None:
         file.flush()
         os.fsync(file.fileno())
     scratch.replace(path)
+    sync_names(path.parent)

@@ -66,17 +66,17 @@ def failed_migration(error: Exception) -> str:
 
 
 def collect_static() -> bool:
-    """Collect static files when those of the apps have changed; return whether it did.
+    """Collect static files when those of the apps, or the collected ones, have changed; return
+    whether it did.
 
     From an empty folder: `collectstatic` skips a file that is older than its copy, which the file
-    of a newer package may be.
+    of a newer package may be. A power cut may leave collected files empty.
     """
-    stamp = settings.STATIC_ROOT / ".collected"
-    now = fingerprint()
-    if stamp.exists() and stamp.read_text() == now:
+    stamp, now = settings.STATIC_ROOT / ".collected", fingerprint()
+    if stamp.exists() and stamp.read_text() == f"{now} {collected()}":
         return False
     call_command("collectstatic", interactive=False, clear=True, verbosity=0)
-    stamp.write_text(now)
+    stamp.write_text(f"{now} {collected()}")
     return True
 
 
@@ -87,6 +87,16 @@ def fingerprint() -> str:
         for name, storage in finder.list([]):
             status = Path(storage.path(name)).stat()
             digest.update(f"{name}\0{status.st_size}\0{status.st_mtime_ns}\n".encode())
+    return digest.hexdigest()
+
+
+def collected() -> str:
+    """Return a digest over path and size of every collected file."""
+    digest = hashlib.sha256()
+    for path in sorted(settings.STATIC_ROOT.rglob("*")):
+        if path.is_file() and path.name != ".collected":
+            name = path.relative_to(settings.STATIC_ROOT)
+            digest.update(f"{name}\0{path.stat().st_size}\n".encode())
     return digest.hexdigest()
 
 

@@ -6,7 +6,6 @@ Settings that an owner changes while the gateway runs are in the admin.
 import sys
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
@@ -41,7 +40,7 @@ GATEWAY_SERVER: str = env.choice("GATEWAY_SERVER", "uvicorn", "daphne")
 GATEWAY_TRUSTED_PROXIES: list[str] = env.words("GATEWAY_TRUSTED_PROXIES")
 ALLOWED_HOSTS: list[str] = [
     *env.words("ALLOWED_HOSTS", "127.0.0.1,localhost,[::1]"),
-    urlsplit(GATEWAY_URL).hostname or "",
+    env.host_of(GATEWAY_URL),
 ]
 CSRF_TRUSTED_ORIGINS: list[str] = [GATEWAY_URL]
 
@@ -185,7 +184,7 @@ LANGUAGES = [
     ("ja", "日本語"),
 ]
 LOCALE_PATHS = [home.RESOURCES / "locale"]
-TIME_ZONE = env.text("TIME_ZONE", "UTC")
+TIME_ZONE = env.zone("TIME_ZONE", "UTC")
 STATIC_URL = "/static/"
 STATIC_ROOT = GATEWAY_HOME / "static"
 STORAGES = {
@@ -365,7 +364,7 @@ QUIET = (
     "celery", "kombu",
     "httpx", "httpcore", "httpx2", "telegram", "mcp", "axes", "anthropic", "google_genai", "openai",
 )  # fmt: skip
-LOG_LEVEL: str = env.text("LOG_LEVEL", "INFO").upper()
+LOG_LEVEL: str = env.level("LOG_LEVEL", "INFO")
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,

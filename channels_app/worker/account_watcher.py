@@ -7,11 +7,13 @@ left alone for a while.
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Any
 
 from django.conf import settings
+from django.db import Error as DatabaseFailure
 from django.db.models import Q
 from django.db.models.functions import Now
 
@@ -37,6 +39,8 @@ RETRY_SECONDS = 3.0
 STARTING = "starting"
 STOPPING = "stopping"
 TO_TELL = (STARTING, STOPPING)
+# The text of an account while a worker tells its platform of a change.
+UNDER_WAY = "…"
 # Troubles of an account that no retry repairs.
 LASTING = frozenset({"conflict", "auth"})
 FAILED = "No messages are fetched: something went wrong in the gateway. Its log says what."
@@ -72,21 +76,50 @@ class Gateways:
         polled = {row.id: (row, gateway) for row, gateway in found if gateway is not None}
         await self._stop_outdated({account_id: row for account_id, (row, _) in polled.items()})
         # Before polling, which a webhook that is still set prevents.
-        await asyncio.gather(*(self._switch(row) for row in changed))
+        await self._at_once(self._switch(row) for row in changed)
         for account_id, (row, gateway) in polled.items():
             # Also while its poller pauses after an error: no other worker polls it then.
-            if await in_thread(hold, account_id=account_id, worker=self.worker):
+            if await self._holds(account_id):
                 self._poll(row, gateway)
-            elif account_id in self.pollers:
-                self.pollers.pop(account_id).task.cancel()
-        now = asyncio.get_running_loop().time()
-        for row in rows:
-            if (row.id not in polled or row.deliveries_held) and self.checks.get(
-                row.id, 0.0
-            ) <= now:
-                self.checks[row.id] = now + CHECK_SECONDS
-                await self._check(row)
+        unknown = (row for row in rows if row.id not in polled or row.deliveries_held)
+        await self._at_once(self._check(row) for row in unknown if self._is_check_due(row.id))
         return LOOK_SECONDS
+
+    async def _at_once(self, calls: Iterable[Coroutine[Any, Any, None]]) -> None:
+        """Make calls to platforms, each of which may take longer than a lease: those on the polled
+        accounts are renewed meanwhile.
+        """
+        renewing = asyncio.create_task(self._renew())
+        try:
+            await asyncio.gather(*calls)
+        finally:
+            renewing.cancel()
+
+    async def _renew(self) -> None:
+        """Renew the leases on the polled accounts until cancelled."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            try:
+                for account_id in list(self.pollers):
+                    if account_id in self.pollers:  # not let go meanwhile
+                        await self._holds(account_id)
+            except DatabaseFailure:
+                logger.warning("the leases on accounts could not be renewed")
+
+    async def _holds(self, account_id: int) -> bool:
+        """Take or renew the lease on an account; where another worker has it, end its poller."""
+        is_mine = await in_thread(hold, account_id=account_id, worker=self.worker)
+        if not is_mine and account_id in self.pollers:
+            self.pollers.pop(account_id).task.cancel()
+        return is_mine
+
+    def _is_check_due(self, account_id: int) -> bool:
+        """Return whether an account is to be checked now; the next time is in a minute then."""
+        now = asyncio.get_running_loop().time()
+        if self.checks.get(account_id, 0.0) > now:
+            return False
+        self.checks[account_id] = now + CHECK_SECONDS
+        return True
 
     async def _stop_outdated(self, polled: Mapping[int, ChannelAccount]) -> None:
         """Stop pollers of accounts that are no longer polled, or whose settings have changed.
@@ -211,7 +244,7 @@ def take_change(row: ChannelAccount) -> bool:
     """Return whether this worker is the one to report a change to the platform."""
     with atomic_write():
         taken = ChannelAccount.objects.filter(id=row.id, status=row.status).update(
-            status="running" if row.enabled else "stopped", status_text="…"
+            status="running" if row.enabled else "stopped", status_text=UNDER_WAY
         )
     return taken == 1
 
@@ -258,12 +291,16 @@ def show(*, account_id: int, status: str, text: str) -> None:
 
 
 def note(*, account_id: int, health: Health) -> None:
-    """Record the platform's answer: a problem as status error, its end as running."""
+    """Record the platform's answer: a problem as status error, its end as running.
+
+    A change that is under way is pending again with a problem: its worker may have been killed.
+    """
     with atomic_write():
         rows = ChannelAccount.objects.filter(id=account_id, enabled=True)
         rows.update(health=dict(health.facts))
         settled = rows.exclude(status__in=TO_TELL)
         if health.problem:
+            settled.filter(status_text=UNDER_WAY).update(status=STARTING)
             settled.update(status="error", status_text=health.problem[:500])
         else:
             settled.exclude(status="running").update(status="running", status_text="")

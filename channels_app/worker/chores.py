@@ -9,12 +9,13 @@ from datetime import timedelta
 
 from django.utils import timezone
 
-from allowlist import revocation, unknown_requests
+from allowlist import held_messages, revocation, unknown_requests
 from channels_app.agent_sessions import sessions
 from channels_app.owner import budget_notices, circuit_notices, mcp_notices, notices, outages
 from channels_app.replies import outbound
 from channels_app.schedules import firing
 from channels_app.tool_requests import deciding
+from channels_app.worker import expired_rows
 from core.conversations import (
     inbox,
     jobs,
@@ -25,7 +26,7 @@ from core.conversations import (
     tool_calls,
     usage_reports,
 )
-from core.conversations.schedules import occurrences
+from core.conversations.schedules import occurrences, retention
 from core.database import text_search, transactions
 from core.database.transactions import AWAY, in_thread
 from core.files import cleanup
@@ -100,6 +101,15 @@ async def after_work() -> None:
     await done(lambda: usage_reports.roll_up(now=timezone.now()))
     await done(text_search.catch_up)
     await done(push_messages.purge)
+
+
+async def hourly() -> None:
+    """Remove what is left over on the disk and in small tables."""
+    await done(cleanup.sweep)
+    await done(lambda: held_messages.sweep_ignored(now=timezone.now()))
+    await done(lambda: retention.purge(now=timezone.now()))
+    await done(lambda: expired_rows.purge(now=timezone.now()))
+    await done(runs.forget_silent)
 
 
 def bring_near() -> None:

@@ -27,13 +27,12 @@ from django.db import Error as DatabaseFailure
 from django.db import connection
 from django.utils import timezone
 
-from allowlist.held_messages import sweep_ignored
 from channels_app import registry
 from channels_app.owner import alerts
 from channels_app.push import keys as push_keys
 from channels_app.push import sending as push
 from channels_app.replies import outbound, typing_and_reactions
-from channels_app.worker import chores, expired_rows, run_turn, take_wakeups
+from channels_app.worker import chores, run_turn, take_wakeups
 from channels_app.worker import retention as rules_of_retention
 from channels_app.worker.account_watcher import LOOK_SECONDS, Gateways
 from channels_app.worker.claim_runs import Begun, Claims, begin_next
@@ -41,7 +40,6 @@ from channels_app.worker.finish_run import end_queued
 from channels_app.worker.places import Places
 from channels_app.worker.run_turn import Held
 from core.conversations import events, inbox, jobs, outbox, push_messages, runs, traces
-from core.conversations.schedules import retention
 from core.conversations.shares import Served
 from core.database import schema_version
 from core.database.batching import (
@@ -352,16 +350,12 @@ class Runner:
 
     async def _purge_files(self) -> float:
         if not self.outdated:
-            await in_thread(cleanup.purge, now=timezone.now())
+            await chores.done(lambda: cleanup.purge(now=timezone.now()))
         return PURGE_SECONDS
 
     async def _sweep_files(self) -> float:
         if not self.outdated:
-            await in_thread(cleanup.sweep)
-            await in_thread(sweep_ignored, now=timezone.now())
-            await in_thread(retention.purge, now=timezone.now())
-            await in_thread(expired_rows.purge, now=timezone.now())
-            await in_thread(runs.forget_silent)
+            await chores.hourly()
         return SWEEP_FILES_SECONDS
 
     async def _remove_old(self) -> float:

@@ -68,7 +68,7 @@ def count_rows(copied: Path, *, check: bool = False) -> dict[str, int]:
     Raises CopyError if it is damaged, as far as was read.
     """
     try:
-        with closing(sqlite3.connect(f"file:{copied}?mode=ro", uri=True)) as opened:
+        with closing(sqlite3.connect(f"{copied.absolute().as_uri()}?mode=ro", uri=True)) as opened:
             said = opened.execute("PRAGMA integrity_check(3)").fetchall() if check else [("ok",)]
             if said != [("ok",)]:
                 raise CopyError(f"The copy of the database is damaged: {said[0][0]}.")
@@ -147,7 +147,9 @@ def fill(copied: Path, *, database: str = "") -> None:
     """Fill the empty database of this installation, or another one of its server, from an archive.
     Raises CopyError.
     """
-    options = ("--no-owner", "--no-privileges", "--exit-on-error", "--single-transaction")
+    # The comment of an extension is for its owner to change, who may be a superuser.
+    left_out = ("--no-owner", "--no-privileges", "--no-comments")
+    options = (*left_out, "--exit-on-error", "--single-transaction")
     run_connected("pg_restore", *options, str(copied), database=database)
 
 
@@ -160,7 +162,18 @@ def run_connected(program: str, *arguments: str, database: str = "") -> None:
         given = {**given, "NAME": database}
     # As `dbshell` does: no password in a command line.
     (_, *place), secrets = DatabaseClient.settings_to_cmd_args_env(given, ["--dbname"])
-    run(program, *place, *arguments, secrets=secrets)
+    run(program, *place, *arguments, secrets={**parameters(given["OPTIONS"]), **(secrets or {})})
+
+
+def parameters(options: Mapping[str, object]) -> dict[str, str]:
+    """Return libpq's parameters as its programs take them from the environment: ``dbshell`` passes
+    few of them on.
+    """
+    from psycopg import pq  # noqa: PLC0415 - 9 MB that a worker on SQLite does without
+
+    known = {each.keyword.decode(): each.envvar for each in pq.Conninfo.get_defaults()}
+    names = {name: found.decode() for name in options if (found := known.get(name))}
+    return {variable: str(options[name]) for name, variable in names.items()}
 
 
 def run(program: str, *arguments: str, secrets: Mapping[str, str] | None = None) -> None:

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any
 
 from django.apps import apps
@@ -110,9 +111,24 @@ def digest(model: type[Model], using: str) -> int:
     total = 0
     every = QuerySet[Model](model, using=using).order_by().values_list(*names)
     for row in every.iterator(chunk_size=AT_ONCE):
-        line = json.dumps(row, sort_keys=True, default=as_text).encode()
-        total += int.from_bytes(hashlib.sha256(line).digest(), "big")
+        total += int.from_bytes(hashlib.sha256(line_of(row)).digest(), "big")
     return total
+
+
+def line_of(row: tuple[Any, ...]) -> bytes:
+    """Return the values of a row, the same for both databases."""
+    return json.dumps(comparable(row), sort_keys=True, default=as_text).encode()
+
+
+def comparable(value: Any) -> Any:
+    """Return a value in which each whole number is an integer: in JSON, PostgreSQL writes 1e16 as
+    one, and knows no negative zero.
+    """
+    if isinstance(value, float) and value.is_integer():
+        return int(Decimal(repr(value)))
+    if isinstance(value, dict):
+        return {name: comparable(each) for name, each in value.items()}
+    return list(map(comparable, value)) if isinstance(value, list | tuple) else value
 
 
 def as_text(value: Any) -> str:

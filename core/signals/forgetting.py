@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import redis
+from redis.exceptions import NoPermissionError
 
 from core.lib import broker
 from core.signals import live_events, pubsub
@@ -13,6 +14,10 @@ ANSWER_SECONDS = 5.0
 REWRITE_SECONDS = 30.0
 AT_ONCE = 500
 COUNTERS = f"{pubsub.PREFIX}rate:"  # then the kind, and the subject
+
+
+class NotPermittedError(Exception):
+    """The broker does not permit this user to have its file written anew."""
 
 
 def forget_runs(public_ids: Iterable[str]) -> None:
@@ -35,20 +40,31 @@ def forget_counters(is_meant: Callable[[str], bool]) -> None:
 def rewrite_file() -> bool:
     """Have the broker write its file anew, where it keeps one; return whether that has ended.
 
-    Raises redis.RedisError, also where the broker does not permit it.
+    Raises redis.RedisError, NotPermittedError.
     """
     with broker.client(seconds=ANSWER_SECONDS) as client:
-        if not state(client)["aof_enabled"]:
-            return True
-        deadline = time.monotonic() + REWRITE_SECONDS
-        # One that is under way may have begun before the keys were removed.
-        for begin in (False, True):
-            if begin:
-                client.bgrewriteaof()
-            while is_busy(state(client)):
-                if time.monotonic() > deadline:
-                    return False
-                time.sleep(0.05)
+        try:
+            return is_rewritten(client)
+        except redis.ResponseError as error:
+            # A service may lack the command.
+            if isinstance(error, NoPermissionError) or "unknown command" in str(error):
+                raise NotPermittedError(str(error)) from error
+            raise
+
+
+def is_rewritten(client: redis.Redis) -> bool:
+    """Have the file written anew; return whether that has ended. Raises redis.RedisError."""
+    if not state(client).get("aof_enabled"):
+        return True
+    deadline = time.monotonic() + REWRITE_SECONDS
+    # One that is under way may have begun before the keys were removed.
+    for begin in (False, True):
+        if begin:
+            client.bgrewriteaof()
+        while is_busy(state(client)):
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.05)
     return True
 
 

@@ -1,12 +1,13 @@
 """One backup from its copy to its check, as the command and the workers make it."""
 
-import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
 from django.conf import settings
+from django.db import Error as DatabaseFailure
 from django.utils import timezone
 
 from channels_app.owner import backups
@@ -35,16 +36,18 @@ def back_up(
     """Make a backup in ``root``, check it, have it stored, and remove those that no rule keeps.
     ``wait_seconds``: how long another one may be made or checked until this one fails.
 
-    Raises BackupError; a backup that fails its check is removed. A process that is killed before
-    the check has ended leaves nothing that looks like a backup; one that is killed after ``store``
-    leaves older ones, which go the next time.
+    Raises BackupError; nothing of one that fails stays: it may have filled the disk. A process that
+    is killed before the check has ended leaves nothing that looks like a backup; one that is killed
+    after ``store`` leaves older ones, which go the next time.
     """
     with making.one_at_a_time(root, wait_seconds=wait_seconds):
-        partial = making.make(root, passphrase=settings.BACKUP_PASSPHRASE, now=now)
         try:
+            partial = making.make(root, passphrase=settings.BACKUP_PASSPHRASE, now=now)
             found = restoring.verify(partial)
-        except BackupError:
-            shutil.rmtree(partial)
+        except (BackupError, DatabaseFailure):
+            with suppress(OSError):  # the next one removes it
+                making.remove_unfinished(root)
+                keeping.thin_out(root, ())
             raise
         folder = making.finish(partial)
         newest, weeks = settings.BACKUP_KEEP, settings.BACKUP_KEEP_WEEKS

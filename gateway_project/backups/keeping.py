@@ -14,8 +14,9 @@ def surplus(folders: Sequence[Path], *, newest: int, weeks: int) -> list[Path]:
     """Return which of these backups (the newest first) no rule keeps.
 
     Kept are ``newest`` ones, at least one, and the newest one of each of the last ``weeks`` weeks
-    (ISO 8601) that have one.
+    (ISO 8601) that have one; besides, those that somebody has renamed.
     """
+    folders = [each for each in folders if not manifest.is_renamed(each)]
     kept = set(folders[: max(newest, 1)])
     seen: list[tuple[int, int]] = []
     for folder in folders:
@@ -33,7 +34,8 @@ def thin_out(root: Path, gone: Iterable[Path]) -> None:
     While one is damaged all contents stay: nothing says which it names.
     """
     remove(gone)
-    remove(each for each in manifest.named(root) if not (each / manifest.MANIFEST).exists())
+    own = (each for each in manifest.named(root) if not manifest.is_renamed(each))
+    remove(each for each in own if not (each / manifest.MANIFEST).exists())
     try:
         found = [manifest.read(folder) for folder in manifest.all_in(root)]
     except manifest.BackupError as error:

@@ -3,6 +3,7 @@
 import fcntl
 import os
 import shutil
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,13 +39,18 @@ def make(root: Path, *, passphrase: str, now: datetime) -> Path:
     Under the lock of ``root``. Leftovers of a kill are removed. Raises BackupError.
     """
     try:
-        for left in root.glob(f"{manifest.PARTIAL}*"):
-            shutil.rmtree(left)
+        remove_unfinished(root)
         return made(root, passphrase=passphrase, now=now.astimezone(UTC))
     except CopyError as error:
         raise BackupError(str(error)) from error
     except OSError as error:
         raise BackupError(f"The backup could not be written: {error.strerror or error}.") from error
+
+
+def remove_unfinished(root: Path) -> None:
+    """Remove what has not become a backup; contents of files stay. Raises OSError."""
+    for left in root.glob(f"{manifest.PARTIAL}*"):
+        shutil.rmtree(left)
 
 
 def finish(partial: Path) -> Path:
@@ -153,7 +159,9 @@ def stored(root: Path, path: Path, name: str) -> Stored:
         target = manifest.content(root, digest)
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         scratch.replace(target)
-    return Stored(path=name, sha256=digest, size=target.stat().st_size)
+        sync(target.parent)
+    is_executable = bool(path.stat().st_mode & stat.S_IXUSR)
+    return Stored(name, digest, target.stat().st_size, is_executable)
 
 
 def sync(path: Path) -> None:

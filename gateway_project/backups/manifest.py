@@ -22,11 +22,21 @@ class BackupError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A file below GATEWAY_HOME: its relative path, and its content by SHA-256."""
+    """A file below GATEWAY_HOME: its relative path, and its content by SHA-256. The script of a
+    skill may be a program.
+    """
 
     path: str
     sha256: str
     size: int
+    is_executable: bool = False
+
+    def as_json(self) -> dict[str, str | int]:
+        """Return what is written; older versions know no programs."""
+        found: dict[str, str | int] = asdict(self)
+        if not self.is_executable:
+            del found["is_executable"]
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +63,9 @@ class Manifest:
 
 def write(folder: Path, manifest: Manifest) -> None:
     """Write the manifest of a backup, to the disk."""
+    data = {**asdict(manifest), "files": [each.as_json() for each in manifest.files]}
     with (folder / MANIFEST).open("w", encoding="utf-8") as file:
-        json.dump(asdict(manifest), file, indent=1)
+        json.dump(data, file, indent=1)
         file.flush()
         os.fsync(file.fileno())
 
@@ -96,6 +107,11 @@ def named(root: Path) -> Iterator[Path]:
 def made_at(folder: Path) -> datetime:
     """Return the time in a backup's name (UTC). Raises ValueError for another name."""
     return datetime.strptime(folder.name[:20], NAME).replace(tzinfo=UTC)
+
+
+def is_renamed(folder: Path) -> bool:
+    """Return whether somebody has given a backup, or a copy of it, a name of their own."""
+    return folder.name != made_at(folder).strftime(NAME)
 
 
 def content(root: Path, sha256: str) -> Path:

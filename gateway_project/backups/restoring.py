@@ -18,7 +18,7 @@ from channels_app.ops.restored import Held
 from core.database import copies, schema_version
 from core.database.copies import CopyError
 from core.files import storage
-from gateway_project import command_line, databases, home, installation
+from gateway_project import command_line, databases, environment, home, installation
 from gateway_project.backups import making, manifest, sealed
 from gateway_project.backups.manifest import BackupError, Manifest
 from gateway_project.processes import child, preflight
@@ -41,12 +41,12 @@ def verify(folder: Path) -> Manifest:
             if found.vendor == "sqlite":
                 if (rows := copies.count_rows(copied, check=True)) != found.rows:
                     raise BackupError(f"{folder}: the tables have other rows than noted: {rows}.")
-                examine(Path(scratch), found, f"sqlite:///{copied}")
+                examine(Path(scratch), found, databases.of_file(copied))
             elif why_only_read(found):
                 copies.read_through(copied)
             else:
                 with copies.tried(copied) as name:
-                    url = databases.beside(os.environ["DATABASE_URL"], name)
+                    url = databases.beside(environment.text("DATABASE_URL"), name)
                     examine(Path(scratch), found, url)
         except CopyError as error:
             raise BackupError(str(error)) from error
@@ -94,12 +94,13 @@ def scratch_env(scratch: Path, url: str) -> dict[str, str]:
     """Return the settings of a home in ``scratch`` with a copy of the database at ``url``, and the
     keys of this installation.
     """
-    return {
+    given = {
         "GATEWAY_HOME": str(scratch),
         "DATABASE_URL": url,
         "SECRET_KEY": settings.SECRET_KEY,
         "GATEWAY_ENCRYPTION_KEYS": ",".join(settings.GATEWAY_ENCRYPTION_KEYS),
     }
+    return given | {f"{name}_FILE": "" for name in given}  # a file would come before the value
 
 
 def errors(findings: list[dict[str, str]]) -> list[dict[str, str]]:
@@ -125,6 +126,8 @@ def bring_files(folder: Path, found: Manifest, base: Path) -> None:
             raise BackupError(f"{folder} is damaged: {each.path} is missing.")
         if bring(source, target) != each.sha256:
             raise BackupError(f"{folder} is damaged: {each.path} has changed.")
+        if each.is_executable:
+            target.chmod(0o700)
 
 
 def bring(source: Path, target: Path) -> str:
@@ -205,7 +208,7 @@ def check_fits(found: Manifest) -> None:
 
 def check_empty(base: Path) -> None:
     """Raise BackupError unless this home has no conversations and no files yet."""
-    taken = [base / name for name in making.KEPT_FOLDERS if any((base / name).glob("*"))]
+    taken = [base / name for name in making.KEPT_FOLDERS if has_files(base / name)]
     if not copies.is_empty():
         if connection.vendor != "sqlite":
             raise BackupError("The database is not empty. Restore into a new one (DATABASE_URL).")
@@ -219,3 +222,8 @@ def check_empty(base: Path) -> None:
             f"{taken[0]} is there already: a backup is restored into an empty GATEWAY_HOME. Move "
             "the old one aside, or name another."
         )
+
+
+def has_files(folder: Path) -> bool:
+    """Return whether a folder has anything; one that is a disk of its own has a folder for fsck."""
+    return any(each.name != "lost+found" for each in folder.glob("*"))

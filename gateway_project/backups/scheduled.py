@@ -10,6 +10,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from channels_app.owner import backups
+from core.database import transactions
 from core.models import Backup
 from gateway_project import command_line
 from gateway_project.processes import child, periodic
@@ -26,8 +27,9 @@ def start() -> None:
 
 def take() -> Backup | None:
     """Take the backup that is due or asked for, if any."""
-    backups.fire_due(now=timezone.now())
-    return backups.take(now=timezone.now())
+    now = transactions.now()  # of all machines
+    backups.fire_due(now=now)
+    return backups.take(now=now)
 
 
 def make(backup: Backup) -> None:
@@ -43,7 +45,7 @@ def make(backup: Backup) -> None:
             stderr=subprocess.STDOUT,
         )
         while not has_ended(process):
-            if not backups.renew(backup, now=timezone.now()):
+            if not backups.renew(backup, now=transactions.now()):
                 process.kill()
         output.seek(0)
         said = output.read().strip()

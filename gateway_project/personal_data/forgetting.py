@@ -42,6 +42,7 @@ from gateway_project.processes.preflight import waited_lock
 OWNERS_LOCK = 0x6F776E657273
 WAIT_SECONDS = 20.0
 RUNS_AT_ONCE = 20
+ROWS_ONLY = "All rows are removed, but not what they left behind."
 
 
 class NotForgotten(Exception):
@@ -161,25 +162,36 @@ def remove_files(user: User) -> None:
 
 
 def finish(*, actor: str) -> None:
-    """Clean the files of the database and of the broker, for all whose rows are gone.
+    """Clean the files of the broker and of the database, for all whose rows are gone.
 
-    One process of a machine at a time; the next one finds nothing left. Raises NotForgotten.
+    One process of a machine at a time; the next one finds nothing left. Raises NotForgotten. The
+    broker is first: while it is away the whole database would be written anew at each attempt.
     """
     with waited_lock(Path(settings.GATEWAY_HOME), "cleaning"):
         if not (gone := left_behind()):
             return
+        not_permitted = clean_broker()
         try:
             every = apps.get_models(include_auto_created=True)
             cleaning.clean(model._meta.db_table for model in every)
-            is_rewritten = broker_forgetting.rewrite_file()
-        except (CleaningError, redis.RedisError) as error:
-            raise NotForgotten(
-                f"All rows are removed, but not what they left behind. {error}"
-            ) from error
-        if not is_rewritten:
-            raise NotForgotten("All rows are removed, but the broker still writes its file anew.")
+        except CleaningError as error:
+            raise NotForgotten(f"{ROWS_ONLY} {error}") from error
         for number in gone:
             done(number, actor=actor, now=timezone.now())
+        if not_permitted:
+            raise NotForgotten(not_permitted)
+
+
+def clean_broker() -> str:
+    """Clean the broker's file; return why that is not permitted, if so. Raises NotForgotten."""
+    try:
+        if not broker_forgetting.rewrite_file():
+            raise NotForgotten("All rows are removed, but the broker still writes its file anew.")
+    except broker_forgetting.NotPermittedError as error:
+        return f"All is removed, but the broker does not permit to clean its file: {error}."
+    except redis.RedisError as error:
+        raise NotForgotten(f"{ROWS_ONLY} {error}") from error
+    return ""
 
 
 def done(number: int, *, actor: str, now: datetime) -> None:

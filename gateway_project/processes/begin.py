@@ -1,7 +1,9 @@
 """The start of each process: refuse a database of newer code, and log one line."""
 
 import logging
+import resource
 import sys
+from contextlib import suppress
 from urllib.parse import urlsplit
 
 import django
@@ -13,6 +15,8 @@ from gateway_project.processes.preflight import unfinished_restore
 
 logger = logging.getLogger(__name__)
 
+MOST_FILES = 65_536
+
 
 def begin(name: str, **more: object) -> None:
     """Set Django up and log one line about this process; ``more``: an addition to the line.
@@ -20,6 +24,7 @@ def begin(name: str, **more: object) -> None:
     Ends the process when newer code has migrated the database, or a restore was not finished. For a
     database that does not answer yet, or is older, the process starts and waits.
     """
+    allow_many_files()
     django.setup()
     from core.database import schema_version  # noqa: PLC0415 - needs the line above
     from core.files import storage  # noqa: PLC0415 - needs the line above
@@ -41,6 +46,17 @@ def begin(name: str, **more: object) -> None:
     for problem in (older, misplaced):
         if problem:
             logger.error("%s", problem)
+
+
+def allow_many_files() -> None:
+    """Raise the limit of open files as far as the machine permits: the usual 1,024 are fewer than a
+    worker has answers at once, or a web process chats.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = MOST_FILES if hard == resource.RLIM_INFINITY else min(MOST_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        with suppress(ValueError):  # macOS has a limit below an infinite one
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def described(name: str, **more: object) -> str:

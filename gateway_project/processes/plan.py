@@ -31,7 +31,8 @@ def port() -> int:
 
 def url(*, port: int) -> str:
     """Return the gateway's public address: ``GATEWAY_URL``, or this machine."""
-    return environment.text("GATEWAY_URL").rstrip("/") or f"http://127.0.0.1:{port}"
+    here = "[::1]" if ":" in host() else "127.0.0.1"
+    return environment.text("GATEWAY_URL").rstrip("/") or f"http://{here}:{port}"
 
 
 def services(*, folder: Path, url: str, listening: socket.socket) -> list[Service]:
@@ -88,6 +89,7 @@ def add_broker(children: list[Service], *, folder: Path, port: int) -> str:
             stdin=broker.configuration(folder=data, port=port, password=password),
             log=data / "valkey.log",
             probe=partial(broker.answers, port=port, password=password),
+            forget=partial(broker.forget, data),
         )
     )
     return broker.url(port=port, password=password)

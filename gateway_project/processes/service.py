@@ -24,7 +24,7 @@ class Service:
     waiting -> starting -> ready; either ends in backing off -> starting again, or in stopped.
     ``probe`` checks from outside whether it is ready; without one the child reports itself
     (``ready.report``). ``log`` takes its output; without one it has the supervisor's. ``fds`` are
-    passed on.
+    passed on. ``forget`` removes its data, where it can do without: it may be damaged.
     """
 
     name: str
@@ -36,6 +36,7 @@ class Service:
     probe: Callable[[], bool] | None = None
     fds: tuple[int, ...] = ()
     start_seconds: float = 90.0
+    forget: Callable[[], None] | None = None
     process: subprocess.Popen[bytes] | None = field(default=None, init=False)
     pipe: int | None = field(default=None, init=False)
     status: ProcessState = field(default_factory=ProcessState, init=False)
@@ -135,6 +136,13 @@ class Service:
         self.status.pid, self.status.state = 0, "backing off"
         self.status.restarts += 1
         return pause
+
+    def start_without_data(self) -> bool:
+        """Remove its data after two failed starts in a row; return whether that was done."""
+        if self.forget is None or self.failures < 2:
+            return False
+        self.forget()
+        return True
 
     def terminate(self) -> None:
         if self.process is not None and self.is_alive():

@@ -126,12 +126,14 @@ class Supervisor:
             console.say(service.name, f"cannot start ({error}); trying again in {pause:.1f} s")
 
     def report_end(self, service: Service) -> None:
-        how = service.ended()
+        how, was_starting = service.ended(), service.status.state == "starting"
         service.kill()
         pause = service.back_off()
         console.say(service.name, f"{how}; starting again in {pause:.1f} s")
         for line in service.log_tail():
             console.say(service.name, f"  {line}")
+        if was_starting and service.start_without_data():
+            console.say(service.name, "cannot use its data: it starts without them")
 
     def stop(self) -> None:
         """Stop all children: first those that accept work, the broker last. At most 9 seconds."""
@@ -151,7 +153,10 @@ class Supervisor:
                 if service.is_alive():
                     console.say(service.name, "did not stop in time: killed")
                 service.finish()
-        state.remove(home=self.folder)
+        try:
+            state.remove(home=self.folder)
+        except OSError as error:  # a disk that has become read-only
+            console.say("up", f"cannot remove {state.path(self.folder)}: {error.strerror}")
         console.say("up", "stopped")
 
     def write_state(self) -> None:

@@ -161,6 +161,17 @@ def of_other_machines() -> list[str]:
     return [each.name for each in runs.heard() if here not in re.split("[: ]", each.name)]
 
 
+def without_up(folder: Path) -> list[str]:
+    """Return the workers of this machine that no supervisor of this home could stop. Raises
+    DatabaseError.
+    """
+    if is_locked(folder):
+        return []
+    here = re.compile(rf"(?:long:)?{re.escape(socket.gethostname())}:(\d+)(?::|$)")
+    found = ((each.name, here.match(each.name)) for each in runs.heard())
+    return [name for name, pid in found if pid is not None and state.is_alive(int(pid[1]))]
+
+
 def errors(python: Path, folder: Path, env: dict[str, str], *, running: bool) -> dict[str, str]:
     """Return the errors that the doctor of the code in ``folder`` finds: id and text.
 

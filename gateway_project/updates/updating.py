@@ -3,8 +3,8 @@
 import os
 import shutil
 import subprocess
-import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -13,7 +13,7 @@ from django.db import DatabaseError, connection, connections
 
 from core import VERSION
 from core.database.copies import CopyError
-from gateway_project import home
+from gateway_project import databases, home
 from gateway_project.backups import backing_up, making, manifest, restoring
 from gateway_project.backups.manifest import BackupError
 from gateway_project.processes import holding, preflight
@@ -74,6 +74,10 @@ def prepare(folder: Path, target: Target, *, now: datetime, say: Say) -> dict[st
             f"Workers of other machines use this database ({others[0]}): docs/deploy.md says "
             "how several machines are updated."
         )
+    if alone := gateway.without_up(folder):
+        raise UpdateError(
+            f"A worker runs without `up` ({alone[0]}): stop the processes of this machine first."
+        )
     made = backing_up.back_up(making.default_root(), now=now, store=backing_up.note)
     say(f"backup {made.folder}, checked")
     before = gateway.errors(clone.python(), home.BASE_DIR, {}, running=False)
@@ -89,17 +93,31 @@ def prepare(folder: Path, target: Target, *, now: datetime, say: Say) -> dict[st
 
 def rehearse(python: Path, code: Path, backup: Path, before: dict[str, str]) -> None:
     """Let the new code migrate a copy of the database, and examine it. Raises UpdateError."""
-    with tempfile.TemporaryDirectory(dir=preflight.run_folder(home.directory())) as scratch:
-        copied = Path(scratch) / "gateway.sqlite3"
+    with new_home() as scratch:
+        copied = scratch / "gateway.sqlite3"
         shutil.copyfile(backup / manifest.DATABASE, copied)
-        env = restoring.scratch_env(Path(scratch), f"sqlite:///{copied}")
+        env = restoring.scratch_env(scratch, databases.of_file(copied))
         for name in making.KEPT_FOLDERS:
             if (home.directory() / name).exists():
-                (Path(scratch) / name).symlink_to(home.directory() / name)
+                (scratch / name).symlink_to(home.directory() / name)
         try:
             migrated_and_well(python, code, env, before)
         except UpdateError as error:
             raise UpdateError(f"on a copy of the database, {error}") from error
+
+
+@contextmanager
+def new_home() -> Iterator[Path]:
+    """Yield an empty folder for the trial, which goes in the end, as that of an update that was
+    killed. Raises OSError.
+    """
+    folder = preflight.run_folder(home.directory()) / "new-home"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(mode=0o700)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def migrated_and_well(

@@ -1,5 +1,6 @@
 """The script that brings the version before an update back: its code, environment and database."""
 
+import os
 import shlex
 import shutil
 from collections.abc import Sequence
@@ -36,7 +37,11 @@ def write(folder: Path, *, version: str, lines: Sequence[str]) -> None:
     put_aside(folder).unlink(missing_ok=True)
     copied = database_before(folder)
     copied.unlink(missing_ok=True)
-    copies.copy(copied)
+    try:
+        copies.copy(copied)
+    except copies.CopyError:
+        copied.unlink(missing_ok=True)  # it may have filled the disk
+        raise
     copied.chmod(0o600)
     connections.close_all()
     making.sync(copied)
@@ -50,7 +55,11 @@ def write(folder: Path, *, version: str, lines: Sequence[str]) -> None:
         "set -e",
         *lines,
         f"GATEWAY_HOME={shlex.quote(str(home.directory()))} {command}",
+        # After a power cut it must neither be missing too soon, nor run again and remove what came
+        # since.
+        "sync",
         f"rm -f {shlex.quote(str(script))} {shlex.quote(str(put_aside(folder)))}",
+        "sync",
         "",
     ]
     scratch.write_text("\n".join(text), encoding="utf-8")
@@ -69,13 +78,16 @@ def go(folder: Path) -> None:
 
 
 def keep(folder: Path) -> None:
-    """Put the script aside: the update has succeeded."""
+    """Put the script aside, on the disk after the new code: the update has succeeded."""
+    os.sync()
     holding.way_back(folder).replace(put_aside(folder))
+    making.sync(run_folder(folder))
 
 
 def take_again(folder: Path) -> None:
     """Take the script that was put aside."""
     put_aside(folder).replace(holding.way_back(folder))
+    making.sync(run_folder(folder))
 
 
 def bring_database(copied: Path) -> None:

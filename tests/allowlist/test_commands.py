@@ -106,6 +106,10 @@ def test_a10_create_key_prints_the_token_once(
     for wrong in (["--user", "nobody"], ["--account", "telegram/other"]):
         with pytest.raises(CommandError, match="there is no"):
             run("create_key", "x", *wrong, "--scope", "chat")
+    for days in ("0", "-1", "1000000000"):  # none of which may mean: for ever
+        with pytest.raises(CommandError, match="--days must be"):
+            run("create_key", "x", "--user", "ann", "--scope", "chat", "--days", days)
+    assert not ApiKey.objects.filter(name="x").exists()
 
 
 def test_a6_requests_are_listed_and_decided_in_a_shell(

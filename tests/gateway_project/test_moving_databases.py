@@ -17,6 +17,7 @@ from pytest_django import DjangoDbBlocker
 from allowlist import audit
 from allowlist.models import AuditEntry
 from core.conversations import runs
+from core.database import moves
 from core.models import ChannelAccount, Skill, User
 from gateway_project.management.commands.migrate_database import SOURCE
 from gateway_project.processes import preflight
@@ -180,3 +181,15 @@ def test_x52_a_value_that_is_no_json_is_not_moved_as_a_text(old: str) -> None:
         opened.commit()
     said = refused(old)
     assert said.startswith("The rows of core_run cannot be copied: options is no JSON in 1 of")
+
+
+@pytest.mark.parametrize(
+    ("in_sqlite", "in_postgresql"), [(1e16, 10**16), (1e23, 10**23), (-0.0, 0.0), (1.0, 1.0)]
+)
+def test_x52_a_number_is_the_same_however_a_database_writes_it(
+    in_sqlite: float, in_postgresql: float
+) -> None:
+    """[X52] PostgreSQL keeps a value of JSON, SQLite its text: such rows could not be moved."""
+    rows = [(1, {"said": [each, "x"]}) for each in (in_sqlite, in_postgresql)]
+    assert moves.line_of(rows[0]) == moves.line_of(rows[1])
+    assert moves.line_of((1, {"said": [2, "x"]})) not in set(map(moves.line_of, rows))

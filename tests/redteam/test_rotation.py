@@ -24,6 +24,7 @@ from core.providers import catalogue
 from gateway_project import home
 from gateway_project import settings as product
 from gateway_project.home import BASE_DIR
+from gateway_project.processes import preflight, state
 
 NAMES = ("SECRET_KEY", "SECRET_KEY_FILE", "GATEWAY_ENCRYPTION_KEYS", "GATEWAY_ENCRYPTION_KEYS_FILE")
 
@@ -210,24 +211,33 @@ def test_keys_of_the_environment_are_not_ours_to_make(
     assert rotated("secret_key") == before
 
 
-def test_not_while_the_gateway_runs(
-    rotated: Callable[[str], list[str]], monkeypatch: pytest.MonkeyPatch
+def test_new_keys_where_a_credential_cannot_be_opened_change_nothing(
+    rotated: Callable[[str], list[str]], settings: Any
 ) -> None:
-    from gateway_project.processes import preflight, state
+    """All stay signed in, as the command says."""
+    own, settings.GATEWAY_ENCRYPTION_KEYS = settings.GATEWAY_ENCRYPTION_KEYS, ["lost"]
+    account("a", token="1")
+    settings.GATEWAY_ENCRYPTION_KEYS = own
+    before = [rotated(name) for name in ("secret_key", "encryption_key")]
+    with pytest.raises(CommandError, match="nothing was changed"):
+        call_command("rotate_secrets", "--new-keys", stdout=StringIO())
+    assert [rotated(name) for name in ("secret_key", "encryption_key")] == before
 
+
+def test_new_keys_after_a_power_cut_that_left_the_state_of_a_gateway(
+    rotated: Callable[[str], list[str]],
+) -> None:
+    """Another process has its pid now; in a container this one has."""
     preflight.run_folder(home.directory()).mkdir(parents=True)
     state.write(home=home.directory(), state=state.State(pid=os.getpid(), url="http://x"))
     before = rotated("secret_key")
-    with pytest.raises(CommandError, match="stop it first"):
-        call_command("rotate_secrets", "--new-keys")
-    assert rotated("secret_key") == before
+    call_command("rotate_secrets", "--new-keys", stdout=StringIO())
+    assert rotated("secret_key") != before
 
 
 def test_not_while_the_gateway_starts(rotated: Callable[[str], list[str]]) -> None:
     """It has read the old keys, and no process of it is listed yet: its secrets could not be opened
     any more."""
-    from gateway_project.processes import preflight
-
     preflight.check_home(home.directory())
     before = [rotated(name) for name in ("secret_key", "encryption_key")]
     with (

@@ -11,6 +11,8 @@ from allowlist import keys
 from allowlist.models import ApiKey
 from core.models import ChannelAccount, User
 
+MOST_DAYS = 36_500
+
 
 class Command(BaseCommand):
     """Print the token as the only line on standard output."""
@@ -31,7 +33,10 @@ class Command(BaseCommand):
         )
 
     def handle(self, *_: object, **options: Any) -> None:
-        until = timezone.now() + timedelta(days=options["days"]) if options["days"] else None
+        days = options["days"]
+        if days is not None and not 1 <= days <= MOST_DAYS:
+            raise CommandError(f"--days must be from 1 to {MOST_DAYS}; without it, never")
+        until = None if days is None else timezone.now() + timedelta(days=days)
         key, token = keys.create(
             name=options["name"],
             user=_user(options["user"]) if options["user"] else None,

@@ -11,6 +11,7 @@ from channels_app.base import Account, ChannelError
 from channels_app.delivery.sending import account_of
 from channels_app.telegram import bot_api
 from channels_app.telegram.channel import CHANNEL, mode_of, webhook_url
+from core.lib.encryption import DecryptError
 from core.models import ChannelAccount
 
 
@@ -28,7 +29,10 @@ class Command(BaseCommand):
         row = ChannelAccount.objects.filter(channel="telegram", name=name).first()
         if row is None:
             raise CommandError(f"There is no Telegram account {name!r}.")
-        account = account_of(row)
+        try:
+            account = account_of(row)
+        except DecryptError as error:
+            raise CommandError(str(error)) from error
         problems = CHANNEL.config.problems(account)
         if problems:
             raise CommandError(" ".join(problems))

@@ -1,5 +1,6 @@
 """``manage.py person``: export all data of a person, or forget the person."""
 
+import shutil
 from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,10 @@ from gateway_project.personal_data import exporting, forgetting
 from gateway_project.personal_data.targets import Folder
 
 ACTOR, WORKER = "manage.py", "worker"
+FORGOTTEN = (
+    "Forgotten. Backups that were made before still have this person: see docs/personal-data.md."
+)
+CLEANED = "No person has this name. All that forgotten people had left behind is removed now."
 
 
 class Command(BaseCommand):
@@ -45,7 +50,7 @@ class Command(BaseCommand):
         elif user is None:
             raise CommandError("There is no person with this name.")
         else:
-            self.export(user, options["to"])
+            self.export(user, options["to"].resolve())
 
     def export(self, user: User, folder: Path) -> None:
         """Write the export beside ``folder`` first, so that a part never looks like the whole."""
@@ -59,6 +64,7 @@ class Command(BaseCommand):
             exporting.export(user, Folder(partial), now=now)
             partial.rename(folder)
         except OSError as error:
+            shutil.rmtree(partial, ignore_errors=True)  # it may have filled the disk
             raise CommandError(f"The export could not be written: {error}") from error
         audit.record(
             actor=ACTOR,
@@ -77,16 +83,13 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from error
 
     def forget(self, user: User | None) -> None:
+        if user is None and not left_behind():
+            raise CommandError("There is no person with this name.")
         try:
             if user is not None:
                 forgetting.forget(user, actor=ACTOR)
-            elif left_behind():
-                forgetting.finish(actor=ACTOR)
             else:
-                raise CommandError("There is no person with this name.")
+                forgetting.finish(actor=ACTOR)
         except forgetting.NotForgotten as error:
             raise CommandError(str(error)) from error
-        self.stdout.write(
-            "Forgotten. Backups that were made before still have this person: see "
-            "docs/personal-data.md."
-        )
+        self.stdout.write(FORGOTTEN if user is not None else CLEANED)

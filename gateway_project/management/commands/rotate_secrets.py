@@ -14,7 +14,7 @@ from django.utils import timezone
 from channels_app.ops import credential_rotation
 from core.lib.encryption import DecryptError
 from gateway_project import home
-from gateway_project.processes import preflight, state
+from gateway_project.processes import preflight
 
 KEY_BYTES = 48
 
@@ -42,8 +42,8 @@ class Command(BaseCommand):
             raise CommandError("--keep-sessions goes with --new-keys")
         if options["new_keys"]:
             with while_stopped():
-                self.renew_signing(keep=options["keep_sessions"])
                 self.renew_encryption()
+                self.renew_signing(keep=options["keep_sessions"])
         else:
             self.encrypt_again()
 
@@ -56,12 +56,18 @@ class Command(BaseCommand):
         self.stdout.write(f"new signing key; {kept}")
 
     def renew_encryption(self) -> None:
-        """Create a new key; at every moment the file holds the key of the database's content."""
-        fresh = secrets.token_urlsafe(KEY_BYTES)
-        every = [fresh, *home.read_keys("encryption_key")]
-        home.replace_keys("encryption_key", every)
-        settings.GATEWAY_ENCRYPTION_KEYS = every
-        self.encrypt_again()
+        """Create a new key; at every moment the file holds the key of the database's content.
+
+        Raises CommandError; all is as it was then.
+        """
+        fresh, old = secrets.token_urlsafe(KEY_BYTES), home.read_keys("encryption_key")
+        home.replace_keys("encryption_key", [fresh, *old])
+        settings.GATEWAY_ENCRYPTION_KEYS = [fresh, *old]
+        try:
+            self.encrypt_again()
+        except CommandError:
+            home.replace_keys("encryption_key", old)
+            raise
         home.replace_keys("encryption_key", [fresh])
         self.stdout.write("new encryption key; the old one is deleted")
 
@@ -75,7 +81,7 @@ class Command(BaseCommand):
 
 def while_stopped() -> TextIO:
     """Keep the gateway of this home from starting until the result is closed. Raises CommandError
-    when the keys come from elsewhere, or are in use.
+    when the keys come from elsewhere, or the gateway runs with them.
     """
     check_may_make_keys()
     try:
@@ -86,7 +92,7 @@ def while_stopped() -> TextIO:
 
 
 def check_may_make_keys() -> None:
-    """Raise CommandError when the keys come from elsewhere, or a gateway runs with them."""
+    """Raise CommandError when the keys come from elsewhere."""
     for name in ("SECRET_KEY", "GATEWAY_ENCRYPTION_KEYS"):
         if os.environ.get(name) or os.environ.get(f"{name}_FILE"):
             raise CommandError(
@@ -94,5 +100,3 @@ def check_may_make_keys() -> None:
                 "key into SECRET_KEY_FALLBACKS, the old encryption key second), restart every "
                 "process, run `manage.py rotate_secrets`, then remove the old ones."
             )
-    if state.read(home.directory()) is not None:
-        raise CommandError("the gateway runs on this home: stop it first, start it afterwards")

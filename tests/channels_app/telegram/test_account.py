@@ -166,6 +166,9 @@ def test_the_command_sets_shows_and_deletes_the_webhook(local: Local) -> None:
     local.api.fail("getWebhookInfo", 401, "Unauthorized")
     with pytest.raises(CommandError, match="Unauthorized"):
         run("info")
+    ChannelAccount.objects.filter(name="main").update(secrets="of another key")
+    with pytest.raises(CommandError, match="cannot be opened"):
+        run("info")
 
 
 def test_c8_the_menu_of_commands_is_in_each_language(local: Local) -> None:

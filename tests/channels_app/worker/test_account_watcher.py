@@ -302,6 +302,28 @@ def test_a_disabled_account_that_is_let_go_shows_no_state_of_its_poller(platform
     assert of(row).poller == "other"
 
 
+@pytest.mark.parametrize("kind", ["check", "prepare"])
+def test_a_platform_that_does_not_answer_ends_no_lease(
+    clock: Clock, platform: Platform, first: Gateways, second: Gateways, kind: str
+) -> None:
+    """Of another account: a second worker would poll it, too, and each be the other's conflict."""
+    row, lost = create("a"), create("b")
+    clock.look(first)
+    for name in ("c", "d"):
+        account_watcher.saved(account_id=create(name, mode="webhook").id)
+    platform.silent.add(kind)
+    look = clock.begin(first.look_after())
+    change(row, poller_until=transactions.now() + SECOND)
+    change(lost, poller="second")
+    clock.go_on(account_watcher.LOOK_SECONDS)
+    assert holder(row) == "first"
+    assert platform.polled() == ["a"]
+    assert not look.done()
+    clock.go_on(20)
+    assert look.done()
+    assert platform.calls[kind] == {"c": 1, "d": 1}
+
+
 @pytest.mark.parametrize("trouble", ["conflict", "auth"])
 def test_rc9_no_worker_polls_for_a_minute_after_a_lasting_error(
     clock: Clock, platform: Platform, first: Gateways, second: Gateways, trouble: str, told: User
@@ -400,6 +422,25 @@ def test_a_saved_account_is_told_to_its_platform_by_one_worker(
     assert platform.calls["prepare"] == {"a": 2}
     assert platform.addresses == ["https://gateway.example"] * 2
     assert "retire" not in platform.calls
+
+
+def test_a_change_whose_worker_was_killed_is_told_by_the_next_one(
+    clock: Clock, platform: Platform, first: Gateways, second: Gateways
+) -> None:
+    """It has taken the change, and the platform does not know it: no message would ever come."""
+    row, other = create("a", mode="webhook"), create("b", mode="webhook")
+    change(other, status="running", status_text="prepared")
+    account_watcher.saved(account_id=row.id)
+    platform.silent.add("prepare")
+    clock.begin(first.look_after()).cancel()
+    platform.silent.clear()
+    platform.health = Health(problem="The webhook is not set.")
+    clock.look(second)
+    assert status(other) == ("error", "The webhook is not set.")
+    platform.health = Health()
+    clock.look(second)
+    assert platform.calls["prepare"] == {"a": 2}
+    assert status(row) == ("running", "prepared")
 
 
 def test_changes_are_told_before_polling_begins_and_at_once_for_several(

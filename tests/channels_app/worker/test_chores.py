@@ -8,13 +8,13 @@ import pytest
 from django.db import InterfaceError, OperationalError
 from django.utils import timezone
 
-from allowlist import revocation, unknown_requests
+from allowlist import held_messages, revocation, unknown_requests
 from channels_app.agent_sessions import sessions
 from channels_app.owner import budget_notices, circuit_notices, mcp_notices, notices, outages
 from channels_app.replies import outbound
 from channels_app.schedules import firing
 from channels_app.tool_requests import deciding
-from channels_app.worker import chores
+from channels_app.worker import chores, expired_rows
 from core.conversations import (
     inbox,
     jobs,
@@ -25,7 +25,7 @@ from core.conversations import (
     tool_calls,
     usage_reports,
 )
-from core.conversations.schedules import occurrences
+from core.conversations.schedules import occurrences, retention
 from core.database import text_search, transactions
 from core.database.transactions import in_thread
 from core.files import cleanup
@@ -47,19 +47,22 @@ def noting(calls: list[str], name: str) -> Callable[..., None]:
 async def test_a_chore_that_fails_holds_up_no_other(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One before the work that is looked for, one after it, and one about far times."""
+    """One before the work that is looked for, one after it, an hourly one, one of far times."""
     calls: list[str] = []
     monkeypatch.setattr(notices, "model_health", failing)
     monkeypatch.setattr(unknown_requests, "purge", failing)
     monkeypatch.setattr(runs, "bring_near", failing)
     monkeypatch.setattr(outbound, "recover_lost", noting(calls, "lost deliveries"))
+    monkeypatch.setattr(cleanup, "sweep", failing)
     monkeypatch.setattr(push_messages, "purge", noting(calls, "old messages"))
+    monkeypatch.setattr(expired_rows, "purge", noting(calls, "expired rows"))
     monkeypatch.setattr(push_messages, "bring_near", noting(calls, "far times"))
     await chores.before_work()
     await chores.after_work()
+    await chores.hourly()
     await in_thread(chores.bring_near)
-    assert calls == ["lost deliveries", "old messages", "far times"]
-    assert caplog.text.count("ValueError: a row that nothing can read") == 3
+    assert calls == ["lost deliveries", "old messages", "expired rows", "far times"]
+    assert caplog.text.count("ValueError: a row that nothing can read") == 4
 
 
 # The module and the function of each chore, in their order; with the time or without.
@@ -85,8 +88,18 @@ AFTER = (
 )
 
 
+HOURLY = (
+    (cleanup, "sweep", False),
+    (held_messages, "sweep_ignored", True),
+    (retention, "purge", True),
+    (expired_rows, "purge", True),
+    (runs, "forget_silent", False),
+)
+
+
 @pytest.mark.parametrize(
-    ("do", "expected"), [(chores.before_work, BEFORE), (chores.after_work, AFTER)]
+    ("do", "expected"),
+    [(chores.before_work, BEFORE), (chores.after_work, AFTER), (chores.hourly, HOURLY)],
 )
 async def test_every_chore_is_done_in_its_order_with_the_time(
     do: Callable[[], Awaitable[None]],

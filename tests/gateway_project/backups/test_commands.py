@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from io import StringIO
 from pathlib import Path
 
+import psycopg
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection, connections
@@ -19,7 +20,7 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from channels_app.owner import backups
-from core.database import copies
+from core.database import copies, transactions
 from core.files import storage
 from core.models import Backup, Installation, Run, StoredFile, User
 from gateway_project import home
@@ -229,10 +230,15 @@ def test_x43_the_doctor_looks_at_a_copy_that_is_brought_back(backup: Path) -> No
 
 @pytest.mark.skipif(ON_SQLITE, reason="its copy is always brought back")
 def test_x43_an_archive_is_restored_beside_where_the_role_may_create_a_database(
-    backup: Path, postgres: Postgres | None, monkeypatch: pytest.MonkeyPatch
+    backup: Path, postgres: Postgres | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """[X43] Nothing is left of it, nor of one that was killed; else it is said that it was read."""
+    """[X43] Nothing is left of it, nor of one that was killed; else it is said that it was read.
+    A file names the server, as with secrets of containers.
+    """
     assert postgres is not None
+    (tmp_path / "url").write_text(os.environ["DATABASE_URL"])
+    monkeypatch.setenv("DATABASE_URL_FILE", str(tmp_path / "url"))
+    monkeypatch.delenv("DATABASE_URL")
     names = "SELECT datname FROM pg_database WHERE datname LIKE '%_backup_check'"
     scratch = f"{connection.settings_dict['NAME'][:40]}_backup_check"
     postgres.execute(f'CREATE DATABASE "{scratch}"')
@@ -275,7 +281,8 @@ def test_x43_two_at_once(backup: Path) -> None:
 def test_x47_a_restore_brings_everything_back_and_holds_open_questions(
     with_keys: Path, elsewhere: Path
 ) -> None:
-    """[X42] [X44] Rows, files and keys."""
+    """[X42] [X44] Rows, files and keys. The files are on a disk of their own."""
+    (elsewhere / "files" / "lost+found").mkdir(parents=True)
     keys = home.read_secret("encryption_key")
     words = said("restore", str(with_keys))
     assert words.startswith(f"Restored {with_keys.name}. 1 questions and 0 messages wait")
@@ -293,6 +300,45 @@ def test_x47_a_restore_brings_everything_back_and_holds_open_questions(
     said("audit_verify")
     again = refused("restore", str(with_keys))
     assert ("is there already" in again) if ON_SQLITE else ("is not empty" in again)
+
+
+@pytest.mark.skipif(ON_SQLITE, reason="it has no server")
+def test_x40_a_server_that_parameters_name_is_backed_up(
+    installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[X40] As for a socket: ``postgres:///latchkey?host=/run/postgresql&port=5433``."""
+    given = connection.settings_dict
+    place = {"host": given["HOST"], "port": given["PORT"], "user": given["USER"]}
+    monkeypatch.setitem(given, "OPTIONS", {**given["OPTIONS"], **place})
+    for name in ("HOST", "PORT", "USER"):
+        monkeypatch.setitem(given, name, "")
+    copies.copy(tmp_path / "archive")
+    copies.read_through(tmp_path / "archive")
+
+
+@pytest.mark.skipif(ON_SQLITE, reason="it has no extensions")
+def test_x47_an_archive_is_restored_beside_an_extension_of_a_superuser(
+    installed: Path, postgres: Postgres | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[X47] As docs/deploy.md has ``pg_trgm`` made, where the role may not: its comment is not
+    the role's to change.
+    """
+    assert postgres is not None
+    postgres.execute("CREATE ROLE plain LOGIN PASSWORD 'plain'")
+    postgres.execute("CREATE DATABASE of_plain OWNER plain")
+    with psycopg.connect(postgres.url("of_plain")) as there:
+        there.execute("CREATE EXTENSION vector")
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE EXTENSION vector")
+    copies.copy(tmp_path / "archive")
+    with monkeypatch.context() as patch:
+        patch.setitem(connection.settings_dict, "USER", "plain")
+        patch.setitem(connection.settings_dict, "PASSWORD", "plain")
+        copies.fill(tmp_path / "archive", database="of_plain")
+    with psycopg.connect(postgres.url("of_plain")) as there:
+        assert there.execute("SELECT count(*) FROM core_user").fetchone() == (0,)
+    postgres.execute("DROP DATABASE of_plain")
+    postgres.execute("DROP ROLE plain")
 
 
 def test_x47_a_restore_that_fails_half_way_does_not_start(backup: Path, elsewhere: Path) -> None:
@@ -388,6 +434,21 @@ def test_x50_a_process_that_makes_no_backup_says_why(installed: Path) -> None:
     stored = Backup.objects.get()
     assert stored.state == Backup.State.FAILED
     assert f"{installed}/backups cannot be used" in stored.error
+
+
+@pytest.mark.django_db
+def test_x49_a_machine_whose_clock_is_ahead_takes_no_backup_from_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """[X49] The clock of the database counts: each would take it from the other."""
+    moment = timezone.now()
+    monkeypatch.setattr(transactions, "now", lambda: moment)
+    assert backups.ask(cause=Backup.Cause.ADMIN, now=moment)
+    taken = scheduled.take()
+    assert taken is not None
+    monkeypatch.setattr(timezone, "now", lambda: moment + timedelta(minutes=5))
+    assert scheduled.take() is None
+    assert backups.renew(taken, now=moment)
 
 
 def test_x49_a_backup_that_was_asked_for_waits_for_another_one(

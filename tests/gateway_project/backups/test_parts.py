@@ -1,12 +1,18 @@
 """The parts of a backup [X41] [X42] [X43]."""
 
+import errno
 import shutil
+import sqlite3
+import stat
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from django.conf import settings
 
-from gateway_project import home
+from core.database import copies, schema_version
+from gateway_project import databases, environment, home
 from gateway_project.backups import backing_up, keeping, making, manifest, restoring, sealed
 from gateway_project.backups.manifest import BackupError, Manifest, Stored
 
@@ -57,6 +63,25 @@ def test_x41_a_content_goes_with_the_last_backup_that_names_it(here: Path, tmp_p
     keeping.thin_out(root, manifest.all_in(root)[1:])
     (left,) = (root / manifest.CONTENTS).glob("??/*")
     assert left.read_bytes() == b"both"
+
+
+def test_x41_a_backup_that_somebody_has_renamed_stays_whole(here: Path, tmp_path: Path) -> None:
+    """``…Z-before-the-move`` is to be kept, and one that is being copied has no manifest yet."""
+    root = tmp_path / "backups"
+    (here / "files" / "ab").mkdir(parents=True)
+    (here / "files" / "ab" / "one").write_bytes(b"old")
+    old = empty(root, START, list(making.kept_files(root)))
+    renamed = old.rename(old.with_name(f"{old.name}-before-the-move"))
+    copied = root / f"{NAMED}.copy"
+    copied.mkdir()
+    newer = empty(root, START + timedelta(days=30))
+    every = manifest.all_in(root)
+    assert every == [newer, renamed]
+    keeping.thin_out(root, keeping.surplus(every, newest=1, weeks=0))
+    assert renamed.exists()
+    assert copied.exists()
+    for each in manifest.read(renamed).files:
+        assert manifest.content(root, each.sha256).exists()
 
 
 def test_x41_other_things_stay_in_the_folder_of_the_backups(tmp_path: Path) -> None:
@@ -128,6 +153,48 @@ def test_x42_keys_are_opened_with_the_passphrase_alone(here: Path, tmp_path: Pat
         sealed.opened(target, "correct horse")
 
 
+def test_x43_the_database_of_a_check_is_a_copy_where_files_name_the_live_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``DATABASE_URL_FILE`` comes before ``DATABASE_URL``. An update migrates the copy."""
+    (tmp_path / "live").write_text("live")
+    env = restoring.scratch_env(tmp_path, "sqlite:////copy")
+    for name in ("DATABASE_URL", "SECRET_KEY", "GATEWAY_ENCRYPTION_KEYS"):
+        monkeypatch.setenv(f"{name}_FILE", str(tmp_path / "live"))
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    assert environment.text("DATABASE_URL") == "sqlite:////copy"
+    assert environment.text("SECRET_KEY") == settings.SECRET_KEY
+    keys = environment.words("GATEWAY_ENCRYPTION_KEYS")
+    assert keys == settings.GATEWAY_ENCRYPTION_KEYS
+
+
+def test_x43_a_copy_is_checked_in_a_folder_of_any_name(tmp_path: Path) -> None:
+    """Also with characters that mean something in an address."""
+    copied = tmp_path / "C# 100%41 für?" / "database"
+    copied.parent.mkdir()
+    with closing(sqlite3.connect(copied)) as opened:
+        opened.execute("CREATE TABLE one (id)")
+    assert copies.count_rows(copied, check=True) == {"one": 0}
+    url = restoring.scratch_env(copied.parent, databases.of_file(copied))["DATABASE_URL"]
+    assert databases.settings_of(url, home=tmp_path)["NAME"] == str(copied)
+
+
+def test_x47_the_script_of_a_skill_can_be_run_after_a_restore(here: Path, tmp_path: Path) -> None:
+    """By its owner alone; a file that is no program stays none."""
+    skill = here / "skills" / "count"
+    skill.mkdir(parents=True)
+    (skill / "count.sh").write_text("#!/bin/sh\n")
+    (skill / "count.sh").chmod(0o755)
+    (skill / "SKILL.md").write_text("---")
+    backup = empty(tmp_path / "backups", START, list(making.kept_files(tmp_path / "backups")))
+    restoring.bring_files(backup, manifest.read(backup), tmp_path / "restored")
+    brought = tmp_path / "restored" / "skills" / "count"
+    modes = {each.name: stat.S_IMODE(each.stat().st_mode) for each in brought.iterdir()}
+    assert modes == {"count.sh": 0o700, "SKILL.md": 0o600}
+    assert (backup / manifest.MANIFEST).read_text().count("is_executable") == 1
+
+
 def test_x43_a_manifest_names_no_file_outside(tmp_path: Path) -> None:
     base = tmp_path / "home"
     base.mkdir()
@@ -188,3 +255,27 @@ def test_x50_a_backup_that_fails_its_check_is_removed(
         backing_up.back_up(root, now=START + timedelta(days=1), store=never)
     assert manifest.all_in(root) == [older]
     assert not list(root.glob(f"{manifest.PARTIAL}*"))
+
+
+def test_x50_a_backup_that_finds_the_disk_full_does_not_leave_it_full(
+    here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its database and the contents of files go; those that an older one names stay."""
+    root = tmp_path / "backups"
+    (here / "files" / "ab").mkdir(parents=True)
+    (here / "files" / "ab" / "one").write_bytes(b"both")
+    older = empty(root, START, list(making.kept_files(root)))
+    (here / "files" / "ab" / "two").write_bytes(b"new")
+    kept = {*manifest.contents(root)}
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(copies, "copy", Path.touch)
+    monkeypatch.setattr(schema_version, "applied", dict)
+    monkeypatch.setattr(copies, "count_rows", lambda _: {})
+    monkeypatch.setattr(manifest, "write", full)
+    with pytest.raises(BackupError, match="No space left on device"):
+        backing_up.back_up(root, now=START + timedelta(days=1), store=never)
+    assert {each for each in root.iterdir() if each.name not in {".lock", "files"}} == {older}
+    assert {*manifest.contents(root)} == kept

@@ -1,5 +1,6 @@
 """The export of a person: complete, without secrets, readable from the disk."""
 
+import errno
 import json
 import re
 from html.parser import HTMLParser
@@ -197,6 +198,31 @@ def test_x22_an_export_overwrites_nothing(people: dict[str, User], exported: Pat
     with pytest.raises(CommandError, match="no person"):
         call_command("person", "export", "absent", "--to", str(exported.parent / "x"))
     assert not (exported.parent / "x").exists()
+
+
+def test_x22_an_export_into_the_folder_of_the_shell(
+    people: dict[str, User], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[X22] It is new, and empty."""
+    (tmp_path / "new").mkdir()
+    monkeypatch.chdir(tmp_path / "new")
+    call_command("person", "export", people[WORD].username, "--to", ".")
+    assert (tmp_path / "new" / "index.html").exists()
+
+
+def test_x22_an_export_that_finds_the_disk_full_does_not_leave_it_full(
+    people: dict[str, User], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[X22] All that it had written goes, and it can be asked for again."""
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(exporting, "write_json", full)
+    for _ in range(2):
+        with pytest.raises(CommandError, match="No space left"):
+            call_command("person", "export", people[WORD].username, "--to", str(tmp_path / "out"))
+        assert not [each for each in tmp_path.iterdir() if "out" in each.name]
 
 
 def test_x20_the_table_of_the_format_is_that_of_the_code() -> None:

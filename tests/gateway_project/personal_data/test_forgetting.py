@@ -5,8 +5,10 @@ import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from io import StringIO
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import redis
@@ -316,6 +318,37 @@ def test_x27_a_worker_tries_again_when_the_broker_is_away(
     assert unfinished_forgetting.unfinished() == []
 
 
+def test_x27_a_broker_that_does_not_permit_it_is_asked_once(
+    people: dict[str, User], settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[X24] A worker would write the whole database anew each minute."""
+    with redis.Redis.from_url(settings.REDIS_URL) as client:
+        client.acl_setuser(
+            "plain", enabled=True, passwords=["+plain"], keys=["*"], channels=["*"],
+            categories=["+@all", "-@dangerous"],
+        )  # fmt: skip
+    forgetting.remove(people["gone"], actor="boss")
+    place = urlsplit(settings.REDIS_URL)
+    settings.REDIS_URL = f"redis://plain:plain@{place.hostname}:{place.port}/0"
+    with pytest.raises(CommandError, match="the broker does not permit"):
+        clean()
+    assert WORD.encode() not in bytes_of_the_database().lower()
+    assert unfinished_forgetting.unfinished() == []
+    monkeypatch.setattr(cleaning, "clean", None)
+    clean()
+
+
+def test_x27_a_broker_that_is_away_leaves_the_database_alone(
+    people: dict[str, User], settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[X27] It is asked each minute."""
+    forgetting.remove(people["gone"], actor="boss")
+    settings.REDIS_URL = "redis://127.0.0.1:1/0"
+    monkeypatch.setattr(cleaning, "clean", None)
+    with pytest.raises(CommandError, match="not what they left behind"):
+        clean()
+
+
 @pytest.mark.parametrize(("name", "shown"), [("remove_rows", WORD), ("finish", "traces")])
 def test_x27_the_doctor_says_that_it_was_cut_off(
     people: dict[str, User], monkeypatch: pytest.MonkeyPatch, name: str, shown: str
@@ -392,6 +425,11 @@ def test_x28_an_unknown_name_is_said(people: dict[str, User]) -> None:
     forgetting.begin(people["gone"], actor="test")
     with pytest.raises(CommandError, match="no person"):
         forget(User(username="absent"))
+    forgetting.remove(people["gone"], actor="test")
+    said = StringIO()
+    call_command("person", "forget", people["stays"].username + "s", stdout=said)
+    assert said.getvalue().startswith("No person has this name.")
+    assert unfinished_forgetting.unfinished() == []
 
 
 def test_x28_a_broker_that_is_away_stops_before_anything_is_removed(

@@ -95,6 +95,20 @@ def test_a_venv_in_step_with_the_lock_is_left_alone(machine: Path) -> None:
     assert "uv could not be installed" in refused.stderr
 
 
+def test_a_venv_whose_python_became_another_version_is_made_anew(machine: Path) -> None:
+    """As by an upgrade of the system: its packages are in the folder of the old version."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", machine / ".venv"], check=True)
+    wanted = "cat uv.lock pyproject.toml | cksum >.venv/.in-sync-run"
+    subprocess.run(["/bin/sh", "-c", wanted], cwd=machine, check=True)
+    program(machine, "python3", f'if [ "$1" = -m ]; then exit 1; fi; exec {sys.executable} "$@"')
+    assert bootstrap(machine).returncode == 0
+    (packages,) = (machine / ".venv" / "lib").glob("python3.*")
+    packages.rename(packages.with_name("python3.10"))
+    refused = bootstrap(machine)
+    assert refused.returncode == 1
+    assert "making .venv" in refused.stdout
+
+
 def test_a_full_disk_is_named(machine: Path) -> None:
     """Before anything is made."""
     (machine / "bin" / "df").unlink()

@@ -1,5 +1,7 @@
 """The first start of an installation, and later starts that leave it alone."""
 
+import errno
+import os
 import threading
 from pathlib import Path
 
@@ -52,7 +54,9 @@ def test_missing_migrations_are_applied() -> None:
 
 
 def test_static_files_are_collected_when_they_change(tmp_path: Path, settings: Settings) -> None:
-    """A changed file is collected at the next start, an unchanged one costs only a look."""
+    """A changed file is collected at the next start, an unchanged one costs only a look. So is one
+    that a power cut has left empty.
+    """
     source = tmp_path / "source"
     source.mkdir()
     (source / "a.txt").write_text("one")
@@ -61,6 +65,10 @@ def test_static_files_are_collected_when_they_change(tmp_path: Path, settings: S
     settings.STATICFILES_FINDERS = ["django.contrib.staticfiles.finders.FileSystemFinder"]
     settings.STATICFILES_DIRS = [source]
     assert installation.collect_static()
+    assert not installation.collect_static()
+    (settings.STATIC_ROOT / "a.txt").write_text("")
+    assert installation.collect_static()
+    assert (settings.STATIC_ROOT / "a.txt").read_text() == "one"
     assert not installation.collect_static()
     (source / "a.txt").write_text("another")
     assert installation.collect_static()
@@ -103,3 +111,40 @@ def test_commands_beside_a_gateway_find_its_embedded_broker(
     assert broker.embedded() == f"redis://:{password}@127.0.0.1:4567/0"
     (tmp_path / "run" / "ports.json").write_text("{")
     assert broker.embedded() == usual
+
+
+def test_the_doctor_is_asked_on_a_disk_that_is_full_or_read_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each command makes the folder and the secrets that are missing: here none is."""
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setenv("GATEWAY_HOME", str(tmp_path / "home"))
+    home.ensure()
+    monkeypatch.setattr(os, "open", full)
+    home.ensure()
+    home.secret_path("model_key").unlink()
+    with pytest.raises(OSError, match="No space left"):
+        home.ensure()
+
+
+def test_keys_are_on_the_disk_before_something_is_encrypted_with_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their names, too: a power cut would bring the old keys back, which open nothing any more."""
+    synced: list[Path] = []
+    sync = os.fsync
+
+    def noting(descriptor: int) -> None:
+        sync(descriptor)
+        synced.append(Path(f"/proc/self/fd/{descriptor}").readlink())
+
+    monkeypatch.setenv("GATEWAY_HOME", str(tmp_path))
+    monkeypatch.setattr(os, "fsync", noting)
+    home.ensure()
+    assert synced[-1] == tmp_path / "secrets"
+    synced.clear()
+    home.replace_keys("encryption_key", ["new", "old"])
+    assert [each.name for each in synced] == [f".encryption_key.{os.getpid()}", "secrets"]

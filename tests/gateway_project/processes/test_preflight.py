@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+from django.http.request import split_domain_port, validate_host
 
 from channels_app.ops.doctor import configuration
 from gateway_project import environment, home
@@ -57,12 +59,22 @@ def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         preflight.check_home(tmp_path)
 
 
-def test_a_wrong_setting_is_named_in_one_line(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("GATEWAY_SERVER", "apache", "must be one of daphne, uvicorn"),
+        ("LOG_LEVEL", "verbose", "must be one of CRITICAL, DEBUG, ERROR"),
+        ("TIME_ZONE", "Berlin", "must be the name of a time zone, like Europe/Berlin"),
+    ],
+)
+def test_a_wrong_setting_is_named_in_one_line(
+    tmp_path: Path, name: str, value: str, words: str
+) -> None:
     """The variable and what it may be."""
-    env = command_env(GATEWAY_HOME=str(tmp_path), GATEWAY_SERVER="apache")
+    env = command_env(GATEWAY_HOME=str(tmp_path), **{name: value})
     refused = manage("up", env=env)
     assert refused.returncode == 1
-    assert "GATEWAY_SERVER must be one of daphne, uvicorn" in refused.stdout
+    assert f"{name} {words}" in refused.stdout
     assert "Traceback" not in refused.stdout
 
 
@@ -256,11 +268,26 @@ def test_the_embedded_model_is_made_known_to_the_workers(
 def test_our_address_is_this_machine_unless_the_owner_says_otherwise(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """``GATEWAY_URL`` wins; the port is the one that was bound."""
+    """``GATEWAY_URL`` wins; the port is the one that was bound. A socket of IPv6 takes no IPv4."""
     monkeypatch.delenv("GATEWAY_URL", raising=False)
     assert plan.url(port=8123) == "http://127.0.0.1:8123"
+    for host in ("::1", "::"):
+        monkeypatch.setenv("GATEWAY_HOST", host)
+        assert plan.url(port=8123) == "http://[::1]:8123"
     monkeypatch.setenv("GATEWAY_URL", "https://chat.example.org/")
     assert plan.url(port=8123) == "https://chat.example.org"
+
+
+@pytest.mark.parametrize(
+    ("address", "asked"),
+    [
+        ("http://[2001:db8::1]:8000", "[2001:db8::1]:8000"),
+        ("https://Chat.example.org", "chat.example.org"),
+    ],
+)
+def test_the_host_of_our_address_is_allowed_as_requests_name_it(address: str, asked: str) -> None:
+    domain, _ = split_domain_port(asked)
+    assert validate_host(domain, [environment.host_of(address)])
 
 
 def test_a_secret_may_be_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -269,6 +296,25 @@ def test_a_secret_may_be_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.delenv("REDIS_URL")
     monkeypatch.setenv("REDIS_URL_FILE", str(tmp_path / "url"))
     assert environment.text("REDIS_URL") == "redis://file:6379/0"
+
+
+@pytest.mark.parametrize("sign", ["#", "/", "?", "["])
+def test_a_broker_whose_address_cannot_be_read_is_refused_without_its_secret(
+    monkeypatch: pytest.MonkeyPatch, sign: str
+) -> None:
+    """A password of random characters: each process ended with a traceback."""
+    monkeypatch.setenv("REDIS_URL", f"redis://:secret-word{sign}x@broker:6379/0")
+    with pytest.raises(ImproperlyConfigured, match="REDIS_URL must be like redis://:") as caught:
+        environment.broker("REDIS_URL", str, in_production=True)
+    assert "secret-word" not in str(caught.value)
+
+
+def test_an_address_of_the_gateway_that_cannot_be_read_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("GATEWAY_URL", "http://[2001:db8::1:8000")
+    with pytest.raises(ImproperlyConfigured, match="GATEWAY_URL must be like"):
+        environment.origin("GATEWAY_URL", "")
 
 
 def test_a_broker_that_is_not_there_or_not_ours_does_not_answer(listening: socket.socket) -> None:

@@ -93,6 +93,9 @@ def test_x65_pods_are_probed_and_stop_gracefully() -> None:
     for deployment in deployments:
         pod = deployment["spec"]["template"]["spec"]
         assert pod["securityContext"]["runAsUser"] == int(recipes.stages()[1].one("USER"))
+        assert pod["enableServiceLinks"] is False
+        if deployment["metadata"]["name"] == "latchkey-long":
+            assert pod["shareProcessNamespace"] is True  # as ``init`` of the compose files
         assert pod["terminationGracePeriodSeconds"] > 5 + 2 * GRACEFUL_SECONDS
         for container in pod["containers"]:
             assert container["securityContext"]["readOnlyRootFilesystem"] is True

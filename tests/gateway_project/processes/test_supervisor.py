@@ -12,7 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from gateway_project.processes import plan, service, supervisor
+from gateway_project import home
+from gateway_project.processes import listener, plan, service, supervisor
 from gateway_project.processes.service import Service
 from gateway_project.processes.supervisor import Supervisor
 from tests.gateway_project.processes.ups import living
@@ -133,6 +134,31 @@ def test_a_probe_decides_where_the_child_cannot_say_it(
     wait_until(lambda: path.read_text() == "the password")
 
 
+def test_a_broker_whose_file_was_damaged_by_a_power_cut_starts_without_it(
+    supervise: Callable[..., Supervisor],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Wake-ups are in the database; without a broker nothing would start. Blocks of zeros are what
+    a file system leaves of writes that it had not made.
+    """
+    monkeypatch.setenv("GATEWAY_HOME", str(tmp_path))
+    home.ensure()
+    data = tmp_path / "broker" / "appendonlydir"
+    data.mkdir(parents=True)
+    (data / "appendonly.aof.manifest").write_text("file appendonly.aof.1.incr.aof seq 1 type i\n")
+    (data / "appendonly.aof.1.incr.aof").write_bytes(b"\0" * 4096)
+    children: list[Service] = []
+    plan.add_broker(children, folder=tmp_path, port=listener.free_port())
+    (child,) = children
+    drive(supervise(child), lambda: child.status.state == "ready")
+    said = capsys.readouterr().out
+    assert "Bad file format" in said
+    assert "broker    cannot use its data: it starts without them" in said
+    assert child.status.restarts == 2
+
+
 def test_stopping_ends_workers_before_the_broker_and_kills_stuck_ones(
     supervise: Callable[..., Supervisor],
     monkeypatch: pytest.MonkeyPatch,
@@ -160,7 +186,9 @@ def test_stopping_ends_workers_before_the_broker_and_kills_stuck_ones(
 def test_a_full_disk_stops_no_running_process(
     supervise: Callable[..., Supervisor], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The state file and a log cannot be written: it is said, and tried again."""
+    """The state file and a log cannot be written: it is said, and tried again. A state file that
+    cannot be removed is said at the stop.
+    """
     shutil.rmtree(tmp_path / "run")
     web = python("web", READY + STAY)
     broker = python("broker", READY + STAY, log=tmp_path / "run" / "log")
@@ -171,6 +199,10 @@ def test_a_full_disk_stops_no_running_process(
     assert "broker    cannot start" in said
     (tmp_path / "run").mkdir()
     drive(each, lambda: broker.status.state == "ready")
+    shutil.rmtree(tmp_path / "run")
+    (tmp_path / "run").touch()
+    each.stop()
+    assert "up        stopped" in capsys.readouterr().out
 
 
 def test_a_signal_ends_the_loop(supervise: Callable[..., Supervisor]) -> None:

@@ -1,6 +1,7 @@
 """Which version this is, which one the database belongs to, and what starts on what."""
 
 import os
+import resource
 import subprocess
 import sys
 import tomllib
@@ -18,7 +19,7 @@ from core.database import schema_version
 from core.files import storage
 from core.lib import safe_fetch
 from core.models import Installation, User
-from gateway_project import command_line, installation
+from gateway_project import command_line, environment, home, installation
 from gateway_project.home import BASE_DIR
 from gateway_project.management.commands.up import Command as Up
 from gateway_project.processes import begin, child, plan
@@ -69,6 +70,27 @@ def test_ctrl_c_is_one_line_also_where_another_error_hides_it(
     monkeypatch.setattr(command_line, "run", lambda: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         command_line.main()
+
+
+def test_paths_are_those_of_the_folder_where_a_command_was_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The processes that it starts work where the code is."""
+    (tmp_path / "key").write_text("secret")
+    given = {"GATEWAY_HOME": "data", "BACKUP_FOLDER": "../backups", "SECRET_KEY_FILE": "key"}
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("LOG_FILE", "-")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["latchkey", "up"])
+    monkeypatch.setattr(
+        "django.core.management.execute_from_command_line", lambda _: os.chdir(BASE_DIR)
+    )
+    command_line.run()
+    assert home.directory() == tmp_path / "data"
+    assert environment.text("SECRET_KEY") == "secret"
+    assert Path(environment.text("BACKUP_FOLDER")).resolve() == tmp_path.parent / "backups"
+    assert os.environ["LOG_FILE"] == "-"
 
 
 @pytest.mark.slow
@@ -201,6 +223,21 @@ def test_a_database_that_does_not_answer_stops_no_start(
     monkeypatch.setattr("django.setup", lambda: None)
     begin.begin("web")
     assert "The database does not answer" in caplog.text
+
+
+@pytest.mark.django_db
+def test_a_process_may_open_as_many_files_as_the_machine_permits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A shell and systemd give 1,024: fewer than a worker has answers, or a web process chats."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    monkeypatch.setattr("django.setup", lambda: None)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (1024, before[1]))
+        begin.begin("web")
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == min(before[1], 65_536)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 @pytest.mark.django_db

@@ -1,6 +1,7 @@
 """The command `update` in a small clone, without a gateway [X15] [X16] [X17] [X18] [X19]."""
 
 import os
+import socket
 from io import StringIO
 from pathlib import Path
 
@@ -8,9 +9,12 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from core.conversations import runs
+from core.database import copies
+from core.database.copies import CopyError
 from core.models import Backup, Skill
+from gateway_project.backups import making
 from gateway_project.processes import holding, preflight
-from gateway_project.updates import clone, updating, way_back
+from gateway_project.updates import clone, gateway, updating, way_back
 from gateway_project.updates.clone import UpdateError
 from tests.gateway_project.updates.small import NEW_PACKAGES, NEWER, Small, finding, sql
 from tests.settings import TEST_DATABASE
@@ -106,6 +110,22 @@ def test_x19_workers_of_other_machines(small: Small, installed: Path) -> None:
     assert small.is_old()
 
 
+def test_x19_workers_of_this_machine_without_up(small: Small, installed: Path) -> None:
+    """[X19] Of units of their own: they would accept messages while the database is replaced. One
+    that has ended is none, nor are those of a gateway that can be stopped."""
+    small.commit("New", NEWER)
+    host = socket.gethostname()
+    runs.heard_from(worker=f"{host}:{2**22 + 1}:1", queue="runs")
+    assert gateway.without_up(installed) == []
+    runs.heard_from(worker=f"long:{host}:{os.getpid()}", queue="long")
+    said = refused()
+    assert f"Nothing was changed: A worker runs without `up` (long:{host}:{os.getpid()})" in said
+    assert not Backup.objects.exists()
+    assert small.is_old()
+    with preflight.lock(installed):
+        assert gateway.without_up(installed) == []
+
+
 def put_in_place(folder: Path) -> list[str]:
     """Put the newest version in place, return what is said. Raises UpdateError."""
     said: list[str] = []
@@ -127,7 +147,11 @@ def test_x15_a_good_version_is_in_place_without_a_gateway(small: Small, installe
 
 
 def test_x16_a_version_that_fails_on_a_copy(small: Small, installed: Path) -> None:
-    """[X16] Nothing has changed; PostgreSQL has no copy: there the old version comes back."""
+    """[X16] Nothing has changed; PostgreSQL has no copy: there the old version comes back. The copy
+    of an update that was killed goes."""
+    if ON_SQLITE:
+        (installed / "run" / "new-home").mkdir()
+        (installed / "run" / "new-home" / "gateway.sqlite3").touch()
     small.commit("New", {**NEWER, "migrate.sh": "echo line; echo a reason; exit 1"})
     expected = "Nothing was changed: on a copy of the database, a reason"
     assert refused() == (expected if ON_SQLITE else "The old version is back: a reason")
@@ -189,3 +213,44 @@ def test_x17_a_way_back_that_cannot_be_written_changes_nothing(
         put_in_place(installed)
     assert small.is_old()
     assert not holding.way_back(installed).exists()
+
+
+def test_x17_a_copy_that_fills_the_disk_does_not_leave_it_full(
+    small: Small, installed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[X17] The gateway goes on with what was free before."""
+
+    def full(target: Path) -> None:
+        target.write_bytes(b"half of it")
+        raise CopyError("The database could not be copied: database or disk is full.")
+
+    small.commit("New", NEWER)
+    monkeypatch.setattr(copies, "copy", full)
+    with pytest.raises(UpdateError, match=r"Nothing was changed: .* disk is full"):
+        put_in_place(installed)
+    assert not way_back.database_before(installed).exists()
+    assert small.is_old()
+
+
+def test_x18_an_update_that_has_ended_stays_so_after_a_power_cut(
+    small: Small, installed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[X18] The new code is on the disk before its way back is put aside; else the next start would
+    bring the old database back, without what came since. So it is with the way back.
+    """
+    synced: list[tuple[object, bool]] = []
+    sync = making.sync
+
+    def noting(path: Path | None = None) -> None:
+        synced.append((path, holding.way_back(installed).exists()))
+        if path is not None:
+            sync(path)
+
+    small.commit("New", NEWER)
+    monkeypatch.setattr(making, "sync", noting)
+    monkeypatch.setattr(os, "sync", noting)
+    put_in_place(installed)
+    assert synced[-2:] == [(None, True), (installed / "run", False)]
+    *_, before, removal, after = way_back.put_aside(installed).read_text().splitlines()
+    assert removal.startswith("rm -f ")
+    assert (before, after) == ("sync", "sync")
