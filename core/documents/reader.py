@@ -18,6 +18,8 @@ from typing import Any
 
 import orjson
 
+from core.documents.encodings import text_of, text_of_file
+
 MEGABYTE = 1024 * 1024
 MEMORY_BYTES = 700 * MEGABYTE
 CPU_SECONDS = 30
@@ -164,7 +166,8 @@ def rows_of_xlsx(path: Path) -> Iterator[Pair]:
 
 def rows_of_csv(path: Path) -> Iterator[Pair]:
     """Yield the rows, some at a time."""
-    text = decoded(path.read_bytes())
+    text = text_of_file(path.read_bytes())
+    csv.field_size_limit(MOST_CHARACTERS)  # one that is quoted and not closed holds the rest
     try:
         dialect: Any = csv.Sniffer().sniff(text[:4096], delimiters=",;\t|")
     except csv.Error:
@@ -193,8 +196,9 @@ def sections_of_html(path: Path) -> Iterator[Pair]:
     """Yield the text under each heading; no scripts, no styles, nothing is fetched."""
     from lxml import html  # noqa: PLC0415
 
+    content = text_of(path.read_bytes(), "").encode()
     parser = html.HTMLParser(encoding="utf-8", no_network=True, huge_tree=False)
-    yield from sections_of_tree(html.document_fromstring(path.read_bytes(), parser=parser))
+    yield from sections_of_tree(html.document_fromstring(content, parser=parser))
 
 
 def sections_of_tree(root: Any) -> Iterator[Pair]:
@@ -247,7 +251,7 @@ def sections_of_page(path: Path) -> Iterator[Pair]:
 
 def sections_of_text(path: Path) -> Iterator[Pair]:
     """Yield the text, split at its headings (Markdown) and at a readable size."""
-    yield from sections_of(decoded(path.read_bytes()).splitlines())
+    yield from sections_of(text_of_file(path.read_bytes()).splitlines())
 
 
 def sections_of(text: list[str]) -> Iterator[Pair]:
@@ -264,18 +268,6 @@ def sections_of(text: list[str]) -> Iterator[Pair]:
         lines.append(line)
         size += len(line)
     yield section(heading, lines)
-
-
-def decoded(data: bytes) -> str:
-    """Decode text of any usual encoding."""
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return data.decode("utf-16", "replace")
-    for encoding in ("utf-8-sig", "gb18030", "shift_jis"):
-        try:
-            return data.decode(encoding)
-        except UnicodeDecodeError:
-            continue
-    return data.decode("latin-1")
 
 
 READERS: dict[str, Callable[[Path], Iterator[Pair]]] = {

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 
+from core.documents import encodings
 from core.documents import read as documents
 from core.jobs_worker.sources import name_of
 from core.lib.per_loop import per_loop
@@ -20,7 +21,6 @@ from core.messages import RetrievalMessage, retrieval_message
 from core.tools.base import ToolContext, ToolError
 from core.tools.document_read import MOST_CHARACTERS
 from core.tools.typed import Field, TypedTool
-from core.tools.web import encodings
 
 MEGABYTE = 1024 * 1024
 MOST_BYTES = 10 * MEGABYTE

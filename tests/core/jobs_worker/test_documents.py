@@ -94,9 +94,12 @@ async def test_l5_sheets_and_csv_are_read_in_rows(tmp_path: Path) -> None:
     found = await read_it(tmp_path / "a.xlsx")
     assert [name for name, _ in found] == ["sheet Data rows 1-50", "sheet Data rows 51-60"]
     assert found[0][1].startswith("row 0 | 0\nrow 1 | 1\n")
-    assert await read_it(written(tmp_path, "a.csv", "Größe;Wert\na;1\n".encode())) == [
-        ("rows 1-2", "Größe | Wert\na | 1")
-    ]
+    for encoding in ("utf-8", "cp1252"):  # Excel writes that of the country
+        path = written(tmp_path, "a.csv", "Größe;Straße\na;1\n".encode(encoding))
+        assert await read_it(path) == [("rows 1-2", "Größe | Straße\na | 1")]
+    unclosed = 'Size;Remark\n5;"wide\n' + "6;narrow\n" * 20_000
+    found = await read_it(written(tmp_path, "a.csv", unclosed.encode()))
+    assert found[0][1].startswith("Size | Remark\n5 | wide\n6;narrow")
 
 
 async def test_l5_pages_and_texts_are_read_without_their_scripts(tmp_path: Path) -> None:
@@ -104,6 +107,8 @@ async def test_l5_pages_and_texts_are_read_without_their_scripts(tmp_path: Path)
     found = await read_it(written(tmp_path, "a.html", page))
     assert "evil" not in str(found)
     assert found[1][0] == "section Sun"
+    russian = '<meta charset="windows-1251"><p>Солнце</p>'.encode("cp1251")
+    assert await read_it(written(tmp_path, "a.html", russian)) == [("", "Солнце")]
     text = "# One\nuno\n# Two\ndos\n"
     assert await read_it(written(tmp_path, "a.md", text.encode())) == [
         ("section One", "# One\nuno"),
