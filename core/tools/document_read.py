@@ -1,5 +1,6 @@
 """Read a document that the user sent: all of a short one, some pages of a long one."""
 
+from collections.abc import Iterator
 from typing import Annotated
 
 from django.conf import settings
@@ -17,6 +18,9 @@ from core.tools.typed import Field, TypedTool
 
 # A longer result would be cut by the agent, and with it the hint where to go on.
 MOST_CHARACTERS = 45_000
+LONGEST_PIECE, SHORTEST_PIECE = 4000, 200  # characters
+
+Parts = list[tuple[str, str]]
 
 
 class DocumentRead(TypedTool):
@@ -51,13 +55,11 @@ class DocumentRead(TypedTool):
             raise ToolError("The document no longer exists.") from error
         most = context.context_tokens // 3
         text, shown = cut(row.name, found, first=from_part, most=most)
-        context.send(retrieved(row, found[from_part - 1 : from_part - 1 + shown], context))
+        context.send(retrieved(row, shown, context))
         return text
 
 
-def retrieved(
-    file: StoredFile, parts: list[tuple[str, str]], context: ToolContext
-) -> RetrievalMessage:
+def retrieved(file: StoredFile, parts: Parts, context: ToolContext) -> RetrievalMessage:
     """Return the places of a document that the model was given, as sources of its answer."""
     source = source_of(file.name, parts)
     source["file_id"] = file.public_id
@@ -65,21 +67,54 @@ def retrieved(
     return retrieval_message(file.name, [source], message_id=name)
 
 
-def cut(name: str, found: list[tuple[str, str]], *, first: int, most: int) -> tuple[str, int]:
-    """Return the parts from number ``first`` on, as many as ``most`` tokens and
-    MOST_CHARACTERS hold, with a hint for the rest; and their number.
+def cut(name: str, found: Parts, *, first: int, most: int) -> tuple[str, Parts]:
+    """Return the text of the parts from number ``first`` on, as many as ``most`` tokens and
+    MOST_CHARACTERS hold, with a hint for the rest; and these parts.
     """
-    left = min(most, MOST_CHARACTERS // 4)
-    lines = [f"{name}: {len(found)} parts."]
-    number = first - 1
-    for number, (reference, text) in enumerate(found[first - 1 :], first):
-        shown = text[: left * 4]
-        lines.append(f"[{reference or f'part {number}'}]\n{shown}")
-        left -= estimate(shown)
-        if left <= 0 and number < len(found):
-            lines.append(f"(More follows: call document_read again with from_part {number + 1}.)")
+    parts = pieces(found, most=most)
+    shown = fitting(parts[first - 1 :], most=most)
+    last = first - 1 + len(shown)
+    lines = [f"{name}: {len(parts)} parts."]
+    lines += [
+        f"[{reference or f'part {number}'}]\n{text}"
+        for number, (reference, text) in enumerate(shown, first)
+    ]
+    if last < len(parts):
+        lines.append(f"(More follows: call document_read again with from_part {last + 1}.)")
+    return "\n\n".join(lines), shown
+
+
+def pieces(parts: Parts, *, most: int) -> Parts:
+    """Return the parts, long ones in pieces, so that each fits ``most`` tokens in any language."""
+    length = max(SHORTEST_PIECE, min(LONGEST_PIECE, most * 2 // 3))
+    return [(reference, piece) for reference, text in parts for piece in divided(text, length)]
+
+
+def divided(text: str, length: int) -> Iterator[str]:
+    """Yield ``text`` in pieces of at most ``length`` characters, cut behind a word if there is
+    one.
+    """
+    start = 0
+    while start < len(text):
+        end = start + length
+        if end < len(text):
+            spaces = (text.rfind(each, start + length // 2, end) for each in "\n ")
+            end = max(spaces) + 1 or end
+        yield text[start:end]
+        start = end
+
+
+def fitting(parts: Parts, *, most: int) -> Parts:
+    """Return the first parts that ``most`` tokens and MOST_CHARACTERS hold, at least one."""
+    characters = MOST_CHARACTERS
+    shown: Parts = []
+    for reference, text in parts:
+        most -= estimate(text)
+        characters -= len(text)
+        if shown and (most < 0 or characters < 0):
             break
-    return "\n\n".join(lines), number - first + 1
+        shown.append((reference, text))
+    return shown
 
 
 TOOL = DocumentRead()
