@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from django.db import OperationalError
 from django.db.models.functions import Now
 
 from channels_app.asgi.builtin_accounts import builtin_account
@@ -27,7 +28,7 @@ from core.tools.base import ToolContext
 from tests.core.jobs_worker import papers
 from tests.core.jobs_worker.conftest import Say, Worker, ended
 from tests.core.jobs_worker.slides import SLIDES
-from tests.core.jobs_worker.test_asked import CALL, lines
+from tests.core.jobs_worker.test_asked import ASKED, CALL, WAYS, lines
 from tests.servers import wait_until
 
 HANG = {**CALL, "parameters": {"topic": "hang"}}
@@ -151,6 +152,28 @@ def test_l2_waiting_for_a_job_wakes_it_without_the_sweeper(
 
     assert asyncio.run(asyncio.wait_for(states(), 60)) == ["running", "queued", "queued"]
     assert woken == [job.id]
+
+
+@pytest.mark.parametrize("name", ["begin", "tell", "finish", "view", "adopt"])
+def test_l2_a_task_outlives_a_database_that_is_away_for_a_moment(
+    name: str, worker: Worker, script: Any, say: Say, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A restart of it, wherever the task is."""
+    script([{"match": "PPT", "steps": WAYS["calls the tool"]}])
+    module = storage if name == "adopt" else jobs
+    known, tries = getattr(module, name), []
+
+    def away_at_first(*args: Any, **named: Any) -> Any:
+        tries.append(name)
+        if len(tries) == 1:
+            raise OperationalError("the connection was closed")
+        return known(*args, **named)
+
+    monkeypatch.setattr(module, name, away_at_first)
+    run = say(ASKED)
+    assert len(tries) > 1
+    assert (run.state, run.result["format"]) == ("succeeded", "link")
+    assert (Job.objects.get().state, StoredFile.objects.count()) == ("succeeded", 1)
 
 
 def test_l2_the_end_of_a_run_ends_its_jobs(run: Run) -> None:
