@@ -4,6 +4,7 @@ Each is fetched once, stored as a ``StoredFile`` and described; the description 
 so that another attempt of the run does not repeat it. Failures are reported to the user.
 """
 
+import asyncio
 import base64
 import hashlib
 import logging
@@ -16,7 +17,7 @@ from django.conf import settings
 from django.db.models import QuerySet
 
 from channels_app import registry
-from channels_app.base import Channel, ChannelError, Downloads, RemoteFile
+from channels_app.base import Account, Channel, ChannelError, Downloads, RemoteFile
 from channels_app.delivery.sending import account_of
 from core.database.transactions import atomic_write, in_thread
 from core.documents import read as documents
@@ -33,6 +34,8 @@ from core.providers.catalogue import ModelInfo, window_of
 logger = logging.getLogger(__name__)
 
 MEGABYTE = 1024 * 1024
+FETCH_WAITS = (1.0, 4.0)  # seconds before a file is fetched again
+LONGEST_WAIT = 30.0
 
 
 def is_waiting(run: Run) -> bool:
@@ -315,9 +318,8 @@ async def fetch(run: Run, channel: Channel, remote: RemoteFile, item: dict[str, 
     most = channel.outbound.max_download_bytes
     check_size(remote.size, most)
     await in_thread(quota.check, user_id=run.user_id, size=remote.size)
-    content = await channel.outbound.download_media(
-        account=account_of(run.session.account), file=remote
-    )
+    account = account_of(run.session.account)
+    content = await downloaded(channel.outbound, account, remote)
     check_size(len(content), most)  # a platform may name another size, or none
     return await in_thread(
         storage.keep,
@@ -327,6 +329,22 @@ async def fetch(run: Run, channel: Channel, remote: RemoteFile, item: dict[str, 
         session_id=run.session_id,
         run_id=run.id,
     )
+
+
+async def downloaded(outbound: Downloads, account: Account, remote: RemoteFile) -> bytes:
+    """Return the content of a file; it is asked for again after failures that pass, such as a rate
+    limit. Raises ChannelError.
+    """
+    for seconds in FETCH_WAITS:
+        try:
+            return await outbound.download_media(account=account, file=remote)
+        except ChannelError as error:
+            if error.permanent:
+                raise
+            logger.info("a file is fetched again: %s", error)
+            wanted = seconds if error.retry_after is None else error.retry_after
+            await asyncio.sleep(min(wanted, LONGEST_WAIT))
+    return await outbound.download_media(account=account, file=remote)
 
 
 def check_size(size: int, most: int) -> None:

@@ -305,6 +305,25 @@ def test_a_channel_without_downloads_gives_no_files(stored: Stored) -> None:
         stored({"remote": "f"})
 
 
+def test_a_file_is_fetched_again_after_a_failure_that_passes(
+    stored: Stored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of its platform: a rate limit, a broken connection. Not for ever, and no other failure."""
+    monkeypatch.setattr(media, "FETCH_WAITS", (0.01, 0.01))
+    PLATFORM.files["f"] = b"data"
+    busy = ChannelError("too many requests", retry_after=0.01)
+    PLATFORM.refusals += [busy, ChannelError("no connection")]
+    assert stored({"remote": "f"}).size == 4
+    PLATFORM.refusals += [busy] * 4
+    with pytest.raises(ChannelError, match="too many requests"):
+        stored({"remote": "f"})
+    assert len(PLATFORM.refusals) == 1
+    PLATFORM.refusals[:] = [ChannelError("the file is too big", permanent=True), busy]
+    with pytest.raises(ChannelError, match="too big"):
+        stored({"remote": "f"})
+    assert len(PLATFORM.refusals) == 1
+
+
 def test_a_file_over_the_limit_of_its_channel_is_not_stored(
     stored: Stored, monkeypatch: pytest.MonkeyPatch
 ) -> None:
