@@ -372,9 +372,7 @@ async def in_words(
         if medium.kind == "image" and is_seen:
             return medium
         if medium.kind == "image":
-            content = await in_thread(storage.read, stored)
-            said = await describer.image(content, content_type=stored.content_type)
-            return replace(medium, description=said)
+            return replace(medium, description=await looked_at(stored, describer))
         if medium.kind == "audio":
             return replace(medium, transcript=await heard(stored, describer))
         if medium.kind == "video":
@@ -387,6 +385,19 @@ async def in_words(
         logger.exception("a kept file cannot be read")
         return replace(medium, note="The file could not be read.")
     return medium
+
+
+async def looked_at(stored: StoredFile, describer: Describer) -> str:
+    """Return the description of a picture, upright and scaled down like one that a model sees
+    itself; "" without a vision model. Raises ProviderError and OSError.
+    """
+    if describer.is_blind:
+        return ""
+    content = await picture.scaled(storage.path_of(stored))
+    if content:
+        return await describer.image(content, content_type=media_type(content[:64]))
+    content = await in_thread(storage.read, stored)  # of a kind that only the model may know
+    return await describer.image(content, content_type=stored.content_type)
 
 
 async def excerpt(stored: StoredFile, models: Sequence[ModelInfo]) -> str:
