@@ -37,6 +37,24 @@ TITLE_CHARACTERS = 200
 SHORTEST_ARTICLE = 200  # characters
 
 Pair = tuple[str, str]
+
+
+def named(prefix: str, *names: str) -> frozenset[str]:
+    """Return the names of elements in a namespace."""
+    return frozenset(f"{prefix}{name}" for name in names)
+
+
+# Elements of Word's documents (ECMA-376 part 1, chapter 17).
+WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
+COMPATIBLE = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
+PARAGRAPH, TABLE, ROW, CELL = f"{WORD}p", f"{WORD}tbl", f"{WORD}tr", f"{WORD}tc"
+WRAPPERS = named(WORD, "sdt", "sdtContent", "customXml", "ins", "moveTo")
+TEXTS = {f"{WORD}t", f"{MATH}t"}
+SIGNS = {f"{WORD}tab": "\t", f"{WORD}br": "\n", f"{WORD}cr": "\n", f"{WORD}noBreakHyphen": "-"}
+# Properties, deleted text, and the same once more for older programs.
+UNSEEN = named(WORD, "pPr", "rPr", "sdtPr", "del", "moveFrom") | named(COMPATIBLE, "Fallback")
+
 ENCRYPTED = "The document is protected with a password. Send it without one."
 BOMB = "The unpacked document is too large; it was not read."
 BROKEN = "The document could not be read: it is damaged, or its type does not match its name."
@@ -102,28 +120,69 @@ def section(heading: str, lines: list[str], *, unnamed: str = "") -> Pair:
 def sections_of_docx(path: Path) -> Iterator[Pair]:
     """Yield paragraphs and tables under their headings. python-docx resolves no entities."""
     import docx  # noqa: PLC0415
-    from docx.table import Table  # noqa: PLC0415
+    from docx.text.paragraph import Paragraph  # noqa: PLC0415
 
     check_archive(path)
+    document = docx.Document(str(path))
     heading, size = "", 0
     lines: list[str] = []
     styles: dict[str | None, str] = {}  # looking one up takes milliseconds
-    for block in docx.Document(str(path)).iter_inner_content():
-        if isinstance(block, Table):
-            lines += [" | ".join(cell.text.strip() for cell in row.cells) for row in block.rows]
-            continue
-        key, words = block._p.style, block.text  # noqa: SLF001 - the one way to its id
-        if key not in styles:
-            styles[key] = (block.style.name if block.style is not None else "") or ""
-        is_heading = styles[key].startswith(("Heading", "Title")) and words.strip()
+    for block in inside(document.element.body, PARAGRAPH, TABLE):
+        is_heading = False
+        if block.tag == TABLE:
+            new = rows_of_word(block)
+        else:
+            key, new = block.style, [words_of(block)]
+            if key not in styles:
+                style = Paragraph(block, document).style
+                styles[key] = (style.name if style is not None else "") or ""
+            is_heading = styles[key].startswith(("Heading", "Title")) and bool(new[0].strip())
         if is_heading or size > SECTION_CHARACTERS:
             yield section(heading, lines, unnamed="beginning")
             lines, size = [], 0
         if is_heading:
-            heading = words.strip()[:100]
-        lines.append(words)
-        size += len(words)
+            heading = new[0].strip()[:100]
+        lines += new
+        size += sum(map(len, new))
     yield section(heading, lines)
+
+
+def inside(parent: Any, *tags: str) -> Iterator[Any]:
+    """Yield the elements of these tags in ``parent``, also those of its content controls and of
+    tracked changes.
+    """
+    for child in parent:
+        if child.tag in tags:
+            yield child
+        elif child.tag in WRAPPERS:
+            yield from inside(child, *tags)
+
+
+def rows_of_word(table: Any) -> list[str]:
+    """Return the rows of a table."""
+    return [
+        " | ".join(
+            "\n".join(map(words_of, cell.iter(PARAGRAPH))).strip() for cell in inside(row, CELL)
+        )
+        for row in inside(table, ROW)
+    ]
+
+
+def words_of(element: Any) -> str:
+    """Return the text of a paragraph as it reads with all tracked changes."""
+    return "".join(pieces_of(element))
+
+
+def pieces_of(element: Any) -> Iterator[str]:
+    for child in element:
+        if child.tag in TEXTS:
+            yield child.text or ""
+        elif child.tag in SIGNS:
+            yield SIGNS[child.tag]
+        elif child.tag not in UNSEEN:
+            if child.tag == PARAGRAPH:  # of a text box
+                yield "\n"
+            yield from pieces_of(child)
 
 
 def slides_of_pptx(path: Path) -> Iterator[Pair]:
@@ -157,6 +216,7 @@ def rows_of_xlsx(path: Path) -> Iterator[Pair]:
     with path.open("rb") as file:  # not its path: stored files have no extension, which it checks
         book = openpyxl.load_workbook(file, read_only=True, data_only=True)
         for sheet in book.worksheets:
+            sheet.reset_dimensions()  # some programs write one cell, whatever there is
             rows = (
                 ["" if v is None else str(v) for v in row]
                 for row in sheet.iter_rows(values_only=True)
@@ -178,18 +238,19 @@ def rows_of_csv(path: Path) -> Iterator[Pair]:
 def in_parts(rows: Iterator[list[str]], *, name: str) -> Iterator[Pair]:
     """Format rows as lines, ROWS_A_PART in each part."""
     held: list[str] = []
-    first = 1
+    first, last = 1, 0
     for number, row in enumerate(rows, 1):
         if number > MOST_ROWS:
             held.append(CUT)
             break
         if any(cell.strip() for cell in row):
             held.append(" | ".join(cell.strip() for cell in row).rstrip(" |"))
+            last = number
         if len(held) >= ROWS_A_PART:
-            yield f"{name} rows {first}-{number}".strip(), "\n".join(held)
+            yield f"{name} rows {first}-{last}".strip(), "\n".join(held)
             held, first = [], number + 1
     if held:
-        yield f"{name} rows {first}-{first + len(held) - 1}".strip(), "\n".join(held)
+        yield f"{name} rows {first}-{last}".strip(), "\n".join(held)
 
 
 def sections_of_html(path: Path) -> Iterator[Pair]:

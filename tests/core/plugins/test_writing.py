@@ -301,7 +301,7 @@ async def test_no_slide_repeats_another(tmp_path: Path) -> None:
 async def test_a_long_document_is_processed_in_pieces_that_fit(
     tmp_path: Path, between: str
 ) -> None:
-    """Every prompt fits the model's window; what is one line, as a transcript, is read to its end."""
+    """Every prompt fits the model's window; one line, as a transcript is, is read to its end."""
     text = between.join(
         f"Chapter {at} tells of village {at} and its mill. " * 8 for at in range(400)
     )
