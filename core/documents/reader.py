@@ -18,6 +18,7 @@ from typing import Any
 
 import orjson
 
+from core.documents import word
 from core.documents.encodings import text_of, text_of_file
 
 MEGABYTE = 1024 * 1024
@@ -37,24 +38,6 @@ TITLE_CHARACTERS = 200
 SHORTEST_ARTICLE = 200  # characters
 
 Pair = tuple[str, str]
-
-
-def named(prefix: str, *names: str) -> frozenset[str]:
-    """Return the names of elements in a namespace."""
-    return frozenset(f"{prefix}{name}" for name in names)
-
-
-# Elements of Word's documents (ECMA-376 part 1, chapter 17).
-WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
-MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
-COMPATIBLE = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
-PARAGRAPH, TABLE, ROW, CELL = f"{WORD}p", f"{WORD}tbl", f"{WORD}tr", f"{WORD}tc"
-WRAPPERS = named(WORD, "sdt", "sdtContent", "customXml", "ins", "moveTo")
-TEXTS = {f"{WORD}t", f"{MATH}t"}
-SIGNS = {f"{WORD}tab": "\t", f"{WORD}br": "\n", f"{WORD}cr": "\n", f"{WORD}noBreakHyphen": "-"}
-# Properties, deleted text, and the same once more for older programs.
-UNSEEN = named(WORD, "pPr", "rPr", "sdtPr", "del", "moveFrom") | named(COMPATIBLE, "Fallback")
-
 ENCRYPTED = "The document is protected with a password. Send it without one."
 BOMB = "The unpacked document is too large; it was not read."
 BROKEN = "The document could not be read: it is damaged, or its type does not match its name."
@@ -83,8 +66,9 @@ def pages_of_pdf(path: Path) -> Iterator[Pair]:
         document = pypdfium2.PdfDocument(path)
     except pypdfium2.PdfiumError as error:
         raise UnreadableError(ENCRYPTED if "assword" in str(error) else BROKEN) from error
+    document.init_forms()
     for number in range(min(len(document), MOST_PAGES)):
-        page = document[number]
+        page = filled_page(document, number)
         words = page.get_textpage()
         yield f"page {number + 1}", words.get_text_bounded()
         words.close()
@@ -93,6 +77,23 @@ def pages_of_pdf(path: Path) -> Iterator[Pair]:
             gc.collect()
     if len(document) > MOST_PAGES:
         yield "the end", CUT
+
+
+def filled_page(document: Any, number: int) -> Any:
+    """Return a page of a PDF with the texts of its form and those that a viewer has put on it."""
+    from pypdfium2 import raw  # noqa: PLC0415
+
+    page = document[number]
+    kinds = set()
+    for at in range(raw.FPDFPage_GetAnnotCount(page)):
+        annotation = raw.FPDFPage_GetAnnot(page, at)
+        kinds.add(raw.FPDFAnnot_GetSubtype(annotation))
+        raw.FPDFPage_CloseAnnot(annotation)
+    if kinds.isdisjoint({raw.FPDF_ANNOT_WIDGET, raw.FPDF_ANNOT_FREETEXT, raw.FPDF_ANNOT_STAMP}):
+        return page
+    raw.FPDFPage_Flatten(page, raw.FLAT_NORMALDISPLAY)
+    page.close()
+    return document[number]  # a page that is open already does not show it
 
 
 def check_archive(path: Path) -> None:
@@ -127,12 +128,12 @@ def sections_of_docx(path: Path) -> Iterator[Pair]:
     heading, size = "", 0
     lines: list[str] = []
     styles: dict[str | None, str] = {}  # looking one up takes milliseconds
-    for block in inside(document.element.body, PARAGRAPH, TABLE):
+    for block in word.inside(document.element.body, word.PARAGRAPH, word.TABLE):
         is_heading = False
-        if block.tag == TABLE:
-            new = rows_of_word(block)
+        if block.tag == word.TABLE:
+            new = word.rows_of(block)
         else:
-            key, new = block.style, [words_of(block)]
+            key, new = block.style, [word.text_of(block)]
             if key not in styles:
                 style = Paragraph(block, document).style
                 styles[key] = (style.name if style is not None else "") or ""
@@ -145,44 +146,6 @@ def sections_of_docx(path: Path) -> Iterator[Pair]:
         lines += new
         size += sum(map(len, new))
     yield section(heading, lines)
-
-
-def inside(parent: Any, *tags: str) -> Iterator[Any]:
-    """Yield the elements of these tags in ``parent``, also those of its content controls and of
-    tracked changes.
-    """
-    for child in parent:
-        if child.tag in tags:
-            yield child
-        elif child.tag in WRAPPERS:
-            yield from inside(child, *tags)
-
-
-def rows_of_word(table: Any) -> list[str]:
-    """Return the rows of a table."""
-    return [
-        " | ".join(
-            "\n".join(map(words_of, cell.iter(PARAGRAPH))).strip() for cell in inside(row, CELL)
-        )
-        for row in inside(table, ROW)
-    ]
-
-
-def words_of(element: Any) -> str:
-    """Return the text of a paragraph as it reads with all tracked changes."""
-    return "".join(pieces_of(element))
-
-
-def pieces_of(element: Any) -> Iterator[str]:
-    for child in element:
-        if child.tag in TEXTS:
-            yield child.text or ""
-        elif child.tag in SIGNS:
-            yield SIGNS[child.tag]
-        elif child.tag not in UNSEEN:
-            if child.tag == PARAGRAPH:  # of a text box
-                yield "\n"
-            yield from pieces_of(child)
 
 
 def slides_of_pptx(path: Path) -> Iterator[Pair]:

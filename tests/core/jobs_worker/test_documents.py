@@ -49,6 +49,16 @@ async def test_l5_a_pdf_is_read_page_by_page(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("field", ["Widget", "FreeText"])
+async def test_l5_a_pdf_is_read_with_the_fields_that_were_filled_in(
+    field: str, tmp_path: Path
+) -> None:
+    """Of a form, or texts that a viewer has put on a page."""
+    content = papers.pdf(["Name:", "City:"], filled="Ada", field=field)
+    found = await read_it(written(tmp_path, "a.pdf", content))
+    assert [text.split() for _, text in found] == [["Name:", "Ada"], ["City:", "Ada"]]
+
+
 async def test_l5_word_is_read_by_its_headings_with_tables(tmp_path: Path) -> None:
     made = docx.Document()
     made.add_paragraph("Opening.")
