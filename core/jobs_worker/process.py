@@ -122,6 +122,7 @@ def watch(job: Job, pid: int) -> None:
     while True:
         ended, status = os.waitpid(pid, os.WNOHANG)
         if ended:
+            kill_group(pid)
             after(job, os.waitstatus_to_exitcode(status))
             return
         reason = why_not(job, deadline)
@@ -159,11 +160,16 @@ def quietly(ask: Callable[[], bool]) -> bool:
 
 def kill(pid: int) -> None:
     """Kill the child and its descendants."""
-    with suppress(ProcessLookupError):
-        os.killpg(pid, signal.SIGKILL)
+    kill_group(pid)
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
+
+
+def kill_group(pid: int) -> None:
+    """Kill what the child started and did not end itself."""
+    with suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
 
 
 def after(job: Job, code: int) -> None:

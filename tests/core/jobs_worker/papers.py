@@ -40,12 +40,12 @@ def pdf(
         )
     if filled:
         box = b"/Resources << /Font << /F1 3 0 R >> >>"
-        shown = f"BT /F1 10 Tf 2 5 Td ({filled}) Tj ET".encode("latin-1")
+        drawn = f"BT /F1 10 Tf 2 5 Td ({filled}) Tj ET".encode("latin-1")
         objects += [
             b"<< /Type /Annot /Subtype /%s /FT /Tx /T (a) /Rect [200 770 400 790] /F 4 "
             b"/AP << /N %d 0 R >> >>" % (field.encode(), last + 1),
             b"<< /Type /XObject /Subtype /Form /BBox [0 0 200 20] %s /Length %d >>\nstream\n%s\n"
-            b"endstream" % (box, len(shown), shown),
+            b"endstream" % (box, len(drawn), drawn),
         ]
     out = io.BytesIO(b"%PDF-1.7\n")
     out.seek(0, io.SEEK_END)

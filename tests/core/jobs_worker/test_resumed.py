@@ -2,12 +2,14 @@
 
 import asyncio
 import base64
+import subprocess
 import time
 from contextlib import aclosing
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
+import psutil
 import pytest
 from django.db import OperationalError
 from django.db.models.functions import Now
@@ -106,6 +108,20 @@ def test_l2_a_worker_that_dies_after_its_success_takes_no_file_with_it(run: Run)
     work.discard(job)
     assert Job.objects.get().state == "succeeded"
     assert storage.read(stored) == b"bees en"
+
+
+def test_l2_the_end_of_a_job_ends_the_processes_that_it_started(run: Run) -> None:
+    """As those of a skill's script, which was ended because it took too long."""
+    job = begun(run)
+    asyncio.run(work.perform(job))
+    command = ["sh", "-c", "sleep 100 >/dev/null & echo $!"]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
+    assert child.stdout
+    with child.stdout as said:
+        started = psutil.Process(int(said.readline()))
+    process.watch(job, child.pid)
+    child.returncode = 0  # it was waited for
+    wait_until(lambda: not started.is_running(), seconds=10, what="the end of the process")
 
 
 def test_l2_a_job_that_kills_its_workers_is_given_up_with_words(run: Run) -> None:
