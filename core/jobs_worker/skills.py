@@ -148,9 +148,16 @@ async def run(job: Job, host: Host) -> PluginResult:
     said = await output_of(skill, job.parameters.get("input") or {}, host.folder)
     for message in told_by(host.folder / MESSAGES):
         await host.send(message)
-    left = [path for path in sorted(host.folder.iterdir()) if path.is_file()][:MOST_FILES]
+    left = [path for path in sorted(host.folder.iterdir()) if is_result(path)][:MOST_FILES]
     made = [Artifact(path, path.name, storage.type_by_name(path.name)) for path in left]
     return PluginResult(said.strip() or "Done.", made)
+
+
+def is_result(path: Path) -> bool:
+    """Return whether a file in a script's home is for the user: platforms take no empty one, and
+    hidden ones are programs' own.
+    """
+    return not path.name.startswith(".") and path.is_file() and path.stat().st_size > 0
 
 
 def told_by(path: Path) -> list[Message]:

@@ -166,6 +166,21 @@ def test_l1_output_that_a_script_writes_bit_by_bit_is_whole(
     assert say("count").result["text"] == "First,\nthen second."
 
 
+def test_l1_only_files_with_content_that_a_script_leaves_on_purpose_are_delivered(
+    shelf: Path, worker: Worker, script: Any, say: Say
+) -> None:
+    """Its home is the folder: programs keep files of their own there. Platforms take no empty
+    one.
+    """
+    files = [*(f".{each}" for each in ("wget-hsts", "a", "b", "c", "d")), "empty.log"]
+    code = "".join(f"open({each!r}, 'w').write({each[:1] == '.'} * 'x')\n" for each in files)
+    (shelf / "count" / "count.py").write_text(f"{code}open('made.txt', 'w').write('1')")
+    Skill.objects.create(name="count", enabled=True)
+    script(call("count"))
+    say("count")
+    assert [file.name for file in StoredFile.objects.all()] == ["made.txt"]
+
+
 def test_l1_a_skill_of_words_instructs_the_model(
     shelf: Path, worker: Worker, script: Any, say: Say
 ) -> None:
