@@ -21,8 +21,7 @@ def test_c6_a_grey_picture_of_16_bits_keeps_its_shades(tmp_path: Path) -> None:
         made.putpixel((x, 0), shade)
     made.resize((300, 100), Image.Resampling.NEAREST).save(tmp_path / "a.png")
     found = shown(tmp_path / "a.png").convert("L")
-    shades = [found.getpixel((x, 50)) for x in (50, 150, 250)]
-    assert [round(shade / 16) for shade in shades if isinstance(shade, int)] == [0, 5, 16]
+    assert list(found.tobytes()[:300:100]) == pytest.approx([0, 78, 255], abs=4)
 
 
 def test_c6_what_a_large_picture_hides_is_white(
