@@ -77,12 +77,9 @@ async def prepare(run: Run, describer: Describer) -> dict[str, str]:
     channel = registry.get(run.session.account.channel)
     messages = await in_thread(messages_of, run.id)
     for message in messages:
-        to_say = [item for item in message.media if "text" in item or waits(item)]
         for item in message.media:
             if waits(item):
-                # Only one item of a message carries its caption.
-                caption = message.text if item is to_say[0] else ""
-                item.update(await understood(run, channel, item, caption, made, describer))
+                item.update(await understood(run, channel, message, item, made, describer))
                 for name in ("upload", *(["url"] if "file" in item else [])):
                     item.pop(name, None)
                 await in_thread(keep, message)
@@ -106,8 +103,7 @@ async def pictures(run: Run, made: dict[str, str]) -> list[str]:
 
 async def picture_of_file(run: Run, item: dict[str, Any]) -> str:
     """Return the picture of one medium, from its stored file; "" if that is gone."""
-    own = StoredFile.objects.filter(user_id=run.user_id, purged_at=None)
-    stored = await in_thread(own.filter(public_id=item["file"]).first)
+    stored = await known_file(run, item)
     return await seen_picture(stored, item["kind"], item.get("duration")) if stored else ""
 
 
@@ -166,8 +162,8 @@ def spoken(message: InboundMessage) -> str:
 async def understood(
     run: Run,
     channel: Channel | None,
+    message: InboundMessage,
     item: dict[str, Any],
-    caption: str,
     made: dict[str, str],
     describer: Describer,
 ) -> dict[str, Any]:
@@ -177,15 +173,16 @@ async def understood(
     The kind follows from the content, not from the declared type. ``made`` gets the picture of one
     that goes to the model itself.
     """
+    to_say = [each for each in message.media if "text" in each or waits(each)]
     medium = Medium(
         kind=item["kind"],
         mime=item.get("mime", ""),
         name=item.get("name", ""),
         duration=item.get("duration"),
-        caption=caption,
+        caption=message.text if item is to_say[0] else "",  # of only one item of a message
     )
     try:
-        stored = await stored_of(run, channel, item)
+        stored = await known_file(run, item) or await noted_file(run, channel, message, item)
     except (ChannelError, quota.QuotaExceededError) as error:
         logger.info("a medium could not be fetched: %s", error)
         words = {"text": media_text(replace(medium, failed=True, note=str(error)))}
@@ -212,6 +209,26 @@ def kind_of(said: str, stored: StoredFile) -> str:
     if said in MEDIA_KINDS and stored.content_type in {"application/octet-stream", ""}:
         return said
     return said if said not in MEDIA_KINDS else "file"
+
+
+async def known_file(run: Run, item: dict[str, Any]) -> StoredFile | None:
+    """Return the file that an earlier attempt of the run has fetched; None without any."""
+    own = StoredFile.objects.filter(user_id=run.user_id, purged_at=None)
+    name = item.get("file")
+    return await in_thread(own.filter(public_id=name).first) if name else None
+
+
+async def noted_file(
+    run: Run, channel: Channel | None, message: InboundMessage, item: dict[str, Any]
+) -> StoredFile:
+    """Return the stored file of a medium. One that was fetched is noted in the message at once: to
+    describe it may take minutes. Raises ChannelError and QuotaExceededError.
+    """
+    stored = await stored_of(run, channel, item)
+    if "remote" in item:
+        item["file"] = stored.public_id
+        await in_thread(keep, message)
+    return stored
 
 
 async def stored_of(run: Run, channel: Channel | None, item: dict[str, Any]) -> StoredFile:
