@@ -381,7 +381,7 @@ def test_a_file_over_the_quota_of_its_person_is_not_fetched(stored: Stored, sett
     settings.MAX_FILE_MEGABYTES_PER_USER = 1
     PLATFORM.files["f"] = b"x" * 600_000
     stored({"remote": "f", "size": 600_000})
-    PLATFORM.refusals.append(ChannelError("it was asked for"))
+    PLATFORM.refusals.append(ChannelError("it was asked for", permanent=True))
     with pytest.raises(quota.QuotaExceededError, match="your limit is 1 MB"):
         stored({"remote": "f", "size": 600_000})
     PLATFORM.refusals.clear()
