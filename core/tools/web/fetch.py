@@ -11,7 +11,7 @@ from django.conf import settings
 
 from core.documents import encodings
 from core.documents import read as documents
-from core.jobs_worker.sources import name_of
+from core.jobs_worker.sources import PAGES, name_of
 from core.lib.per_loop import per_loop
 from core.lib.safe_fetch import Fetched, Fetcher, FetchError
 from core.lib.text import clean, one_line
@@ -29,7 +29,6 @@ READ_SECONDS = 30.0
 READERS = 4  # processes at once
 TITLE, EXCERPT, LONGEST_ADDRESS, SHOWN_HOST = 200, 300, 2000, 80  # characters
 FETCHER = Fetcher(max_bytes=MOST_BYTES, max_seconds=FETCH_SECONDS)
-PAGES = frozenset({"text/html", "application/xhtml+xml"})
 PAGE_BEGINS = re.compile(rb"\s*(?:<!doctype html|<html)", re.IGNORECASE)
 SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 NO_TEXT = ("image/", "audio/", "video/", "font/")

@@ -208,8 +208,8 @@ def test_l1_a_source_may_be_a_web_address_read_by_the_guarded_fetcher(
     worker: Worker, script: Script, say: Say, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def page(_request: web.Request) -> web.Response:
-        html = f"<html><body><h1>The mill</h1><p>{MILL}</p></body></html>"
-        return web.Response(text=html, content_type="text/html")
+        html = f"<html><body><h1>The mill (ο μύλος)</h1><p>{MILL}</p></body></html>"
+        return web.Response(text=html, content_type="text/html", charset="windows-1253")
 
     async def fetched(url: str) -> Any:
         async with serving(page) as port:
@@ -223,7 +223,9 @@ def test_l1_a_source_may_be_a_web_address_read_by_the_guarded_fetcher(
             *calling(call(source="https://mill.example/0"))[-1:],
         ]
     )
-    assert "Bakers fetch their flour on Fridays" in words(made(say("slides of this page")))
+    deck = made(say("slides of this page"))
+    assert titles(deck)[0] == "The mill (ο μύλος)"
+    assert "Bakers fetch their flour on Fridays" in words(deck)
 
 
 def test_l1_a_private_address_is_refused_with_a_message(
