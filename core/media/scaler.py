@@ -60,7 +60,7 @@ def encoded(picture: object, *, clear: bool) -> bytes:
 
 
 def on_white(picture: object) -> object:
-    """Return a picture without transparency: what it hides has any colour."""
+    """Return a picture without transparency, which may hide any colour."""
     from PIL import Image  # noqa: PLC0415 - only in this process
 
     white = Image.new("RGBA", picture.size, "white")  # type: ignore[attr-defined]

@@ -61,7 +61,7 @@ def test_v30_a_codec_that_is_none_of_the_web_is_not_used(charset: str) -> None:
 )
 def test_l5_a_file_is_read_in_the_encoding_of_its_country(encoding: str, text: str) -> None:
     assert text_of_file(text.encode(encoding)) == text
-    lines = "1;2;3\n" * 9_000  # what is beyond ASCII comes late
+    lines = "1;2;3\n" * 9_000  # so that other bytes come late
     assert text_of_file((lines + text).encode(encoding)) == lines + text
 
 

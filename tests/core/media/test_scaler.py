@@ -24,7 +24,7 @@ def test_c6_a_grey_picture_of_16_bits_keeps_its_shades(tmp_path: Path) -> None:
     assert list(found.tobytes()[:300:100]) == pytest.approx([0, 78, 255], abs=4)
 
 
-def test_c6_what_a_large_picture_hides_is_white(
+def test_c6_the_hidden_part_of_a_large_picture_is_white(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is sent as JPEG, which knows no transparency."""
