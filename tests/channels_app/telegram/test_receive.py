@@ -600,7 +600,7 @@ def test_a_conversation_goes_on_when_its_group_becomes_a_supergroup(
     moved = message(user=GUEST, chat=GROUP, migrate_to_chat_id=-1007)
     assert [take(moved), take(moved)] == ["moved", "moved"]
     text = Delivery.objects.latest("id").payload["text"]
-    assert "This group got a new id (now -1007)" in text
+    assert f"chat {GROUP}: This group got a new id (now -1007)" in text
     ChannelIdentity.objects.create(user=owner, kind="im", channel="telegram", value="-1007")
     take(message("@my_bot again", user=GUEST, chat=-1007))
     assert InboundMessage.objects.latest("id").session == session

@@ -120,6 +120,9 @@ def test_a_group_that_has_become_a_supergroup_has_moved() -> None:
         "migrate_to_chat_id is no whole number"
     )
     assert refusal(message={"migrate_to_chat_id": -1005}) == "chat is no object"
+    unknown = {**moved, "chat": {"id": "x"}}
+    assert refusal(message=unknown) == "chat.id is no whole number"
+    assert kind(edited_message=moved) == "migrate_to_chat_id"
 
 
 @pytest.mark.parametrize(
