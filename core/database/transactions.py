@@ -321,13 +321,16 @@ async def patiently(call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) 
     ``call`` may have been committed before its connection broke: it must bear being called again.
     """
     deadline = time.monotonic() + settings.RUN_LEASE_SECONDS
+    is_told = False
     while True:
         try:
             return await in_thread(call, *args, **kwargs)
         except AWAY:
             if time.monotonic() > deadline:
                 raise
-            logger.warning("a task waits for the database")
+            if not is_told:
+                logger.warning("a task waits for the database")
+            is_told = True
             await asyncio.sleep(AWAY_SECONDS)
 
 
