@@ -12,6 +12,7 @@ import re
 import resource
 import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -190,7 +191,8 @@ async def output_of(skill: Found, given: Any, place: Path) -> str:
     try:
         said, code = await processes.output_of(
             *command, seconds=SECONDS, most_bytes=OUTPUT_BYTES, given=orjson.dumps(given),
-            cwd=place, env={**env, "SKILL_FOLDER": str(skill.folder)}, prepare=limit,
+            cwd=place, env={**env, "SKILL_FOLDER": str(skill.folder)},
+            prepare=partial(limit, os.getpid()),
         )  # fmt: skip
     except TimeoutError as error:
         raise PluginError("The skill took too long.") from error
@@ -201,8 +203,11 @@ async def output_of(skill: Found, given: Any, place: Path) -> str:
     return said.decode("utf-8", "replace")[:MOST_CHARACTERS]
 
 
-def limit() -> None:
-    """Limit memory, CPU time and file size in the script's process."""
+def limit(parent: int) -> None:
+    """Limit memory, CPU time and file size in the script's process, which ends with its
+    ``parent``.
+    """
+    processes.die_with(parent)
     memory = settings.JOB_MEMORY_MEGABYTES * MEGABYTE
     for what, most in (
         (resource.RLIMIT_AS, memory),
