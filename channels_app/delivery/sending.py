@@ -5,12 +5,16 @@ Payloads are JSON: a text block of the channel's own ``render`` (no ``kind``), o
 file), ``delete``, ``answer`` (``press``, ``text``: to the person who pressed a button).
 """
 
+import asyncio
 import base64
 import binascii
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Any
+
+from django.conf import settings
 
 from channels_app import registry
 from channels_app.base import (
@@ -28,7 +32,8 @@ from channels_app.base import (
     Target,
 )
 from channels_app.delivery.secret_blocks import as_sent
-from core.database.transactions import in_thread
+from core.conversations import outbox
+from core.database.transactions import AWAY, in_thread
 from core.files import storage
 from core.lib import leases
 from core.lib.encryption import DecryptError
@@ -36,6 +41,10 @@ from core.models import ChannelAccount, Delivery, StoredFile
 
 logger = logging.getLogger(__name__)
 
+# The part of a lease for which a platform may take its time: then another worker takes it for lost.
+PATIENCE = 0.8
+UPLOAD_SECONDS = 900.0
+FILES = frozenset({"photo", "document"})
 EXTENSIONS = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/webp": "webp"}
 
 
@@ -159,6 +168,35 @@ async def answer_press(channel: Channel, account: Account, delivery: Delivery) -
             account=account, press=payload["press"], text=payload["text"]
         )
     return ""
+
+
+@asynccontextmanager
+async def kept(delivery: Delivery, limit: asyncio.Timeout) -> AsyncIterator[None]:
+    """Keep the lease of a file while it is sent in this block, and put off its time ``limit``: on a
+    slow line it takes minutes.
+    """
+    if delivery.payload.get("kind") not in FILES:
+        yield
+        return
+    task = asyncio.create_task(keep(delivery, limit))
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def keep(delivery: Delivery, limit: asyncio.Timeout) -> None:
+    """Renew a lease and put off ``limit``, for UPLOAD_SECONDS at most."""
+    loop = asyncio.get_running_loop()
+    seconds = settings.DELIVERY_LEASE_SECONDS
+    ends = loop.time() + UPLOAD_SECONDS
+    while loop.time() < ends:
+        await asyncio.sleep(seconds / 4)
+        with suppress(*AWAY):
+            if not await in_thread(outbox.keep, delivery=delivery) or limit.expired():
+                return
+            limit.reschedule(loop.time() + seconds * PATIENCE)
 
 
 Work = Callable[[Channel, Account, Delivery], Coroutine[Any, Any, str]]

@@ -4,6 +4,7 @@ Each is fetched once, stored as a ``StoredFile`` and described; the description 
 so that another attempt of the run does not repeat it. Failures are reported to the user.
 """
 
+import asyncio
 import base64
 import hashlib
 import logging
@@ -16,7 +17,7 @@ from django.conf import settings
 from django.db.models import QuerySet
 
 from channels_app import registry
-from channels_app.base import Channel, ChannelError, Downloads, RemoteFile
+from channels_app.base import Account, Channel, ChannelError, Downloads, RemoteFile
 from channels_app.delivery.sending import account_of
 from core.database.transactions import atomic_write, in_thread
 from core.documents import read as documents
@@ -33,6 +34,8 @@ from core.providers.catalogue import ModelInfo, window_of
 logger = logging.getLogger(__name__)
 
 MEGABYTE = 1024 * 1024
+FETCH_WAITS = (1.0, 4.0)  # seconds before a file is fetched again
+LONGEST_WAIT = 30.0
 
 
 def is_waiting(run: Run) -> bool:
@@ -74,12 +77,9 @@ async def prepare(run: Run, describer: Describer) -> dict[str, str]:
     channel = registry.get(run.session.account.channel)
     messages = await in_thread(messages_of, run.id)
     for message in messages:
-        to_say = [item for item in message.media if "text" in item or waits(item)]
         for item in message.media:
             if waits(item):
-                # Only one item of a message carries its caption.
-                caption = message.text if item is to_say[0] else ""
-                item.update(await understood(run, channel, item, caption, made, describer))
+                item.update(await understood(run, channel, message, item, made, describer))
                 for name in ("upload", *(["url"] if "file" in item else [])):
                     item.pop(name, None)
                 await in_thread(keep, message)
@@ -103,8 +103,7 @@ async def pictures(run: Run, made: dict[str, str]) -> list[str]:
 
 async def picture_of_file(run: Run, item: dict[str, Any]) -> str:
     """Return the picture of one medium, from its stored file; "" if that is gone."""
-    own = StoredFile.objects.filter(user_id=run.user_id, purged_at=None)
-    stored = await in_thread(own.filter(public_id=item["file"]).first)
+    stored = await known_file(run, item)
     return await seen_picture(stored, item["kind"], item.get("duration")) if stored else ""
 
 
@@ -163,8 +162,8 @@ def spoken(message: InboundMessage) -> str:
 async def understood(
     run: Run,
     channel: Channel | None,
+    message: InboundMessage,
     item: dict[str, Any],
-    caption: str,
     made: dict[str, str],
     describer: Describer,
 ) -> dict[str, Any]:
@@ -174,15 +173,16 @@ async def understood(
     The kind follows from the content, not from the declared type. ``made`` gets the picture of one
     that goes to the model itself.
     """
+    to_say = [each for each in message.media if "text" in each or waits(each)]
     medium = Medium(
         kind=item["kind"],
         mime=item.get("mime", ""),
         name=item.get("name", ""),
         duration=item.get("duration"),
-        caption=caption,
+        caption=message.text if item is to_say[0] else "",  # of only one item of a message
     )
     try:
-        stored = await stored_of(run, channel, item)
+        stored = await known_file(run, item) or await noted_file(run, channel, message, item)
     except (ChannelError, quota.QuotaExceededError) as error:
         logger.info("a medium could not be fetched: %s", error)
         words = {"text": media_text(replace(medium, failed=True, note=str(error)))}
@@ -209,6 +209,26 @@ def kind_of(said: str, stored: StoredFile) -> str:
     if said in MEDIA_KINDS and stored.content_type in {"application/octet-stream", ""}:
         return said
     return said if said not in MEDIA_KINDS else "file"
+
+
+async def known_file(run: Run, item: dict[str, Any]) -> StoredFile | None:
+    """Return the file that an earlier attempt of the run has fetched; None without any."""
+    own = StoredFile.objects.filter(user_id=run.user_id, purged_at=None)
+    name = item.get("file")
+    return await in_thread(own.filter(public_id=name).first) if name else None
+
+
+async def noted_file(
+    run: Run, channel: Channel | None, message: InboundMessage, item: dict[str, Any]
+) -> StoredFile:
+    """Return the stored file of a medium. One that was fetched is noted in the message at once: to
+    describe it may take minutes. Raises ChannelError and QuotaExceededError.
+    """
+    stored = await stored_of(run, channel, item)
+    if "remote" in item:
+        item["file"] = stored.public_id
+        await in_thread(keep, message)
+    return stored
 
 
 async def stored_of(run: Run, channel: Channel | None, item: dict[str, Any]) -> StoredFile:
@@ -315,9 +335,8 @@ async def fetch(run: Run, channel: Channel, remote: RemoteFile, item: dict[str, 
     most = channel.outbound.max_download_bytes
     check_size(remote.size, most)
     await in_thread(quota.check, user_id=run.user_id, size=remote.size)
-    content = await channel.outbound.download_media(
-        account=account_of(run.session.account), file=remote
-    )
+    account = account_of(run.session.account)
+    content = await downloaded(channel.outbound, account, remote)
     check_size(len(content), most)  # a platform may name another size, or none
     return await in_thread(
         storage.keep,
@@ -327,6 +346,22 @@ async def fetch(run: Run, channel: Channel, remote: RemoteFile, item: dict[str, 
         session_id=run.session_id,
         run_id=run.id,
     )
+
+
+async def downloaded(outbound: Downloads, account: Account, remote: RemoteFile) -> bytes:
+    """Return the content of a file; it is asked for again after failures that pass, such as a rate
+    limit. Raises ChannelError.
+    """
+    for seconds in FETCH_WAITS:
+        try:
+            return await outbound.download_media(account=account, file=remote)
+        except ChannelError as error:
+            if error.permanent:
+                raise
+            logger.info("a file is fetched again: %s", error)
+            wanted = seconds if error.retry_after is None else error.retry_after
+            await asyncio.sleep(min(wanted, LONGEST_WAIT))
+    return await outbound.download_media(account=account, file=remote)
 
 
 def check_size(size: int, most: int) -> None:
@@ -354,9 +389,7 @@ async def in_words(
         if medium.kind == "image" and is_seen:
             return medium
         if medium.kind == "image":
-            content = await in_thread(storage.read, stored)
-            said = await describer.image(content, content_type=stored.content_type)
-            return replace(medium, description=said)
+            return replace(medium, description=await looked_at(stored, describer))
         if medium.kind == "audio":
             return replace(medium, transcript=await heard(stored, describer))
         if medium.kind == "video":
@@ -369,6 +402,19 @@ async def in_words(
         logger.exception("a kept file cannot be read")
         return replace(medium, note="The file could not be read.")
     return medium
+
+
+async def looked_at(stored: StoredFile, describer: Describer) -> str:
+    """Return the description of a picture, upright and scaled down like one that a model sees
+    itself; "" without a vision model. Raises ProviderError and OSError.
+    """
+    if describer.is_blind:
+        return ""
+    content = await picture.scaled(storage.path_of(stored))
+    if content:
+        return await describer.image(content, content_type=media_type(content[:64]))
+    content = await in_thread(storage.read, stored)  # of a kind that only the model may know
+    return await describer.image(content, content_type=stored.content_type)
 
 
 async def excerpt(stored: StoredFile, models: Sequence[ModelInfo]) -> str:

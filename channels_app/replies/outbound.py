@@ -258,14 +258,14 @@ async def send_now(*, channel: Channel, delivery: Delivery, ended: Ended) -> Nex
     assert lease is not None  # noqa: S101 - for the type checker: it is claimed
     is_sending = False
     try:
-        # Longer than this and another worker takes it for lost.
-        longest = min(settings.DELIVERY_LEASE_SECONDS * 0.8, lease.left)
+        longest = min(settings.DELIVERY_LEASE_SECONDS * sending.PATIENCE, lease.left)
         with leases.under(lease):
-            async with asyncio.timeout(longest):
+            async with asyncio.timeout(longest) as limit:
                 if delivery.doubt_chat:
                     await find_sent.clear_doubt(channel=channel, delivery=delivery)
                 is_sending = True
-                message_id = await sending.perform(channel=channel, delivery=delivery)
+                async with sending.kept(delivery, limit):
+                    message_id = await sending.perform(channel=channel, delivery=delivery)
     except find_sent.NotYetError as error:
         await in_thread(outbox.postpone, delivery=delivery, seconds=error.seconds)
         return Next(delivery.id, error.seconds)

@@ -134,6 +134,8 @@ def take(*, row: ChannelAccount, bot: Bot, value: object, raw: bytes) -> str:
             return take_press(row=row, press=update)
         case updates.Membership():
             return take_membership(row=row, change=update)
+        case updates.Moved():
+            return take_move(row=row, move=update)
         case updates.Other():
             return ignore(row=row, update_id=update.update_id, kind=update.kind)
 
@@ -354,6 +356,16 @@ def take_membership(*, row: ChannelAccount, change: updates.Membership) -> str:
         account=row, chat=str(change.chat), trouble=trouble, words=f"status {change.status}"
     )
     return trouble
+
+
+def take_move(*, row: ChannelAccount, move: updates.Moved) -> str:
+    """Let the conversations and schedules of a group go on under its new id, before a message of
+    it begins others; notify the owner, whose list has the old one.
+    """
+    chat, new_chat = str(move.chat), str(move.new_chat)
+    notices.trouble(account=row, chat=chat, trouble="migrated", words=f"now {new_chat}")
+    outbox.moved(account_id=row.pk, chat=chat, new_chat=new_chat)
+    return "moved"
 
 
 def ignore(*, row: ChannelAccount, update_id: int, kind: str) -> str:

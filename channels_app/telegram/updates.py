@@ -141,6 +141,15 @@ class Membership:
 
 
 @dataclass(frozen=True, slots=True)
+class Moved:
+    """``message`` with ``migrate_to_chat_id``: a group has become a supergroup, with another id."""
+
+    update_id: int
+    chat: int
+    new_chat: int
+
+
+@dataclass(frozen=True, slots=True)
 class Other:
     """An update that is not answered; ``kind`` is its type."""
 
@@ -148,13 +157,15 @@ class Other:
     kind: str
 
 
-Update = NewMessage | Edited | Pressed | Membership | Other
+Update = NewMessage | Edited | Pressed | Membership | Moved | Other
 
 
 def read(value: object) -> Update:
     """Parse the update in ``value``. Raises UnparsableError."""
     update, update_id = mapping(value, "update"), update_id_of(value)
     kind = next((key for key in update if key != "update_id"), "empty")
+    if kind == "message" and "migrate_to_chat_id" in mapping(update[kind], kind):
+        return read_move(update_id, update[kind])
     if kind in {"message", "edited_message"}:
         message = read_message(mapping(update[kind], kind))
         if isinstance(message, str):
@@ -389,6 +400,15 @@ def read_membership(update_id: int, value: Json) -> Membership:
             mapping(value.get("new_chat_member"), "new_chat_member").get("status"), "status"
         ),
         by=person(value.get("from")),
+    )
+
+
+def read_move(update_id: int, message: Json) -> Moved:
+    chat, new = mapping(message.get("chat"), "chat"), message["migrate_to_chat_id"]
+    return Moved(
+        update_id=update_id,
+        chat=number(chat.get("id"), "chat.id", signed=True),
+        new_chat=number(new, "migrate_to_chat_id", signed=True),
     )
 
 

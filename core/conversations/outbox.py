@@ -248,6 +248,17 @@ def claim(*, delivery_id: int, ready: Callable[[Delivery], bool] = unpaced) -> D
     return row if claimed else None
 
 
+def keep(*, delivery: Delivery) -> bool:
+    """Renew the lease of a delivery that is being sent; False when another attempt owns it."""
+    began = elapsed()
+    until = Now() + timedelta(seconds=settings.DELIVERY_LEASE_SECONDS)
+    with transactions.atomic_write():
+        kept = mine(delivery).update(lease_until=until) == 1
+    if kept and delivery.lease is not None:
+        delivery.lease.renew(began=began)
+    return kept
+
+
 def place_of(delivery: Delivery) -> str:
     """Return the chat of a delivery in the form of ``doubt_chat``."""
     return f"{delivery.account_id}:{delivery.target.get('chat', '')}"[:160]

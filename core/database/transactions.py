@@ -8,6 +8,7 @@ concurrent answers waited 0.4 s). The file only shortens the wait; SQLite's own 
 
 import asyncio
 import fcntl
+import logging
 import os
 import threading
 import time
@@ -37,6 +38,8 @@ from core.database.queries import HasRows, Param
 from core.database.threads import LifoThreadPool
 from core.lib.log_ids import IDS
 
+logger = logging.getLogger(__name__)
+
 # The database is away, or another transaction holds its lock: the same statement may work soon.
 AWAY = (OperationalError, InterfaceError)
 P = ParamSpec("P")
@@ -48,6 +51,7 @@ _lock_files: dict[str, int] = {}  # path -> descriptor
 # SQLite's own timeout: a frozen process must not stop the others for ever.
 LOCK_FILE_SECONDS = 20.0
 POLL_SECONDS = 0.0005
+AWAY_SECONDS = 0.2  # until a database that is away is tried again
 # In a web process: how long a write waits for the locks of our writers, and then for SQLite.
 WEB_LOCK_SECONDS, WEB_SQLITE_SECONDS = 2.0, 2
 _lock_seconds: float | None = None  # None: without a limit
@@ -309,6 +313,25 @@ def pool(name: str = "database", *, most: int | None = None) -> LifoThreadPool:
 async def in_thread(call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
     """Run ``call`` in a database thread; close its connection afterwards if it broke."""
     return await in_thread_of(pool(), call, *args, **kwargs)
+
+
+async def patiently(call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    """Return :func:`in_thread`, again while the database is away, for the length of a lease.
+
+    ``call`` may have been committed before its connection broke: it must bear being called again.
+    """
+    deadline = time.monotonic() + settings.RUN_LEASE_SECONDS
+    is_told = False
+    while True:
+        try:
+            return await in_thread(call, *args, **kwargs)
+        except AWAY:
+            if time.monotonic() > deadline:
+                raise
+            if not is_told:
+                logger.warning("a task waits for the database")
+            is_told = True
+            await asyncio.sleep(AWAY_SECONDS)
 
 
 async def in_thread_of(

@@ -18,6 +18,9 @@ from typing import Any
 
 import orjson
 
+from core.documents import word
+from core.documents.encodings import text_of, text_of_file
+
 MEGABYTE = 1024 * 1024
 MEMORY_BYTES = 700 * MEGABYTE
 CPU_SECONDS = 30
@@ -63,8 +66,9 @@ def pages_of_pdf(path: Path) -> Iterator[Pair]:
         document = pypdfium2.PdfDocument(path)
     except pypdfium2.PdfiumError as error:
         raise UnreadableError(ENCRYPTED if "assword" in str(error) else BROKEN) from error
+    document.init_forms()
     for number in range(min(len(document), MOST_PAGES)):
-        page = document[number]
+        page = filled_page(document, number)
         words = page.get_textpage()
         yield f"page {number + 1}", words.get_text_bounded()
         words.close()
@@ -73,6 +77,23 @@ def pages_of_pdf(path: Path) -> Iterator[Pair]:
             gc.collect()
     if len(document) > MOST_PAGES:
         yield "the end", CUT
+
+
+def filled_page(document: Any, number: int) -> Any:
+    """Return a page of a PDF with the texts of its form and those that a viewer has put on it."""
+    from pypdfium2 import raw  # noqa: PLC0415
+
+    page = document[number]
+    kinds = set()
+    for at in range(raw.FPDFPage_GetAnnotCount(page)):
+        annotation = raw.FPDFPage_GetAnnot(page, at)
+        kinds.add(raw.FPDFAnnot_GetSubtype(annotation))
+        raw.FPDFPage_CloseAnnot(annotation)
+    if kinds.isdisjoint({raw.FPDF_ANNOT_WIDGET, raw.FPDF_ANNOT_FREETEXT, raw.FPDF_ANNOT_STAMP}):
+        return page
+    raw.FPDFPage_Flatten(page, raw.FLAT_NORMALDISPLAY)
+    page.close()
+    return document[number]  # a page that is open already does not show it
 
 
 def check_archive(path: Path) -> None:
@@ -100,27 +121,30 @@ def section(heading: str, lines: list[str], *, unnamed: str = "") -> Pair:
 def sections_of_docx(path: Path) -> Iterator[Pair]:
     """Yield paragraphs and tables under their headings. python-docx resolves no entities."""
     import docx  # noqa: PLC0415
-    from docx.table import Table  # noqa: PLC0415
+    from docx.text.paragraph import Paragraph  # noqa: PLC0415
 
     check_archive(path)
+    document = docx.Document(str(path))
     heading, size = "", 0
     lines: list[str] = []
     styles: dict[str | None, str] = {}  # looking one up takes milliseconds
-    for block in docx.Document(str(path)).iter_inner_content():
-        if isinstance(block, Table):
-            lines += [" | ".join(cell.text.strip() for cell in row.cells) for row in block.rows]
-            continue
-        key, words = block._p.style, block.text  # noqa: SLF001 - the one way to its id
-        if key not in styles:
-            styles[key] = (block.style.name if block.style is not None else "") or ""
-        is_heading = styles[key].startswith(("Heading", "Title")) and words.strip()
+    for block in word.inside(document.element.body, word.PARAGRAPH, word.TABLE):
+        is_heading = False
+        if block.tag == word.TABLE:
+            new = word.rows_of(block)
+        else:
+            key, new = block.style, [word.text_of(block)]
+            if key not in styles:
+                style = Paragraph(block, document).style
+                styles[key] = (style.name if style is not None else "") or ""
+            is_heading = styles[key].startswith(("Heading", "Title")) and bool(new[0].strip())
         if is_heading or size > SECTION_CHARACTERS:
             yield section(heading, lines, unnamed="beginning")
             lines, size = [], 0
         if is_heading:
-            heading = words.strip()[:100]
-        lines.append(words)
-        size += len(words)
+            heading = new[0].strip()[:100]
+        lines += new
+        size += sum(map(len, new))
     yield section(heading, lines)
 
 
@@ -155,6 +179,7 @@ def rows_of_xlsx(path: Path) -> Iterator[Pair]:
     with path.open("rb") as file:  # not its path: stored files have no extension, which it checks
         book = openpyxl.load_workbook(file, read_only=True, data_only=True)
         for sheet in book.worksheets:
+            sheet.reset_dimensions()  # some programs write one cell, whatever there is
             rows = (
                 ["" if v is None else str(v) for v in row]
                 for row in sheet.iter_rows(values_only=True)
@@ -164,7 +189,8 @@ def rows_of_xlsx(path: Path) -> Iterator[Pair]:
 
 def rows_of_csv(path: Path) -> Iterator[Pair]:
     """Yield the rows, some at a time."""
-    text = decoded(path.read_bytes())
+    text = text_of_file(path.read_bytes())
+    csv.field_size_limit(MOST_CHARACTERS)  # one that is quoted and not closed holds the rest
     try:
         dialect: Any = csv.Sniffer().sniff(text[:4096], delimiters=",;\t|")
     except csv.Error:
@@ -175,26 +201,28 @@ def rows_of_csv(path: Path) -> Iterator[Pair]:
 def in_parts(rows: Iterator[list[str]], *, name: str) -> Iterator[Pair]:
     """Format rows as lines, ROWS_A_PART in each part."""
     held: list[str] = []
-    first = 1
+    first, last = 1, 0
     for number, row in enumerate(rows, 1):
         if number > MOST_ROWS:
             held.append(CUT)
             break
         if any(cell.strip() for cell in row):
             held.append(" | ".join(cell.strip() for cell in row).rstrip(" |"))
+            last = number
         if len(held) >= ROWS_A_PART:
-            yield f"{name} rows {first}-{number}".strip(), "\n".join(held)
+            yield f"{name} rows {first}-{last}".strip(), "\n".join(held)
             held, first = [], number + 1
     if held:
-        yield f"{name} rows {first}-{first + len(held) - 1}".strip(), "\n".join(held)
+        yield f"{name} rows {first}-{last}".strip(), "\n".join(held)
 
 
 def sections_of_html(path: Path) -> Iterator[Pair]:
     """Yield the text under each heading; no scripts, no styles, nothing is fetched."""
     from lxml import html  # noqa: PLC0415
 
+    content = text_of(path.read_bytes(), "").encode()
     parser = html.HTMLParser(encoding="utf-8", no_network=True, huge_tree=False)
-    yield from sections_of_tree(html.document_fromstring(path.read_bytes(), parser=parser))
+    yield from sections_of_tree(html.document_fromstring(content, parser=parser))
 
 
 def sections_of_tree(root: Any) -> Iterator[Pair]:
@@ -247,7 +275,7 @@ def sections_of_page(path: Path) -> Iterator[Pair]:
 
 def sections_of_text(path: Path) -> Iterator[Pair]:
     """Yield the text, split at its headings (Markdown) and at a readable size."""
-    yield from sections_of(decoded(path.read_bytes()).splitlines())
+    yield from sections_of(text_of_file(path.read_bytes()).splitlines())
 
 
 def sections_of(text: list[str]) -> Iterator[Pair]:
@@ -264,18 +292,6 @@ def sections_of(text: list[str]) -> Iterator[Pair]:
         lines.append(line)
         size += len(line)
     yield section(heading, lines)
-
-
-def decoded(data: bytes) -> str:
-    """Decode text of any usual encoding."""
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return data.decode("utf-16", "replace")
-    for encoding in ("utf-8-sig", "gb18030", "shift_jis"):
-        try:
-            return data.decode(encoding)
-        except UnicodeDecodeError:
-            continue
-    return data.decode("latin-1")
 
 
 READERS: dict[str, Callable[[Path], Iterator[Pair]]] = {

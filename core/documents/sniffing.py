@@ -1,5 +1,7 @@
 """Detect a file's type by its first bytes, ignoring name and declared type. Pure."""
 
+import re
+
 # Beginning -> type. Those that need a second look are in ``of_container``.
 BEGINNINGS = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -25,6 +27,7 @@ BRANDS = {
     b"avif": "image/avif",
     b"qt  ": "video/quicktime",
 }
+MP4_VIDEO = re.compile(rb"hdlr.{8}vide", re.DOTALL)  # a track of pictures
 # Names of codecs (https://www.matroska.org/technical/codec_specs.html).
 MATROSKA_VIDEO = (b"V_VP8", b"V_VP9", b"V_AV1", b"V_MPEG4", b"V_THEORA")
 MATROSKA_AUDIO = (b"A_OPUS", b"A_VORBIS", b"A_AAC", b"A_FLAC", b"A_PCM")
@@ -35,8 +38,8 @@ ADTS = frozenset({0xF1, 0xF9})
 def media_type(beginning: bytes, *, declared: str = "") -> str:
     """Return the type that the first bytes (4 KiB suffice) show; "" for an unknown one.
 
-    ``declared`` (a type) decides only where the bytes are ambiguous: whether WebM whose tracks are
-    not among them holds audio or video.
+    ``declared`` (a type) decides only where the bytes are ambiguous: whether WebM or MPEG-4 whose
+    tracks are not among them holds audio or video.
     """
     for start, found in BEGINNINGS:
         if beginning.startswith(start):
@@ -49,13 +52,21 @@ def of_container(beginning: bytes, declared: str) -> str:
     if beginning.startswith(b"RIFF"):
         return RIFF.get(beginning[8:12], "")
     if beginning[4:8] == b"ftyp":
-        return BRANDS.get(beginning[8:12], "video/mp4")
+        return BRANDS.get(beginning[8:12]) or of_iso_media(beginning, declared)
     if beginning.startswith(b"OggS"):
         return "video/ogg" if b"theora" in beginning[:200] else "audio/ogg"
     if beginning.startswith(b"\x1a\x45\xdf\xa3"):
         usual = "audio" if declared.startswith("audio/") else "video"
         return f"{of_matroska(beginning) or usual}/webm"
     return ""
+
+
+def of_iso_media(beginning: bytes, declared: str) -> str:
+    """Return the type of an ISO media file of a brand that films and recordings have. ``.3gp``,
+    whose films are declared as sound, too, is one.
+    """
+    is_sound = declared.startswith("audio/") and declared != "audio/3gpp"
+    return "audio/mp4" if is_sound and not MP4_VIDEO.search(beginning) else "video/mp4"
 
 
 def of_matroska(beginning: bytes) -> str:

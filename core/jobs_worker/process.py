@@ -5,7 +5,6 @@ checks every half second whether the job is still wanted, and kills.
 """
 
 import asyncio
-import ctypes
 import logging
 import os
 import resource
@@ -25,6 +24,7 @@ from core.database import schema_version, transactions
 from core.jobs_worker import steps
 from core.jobs_worker.work import TOO_MUCH_MEMORY, discard, perform
 from core.lib import log_ids, tracing
+from core.lib.processes import die_with
 from core.models import Job
 from core.providers import registry as providers
 from core.signals import live_events, pubsub, wakeups
@@ -32,7 +32,6 @@ from core.signals import live_events, pubsub, wakeups
 logger = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.25
-PR_SET_PDEATHSIG = 1
 MEGABYTE = 1024 * 1024
 TOO_LONG = "This took too long and was ended."
 ENDED_WELL, OUT_OF_MEMORY = 0, 77
@@ -100,14 +99,6 @@ async def performed(job: Job) -> None:
         await pubsub.local().close()
 
 
-def die_with(parent: int) -> None:
-    """Request SIGKILL from the kernel (Linux) when the parent ends; exit now if it already has."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
-        os._exit(1)
-
-
 def limit_memory() -> None:
     """Let this process take JOB_MEMORY_MEGABYTES more address space than it has now."""
     if sys.platform == "linux":  # elsewhere the parent looks
@@ -122,6 +113,7 @@ def watch(job: Job, pid: int) -> None:
     while True:
         ended, status = os.waitpid(pid, os.WNOHANG)
         if ended:
+            kill_group(pid)
             after(job, os.waitstatus_to_exitcode(status))
             return
         reason = why_not(job, deadline)
@@ -159,11 +151,16 @@ def quietly(ask: Callable[[], bool]) -> bool:
 
 def kill(pid: int) -> None:
     """Kill the child and its descendants."""
-    with suppress(ProcessLookupError):
-        os.killpg(pid, signal.SIGKILL)
+    kill_group(pid)
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
+
+
+def kill_group(pid: int) -> None:
+    """Kill what the child started and did not end itself."""
+    with suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
 
 
 def after(job: Job, code: int) -> None:

@@ -12,6 +12,7 @@ import re
 import resource
 import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -148,9 +149,16 @@ async def run(job: Job, host: Host) -> PluginResult:
     said = await output_of(skill, job.parameters.get("input") or {}, host.folder)
     for message in told_by(host.folder / MESSAGES):
         await host.send(message)
-    left = [path for path in sorted(host.folder.iterdir()) if path.is_file()][:MOST_FILES]
+    left = [path for path in sorted(host.folder.iterdir()) if is_result(path)][:MOST_FILES]
     made = [Artifact(path, path.name, storage.type_by_name(path.name)) for path in left]
     return PluginResult(said.strip() or "Done.", made)
+
+
+def is_result(path: Path) -> bool:
+    """Return whether a file in a script's home is for the user: platforms take no empty one, and
+    hidden ones are programs' own.
+    """
+    return not path.name.startswith(".") and path.is_file() and path.stat().st_size > 0
 
 
 def told_by(path: Path) -> list[Message]:
@@ -183,7 +191,8 @@ async def output_of(skill: Found, given: Any, place: Path) -> str:
     try:
         said, code = await processes.output_of(
             *command, seconds=SECONDS, most_bytes=OUTPUT_BYTES, given=orjson.dumps(given),
-            cwd=place, env={**env, "SKILL_FOLDER": str(skill.folder)}, prepare=limit,
+            cwd=place, env={**env, "SKILL_FOLDER": str(skill.folder)},
+            prepare=partial(limit, os.getpid()),
         )  # fmt: skip
     except TimeoutError as error:
         raise PluginError("The skill took too long.") from error
@@ -194,8 +203,11 @@ async def output_of(skill: Found, given: Any, place: Path) -> str:
     return said.decode("utf-8", "replace")[:MOST_CHARACTERS]
 
 
-def limit() -> None:
-    """Limit memory, CPU time and file size in the script's process."""
+def limit(parent: int) -> None:
+    """Limit memory, CPU time and file size in the script's process, which ends with its
+    ``parent``.
+    """
+    processes.die_with(parent)
     memory = settings.JOB_MEMORY_MEGABYTES * MEGABYTE
     for what, most in (
         (resource.RLIMIT_AS, memory),

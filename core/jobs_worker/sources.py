@@ -4,6 +4,7 @@ The call's own parameters win. Missing ones are filled in: by the documents of t
 topic of the request, the documents of the conversation, or the conversation itself.
 """
 
+import codecs
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ from django.db.models import QuerySet
 
 from core.database.transactions import in_thread
 from core.documents import read as documents
+from core.documents.encodings import text_of as text_of_page
 from core.files import storage
 from core.jobs_worker.host import Host
 from core.lib.ids import is_public_id
@@ -34,6 +36,7 @@ MOST_FILES = 10
 MOST_NAMED = 5
 GONE = "The document was not found."
 NOTHING = "Send me the document or the text, and ask again."
+PAGES = frozenset({"text/html", "application/xhtml+xml"})
 ADDRESS = re.compile(r"https?://\S+", re.IGNORECASE)
 HANDLE = re.compile(r"/files/([A-Za-z0-9_-]+)")
 # Words for all documents of a conversation, not only those that came last.
@@ -129,7 +132,7 @@ async def of_address(address: str, host: Host) -> Source:
         raise PluginError(f"The address could not be read: {error}.") from error
     name = name_of(found)
     path = host.folder / "source"
-    path.write_bytes(found.body)
+    path.write_bytes(content_of(found))
     try:
         read = await documents.parts(path, name=name, most_megabytes=settings.DOCUMENT_MEGABYTES)
     except documents.DocumentError as error:
@@ -137,6 +140,15 @@ async def of_address(address: str, host: Host) -> Source:
     finally:
         path.unlink(missing_ok=True)
     return Source(one_line(name, TITLE_CHARACTERS), read, kind="document", documents=[address])
+
+
+def content_of(found: Fetched) -> bytes:
+    """Return the bytes of a fetched document; a page in UTF-8, with the mark of it, for the server
+    may have named its encoding.
+    """
+    if found.content_type not in PAGES:
+        return found.body
+    return codecs.BOM_UTF8 + text_of_page(found.body, found.charset).encode(errors="replace")
 
 
 def name_of(found: Fetched) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from core.conversations import jobs, traces
-from core.database.transactions import in_thread
+from core.database.transactions import AWAY, in_thread, patiently
 from core.files import storage
 from core.files.storage import Made
 from core.jobs_worker import skills, sources, steps
@@ -30,7 +30,11 @@ Work = Callable[[Job, Host], Awaitable[PluginResult]]
 
 
 async def perform(job: Job) -> None:
-    """Run a claimed job; its row gets the result in every case, if the claim still holds."""
+    """Run a claimed job; its row gets the result, if the claim still holds.
+
+    Raises OperationalError or InterfaceError while the database is away: the job goes back into the
+    queue.
+    """
     folder = folder_of(job)
     shutil.rmtree(folder.parent, ignore_errors=True)  # files of earlier attempts
     folder.mkdir(parents=True, mode=0o700)
@@ -39,7 +43,7 @@ async def perform(job: Job) -> None:
         result = await WORK[job.tool](job, host)
         made = [kept(each, folder) for each in result.files]
         told = {"text": result.text, **({"note": result.note} if result.note else {})}
-        await in_thread(jobs.finish, job=job, result=told, made=made)
+        await patiently(jobs.finish, job=job, result=told, made=made)
         traces.ended(Run.State.SUCCEEDED)
         tidy(folder, keep={each.path for each in made})
         await in_thread(steps.drop_answers, job.id)
@@ -51,6 +55,8 @@ async def perform(job: Job) -> None:
         await failed(job, str(error))
     except MemoryError:
         await failed(job, TOO_MUCH_MEMORY)
+    except AWAY:
+        raise  # the job is begun again, and repeats no question to the model
     except Exception:
         logger.exception("a job failed")
         await failed(job, BROKEN)

@@ -1,7 +1,9 @@
 """Processes that run for their output, with limits of time and size."""
 
 import asyncio
+import ctypes
 import os
+import signal
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -9,6 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK_BYTES = 1024 * 1024
+PR_SET_PDEATHSIG = 1
 
 
 class TooMuchOutputError(Exception):
@@ -65,3 +68,11 @@ async def all_of(stream: asyncio.StreamReader, most_bytes: int) -> bytes:
             raise TooMuchOutputError
         blocks.append(block)
     return b"".join(blocks)
+
+
+def die_with(parent: int) -> None:
+    """Request SIGKILL from the kernel (Linux) when the parent ends; exit now if it already has."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)

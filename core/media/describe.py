@@ -41,11 +41,16 @@ class Describer:
         """Return whether a model of the turn sees pictures itself."""
         return any(sight.can_see(each) for each in self.models)
 
+    @property
+    def is_blind(self) -> bool:
+        """Return whether there is no vision model."""
+        return not settings.VISION_MODEL or self.environment is None
+
     async def image(self, content: bytes, *, content_type: str) -> str:
         """Return a description of the picture; empty when there is no vision model. Raises
         ProviderError.
         """
-        if not settings.VISION_MODEL or self.environment is None:
+        if self.is_blind or self.environment is None:
             return ""
         url = f"data:{content_type};base64,{base64.b64encode(content).decode()}"
         parts = [

@@ -11,7 +11,12 @@ MOST_BYTES = 4 * 1024 * 1024
 
 
 async def data_url(path: Path, *, square: int = 0) -> str:
-    """Return the picture in the file at ``path``; "" when it cannot be read.
+    """Return :func:`scaled` as a data URL; "" when it cannot be read."""
+    return url_of(await scaled(path, square=square))
+
+
+async def scaled(path: Path, *, square: int = 0) -> bytes:
+    """Return the picture in the file at ``path``; nothing when it cannot be read.
 
     ``square``: the side, in pixels, of the square that is cut from its middle; 0 for the whole.
     """
@@ -21,8 +26,8 @@ async def data_url(path: Path, *, square: int = 0) -> str:
             "core.media.scaler", str(path), *side, seconds=SECONDS, most_bytes=MOST_BYTES
         )
     except (TimeoutError, TooMuchOutputError):
-        return ""
-    return url_of(found) if code == 0 else ""
+        return b""
+    return found if code == 0 else b""
 
 
 def url_of(content: bytes) -> str:

@@ -36,6 +36,8 @@ def scaled(path: str, *, square: int = 0) -> bytes:
             raise ValueError("too many pixels")
         opened.draft("RGB", (SIDE, SIDE))
         upright = ImageOps.exif_transpose(opened)
+        if upright.mode.startswith("I;16"):  # of a scanner; Pillow would make most of it white
+            upright = upright.point(lambda value: value / 256).convert("L")
         clear = "A" in upright.getbands() or "transparency" in upright.info
         mode = "RGBA" if clear else "RGB"
         if square:
@@ -51,10 +53,18 @@ def encoded(picture: object, *, clear: bool) -> bytes:
         picture.save(out, "PNG")  # type: ignore[attr-defined]
         if out.tell() <= MOST_BYTES:
             return out.getvalue()
-        picture = picture.convert("RGB")  # type: ignore[attr-defined]
+        picture = on_white(picture)
         out = io.BytesIO()
     picture.save(out, "JPEG", quality=85)  # type: ignore[attr-defined]
     return out.getvalue()
+
+
+def on_white(picture: object) -> object:
+    """Return a picture without transparency, which may hide any colour."""
+    from PIL import Image  # noqa: PLC0415 - only in this process
+
+    white = Image.new("RGBA", picture.size, "white")  # type: ignore[attr-defined]
+    return Image.alpha_composite(white, picture).convert("RGB")  # type: ignore[arg-type]
 
 
 def main() -> None:

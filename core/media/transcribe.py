@@ -8,7 +8,9 @@ import asyncio
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import takewhile
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import aiohttp
@@ -33,7 +35,7 @@ async def speech(path: Path, *, name: str) -> str:
                 return await by_provider(path, name=name)
             if can_listen():
                 async with _one_at_a_time():
-                    return await asyncio.to_thread(on_this_machine, path)
+                    return await here(path)
     except TimeoutError as error:
         raise TranscriptionError("The transcription took too long.") from error
     return ""
@@ -88,10 +90,24 @@ def _one_at_a_time() -> asyncio.Semaphore:
     return asyncio.Semaphore(1)
 
 
-def on_this_machine(path: Path) -> str:
-    """Transcribe with Whisper. Raises TranscriptionError when the file has no sound."""
+async def here(path: Path) -> str:
+    """Return the transcript by Whisper, which stops when its caller does. Raises
+    TranscriptionError.
+    """
+    ended = Event()
+    try:
+        return await asyncio.to_thread(on_this_machine, path, ended)
+    finally:
+        ended.set()
+
+
+def on_this_machine(path: Path, ended: Event) -> str:
+    """Transcribe with Whisper, until ``ended`` is set. Raises TranscriptionError when the file has
+    no sound.
+    """
     try:
         segments, _ = whisper().transcribe(str(path), beam_size=1, vad_filter=False)
-        return " ".join(segment.text.strip() for segment in segments).strip()[:MOST_CHARACTERS]
+        heard = takewhile(lambda _: not ended.is_set(), segments)
+        return " ".join(segment.text.strip() for segment in heard).strip()[:MOST_CHARACTERS]
     except Exception as error:
         raise TranscriptionError("The recording could not be read.") from error

@@ -174,7 +174,7 @@ def sources_of(source: Source) -> list[RetrievalSource]:
 
 def source_of(name: str, parts: Sequence[tuple[str, str]], *, number: int = 1) -> RetrievalSource:
     """Return the ``number``-th source of an answer: the document ``name`` and its read parts."""
-    places = [place for place, _text in parts if place]
+    places = list(dict.fromkeys(place for place, _text in parts if place))
     return {
         "id": str(number),
         "type": "file",

@@ -1,5 +1,6 @@
 """Read a document that the user sent: all of a short one, some pages of a long one."""
 
+from collections.abc import Iterator
 from typing import Annotated
 
 from django.conf import settings
@@ -17,7 +18,7 @@ from core.tools.typed import Field, TypedTool
 
 # A longer result would be cut by the agent, and with it the hint where to go on.
 MOST_CHARACTERS = 45_000
-SHORTEST_PIECE = 200  # characters
+LONGEST_PIECE, SHORTEST_PIECE = 4000, 200  # characters
 
 Parts = list[tuple[str, str]]
 
@@ -53,15 +54,12 @@ class DocumentRead(TypedTool):
         except OSError as error:
             raise ToolError("The document no longer exists.") from error
         most = context.context_tokens // 3
-        found = in_pieces(found, most=most)
         text, shown = cut(row.name, found, first=from_part, most=most)
-        context.send(retrieved(row, found[from_part - 1 : from_part - 1 + shown], context))
+        context.send(retrieved(row, shown, context))
         return text
 
 
-def retrieved(
-    file: StoredFile, parts: list[tuple[str, str]], context: ToolContext
-) -> RetrievalMessage:
+def retrieved(file: StoredFile, parts: Parts, context: ToolContext) -> RetrievalMessage:
     """Return the places of a document that the model was given, as sources of its answer."""
     source = source_of(file.name, parts)
     source["file_id"] = file.public_id
@@ -69,21 +67,41 @@ def retrieved(
     return retrieval_message(file.name, [source], message_id=name)
 
 
-def in_pieces(parts: Parts, *, most: int) -> Parts:
-    """Return the parts; one that ``most`` tokens or MOST_CHARACTERS do not hold is in pieces that
-    fit in any language.
+def cut(name: str, found: Parts, *, first: int, most: int) -> tuple[str, Parts]:
+    """Return the text of the parts from number ``first`` on, as many as ``most`` tokens and
+    MOST_CHARACTERS hold, with a hint for the rest; and these parts.
     """
-    longest = max(SHORTEST_PIECE, min(MOST_CHARACTERS, most * 2 // 3))
-    found: Parts = []
-    for reference, text in parts:
-        length = longest if is_too_long(text, most) else len(text) or 1
-        found += [(reference, text[at : at + length]) for at in range(0, len(text), length)]
-    return found
+    parts = pieces(found, most=most)
+    shown = fitting(parts[first - 1 :], most=most)
+    last = first - 1 + len(shown)
+    lines = [f"{name}: {len(parts)} parts."]
+    lines += [
+        f"[{reference or f'part {number}'}]\n{text}"
+        for number, (reference, text) in enumerate(shown, first)
+    ]
+    if last < len(parts):
+        lines.append(f"(More follows: call document_read again with from_part {last + 1}.)")
+    return "\n\n".join(lines), shown
 
 
-def is_too_long(text: str, most: int) -> bool:
-    """Return whether ``most`` tokens or MOST_CHARACTERS do not hold a text."""
-    return len(text) > MOST_CHARACTERS or estimate(text) > most
+def pieces(parts: Parts, *, most: int) -> Parts:
+    """Return the parts, long ones in pieces, so that each fits ``most`` tokens in any language."""
+    length = max(SHORTEST_PIECE, min(LONGEST_PIECE, most * 2 // 3))
+    return [(reference, piece) for reference, text in parts for piece in divided(text, length)]
+
+
+def divided(text: str, length: int) -> Iterator[str]:
+    """Yield ``text`` in pieces of at most ``length`` characters, cut behind a word if there is
+    one.
+    """
+    start = 0
+    while start < len(text):
+        end = start + length
+        if end < len(text):
+            spaces = (text.rfind(each, start + length // 2, end) for each in "\n ")
+            end = max(spaces) + 1 or end
+        yield text[start:end]
+        start = end
 
 
 def fitting(parts: Parts, *, most: int) -> Parts:
@@ -97,22 +115,6 @@ def fitting(parts: Parts, *, most: int) -> Parts:
             break
         shown.append((reference, text))
     return shown
-
-
-def cut(name: str, found: Parts, *, first: int, most: int) -> tuple[str, int]:
-    """Return the parts from number ``first`` on that fit, with a hint for the rest; and their
-    number.
-    """
-    shown = fitting(found[first - 1 :], most=most)
-    lines = [f"{name}: {len(found)} parts."]
-    lines += [
-        f"[{reference or f'part {number}'}]\n{text}"
-        for number, (reference, text) in enumerate(shown, first)
-    ]
-    following = first + len(shown)
-    if shown and following <= len(found):
-        lines.append(f"(More follows: call document_read again with from_part {following}.)")
-    return "\n\n".join(lines), len(shown)
 
 
 TOOL = DocumentRead()

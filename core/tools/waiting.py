@@ -9,7 +9,7 @@ from django.conf import settings
 
 from core.conversations import jobs
 from core.conversations.jobs import View
-from core.database.transactions import in_thread
+from core.database.transactions import patiently
 from core.files import storage
 from core.jobs_worker import steps
 from core.messages import Message, audio_message, image_message, progress, video_message
@@ -63,7 +63,7 @@ async def outcome(
     *, context: ToolContext, tool: str, parameters: dict[str, Any], line: str
 ) -> ToolResult:
     """Start the job of a tool call, or find it, and wait for its end: the answer for the user."""
-    job_id = await in_thread(
+    job_id = await patiently(
         jobs.begin,
         run_id=context.run_id,
         call_id=context.tool_call_id,
@@ -79,14 +79,14 @@ async def outcome(
             said = await pass_on(context, job_id, last, said)
             if not last.is_over:
                 teller.hear(last, now=time.monotonic())
-    return await in_thread(told, last, languages.of_request(context.request))
+    return await patiently(told, last, languages.of_request(context.request))
 
 
 async def pass_on(context: ToolContext, job_id: int, view: View, said: int) -> int:
     """Emit the messages that a job sent after the first ``said``; return their new number."""
     if view.said <= said:
         return said
-    found = await in_thread(steps.messages, job_id=job_id, after=said)
+    found = await patiently(steps.messages, job_id=job_id, after=said)
     for message in found:  # may be more than in the view: some arrived since it was read
         context.send(message)
     return said + len(found)

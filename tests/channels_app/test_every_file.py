@@ -302,9 +302,12 @@ def test_c6_every_file_reaches_the_model_by_its_real_type_at_every_endpoint(
     assert "look" in text
 
 
+@pytest.mark.parametrize("vision", ["", "eyes"])
 def test_c6_a_picture_is_upright_and_bounded_in_pixels_and_bytes(
-    model: Watcher, owner: User
+    vision: str, model: Watcher, owner: User, settings: Any
 ) -> None:
+    """For the model that answers, and for the one that describes pictures for it."""
+    settings.VISION_MODEL = vision
     big = io.BytesIO()
     made = Image.effect_noise((3000, 2000), 80).convert("RGB")
     exif = made.getexif()
@@ -313,6 +316,7 @@ def test_c6_a_picture_is_upright_and_bounded_in_pixels_and_bytes(
     made.save(big, "JPEG", exif=exif, quality=95)
     media = web_chat([("big.jpg", big.getvalue(), "image/jpeg")], owner)
     ask(media, where="web chat", user=owner)
+    del model.asked[1:]
     _text, (shown,) = given(model)
     content = base64.b64decode(shown.partition(",")[2])
     found = Image.open(io.BytesIO(content))

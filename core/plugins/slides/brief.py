@@ -1,7 +1,7 @@
 """The order of a deck: topic, language, number of slides, and source."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -137,13 +137,21 @@ def pieces(brief: Brief) -> list[str]:
     found: list[str] = []
     for _reference, text in brief.parts:
         piece = ""
-        for line in text.split("\n"):
+        for line in lines_of(text):
             if piece and len(piece) + len(line) > PIECE:
                 found.append(piece)
                 piece = ""
-            piece += line[: PIECE * 2] + "\n"
+            piece += line + "\n"
         found.append(piece)
     return [piece for piece in found if piece.strip()]
+
+
+def lines_of(text: str) -> Iterator[str]:
+    """Yield the lines of a text; a long one, as of a transcript, in several."""
+    for line in text.split("\n"):
+        yield line[: PIECE * 2]
+        for at in range(PIECE * 2, len(line), PIECE * 2):
+            yield line[at : at + PIECE * 2]
 
 
 def nearest(texts: Sequence[str], query: str) -> list[int]:

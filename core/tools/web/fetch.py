@@ -9,17 +9,17 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 
+from core.documents import encodings
 from core.documents import read as documents
-from core.jobs_worker.sources import name_of
+from core.jobs_worker.sources import PAGES, name_of
 from core.lib.per_loop import per_loop
 from core.lib.safe_fetch import Fetched, Fetcher, FetchError
 from core.lib.text import clean, one_line
 from core.markdown import markdown_to_plain
 from core.messages import RetrievalMessage, retrieval_message
 from core.tools.base import ToolContext, ToolError
-from core.tools.document_read import SHORTEST_PIECE, Parts, fitting
+from core.tools.document_read import Parts, fitting, pieces
 from core.tools.typed import Field, TypedTool
-from core.tools.web import encodings
 
 MEGABYTE = 1024 * 1024
 MOST_BYTES = 10 * MEGABYTE
@@ -29,8 +29,6 @@ READ_SECONDS = 30.0
 READERS = 4  # processes at once
 TITLE, EXCERPT, LONGEST_ADDRESS, SHOWN_HOST = 200, 300, 2000, 80  # characters
 FETCHER = Fetcher(max_bytes=MOST_BYTES, max_seconds=FETCH_SECONDS)
-LONGEST_PIECE = 4000  # characters
-PAGES = frozenset({"text/html", "application/xhtml+xml"})
 PAGE_BEGINS = re.compile(rb"\s*(?:<!doctype html|<html)", re.IGNORECASE)
 SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 NO_TEXT = ("image/", "audio/", "video/", "font/")
@@ -90,16 +88,6 @@ class WebFetch(TypedTool):
             lines.append(f"(More follows: call web_fetch again with from_part {last + 1}.)")
         context.send(retrieved(found.url, title, " ".join(text for _, text in shown), context))
         return "\n\n".join(lines)
-
-
-def pieces(parts: Parts, *, most: int) -> Parts:
-    """Return the parts, long ones in pieces, so that each fits ``most`` tokens in any language."""
-    length = max(SHORTEST_PIECE, min(LONGEST_PIECE, most * 2 // 3))
-    return [
-        (reference, text[at : at + length])
-        for reference, text in parts
-        for at in range(0, len(text), length)
-    ]
 
 
 def address_of(given: str) -> str:

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,7 +16,9 @@ from channels_app.memory.channel import CHANNEL, PLATFORM
 from core.conversations.sessions import delete
 from core.files import quota, storage
 from core.lib.ids import public_id
-from core.models import ChatSession, Run, StoredFile, User
+from core.media.describe import Describer
+from core.media.text import Medium
+from core.models import ChatSession, InboundMessage, Run, StoredFile, User
 from tests.channels_app.running import guest, memory_account, owner
 from tests.channels_app.schedules.making import chat_of
 
@@ -305,6 +308,55 @@ def test_a_channel_without_downloads_gives_no_files(stored: Stored) -> None:
         stored({"remote": "f"})
 
 
+def test_a_file_is_fetched_again_after_a_failure_that_passes(
+    stored: Stored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of its platform: a rate limit, a broken connection. Not for ever, and no other failure."""
+    monkeypatch.setattr(media, "FETCH_WAITS", (0.01, 0.01))
+    PLATFORM.files["f"] = b"data"
+    busy = ChannelError("too many requests", retry_after=0.01)
+    PLATFORM.refusals += [busy, ChannelError("no connection")]
+    assert stored({"remote": "f"}).size == 4
+    PLATFORM.refusals += [busy] * 4
+    with pytest.raises(ChannelError, match="too many requests"):
+        stored({"remote": "f"})
+    assert len(PLATFORM.refusals) == 1
+    PLATFORM.refusals[:] = [ChannelError("the file is too big", permanent=True), busy]
+    with pytest.raises(ChannelError, match="too big"):
+        stored({"remote": "f"})
+    assert len(PLATFORM.refusals) == 1
+
+
+def test_a_file_is_fetched_once_although_its_worker_ends_while_it_is_described(
+    transactional_db: None, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A long recording is put into words for minutes."""
+    row = InboundMessage.objects.create(
+        account=run.session.account,
+        run=run,
+        media=[{"kind": "audio", "remote": "f"}],
+        received_at=timezone.now(),
+    )
+    PLATFORM.files["f"] = b"data"
+    attempts = []
+
+    async def in_words(medium: Medium, *_: object, **__: object) -> Medium:
+        attempts.append(medium.file)
+        if len(attempts) == 1:
+            raise asyncio.CancelledError
+        return replace(medium, transcript="hello")
+
+    monkeypatch.setattr(media, "in_words", in_words)
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(media.prepare(run, Describer()))
+    PLATFORM.files.clear()
+    asyncio.run(media.prepare(run, Describer()))
+    file = StoredFile.objects.get()
+    assert attempts == [f"/files/{file.public_id}"] * 2
+    row.refresh_from_db()
+    assert row.media[0]["text"].endswith("Transcript: hello\nName: audio.ogg")
+
+
 def test_a_file_over_the_limit_of_its_channel_is_not_stored(
     stored: Stored, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -329,7 +381,7 @@ def test_a_file_over_the_quota_of_its_person_is_not_fetched(stored: Stored, sett
     settings.MAX_FILE_MEGABYTES_PER_USER = 1
     PLATFORM.files["f"] = b"x" * 600_000
     stored({"remote": "f", "size": 600_000})
-    PLATFORM.refusals.append(ChannelError("it was asked for"))
+    PLATFORM.refusals.append(ChannelError("it was asked for", permanent=True))
     with pytest.raises(quota.QuotaExceededError, match="your limit is 1 MB"):
         stored({"remote": "f", "size": 600_000})
     PLATFORM.refusals.clear()

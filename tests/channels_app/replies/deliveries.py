@@ -22,7 +22,7 @@ def put(account: ChannelAccount, key: str = "x", **more: Any) -> Delivery:
             account_id=account.pk,
             conversation=more.pop("conversation", "conversation"),
             target={"chat": CHAT, "thread": "", "reply_to": "7"},
-            payload={"text": key},
+            payload=more.pop("payload", {"text": key}),
             **more,
         )
 

@@ -18,6 +18,8 @@ from channels_app.owner import notices, outages
 from channels_app.replies import outbound
 from channels_app.replies.outbound import Next
 from core.conversations import outbox
+from core.database.transactions import in_thread
+from core.files import storage
 from core.models import ChannelAccount, Delivery, InboundMessage
 from tests.channels_app.replies.deliveries import (
     CHAT,
@@ -356,3 +358,29 @@ def test_an_unknown_outcome_that_stays_so_is_given_up_in_the_end(
     assert deliver(row, ended) is None
     assert stored(row).state == (State.DEAD if known else State.UNCERTAIN)
     assert (ended, lost) == ([row.id], [row.id])
+
+
+def test_a_file_may_take_longer_than_a_message(
+    account: ChannelAccount, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a slow line. No other worker takes it meanwhile; a message is in doubt by then."""
+    settings.DELIVERY_LEASE_SECONDS = 0.3
+    lost = []
+
+    async def slowly(_outbound: MemoryOutbound, **what: Any) -> str:
+        for _ in range(5):
+            await asyncio.sleep(0.1)
+            lost.extend(await in_thread(outbox.lost))
+        return str(len(what["key"]))
+
+    monkeypatch.setattr(MemoryOutbound, "send_file", slowly)
+    monkeypatch.setattr(MemoryOutbound, "reply_text", slowly)
+    session = session_of(account)
+    file = storage.keep(user=session.user, name="a.txt", content=b"x", session_id=session.pk)
+    row = put(account, payload={"kind": "document", "file": file.public_id})
+    assert deliver(row) is None
+    assert (stored(row).state, stored(row).attempt, lost) == (State.SENT, 1, [])
+    assert stored(row).lease_until is None
+    message = put(account, "longer")
+    assert deliver(message) is not None
+    assert stored(message).doubt_chat

@@ -24,6 +24,7 @@ from core.lib.text import clean
 from core.models import (
     ChannelAccount,
     ChannelIdentity,
+    ChatSession,
     Delivery,
     InboundMessage,
     Occurrence,
@@ -588,6 +589,23 @@ def test_the_owner_is_told_that_the_bot_has_left_a_chat(
         assert words in text
         assert f"(status {status})" in text
         assert f"chat {chat}" in text
+
+
+def test_a_conversation_goes_on_when_its_group_becomes_a_supergroup(
+    take: Take, owner: User, row: ChannelAccount
+) -> None:
+    take(message("@my_bot hello", user=GUEST, chat=GROUP))
+    take(message("hello", user=OWNER))
+    session = ChatSession.objects.get(chat=str(GROUP))
+    moved = message(user=GUEST, chat=GROUP, migrate_to_chat_id=-1007)
+    assert [take(moved), take(moved)] == ["moved", "moved"]
+    text = Delivery.objects.latest("id").payload["text"]
+    assert f"chat {GROUP}: This group got a new id (now -1007)" in text
+    ChannelIdentity.objects.create(user=owner, kind="im", channel="telegram", value="-1007")
+    take(message("@my_bot again", user=GUEST, chat=-1007))
+    assert InboundMessage.objects.latest("id").session == session
+    session.refresh_from_db()
+    assert session.chat == "-1007"
 
 
 def test_an_ignored_update_is_counted_once_and_its_kind_is_logged_once(

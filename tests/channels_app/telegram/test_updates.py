@@ -13,6 +13,7 @@ from channels_app.telegram.updates import (
     Entity,
     Media,
     Membership,
+    Moved,
     NewMessage,
     Other,
     Person,
@@ -112,6 +113,18 @@ def test_some_messages_are_not_answered(more: Json, said: str) -> None:
     assert kind(edited_message=body(**{"text": "x", **more})) == said
 
 
+def test_a_group_that_has_become_a_supergroup_has_moved() -> None:
+    moved = body(chat={"id": -5, "type": "group"}, migrate_to_chat_id=-1005)
+    assert updates.read({"update_id": 1, "message": moved}) == Moved(1, -5, -1005)
+    assert refusal(message={**moved, "migrate_to_chat_id": "x"}) == (
+        "migrate_to_chat_id is no whole number"
+    )
+    assert refusal(message={"migrate_to_chat_id": -1005}) == "chat is no object"
+    unknown = {**moved, "chat": {"id": "x"}}
+    assert refusal(message=unknown) == "chat.id is no whole number"
+    assert kind(edited_message=moved) == "migrate_to_chat_id"
+
+
 @pytest.mark.parametrize(
     "name",
     [
@@ -119,7 +132,7 @@ def test_some_messages_are_not_answered(more: Json, said: str) -> None:
         "left_chat_member",
         "group_chat_created",
         "supergroup_chat_created",
-        "migrate_to_chat_id",
+        "migrate_from_chat_id",
         "pinned_message",
         "forum_topic_created",
         "general_forum_topic_hidden",

@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from core.conversations import outbox
 from core.database import transactions
 from core.database.transactions import atomic_write
-from core.lib.leases import OWN_LEASE
+from core.lib.leases import OWN_LEASE, elapsed
 from core.models import ChannelAccount, ChatSession, Delivery, Run, Schedule, User
 from tests.core.conversations.test_outbox import (
     Woken,
@@ -63,6 +63,25 @@ def is_new(delivery: Delivery) -> bool:
     (queued_at,) = Delivery.objects.values_list("queued_at").get(id=delivery.id)[:1]
     assert queued_at is not None
     return bool(transactions.now() - queued_at < timedelta(minutes=1))
+
+
+def test_the_lease_of_a_sending_is_renewed_by_its_own_attempt(put: Any) -> None:
+    row = claimed(put("a"))
+    lease = row.lease
+    assert lease is not None
+    long = timedelta(seconds=settings.DELIVERY_LEASE_SECONDS)
+    ended = lease.until = elapsed() - 1
+    Delivery.objects.update(lease_until=Now())
+    assert outbox.keep(delivery=row) is True
+    assert lease.until - elapsed() == pytest.approx(lease.seconds, abs=5)
+    (until,) = columns_of(row, "lease_until")[1:]
+    assert abs(until - transactions.now() - long) < timedelta(seconds=5)
+    Delivery.objects.update(attempt=F("attempt") + 1, lease_until=None)
+    lease.until = ended
+    assert outbox.keep(delivery=row) is False
+    assert (lease.until, columns_of(row, "lease_until")) == (ended, (State.SENDING, None))
+    row.lease = None  # of a row that was read, not claimed
+    assert outbox.keep(delivery=row) is False
 
 
 def test_a_block_is_stored_with_its_place_and_its_run(

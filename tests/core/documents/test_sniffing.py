@@ -29,3 +29,20 @@ def test_webm_has_the_type_of_its_tracks_whatever_its_name_says(
 )
 def test_webm_whose_tracks_come_later_has_the_declared_type(declared: str, found: str) -> None:
     assert media_type(b"\x1a\x45\xdf\xa3" + bytes(60), declared=declared) == found
+
+
+def film(brand: bytes, rest: bytes = b"") -> bytes:
+    """Return the beginning of an ISO media file."""
+    return b"\0\0\0\x18ftyp" + brand + bytes(12) + rest
+
+
+@pytest.mark.parametrize("brand", [b"mp42", b"isom", b"iso5"])
+def test_a_recording_of_a_phone_or_a_browser_is_no_film(brand: bytes, tmp_path: Path) -> None:
+    """Android and Safari write sound into the same files as films, and no brand of its own."""
+    path = tmp_path / "memo.m4a"
+    path.write_bytes(film(brand))
+    assert storage.type_of(path, "memo.m4a") == "audio/mp4"
+    assert storage.type_of(path, "memo.mp4") == "video/mp4"
+    assert storage.type_of(path, "memo.3gp") == "video/mp4"  # its name says nothing
+    path.write_bytes(film(brand, b"moov hdlr" + bytes(8) + b"vide"))
+    assert storage.type_of(path, "memo.m4a") == "video/mp4"

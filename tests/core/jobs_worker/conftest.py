@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -18,7 +19,7 @@ from channels_app.worker.runner import Runner
 from core.conversations import inbox, jobs
 from core.database import transactions
 from core.jobs_worker import process
-from core.models import ChannelAccount, Run, User
+from core.models import ChannelAccount, Job, Run, User
 from core.plugins import registry as plugins
 from core.signals import wakeups
 from tests.channels_app.running import runner
@@ -26,6 +27,7 @@ from tests.core.jobs_worker.slides import HTML_SLIDES, SLIDES
 from tests.servers import wait_until
 
 __all__ = ["runner"]
+logger = logging.getLogger(__name__)
 
 
 class Worker:
@@ -43,9 +45,17 @@ class Worker:
         try:
             job = jobs.claim(job_id=job_id)
             if job is not None:
-                asyncio.run(process.performed(job))
+                self.perform(job)
         finally:
             connections.close_all()
+
+    def perform(self, job: Job) -> None:
+        """Do as the process of a job and the one that watches it."""
+        try:
+            asyncio.run(process.performed(job))
+        except Exception:
+            logger.exception("the process of a job failed")
+            process.after(job, 1)
 
     def join(self) -> None:
         for thread in self.threads:

@@ -6,11 +6,20 @@ import zlib
 from pathlib import Path
 
 
-def pdf(pages: list[str], *, extra: str = "", streams: dict[int, bytes] | None = None) -> bytes:
+def pdf(
+    pages: list[str],
+    *,
+    extra: str = "",
+    streams: dict[int, bytes] | None = None,
+    filled: str = "",
+    field: str = "Widget",
+) -> bytes:
     """Return a PDF with one text per page; ``streams`` replaces the (compressed) content of some
-    pages.
+    pages. ``filled``: the text of a field on each page, of the kind ``field``.
     """
     count = len(pages)
+    last = 4 + 2 * count
+    fields = f"/Annots [{last} 0 R]".encode() if filled else b""
     kids = " ".join(f"{4 + 2 * number} 0 R" for number in range(count))
     objects: list[bytes] = [
         b"<< /Type /Catalog /Pages 2 0 R >>",
@@ -24,11 +33,20 @@ def pdf(pages: list[str], *, extra: str = "", streams: dict[int, bytes] | None =
         packed = (streams or {}).get(number, zlib.compress(content))
         objects.append(
             b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Resources << /Font << /F1 3 0 R >> >> "
-            b"/Contents %d 0 R >>" % (5 + 2 * number)
+            b"/Contents %d 0 R %s >>" % (5 + 2 * number, fields)
         )
         objects.append(
             b"<< /Length %d /Filter /FlateDecode >>\nstream\n%s\nendstream" % (len(packed), packed)
         )
+    if filled:
+        box = b"/Resources << /Font << /F1 3 0 R >> >>"
+        drawn = f"BT /F1 10 Tf 2 5 Td ({filled}) Tj ET".encode("latin-1")
+        objects += [
+            b"<< /Type /Annot /Subtype /%s /FT /Tx /T (a) /Rect [200 770 400 790] /F 4 "
+            b"/AP << /N %d 0 R >> >>" % (field.encode(), last + 1),
+            b"<< /Type /XObject /Subtype /Form /BBox [0 0 200 20] %s /Length %d >>\nstream\n%s\n"
+            b"endstream" % (box, len(drawn), drawn),
+        ]
     out = io.BytesIO(b"%PDF-1.7\n")
     out.seek(0, io.SEEK_END)
     places = []

@@ -4,12 +4,15 @@ message.
 
 import os
 import resource
+import zipfile
 from pathlib import Path
+from typing import Any
 
 import docx
 import openpyxl
 import pptx
 import pytest
+from docx.oxml import parse_xml
 
 from core.documents import read
 from core.documents.formats import kind_of
@@ -46,6 +49,16 @@ async def test_l5_a_pdf_is_read_page_by_page(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("field", ["Widget", "FreeText"])
+async def test_l5_a_pdf_is_read_with_the_fields_that_were_filled_in(
+    field: str, tmp_path: Path
+) -> None:
+    """Of a form, or texts that a viewer has put on a page."""
+    content = papers.pdf(["Name:", "City:"], filled="Ada", field=field)
+    found = await read_it(written(tmp_path, "a.pdf", content))
+    assert [text.split() for _, text in found] == [["Name:", "Ada"], ["City:", "Ada"]]
+
+
 async def test_l5_word_is_read_by_its_headings_with_tables(tmp_path: Path) -> None:
     made = docx.Document()
     made.add_paragraph("Opening.")
@@ -58,6 +71,30 @@ async def test_l5_word_is_read_by_its_headings_with_tables(tmp_path: Path) -> No
     assert found == [
         ("beginning", "Opening."),
         ("section Costs", "Costs\nThey rise.\nRent | 900 €"),
+    ]
+
+
+def word_xml(inner: str) -> Any:
+    """Return an element of Word's; ``inner`` has the prefix ``w``."""
+    space = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+    return parse_xml(inner.replace(" ", f' xmlns:w="{space}" ', 1))
+
+
+async def test_l5_word_is_read_with_tracked_changes_forms_and_fields(tmp_path: Path) -> None:
+    made = docx.Document()
+    run = "<w:r><w:t>{}</w:t></w:r>"
+    for words, inner in (
+        ("It costs ", f'<w:ins w:id="1" w:author="a">{run.format("250")}</w:ins>'),
+        (" €", '<w:del w:id="2" w:author="a"><w:r><w:delText>100</w:delText></w:r></w:del>'),
+        ("Name: ", f"<w:sdt ><w:sdtContent>{run.format('Ada')}</w:sdtContent></w:sdt>"),
+        ("On ", f'<w:fldSimple w:instr="DATE">{run.format("1 May")}</w:fldSimple>'),
+    ):
+        made.add_paragraph(words)._p.append(word_xml(inner))
+    block = f"<w:sdt ><w:sdtContent><w:p>{run.format('Agreed.')}</w:p></w:sdtContent></w:sdt>"
+    made.element.body.insert(0, word_xml(block))
+    made.save(str(tmp_path / "a.docx"))
+    assert await read_it(tmp_path / "a.docx") == [
+        ("", "Agreed.\nIt costs 250\n €\nName: Ada\nOn 1 May")
     ]
 
 
@@ -89,14 +126,23 @@ async def test_l5_sheets_and_csv_are_read_in_rows(tmp_path: Path) -> None:
     book = openpyxl.Workbook()
     for number in range(60):
         book.active.append([f"row {number}", number])
+    book.active.append([])
+    book.active.append(["the last"])
     book.active.title = "Data"
     book.save(tmp_path / "a.xlsx")
+    name = "xl/worksheets/sheet1.xml"  # some programs give the size of each sheet as one cell
+    with zipfile.ZipFile(tmp_path / "a.xlsx") as archive:
+        content = archive.read(name).replace(b'ref="A1:B62"', b'ref="A1"')
+    papers.rewritten(tmp_path / "a.xlsx", name=name, content=content)
     found = await read_it(tmp_path / "a.xlsx")
-    assert [name for name, _ in found] == ["sheet Data rows 1-50", "sheet Data rows 51-60"]
+    assert [name for name, _ in found] == ["sheet Data rows 1-50", "sheet Data rows 51-62"]
     assert found[0][1].startswith("row 0 | 0\nrow 1 | 1\n")
-    assert await read_it(written(tmp_path, "a.csv", "Größe;Wert\na;1\n".encode())) == [
-        ("rows 1-2", "Größe | Wert\na | 1")
-    ]
+    for encoding in ("utf-8", "cp1252"):  # Excel writes that of the country
+        path = written(tmp_path, "a.csv", "Größe;Straße\na;1\n".encode(encoding))
+        assert await read_it(path) == [("rows 1-2", "Größe | Straße\na | 1")]
+    unclosed = 'Size;Remark\n5;"wide\n' + "6;narrow\n" * 20_000
+    found = await read_it(written(tmp_path, "a.csv", unclosed.encode()))
+    assert found[0][1].startswith("Size | Remark\n5 | wide\n6;narrow")
 
 
 async def test_l5_pages_and_texts_are_read_without_their_scripts(tmp_path: Path) -> None:
@@ -104,6 +150,8 @@ async def test_l5_pages_and_texts_are_read_without_their_scripts(tmp_path: Path)
     found = await read_it(written(tmp_path, "a.html", page))
     assert "evil" not in str(found)
     assert found[1][0] == "section Sun"
+    russian = '<meta charset="windows-1251"><p>Солнце</p>'.encode("cp1251")
+    assert await read_it(written(tmp_path, "a.html", russian)) == [("", "Солнце")]
     text = "# One\nuno\n# Two\ndos\n"
     assert await read_it(written(tmp_path, "a.md", text.encode())) == [
         ("section One", "# One\nuno"),

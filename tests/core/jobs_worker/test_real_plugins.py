@@ -147,6 +147,25 @@ def test_l1_a_call_without_a_source_takes_the_conversation_not_the_request(
     assert "deck" not in shown
 
 
+def test_l1_a_call_without_a_source_takes_the_text_below_its_request(
+    worker: Worker, script: Script, say: Say
+) -> None:
+    """A model need not repeat what was sent; an earlier conversation is another matter."""
+    script(
+        [
+            {"match": "^(Plan|Presentation)", "steps": [{"text": "{}"}]},
+            {"match": "Make slides", "steps": [{"tool": TOOL.name, "arguments": call()}]},
+            {"match": "", "steps": [{"text": "Magma rises through cracks. Ash falls. " * 9}]},
+        ]
+    )
+    first = say("What do volcanoes do to people?")
+    run = say(f"Make slides of this text:\n{MILL}", session=first.session.public_id)
+    deck = made(run)
+    assert titles(deck)[0] == "The mill of Oberried"
+    assert "Bakers fetch their flour on Fridays" in words(deck)
+    assert "Magma" not in words(deck)
+
+
 def test_l1_count_language_audience_and_title_of_the_call_are_kept(
     worker: Worker, script: Script, say: Say
 ) -> None:
@@ -208,8 +227,8 @@ def test_l1_a_source_may_be_a_web_address_read_by_the_guarded_fetcher(
     worker: Worker, script: Script, say: Say, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def page(_request: web.Request) -> web.Response:
-        html = f"<html><body><h1>The mill</h1><p>{MILL}</p></body></html>"
-        return web.Response(text=html, content_type="text/html")
+        html = f"<html><body><h1>The mill (ο μύλος)</h1><p>{MILL}</p></body></html>"
+        return web.Response(text=html, content_type="text/html", charset="windows-1253")
 
     async def fetched(url: str) -> Any:
         async with serving(page) as port:
@@ -223,7 +242,9 @@ def test_l1_a_source_may_be_a_web_address_read_by_the_guarded_fetcher(
             *calling(call(source="https://mill.example/0"))[-1:],
         ]
     )
-    assert "Bakers fetch their flour on Fridays" in words(made(say("slides of this page")))
+    deck = made(say("slides of this page"))
+    assert titles(deck)[0] == "The mill (ο μύλος)"
+    assert "Bakers fetch their flour on Fridays" in words(deck)
 
 
 def test_l1_a_private_address_is_refused_with_a_message(

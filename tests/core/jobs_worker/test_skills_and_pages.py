@@ -1,10 +1,15 @@
 """[L1] Skills of the owner, and results as pages."""
 
+import asyncio
 import html
+import os
 import re
+import signal
+import sys
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from asgiref.sync import async_to_sync
 from django.conf import settings
@@ -18,6 +23,7 @@ from core.tools.base import ToolError
 from core.tools.run_skill import TOOL
 from core.tools.save_result_page import Page, page_of
 from tests.core.jobs_worker.conftest import Say, Worker
+from tests.servers import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 HEAD = "---\nname: Count\ndescription: Counts words\n{more}---\nCount the words and say how many.\n"
@@ -164,6 +170,40 @@ def test_l1_output_that_a_script_writes_bit_by_bit_is_whole(
     Skill.objects.create(name="count", enabled=True)
     script(call("count"))
     assert say("count").result["text"] == "First,\nthen second."
+
+
+def test_l1_only_files_with_content_that_a_script_leaves_on_purpose_are_delivered(
+    shelf: Path, worker: Worker, script: Any, say: Say
+) -> None:
+    """Its home is the folder: programs keep files of their own there. Platforms take no empty
+    one.
+    """
+    files = [*(f".{each}" for each in ("wget-hsts", "a", "b", "c", "d")), "empty.log"]
+    code = "".join(f"open({each!r}, 'w').write({each[:1] == '.'} * 'x')\n" for each in files)
+    (shelf / "count" / "count.py").write_text(f"{code}open('made.txt', 'w').write('1')")
+    Skill.objects.create(name="count", enabled=True)
+    script(call("count"))
+    say("count")
+    assert [file.name for file in StoredFile.objects.all()] == ["made.txt"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel of Linux ends it")
+def test_l2_a_script_ends_with_the_process_of_its_job(tmp_path: Path) -> None:
+    """As after a kill -9: the task is begun again, and the script with it."""
+    script = tmp_path / "wait.sh"
+    script.write_text("#!/bin/sh\necho $$ > pid\nexec sleep 100\n")
+    script.chmod(0o700)
+    child = os.fork()
+    if child == 0:
+        skill = skills.Found("wait", "", "", tmp_path, script)
+        asyncio.run(skills.output_of(skill, {}, tmp_path))
+        os._exit(1)
+    noted = tmp_path / "pid"
+    wait_until(lambda: noted.exists() and noted.read_text().strip(), what="the script")
+    started = psutil.Process(int(noted.read_text()))
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    wait_until(lambda: not started.is_running(), seconds=10, what="the end of the script")
 
 
 def test_l1_a_skill_of_words_instructs_the_model(

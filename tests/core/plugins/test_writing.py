@@ -1,6 +1,7 @@
 """[L1] A deck is written from a source by a model, and is complete when the model fails."""
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -296,13 +297,19 @@ async def test_no_slide_repeats_another(tmp_path: Path) -> None:
     assert shown.count("The sun always shines") <= 2  # its slide, and what to take home
 
 
-async def test_a_long_document_is_processed_in_pieces_that_fit(tmp_path: Path) -> None:
-    """Every prompt fits the model's window."""
-    text = "\n".join(f"Chapter {at} tells of village {at} and its mill. " * 8 for at in range(400))
+@pytest.mark.parametrize("between", ["\n", " "])
+async def test_a_long_document_is_processed_in_pieces_that_fit(
+    tmp_path: Path, between: str
+) -> None:
+    """Every prompt fits the model's window; one line, as a transcript is, is read to its end."""
+    text = between.join(
+        f"Chapter {at} tells of village {at} and its mill. " * 8 for at in range(400)
+    )
     host = ScriptedHost(tmp_path, good, context_tokens=2048)
     await deck_of(host, text, slides=6)
     assert max(len(prompt) for prompt, _schema, _system in host.asked) < 3200
     assert any("village 3 " in prompt or "village 4 " in prompt for prompt, _s, _y in host.asked)
+    assert any(re.search(r"village [23]\d\d ", prompt) for prompt, _s, _y in host.asked)
 
 
 @pytest.mark.parametrize(

@@ -1,28 +1,32 @@
 """The parts of a document that a call returns."""
 
+import re
+
+import pytest
+
 from core.agent.loop import TOOL_TEXT_CHARACTERS
-from core.tools.document_read import cut, in_pieces
+from core.tools.document_read import cut
 
 
 def test_l5_the_hint_for_the_rest_reaches_a_model_with_a_large_window() -> None:
     """The agent cuts longer results at their end."""
     text, shown = cut("a", [("", "x y " * 1000)] * 100, first=1, most=300_000)
     assert len(text) < TOOL_TEXT_CHARACTERS
-    assert text.endswith(f"(More follows: call document_read again with from_part {shown + 1}.)")
+    assert text.endswith(
+        f"(More follows: call document_read again with from_part {len(shown) + 1}.)"
+    )
 
 
-def test_a_part_that_does_not_fit_is_read_in_pieces() -> None:
-    """As a page without headings, or a document that is one table."""
-    long = "".join(f"{number:05} word " for number in range(3000))
-    found = in_pieces([("page 1", "short"), ("page 2", long), ("page 3", "end")], most=900)
-    first, shown, calls = 1, 0, 0
-    read = ""
-    while first <= len(found):
-        text, shown = cut("a", found, first=first, most=900)
-        read += "".join(found[number][1] for number in range(first - 1, first - 1 + shown))
-        assert all(found[number][1] in text for number in range(first - 1, first - 1 + shown))
-        first += shown
-        calls += 1
-    assert read == f"short{long}end"
-    assert {reference for reference, _ in found} == {"page 1", "page 2", "page 3"}
-    assert found[0] == ("page 1", "short")
+@pytest.mark.parametrize("most", [400, 2730, 300_000])
+def test_l5_every_word_of_a_document_is_read(most: int) -> None:
+    """Also the end of the page at which one call stops, and of a part without headings."""
+    found = [(f"page {number}", f"word{number} " * 700) for number in range(9)]
+    found += [("", "every " * 30_000), ("end", "水车" * 4000)]
+    read, first = "", 1
+    while first:
+        text, _ = cut("a", found, first=first, most=most)
+        more = re.search(r"\(More follows: .* from_part (\d+)\.\)\Z", text)
+        read += text
+        first = int(more[1]) if more else 0
+    counts = [read.count(f"word{number} ") for number in range(9)]
+    assert [*counts, read.count("every "), read.count("水")] == [700] * 9 + [30_000, 4000]

@@ -1,8 +1,8 @@
-"""The text of pages, whatever their encoding is said to be."""
+"""The text of pages, whatever their encoding is said to be, and of files, which do not say it."""
 
 import pytest
 
-from core.tools.web.encodings import codec_of, text_of
+from core.documents.encodings import codec_of, text_of, text_of_file
 
 UMLAUTS = "Die Mühle von Österreich – groß"
 JAPANESE = "水車小屋は火曜日に小麦を挽きます。"
@@ -40,3 +40,33 @@ def test_v30_a_codec_that_is_none_of_the_web_is_not_used(charset: str) -> None:
     assert text_of(UMLAUTS.encode(), charset) == UMLAUTS
     page = f'<meta charset="{charset}">{UMLAUTS}'
     assert text_of(page.encode(), charset) == page
+
+
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [
+        ("cp1252", "Name;Straße\nMüller;Königstraße\n"),  # valid in GB 18030
+        ("cp1252", "25°C;5 µm;10 €\n"),  # in Big5
+        ("cp1252", "«\xa0Où\xa0?\xa0» Le café est fermé…"),
+        ("cp1251", "Имя;City\nОльга;Санкт-Петербург\n"),
+        ("gb18030", "姓名;城市\n张三;北京\n"),
+        ("gb18030", "Hello 世界, this text has few 汉字"),
+        ("big5", "公司名稱;電話\n台灣積體電路;02\n"),
+        ("cp932", "商品名;価格\nりんご①;100\n"),
+        ("euc_jp", "日本語のテキストです。"),
+        ("cp949", "안녕하세요 이것은 한국어 문서입니다.\n"),
+        ("utf-8-sig", "Müller\n"),
+        ("utf-16", "Müller\n"),
+    ],
+)
+def test_l5_a_file_is_read_in_the_encoding_of_its_country(encoding: str, text: str) -> None:
+    assert text_of_file(text.encode(encoding)) == text
+    lines = "1;2;3\n" * 9_000  # so that other bytes come late
+    assert text_of_file((lines + text).encode(encoding)) == lines + text
+
+
+def test_l5_a_file_with_a_broken_byte_stays_utf_8() -> None:
+    """As the end of a log that was cut within a character."""
+    assert text_of_file("Zürich, Genève, Österreich, größer, für".encode() + b"\xc3") == (
+        "Zürich, Genève, Österreich, größer, für�"
+    )

@@ -1,0 +1,34 @@
+"""Pictures as a model gets them."""
+
+import io
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from core.media import scaler
+
+
+def shown(path: Path) -> Image.Image:
+    """Return the picture that a model gets of the one at ``path``."""
+    return Image.open(io.BytesIO(scaler.scaled(str(path))))
+
+
+def test_c6_a_grey_picture_of_16_bits_keeps_its_shades(tmp_path: Path) -> None:
+    """As of a scanner or an X-ray."""
+    made = Image.new("I;16", (3, 1))
+    for x, shade in enumerate((0, 20_000, 65_535)):
+        made.putpixel((x, 0), shade)
+    made.resize((300, 100), Image.Resampling.NEAREST).save(tmp_path / "a.png")
+    found = shown(tmp_path / "a.png").convert("L")
+    assert list(found.tobytes()[:300:100]) == pytest.approx([0, 78, 255], abs=4)
+
+
+def test_c6_the_hidden_part_of_a_large_picture_is_white(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is sent as JPEG, which knows no transparency."""
+    monkeypatch.setattr(scaler, "MOST_BYTES", 100)
+    Image.new("RGBA", (200, 100), (0, 0, 0, 0)).save(tmp_path / "a.png")
+    found = shown(tmp_path / "a.png")
+    assert (found.format, found.getpixel((50, 50))) == ("JPEG", (255, 255, 255))
