@@ -12,6 +12,7 @@ import warnings
 from contextlib import suppress
 from importlib import import_module
 from types import FrameType
+from typing import Any
 
 from django.conf import settings
 
@@ -105,7 +106,8 @@ def serve_daphne(listening: socket.socket) -> None:
     It trusts the forwarded address of every client, not only of ``GATEWAY_TRUSTED_PROXIES``: behind
     a proxy, only the proxy may reach its port.
     """
-    from daphne.server import Server  # noqa: PLC0415 - Twisted installs its reactor when imported
+    from daphne import server  # noqa: PLC0415 - Twisted installs its reactor when imported
+    from twisted.internet.endpoints import AdoptedStreamServerEndpoint  # noqa: PLC0415 - the same
     from twisted.web.http import HTTPChannel  # noqa: PLC0415 - the same
 
     from gateway_project.asgi import application  # noqa: PLC0415 - it needs Django
@@ -113,9 +115,12 @@ def serve_daphne(listening: socket.socket) -> None:
     HTTPChannel.maxHeaders = settings.MAX_HEAD_FIELDS
     HTTPChannel.totalHeadersSize = min(HTTPChannel.totalHeadersSize, settings.MAX_HEAD_BYTES)
     listening.settimeout(0)
-    Server(
+    # Its own parser takes each socket for one of IPv4: clients of another have random addresses.
+    adopted: Any = AdoptedStreamServerEndpoint
+    server.serverFromString = lambda reactor, fd: adopted(reactor, int(fd), listening.family)
+    server.Server(
         application=application,
-        endpoints=[f"fd:fileno={listening.fileno()}"],
+        endpoints=[str(listening.fileno())],
         websocket_max_message_size=settings.MAX_FRAME_BYTES,
         websocket_max_frame_size=settings.MAX_FRAME_BYTES,
         application_close_timeout=GRACEFUL_SECONDS,
