@@ -5,6 +5,8 @@ import secrets
 from collections.abc import Iterable
 from pathlib import Path
 
+from core.lib import disk
+
 # The folder of our packages: a clone, or site-packages.
 BASE_DIR = Path(__file__).resolve().parent.parent
 IN_CLONE = (BASE_DIR / "manage.py").is_file()
@@ -67,16 +69,7 @@ def write_once(*, path: Path, value: str) -> None:
         return
     finally:
         scratch.unlink()
-    sync_names(path.parent)
-
-
-def sync_names(folder: Path) -> None:
-    """Write the names in a folder to the disk."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    disk.sync(path.parent)
 
 
 def read_secret(name: str) -> str:
@@ -100,4 +93,4 @@ def replace_keys(name: str, keys: Iterable[str]) -> None:
         file.flush()
         os.fsync(file.fileno())
     scratch.replace(path)
-    sync_names(path.parent)
+    disk.sync(path.parent)

@@ -20,6 +20,7 @@ from django.utils.translation import gettext_lazy
 from core.database.transactions import atomic_write
 from core.documents.sniffing import media_type
 from core.files import quota
+from core.lib import disk
 from core.lib.ids import is_public_id, public_id
 from core.lib.text import one_line
 from core.models import Installation, Run, StoredFile, User
@@ -73,13 +74,12 @@ def keep(
     except OSError:  # a full disk: the half of it would fill it up for a day
         path.unlink(missing_ok=True)
         raise
-    file = described(
+    file = uploaded(
         path=path,
         user=user,
         session_id=session_id,
         run_id=run_id,
         name=name,
-        content_type=type_of(path, name),
         expires_at=expires_at,
         origin=origin,
     )
@@ -90,8 +90,16 @@ def keep(
         raise
 
 
+def uploaded(*, path: Path, name: str, **fields: Any) -> StoredFile:
+    """Return the unsaved row of the bytes at ``path``, which stay there after a power cut: not in a
+    transaction.
+    """
+    disk.sync_within(folder(), path)
+    return described(path=path, name=name, content_type=type_of(path, name), **fields)
+
+
 def described(*, path: Path, name: str, **fields: Any) -> StoredFile:
-    """Return the unsaved row of the bytes at ``path``, read here: not in a transaction."""
+    """Return the unsaved row of the bytes at ``path``, which are read here."""
     return StoredFile(
         name=one_line(name, 255) or "file",
         size=path.stat().st_size,
@@ -143,7 +151,7 @@ def new_path() -> Path:
 
 def receive(*, path: Path, user: User, name: str) -> StoredFile:
     """Create the row of an upload at :func:`new_path`. Raises QuotaExceededError."""
-    return entered(described(path=path, user=user, name=name, content_type=type_of(path, name)))
+    return entered(uploaded(path=path, user=user, name=name))
 
 
 def misplaced() -> str:

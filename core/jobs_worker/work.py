@@ -17,6 +17,7 @@ from core.files import storage
 from core.files.storage import Made
 from core.jobs_worker import skills, sources, steps
 from core.jobs_worker.host import Host
+from core.lib import disk
 from core.models import Job, Run
 from core.plugins import registry
 from core.plugins.base import Artifact, Cancelled, PluginError, PluginResult
@@ -106,6 +107,7 @@ def kept(artifact: Artifact, folder: Path) -> Made:
     inside = path.resolve().is_relative_to(folder.resolve())
     if path.is_symlink() or not inside or not path.is_file():
         raise PluginError("The plugin created no file that can be sent.")
+    disk.sync_within(storage.folder(), path)
     return Made(path=path, name=artifact.name, mime=artifact.mime)
 
 

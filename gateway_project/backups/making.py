@@ -1,7 +1,6 @@
 """Make a backup while the gateway runs."""
 
 import fcntl
-import os
 import shutil
 import stat
 import time
@@ -18,6 +17,7 @@ from core import VERSION
 from core.database import copies, schema_version
 from core.database.copies import CopyError
 from core.files import storage
+from core.lib import disk
 from gateway_project import home
 from gateway_project.backups import manifest, sealed
 from gateway_project.backups.manifest import BackupError, Manifest, Stored
@@ -58,7 +58,7 @@ def finish(partial: Path) -> Path:
     target = partial.with_name(partial.name.removeprefix(manifest.PARTIAL))
     try:
         partial.rename(target)
-        sync(target.parent)
+        disk.sync(target.parent)
     except OSError as error:
         raise BackupError(f"The backup could not be named: {error.strerror or error}.") from error
     return target
@@ -106,10 +106,10 @@ def made(root: Path, *, passphrase: str, now: datetime) -> Path:
     database = partial / manifest.DATABASE
     copies.copy(database)
     database.chmod(0o600)
-    sync(database)
+    disk.sync(database)
     if passphrase:
         sealed.seal(partial / manifest.SEALED, passphrase)
-        sync(partial / manifest.SEALED)
+        disk.sync(partial / manifest.SEALED)
     found = Manifest(
         made_at=now.isoformat(),
         version=VERSION,
@@ -121,7 +121,7 @@ def made(root: Path, *, passphrase: str, now: datetime) -> Path:
         has_secrets=bool(passphrase),
     )
     manifest.write(partial, found)
-    sync(partial)
+    disk.sync(partial)
     return partial
 
 
@@ -154,20 +154,11 @@ def stored(root: Path, path: Path, name: str) -> Stored:
         scratch = target.with_name(f".{digest}")
         shutil.copyfile(path, scratch)
         scratch.chmod(0o600)
-        sync(scratch)
+        disk.sync(scratch)
         digest = storage.digest_of(scratch)
         target = manifest.content(root, digest)
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         scratch.replace(target)
-        sync(target.parent)
+        disk.sync(target.parent)
     is_executable = bool(path.stat().st_mode & stat.S_IXUSR)
     return Stored(name, digest, target.stat().st_size, is_executable)
-
-
-def sync(path: Path) -> None:
-    """Write a file, or the names in a folder, to the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

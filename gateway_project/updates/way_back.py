@@ -9,8 +9,8 @@ from pathlib import Path
 from django.db import connection, connections
 
 from core.database import copies
+from core.lib import disk
 from gateway_project import command_line, home
-from gateway_project.backups import making
 from gateway_project.processes import holding
 from gateway_project.processes.preflight import StartError, run_folder
 from gateway_project.updates.clone import UpdateError
@@ -44,7 +44,7 @@ def write(folder: Path, *, version: str, lines: Sequence[str]) -> None:
         raise
     copied.chmod(0o600)
     connections.close_all()
-    making.sync(copied)
+    disk.sync(copied)
     script = holding.way_back(folder)
     scratch = script.with_suffix(".new")
     command = shlex.join(command_line.command("update", DATABASE, str(copied)))
@@ -64,9 +64,9 @@ def write(folder: Path, *, version: str, lines: Sequence[str]) -> None:
     ]
     scratch.write_text("\n".join(text), encoding="utf-8")
     scratch.chmod(0o700)
-    making.sync(scratch)
+    disk.sync(scratch)
     scratch.replace(script)
-    making.sync(script.parent)
+    disk.sync(script.parent)
 
 
 def go(folder: Path) -> None:
@@ -81,13 +81,13 @@ def keep(folder: Path) -> None:
     """Put the script aside, on the disk after the new code: the update has succeeded."""
     os.sync()
     holding.way_back(folder).replace(put_aside(folder))
-    making.sync(run_folder(folder))
+    disk.sync(run_folder(folder))
 
 
 def take_again(folder: Path) -> None:
     """Take the script that was put aside."""
     put_aside(folder).replace(holding.way_back(folder))
-    making.sync(run_folder(folder))
+    disk.sync(run_folder(folder))
 
 
 def bring_database(copied: Path) -> None:
@@ -101,9 +101,9 @@ def bring_database(copied: Path) -> None:
     scratch = database.with_name(f".{database.name}.back")
     shutil.copyfile(copied, scratch)
     scratch.chmod(0o600)
-    making.sync(scratch)
+    disk.sync(scratch)
     # The log belongs to the database that goes: with another one it would damage it.
     for suffix in ("-wal", "-shm"):
         Path(f"{database}{suffix}").unlink(missing_ok=True)
     scratch.replace(database)
-    making.sync(database.parent)
+    disk.sync(database.parent)

@@ -11,8 +11,8 @@ from django.core.management import CommandError, call_command
 from core.conversations import runs
 from core.database import copies
 from core.database.copies import CopyError
+from core.lib import disk
 from core.models import Backup, Skill
-from gateway_project.backups import making
 from gateway_project.processes import holding, preflight
 from gateway_project.updates import clone, gateway, updating, way_back
 from gateway_project.updates.clone import UpdateError
@@ -239,7 +239,7 @@ def test_x18_an_update_that_has_ended_stays_so_after_a_power_cut(
     bring the old database back, without what came since. So it is with the way back.
     """
     synced: list[tuple[object, bool]] = []
-    sync = making.sync
+    sync = disk.sync
 
     def noting(path: Path | None = None) -> None:
         synced.append((path, holding.way_back(installed).exists()))
@@ -247,7 +247,7 @@ def test_x18_an_update_that_has_ended_stays_so_after_a_power_cut(
             sync(path)
 
     small.commit("New", NEWER)
-    monkeypatch.setattr(making, "sync", noting)
+    monkeypatch.setattr(disk, "sync", noting)
     monkeypatch.setattr(os, "sync", noting)
     put_in_place(installed)
     assert synced[-2:] == [(None, True), (installed / "run", False)]

@@ -1,0 +1,22 @@
+"""What outlasts a power cut."""
+
+import os
+from pathlib import Path
+
+
+def sync(path: Path) -> None:
+    """Write a file, or the names in a folder, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_within(folder: Path, path: Path) -> None:
+    """Write a file to the disk, with the names that lead to it from a folder."""
+    sync(path)
+    for each in path.parents:
+        sync(each)
+        if each == folder:
+            return
