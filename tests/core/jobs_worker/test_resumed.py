@@ -307,12 +307,13 @@ def test_l5_document_read_gives_parts_that_fit(
     )
     run = say("go")
     assert lines(run)[0] == ("Reading the document…", "document_read")
-    assert run.result["text"] == "Read.\n\n**Sources**\n\n1. long.pdf, page 1-3"
+    assert run.result["text"] == "Read.\n\n**Sources**\n\n1. long.pdf, page 1-2"
     from core.tools import document_read
 
     text, shown = document_read.cut(
         "a", [(f"page {n}", "x" * 4000) for n in range(1, 9)], first=3, most=2730
     )
-    assert shown == 3
-    assert "[page 3]" in text
-    assert "from_part 6" in text
+    assert shown == 2
+    assert "[page 4]" in text
+    assert "[page 5]" not in text
+    assert "from_part 5" in text
