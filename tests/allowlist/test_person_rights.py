@@ -97,6 +97,7 @@ def test_a_person_with_rights_is_changed_and_deleted_by_superusers_only(
 def test_a_superuser_neither_deletes_nor_locks_out_themselves(root: Client) -> None:
     me = User.objects.get(username="root")
     assert root.post(address(me, "delete"), {"post": "yes"}).status_code == 403
+    assert address(me, "delete") not in root.get(address(me, "change")).content.decode()
     chosen = {"action": "delete_selected", "_selected_action": [str(me.pk)]}
     assert "your own account" in root.post("/admin/core/user/", chosen).content.decode()
     assert root.post("/admin/core/user/", {**chosen, "post": "yes"}).status_code == 403

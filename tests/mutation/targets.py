@@ -41,7 +41,8 @@ TARGETS = (
         "allowlist/admin/people.py",
         ("tests/allowlist/test_person_rights.py",),
         "UserAdmin.user_change_password UserAdmin.has_change_permission "
-        "UserAdmin.has_delete_permission UserAdmin.get_fieldsets UserAdmin.get_readonly_fields "
+        "UserAdmin.has_delete_permission UserAdmin.forbidden UserAdmin.get_fieldsets "
+        "UserAdmin.get_readonly_fields "
         "UserAdmin.save_model UserAdmin.save_related UserAdmin.stop UserAdmin.save_formset "
         "UserAdmin.sign_in_link may_touch RIGHTS ADMITTED MANY_RIGHTS _end",
     ),
