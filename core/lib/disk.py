@@ -1,4 +1,4 @@
-"""What outlasts a power cut."""
+"""Files, and names in folders, that outlast a power cut."""
 
 import os
 from pathlib import Path
