@@ -38,8 +38,8 @@ from tests.run import (
 )
 from tests.servers import Postgres, Valkey
 
-# Loaded modules and tests stay: looking for garbage among them, again and again, took a fifth of the
-# CPU of quick tests. Once these begin, the rest is collected, as in the gateway's processes.
+# Loaded modules and tests stay: looking for garbage among them, again and again, took a fifth of
+# the CPU of quick tests. Once these begin, the rest is collected, as in the gateway's processes.
 gc.disable()
 
 # Bounded and repeatable; a loaded machine must not turn "slow" into "failed".
