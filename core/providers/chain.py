@@ -101,6 +101,8 @@ class Spent:
         match delta:
             case Usage():
                 self.usage = delta
+            case Restart():  # the same text comes again, as thoughts
+                self.characters, self.has_text = 0, False
             case TextDelta() | ThinkingDelta():
                 self.characters += len(delta.text)
                 self.has_text = self.has_text or isinstance(delta, TextDelta)

@@ -20,6 +20,7 @@ from core.providers.base import (
     ProviderError,
     Restart,
     TextDelta,
+    ThinkingDelta,
     ToolCallDelta,
     Usage,
     text_of,
@@ -296,6 +297,15 @@ async def test_each_call_is_settled_once_with_how_it_ended(models: list[ModelInf
     servers = Servers(p1=[[TextDelta("12345678"), error("cut")]], p2=[DONE])
     await deltas_of(Chain(models[:2], servers, journal))
     assert journal.rows == [("model-1", None, 2, "cut"), ("model-2", Usage(3, 1), 1, "")]
+
+
+async def test_a_text_that_comes_again_as_thoughts_is_counted_once(
+    models: list[ModelInfo],
+) -> None:
+    journal = Journal()
+    again = [TextDelta("12345678"), Restart(), ThinkingDelta("12345678"), Finish("stop")]
+    await deltas_of(Chain(models[:1], Servers(p1=[again]), journal))
+    assert journal.rows == [("model-1", None, 2, "")]
 
 
 async def test_a_reader_that_leaves_is_settled_too(models: list[ModelInfo]) -> None:
