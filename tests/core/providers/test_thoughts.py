@@ -88,7 +88,7 @@ def test_thoughts_without_an_end_before_a_call_stay_thoughts() -> None:
 
 def test_a_server_that_tells_thoughts_apart_itself_is_believed() -> None:
     thoughts = Thoughts(begins_open=True)
-    given = [ThinkingDelta("hm"), TextDelta("<think>"), TextDelta("x.</think>")]
+    given: list[Delta] = [ThinkingDelta("hm"), TextDelta("<think>"), TextDelta("x.</think>")]
     assert [made for each in given for made in thoughts.of(each)] == given
     assert not [*thoughts.end("stop")]
     assert not thoughts.begins_open
