@@ -217,6 +217,15 @@ KINDS: dict[str, Kind] = {
         owner=gettext_noop("The model ended its answer without text."),
         name="model_empty_answer",
     ),
+    "length": Kind(
+        person=gettext_noop(
+            "The model reached the limit of its answer while it still thought. Please ask for less."
+        ),
+        owner=gettext_noop(
+            "The model reached the limit of an answer before it had text. Raise the longest answer."
+        ),
+        name="model_empty_answer",
+    ),
     "setup": Kind(
         person=gettext_noop("The model is not set up. The owner has to set it up."),
         owner=gettext_noop("Check GATEWAY_MODEL, GATEWAY_MODEL_URL and GATEWAY_MODEL_KEY."),
