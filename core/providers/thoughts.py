@@ -18,8 +18,11 @@ BEGINNING = re.compile(rf"\s*<(/?)({NAMES})>")
 OPENING = re.compile(rf"<(?:{NAMES})>")
 # The end of a thought. An answer that speaks of the tag has a space or a quotation mark before it,
 # or a letter of a script without spaces.
-CLOSING = re.compile(rf"(?:\n|[\da-zA-Z.!?…。\uff01\uff1f)}}][\"'”’»*)]*)(?P<tag></(?:{NAMES})>)")
+CLOSING = re.compile(
+    rf"(?:\n|[\da-zA-Z.!?…。\uff01\uff1f)}}][\"'”’»*)]{{0,4}})(?P<tag></(?:{NAMES})>)"
+)
 SEEN = 32  # characters before a piece, for the beginning of a match
+MOST_BLANKS = 32  # a model may send white space without end: it counts as its answer
 
 
 class Thoughts:
@@ -33,9 +36,10 @@ class Thoughts:
         self._is_thinking = begins_open
         self._has_tag = self._is_begun = self._is_over = self._has_calls = False
         self._closing = CLOSING
-        self._is_blank = True  # the white space beside a tag is left out
+        self._blanks = MOST_BLANKS  # of the white space beside a tag, which is left out
         self._pieces: list[str] = []
         self._seen = self._held = ""
+        self._ticks = 0  # of Markdown's code, which are even outside of it
 
     def of(self, delta: Delta) -> Iterator[Delta]:
         """Return the deltas that take the place of one. A part of a tag is held until the next."""
@@ -48,7 +52,9 @@ class Thoughts:
         if isinstance(delta, ThinkingDelta):  # the server has a parser
             self._is_begun = self._is_over = True
             self._is_thinking = self.begins_open = False
-        self._has_calls = self._has_calls or isinstance(delta, ToolCallDelta)
+        if isinstance(delta, ToolCallDelta):  # nothing before it is taken back: it would be void
+            self._has_calls = True
+            self._is_over = self._is_over or not self._is_thinking
         yield delta
 
     def end(self, reason: str) -> Iterator[Delta]:
@@ -77,13 +83,13 @@ class Thoughts:
         """Return the text behind a tag that the answer begins with; hold a text that may become
         one.
         """
-        if is_cut(text.lstrip()):
+        if len(text) < MOST_BLANKS and is_cut(text.lstrip()):
             self._held = text
             return ""
         self._is_begun = True
         found = BEGINNING.match(text)
         if found is None:
-            self._is_blank = self._is_thinking
+            self._blanks = MOST_BLANKS if self._is_thinking else 0
             return text
         self._is_over = bool(found[1])
         self._is_thinking = not self._is_over
@@ -94,40 +100,43 @@ class Thoughts:
         return text[found.end() :]
 
     def _until_closed(self, text: str) -> Iterator[Delta]:
-        """Return the deltas of a text in which the thoughts may end."""
-        window = self._seen + text
-        for found in self._closing.finditer(window):
+        """Return the deltas of a text in which the thoughts may end: outside of code, and before
+        the answer speaks of a tag that opens them.
+        """
+        window, seen = self._seen + text, len(self._seen)
+        spoken_of = None if self._has_tag else OPENING.search(window)
+        before = spoken_of.start() if spoken_of else len(window)
+        for found in self._closing.finditer(window, 0, before):
             start, end = found.span("tag")
-            before = "".join(self._pieces)[: start - len(window)]
-            if end > len(self._seen) and (self._has_tag or is_thought(before)):
-                yield from self._close(before, window[len(self._seen) : start])
+            is_code = (self._ticks + window.count("`", seen, start)) % 2 == 1
+            if end > seen and (self._has_tag or not is_code):
+                yield from self._close(window[seen:start], behind=len(window) - start)
                 yield from self._made(window[end:])
                 return
+        self._is_over = spoken_of is not None
+        self._ticks += text.count("`")
         self._held = cut_tag(text)
-        self._seen = window.removesuffix(self._held)[-SEEN:]
-        yield from self._made(text.removesuffix(self._held))
+        told = text[: len(text) - len(self._held)]
+        self._seen = (self._seen + told)[-SEEN:]
+        yield from self._made(told)
 
-    def _close(self, before: str, last: str) -> Iterator[Delta]:
-        """End the thoughts ``before``, of which the ``last`` piece is not yet shown."""
+    def _close(self, last: str, *, behind: int) -> Iterator[Delta]:
+        """End the thoughts, of which the ``last`` piece is not yet shown. ``behind``: the number of
+        characters after them.
+        """
         self.begins_open = not self._has_tag
         if self._is_thinking:
             yield from self._made(last)
         else:
             yield Restart()
-            yield ThinkingDelta(before.lstrip())
-        self._is_thinking, self._is_over, self._is_blank = False, True, True
+            yield ThinkingDelta("".join(self._pieces)[:-behind].lstrip())
+        self._is_thinking, self._is_over, self._blanks = False, True, MOST_BLANKS
 
     def _made(self, text: str) -> Iterator[Delta]:
-        if self._is_blank:
-            text = text.lstrip()
-            self._is_blank = not text
-        if text:
-            yield ThinkingDelta(text) if self._is_thinking else TextDelta(text)
-
-
-def is_thought(text: str) -> bool:
-    """Return whether a closing tag ends this text: none was opened in it, nor code."""
-    return not OPENING.search(text) and text.count("`") % 2 == 0
+        told = text.lstrip() if self._blanks else text
+        self._blanks = 0 if told else max(0, self._blanks - len(text))
+        if told:
+            yield ThinkingDelta(told) if self._is_thinking else TextDelta(told)
 
 
 def cut_tag(text: str) -> str:

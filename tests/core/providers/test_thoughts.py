@@ -84,6 +84,14 @@ def test_an_answer_that_is_expected_to_begin_with_thoughts_may_have_none(size: i
 def test_thoughts_without_an_end_before_a_call_stay_thoughts() -> None:
     assert read("<think>I call t.", 3, CALL) == ("I call t.", "", False)
     assert read("I call t.</think>", 3, CALL) == ("I call t.", "", True)
+    thoughts = Thoughts(begins_open=False)
+    given: list[Delta] = [TextDelta("I call t."), CALL, TextDelta("x.</think>y")]
+    assert [made for each in given for made in thoughts.of(each)] == given
+
+
+@pytest.mark.parametrize("before", ["", "<think>Hm</think>"])
+def test_white_space_without_end_reaches_the_bounds_of_an_answer(before: str) -> None:
+    assert len(read(f"{before}{' ' * 1000}", 1)[1]) > 900
 
 
 def test_a_server_that_tells_thoughts_apart_itself_is_believed() -> None:
