@@ -191,17 +191,22 @@ def data_url(value: Any, field: str) -> str:
     return str(value)
 
 
-def take_files(messages: list[Json]) -> list[Json]:
+def take_files(messages: list[Json], *, keeps_places: bool = False) -> list[Json]:
     """Move the documents in ``messages`` into media; a placeholder for each stays. At most
     MAX_ATTACHMENTS.
+
+    ``keeps_places``: those before the last message that is not of the system get their ``place``,
+    the numbers of message and part.
     """
     found: list[Json] = []
-    for item in messages:
+    last = said_last(messages)
+    for number, item in enumerate(messages):
         content = item["content"]
-        for number, each in enumerate(content if isinstance(content, list) else []):
+        for at, each in enumerate(content if isinstance(content, list) else []):
             if each["type"] == "file":
-                found.append(each["file"])
-                content[number] = {"type": "text", "text": f"[File: {each['file']['name']}]"}
+                is_earlier = keeps_places and item is not last
+                found.append({**each["file"], **({"place": [number, at]} if is_earlier else {})})
+                content[at] = {"type": "text", "text": f"[File: {each['file']['name']}]"}
     return found[-settings.MAX_ATTACHMENTS :]
 
 
@@ -292,8 +297,12 @@ def drop_pictures_elsewhere(messages: list[Json]) -> None:
 
 def last_said(messages: list[Json]) -> str:
     """Return the text of the last message that is not of the system, for the transcript."""
-    said = [each for each in messages if each["role"] != "system"] or messages
-    content = said[-1]["content"]
+    content = said_last(messages)["content"]
     if isinstance(content, str):
         return content
     return "\n".join(each["text"] for each in content if each["type"] == "text")
+
+
+def said_last(messages: list[Json]) -> Json:
+    """Return the last message that is not of the system, else the last one."""
+    return ([each for each in messages if each["role"] != "system"] or messages)[-1]

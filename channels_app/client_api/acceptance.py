@@ -79,7 +79,7 @@ class Said:
     def of(cls, ask: Ask) -> "Said":
         """Take a request apart; the documents in its messages become media."""
         text = chat_messages.last_said(ask.messages)
-        media = chat_messages.take_files(ask.messages)
+        media = chat_messages.take_files(ask.messages, keeps_places=ask.sends_history)
         options: Json = {"tools": ask.tools, "model_options": ask.options, **ask.more}
         if ask.sends_history:
             options["messages"] = ask.messages

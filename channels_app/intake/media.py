@@ -87,17 +87,18 @@ async def prepare(run: Run, describer: Describer) -> dict[str, str]:
     return made
 
 
-async def pictures(run: Run, made: dict[str, str]) -> list[str]:
-    """Return the pictures of a run's files (a frame of each film) as data URLs, for a vision model.
+async def pictures(run: Run, made: dict[str, str]) -> dict[str, str]:
+    """Return the pictures of a run's files (a frame of each film) as data URLs, for a vision model,
+    by the file's public id.
 
     ``made`` are those that exist already; another attempt of a run makes them again.
     """
-    found = []
+    found: dict[str, str] = {}
     for item in run.route.get("media", [])[: settings.MAX_ATTACHMENTS]:
         if not item.get("seen"):
             continue
         url = made.get(item["file"]) or await picture_of_file(run, item)
-        found += [url] if url else []
+        found |= {item["file"]: url} if url else {}
     return found
 
 
@@ -137,8 +138,13 @@ def keep(message: InboundMessage) -> None:
 def rewrite(run: Run, messages: list[InboundMessage]) -> None:
     """Put the descriptions into the run and its line of the transcript."""
     run.text = "\n".join(text for text in map(spoken, messages) if text)
-    media = [without_remote(item) for message in messages for item in message.media]
-    run.route = {**run.route, "media": media}
+    given = [item for message in messages for item in message.media]
+    media = [without_remote(item) for item in given]
+    in_place = [
+        {**shown, "text": item["text"], "place": item["place"]} if is_placed(item) else shown
+        for shown, item in zip(media, given, strict=True)
+    ]
+    run.route = {**run.route, "media": in_place}
     with atomic_write():
         Run.objects.filter(id=run.id).update(text=run.text, route=run.route)
         said = "\n".join(message.text for message in messages if message.text)
@@ -150,12 +156,19 @@ def rewrite(run: Run, messages: list[InboundMessage]) -> None:
 
 def without_remote(item: dict[str, Any]) -> dict[str, Any]:
     """Return a medium that waits for nothing any more."""
-    return {key: value for key, value in item.items() if key not in {"remote", "text"}}
+    return {key: value for key, value in item.items() if key not in {"remote", "text", "place"}}
+
+
+def is_placed(item: dict[str, Any]) -> bool:
+    """Return whether a medium stands in an earlier message of its client's history, and not in the
+    text of the run.
+    """
+    return "place" in item
 
 
 def spoken(message: InboundMessage) -> str:
     """Return the text of a message: its media in words (captions included), else its text."""
-    texts = [item["text"] for item in message.media if "text" in item]
+    texts = [item["text"] for item in message.media if "text" in item and not is_placed(item)]
     return "\n".join(texts) if texts else message.text
 
 
@@ -173,13 +186,15 @@ async def understood(
     The kind follows from the content, not from the declared type. ``made`` gets the picture of one
     that goes to the model itself.
     """
-    to_say = [each for each in message.media if "text" in each or waits(each)]
+    to_say = [
+        each for each in message.media if ("text" in each or waits(each)) and not is_placed(each)
+    ]
     medium = Medium(
         kind=item["kind"],
         mime=item.get("mime", ""),
         name=item.get("name", ""),
         duration=item.get("duration"),
-        caption=message.text if item is to_say[0] else "",  # of only one item of a message
+        caption=message.text if item in to_say[:1] else "",  # of only one item of a message
     )
     try:
         stored = await known_file(run, item) or await noted_file(run, channel, message, item)

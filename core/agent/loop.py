@@ -335,7 +335,7 @@ class Turn:
                 self._tell_retry("The model gave an empty answer. Asking again…")
         if self.files or self._was_shown:
             return []
-        raise ProviderError.of(Failure("empty"))
+        raise ProviderError.of(Failure("length" if self.finish_reason == "length" else "empty"))
 
     def _said_anything(self, said: int, whole: int) -> bool:
         """Return whether the last answer has content, or may be empty because the client set a

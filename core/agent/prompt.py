@@ -8,7 +8,8 @@ the calls of tools, which is at most a quarter; the newest come first. A history
 person's message, and calls stay with their results and their answer.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -196,14 +197,17 @@ class Prompt:
         return self._sizes
 
 
-def prepare(run: Run, pictures: Sequence[str] = (), *, known: Catalogue | None = None) -> Prompt:
+def prepare(
+    run: Run, pictures: Mapping[str, str] | None = None, *, known: Catalogue | None = None
+) -> Prompt:
     """Return the messages that a run's turn may send, with the history for the largest window of
     its chain.
 
-    ``pictures`` are data URLs of attached files, for a model with vision. May block on the
-    database.
+    ``pictures`` are data URLs of attached files, by their ids, for a model with vision. May block
+    on the database.
     """
     known = known or catalogue.current()
+    pictures = pictures or {}
     rules = instructions(run, known)
     if run.options.get("schedule"):
         rules = f"{rules}\n\n{SCHEDULED}"
@@ -211,14 +215,13 @@ def prepare(run: Run, pictures: Sequence[str] = (), *, known: Catalogue | None =
         rules = f"{rules}\n\n{context}"
     own: list[ChatMessage] = run.options.get("messages") or []
     is_alone = bool(own and run.options.get("model_only"))
-    if is_alone:
-        own = with_documents(own, run, pictures)
-    elif own:
+    own = with_documents(own, run, pictures) if own else []
+    if own and not is_alone:
         given = [each["content"] for each in own if each["role"] == "system"]
         said = [each for each in own if each["role"] != "system"] or own
         if said is not own:
             rules = "\n\n".join([rules, *given])
-        own = with_documents(said, run, pictures)
+        own = said
     made = Prompt(
         system={"role": "system", "content": rules},
         current={"role": "user", "content": content(run, pictures)},
@@ -383,17 +386,37 @@ def shortened_line(request: str) -> str:
 
 
 def with_documents(
-    own: list[ChatMessage], run: Run, pictures: Sequence[str] = ()
+    own: list[ChatMessage], run: Run, pictures: Mapping[str, str]
 ) -> list[ChatMessage]:
-    """Return a client's own messages; the text of attached documents is added to the last."""
+    """Return a client's own messages with the text of attached documents: in the place of each; of
+    the last message that is not of the system, after its pictures.
+    """
     media = run.route.get("media", [])
-    if not any(item.get("kind") == "file" or "file" in item for item in media):
+    files = [item for item in media if item.get("kind") == "file" or "file" in item]
+    own = [{**each, "content": copy(each["content"])} for each in own]
+    for item in reversed([each for each in media if "place" in each and "text" in each]):
+        number, at = item["place"]
+        own[number]["content"][at : at + 1] = [text_part(item["text"]), *shown(item, pictures)]
+    if all("place" in item for item in files):
         return own
-    *before, last = own
+    said = [each for each in own if each["role"] != "system"] or own
+    last = said[-1]
     given = last["content"] if isinstance(last["content"], list) else []
     others = [part for part in given if part.get("type") != "text"]
-    said = [*others, {"type": "text", "text": run.text}, *map(picture, pictures)]
-    return [*before, {**last, "content": said}]
+    seen = [part for item in media if "place" not in item for part in shown(item, pictures)]
+    last["content"] = [*others, text_part(run.text), *seen]
+    return own
+
+
+def shown(item: dict[str, Any], pictures: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return the picture of a medium as a content part; none without one."""
+    url = pictures.get(item.get("file", ""))
+    return [picture(url)] if url else []
+
+
+def text_part(text: str) -> dict[str, Any]:
+    """Return a text as OpenAI's content parts have it."""
+    return {"type": "text", "text": text}
 
 
 def picture(url: str) -> dict[str, Any]:
@@ -401,11 +424,11 @@ def picture(url: str) -> dict[str, Any]:
     return {"type": "image_url", "image_url": {"url": url}}
 
 
-def content(run: Run, pictures: Sequence[str] = ()) -> Any:
+def content(run: Run, pictures: Mapping[str, str]) -> Any:
     """Return the user's message; with pictures, as OpenAI's content parts."""
     media = run.route.get("media", [])
     images = [item["url"] for item in media if item.get("kind") == "image" and "url" in item]
-    images += pictures
+    images += pictures.values()
     if not images:
         return run.text
     parts: list[dict[str, Any]] = [{"type": "text", "text": run.text}] if run.text else []

@@ -72,15 +72,6 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True)
-class Granted:
-    """A reservation: the most tokens of the answer, and the open call (0: not stored yet)."""
-
-    output_tokens: int
-    entries: tuple[Entry, ...]
-    call_id: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class Refused:
     """Why a call may not be made. ``is_soon``: only reservations of other calls are in its way."""
 
@@ -94,6 +85,18 @@ class Refused:
     def is_used_up(self) -> bool:
         """Return whether little is left; else this call is too large for what is left."""
         return self.spent * 5 >= self.limit * 4
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """A reservation: the most tokens of the answer, and the open call (0: not stored yet).
+    ``shortage``: why these are fewer than wished for.
+    """
+
+    output_tokens: int
+    entries: tuple[Entry, ...]
+    call_id: int = 0
+    shortage: Refused | None = None
 
 
 @dataclass(slots=True)
@@ -227,16 +230,26 @@ def decide(wish: Wish, rests: Sequence[Rest], day: date) -> Granted | Refused:
             if amount := each.amount(wish, now):
                 each.period.added += amount
                 entries.append(Entry(each.period.id, amount, each.unit))
-        return Granted(now, tuple(entries))
+        is_short = now < most
+        shortage = narrowest(wish, rests, day, is_soon=alone == most)[0] if is_short else None
+        return Granted(now, tuple(entries), shortage=shortage)
     is_soon = alone >= wish.enough_tokens
+    refused, period = narrowest(wish, rests, day, is_soon=is_soon)
+    period.refuses = period.refuses or (refused.is_used_up and not is_soon)
+    return refused
+
+
+def narrowest(
+    wish: Wish, rests: Sequence[Rest], day: date, *, is_soon: bool
+) -> tuple[Refused, Period]:
+    """Return the budget of which the least is left for an answer, as a refusal, and its period."""
     found = min(
         rests,
         key=lambda each: each.answer(wish, each.period.left if is_soon else each.period.unspent),
     )
     budget, period = found.limit.budget, found.period
-    refused = Refused(budget, period.limit, period.spent, end_of(budget.period, day), is_soon)
-    period.refuses = period.refuses or (refused.is_used_up and not is_soon)
-    return refused
+    end = end_of(budget.period, day)
+    return Refused(budget, period.limit, period.spent, end, is_soon), period
 
 
 def lock(wanted: Mapping[Key, BudgetInfo], changes: Sequence[Change]) -> dict[Key, Period]:

@@ -45,7 +45,8 @@ OLDEST = timedelta(days=1)
 WAIT_SECONDS = 20.0
 PAUSE_SECONDS, MOST_PAUSE_SECONDS = 0.05, 1.0
 # The server was not reached, or refused the call: nothing was read.
-UNREAD = frozenset(KINDS) - {"timeout", "silence", "cut", "bad_stream", "empty", "content"}
+READ = {"timeout", "silence", "cut", "bad_stream", "empty", "length", "content"}
+UNREAD = frozenset(KINDS) - READ
 
 
 @dataclass(slots=True)
@@ -236,6 +237,11 @@ class RunMeter:
             raise ProviderError("Something went wrong in the gateway.", code="internal") from error
         mark_stored(pending)
         return found
+
+    def shortage(self) -> ProviderError | None:
+        """See ``Meter``."""
+        found = self._open.shortage if self._open else None
+        return budget_words.refusal(found) if found else None
 
     def settled(
         self,

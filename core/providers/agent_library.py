@@ -29,6 +29,7 @@ from pydantic_ai.tools import ToolDefinition
 
 from core.lib.safe_fetch import RefusedAddressError
 from core.providers.base import (
+    REASONING,
     ChatMessage,
     Delta,
     Finish,
@@ -55,7 +56,7 @@ from core.providers.redaction import without_key
 UNREADABLE = (
     AgentRunError, ValueError, TypeError, LookupError, AttributeError, AssertionError,
 )  # fmt: skip
-REASONING = ("reasoning_tokens", "thoughts_tokens", "thinking_tokens")  # by vendor
+REASONING_TOKENS = ("reasoning_tokens", "thoughts_tokens", "thinking_tokens")  # by vendor
 # Variables of the environment that hold keys of vendors; shorter values are no secrets.
 KEY_NAMES = ("_API_KEY", "_ACCESS_KEY", "_TOKEN")
 SHORTEST_ENVIRONMENT_KEY = 12
@@ -142,9 +143,10 @@ class AgentLibrary:
         return self._model
 
     async def _deltas(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
+        model = self.model_of(request.model)
         asked = model_request_stream(
-            self.model_of(request.model),
-            converted(request.messages),
+            model,
+            converted(request.messages, with_reasoning=wants_reasoning(model)),
             model_settings=options(request.options),
             model_request_parameters=parameters(request),
         )
@@ -184,7 +186,7 @@ def ending(response: StreamedResponse, *, spoke: bool) -> list[Delta]:
     if called and given == "stop":
         given = "tool_calls"  # Google has no reason of its own for calls
     completion = number(usage.output_tokens)
-    reasoning = max(number(usage.details.get(name)) for name in REASONING)
+    reasoning = max(number(usage.details.get(name)) for name in REASONING_TOKENS)
     counted = Usage(
         number(usage.input_tokens),
         completion,
@@ -313,8 +315,19 @@ def definition(tool: dict[str, Any]) -> ToolDefinition:
     )
 
 
-def converted(messages: list[ChatMessage]) -> list[library.ModelMessage]:
-    """Convert OpenAI's chat messages; adjacent ones to the model are merged."""
+def wants_reasoning(model: Model) -> bool:
+    """Return whether the library sends reasoning to a model in a field, as to DeepSeek's and
+    Kimi's; to others it would go as text, or not without its signature.
+    """
+    return model.profile.get("openai_chat_send_back_thinking_parts") == "field"
+
+
+def converted(
+    messages: list[ChatMessage], *, with_reasoning: bool = False
+) -> list[library.ModelMessage]:
+    """Convert OpenAI's chat messages; adjacent ones to the model are merged. ``with_reasoning``:
+    with that before calls of this turn.
+    """
     made: list[library.ModelMessage] = []
     names: dict[str, str] = {}
     for is_answer, group in groupby(messages, lambda each: each["role"] == "assistant"):
@@ -325,7 +338,9 @@ def converted(messages: list[ChatMessage]) -> list[library.ModelMessage]:
         for message in group:
             for call in message.get("tool_calls") or ():
                 names[call["id"]] = call["function"]["name"]
-            made.append(library.ModelResponse(parts=response_parts(message)))
+            reasoning = message.get(REASONING, "") if with_reasoning else ""
+            thought = [library.ThinkingPart(content=reasoning)] if reasoning else []
+            made.append(library.ModelResponse(parts=[*thought, *response_parts(message)]))
     return made
 
 

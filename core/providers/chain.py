@@ -27,6 +27,7 @@ from core.providers.base import (
     LIMITS,
     Delay,
     Delta,
+    Finish,
     ModelRequest,
     Provider,
     ProviderError,
@@ -63,6 +64,12 @@ class Meter(Protocol):
         """
         ...
 
+    def shortage(self) -> ProviderError | None:
+        """Return the error of the call that is being made, where a budget has made its answer
+        shorter; its code is "budget".
+        """
+        ...
+
     def settled(
         self,
         model: ModelInfo,
@@ -84,6 +91,9 @@ class Unmetered:
     async def reserve(self, model: ModelInfo, request: ModelRequest) -> int | None:
         return None
 
+    def shortage(self) -> ProviderError | None:
+        return None
+
     def settled(self, *_: object, **__: object) -> None: ...
 
 
@@ -95,23 +105,34 @@ class Spent:
     characters: int = 0
     is_visible: bool = False
     has_text: bool = False
+    has_answer: bool = False
 
     def take(self, delta: Delta) -> None:
         """Count one delta."""
         match delta:
             case Usage():
                 self.usage = delta
+            case Restart():  # the same text comes again, as thoughts
+                self.characters, self.has_text, self.has_answer = 0, False, False
             case TextDelta() | ThinkingDelta():
                 self.characters += len(delta.text)
                 self.has_text = self.has_text or isinstance(delta, TextDelta)
             case ToolCallDelta():
                 self.characters += len(delta.name) + len(delta.arguments)
         self.is_visible = self.is_visible or isinstance(delta, VISIBLE)
+        self.has_answer = self.has_answer or is_answer(delta)
 
     @property
     def tokens(self) -> int:
         """Return the estimated tokens: four characters are one."""
         return -(-self.characters // 4)
+
+
+def is_answer(delta: Delta) -> bool:
+    """Return whether a delta is a part of an answer: thoughts and white space are none."""
+    if isinstance(delta, TextDelta):
+        return bool(delta.text.strip())
+    return isinstance(delta, ToolCallDelta | Whole)
 
 
 @dataclass(slots=True)
@@ -161,6 +182,7 @@ class Chain:
                     async with self._call(model, request, spent) as deltas:
                         async for delta in deltas:
                             spent.take(delta)
+                            self._check_end(delta, spent)
                             yield delta
                     return
                 except ProviderError as error:
@@ -177,6 +199,15 @@ class Chain:
                 raise worst
             yield Delay(KINDS.get(worst.code, OWN).waiting)
             await asyncio.sleep(seconds)
+
+    def _check_end(self, delta: Delta, spent: Spent) -> None:
+        """Raise ProviderError at the end of an answer for which a budget has left too little: its
+        model has thought until then.
+        """
+        if isinstance(delta, Finish) and delta.reason == "length" and not spent.has_answer:
+            error = self.meter.shortage()
+            if error is not None:
+                raise error
 
     def _is_final(self, error: ProviderError, spent: Spent, *, is_late: bool) -> bool:
         """Return whether a failure is told at once: the request is refused, or nothing will be

@@ -217,6 +217,15 @@ KINDS: dict[str, Kind] = {
         owner=gettext_noop("The model ended its answer without text."),
         name="model_empty_answer",
     ),
+    "length": Kind(
+        person=gettext_noop(
+            "The model reached the limit of its answer while it still thought. Please ask for less."
+        ),
+        owner=gettext_noop(
+            "The model reached the limit of an answer before it had text. Raise the longest answer."
+        ),
+        name="model_empty_answer",
+    ),
     "setup": Kind(
         person=gettext_noop("The model is not set up. The owner has to set it up."),
         owner=gettext_noop("Check GATEWAY_MODEL, GATEWAY_MODEL_URL and GATEWAY_MODEL_KEY."),
@@ -295,6 +304,7 @@ BY_STATUS = {
     529: "overloaded",
 }
 SOON = re.compile(r"(?i)\b(?:retry|try again) (?:in|after) [0-9]")
+MILLISECONDS = re.compile(r"[0-9]{13}")
 DELAY = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,9})?)s")
 # Codes that a body's text may refine a status to: a 401 with "billing" is still our key.
 REFINED = {400, 402, 403, 404, 413, 422, 429, 500, 502, 503, 529}
@@ -365,7 +375,9 @@ def of_answer(status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         code = refined(status, names, reason) or code
     if told is not None and code in {"quota", "rate_limited"}:
         code = "quota" if is_of_day(details) else "rate_limited"
-    return Failure(code, reason, told if seconds is None else seconds)
+    if seconds is None:
+        seconds = told if told is not None else openrouter_seconds(details)
+    return Failure(code, reason, seconds)
 
 
 def refined(status: int, names: tuple[str, ...], reason: str) -> str:
@@ -404,7 +416,9 @@ def of_exception(error: BaseException) -> Failure:
 
 
 def described(body: bytes) -> tuple[tuple[str, ...], str, list[dict[str, Any]]]:
-    """Return an error body's codes and types in lower case, its message, and Google's details."""
+    """Return an error body's codes and types in lower case, its message, and the details of
+    Google's and OpenRouter's.
+    """
     try:
         found: Any = orjson.loads(body[:BODY_BYTES] or b"null")
     except orjson.JSONDecodeError:
@@ -414,9 +428,9 @@ def described(body: bytes) -> tuple[tuple[str, ...], str, list[dict[str, Any]]]:
         return (), bounded(found if isinstance(found, str) else ""), []
     inner = found.get("error")
     error: dict[str, Any] = inner if isinstance(inner, dict) else found
-    more = error.get("innererror")
+    azure = error.get("innererror")
     values = [error.get(name) for name in ("code", "type", "status")]
-    values += [more.get("code")] if isinstance(more, dict) else []
+    values += [azure.get("code")] if isinstance(azure, dict) else []
     names = tuple(value.lower() for value in values if isinstance(value, str))
     message = inner if isinstance(inner, str) else error.get("message") or error.get("detail") or ""
     message = message if isinstance(message, str) else orjson.dumps(message).decode()
@@ -425,14 +439,25 @@ def described(body: bytes) -> tuple[tuple[str, ...], str, list[dict[str, Any]]]:
     # OpenRouter's own message is "Provider returned error".
     text = bounded(f"{message}: {raw}" if raw and isinstance(raw, str) else message)
     given = error.get("details")
-    details = [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
-    return names, text, details
+    more = [*(given if isinstance(given, list) else ()), about]
+    return names, text, [each for each in more if isinstance(each, dict)]
 
 
 def google_seconds(details: list[dict[str, Any]]) -> float | None:
     """Return the seconds to wait in the details of Google's error, which has no header of it."""
     delays = (DELAY.fullmatch(str(each.get("retryDelay"))) for each in details)
     return next((float(delay[1]) for delay in delays if delay), None)
+
+
+def openrouter_seconds(details: list[dict[str, Any]]) -> float | None:
+    """Return the seconds until the reset in OpenRouter's error, which is in milliseconds since
+    1970; None for one that is over.
+    """
+    headers = (each.get("headers") for each in details)
+    resets = [str(each.get("X-RateLimit-Reset")) for each in headers if isinstance(each, dict)]
+    moment = next((int(each) / 1000 for each in resets if MILLISECONDS.fullmatch(each)), 0.0)
+    left = moment - datetime.now(UTC).timestamp()
+    return left if left > 0 else None
 
 
 def is_of_day(details: list[dict[str, Any]]) -> bool:

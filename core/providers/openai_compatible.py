@@ -37,6 +37,7 @@ from core.providers.failures import (
     classify,
 )
 from core.providers.redaction import without_key
+from core.providers.thoughts import Thoughts
 from core.signals import frame_clock
 
 MAX_LINE_BYTES = 4 * 1024 * 1024
@@ -90,11 +91,14 @@ class OpenAICompatible:
         self._adapt = adapt
         # Model -> words for the fields that its server wants back with calls.
         self._wanted: dict[str, frozenset[str]] = {}
+        self._begin_open: set[str] = set()  # models; see core.providers.thoughts
         self._session: aiohttp.ClientSession | None = None
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
         """See ``Provider.stream``. Usage is yielded once, also of an answer that broke off."""
         end, begun = Ending(), False
+        model = request.model or self._model
+        thoughts = Thoughts(begins_open=model in self._begin_open)
         failure: Exception | None = None
         try:
             async with (
@@ -106,8 +110,8 @@ class OpenAICompatible:
                     for delta in joined(block):
                         # Comments, a role and usage are no tokens: the user has no output yet.
                         speaks = speaks or not isinstance(delta, Usage | SealedDelta)
-                        if not end.takes(delta):
-                            yield delta
+                        for each in () if end.takes(delta) else thoughts.of(delta):
+                            yield each
                     begun = begun or speaks
                     if speaks:
                         bound.reschedule(asyncio.get_running_loop().time() + self._idle_seconds)
@@ -117,6 +121,10 @@ class OpenAICompatible:
         except (*FAILURES, ProviderError) as found:
             failure = found
         error = end.error(failure, begun=begun)
+        for each in thoughts.end("" if error else end.reason):
+            yield each
+        remember = self._begin_open.add if thoughts.begins_open else self._begin_open.discard
+        remember(model)
         if end.usage is not None:
             yield end.usage
         if error is not None:

@@ -48,6 +48,9 @@ SENTENCES = (
     gettext_noop("The server at the model's address is not a model server."),
     gettext_noop("The model server failed."),
     gettext_noop("The model gave an empty answer, twice. Please rephrase your message."),
+    gettext_noop(
+        "The model reached the limit of its answer while it still thought. Please ask for less."
+    ),
     gettext_noop("The model is not set up. The owner has to set it up."),
     gettext_noop("The address could not be read: it took too long."),
     gettext_noop("The address could not be read: it could not be fetched."),

@@ -7,7 +7,7 @@ conversation before it is kept as the messages of the run, as for chat completio
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -237,15 +237,15 @@ def check(messages: list[Json], known: int) -> None:
         raise refused("is too large with what was said before it", "input", status=413)
 
 
-def conversation(run: Run, pictures: Sequence[str]) -> list[Json]:
+def conversation(run: Run, pictures: Mapping[str, str]) -> list[Json]:
     """Return the conversation up to the end of a stored response, without the instructions of its
     own. ``pictures``: of its uploaded files. Raises RefusedError 400 while it has not ended.
     """
     if run.state not in Run.FINAL:
         raise refused("has not ended", "previous_response_id")
-    messages: list[Json] = run.options.get("messages") or []
+    messages = prompt.with_documents(run.options.get("messages") or [], run, pictures)
     said = messages[1:] if run.options[KEPT]["instructed"] else messages
-    reader = Reader(messages=[*prompt.with_documents(said, run, pictures)], kinds=kinds_of(run))
+    reader = Reader(messages=[*said], kinds=kinds_of(run))
     reader.read(output_of(run))
     return reader.messages
 

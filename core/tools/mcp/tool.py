@@ -33,6 +33,7 @@ OTHER_TOOL = (
 NOT_LISTED = (
     "Only people on the owner's list may sign in to this server: the owner has to add this address."
 )
+NOT_MADE = "The call was not made: the gateway's database is away for a moment. Try again."
 # Server -> its tools and their hashes, as this process has stored them.
 _stored = TtlCache[int, dict[str, str]](STORED_SECONDS)
 
@@ -77,6 +78,8 @@ class ServerTool(Tool):
                 pins.note_stopped, self.server.id, error, name=self.server.name, now=now
             )
             raise ToolError(f"{self.server.name}: {error}") from error
+        except AWAY as error:  # before the call, or after the server has refused its token
+            raise ToolError(NOT_MADE) from error
         try:
             await self._store(called)
         except AWAY:  # the call was made: its result counts

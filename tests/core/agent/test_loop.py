@@ -276,6 +276,7 @@ async def test_an_empty_answer_is_requested_again_once(events: Events) -> None:
         ([EMPTY, EMPTY], "empty"),
         ([[ThinkingDelta("hm"), Finish("stop")], EMPTY], "empty"),
         ([[Usage(1, 0), Finish("length")], EMPTY], "empty"),
+        ([EMPTY, [ThinkingDelta("hm"), Finish("length")]], "length"),
         ([[Finish("content_filter")]], "content"),
         ([[TextDelta("let me see"), *call("nope"), Finish("tool_calls")], EMPTY, EMPTY], "empty"),
     ],
@@ -308,7 +309,7 @@ async def test_an_answer_that_is_empty_by_the_assistants_limit_is_a_failure(
     it = turn(Model(thought, thought), events, options={"max_tokens": 500}, has_own_limit=False)
     with pytest.raises(ProviderError) as failure:
         await it.run()
-    assert failure.value.code == "empty"
+    assert failure.value.code == "length"
 
 
 def endless(kind: str) -> Step:

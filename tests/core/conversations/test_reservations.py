@@ -123,6 +123,8 @@ def test_an_answer_gets_the_rest_where_that_is_enough(
     assert isinstance(found, Granted)
     assert found.output_tokens == tokens
     assert found.entries == (Entry(row.pk, PROMPT + tokens, "tokens"),)
+    why = Refused(limit(of).budget, 5000 + left, 5000, NOON.replace(hour=0, day=18), is_soon=False)
+    assert found.shortage == (why if tokens < answer else None)
     assert amounts(of) == [(5000, PROMPT + tokens)]
 
 
@@ -147,6 +149,7 @@ def test_a_call_waits_for_reservations_of_others_unless_it_gets_plenty(
     if tokens is not None:
         assert isinstance(found, Granted)
         assert found.output_tokens == tokens
+        assert (found.shortage is not None and found.shortage.is_soon) == (tokens < answer)
         return
     assert isinstance(found, Refused)
     assert (found.is_soon, found.spent, found.limit) == (True, 1000, 9000)
@@ -201,6 +204,10 @@ def test_the_budget_is_named_of_which_the_least_is_left() -> None:
     assert found.free_at == datetime(2026, 4, 1, tzinfo=UTC)
     assert not found.is_soon
     assert [amounts(each) for each in (wide, narrow, other)] == [[(0, 0)], [(0, 0)], [(400, 100)]]
+    rest = budget(400)
+    shortage = granted(wish(wide, rest)).shortage
+    assert shortage is not None
+    assert (shortage.budget.id, shortage.limit) == (rest.pk, 400)
 
 
 def test_the_budget_is_named_in_which_others_reserved_the_most() -> None:

@@ -126,6 +126,20 @@ async def test_the_time_to_wait_begins_anew_after_a_call_that_was_made(world: Wo
     assert world.slept == pytest.approx([0.05, 0.075, 0.05])
 
 
+async def test_a_budget_that_makes_an_answer_shorter_is_named_until_its_end(world: World) -> None:
+    meter, world.answers = meter_of(BUDGET), [replace(GRANTED, shortage=USED_UP)]
+    await meter.reserve(MODEL, REQUEST)
+    error = meter.shortage()
+    assert error is not None
+    assert error.code == "budget"
+    assert str(error).startswith("The tokens for today are used up: 100.")
+    end(meter, Usage(30, 300))
+    assert meter.shortage() is None
+    world.answers = [GRANTED]
+    await meter.reserve(MODEL, REQUEST)
+    assert meter.shortage() is None
+
+
 async def test_a_used_up_budget_is_told_at_once(world: World) -> None:
     meter, world.answers = meter_of(BUDGET), [USED_UP]
     with pytest.raises(ProviderError, match="used up: 100") as error:
@@ -331,7 +345,8 @@ def test_an_answer_is_as_long_as_the_request_allows_else_the_model(
 
 # -- notes -------------------------------------------------------------------------------------
 
-UNREAD = sorted(set(KINDS) - {"timeout", "silence", "cut", "bad_stream", "empty", "content"})
+READ = {"timeout", "silence", "cut", "bad_stream", "empty", "length", "content"}
+UNREAD = sorted(set(KINDS) - READ)
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from core.providers.base import (
     ProviderError,
     Restart,
     TextDelta,
+    ThinkingDelta,
     ToolCallDelta,
     Usage,
     text_of,
@@ -36,7 +37,7 @@ TOOLS = [{"type": "function", "function": {"name": "t", "parameters": {}}}]
 PICTURE = [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:,"}}]}]
 DONE: list[Any] = [TextDelta("done"), Usage(3, 1), Finish("stop")]
 # Failures after which the next model is asked.
-GOES_ON = sorted({*KINDS} - {"content", "context_length", "empty"})
+GOES_ON = sorted({*KINDS} - {"content", "context_length", "empty", "length"})
 
 
 class Servers:
@@ -66,14 +67,19 @@ class Servers:
 class Journal:
     """A meter that writes down what was settled."""
 
-    def __init__(self, most: int | None = None, *, refuses: str = "") -> None:
+    def __init__(
+        self, most: int | None = None, *, refuses: str = "", is_short: bool = False
+    ) -> None:
         self.rows: list[tuple[str, Usage | None, int, str]] = []
-        self.most, self.refuses = most, refuses
+        self.most, self.refuses, self.is_short = most, refuses, is_short
 
     async def reserve(self, model: ModelInfo, request: ModelRequest) -> int | None:
         if model.name == self.refuses:
             raise ProviderError("used up", code="budget")
         return self.most
+
+    def shortage(self) -> ProviderError | None:
+        return error("budget") if self.is_short else None
 
     def settled(self, model: ModelInfo, request: ModelRequest, **end: Any) -> None:
         self.rows.append((model.name, end["usage"], end["output_tokens"], end["failure"]))
@@ -298,12 +304,44 @@ async def test_each_call_is_settled_once_with_how_it_ended(models: list[ModelInf
     assert journal.rows == [("model-1", None, 2, "cut"), ("model-2", Usage(3, 1), 1, "")]
 
 
+async def test_a_text_that_comes_again_as_thoughts_is_counted_once(
+    models: list[ModelInfo],
+) -> None:
+    journal = Journal()
+    again = [TextDelta("12345678"), Restart(), ThinkingDelta("12345678"), Finish("stop")]
+    await deltas_of(Chain(models[:1], Servers(p1=[again]), journal))
+    assert journal.rows == [("model-1", None, 2, "")]
+
+
 async def test_a_reader_that_leaves_is_settled_too(models: list[ModelInfo]) -> None:
     journal = Journal()
     stream = Chain(models[:1], Servers(p1=[DONE]), journal).stream(ASK)
     assert await anext(stream) == TextDelta("done")
     await stream.aclose()
     assert journal.rows == [("model-1", None, 1, "stopped")]
+
+
+@pytest.mark.parametrize(
+    ("said", "reason", "is_short"),
+    [
+        ([ThinkingDelta("hm"), TextDelta(" \n")], "length", True),
+        ([ThinkingDelta("hm"), TextDelta("a")], "length", False),
+        ([ToolCallDelta(0, name="t")], "length", False),
+        ([ThinkingDelta("hm")], "stop", False),
+    ],
+)
+async def test_a_model_that_thinks_until_the_rest_of_a_budget_ends_has_used_it_up(
+    said: list[Delta], reason: str, is_short: bool, models: list[ModelInfo]
+) -> None:
+    answer = [*said, Usage(3, 300), Finish(reason)]
+    for journal in (Journal(300), Journal(300, is_short=True)):
+        it = Chain(models[:1], Servers(p1=[answer]), journal)
+        if journal.is_short and is_short:
+            with pytest.raises(ProviderError, match="budget"):
+                await deltas_of(it)
+            assert journal.rows == [("model-1", Usage(3, 300), 1, "budget")]
+        else:
+            assert await deltas_of(it) == answer
 
 
 async def test_a_used_up_budget_goes_on_to_a_model_that_it_allows(models: list[ModelInfo]) -> None:

@@ -1,6 +1,7 @@
 """Failures of model calls: the servers' own error bodies, each with its code."""
 
 import asyncio
+from datetime import UTC, datetime
 from typing import Any
 
 import aiohttp
@@ -286,6 +287,26 @@ def test_a_server_says_how_long_to_wait_in_several_ways(
     headers: dict[str, str], seconds: float | None
 ) -> None:
     assert wait_seconds(headers) == seconds
+
+
+@pytest.mark.parametrize(
+    ("reset", "words"),
+    [
+        (2 * 3600 * 1000 - 500, "in 2 h"),
+        (-1000, "later"),
+        (None, "later"),
+    ],
+)
+def test_openrouter_says_in_its_body_when_one_can_go_on(reset: int | None, words: str) -> None:
+    """Its free models have a limit a day, without a header."""
+    now = int(datetime.now(UTC).timestamp() * 1000)
+    given = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": reset and str(now + reset)}
+    error = {"message": "Rate limit exceeded: free-models-per-day. Add 10 credits to unlock 1000"}
+    body = orjson.dumps({"error": {**error, "code": 429, "metadata": {"headers": given}}})
+    failure = classify(status=429, body=body)
+    assert failure.code == "rate_limited"
+    assert words in failure.words
+    assert classify(status=429, headers={"Retry-After": "3"}, body=body).asked_seconds == 3
 
 
 def test_the_error_names_the_waiting_time() -> None:

@@ -20,12 +20,14 @@ from pydantic_ai.messages import (
 from pydantic_ai.models.function import AgentInfo, DeltaThinkingPart, DeltaToolCall, FunctionModel
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.models.test import TestModel
+from pydantic_ai.providers.deepseek import DeepSeekProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 from pytest_django import Settings
 
 from core.providers import agent_library, openai_compatible, registry
 from core.providers.agent_library import AgentLibrary
 from core.providers.base import (
+    REASONING,
     ChatMessage,
     Delta,
     Finish,
@@ -603,6 +605,28 @@ async def test_any_model_of_the_library_streams_text_thoughts_and_calls() -> Non
         "look", "[an imag", "[image: ",
     ]  # fmt: skip
     assert seen[-1].parts[0].content == "42"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("is_wanted", [True, False])
+async def test_the_library_gives_reasoning_back_to_a_model_that_wants_it(
+    server: ModelServer, *, is_wanted: bool
+) -> None:
+    """DeepSeek's and Kimi's do; others get neither a field nor a text of it."""
+    server.replies = [streams(hello("42"))]
+    messages: list[ChatMessage] = [
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": "", REASONING: "hm", "tool_calls": [
+            {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+        ]},
+        {"role": "tool", "tool_call_id": "c", "content": "42"},
+    ]  # fmt: skip
+    async with AsyncOpenAI(base_url=server.url, api_key="sk-secret", max_retries=0) as client:
+        vendor = DeepSeekProvider if is_wanted else OpenAIProvider
+        model = OpenAIChatModel("m", provider=vendor(openai_client=client))
+        await ask(AgentLibrary(model, first_seconds=60, idle_seconds=60), ModelRequest(messages))
+    [body] = server.requests
+    assert body["messages"][1].get("reasoning_content") == ("hm" if is_wanted else None)
+    assert not body["messages"][1]["content"]
 
 
 async def test_the_librarys_own_test_model_is_a_provider() -> None:

@@ -220,6 +220,25 @@ def test_l5_a_document_reaches_the_model_as_its_text(
     assert "mellow" in said
     assert "The roses are" in said
     assert data not in said
+    look: Json = {"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    earlier: list[Json] = [
+        {"role": "system", "content": "Be kind."},
+        {
+            "role": "user",
+            "content": [{"type": "file", "file": inline}, {"type": "text", "text": "Look it up."}],
+        },
+        {"role": "assistant", "content": None, "tool_calls": [look]},
+        {"role": "tool", "tool_call_id": "c", "content": "It is open."},
+    ]
+    ask(earlier)
+    _, _, asked, _, result = model.asked[-1]["messages"]
+    assert "mellow" in asked["content"][0]["text"]
+    assert asked["content"][1] == {"type": "text", "text": "Look it up."}
+    assert result["content"] == "It is open."
+    ask([*earlier, {"role": "user", "content": "And now?"}])
+    _, _, asked, _, _, last = model.asked[-1]["messages"]
+    assert "mellow" in asked["content"][0]["text"]
+    assert last["content"] == "And now?"
 
 
 def test_the_trace_link_speaks_the_viewers_language(

@@ -11,7 +11,7 @@ from django.utils import timezone
 from core.files import storage
 from core.lib import encryption
 from core.models import McpConnection, McpServer, User
-from core.tools.base import ToolResult
+from core.tools.base import ToolError, ToolResult
 from core.tools.mcp import offered, pins
 from core.tools.mcp import tool as server_tool
 from core.tools.mcp.oauth import connections
@@ -85,6 +85,22 @@ def test_v75_a_result_counts_when_its_sign_in_cannot_be_noted(
     monkeypatch.undo()
     assert "Done." in call(user.pk).text
     assert McpConnection.objects.get().proven_at is not None
+
+
+@pytest.mark.parametrize("name", ["read", "end"])
+def test_v75_a_call_whose_sign_in_cannot_be_looked_up_was_not_made(
+    server: MaliciousMcp, row: McpServer, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """[V75] Nor was one whose token the server did not accept."""
+    server.key = "another" if name == "end" else ""
+    McpServer.objects.update(authentication="person")
+    user = User.objects.create(username="guest")
+    sealed = encryption.encrypt({"access_token": "token"})
+    McpConnection.objects.create(server=row, user=user, secrets=sealed, connected_at=timezone.now())
+    monkeypatch.setattr(connections, name, away)
+    with pytest.raises(ToolError, match="The call was not made"):
+        call(user.pk)
+    assert server.calls == []
 
 
 @pytest.mark.parametrize("error", [OSError("disk full"), OperationalError("locked")])
