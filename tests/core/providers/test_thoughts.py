@@ -15,7 +15,8 @@ from core.providers.base import (
 )
 from core.providers.openai_compatible import OpenAICompatible
 from core.providers.thoughts import Thoughts
-from tests.core.providers.model_server import ModelServer, hello, streams
+from tests.core.agent.test_loop import Events, turn
+from tests.core.providers.model_server import ModelServer, chunk, hello, sse, streams
 
 CALL = ToolCallDelta(index=0, name="t", arguments="{}")
 
@@ -111,16 +112,41 @@ async def server() -> AsyncIterator[ModelServer]:
     await model.stop()
 
 
-async def test_the_next_answer_of_a_model_whose_template_opens_the_tag_takes_nothing_back(
-    server: ModelServer,
-) -> None:
-    server.replies = [streams(hello("Hm", ".\n</thi", "nk>\n\n", "Four", "."))]
-    provider = OpenAICompatible(
+@pytest.fixture
+async def provider(server: ModelServer) -> AsyncIterator[OpenAICompatible]:
+    """Return the provider of the server."""
+    made = OpenAICompatible(
         base_url=server.url, api_key="", model="m", first_seconds=60, idle_seconds=60
     )
+    yield made
+    await made.close()
+
+
+async def test_a_turn_keeps_thoughts_out_of_its_answer_and_of_the_next_request(
+    server: ModelServer, provider: OpenAICompatible
+) -> None:
+    function = {"name": "current_time", "arguments": "{}"}
+    call = {"index": 0, "id": "c", "type": "function", "function": function}
+    thought = [chunk({"content": "I look.\n</think>\n\n"}), chunk({"tool_calls": [call]})]
+    server.replies = [
+        streams(sse(*thought, chunk(finish="tool_calls"))),
+        streams(hello("Ten.\n</think>", "It is ten.")),
+    ]
+    events = Events()
+    it = turn(provider, events)
+    await it.run()
+    assert it.texts == ["It is ten."]
+    assert events.of("text") == [{"content": "It is ten."}]
+    assert events.of("thinking") == [{"content": "I look.\n"}, {"content": "Ten.\n"}]
+    assert server.requests[1]["messages"][1]["content"] == ""
+
+
+async def test_the_next_answer_of_a_model_whose_template_opens_the_tag_takes_nothing_back(
+    server: ModelServer, provider: OpenAICompatible
+) -> None:
+    server.replies = [streams(hello("Hm", ".\n</thi", "nk>\n\n", "Four", "."))]
     request = ModelRequest([{"role": "user", "content": "2 + 2?"}])
     first, second = [[each async for each in provider.stream(request)] for _ in range(2)]
-    await provider.close()
     for deltas in (first, second):
         assert shown(deltas) == ("Hm.\n", "Four.")
         assert deltas[-1] == Finish("stop")
