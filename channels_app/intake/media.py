@@ -23,6 +23,7 @@ from core.database.transactions import atomic_write, in_thread
 from core.documents import read as documents
 from core.documents.sniffing import family, media_type
 from core.files import quota, storage
+from core.lib.text import quote
 from core.lib.tokens import estimate
 from core.media import frame, picture, transcribe
 from core.media.describe import Describer
@@ -154,9 +155,21 @@ def without_remote(item: dict[str, Any]) -> dict[str, Any]:
 
 
 def spoken(message: InboundMessage) -> str:
-    """Return the text of a message: its media in words (captions included), else its text."""
+    """Return the text of a message: its media in words, and its text, unless it is the caption of
+    one of them.
+    """
     texts = [item["text"] for item in message.media if "text" in item]
-    return "\n".join(texts) if texts else message.text
+    if captioned(message) is None and message.text:
+        texts.append(message.text)
+    return "\n".join(texts)
+
+
+def captioned(message: InboundMessage) -> dict[str, Any] | None:
+    """Return the medium of which the text of a message is the caption: its first one in words, but
+    none that it quotes.
+    """
+    own = (item for item in message.media if "quoted" not in item)
+    return next((item for item in own if "text" in item or waits(item)), None)
 
 
 async def understood(
@@ -173,19 +186,18 @@ async def understood(
     The kind follows from the content, not from the declared type. ``made`` gets the picture of one
     that goes to the model itself.
     """
-    to_say = [each for each in message.media if "text" in each or waits(each)]
     medium = Medium(
         kind=item["kind"],
         mime=item.get("mime", ""),
         name=item.get("name", ""),
         duration=item.get("duration"),
-        caption=message.text if item is to_say[0] else "",  # of only one item of a message
+        caption=message.text if item is captioned(message) else "",
     )
     try:
         stored = await known_file(run, item) or await noted_file(run, channel, message, item)
     except (ChannelError, quota.QuotaExceededError) as error:
         logger.info("a medium could not be fetched: %s", error)
-        words = {"text": media_text(replace(medium, failed=True, note=str(error)))}
+        words = {"text": told(item, replace(medium, failed=True, note=str(error)))}
         return words if isinstance(error, ChannelError) else {**words, "refused": str(error)}
     kind = kind_of(item["kind"], stored)
     medium = replace(
@@ -197,8 +209,14 @@ async def understood(
     if url:
         made[stored.public_id] = url
     medium = await in_words(medium, stored, describer, is_seen=bool(url))
-    found = {"text": media_text(medium), "file": stored.public_id, "kind": kind}
+    found = {"text": told(item, medium), "file": stored.public_id, "kind": kind}
     return {**found, "seen": True} if url else found
+
+
+def told(item: dict[str, Any], medium: Medium) -> str:
+    """Return the text for a medium, marked as quoted if it is of another's message."""
+    text = media_text(medium)
+    return quote(text, sender=item["quoted"]) if "quoted" in item else text
 
 
 def kind_of(said: str, stored: StoredFile) -> str:
@@ -338,6 +356,12 @@ async def fetch(run: Run, channel: Channel, remote: RemoteFile, item: dict[str, 
     account = account_of(run.session.account)
     content = await downloaded(channel.outbound, account, remote)
     check_size(len(content), most)  # a platform may name another size, or none
+    if "quoted" in item:  # it may have been sent in this conversation
+        digest = hashlib.sha256(content).hexdigest()
+        same = sent_files(session_id=run.session_id, sha256=digest)
+        known = await in_thread(same.first)
+        if known is not None:
+            return known
     return await in_thread(
         storage.keep,
         user=run.user,

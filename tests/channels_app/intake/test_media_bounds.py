@@ -271,6 +271,18 @@ def test_a_medium_is_taken_from_where_it_is(stored: Stored, run: Run) -> None:
     assert names == {"image": "image.jpg", "document": "document.bin"}
 
 
+def test_a_quoted_file_that_the_conversation_has_is_not_stored_again(
+    stored: Stored, session: ChatSession
+) -> None:
+    PLATFORM.files["f"] = b"remote"
+    own = stored({"remote": "f", "name": "n.txt"})
+    assert stored({"remote": "f", "quoted": "Bo"}) == own
+    StoredFile.objects.update(session=None)
+    assert stored({"remote": "f", "quoted": "Bo"}) != own
+    StoredFile.objects.update(session=session, revoked_at=timezone.now())
+    assert stored({"remote": "f", "quoted": "Bo"}).revoked_at is None
+
+
 class Asked:
     """A channel that is asked for files, and its outbound side."""
 
