@@ -35,6 +35,7 @@ from core.providers.catalogue import ModelInfo, window_of
 logger = logging.getLogger(__name__)
 
 MEGABYTE = 1024 * 1024
+UNOPENED = "A picture could not be opened; please send it as JPEG or PNG."
 FETCH_WAITS = (1.0, 4.0)  # seconds before a file is fetched again
 LONGEST_WAIT = 30.0
 
@@ -117,8 +118,8 @@ async def seen_picture(stored: StoredFile, kind: str, duration: int | None) -> s
 
 
 def refusals(run: Run) -> list[str]:
-    """Return the texts about files that were not stored, which the user gets whatever the model
-    says.
+    """Return the texts about files that were not stored or not opened, which the user gets whatever
+    the model says.
     """
     found = [item["refused"] for item in run.route.get("media", []) if "refused" in item]
     return list(dict.fromkeys(found))
@@ -210,6 +211,8 @@ async def understood(
         made[stored.public_id] = url
     medium = await in_words(medium, stored, describer, is_seen=bool(url))
     found = {"text": told(item, medium), "file": stored.public_id, "kind": kind}
+    if medium.note == UNOPENED:
+        return {**found, "refused": UNOPENED}
     return {**found, "seen": True} if url else found
 
 
@@ -413,7 +416,9 @@ async def in_words(
         if medium.kind == "image" and is_seen:
             return medium
         if medium.kind == "image":
-            return replace(medium, description=await looked_at(stored, describer))
+            description = await looked_at(stored, describer)
+            note = UNOPENED if describer.is_needless and not description else ""
+            return replace(medium, description=description, note=note)
         if medium.kind == "audio":
             return replace(medium, transcript=await heard(stored, describer))
         if medium.kind == "video":

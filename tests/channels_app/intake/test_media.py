@@ -61,14 +61,16 @@ def send(text: str, media: dict[str, Any], *, content: bytes | None = b"data") -
 
 
 @pytest.mark.django_db(transaction=True)
-def test_c6_a_picture_without_a_vision_model_is_named_and_kept(runner: Runner, owner: User) -> None:
+def test_c6_a_picture_that_cannot_be_opened_is_named_and_kept(runner: Runner, owner: User) -> None:
     send("what is this", {"kind": "image", "remote": "f1", "name": "cat.jpg", "size": 4})
     until(lambda: PLATFORM.texts("c"))
     stored = StoredFile.objects.get()
     assert (stored.name, stored.size, stored.user_id) == ("cat.jpg", 4, owner.pk)
     (text,) = PLATFORM.texts("c")
-    assert text.startswith("[image message received]\nName: cat.jpg\nFile: /files/")
-    assert text.endswith("Caption: what is this")
+    unopened = "A picture could not be opened; please send it as JPEG or PNG."
+    named = "[image message received]\nName: cat.jpg\nFile: /files/"
+    assert text.startswith(f"{unopened}\n\n{named}")
+    assert text.endswith(f"Note: {unopened}\nCaption: what is this")
 
 
 @pytest.mark.django_db(transaction=True)
