@@ -253,7 +253,7 @@ async def look_into_media(run: Run, turn: Turn, describer: Describer) -> None:
     The run that one goes on with has done so, and said so; it has the messages.
     """
     goes_on = bool(run.options.get("continues"))
-    language = languages.of_request(run.text)  # before it is that of the gateway's descriptions
+    said = run.text  # without the gateway's descriptions
     waited = not goes_on and media.is_waiting(run)
     made = await media.prepare(run, describer) if waited else {}
     pictures = await media.pictures(run, made)
@@ -263,8 +263,9 @@ async def look_into_media(run: Run, turn: Turn, describer: Describer) -> None:
     if goes_on:
         return
     scheduled = run.options.get("schedule") or {}
-    refusals = [phrases.in_language(line, language) for line in media.refusals(run)]
-    for line in [*refusals, *scheduled.get("lines", ())]:
+    for line in media.refusals(run):
+        turn.note(phrases.in_language(line, languages.of_request(said)))
+    for line in scheduled.get("lines", ()):
         turn.note(line)
 
 

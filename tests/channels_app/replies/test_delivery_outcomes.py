@@ -188,7 +188,7 @@ def test_a_refused_form_is_sent_in_the_ordinary_one_at_once(
 def test_of_a_file_that_the_platform_finds_too_large_the_link_is_sent_at_once(
     account: ChannelAccount, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What is no stored file has none."""
+    """Only a stored file has one."""
     session = session_of(account)
     file = storage.keep(user=session.user, name="a_b_.zip", content=b"x", session_id=session.pk)
     row = put(account, payload={"kind": "document", "file": file.public_id, "caption": "All"})

@@ -350,6 +350,13 @@ def test_a_quoted_message_has_its_sender_and_its_words() -> None:
     assert quoted(**bo, caption="b", document=ITEM) == Quoted(sender, "b", [FILES["document"]])
 
 
+def test_the_files_of_a_quoted_message_have_its_senders_name() -> None:
+    bo, photo = Person(8, "Bo", is_bot=False), Media("image", "p")
+    for sender, name in ((bo, "Bo"), (None, "unknown")):
+        (item,) = Quoted(sender, "see", [photo]).items()
+        assert item == {**photo.item(), "quoted": name}
+
+
 def test_of_a_quoted_message_of_another_chat_the_shown_part_is_quoted() -> None:
     def quoted(*, quote: object = None, **reply: Any) -> Quoted | None:
         return read(text="x", external_reply=reply, quote=quote).quoted
