@@ -359,10 +359,10 @@ async def fetch(run: Run, channel: Channel, remote: RemoteFile, item: dict[str, 
     account = account_of(run.session.account)
     content = await downloaded(channel.outbound, account, remote)
     check_size(len(content), most)  # a platform may name another size, or none
-    if "quoted" in item:  # it may have been sent in this conversation
+    if "quoted" in item:  # it may be of this conversation
         digest = hashlib.sha256(content).hexdigest()
-        same = sent_files(session_id=run.session_id, sha256=digest)
-        known = await in_thread(same.first)
+        own = StoredFile.objects.filter(session_id=run.session_id, revoked_at=None, purged_at=None)
+        known = await in_thread(own.filter(sha256=digest).first)
         if known is not None:
             return known
     return await in_thread(
