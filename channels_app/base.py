@@ -22,7 +22,16 @@ Block = dict[str, Any]
 
 FileKind = Literal["photo", "document", "audio"]
 Trouble = Literal[
-    "", "blocked", "kicked", "migrated", "chat_not_found", "gone", "conflict", "auth", "form"
+    "",
+    "blocked",
+    "kicked",
+    "migrated",
+    "chat_not_found",
+    "gone",
+    "conflict",
+    "auth",
+    "form",
+    "too_large",
 ]
 
 
@@ -49,8 +58,8 @@ class ChannelError(Exception):
     ``permanent``: retrying is useless. ``retry_after``: the seconds that the platform requested.
     ``unsure``: the request went out and its outcome is unknown (read time-out, connection lost).
     ``trouble``: a state of the chat or the account to report to its owner, or ``form``: the
-    platform refused a rich form (:class:`RendersRich`). ``moved_to`` is the new id of a chat that
-    was ``migrated``.
+    platform refused a rich form (:class:`RendersRich`), or ``too_large``: it takes no file of this
+    size, and gets the link. ``moved_to`` is the new id of a chat that was ``migrated``.
     """
 
     def __init__(

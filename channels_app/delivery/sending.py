@@ -231,6 +231,16 @@ def outgoing(delivery: Delivery) -> OutgoingFile | None:
     )
 
 
+def link_text(delivery: Delivery) -> str:
+    """Return the text with the link to a stored file; "" when there is none (any more)."""
+    name = delivery.payload.get("file", "")
+    row = StoredFile.objects.filter(public_id=name, revoked_at__isnull=True).first()
+    if row is None:
+        return ""
+    lines = (delivery.payload.get("caption", ""), f"📎 {row.name}", storage.link(row))
+    return "\n".join(line for line in lines if line)
+
+
 def picture(delivery: Delivery, number: int) -> OutgoingFile | None:
     """Return the image ``number`` of the delivery's run, from its data URL."""
     images = delivery.run.result.get("images", []) if delivery.run is not None else []

@@ -23,6 +23,7 @@ from core.database.transactions import atomic_write, in_thread
 from core.documents import read as documents
 from core.documents.sniffing import family, media_type
 from core.files import quota, storage
+from core.lib.text import quote
 from core.lib.tokens import estimate
 from core.media import frame, picture, transcribe
 from core.media.describe import Describer
@@ -34,6 +35,7 @@ from core.providers.catalogue import ModelInfo, window_of
 logger = logging.getLogger(__name__)
 
 MEGABYTE = 1024 * 1024
+UNOPENED = "A picture could not be opened; please send it as JPEG or PNG."
 FETCH_WAITS = (1.0, 4.0)  # seconds before a file is fetched again
 LONGEST_WAIT = 30.0
 
@@ -117,8 +119,8 @@ async def seen_picture(stored: StoredFile, kind: str, duration: int | None) -> s
 
 
 def refusals(run: Run) -> list[str]:
-    """Return the texts about files that were not stored, which the user gets whatever the model
-    says.
+    """Return the texts about files that were not stored or not opened, which the user gets whatever
+    the model says.
     """
     found = [item["refused"] for item in run.route.get("media", []) if "refused" in item]
     return list(dict.fromkeys(found))
@@ -167,9 +169,21 @@ def is_placed(item: dict[str, Any]) -> bool:
 
 
 def spoken(message: InboundMessage) -> str:
-    """Return the text of a message: its media in words (captions included), else its text."""
+    """Return the text of a message: its media in words, and its text, unless it is the caption of
+    one of them.
+    """
     texts = [item["text"] for item in message.media if "text" in item and not is_placed(item)]
-    return "\n".join(texts) if texts else message.text
+    if captioned(message) is None and message.text:
+        texts.append(message.text)
+    return "\n".join(texts)
+
+
+def captioned(message: InboundMessage) -> dict[str, Any] | None:
+    """Return the medium of which the text of a message is the caption: its first one in words, but
+    none that it quotes.
+    """
+    own = (item for item in message.media if "quoted" not in item and not is_placed(item))
+    return next((item for item in own if "text" in item or waits(item)), None)
 
 
 async def understood(
@@ -186,21 +200,18 @@ async def understood(
     The kind follows from the content, not from the declared type. ``made`` gets the picture of one
     that goes to the model itself.
     """
-    to_say = [
-        each for each in message.media if ("text" in each or waits(each)) and not is_placed(each)
-    ]
     medium = Medium(
         kind=item["kind"],
         mime=item.get("mime", ""),
         name=item.get("name", ""),
         duration=item.get("duration"),
-        caption=message.text if item in to_say[:1] else "",  # of only one item of a message
+        caption=message.text if item is captioned(message) else "",
     )
     try:
         stored = await known_file(run, item) or await noted_file(run, channel, message, item)
     except (ChannelError, quota.QuotaExceededError) as error:
         logger.info("a medium could not be fetched: %s", error)
-        words = {"text": media_text(replace(medium, failed=True, note=str(error)))}
+        words = {"text": told(item, replace(medium, failed=True, note=str(error)))}
         return words if isinstance(error, ChannelError) else {**words, "refused": str(error)}
     kind = kind_of(item["kind"], stored)
     medium = replace(
@@ -212,8 +223,16 @@ async def understood(
     if url:
         made[stored.public_id] = url
     medium = await in_words(medium, stored, describer, is_seen=bool(url))
-    found = {"text": media_text(medium), "file": stored.public_id, "kind": kind}
+    found = {"text": told(item, medium), "file": stored.public_id, "kind": kind}
+    if medium.note == UNOPENED:
+        return {**found, "refused": UNOPENED}
     return {**found, "seen": True} if url else found
+
+
+def told(item: dict[str, Any], medium: Medium) -> str:
+    """Return the text for a medium, marked as quoted if it is of another's message."""
+    text = media_text(medium)
+    return quote(text, sender=item["quoted"]) if "quoted" in item else text
 
 
 def kind_of(said: str, stored: StoredFile) -> str:
@@ -353,6 +372,12 @@ async def fetch(run: Run, channel: Channel, remote: RemoteFile, item: dict[str, 
     account = account_of(run.session.account)
     content = await downloaded(channel.outbound, account, remote)
     check_size(len(content), most)  # a platform may name another size, or none
+    if "quoted" in item:  # it may be of this conversation
+        digest = hashlib.sha256(content).hexdigest()
+        own = StoredFile.objects.filter(session_id=run.session_id, revoked_at=None, purged_at=None)
+        known = await in_thread(own.filter(sha256=digest).first)
+        if known is not None:
+            return known
     return await in_thread(
         storage.keep,
         user=run.user,
@@ -404,7 +429,9 @@ async def in_words(
         if medium.kind == "image" and is_seen:
             return medium
         if medium.kind == "image":
-            return replace(medium, description=await looked_at(stored, describer))
+            description = await looked_at(stored, describer)
+            note = UNOPENED if describer.is_needless and not description else ""
+            return replace(medium, description=description, note=note)
         if medium.kind == "audio":
             return replace(medium, transcript=await heard(stored, describer))
         if medium.kind == "video":

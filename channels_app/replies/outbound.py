@@ -345,6 +345,8 @@ async def record_failure(*, delivery: Delivery, error: ChannelError, ended: Ende
     if error.trouble == "form":
         await in_thread(use_ordinary_form, delivery=delivery, error=error)
         return Next(delivery.id)
+    if error.trouble == "too_large" and await in_thread(use_link, delivery=delivery, error=error):
+        return Next(delivery.id)
     if error.retry_after is not None:
         pacer().hold(
             account_id=delivery.account_id,
@@ -436,6 +438,20 @@ def use_ordinary_form(*, delivery: Delivery, error: ChannelError) -> None:
             outbox.change(delivery=row, payload=block)
             put_behind(row, more)
         outbox.postpone(delivery=delivery, seconds=0)
+
+
+def use_link(*, delivery: Delivery, error: ChannelError) -> bool:
+    """Replace a stored file by the text with its link; return whether there is one."""
+    text = sending.link_text(delivery)
+    if not text:
+        return False
+    logger.warning("%s is sent as a link: %s", described(delivery), error)
+    with atomic_write():
+        row = Delivery.objects.select_for_update().get(id=delivery.id)
+        if row.payload == delivery.payload:  # the answer has not changed meanwhile
+            outbox.change(delivery=row, payload={"text": text})
+        outbox.postpone(delivery=delivery, seconds=0)
+    return True
 
 
 def put_behind(row: Delivery, payloads: list[Block]) -> None:

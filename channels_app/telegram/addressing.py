@@ -1,14 +1,11 @@
 """Find out whether a group's message addresses the bot, and remove its name ([C7]). Pure."""
 
-import re
 from dataclasses import dataclass
-from html import escape
 
 from channels_app.telegram.updates import Entity, Quoted, TelegramMessage
+from core.lib.text import quote
 
 QUOTE_LENGTH = 1024
-# In a quoted text it would end the quote, or begin another one.
-QUOTE_TAG = re.compile(r"<(?=\s*/?\s*quoted)", re.IGNORECASE)
 EMPTY_QUOTE = "[empty or non-text message]"
 
 
@@ -22,11 +19,12 @@ class Bot:
 
 @dataclass(frozen=True, slots=True)
 class Addressed:
-    """A message without the bot's name; only ``text`` includes the quoted message."""
+    """A message without the bot's name; only ``text`` includes the quoted message, ``quoted``."""
 
     addressed: bool
     command_text: str
     text: str
+    quoted: Quoted | None = None
 
 
 def understand(message: TelegramMessage, *, bot: Bot) -> Addressed:
@@ -41,8 +39,10 @@ def understand(message: TelegramMessage, *, bot: Bot) -> Addressed:
     addressed = not message.is_group or named or replied
     if not addressed:
         return Addressed(addressed=False, command_text=raw, text=raw)
-    quote = None if replied and message.is_group else message.quoted
-    return Addressed(addressed=True, command_text=text, text=with_quote(quote, text))
+    quoted = None if replied and message.is_group else message.quoted
+    return Addressed(
+        addressed=True, command_text=text, text=with_quote(quoted, text), quoted=quoted
+    )
 
 
 def is_bot(quoted: Quoted, bot: Bot) -> bool:
@@ -54,9 +54,8 @@ def with_quote(quoted: Quoted | None, text: str) -> str:
     """Return ``text`` after the message it replies to, which is marked as quoted."""
     if quoted is None:
         return text
-    sender = escape(quoted.sender.name if quoted.sender is not None else "unknown")
-    said = QUOTE_TAG.sub("&lt;", quoted.text[:QUOTE_LENGTH]) or EMPTY_QUOTE
-    return f'<quoted sender="{sender}">\n{said}\n</quoted>\n{text}'
+    said = quoted.text[:QUOTE_LENGTH] or EMPTY_QUOTE
+    return f"{quote(said, sender=quoted.name)}\n{text}"
 
 
 def without_name(text: str, entities: list[Entity], bot: Bot) -> tuple[str, bool]:

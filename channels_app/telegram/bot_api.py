@@ -24,6 +24,7 @@ BASE = "https://api.telegram.org"
 CONNECT_SECONDS = 10.0
 READ_SECONDS = 30.0
 MOST_DOWNLOAD_BYTES = 20 * 1024 * 1024
+MOST_UPLOAD_BYTES = 50 * 1024 * 1024  # at Telegram's own server
 
 # Objects of python-telegram-bot are written as the API has them; the web process loads none.
 to_json = partial(json.dumps, default=methodcaller("to_dict"))
@@ -177,6 +178,8 @@ def refusal(status: int, payload: bytes, *, token: str) -> ChannelError:
         return ChannelError(words, permanent=True)
     if status in {401, 404}:
         return ChannelError(NOT_ACCEPTED.format(words=words), permanent=True, trouble="auth")
+    if status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+        return ChannelError(words, permanent=True, trouble="too_large")
     if status == 409:
         return ChannelError(words, trouble="conflict")
     if status == HTTPStatus.NOT_IMPLEMENTED:  # a server of one's own may not know every method

@@ -243,7 +243,12 @@ class TelegramOutbound:
     async def send_file(
         self, *, account: Account, target: Target, file: OutgoingFile, key: str
     ) -> str:
-        """Send a photo, an audio or a document."""
+        """Send a photo, an audio or a document. Telegram's server may end the connection, without
+        an answer, when it is sent a larger one than it takes.
+        """
+        most = bot_api.MOST_UPLOAD_BYTES
+        if len(file.content) > most and bot_api.base_of(account) == bot_api.BASE:
+            raise ChannelError("the file is too large", permanent=True, trouble="too_large")
         is_too_large = file.kind == "photo" and len(file.content) > PHOTO_BYTES
         kind = "document" if is_too_large else file.kind
         upload = InputFile(file.content, filename=file.name)

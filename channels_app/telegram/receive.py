@@ -146,13 +146,14 @@ def take_message(*, row: ChannelAccount, bot: Bot, update: updates.NewMessage, r
     meant = understand(message, bot=bot)
     if not meant.addressed and not is_of_addressed_album(row, message):
         return "not addressed"
-    draft = draft_of(row=row, update=update, meant=meant, raw=raw)
+    command = command_of(message, meant)
+    draft = draft_of(row=row, update=update, meant=meant, command=command, raw=raw)
     receipt = receive_sender(
         draft=draft,
         now=timezone.now(),
         group=draft.chat if message.is_group else "",
         debounce=True,
-        command=command_of(message, meant),
+        command=command,
     )
     return receipt.outcome
 
@@ -166,10 +167,17 @@ def command_of(message: updates.TelegramMessage, meant: Addressed) -> slash_comm
 
 
 def draft_of(
-    *, row: ChannelAccount, update: updates.NewMessage, meant: Addressed, raw: bytes
+    *,
+    row: ChannelAccount,
+    update: updates.NewMessage,
+    meant: Addressed,
+    command: slash_commands.Command | None,
+    raw: bytes,
 ) -> Draft:
     """Return a message as the inbox stores it; the sender is the numeric id alone ([A2])."""
     message = update.message
+    is_for_assistant = command is None or command.is_new_text
+    quoted = quoted_media(row, message, meant) if is_for_assistant else []
     return Draft(
         account=row,
         sender=str(message.sender.id),
@@ -179,14 +187,27 @@ def draft_of(
         update_id=str(update.update_id),
         message_id=str(message.id),
         text=meant.text,
-        media=[each.item() for each in message.media],
+        media=[*quoted, *(each.item() for each in message.media)],
         options={"album": message.album} if message.album else {},
         raw=raw,
     )
 
 
+def quoted_media(
+    row: ChannelAccount, message: updates.TelegramMessage, meant: Addressed
+) -> list[dict[str, Any]]:
+    """Return the files of the message that is quoted. Every item of an album quotes it: the first
+    one has them.
+    """
+    if meant.quoted is None or not meant.quoted.media or is_of_addressed_album(row, message):
+        return []
+    return meant.quoted.items()
+
+
 def is_of_addressed_album(row: ChannelAccount, message: updates.TelegramMessage) -> bool:
-    """Return whether an item without a caption is of an album whose caption addressed the bot."""
+    """Return whether a message is of an album of which an item is in the inbox, as when its
+    caption addressed the bot.
+    """
     if not message.album:
         return False
     rows = InboundMessage.objects.filter(account=row, chat=str(message.chat))

@@ -79,6 +79,16 @@ class Quoted:
 
     sender: Person | None
     text: str
+    media: list[Media] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """Return the name of the sender."""
+        return self.sender.name if self.sender is not None else "unknown"
+
+    def items(self) -> list[dict[str, Any]]:
+        """Return the media items for the inbox, with the sender's name."""
+        return [{**each.item(), "quoted": self.name} for each in self.media]
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,18 +364,19 @@ def quoted(message: Json) -> Quoted | None:
         or line_of(reply)
     )
     sender = person(reply["from"]) if "from" in reply else None
-    return Quoted(sender, string(text or "", "reply_to_message.text"))
+    return Quoted(sender, string(text or "", "reply_to_message.text"), read_media(reply))
 
 
 def quoted_from_elsewhere(message: Json) -> Quoted | None:
     """Return the message of another chat that was replied to, of which Telegram gives the part that
-    was quoted, and what is no text; None without any.
+    was quoted, its files, and what is no text; None without any.
     """
     reply = mapping(message["external_reply"], "external_reply")
     text = string(quoted_part(message) or line_of(reply), "quote.text")
     origin = mapping(reply.get("origin") or {}, "origin")
     sender = person(origin["sender_user"]) if "sender_user" in origin else None
-    return Quoted(sender, text) if text else None
+    media = read_media(reply)
+    return Quoted(sender, text, media) if text or media else None
 
 
 def quoted_part(message: Json) -> Any:

@@ -247,11 +247,13 @@ def in_words_of(request: str, error: ProviderError) -> ProviderError:
 
 
 async def look_into_media(run: Run, turn: Turn, describer: Describer) -> None:
-    """Turn media into text for the model; the user is told about files that could not be stored.
+    """Turn media into text for the model; the user is told about files that could not be stored or
+    opened.
 
     The run that one goes on with has done so, and said so; it has the messages.
     """
     goes_on = bool(run.options.get("continues"))
+    said = run.text  # without the gateway's descriptions
     waited = not goes_on and media.is_waiting(run)
     made = await media.prepare(run, describer) if waited else {}
     pictures = await media.pictures(run, made)
@@ -261,7 +263,9 @@ async def look_into_media(run: Run, turn: Turn, describer: Describer) -> None:
     if goes_on:
         return
     scheduled = run.options.get("schedule") or {}
-    for line in [*media.refusals(run), *scheduled.get("lines", ())]:
+    for line in media.refusals(run):
+        turn.note(phrases.in_language(line, languages.of_request(said)))
+    for line in scheduled.get("lines", ()):
         turn.note(line)
 
 

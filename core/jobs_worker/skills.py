@@ -38,6 +38,7 @@ MOST_FILES = 5
 MOST_CHARACTERS = 20_000
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", re.ASCII)
 BROKEN = "The skill's script failed."
+TOO_MANY = "The skill made {0} files, but only the first {1} are sent."
 MESSAGES = "messages.jsonl"
 
 
@@ -149,9 +150,10 @@ async def run(job: Job, host: Host) -> PluginResult:
     said = await output_of(skill, job.parameters.get("input") or {}, host.folder)
     for message in told_by(host.folder / MESSAGES):
         await host.send(message)
-    left = [path for path in sorted(host.folder.iterdir()) if is_result(path)][:MOST_FILES]
+    left = [path for path in sorted(host.folder.iterdir()) if is_result(path)]
     made = [Artifact(path, path.name, storage.type_by_name(path.name)) for path in left]
-    return PluginResult(said.strip() or "Done.", made)
+    note = TOO_MANY.format(len(made), MOST_FILES) if len(made) > MOST_FILES else ""
+    return PluginResult(said.strip() or "Done.", made[:MOST_FILES], note=note)
 
 
 def is_result(path: Path) -> bool:

@@ -2,9 +2,12 @@
 
 import re
 import unicodedata
+from html import escape
 
 # Unicode categories of invisible characters.
 UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+# In a quoted text it would end the quote, or begin another one.
+QUOTE_TAG = re.compile(r"<(?=\s*/?\s*quoted)", re.IGNORECASE)
 # NUL is refused by PostgreSQL; lone surrogates cannot be encoded.
 UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
@@ -46,6 +49,12 @@ def visible_line(text: str, limit: int = 200) -> str:
     """Return ``visible`` on one line, of at most ``limit`` characters of ``text``."""
     cut = text[:limit] + ("…" if len(text) > limit else "")
     return visible(cut.replace("\t", " ").replace("\r\n", "\n").replace("\n", " ⏎ "))
+
+
+def quote(text: str, *, sender: str) -> str:
+    """Return what ``sender`` said as the assistant gets it: marked, and unable to end its mark."""
+    said = QUOTE_TAG.sub("&lt;", text)
+    return f'<quoted sender="{escape(sender)}">\n{said}\n</quoted>'
 
 
 def as_sentence(reason: object) -> str:

@@ -105,6 +105,7 @@ SENTENCES = (
     ),
     gettext_noop("The source holds no more than that; {0} slides were asked for."),
     gettext_noop("Not read: {0}."),
+    gettext_noop("A picture could not be opened; please send it as JPEG or PNG."),
     gettext_noop("Running {0}…"),
     *phrases_of_calls.SENTENCES,
     *phrases_of_jobs.SENTENCES,

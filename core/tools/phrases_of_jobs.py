@@ -16,6 +16,7 @@ SENTENCES = (
     gettext_noop("This skill is not switched on."),
     gettext_noop("The skill took too long."),
     gettext_noop("The skill's script failed."),
+    gettext_noop("The skill made {1} files, but only the first {2} are sent."),
     gettext_noop("Line {1} of messages.jsonl is no message: {0}."),
     gettext_noop("Result"),
     gettext_noop("The document has {1} MB; at most {2} MB can be read."),

@@ -26,6 +26,7 @@ from channels_app.client_api.openai import fields as openai
 from channels_app.client_api.ui_stream import fields as ui
 from channels_app.http_api import fields as http
 from channels_app.intake import inbound
+from channels_app.intake.media import UNOPENED
 from channels_app.memory.channel import PLATFORM
 from channels_app.memory.channel import say as say_on_platform
 from channels_app.webchat import frames
@@ -102,7 +103,7 @@ TABLE: dict[str, tuple[bytes, str, str]] = {
     "turned.jpg": (picture("JPEG", turned=True), "image/jpeg", SEEN),
     "a.webp": (picture("WEBP"), "image/webp", SEEN),
     "a.gif": (picture("GIF"), "image/gif", SEEN),
-    "a.heic": (b"\0\0\0\x18ftypheic" + bytes(40), "image/heic", NAMED),
+    "a.heic": (b"\0\0\0\x18ftypheic" + bytes(40), "image/heic", UNOPENED),
     "a.mp3": (b"ID3\x04" + bytes(40), "audio/mpeg", HEARD),
     "a.ogg": (b"OggS" + bytes(24) + b"OpusHead", "audio/ogg", HEARD),
     "a.wav": (b"RIFF\0\0\0\0WAVEfmt " + bytes(40), "audio/wav", HEARD),
@@ -119,7 +120,7 @@ TABLE: dict[str, tuple[bytes, str, str]] = {
     "a.zip": (packed(), "application/zip", NAMED),
     "empty.txt": (b"", "text/plain", NAMED),
     "picture.txt": (picture("PNG"), "text/plain", SEEN),
-    "words.png": (b"These are words.", "image/png", NAMED),
+    "words.png": (b"These are words.", "image/png", UNOPENED),
     "memo.bin": (b"OggS" + bytes(24) + b"OpusHead", "application/octet-stream", HEARD),
 }
 SAMPLE = ("turned.jpg", "a.ogg", "a.mp4", "a.docx", "a.zip", "picture.txt", "words.png")
@@ -291,7 +292,7 @@ def test_c6_every_file_reaches_the_model_by_its_real_type_at_every_endpoint(
     items = [(name, *TABLE[name][:2]) for name in names if TABLE[name][0] or where == "web chat"]
     if where == "/inbound by data URL":  # there a picture is one, or the request is refused
         items = [each for each in items if each[0] not in {"a.heic", "words.png"}]
-    ask(parse(items, owner), where=where, user=owner)
+    run = ask(parse(items, owner), where=where, user=owner)
     text, pictures = given(model)
     expected = {name: TABLE[name][2] for name, _content, _mime in items}
     assert len(pictures) == list(expected.values()).count(SEEN)
@@ -299,6 +300,7 @@ def test_c6_every_file_reaches_the_model_by_its_real_type_at_every_endpoint(
     assert text.count("Transcript: heard ") == list(expected.values()).count(HEARD)
     for words in set(expected.values()) - {SEEN, HEARD, NAMED}:
         assert words in text, text
+    assert run.result["text"].startswith(UNOPENED) is (UNOPENED in expected.values())
     assert "look" in text
 
 

@@ -114,7 +114,10 @@ def runs() -> list[str]:
 
 
 def test_a_file_with_a_caption_is_no_command(account: ChannelAccount, web: ChannelAccount) -> None:
-    """The file would be kept without an answer, and beyond the quota of its person."""
+    """The file would be kept without an answer, and beyond the quota of its person. A file that the
+    message quotes has no caption.
+    """
+    assert say(account, "/whoami", media=[{**PICTURE, "quoted": "Bo"}]).run is None
     assert say(account, "/whoami", media=[PICTURE]).run is not None
     draft = Draft(account=web, text="/whoami", media=[PICTURE])
     receipt = inbound.receive_personal(

@@ -271,6 +271,25 @@ def test_a_medium_is_taken_from_where_it_is(stored: Stored, run: Run) -> None:
     assert names == {"image": "image.jpg", "document": "document.bin"}
 
 
+def test_a_quoted_file_that_the_conversation_has_is_not_stored_again(
+    stored: Stored, session: ChatSession
+) -> None:
+    PLATFORM.files["f"] = b"remote"
+    own = stored({"remote": "f", "name": "n.txt"})
+    assert stored({"remote": "f", "quoted": "Bo"}) == own
+    StoredFile.objects.update(origin=storage.MADE)  # the assistant's own document
+    assert stored({"remote": "f", "quoted": "Bo"}) == own
+    away: list[dict[str, Any]] = [
+        {"session": None},
+        {"session": session, "revoked_at": timezone.now()},
+        {"purged_at": timezone.now()},
+    ]
+    for number, fields in enumerate(away, 2):
+        StoredFile.objects.update(**fields)
+        stored({"remote": "f", "quoted": "Bo"})
+        assert StoredFile.objects.count() == number
+
+
 class Asked:
     """A channel that is asked for files, and its outbound side."""
 

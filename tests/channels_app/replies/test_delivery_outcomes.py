@@ -185,6 +185,25 @@ def test_a_refused_form_is_sent_in_the_ordinary_one_at_once(
     assert PLATFORM.texts(CHAT) == ["x"]
 
 
+def test_of_a_file_that_the_platform_finds_too_large_the_link_is_sent_at_once(
+    account: ChannelAccount, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Only a stored file has one."""
+    session = session_of(account)
+    file = storage.keep(user=session.user, name="a_b_.zip", content=b"x", session_id=session.pk)
+    row = put(account, payload={"kind": "document", "file": file.public_id, "caption": "All"})
+    refuse(too_large := ChannelError("too large", permanent=True, trouble="too_large"))
+    assert deliver(row) == Next(row.id)
+    assert "is sent as a link: too large" in caplog.text
+    assert (stored(row).tries, deliver(row)) == (0, None)
+    (text,) = PLATFORM.texts(CHAT)
+    assert text.startswith("All\n📎 a_b_.zip\n")
+    assert storage.opened(text.rpartition("token=")[2]) == file
+    refuse(too_large)
+    other = put(account, "other")
+    assert (deliver(other), stored(other).state) == (None, State.DEAD)
+
+
 def test_a_limit_of_the_platform_is_waited_out_exactly(
     account: ChannelAccount, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -83,7 +83,9 @@ def test_c7_in_a_private_chat_a_message_of_the_bot_is_quoted_too() -> None:
     ):
         update = read(message("why?", chat=chat, reply_to_message=said))
         assert isinstance(update, NewMessage)
-        assert understand(update.message, bot=BOT).text == text
+        meant = understand(update.message, bot=BOT)
+        assert meant.text == text
+        assert meant.quoted == (update.message.quoted if chat > 0 else None)
 
 
 @pytest.mark.parametrize(

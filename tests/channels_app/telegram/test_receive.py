@@ -226,6 +226,53 @@ def test_the_text_after_new_follows_the_quoted_message(take: Take) -> None:
     assert Delivery.objects.get().payload["text"] == "A new conversation begins."
 
 
+PHOTO: Params = {"photo": [{"file_id": "theirs", "width": 1}]}
+
+
+def remotes() -> list[list[tuple[str, str | None]]]:
+    """Return the files of each message, and the sender of the message quoted for it."""
+    rows = InboundMessage.objects.order_by("id").values_list("media", flat=True)
+    return [[(item["remote"], item.get("quoted")) for item in media] for media in rows]
+
+
+@pytest.mark.parametrize("chat", [GUEST, GROUP])
+def test_c7_the_file_of_a_quoted_message_comes_with_a_message_to_the_bot(
+    take: Take, chat: int
+) -> None:
+    bo = {"message_id": 1, "from": person(8, "Bo"), **PHOTO}
+    update = message("@my_bot what is this?", user=GUEST, chat=chat, reply_to_message=bo)
+    assert take(update) == "accepted"
+    assert remotes() == [[("theirs", "Bo")]]
+    assert stored().text.endswith("\n</quoted>\nwhat is this?")
+    if chat == GROUP:
+        aside = message("nice!", user=GUEST, chat=chat, reply_to_message=bo)
+        assert take(aside) == "not addressed"
+
+
+def test_c7_a_file_of_another_chat_comes_with_the_message_that_quotes_it(take: Take) -> None:
+    own: Params = {"document": {"file_id": "own"}, "caption": "the same?"}
+    assert take(message(user=GUEST, external_reply=PHOTO, **own)) == "accepted"
+    assert remotes() == [[("theirs", "unknown"), ("own", None)]]
+
+
+def test_c7_the_file_that_an_album_quotes_comes_once(take: Take) -> None:
+    bo = {"message_id": 1, "from": person(8, "Bo"), **PHOTO}
+    for _ in range(2):
+        assert take(item(chat=GUEST, reply_to_message=bo)) == "accepted"
+    assert remotes() == [[("theirs", "Bo"), ("p", None)], [("p", None)]]
+
+
+def test_c7_a_command_is_one_also_as_a_reply_to_a_photo(take: Take) -> None:
+    bo = {"message_id": 1, "from": person(8, "Bo"), **PHOTO}
+    assert take(message("/whoami", user=GUEST, reply_to_message=bo)) == "accepted"
+    assert stored().note == "command /whoami"
+    assert take(message("/new what is it?", user=GUEST, reply_to_message=bo)) == "accepted"
+    assert remotes() == [[], [("theirs", "Bo")]]
+    run = Run.objects.get()
+    assert run.text.endswith("\n</quoted>\nwhat is it?")
+    assert [item["remote"] for item in run.route["media"]] == ["theirs"]
+
+
 def item(**more: Any) -> Params:
     """Return a photo of an album in the group, without words."""
     photo = [{"file_id": "p", "width": 1}]

@@ -1,16 +1,18 @@
 """Which refusals of a rich message mean its form, and which mean that the server has no such."""
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from channels_app.base import Account, Block, ChannelError
-from channels_app.telegram import outbound
+from channels_app.base import Account, Block, ChannelError, OutgoingFile, Target
+from channels_app.telegram import bot_api, outbound
 from channels_app.telegram.outbound import OUTBOUND, refused_form
 
 ACCOUNT = Account(1, "telegram", "main", {"answers": "rich", "api_base": "http://a"}, {})
 RICH: Block = {"text": "x", "rich": [{"type": "table"}]}
+TARGET = Target("5")
 NO_RICH = ("Not Found: method not found", "Bad Request: message TEXT IS EMPTY")
 
 
@@ -75,6 +77,25 @@ def test_a_server_without_rich_messages_gets_none_from_then_on(words: str) -> No
     moved = {"answers": "rich", "api_base": "http://b"}
     assert OUTBOUND.takes_rich(Account(1, "telegram", "main", moved, {}))
     assert OUTBOUND.takes_rich(Account(2, "telegram", "other", ACCOUNT.config, {}))
+
+
+def test_a_file_that_is_too_large_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Telegram's own server takes 50 MB, and may end the connection; another one says its limit."""
+    monkeypatch.setattr(bot_api, "MOST_UPLOAD_BYTES", 5)
+
+    def refused(size: int, **config: str) -> ChannelError:
+        file = OutgoingFile("document", "a.zip", bytes(size), "application/zip")
+        account = Account(1, "telegram", "main", config, {})
+        with pytest.raises(ChannelError) as caught:
+            asyncio.run(OUTBOUND.send_file(account=account, target=TARGET, file=file, key=""))
+        return caught.value
+
+    large = refused(6)
+    assert (large.permanent, large.trouble) == (True, "too_large")
+    no_token = refused(5)
+    assert no_token.trouble == refused(6, api_base="http://a").trouble == "auth"
+    other = bot_api.refusal(413, b"<html>", token="")
+    assert (other.permanent, other.trouble) == (True, "too_large")
 
 
 def test_a_refused_answer_is_no_refusal_of_the_next_one() -> None:

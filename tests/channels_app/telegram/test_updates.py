@@ -346,7 +346,15 @@ def test_a_quoted_message_has_its_sender_and_its_words() -> None:
     assert quoted(rich_message={"blocks": [{"text": "r"}]}, dice={}) == Quoted(None, "r")
     assert quoted(text="a long text", quote={"text": "long"}) == Quoted(None, "long")
     assert quoted(text="a", quote={}) == Quoted(None, "a")
-    assert quoted(photo=[]) == Quoted(None, "")
+    assert quoted(voice=ITEM) == Quoted(None, "", [FILES["voice"]])
+    assert quoted(**bo, caption="b", document=ITEM) == Quoted(sender, "b", [FILES["document"]])
+
+
+def test_the_files_of_a_quoted_message_have_its_senders_name() -> None:
+    bo, photo = Person(8, "Bo", is_bot=False), Media("image", "p")
+    for sender, name in ((bo, "Bo"), (None, "unknown")):
+        (item,) = Quoted(sender, "see", [photo]).items()
+        assert item == {**photo.item(), "quoted": name}
 
 
 def test_of_a_quoted_message_of_another_chat_the_shown_part_is_quoted() -> None:
@@ -359,7 +367,8 @@ def test_of_a_quoted_message_of_another_chat_the_shown_part_is_quoted() -> None:
     assert quoted(origin=user, quote=part) == Quoted(Person(8, "Bo", is_bot=False), "long")
     assert quoted(origin=hidden, quote=part) == quoted(quote=part) == Quoted(None, "long")
     assert quoted(origin=hidden, dice={"emoji": "🎲", "value": 4}) == Quoted(None, "[Dice 🎲: 4]")
-    assert quoted(origin=user, photo=[{}]) is None
+    assert quoted(origin=user, giveaway={}) is None
+    assert quoted(origin=hidden, video=ITEM) == Quoted(None, "", [FILES["video"]])
     near = {"text": "near"}
     assert read(text="x", external_reply={}, reply_to_message=near).quoted == Quoted(None, "near")
     assert read(text="x", quote=part).quoted is None

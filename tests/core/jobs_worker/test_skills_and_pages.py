@@ -187,6 +187,17 @@ def test_l1_only_files_with_content_that_a_script_leaves_on_purpose_are_delivere
     assert [file.name for file in StoredFile.objects.all()] == ["made.txt"]
 
 
+def test_l1_the_result_says_that_a_script_made_more_files_than_are_sent(
+    shelf: Path, worker: Worker, script: Any, say: Say
+) -> None:
+    (shelf / "count" / "count.py").write_text("for n in range(7): open(f'{n}.txt', 'w').write('x')")
+    Skill.objects.create(name="count", enabled=True)
+    script(call("count"))
+    text = say("count").result["text"]
+    assert text.endswith("\n\nThe skill made 7 files, but only the first 5 are sent.")
+    assert [file.name for file in StoredFile.objects.all()] == [f"{n}.txt" for n in range(5)]
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel of Linux ends it")
 def test_l2_a_script_ends_with_the_process_of_its_job(tmp_path: Path) -> None:
     """As after a kill -9: the task is begun again, and the script with it."""
