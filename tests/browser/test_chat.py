@@ -674,6 +674,24 @@ def test_dark_and_light_follow_the_system_until_one_chooses(
     assert paper() == "rgb(27, 26, 24)"
 
 
+def test_a_printed_chat_is_the_whole_conversation_dark_on_white(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    page, _ = open_page(gateway, viewport={"width": 700, "height": 500}, color_scheme="dark")
+    page.evaluate("document.documentElement.dataset.theme = 'dark'")
+    ask(page, "Some markdown\n" * 60)
+    finished(page)
+    page.emulate_media(media="print")
+    for selector in ("#sidebar", "#composer", "#picker", ".topbar button", ".turn button"):
+        expect(page.locator(f"{selector} >> visible=true")).to_have_count(0)
+    expect(page.locator("#title")).to_be_visible()
+    expect(page.locator("body")).to_have_css("background-color", "rgb(255, 255, 255)")
+    expect(page.locator(".prose h3")).to_have_css("color", "rgb(31, 28, 24)")
+    heights = "(it) => [it.scrollHeight, document.body.offsetHeight, innerHeight]"
+    shown, sheet, window = page.locator("#log").evaluate(heights)
+    assert sheet >= shown > window
+
+
 def test_a_contrast_theme_leaves_the_icons_and_the_state_of_a_switch(
     open_page: OpenPage, gateway: Gateway
 ) -> None:
