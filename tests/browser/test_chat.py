@@ -31,6 +31,19 @@ SIDES = """(paragraphs) => paragraphs.map((paragraph) => {
   const [text, box] = [range.getBoundingClientRect(), paragraph.getBoundingClientRect()];
   return ["left", "right"].find((side) => Math.abs(text[side] - box[side]) < 2);
 })"""
+# Whether the comma of a text stands to the left of its first letter.
+RUNS_TO_THE_LEFT = """(node) => {
+  const texts = document.createTreeWalker(node, NodeFilter.SHOW_TEXT);
+  while (!texts.nextNode().data.includes(","));
+  const left = (at) => {
+    const range = document.createRange();
+    range.setStart(texts.currentNode, at);
+    range.setEnd(texts.currentNode, at + 1);
+    return range.getBoundingClientRect().left;
+  };
+  const { data } = texts.currentNode;
+  return left(data.indexOf(",")) < left(data.indexOf("ש"));
+}"""
 # The browser reads pictures only when told.
 SLOW_READING = """() => {
   const now = window.createImageBitmap;
@@ -638,6 +651,16 @@ def test_text_that_runs_from_right_to_left_is_shown_so_and_code_is_not(
     expect(page.locator(".prose .code")).to_have_css("direction", "ltr")
     sides = page.locator(".prose > p").evaluate_all(SIDES)
     assert sides == ["right", "left"]
+    run = page.locator(".turn").get_attribute("data-run")
+    for address, words, width in (
+        (f"/trace/{run}/view", "dd pre", 1280),
+        ("/admin/core/inboundmessage/", "td", 1280),
+        ("/admin/core/inboundmessage/", "td", 360),
+    ):
+        page.set_viewport_size({"width": width, "height": 740})
+        page.goto(gateway.base_url + address)
+        shown = page.locator(words, has_text="שלום").first
+        assert shown.evaluate(RUNS_TO_THE_LEFT), address
 
 
 def test_a_phone_has_a_drawer_and_nothing_sticks_out(open_page: OpenPage, gateway: Gateway) -> None:
