@@ -79,6 +79,11 @@ TOP_LEFT = """async (source) => {
   context.drawImage(picture, 0, 0);
   return [...context.getImageData(20, 20, 1, 1).data.slice(0, 3)];
 }"""
+# Storages without room, and storages that the browser refuses.
+FULL = "Storage.prototype.setItem = () => { throw new DOMException('', 'QuotaExceededError'); };"
+FORBIDDEN = """for (const name of ["localStorage", "sessionStorage"]) {
+  Object.defineProperty(window, name, { get() { throw new DOMException("", "SecurityError"); } });
+}"""
 # The rightmost pixel of the elements that do not scroll by themselves.
 WIDEST = """() => Math.max(...[...document.querySelectorAll("body *")]
   .filter((node) => !node.closest("pre, .table-scroll, .formula"))
@@ -622,6 +627,23 @@ def test_a_draft_survives_a_reload_and_another_chat(open_page: OpenPage, gateway
     expect(page.locator("#composer-text")).to_have_value("")
     page.go_back()
     expect(page.locator("#composer-text")).to_have_value("not sent yet")
+
+
+@pytest.mark.parametrize("problem", [FULL, FORBIDDEN], ids=["full", "forbidden"])
+def test_a_full_or_forbidden_storage_keeps_no_message_from_being_sent(
+    open_page: OpenPage, gateway: Gateway, problem: str
+) -> None:
+    page, seen = open_page(gateway)
+    page.add_init_script(problem)
+    page.reload()
+    ask(page, "Some markdown")
+    finished(page)
+    page.locator("#composer-text").fill("not sent yet")
+    page.locator("#new-chat").click()
+    expect(page.locator("#composer-text")).to_have_value("")
+    page.go_back()
+    expect(page.locator("#composer-text")).to_have_value("not sent yet")
+    assert seen.problems == []
 
 
 def test_a_failure_is_shown_and_retried(open_page: OpenPage, gateway: Gateway) -> None:

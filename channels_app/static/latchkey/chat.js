@@ -17,6 +17,7 @@ import { Settings } from "./settings.js";
 import { takeShared } from "./share.js";
 import { listenForShortcuts } from "./shortcuts.js";
 import { Sidebar, sidebarToggle } from "./sidebar.js";
+import { tabStorage } from "./storage.js";
 import { gettext } from "./texts.js";
 import { sendTimeZone } from "./time-zone.js";
 import { Turn } from "./turn.js";
@@ -40,7 +41,7 @@ class Chat {
   constructor() {
     this.session = document.body.dataset.session || null;
     this.outbox = new Outbox({
-      storage: sessionStorage,
+      storage: tabStorage,
       newId: randomId,
       person: document.body.dataset.person,
     });
@@ -264,7 +265,7 @@ class Chat {
   }
 
   #connected() {
-    if (leaveShell({ outbox: this.outbox, attachments: this.composer.attachments })) return;
+    if (leaveShell({ attachments: this.composer.attachments })) return;
     this.visibility();
     this.#resuming.clear();
     this.#sent.clear();
