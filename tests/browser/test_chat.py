@@ -170,6 +170,36 @@ def test_d3_the_web_server_dies_in_mid_answer_and_the_page_goes_on_by_itself(
     expect(page.locator(".said")).to_have_count(2)
 
 
+def test_d3_an_answer_goes_on_where_following_it_was_refused_for_now(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    page, _ = open_page(gateway)
+    ask(page, "slowly please")
+    expect(page.locator(".prose")).to_contain_text("word by word")
+    refused: list[str] = []
+
+    def talk(socket: WebSocketRoute) -> None:
+        server = socket.connect_to_server()
+
+        def pass_on(data: str | bytes) -> None:
+            frame = json.loads(data)
+            if frame["type"] == "resume" and not refused:
+                refused.append(frame["run_id"])
+                error = {"status": 429, "error": "Busy.", "run_id": frame["run_id"]}
+                socket.send(json.dumps({"type": "error", **error}))
+            else:
+                server.send(data)
+
+        socket.on_message(pass_on)
+
+    page.route_web_socket("**/ws*", talk)
+    page.reload()
+    finished(page)
+    expect(page.locator(".prose")).to_contain_text(SLOW[-20:])
+    expect(page.locator(".error-block")).to_have_count(0)
+    assert refused
+
+
 def test_c9_a_stop_without_a_connection_is_sent_with_the_next_one(
     open_page: OpenPage, gateway: Gateway
 ) -> None:

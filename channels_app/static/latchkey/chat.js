@@ -24,12 +24,14 @@ import { Turn } from "./turn.js";
 import { tellVisibility } from "./visibility.js";
 
 const SOON = 300;
+const AGAIN = 1000;
 const TOO_LARGE = gettext("This message is too large. Send the text and the files in several messages.");
 
 class Chat {
   #runs = new Map();
   #turns = [];
   #resuming = new Set();
+  #refused = new Set();
   #missed = new Set();
   #sent = new Set();
   #unpainted = new Map();
@@ -270,10 +272,8 @@ class Chat {
     this.#resuming.clear();
     this.#sent.clear();
     this.#flush();
-    for (const run of this.#openRuns()) {
-      this.#resume(run);
-      if (run.stopping) this.#sendStop(run); // the connection that it was sent on may have been dead
-    }
+    // The connection that a stop was sent on may have been dead.
+    for (const run of this.#openRuns()) this.#follow(run);
     this.sidebar.refresh();
     this.picker.refresh();
     this.#catchUpSoon();
@@ -314,6 +314,22 @@ class Chat {
     const answered = news.filter((stored) => stored.answer);
     if (answered.length) this.log.announce(this.#turns.at(-1).spoken());
     this.#updateBusy();
+  }
+
+  #follow(run) {
+    this.#resume(run);
+    if (run.stopping) this.#sendStop(run);
+  }
+
+  /** What the gateway refused of an open run for now: ask again in a moment. */
+  #followAgain(run) {
+    if (this.#refused.has(run)) return;
+    this.#refused.add(run);
+    setTimeout(() => {
+      this.#refused.delete(run);
+      this.#resuming.delete(run.id);
+      if (this.#openRuns().includes(run)) this.#follow(run);
+    }, AGAIN);
   }
 
   #resume(run) {
@@ -463,7 +479,9 @@ class Chat {
       this.composer.keep(entry.session_id, entry.text);
       toast(message);
     } else if (this.#runs.has(frame.run_id)) {
-      this.#lost(this.#runs.get(frame.run_id), message);
+      const run = this.#runs.get(frame.run_id);
+      if (frame.status === 404) this.#lost(run, message);
+      else this.#followAgain(run);
     } else {
       toast(message);
       offerDecisions(); // one of them may have been refused
