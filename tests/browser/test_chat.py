@@ -79,7 +79,7 @@ TOP_LEFT = """async (source) => {
   context.drawImage(picture, 0, 0);
   return [...context.getImageData(20, 20, 1, 1).data.slice(0, 3)];
 }"""
-# Storages without room, and storages that the browser refuses.
+# Full storages, and storages that the browser refuses.
 FULL = "Storage.prototype.setItem = () => { throw new DOMException('', 'QuotaExceededError'); };"
 FORBIDDEN = """for (const name of ["localStorage", "sessionStorage"]) {
   Object.defineProperty(window, name, { get() { throw new DOMException("", "SecurityError"); } });

@@ -68,7 +68,7 @@ test("a full or broken storage loses nothing of this page", () => {
   assert.equal(store.isStored, false);
 });
 
-test("what a forbidden or full storage does not take is kept by the page until there is room", () => {
+test("what a forbidden or full storage does not take is kept by the page until it does", () => {
   const store = storage();
   let problem = new Error("forbidden");
   const page = new PageStorage(() => {
