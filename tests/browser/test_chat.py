@@ -704,6 +704,7 @@ def test_text_that_runs_from_right_to_left_is_shown_so_and_code_is_not(
     sides = page.locator(".prose > p").evaluate_all(SIDES)
     assert sides == ["right", "left"]
     run = page.locator(".turn").get_attribute("data-run")
+    page.evaluate("localStorage.setItem('latchkey.theme', 'dark')")
     for address, words, width in (
         (f"/trace/{run}/view", "dd pre", 1280),
         ("/admin/core/inboundmessage/", "td", 1280),
@@ -713,6 +714,8 @@ def test_text_that_runs_from_right_to_left_is_shown_so_and_code_is_not(
         page.goto(gateway.base_url + address)
         shown = page.locator(words, has_text="שלום").first
         assert shown.evaluate(RUNS_TO_THE_LEFT), address
+        if address.startswith("/trace/"):
+            expect(page.locator("html")).to_have_css("color-scheme", "dark")
 
 
 def test_a_phone_has_a_drawer_and_nothing_sticks_out(open_page: OpenPage, gateway: Gateway) -> None:
