@@ -7,6 +7,7 @@ from typing import cast
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.templatetags.static import static
 from django.urls import reverse
 from django.utils.translation import gettext, gettext_noop
 from django.views.decorators.cache import never_cache
@@ -27,7 +28,7 @@ STATES = {
     Run.State.CANCELLED: gettext_noop("Cancelled"),
     Run.State.HELD: gettext_noop("Waiting for the owner"),
 }
-# Only our own style sheet and data: pictures; no scripts.
+# Only our own style sheet, data: pictures, and the script that sets the chosen theme.
 STRICT = {
     **{name: "'none'" for name in PAGE if name.endswith("-src")},
     "style-src": "'self'",
@@ -47,6 +48,7 @@ def trace(request: HttpRequest, run_id: str) -> HttpResponse:
     if run is None:
         raise Http404
     log = events.whole_log(run.id)[:MAX_EVENTS]
+    theme = request.build_absolute_uri(static("latchkey/theme-early.js"))
     context = {
         "run": run,
         "title": gettext("View process"),
@@ -54,9 +56,10 @@ def trace(request: HttpRequest, run_id: str) -> HttpResponse:
         "messages": page.messages(log),
         "events": page.events(log),
         "cut": len(log) == MAX_EVENTS,
+        "theme": theme,
     }
     response = render(request, "trace/view.html", context)
-    response.headers["Content-Security-Policy"] = policy(STRICT)
+    response.headers["Content-Security-Policy"] = policy({**STRICT, "script-src": theme})
     return response
 
 

@@ -26,7 +26,16 @@ from core.lib.interface_language import spoken
 NAME = "Latchkey"
 LIGHT, DARK = "#fcfbf9", "#1b1a18"  # --paper of base.css
 NO_CACHE = {"Cache-Control": "no-cache"}
-STYLES = ("base.css", "icons.css", "chat.css", "answer.css", "picker.css", "usage.css", "app.css")
+STYLES = (
+    "base.css",
+    "icons.css",
+    "chat.css",
+    "answer.css",
+    "picker.css",
+    "usage.css",
+    "app.css",
+    "print.css",
+)
 SHARED_TYPES = [
     "image/*",
     "audio/*",

@@ -31,6 +31,19 @@ SIDES = """(paragraphs) => paragraphs.map((paragraph) => {
   const [text, box] = [range.getBoundingClientRect(), paragraph.getBoundingClientRect()];
   return ["left", "right"].find((side) => Math.abs(text[side] - box[side]) < 2);
 })"""
+# Whether the comma of a text stands to the left of its first letter.
+RUNS_TO_THE_LEFT = """(node) => {
+  const texts = document.createTreeWalker(node, NodeFilter.SHOW_TEXT);
+  while (!texts.nextNode().data.includes(","));
+  const left = (at) => {
+    const range = document.createRange();
+    range.setStart(texts.currentNode, at);
+    range.setEnd(texts.currentNode, at + 1);
+    return range.getBoundingClientRect().left;
+  };
+  const { data } = texts.currentNode;
+  return left(data.indexOf(",")) < left(data.indexOf("ש"));
+}"""
 # The browser reads pictures only when told.
 SLOW_READING = """() => {
   const now = window.createImageBitmap;
@@ -65,6 +78,11 @@ TOP_LEFT = """async (source) => {
   const context = document.createElement("canvas").getContext("2d");
   context.drawImage(picture, 0, 0);
   return [...context.getImageData(20, 20, 1, 1).data.slice(0, 3)];
+}"""
+# Full storages, and storages that the browser refuses.
+FULL = "Storage.prototype.setItem = () => { throw new DOMException('', 'QuotaExceededError'); };"
+FORBIDDEN = """for (const name of ["localStorage", "sessionStorage"]) {
+  Object.defineProperty(window, name, { get() { throw new DOMException("", "SecurityError"); } });
 }"""
 # The rightmost pixel of the elements that do not scroll by themselves.
 WIDEST = """() => Math.max(...[...document.querySelectorAll("body *")]
@@ -150,6 +168,36 @@ def test_d3_the_web_server_dies_in_mid_answer_and_the_page_goes_on_by_itself(
     page.reload()
     finished(page, 2)
     expect(page.locator(".said")).to_have_count(2)
+
+
+def test_d3_an_answer_goes_on_where_following_it_was_refused_for_now(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    page, _ = open_page(gateway)
+    ask(page, "slowly please")
+    expect(page.locator(".prose")).to_contain_text("word by word")
+    refused: list[str] = []
+
+    def talk(socket: WebSocketRoute) -> None:
+        server = socket.connect_to_server()
+
+        def pass_on(data: str | bytes) -> None:
+            frame = json.loads(data)
+            if frame["type"] == "resume" and not refused:
+                refused.append(frame["run_id"])
+                error = {"status": 429, "error": "Busy.", "run_id": frame["run_id"]}
+                socket.send(json.dumps({"type": "error", **error}))
+            else:
+                server.send(data)
+
+        socket.on_message(pass_on)
+
+    page.route_web_socket("**/ws*", talk)
+    page.reload()
+    finished(page)
+    expect(page.locator(".prose")).to_contain_text(SLOW[-20:])
+    expect(page.locator(".error-block")).to_have_count(0)
+    assert refused
 
 
 def test_c9_a_stop_without_a_connection_is_sent_with_the_next_one(
@@ -611,6 +659,23 @@ def test_a_draft_survives_a_reload_and_another_chat(open_page: OpenPage, gateway
     expect(page.locator("#composer-text")).to_have_value("not sent yet")
 
 
+@pytest.mark.parametrize("problem", [FULL, FORBIDDEN], ids=["full", "forbidden"])
+def test_a_full_or_forbidden_storage_keeps_no_message_from_being_sent(
+    open_page: OpenPage, gateway: Gateway, problem: str
+) -> None:
+    page, seen = open_page(gateway)
+    page.add_init_script(problem)
+    page.reload()
+    ask(page, "Some markdown")
+    finished(page)
+    page.locator("#composer-text").fill("not sent yet")
+    page.locator("#new-chat").click()
+    expect(page.locator("#composer-text")).to_have_value("")
+    page.go_back()
+    expect(page.locator("#composer-text")).to_have_value("not sent yet")
+    assert seen.problems == []
+
+
 def test_a_failure_is_shown_and_retried(open_page: OpenPage, gateway: Gateway) -> None:
     page, _ = open_page(gateway)
     ask(page, "break it")
@@ -638,6 +703,19 @@ def test_text_that_runs_from_right_to_left_is_shown_so_and_code_is_not(
     expect(page.locator(".prose .code")).to_have_css("direction", "ltr")
     sides = page.locator(".prose > p").evaluate_all(SIDES)
     assert sides == ["right", "left"]
+    run = page.locator(".turn").get_attribute("data-run")
+    page.evaluate("localStorage.setItem('latchkey.theme', 'dark')")
+    for address, words, width in (
+        (f"/trace/{run}/view", "dd pre", 1280),
+        ("/admin/core/inboundmessage/", "td", 1280),
+        ("/admin/core/inboundmessage/", "td", 360),
+    ):
+        page.set_viewport_size({"width": width, "height": 740})
+        page.goto(gateway.base_url + address)
+        shown = page.locator(words, has_text="שלום").first
+        assert shown.evaluate(RUNS_TO_THE_LEFT), address
+        if address.startswith("/trace/"):
+            expect(page.locator("html")).to_have_css("color-scheme", "dark")
 
 
 def test_a_phone_has_a_drawer_and_nothing_sticks_out(open_page: OpenPage, gateway: Gateway) -> None:
@@ -672,6 +750,24 @@ def test_dark_and_light_follow_the_system_until_one_chooses(
     assert paper() == "rgb(27, 26, 24)"
     page.reload()
     assert paper() == "rgb(27, 26, 24)"
+
+
+def test_a_printed_chat_is_the_whole_conversation_dark_on_white(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    page, _ = open_page(gateway, viewport={"width": 700, "height": 500}, color_scheme="dark")
+    page.evaluate("document.documentElement.dataset.theme = 'dark'")
+    ask(page, "Some markdown\n" * 60)
+    finished(page)
+    page.emulate_media(media="print")
+    for selector in ("#sidebar", "#composer", "#picker", ".topbar button", ".turn button"):
+        expect(page.locator(f"{selector} >> visible=true")).to_have_count(0)
+    expect(page.locator("#title")).to_be_visible()
+    expect(page.locator("body")).to_have_css("background-color", "rgb(255, 255, 255)")
+    expect(page.locator(".prose h3")).to_have_css("color", "rgb(31, 28, 24)")
+    heights = "(it) => [it.scrollHeight, document.body.offsetHeight, innerHeight]"
+    shown, sheet, window = page.locator("#log").evaluate(heights)
+    assert sheet >= shown > window
 
 
 def test_a_contrast_theme_leaves_the_icons_and_the_state_of_a_switch(

@@ -81,6 +81,13 @@ def test_v67_a_call_is_decided_on_a_phone(open_page: OpenPage, stage: Gateway) -
     expect(admin.locator(".dashboard-arguments").first).to_contain_text("grandma@example.org")
     photograph(admin, "page")
     fits(admin)
+    page_of_call = admin.url
+    admin.goto(f"{stage.base_url}/admin/core/inboundmessage/")
+    for shown in ("[data-dashboard-calls]", ".dashboard-allow"):
+        expect(admin.locator(shown)).not_to_have_attribute("hidden", "")
+    name = admin.locator("#header-inner h1 a").last
+    assert name.evaluate("(it) => it.scrollWidth <= it.clientWidth")
+    admin.goto(page_of_call)
     admin.get_by_text("Edit the arguments").click()
     admin.get_by_label("Arguments, a JSON object").fill('{"to": ')
     admin.get_by_role("button", name="Allow edited").click()

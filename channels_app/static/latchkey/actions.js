@@ -2,6 +2,7 @@
 
 import { textOf } from "./conversation.js";
 import { ownUrl } from "./dom.js";
+import { tabStorage } from "./storage.js";
 
 const DONE = "latchkey.actions";
 const REMEMBERED = 100;
@@ -39,10 +40,10 @@ const ACTIONS = Object.assign(Object.create(null), {
 });
 
 function isFirst(id) {
-  const done = JSON.parse(sessionStorage.getItem(DONE) ?? "[]");
+  const done = JSON.parse(tabStorage.getItem(DONE) ?? "[]");
   if (done.includes(id)) return false;
-  sessionStorage.setItem(DONE, JSON.stringify([...done, id].slice(-REMEMBERED)));
-  return true;
+  // One that a reload would not know of might load the page again and again.
+  return tabStorage.setItem(DONE, JSON.stringify([...done, id].slice(-REMEMBERED)));
 }
 
 function findRun(id) {

@@ -17,18 +17,21 @@ import { Settings } from "./settings.js";
 import { takeShared } from "./share.js";
 import { listenForShortcuts } from "./shortcuts.js";
 import { Sidebar, sidebarToggle } from "./sidebar.js";
+import { tabStorage } from "./storage.js";
 import { gettext } from "./texts.js";
 import { sendTimeZone } from "./time-zone.js";
 import { Turn } from "./turn.js";
 import { tellVisibility } from "./visibility.js";
 
 const SOON = 300;
+const AGAIN = 1000;
 const TOO_LARGE = gettext("This message is too large. Send the text and the files in several messages.");
 
 class Chat {
   #runs = new Map();
   #turns = [];
   #resuming = new Set();
+  #refused = new Set();
   #missed = new Set();
   #sent = new Set();
   #unpainted = new Map();
@@ -40,7 +43,7 @@ class Chat {
   constructor() {
     this.session = document.body.dataset.session || null;
     this.outbox = new Outbox({
-      storage: sessionStorage,
+      storage: tabStorage,
       newId: randomId,
       person: document.body.dataset.person,
     });
@@ -264,15 +267,13 @@ class Chat {
   }
 
   #connected() {
-    if (leaveShell({ outbox: this.outbox, attachments: this.composer.attachments })) return;
+    if (leaveShell({ attachments: this.composer.attachments })) return;
     this.visibility();
     this.#resuming.clear();
     this.#sent.clear();
     this.#flush();
-    for (const run of this.#openRuns()) {
-      this.#resume(run);
-      if (run.stopping) this.#sendStop(run); // the connection that it was sent on may have been dead
-    }
+    // The connection that a stop was sent on may have been dead.
+    for (const run of this.#openRuns()) this.#follow(run);
     this.sidebar.refresh();
     this.picker.refresh();
     this.#catchUpSoon();
@@ -313,6 +314,22 @@ class Chat {
     const answered = news.filter((stored) => stored.answer);
     if (answered.length) this.log.announce(this.#turns.at(-1).spoken());
     this.#updateBusy();
+  }
+
+  #follow(run) {
+    this.#resume(run);
+    if (run.stopping) this.#sendStop(run);
+  }
+
+  /** What the gateway refused of an open run for now: ask again in a moment. */
+  #followAgain(run) {
+    if (this.#refused.has(run)) return;
+    this.#refused.add(run);
+    setTimeout(() => {
+      this.#refused.delete(run);
+      this.#resuming.delete(run.id);
+      if (this.#openRuns().includes(run)) this.#follow(run);
+    }, AGAIN);
   }
 
   #resume(run) {
@@ -462,7 +479,9 @@ class Chat {
       this.composer.keep(entry.session_id, entry.text);
       toast(message);
     } else if (this.#runs.has(frame.run_id)) {
-      this.#lost(this.#runs.get(frame.run_id), message);
+      const run = this.#runs.get(frame.run_id);
+      if (frame.status === 404) this.#lost(run, message);
+      else this.#followAgain(run);
     } else {
       toast(message);
       offerDecisions(); // one of them may have been refused

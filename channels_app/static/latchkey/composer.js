@@ -3,6 +3,7 @@
 const TALLEST = 240;
 
 import { Attachments } from "./attachments.js";
+import { tabStorage } from "./storage.js";
 import { filled, gettext, LOCALE } from "./texts.js";
 
 export class Composer {
@@ -39,13 +40,13 @@ export class Composer {
   /** Write for this chat now: its draft comes back. */
   open(chat) {
     this.#chat = chat ?? "new";
-    this.#text.value = sessionStorage.getItem(this.#drafts + this.#chat) ?? "";
+    this.#text.value = tabStorage.getItem(this.#drafts + this.#chat) ?? "";
     this.#changed();
   }
 
   /** The chat got its session: what is typed belongs to it. */
   rename(chat) {
-    sessionStorage.removeItem(this.#drafts + this.#chat);
+    tabStorage.removeItem(this.#drafts + this.#chat);
     this.#chat = chat;
     this.#changed();
   }
@@ -67,8 +68,8 @@ export class Composer {
       return;
     }
     const name = this.#drafts + (chat ?? "new");
-    const before = sessionStorage.getItem(name);
-    sessionStorage.setItem(name, before ? `${before}\n${text}` : text);
+    const before = tabStorage.getItem(name);
+    tabStorage.setItem(name, before ? `${before}\n${text}` : text);
   }
 
   /** Add text and files (of the system) to what is in the box. */
@@ -126,8 +127,8 @@ export class Composer {
     this.#send.hidden = !this.#stop.hidden;
     this.#text.rows = Math.min(10, Math.max(1, text.split("\n").length));
     if (!CSS.supports("field-sizing", "content")) this.#grow();
-    if (text) sessionStorage.setItem(this.#drafts + this.#chat, text);
-    else sessionStorage.removeItem(this.#drafts + this.#chat);
+    if (text) tabStorage.setItem(this.#drafts + this.#chat, text);
+    else tabStorage.removeItem(this.#drafts + this.#chat);
   }
 
   #grow() {

@@ -60,7 +60,7 @@ function sidebarBadge(list) {
 
 function toast(frame, kind) {
   const close = () => node.remove();
-  const quote = frame.quote ? el("blockquote.dashboard-toast-quote", {}, frame.quote) : null;
+  const quote = frame.quote ? el("blockquote.dashboard-toast-quote", { dir: "auto" }, frame.quote) : null;
   const node = el(
     "section.dashboard-toast",
     { "data-request": frame.request, "aria-label": kind.label },

@@ -144,8 +144,16 @@ function codeNode(block) {
 }
 
 function listNode(block) {
-  const items = block.items.map((blocks) => el("li", {}, ...tightened(blocks)));
+  const items = block.items.map(itemNode);
   return block.ordered ? el("ol", { start: block.start }, ...items) : el("ul", {}, ...items);
+}
+
+function itemNode(blocks) {
+  const [first, ...rest] = blocks;
+  if (first?.isDone === undefined) return el("li", {}, ...tightened(blocks));
+  const box = el("input", { type: "checkbox", disabled: true, checked: first.isDone });
+  const label = el("label", {}, box, " ", ...inline(first.text));
+  return el("li.task-list-item", {}, label, ...rest.map((inner) => blockNode(inner)));
 }
 
 function tightened(blocks) {

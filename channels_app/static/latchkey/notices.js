@@ -82,7 +82,7 @@ function callCard(frame, id, decide) {
 function card(frame, id, decide) {
   const text = el("p.plain", {}, textOf(frame.text));
   const quote = textOf(frame.quote);
-  const senderQuote = quote ? el("blockquote.sender-quote", { title: quote }, quote) : null;
+  const senderQuote = quote ? el("blockquote.sender-quote", { title: quote, dir: "auto" }, quote) : null;
   senderQuote?.addEventListener("click", () => senderQuote.classList.toggle("whole"));
   const node = el("section.notice", { "data-request": id, role: "group", "aria-label": gettext("Notice") }, icon(id ? "request" : "bell"));
   const open = id && !frame.decided;

@@ -1,6 +1,8 @@
 // The page without a connection: the shell that the service worker keeps is the page of the chat
 // without a person. Whose it is, this browser knows; drafts and unsent messages are in the tab.
 
+import { browserStorage, tabStorage } from "./storage.js";
+
 const PERSON = "latchkey.person";
 const SHARED = "latchkey-shared";
 
@@ -8,18 +10,18 @@ const SHARED = "latchkey-shared";
 export const cleared = isShell() ? Promise.resolve() : greet(document.body.dataset.person);
 
 if (isShell()) {
-  document.body.dataset.person = localStorage.getItem(PERSON) ?? "";
+  document.body.dataset.person = browserStorage.getItem(PERSON) ?? "";
   document.body.dataset.session = /^\/c\/([\w-]{22})$/.exec(location.pathname)?.[1] ?? "";
 } else {
-  document.querySelector("#sign-out")?.addEventListener("submit", () => localStorage.removeItem(PERSON));
+  document.querySelector("#sign-out")?.addEventListener("submit", () => browserStorage.removeItem(PERSON));
 }
 
 // The browser is theirs only once it is cleared: a page that is closed before leaves that to the next.
 async function greet(person) {
-  const before = localStorage.getItem(PERSON);
+  const before = browserStorage.getItem(PERSON);
   if (before === person) return;
   await clear({ shared: before !== null }).catch(() => {});
-  localStorage.setItem(PERSON, person);
+  browserStorage.setItem(PERSON, person);
 }
 
 // `shared`: who signs in only after sharing something still finds it; signing out removed the rest.
@@ -36,10 +38,10 @@ export function isShell() {
 }
 
 /** Once connected, replace the shell by the page itself, unless that would lose something. */
-export function leaveShell({ outbox, attachments }) {
+export function leaveShell({ attachments }) {
   if (!isShell()) return false;
   document.querySelector("#offline-note")?.remove();
-  if (!outbox.isStored || !attachments.isEmpty) return false;
+  if (!tabStorage.isStored || !attachments.isEmpty) return false;
   loadPage();
   return true;
 }

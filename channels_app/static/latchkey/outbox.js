@@ -6,13 +6,12 @@ export class Outbox {
   #newId;
   #key;
 
-  /** `person`: the user of the messages; another user of this tab must not send them. */
+  /** `storage`: as in storage.js. `person`: the user of the messages; another user of this tab must not send them. */
   constructor({ storage, newId, person }) {
     this.#storage = storage;
     this.#newId = newId;
     this.#key = `latchkey.outbox.${person}`;
     this.entries = read(storage, this.#key);
-    this.isStored = true; // whether a reload would find them
   }
 
   /**
@@ -58,13 +57,7 @@ export class Outbox {
   }
 
   #save() {
-    try {
-      this.#storage.setItem(this.#key, JSON.stringify(this.entries));
-      this.isStored = true;
-    } catch {
-      this.isStored = false;
-      // The storage is full or forbidden: memory still holds them for this page.
-    }
+    this.#storage.setItem(this.#key, JSON.stringify(this.entries));
   }
 }
 

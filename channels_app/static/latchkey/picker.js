@@ -5,6 +5,7 @@
 import { call } from "./api.js";
 import { el, icon } from "./dom.js";
 import { moved } from "./menu.js";
+import { tabStorage } from "./storage.js";
 import { filled, gettext } from "./texts.js";
 
 const NOTHING = { assistant_id: 0, model_id: 0 };
@@ -243,7 +244,7 @@ export class Picker {
 
   #stored() {
     try {
-      const found = JSON.parse(sessionStorage.getItem(this.#key) ?? "{}");
+      const found = JSON.parse(tabStorage.getItem(this.#key) ?? "{}");
       const number = (name) => (Number.isSafeInteger(found[name]) && found[name] > 0 ? found[name] : 0);
       return { assistant_id: number("assistant_id"), model_id: number("model_id") };
     } catch {
@@ -253,8 +254,8 @@ export class Picker {
 
   #keep(pending) {
     this.#pending = pending;
-    if (pending.assistant_id || pending.model_id) sessionStorage.setItem(this.#key, JSON.stringify(pending));
-    else sessionStorage.removeItem(this.#key);
+    if (pending.assistant_id || pending.model_id) tabStorage.setItem(this.#key, JSON.stringify(pending));
+    else tabStorage.removeItem(this.#key);
   }
 }
 

@@ -6,6 +6,7 @@ const FENCE = /^( {0,3})(`{3,}|~{3,})\s*([^\s`]*)[^`]*$/;
 const HEADING = /^ {0,3}(#{1,6})\s+(.*?)(?:\s+#+)?\s*$/;
 const RULE = /^ {0,3}(?:(?:-\s*){3,}|(?:\*\s*){3,}|(?:_\s*){3,})$/;
 const ITEM = /^( {0,3})([-*+]|\d{1,9}[.)])(?:\s+(.*)|)$/;
+const TASK = /^\[([ xX])\]\s+(?=\S)/;
 const QUOTE = /^ {0,3}> ?/;
 const DIVIDER = /^ {0,3}\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*$/;
 const MAX_DEPTH = 6;
@@ -155,11 +156,20 @@ function readList(lines, at, depth) {
     const item = ITEM.exec(lines[next]);
     if (!item || item[2].at(-1) !== kind || RULE.test(lines[next])) break;
     const [text, after] = readItem(lines, next, item);
-    items.push(parseBlocks(text, depth + 1));
+    items.push(parseItem(text, depth + 1));
     next = after;
   }
   const start = ordered ? Number.parseInt(first[2], 10) : 1;
   return [{ type: "list", ordered, start, items }, next];
+}
+
+/** The blocks of an item; the first paragraph of a task says whether that `isDone`. */
+function parseItem(text, depth) {
+  const blocks = parseBlocks(text, depth);
+  const task = blocks[0]?.type === "paragraph" ? TASK.exec(blocks[0].text) : null;
+  if (task === null) return blocks;
+  const [first, ...rest] = blocks;
+  return [{ ...first, text: first.text.slice(task[0].length), isDone: task[1] !== " " }, ...rest];
 }
 
 function readItem(lines, at, [, indent, marker, text]) {

@@ -3,6 +3,7 @@
 
 import { call } from "./api.js";
 import { el } from "./dom.js";
+import { browserStorage } from "./storage.js";
 import { filled, gettext, LOCALE } from "./texts.js";
 
 const ENABLED = "latchkey.push"; // the person who enabled them in this browser
@@ -81,7 +82,7 @@ export class Push {
   }
 
   get #isMine() {
-    return localStorage.getItem(ENABLED) === this.#person;
+    return browserStorage.getItem(ENABLED) === this.#person;
   }
 
   async #changed() {
@@ -99,11 +100,11 @@ export class Push {
   async #enable() {
     if ((await Notification.requestPermission()) !== "granted") return;
     await this.#subscribe("tap");
-    localStorage.setItem(ENABLED, this.#person);
+    localStorage.setItem(ENABLED, this.#person); // throws where a reload would not find it
   }
 
   async #disable() {
-    localStorage.removeItem(ENABLED);
+    browserStorage.removeItem(ENABLED);
     const subscription = await this.#subscription();
     if (subscription === null) return;
     await call("/chat/push/remove", { endpoint: subscription.endpoint });
@@ -148,7 +149,7 @@ export class Push {
   }
 
   #forget() {
-    localStorage.removeItem(ENABLED);
+    browserStorage.removeItem(ENABLED);
   }
 
   async #hideText() {

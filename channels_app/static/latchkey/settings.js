@@ -1,6 +1,7 @@
 // The settings dialog: theme (of this browser), language, progress lines and usage (of the person), sign-out.
 
 import { call } from "./api.js";
+import { browserStorage } from "./storage.js";
 import { filled, ngettext } from "./texts.js";
 import { showUsage } from "./usage.js";
 
@@ -17,7 +18,7 @@ export class Settings {
       button.addEventListener("click", () => this.open());
     }
     this.#progress.addEventListener("change", () => this.#saveProgress());
-    const theme = localStorage.getItem(THEME) ?? "auto";
+    const theme = browserStorage.getItem(THEME) ?? "auto";
     for (const choice of this.#dialog.querySelectorAll("input[name=theme]")) {
       choice.checked = choice.value === theme;
       choice.addEventListener("change", () => chooseTheme(choice.value));
@@ -79,7 +80,7 @@ export class Settings {
 }
 
 function chooseTheme(theme) {
-  localStorage.setItem(THEME, theme);
+  browserStorage.setItem(THEME, theme);
   document.documentElement.dataset.theme = theme;
 }
 

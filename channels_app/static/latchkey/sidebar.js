@@ -2,6 +2,7 @@
 
 import { call } from "./api.js";
 import { el, icon, iconButton } from "./dom.js";
+import { browserStorage } from "./storage.js";
 import { filled, gettext } from "./texts.js";
 import { ageGroup } from "./time.js";
 
@@ -261,14 +262,14 @@ export function sidebarToggle() {
   const sidebar = document.querySelector("#sidebar");
   const scrim = document.querySelector("#scrim");
   const buttons = document.querySelectorAll("[data-toggle-sidebar]");
-  let open = !phone.matches && localStorage.getItem("latchkey.sidebar") !== "closed";
+  let open = !phone.matches && browserStorage.getItem("latchkey.sidebar") !== "closed";
   const show = (wanted, { focus = false } = {}) => {
     open = wanted;
     root.classList.toggle("sidebar-open", open);
     sidebar.inert = !open;
     scrim.hidden = !(open && phone.matches);
     for (const button of buttons) button.setAttribute("aria-expanded", String(open));
-    if (!phone.matches) localStorage.setItem("latchkey.sidebar", open ? "open" : "closed");
+    if (!phone.matches) browserStorage.setItem("latchkey.sidebar", open ? "open" : "closed");
     if (!focus) return;
     if (open) sidebar.querySelector("#new-chat").focus();
     else document.querySelector("#open-sidebar").focus();

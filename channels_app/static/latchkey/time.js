@@ -4,7 +4,6 @@ import { gettext, LOCALE } from "./texts.js";
 
 const TIME = new Intl.DateTimeFormat(LOCALE, { timeStyle: "short" });
 const FULL = new Intl.DateTimeFormat(LOCALE, { dateStyle: "full", timeStyle: "short" });
-const DAY = 24 * 60 * 60 * 1000;
 
 /** A <time> for an ISO date (or now), with the whole date as its title. */
 export function timeNode(at) {
@@ -19,11 +18,12 @@ export function timeNode(at) {
 
 /** Under which heading of the list of chats a date belongs. */
 export function ageGroup(at, now = new Date()) {
-  const midnight = new Date(now).setHours(0, 0, 0, 0);
-  const moment = new Date(at).getTime();
-  if (moment >= midnight) return gettext("Today");
-  if (moment >= midnight - DAY) return gettext("Yesterday");
-  if (moment >= midnight - 7 * DAY) return gettext("Last 7 days");
+  const moment = new Date(at);
+  // Not every day has 24 hours.
+  const midnight = (ago) => new Date(now.getFullYear(), now.getMonth(), now.getDate() - ago);
+  if (moment >= midnight(0)) return gettext("Today");
+  if (moment >= midnight(1)) return gettext("Yesterday");
+  if (moment >= midnight(7)) return gettext("Last 7 days");
   return gettext("Older");
 }
 

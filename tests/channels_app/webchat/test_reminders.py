@@ -1,5 +1,6 @@
 """Reminders in the web chat: page, buttons, the time zone of the browser ([H30] to [H33])."""
 
+import re
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -273,6 +274,13 @@ def test_h31_a_changed_time_outlives_an_error_of_another_field(ada: User) -> Non
     }
     assert client.post(path, {**FORM, **shown_again}).status_code == 302
     assert Schedule.objects.get().start == "2099-07-02T09:30:00"
+
+
+def test_h31_text_runs_as_its_own_letters_do(ada: User) -> None:
+    schedule = made(ada, text="להשקות")
+    assert '<span dir="auto">להשקות</span>' in shown(ada)
+    form = browser(ada).get(f"/reminders/{schedule.public_id}").content.decode()
+    assert re.search(r'<textarea [^>]*dir="auto"[^>]*>להשקות<', form)
 
 
 def test_h31_text_is_escaped(ada: User) -> None:

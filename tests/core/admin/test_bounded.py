@@ -95,6 +95,14 @@ def test_a_public_id_is_found_in_any_row(owner: Client, made: list[Run]) -> None
     assert listed(owner, f"{RUNS}?q={'x' * 22}").result_count == 0
 
 
+def test_the_page_of_a_run_is_named_by_its_id_as_it_is(owner: Client, made: list[Run]) -> None:
+    Run.objects.filter(pk=made[0].pk).update(public_id="small-letters-first-01")
+    page = owner.get(f"{RUNS}{made[0].pk}/change/").content.decode()
+    heading = page[page.index("<h1") : page.index("</h1>")]
+    assert "Runs" in heading
+    assert "small-letters-first-01" in heading
+
+
 def test_an_action_reaches_the_rows_that_its_page_showed(owner: Client, made: list[Run]) -> None:
     Run.objects.filter(pk=made[4].pk).update(state="queued")
     newer = Run.objects.create(session=made[0].session, user=made[0].user, origin="http")

@@ -28,6 +28,13 @@ test("lists nest and keep their numbers", () => {
   assert.equal(list.items[0][1].items.length, 2);
 });
 
+test("an item may be a task, open or done", () => {
+  const [list] = parseBlocks("- [ ] a\n- [x] b\n- [y] c\n- [ ]");
+  const [open, done, ...others] = list.items.map(([paragraph]) => paragraph);
+  assert.deepEqual([open.text, open.isDone, done.text, done.isDone], ["a", false, "b", true]);
+  assert.deepEqual(others.map(({ text, isDone }) => [text, isDone]), [["[y] c", undefined], ["[ ]", undefined]]);
+});
+
 test("table cells are split and aligned", () => {
   const [table] = parseBlocks("| a | b | c |\n|---|:-:|--:|\n| 1 | x \\| y | 3 |");
   assert.deepEqual(table.head, ["a", "b", "c"]);

@@ -3,11 +3,12 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 const { Outbox, frameOf, resendable } = await import(`${process.env.LATCHKEY_JS}/outbox.js`);
+const { PageStorage } = await import(`${process.env.LATCHKEY_JS}/storage.js`);
 const { Connection } = await import(`${process.env.LATCHKEY_JS}/connection.js`);
 
 function storage() {
   const kept = new Map();
-  return { getItem: (key) => kept.get(key) ?? null, setItem: (key, value) => kept.set(key, value) };
+  return { getItem: (key) => kept.get(key) ?? null, setItem: (key, value) => kept.set(key, value), removeItem: (key) => kept.delete(key) };
 }
 
 function outbox(store = storage(), person = "1") {
@@ -60,9 +61,28 @@ test("a frame has its session and files only when there are some", () => {
 
 test("a full or broken storage loses nothing of this page", () => {
   const broken = { getItem: () => "{nonsense", setItem: () => { throw new Error("full"); } };
-  const box = outbox(broken);
+  const store = new PageStorage(() => broken);
+  const box = outbox(store);
   box.add({ text: "a", sessionId: "s", chat: "s" });
   assert.equal(box.sendable().length, 1);
+  assert.equal(store.isStored, false);
+});
+
+test("what a forbidden or full storage does not take is kept by the page until it does", () => {
+  const store = storage();
+  let problem = new Error("forbidden");
+  const page = new PageStorage(() => {
+    if (problem) throw problem;
+    return store;
+  });
+  assert.equal(page.getItem("draft"), null);
+  assert.equal(page.setItem("draft", "a"), false);
+  assert.deepEqual([page.getItem("draft"), page.isStored], ["a", false]);
+  problem = null;
+  assert.equal(page.setItem("draft", "ab"), true);
+  assert.deepEqual([page.getItem("draft"), store.getItem("draft"), page.isStored], ["ab", "ab", true]);
+  page.removeItem("draft");
+  assert.equal(page.getItem("draft"), null);
 });
 
 class Wire {

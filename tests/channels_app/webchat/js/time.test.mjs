@@ -1,0 +1,18 @@
+// Under which heading of the list a chat stands.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+process.env.TZ = "Europe/Berlin";
+const { ageGroup } = await import(`${process.env.LATCHKEY_JS}/time.js`);
+
+const CASES = [
+  ["2026-03-30T12:00+02:00", "2026-03-29T00:30+01:00", "Yesterday"],
+  ["2026-03-30T12:00+02:00", "2026-03-28T23:30+01:00", "Last 7 days"],
+  ["2026-10-26T12:00+01:00", "2026-10-25T00:30+02:00", "Yesterday"],
+  ["2026-10-26T12:00+01:00", "2026-10-24T23:30+02:00", "Last 7 days"],
+  ["2026-10-26T12:00+01:00", "2026-10-19T00:30+02:00", "Last 7 days"],
+];
+
+test("a day has its own hours where the clock has changed", () => {
+  for (const [now, at, group] of CASES) assert.equal(ageGroup(at, new Date(now)), group, at);
+});
