@@ -110,7 +110,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool:
     warm, *items = sorted(session.items, key=lambda item: item.path.name != "warm.py")
     warm.config.hook.pytest_runtest_protocol(item=warm, nextitem=items[0])
     connections.close_all()
-    gc.unfreeze()  # what tests load: else it is not among the objects
+    gc.unfreeze()  # loaded code: else it is not among the objects
     functions = living({job["path"] for job in jobs})
     gc.freeze()
     if watched(folder, items, {job["path"] for job in jobs}) != SURVIVED:
