@@ -467,7 +467,7 @@ def test_a_person_whose_answer_is_empty_by_the_assistants_limit_is_told(
         assistant.save()
     monkeypatch.setattr("core.providers.registry.provider_of", lambda _: Thinker())
     run = ended(say("hello"))
-    assert (run.state, run.error) == (Run.State.FAILED, KINDS["empty"].person)
+    assert (run.state, run.error) == (Run.State.FAILED, KINDS["length"].person)
 
 
 @pytest.mark.usefixtures("script")
