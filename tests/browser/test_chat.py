@@ -334,7 +334,7 @@ def test_a_message_sent_while_a_chat_loads_stays_with_its_answer(
     while not held:
         page.evaluate("1")
     ask(page, "Say it slowly, please")
-    expect(page.locator(".prose")).to_contain_text("word")
+    expect(page.locator(".prose").last).to_contain_text("word")
     for route, answer in held:
         route.fulfill(response=answer)
     finished(page, 2)
