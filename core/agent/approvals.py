@@ -2,14 +2,14 @@
 made twice (:mod:`core.conversations.tool_calls`).
 """
 
-import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from core.conversations import tool_calls
 from core.conversations.tool_calls import Asked, SignInWanted, Stored
-from core.database.transactions import AWAY, in_thread
+from core.database.transactions import AWAY, in_thread, patiently
 from core.models import Run, ToolCall
 from core.tools.base import Ask, Tool, ToolResult
 from core.tools.mcp.oauth.pages import sign_in_page
@@ -17,7 +17,7 @@ from core.tools.mcp.oauth.pages import sign_in_page
 logger = logging.getLogger(__name__)
 
 State = ToolCall.State
-PAUSES = (0.2, 1.0, 3.0)  # seconds, while the database is away
+FINISH_SECONDS = 4.0  # while the database is away
 WAITS_FOR_OWNER = (
     "I have asked the owner whether I may use {0}. "
     "I go on when there is an answer; /stop takes the question back."
@@ -94,14 +94,11 @@ class Approvals:
         """Store the end of a call, again while the database is away. The call was made: its result
         counts where that stays away, too.
         """
-        for pause in (*PAUSES, None):
-            try:
-                await in_thread(tool_calls.finish, call=row, result=stored)
-                return
-            except AWAY:
-                logger.warning("the end of the call %s could not be stored", row.public_id)
-            if pause is not None:
-                await asyncio.sleep(pause)
+        finish = partial(tool_calls.finish, call=row, result=stored)
+        try:
+            await patiently(finish, seconds=FINISH_SECONDS)
+        except AWAY:
+            logger.warning("the end of the call %s could not be stored", row.public_id)
 
 
 def waiting_lines(questions: Sequence[Asked]) -> Iterator[tuple[str, str]]:

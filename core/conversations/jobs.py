@@ -297,12 +297,12 @@ async def follow(*, job_id: int) -> AsyncGenerator[View, None]:
     with pubsub.local().listen([f"job:{job_id}"]) as listener:
         await pubsub.local().confirmed(listener)
         while True:
-            now = await transactions.patiently(view, job_id)
+            now = await transactions.patiently(partial(view, job_id))
             if now is None:
                 return
             yield now
             if now.is_over:
                 return
             if now.is_late:
-                await transactions.patiently(recover, job_id=job_id)
+                await transactions.patiently(partial(recover, job_id=job_id))
             await listener.wait(seconds=POLL_SECONDS)

@@ -315,21 +315,22 @@ async def in_thread(call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) 
     return await in_thread_of(pool(), call, *args, **kwargs)
 
 
-async def patiently(call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-    """Return :func:`in_thread`, again while the database is away, for the length of a lease.
+async def patiently(call: Callable[[], T], *, seconds: float | None = None) -> T:
+    """Return :func:`in_thread`, again while the database is away, for ``seconds``; by default for
+    the length of a lease.
 
     ``call`` may have been committed before its connection broke: it must bear being called again.
     """
-    deadline = time.monotonic() + settings.RUN_LEASE_SECONDS
+    deadline = time.monotonic() + (settings.RUN_LEASE_SECONDS if seconds is None else seconds)
     is_told = False
     while True:
         try:
-            return await in_thread(call, *args, **kwargs)
+            return await in_thread(call)
         except AWAY:
             if time.monotonic() > deadline:
                 raise
             if not is_told:
-                logger.warning("a task waits for the database")
+                logger.warning("a part of a run waits for the database")
             is_told = True
             await asyncio.sleep(AWAY_SECONDS)
 

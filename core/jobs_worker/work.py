@@ -8,6 +8,7 @@ import logging
 import shutil
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ async def perform(job: Job) -> None:
         result = await WORK[job.tool](job, host)
         made = [kept(each, folder) for each in result.files]
         told = {"text": result.text, **({"note": result.note} if result.note else {})}
-        await patiently(jobs.finish, job=job, result=told, made=made)
+        await patiently(partial(jobs.finish, job=job, result=told, made=made))
         traces.ended(Run.State.SUCCEEDED)
         tidy(folder, keep={each.path for each in made})
         await in_thread(steps.drop_answers, job.id)

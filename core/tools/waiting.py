@@ -3,6 +3,7 @@
 import re
 import time
 from contextlib import aclosing
+from functools import partial
 from typing import Any
 
 from django.conf import settings
@@ -63,13 +64,14 @@ async def outcome(
     *, context: ToolContext, tool: str, parameters: dict[str, Any], line: str
 ) -> ToolResult:
     """Start the job of a tool call, or find it, and wait for its end: the answer for the user."""
-    job_id = await patiently(
+    begin = partial(
         jobs.begin,
         run_id=context.run_id,
         call_id=context.tool_call_id,
         tool=tool,
         parameters=parameters,
     )
+    job_id = await patiently(begin)
     context.more_time(settings.JOB_SECONDS)
     teller = Teller(context=context, tool=tool, line=line, now=time.monotonic())
     last: View | None = None
@@ -79,14 +81,14 @@ async def outcome(
             said = await pass_on(context, job_id, last, said)
             if not last.is_over:
                 teller.hear(last, now=time.monotonic())
-    return await patiently(told, last, languages.of_request(context.request))
+    return await patiently(partial(told, last, languages.of_request(context.request)))
 
 
 async def pass_on(context: ToolContext, job_id: int, view: View, said: int) -> int:
     """Emit the messages that a job sent after the first ``said``; return their new number."""
     if view.said <= said:
         return said
-    found = await patiently(steps.messages, job_id=job_id, after=said)
+    found = await patiently(partial(steps.messages, job_id=job_id, after=said))
     for message in found:  # may be more than in the view: some arrived since it was read
         context.send(message)
     return said + len(found)

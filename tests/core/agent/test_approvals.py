@@ -9,6 +9,7 @@ from core.agent import approvals
 from core.agent.approvals import Approvals, result_of, waiting_lines
 from core.conversations import tool_calls
 from core.conversations.tool_calls import Asked, SignInWanted
+from core.database import transactions
 from core.database.transactions import in_thread
 from core.models import ChannelAccount, ChatSession, Run, ToolCall, ToolGrant, User
 from core.tools.base import Ask, Tool, ToolContext, ToolResult
@@ -92,7 +93,8 @@ async def test_the_result_of_a_call_counts_while_the_database_is_away(
     run: Run, monkeypatch: pytest.MonkeyPatch, away: int, state: str
 ) -> None:
     """It was made: a person who is told of an error would ask for it once more."""
-    monkeypatch.setattr(approvals, "PAUSES", (0.0, 0.0))
+    monkeypatch.setattr(approvals, "FINISH_SECONDS", 0.1)
+    monkeypatch.setattr(transactions, "AWAY_SECONDS", 0.01)
     of_run, finish, tries = approvals_of(run), tool_calls.finish, iter(range(away))
 
     def finish_when_there(**given: Any) -> None:

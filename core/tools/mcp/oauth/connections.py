@@ -9,6 +9,7 @@ import importlib
 import logging
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -16,7 +17,7 @@ from django.db.models import Q, QuerySet
 from django.db.models.signals import pre_delete
 from django.utils import timezone
 
-from core.database.transactions import AWAY, atomic_write, in_thread
+from core.database.transactions import atomic_write, in_thread, patiently
 from core.lib import encryption
 from core.models import McpConnection, McpRevocation
 from core.tools.mcp.errors import GrantEndedError, McpError
@@ -118,25 +119,9 @@ async def refreshed(server: ServerInfo, seen: Seen) -> None:
         await in_thread(release, seen.row)
         raise
     else:
-        await stored_patiently(seen, tokens)
-
-
-async def stored_patiently(seen: Seen, tokens: Tokens) -> None:
-    """Call :func:`store_refreshed`, again while the database is away: the server may take the old
-    refresh token no more, and its person would have to sign in again.
-    """
-    now, loop = timezone.now(), asyncio.get_running_loop()
-    deadline = loop.time() + STORE_SECONDS
-    while True:
-        try:
-            await in_thread(store_refreshed, seen, tokens, now=now)
-        except AWAY:
-            if loop.time() > deadline:
-                raise
-            logger.warning("new tokens of connection %s wait for the database", seen.row.pk)
-            await asyncio.sleep(POLL_SECONDS)
-        else:
-            return
+        # The server may take the old refresh token no more: its person would sign in again.
+        store = partial(store_refreshed, seen, tokens, now=timezone.now())
+        await patiently(store, seconds=STORE_SECONDS)
 
 
 def read(server_id: int, user_id: int | None) -> Seen | None:
