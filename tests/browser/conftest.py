@@ -7,18 +7,20 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import (
+    APIResponse,
     Browser,
     BrowserContext,
     ConsoleMessage,
     Page,
     Request,
+    Route,
     expect,
 )
 
@@ -230,3 +232,31 @@ def finished(page: Page, count: int = 1) -> None:
     """Wait until ``count`` answers are complete."""
     expect(page.locator(".answer-foot:visible")).to_have_count(count)
     expect(page.locator("[aria-busy]")).to_have_count(0)
+
+
+def hold(page: Page, address: str, *, times: int | None = None) -> list[Route]:
+    """Hold the requests of a page to an address; return them as they come."""
+    held: list[Route] = []
+
+    def keep(route: Route) -> None:
+        held.append(route)
+
+    page.route(address, keep, times=times)
+    return held
+
+
+def hold_answer(page: Page, address: str) -> list[tuple[Route, APIResponse]]:
+    """Hold the answer to the next request of a page to an address; return both once it is there."""
+    held: list[tuple[Route, APIResponse]] = []
+
+    def keep(route: Route) -> None:
+        held.append((route, route.fetch()))
+
+    page.route(address, keep, times=1)
+    return held
+
+
+def come(page: Page, held: Sequence[object]) -> None:
+    """Wait until something is held."""
+    while not held:
+        page.evaluate("1")  # lets requests come

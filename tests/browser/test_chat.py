@@ -7,9 +7,21 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import APIResponse, Browser, Page, Route, WebSocketRoute, expect
+from playwright.sync_api import Browser, Page, WebSocketRoute, expect
 
-from tests.browser.conftest import SLOW, Seen, ask, finished, link, shell, sign_in, watch
+from tests.browser.conftest import (
+    SLOW,
+    Seen,
+    ask,
+    come,
+    finished,
+    hold,
+    hold_answer,
+    link,
+    shell,
+    sign_in,
+    watch,
+)
 from tests.gateways import Gateway
 
 pytestmark = pytest.mark.slow
@@ -300,15 +312,9 @@ def test_the_focus_stays_where_it_went_while_a_chat_was_loading(
     ask(page, "markdown of the terns")
     finished(page)
     page.reload()
-    held: list[Route] = []
-
-    def hold(route: Route) -> None:
-        held.append(route)
-
-    page.route("**/chat/sessions/*/messages", hold)
+    held = hold(page, "**/chat/sessions/*/messages")
     page.locator(".sessions a", has_text="markdown of the terns").click()
-    while not held:
-        page.evaluate("1")  # lets the request come
+    come(page, held)
     page.keyboard.press("Control+k")
     search = page.get_by_role("searchbox")
     expect(search).to_be_focused()
@@ -324,15 +330,9 @@ def test_a_message_sent_while_a_chat_loads_stays_with_its_answer(
     page, seen = open_page(gateway)
     ask(page, "markdown of the skuas")
     finished(page)
-    held: list[tuple[Route, APIResponse]] = []
-
-    def late(route: Route) -> None:
-        held.append((route, route.fetch()))
-
-    page.route("**/chat/sessions/*/messages", late, times=1)
+    held = hold_answer(page, "**/chat/sessions/*/messages")
     page.locator(".sessions a", has_text="markdown of the skuas").click()
-    while not held:
-        page.evaluate("1")
+    come(page, held)
     ask(page, "Say it slowly, please")
     expect(page.locator(".prose").last).to_contain_text("word")
     for route, answer in held:
@@ -377,18 +377,12 @@ def test_text_that_is_typed_before_the_script_runs_is_kept(
     page, _ = open_page(gateway, service_workers="block")  # it would bring the script by itself
     ask(page, "A chat about terns")
     finished(page)
-    held: list[Route] = []
-
-    def hold(route: Route) -> None:
-        held.append(route)
-
-    page.route("**/static/latchkey/chat*.js", hold)
+    held = hold(page, "**/static/latchkey/chat*.js")
     for path in (page.url, gateway.base_url + "/"):
         page.goto(path, wait_until="commit")
         box = page.get_by_label("Message", exact=True)
         box.fill("As quick as I am")
-        while not held:
-            page.evaluate("1")  # lets the request of the script come
+        come(page, held)
         held.pop().continue_()
         expect(page.locator("#send")).to_be_enabled()
         expect(box).to_have_value("As quick as I am")
@@ -448,15 +442,9 @@ def test_a_list_asked_for_before_the_new_title_does_not_bring_the_old_one_back(
     finished(page)
     more = page.get_by_role("button", name="Rename, download or delete: A chat about petrels")
     expect(more).to_be_visible()
-    held: list[tuple[Route, APIResponse]] = []
-
-    def late(route: Route) -> None:
-        held.append((route, route.fetch()))
-
-    page.route("**/chat/sessions", late, times=1)
+    held = hold_answer(page, "**/chat/sessions")
     page.evaluate("window.dispatchEvent(new Event('online'))")  # connects again, and reads the list
-    while not held:
-        page.evaluate("1")
+    come(page, held)
     more.click()
     page.get_by_label("Title", exact=True).fill("Seabirds")
     page.keyboard.press("Enter")
@@ -476,15 +464,9 @@ def test_a_new_chat_gives_its_title_to_no_other_that_was_opened_meanwhile(
     ask(page, "markdown of the murres")
     finished(page)
     page.locator("#new-chat").click()
-    held: list[Route] = []
-
-    def hold(route: Route) -> None:
-        held.append(route)
-
-    page.route("**/chat/sessions", hold, times=1)
+    held = hold(page, "**/chat/sessions", times=1)
     ask(page, "markdown of the noddies")
-    while not held:
-        page.evaluate("1")
+    come(page, held)
     page.locator(".sessions a", has_text="markdown of the murres").click()
     finished(page)
     held.pop().continue_()
@@ -500,16 +482,10 @@ def test_the_list_of_chats_is_read_again_where_a_request_for_it_is_never_answere
     finished(page)
     row = page.locator(".session", has_text="A chat about gannets")
     expect(row).to_be_visible()
-    held: list[Route] = []
-
-    def hold(route: Route) -> None:
-        held.append(route)
-
-    page.route("**/chat/sessions", hold, times=1)
+    held = hold(page, "**/chat/sessions", times=1)
     page.clock.install()
     page.reload()
-    while not held:
-        page.evaluate("1")
+    come(page, held)
     page.clock.fast_forward(30_000)
     expect(page.locator(".toast")).to_contain_text("The gateway cannot be reached.")
     page.evaluate("window.dispatchEvent(new Event('online'))")  # connects again

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterator
 
 import pytest
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Seen, ask, finished, started
+from tests.browser.conftest import Seen, ask, finished, hold, started
 from tests.conftest import DatabaseMaker
 from tests.gateways import Gateway
 
@@ -65,12 +65,7 @@ def test_l5_while_a_file_is_on_its_way_there_is_a_bar_and_the_message_waits(
     open_page: OpenPage, gateway: Gateway
 ) -> None:
     page, _ = open_page(gateway)
-    held: list[Route] = []
-
-    def hold(route: Route) -> None:
-        held.append(route)
-
-    page.route("**/files?*", hold)
+    held = hold(page, "**/files?*")
     page.locator("#attach-file").set_input_files(
         {"name": "a.txt", "mimeType": "text/plain", "buffer": b"words"}
     )

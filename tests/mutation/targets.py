@@ -159,7 +159,7 @@ TARGETS = (
         (
             "tests/core/agent/test_loop.py",
             "tests/core/agent/test_loop_edges.py",
-            "tests/core/agent/test_returned.py",
+            "tests/core/providers/test_returned.py",
         ),
         "Turn._ask_with_patience Turn._said_anything Turn._tell_retry Turn._ask Turn._start_over "
         "Turn._cut Turn._fitting Turn._take",

@@ -149,8 +149,7 @@ def pieces(brief: Brief) -> list[str]:
 def lines_of(text: str) -> Iterator[str]:
     """Yield the lines of a text; a long one, as of a transcript, in several."""
     for line in text.split("\n"):
-        yield line[: PIECE * 2]
-        for at in range(PIECE * 2, len(line), PIECE * 2):
+        for at in range(0, len(line) or 1, PIECE * 2):
             yield line[at : at + PIECE * 2]
 
 

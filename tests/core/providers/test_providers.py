@@ -49,25 +49,6 @@ ASKED = ModelRequest([{"role": "user", "content": "hi"}])
 
 
 @pytest.fixture
-async def server() -> AsyncIterator[ModelServer]:
-    """Start a model server."""
-    model = ModelServer()
-    await model.start()
-    yield model
-    await model.stop()
-
-
-@pytest.fixture
-async def compatible(server: ModelServer) -> AsyncIterator[OpenAICompatible]:
-    """Return the ``openai_compatible`` provider."""
-    made = OpenAICompatible(
-        base_url=server.url, api_key="sk-secret", model="m", first_seconds=60, idle_seconds=60
-    )
-    yield made
-    await made.close()
-
-
-@pytest.fixture
 async def library(server: ModelServer) -> AsyncIterator[AgentLibrary]:
     """Return the agent library on its OpenAI model."""
     async with AsyncOpenAI(base_url=server.url, api_key="sk-secret", max_retries=0) as client:

@@ -37,13 +37,10 @@ KEY = "planted-Key/0123456789+abcdef"
 
 
 @pytest.fixture
-async def server() -> AsyncIterator[ModelServer]:
-    """Start a model server; the providers of rows are closed in the end."""
-    model = ModelServer()
-    await model.start()
-    yield model
+async def server(server: ModelServer) -> AsyncIterator[ModelServer]:
+    """Yield the model server; the providers of rows are closed in the end."""
+    yield server
     await registry.close()
-    await model.stop()
 
 
 async def ask(made: Provider, request: ModelRequest = ASKED) -> list[Delta]:

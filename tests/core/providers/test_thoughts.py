@@ -1,6 +1,6 @@
 """Thoughts in the content of an answer, as servers without a reasoning parser send them."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 
 import pytest
 
@@ -103,27 +103,8 @@ def test_a_server_that_tells_thoughts_apart_itself_is_believed() -> None:
     assert not thoughts.begins_open
 
 
-@pytest.fixture
-async def server() -> AsyncIterator[ModelServer]:
-    """Start a model server."""
-    model = ModelServer()
-    await model.start()
-    yield model
-    await model.stop()
-
-
-@pytest.fixture
-async def provider(server: ModelServer) -> AsyncIterator[OpenAICompatible]:
-    """Return the provider of the server."""
-    made = OpenAICompatible(
-        base_url=server.url, api_key="", model="m", first_seconds=60, idle_seconds=60
-    )
-    yield made
-    await made.close()
-
-
 async def test_a_turn_keeps_thoughts_out_of_its_answer_and_of_the_next_request(
-    server: ModelServer, provider: OpenAICompatible
+    server: ModelServer, compatible: OpenAICompatible
 ) -> None:
     function = {"name": "current_time", "arguments": "{}"}
     call = {"index": 0, "id": "c", "type": "function", "function": function}
@@ -133,7 +114,7 @@ async def test_a_turn_keeps_thoughts_out_of_its_answer_and_of_the_next_request(
         streams(hello("Ten.\n</think>", "It is ten.")),
     ]
     events = Events()
-    it = turn(provider, events)
+    it = turn(compatible, events)
     await it.run()
     assert it.texts == ["It is ten."]
     assert events.of("text") == [{"content": "It is ten."}]
@@ -142,11 +123,11 @@ async def test_a_turn_keeps_thoughts_out_of_its_answer_and_of_the_next_request(
 
 
 async def test_the_next_answer_of_a_model_whose_template_opens_the_tag_takes_nothing_back(
-    server: ModelServer, provider: OpenAICompatible
+    server: ModelServer, compatible: OpenAICompatible
 ) -> None:
     server.replies = [streams(hello("Hm", ".\n</thi", "nk>\n\n", "Four", "."))]
     request = ModelRequest([{"role": "user", "content": "2 + 2?"}])
-    first, second = [[each async for each in provider.stream(request)] for _ in range(2)]
+    first, second = [[each async for each in compatible.stream(request)] for _ in range(2)]
     for deltas in (first, second):
         assert shown(deltas) == ("Hm.\n", "Four.")
         assert deltas[-1] == Finish("stop")

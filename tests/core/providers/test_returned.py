@@ -1,6 +1,6 @@
 """Vendors whose reasoning models refuse calls of tools without what their server sent with them."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import orjson
@@ -102,47 +102,28 @@ def events() -> Events:
     return Events()
 
 
-@pytest.fixture
-async def server() -> AsyncIterator[ModelServer]:
-    """Start a model server."""
-    model = ModelServer()
-    await model.start()
-    yield model
-    await model.stop()
-
-
-@pytest.fixture
-async def provider(server: ModelServer) -> AsyncIterator[OpenAICompatible]:
-    """Return the provider of the server."""
-    made = OpenAICompatible(
-        base_url=server.url, api_key="", model="m", first_seconds=5, idle_seconds=5
-    )
-    yield made
-    await made.close()
-
-
 async def test_reasoning_goes_back_with_a_call_to_a_server_that_wants_it(
-    server: ModelServer, provider: OpenAICompatible, events: Events
+    server: ModelServer, compatible: OpenAICompatible, events: Events
 ) -> None:
     after = strict(NO_REASONING, reasons, streams(hello("It is ten.")))
     server.replies = [called(), after]
-    await turn(provider, events).run()
+    await turn(compatible, events).run()
     assert events.of("text") == [{"content": "It is ten."}]
     before, with_reasoning = server.requests[1:]
     assert "reasoning_content" not in before["messages"][1]
     assert with_reasoning["messages"][1]["reasoning_content"] == "The time is asked for."
     # The next turn is not refused first: this server is known by now.
     server.replies = [called(), after]
-    await turn(provider, events).run()
+    await turn(compatible, events).run()
     assert len(server.requests) == 5
 
 
 async def test_a_signature_goes_back_with_its_call(
-    server: ModelServer, provider: OpenAICompatible, events: Events
+    server: ModelServer, compatible: OpenAICompatible, events: Events
 ) -> None:
     after = strict(NO_SIGNATURE, is_signed, streams(hello("It is ten.")))
     server.replies = [called(extra_content=SIGNED), after]
-    await turn(provider, events).run()
+    await turn(compatible, events).run()
     assert events.of("text") == [{"content": "It is ten."}]
     sent = [each["messages"][1] for each in server.requests[1:]]
     assert [each["tool_calls"][0].get("extra_content") for each in sent] == [None, SIGNED]
@@ -151,13 +132,13 @@ async def test_a_signature_goes_back_with_its_call(
 
 
 async def test_sealed_reasoning_goes_back_with_its_calls(
-    server: ModelServer, provider: OpenAICompatible, events: Events
+    server: ModelServer, compatible: OpenAICompatible, events: Events
 ) -> None:
     after = strict(NO_DETAILS, is_sealed, streams(hello("It is ten.")))
     read = {"type": "reasoning.text", "text": "The time is asked for.", "index": 0}
     sealed = [{**SEALED, "index": number} for number in range(40)]
     server.replies = [called([read, *sealed]), after]
-    await turn(provider, events).run()
+    await turn(compatible, events).run()
     assert events.of("text") == [{"content": "It is ten."}]
     sent = [each["messages"][1] for each in server.requests[1:]]
     assert [each.get("reasoning_details") for each in sent] == [None, sealed[-32:]]
@@ -165,7 +146,7 @@ async def test_sealed_reasoning_goes_back_with_its_calls(
 
 
 async def test_a_long_id_of_a_call_is_replaced_and_not_cut(
-    server: ModelServer, provider: OpenAICompatible, events: Events
+    server: ModelServer, compatible: OpenAICompatible, events: Events
 ) -> None:
     """LiteLLM writes Google's signature into it, and refuses a piece of one."""
     name = f"call_1__thought__{'QUJD' * 100}"
@@ -186,7 +167,7 @@ async def test_a_long_id_of_a_call_is_replaced_and_not_cut(
         )
     )
     server.replies = [call, strict(corrupted, is_unharmed, streams(hello("It is ten.")))]
-    await turn(provider, events).run()
+    await turn(compatible, events).run()
     assert events.of("text") == [{"content": "It is ten."}]
     [shown] = events.of("tool_call")
     assert len(shown["id"]) <= 64
@@ -200,7 +181,7 @@ async def test_calls_of_an_earlier_turn_are_completed(
     refusal: Any,
     is_whole: Callable[[dict[str, Any]], Any],
     server: ModelServer,
-    provider: OpenAICompatible,
+    compatible: OpenAICompatible,
 ) -> None:
     """Those of the history, of a client, of another model, or after a kill: nothing was kept."""
     server.replies = [strict(refusal, is_whole, streams(hello("yes")))]
@@ -212,6 +193,6 @@ async def test_calls_of_an_earlier_turn_are_completed(
             {"role": "tool", "tool_call_id": "1", "content": "2"},
         ]
     )
-    deltas = await ask(provider, asked)
+    deltas = await ask(compatible, asked)
     assert [TextDelta("yes"), Finish("stop")] == [deltas[0], deltas[-1]]
     assert asked.messages[1] == {"role": "assistant", "content": "", "tool_calls": [call]}
