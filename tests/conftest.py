@@ -285,8 +285,9 @@ def no_thread_keeps_the_database() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def fresh_caches() -> None:
-    """Empty the account caches."""
+    """Empty what a process remembers of accounts and models."""
     from channels_app.asgi import acceptance, admission, builtin_accounts
+    from core.providers import chain
 
     builtin_accounts.clear_cache()
     acceptance.acceptance.clear_cache()
@@ -294,6 +295,7 @@ def fresh_caches() -> None:
     usage_reports.past_totals.clear()
     usage_reports.all_totals.clear()
     admission.admission.clear_cache()
+    chain.suspected.clear()
 
 
 @pytest.fixture(autouse=True)

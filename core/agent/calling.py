@@ -5,7 +5,6 @@ import logging
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
-from hashlib import sha256
 from typing import Any
 
 import orjson
@@ -13,6 +12,7 @@ from django.conf import settings
 
 from core.conversations import traces
 from core.conversations.events import LostLeaseError
+from core.lib.ids import digest_of
 from core.lib.text import clean
 from core.providers.base import EXTRA, REASONING, SEALED, ChatMessage, ProviderError, ToolCallDelta
 from core.tools.base import SignInError, Tool, ToolContext, ToolError, ToolResult
@@ -45,9 +45,7 @@ class Calls:
     def take(self, delta: ToolCallDelta) -> None:
         """Add a piece to the newest call of its index, or begin one."""
         if len(delta.id) > MOST_ID:
-            delta = replace(
-                delta, id=f"call_{sha256(delta.id.encode(errors='replace')).hexdigest()[:32]}"
-            )
+            delta = replace(delta, id=f"call_{digest_of(delta.id, 32)}")
         call = self._newest.get(delta.index)
         if call is None or is_another(call, delta):
             call = self._newest[delta.index] = Call()

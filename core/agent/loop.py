@@ -124,6 +124,8 @@ class Turn:
     answered: bool = False
     answered_by: str = ""
     _before: int = 0
+    # Bytes of an answer: at most, and those that are left.
+    _most: int = 0
     _left: int = 0
     _was_shown: bool = False
     _open: tuple[str, str] | None = None
@@ -150,7 +152,7 @@ class Turn:
         """Return a request with the tools and the messages that fit the window of a model, which is
         asked now. Raises ProviderError.
         """
-        self._left = most_bytes(self.options, window=model.context_tokens)
+        self._most = self._left = most_bytes(self.options, window=model.context_tokens)
         if self.prompt is None:
             return request
         tools, tokens = self._fitting_tools(request.tools, model)
@@ -358,7 +360,7 @@ class Turn:
         request = ModelRequest(self.messages, self._tools(), options=self.options)
         calls, self._thoughts, self._sealed = Calls(), [], []
         before = dict(self._counts)
-        self._left = most_bytes(self.options)
+        self._most = self._left = most_bytes(self.options)
         async with aclosing(self.provider.stream(request)) as stream:
             async for delta in stream:
                 if self.prompt is not None and self.prompt.left_out:
@@ -396,7 +398,7 @@ class Turn:
         self._thoughts.clear()
         self._sealed.clear()
         calls.clear()
-        self._left = most_bytes(self.options)
+        self._left = self._most
 
     def _cut(self, calls: Calls) -> None:
         """End an answer that is too long; its calls may be incomplete and are dropped."""

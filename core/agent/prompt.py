@@ -327,7 +327,7 @@ def tokens_of_json(text: bytes) -> int:
 def tokens_of(message: ChatMessage, *, pictures: bool = True) -> int:
     """Return the tokens of a message, with its calls, and its pictures unless told otherwise."""
     said = message.get("content") or ""
-    parts = [{"type": "text", "text": said}] if isinstance(said, str) else said
+    parts = [text_part(said)] if isinstance(said, str) else said
     texts = [part["text"] for part in parts if part.get("type") == "text"]
     for call in message.get("tool_calls") or ():
         texts += [call["id"], call["function"]["name"], call["function"]["arguments"]]
@@ -431,5 +431,5 @@ def content(run: Run, pictures: Mapping[str, str]) -> Any:
     images += pictures.values()
     if not images:
         return run.text
-    parts: list[dict[str, Any]] = [{"type": "text", "text": run.text}] if run.text else []
+    parts: list[dict[str, Any]] = [text_part(run.text)] if run.text else []
     return parts + [picture(url) for url in images]

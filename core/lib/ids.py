@@ -3,6 +3,7 @@
 import re
 import secrets
 from functools import partial
+from hashlib import sha256
 
 PUBLIC_ID = re.compile(r"[A-Za-z0-9_-]{22}", re.ASCII)
 PLATFORM_ID = re.compile(r"-?[1-9][0-9]{0,19}", re.ASCII)
@@ -20,3 +21,10 @@ def is_public_id(value: object) -> bool:
 def is_platform_id(value: str) -> bool:
     """Return whether ``value`` is a canonical ASCII number (``int()`` also accepts ``1_2``)."""
     return PLATFORM_ID.fullmatch(value) is not None
+
+
+def digest_of(name: str, length: int) -> str:
+    """Return ``length`` (at most 64) hexadecimal digits that stand for a name: the same for the
+    same one.
+    """
+    return sha256(name.encode(errors="replace")).hexdigest()[:length]

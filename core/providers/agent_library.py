@@ -9,7 +9,6 @@ from ``pip install pydantic-ai-slim[vendor]``. Its cost per token, compared to
 import asyncio
 import base64
 import binascii
-import hashlib
 import os
 import re
 from collections.abc import AsyncGenerator, Iterator, Sequence
@@ -27,6 +26,7 @@ from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
+from core.lib.ids import digest_of
 from core.lib.safe_fetch import RefusedAddressError
 from core.providers.base import (
     REASONING,
@@ -380,9 +380,7 @@ def response_parts(message: ChatMessage) -> list[library.ModelResponsePart]:
 
 def accepted_id(given: str) -> str:
     """Return an id of a call as Anthropic accepts it: the same for the same id."""
-    if CALL_ID.fullmatch(given):
-        return given
-    return hashlib.sha256(given.encode()).hexdigest()[:32]
+    return given if CALL_ID.fullmatch(given) else digest_of(given, 32)
 
 
 def words_of(content: Any) -> str:

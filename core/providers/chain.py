@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import orjson
-from django.db import DatabaseError, InterfaceError
+from django.db import Error as DatabaseFailure
 
 from core.database.transactions import AWAY, in_thread
 from core.lib import tracing
@@ -341,7 +341,7 @@ async def noted(record: Callable[..., None], **of: Any) -> None:
     """
     try:
         await in_thread(record, **of)
-    except (DatabaseError, InterfaceError):
+    except DatabaseFailure:
         logger.warning("the circuit of model %s could not be stored", of["model_id"])
 
 

@@ -5,7 +5,6 @@ library, which is imported in a thread by the first call: 1 to 3 s and 70 to 110
 """
 
 import asyncio
-import hashlib
 import re
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
@@ -17,6 +16,7 @@ from django.conf import settings
 from django.utils.translation import gettext
 
 from core.lib.encryption import DecryptError, decrypt
+from core.lib.ids import digest_of
 from core.models import ModelProvider
 from core.providers import addresses
 from core.providers.base import Delta, ModelRequest, Provider, ProviderError, Unavailable
@@ -81,16 +81,12 @@ def with_ids(message: Body, form: Callable[[str], str]) -> Body:
 
 def shorter_id(given: str) -> str:
     """Return an id of at most OPENAI_ID characters: the same for the same id."""
-    return (
-        given if len(given) <= OPENAI_ID else hashlib.sha256(given.encode()).hexdigest()[:OPENAI_ID]
-    )
+    return given if len(given) <= OPENAI_ID else digest_of(given, OPENAI_ID)
 
 
 def short_id(given: str) -> str:
     """Return an id of nine letters and digits: the same for the same id."""
-    if CALL_ID.fullmatch(given):
-        return given
-    return hashlib.sha256(given.encode()).hexdigest()[:9]
+    return given if CALL_ID.fullmatch(given) else digest_of(given, 9)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,7 +54,8 @@ class DocumentRead(TypedTool):
         except OSError as error:
             raise ToolError("The document no longer exists.") from error
         most = context.context_tokens // 3
-        text, shown = cut(row.name, found, first=from_part, most=most)
+        parts = pieces(found, most=most)
+        text, shown = cut(row.name, parts, first=from_part, most=most, tool=self.name)
         context.send(retrieved(row, shown, context))
         return text
 
@@ -67,20 +68,19 @@ def retrieved(file: StoredFile, parts: Parts, context: ToolContext) -> Retrieval
     return retrieval_message(file.name, [source], message_id=name)
 
 
-def cut(name: str, found: Parts, *, first: int, most: int) -> tuple[str, Parts]:
+def cut(title: str, parts: Parts, *, first: int, most: int, tool: str) -> tuple[str, Parts]:
     """Return the text of the parts from number ``first`` on, as many as ``most`` tokens and
-    MOST_CHARACTERS hold, with a hint for the rest; and these parts.
+    MOST_CHARACTERS hold, with a hint to call the ``tool`` for the rest; and these parts.
     """
-    parts = pieces(found, most=most)
     shown = fitting(parts[first - 1 :], most=most)
     last = first - 1 + len(shown)
-    lines = [f"{name}: {len(parts)} parts."]
+    lines = [f"{title}: {len(parts)} parts."]
     lines += [
         f"[{reference or f'part {number}'}]\n{text}"
         for number, (reference, text) in enumerate(shown, first)
     ]
     if last < len(parts):
-        lines.append(f"(More follows: call document_read again with from_part {last + 1}.)")
+        lines.append(f"(More follows: call {tool} again with from_part {last + 1}.)")
     return "\n\n".join(lines), shown
 
 

@@ -18,7 +18,7 @@ from core.lib.text import clean, one_line
 from core.markdown import markdown_to_plain
 from core.messages import RetrievalMessage, retrieval_message
 from core.tools.base import ToolContext, ToolError
-from core.tools.document_read import Parts, fitting, pieces
+from core.tools.document_read import Parts, cut, pieces
 from core.tools.typed import Field, TypedTool
 
 MEGABYTE = 1024 * 1024
@@ -77,17 +77,10 @@ class WebFetch(TypedTool):
         parts = pieces(parts, most=most)
         if from_part > len(parts):
             raise ToolError(f"The page has {len(parts)} parts only.")
-        shown = fitting(parts[from_part - 1 :], most=most)
-        last = from_part - 1 + len(shown)
-        lines = [FOREIGN, f"{title} ({found.url}): {len(parts)} parts."]
-        lines += [
-            f"[{reference or f'part {number}'}]\n{text}"
-            for number, (reference, text) in enumerate(shown, from_part)
-        ]
-        if last < len(parts):
-            lines.append(f"(More follows: call web_fetch again with from_part {last + 1}.)")
+        about = f"{title} ({found.url})"
+        said, shown = cut(about, parts, first=from_part, most=most, tool=self.name)
         context.send(retrieved(found.url, title, " ".join(text for _, text in shown), context))
-        return "\n\n".join(lines)
+        return f"{FOREIGN}\n\n{said}"
 
 
 def address_of(given: str) -> str:

@@ -258,14 +258,19 @@ async def test_calls_side_by_side_stay_apart_however_a_server_numbers_them(
     assert len({each["id"] for each in said["tool_calls"]}) == len(results) == len(made)
 
 
-@pytest.mark.parametrize("is_first", [True, False])
+FAILED: Step = [TextDelta("half"), ProviderError("cut", code="cut", retry_after=0)]
+THOUGHT: Step = [ThinkingDelta("x" * 200_000), TextDelta("done"), Finish("stop")]
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [[THOUGHT], [FAILED, THOUGHT], [[TextDelta("x" * 200_000), Restart(), *THOUGHT]]],
+    ids=["at once", "again", "after text that is taken back"],
+)
 async def test_a_model_may_think_as_long_as_its_own_window_allows(
-    is_first: bool, events: Events
+    steps: list[Step], events: Events
 ) -> None:
     """Not as that of the environment's model, which may be a small one."""
-    failed: Step = [TextDelta("half"), ProviderError("cut", code="cut", retry_after=0)]
-    thought: Step = [ThinkingDelta("x" * 200_000), TextDelta("done"), Finish("stop")]
-    steps = [thought] if is_first else [failed, thought]
     model = Model(*steps)
     chain = Chain([replace(MODEL, context_tokens=64_000)], lambda _: model)
     it = turn(model, events)
