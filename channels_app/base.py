@@ -78,6 +78,8 @@ class ChannelError(Exception):
         self.retry_after = retry_after
         self.unsure = unsure
         self.trouble: Trouble = trouble
+        # Neither the chat's nor the account's: another message may be accepted.
+        self.is_of_message = trouble in {"form", "too_large"}
         self.moved_to = moved_to
 
 

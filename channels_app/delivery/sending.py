@@ -128,7 +128,8 @@ async def send_file(channel: Channel, account: Account, delivery: Delivery) -> s
     try:
         return await channel.outbound.send_file(account=account, target=target, file=found, key=key)
     except ChannelError as error:
-        if found.kind == "document" or not error.permanent or error.trouble:
+        is_of_chat = error.trouble and not error.is_of_message
+        if found.kind == "document" or not error.permanent or is_of_chat:
             raise
     # Not a picture the platform likes (size, form): as a document it takes any.
     return await channel.outbound.send_file(

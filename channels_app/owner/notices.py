@@ -252,6 +252,14 @@ def trouble(*, account: ChannelAccount, chat: str, trouble: str, words: str) -> 
             send(owner, key=key[:180], text=text, besides=(account.pk, chat), away=away)
 
 
+def moved(*, account: ChannelAccount, chat: str, new_chat: str) -> None:
+    """Let all of a chat go on under its new id, and report that: first, as the old id shows
+    whether the chat is used.
+    """
+    trouble(account=account, chat=chat, trouble="migrated", words=f"now {new_chat}")
+    outbox.moved(account_id=account.pk, chat=chat, new_chat=new_chat)
+
+
 def trouble_text(account: ChannelAccount, chat: str, what: str, words: str) -> str:
     """Return the notice of a problem of a chat, or, without one, of an account."""
     where = str(account)

@@ -391,7 +391,7 @@ def fail(*, delivery: Delivery, error: ChannelError) -> float | None:
     else:
         seconds = seconds if error.retry_after is not None else jitter(seconds)
         logger.warning("%s failed, again in %.0f s: %s", described(delivery), seconds, words)
-    if error.trouble:
+    if error.trouble and not error.is_of_message:
         report_trouble(delivery, error, chat=delivery.target["chat"])
     elif seconds is None:
         outages.given_up(delivery=delivery)
@@ -468,12 +468,8 @@ def put_behind(row: Delivery, payloads: list[Block]) -> None:
 
 
 def follow_chat(*, delivery: Delivery, new_chat: str) -> None:
-    """Move pending deliveries to the new id of a chat, and notify the owner."""
-    chat = delivery.target["chat"]
-    notices.trouble(
-        account=delivery.account, chat=chat, trouble="migrated", words=f"now {new_chat}"
-    )
-    outbox.moved(account_id=delivery.account_id, chat=chat, new_chat=new_chat)
+    """Move what belongs to a chat, with its pending deliveries, to its new id."""
+    notices.moved(account=delivery.account, chat=delivery.target["chat"], new_chat=new_chat)
     outbox.postpone(delivery=delivery, seconds=0)
 
 

@@ -383,9 +383,7 @@ def take_move(*, row: ChannelAccount, move: updates.Moved) -> str:
     """Let the conversations and schedules of a group go on under its new id, before a message of
     it begins others; notify the owner, whose list has the old one.
     """
-    chat, new_chat = str(move.chat), str(move.new_chat)
-    notices.trouble(account=row, chat=chat, trouble="migrated", words=f"now {new_chat}")
-    outbox.moved(account_id=row.pk, chat=chat, new_chat=new_chat)
+    notices.moved(account=row, chat=str(move.chat), new_chat=str(move.new_chat))
     return "moved"
 
 

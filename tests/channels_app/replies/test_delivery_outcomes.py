@@ -186,9 +186,11 @@ def test_a_refused_form_is_sent_in_the_ordinary_one_at_once(
 
 
 def test_of_a_file_that_the_platform_finds_too_large_the_link_is_sent_at_once(
-    account: ChannelAccount, caplog: pytest.LogCaptureFixture
+    account: ChannelAccount, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only a stored file has one."""
+    """Only a stored file has one; of another one the owner is told, with a button."""
+    lost: list[int] = []
+    monkeypatch.setattr(outages, "given_up", lambda *, delivery: lost.append(delivery.id))
     session = session_of(account)
     file = storage.keep(user=session.user, name="a_b_.zip", content=b"x", session_id=session.pk)
     row = put(account, payload={"kind": "document", "file": file.public_id, "caption": "All"})
@@ -202,6 +204,7 @@ def test_of_a_file_that_the_platform_finds_too_large_the_link_is_sent_at_once(
     refuse(too_large)
     other = put(account, "other")
     assert (deliver(other), stored(other).state) == (None, State.DEAD)
+    assert lost == [other.id]
 
 
 def test_a_limit_of_the_platform_is_waited_out_exactly(
