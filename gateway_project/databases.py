@@ -7,6 +7,7 @@ from urllib.parse import SplitResult, quote, unquote, urlsplit, urlunsplit
 from django.core.exceptions import ImproperlyConfigured
 
 from core.database import sqlite_options
+from gateway_project import environment
 
 # A vanished server (power, network) sends nothing: without these, connections would wait for
 # hours, and so would their callers. Seconds, but for the last (milliseconds). The URL overrides
@@ -25,11 +26,10 @@ def settings_of(url: str, *, home: Path) -> dict[str, Any]:
 
     Raises ImproperlyConfigured, without the password.
     """
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        message = "DATABASE_URL has an invalid host; write [ and ] in a password as %5B and %5D"
-        raise ImproperlyConfigured(message) from None
+    parts = environment.parts_of(url)
+    if parts is None:
+        message = f"DATABASE_URL has an invalid host or port; {environment.SPELLING}"
+        raise ImproperlyConfigured(message)
     if parts.scheme == "sqlite":
         return sqlite(unquote(parts.path) or str(home / "gateway.sqlite3"))
     if parts.scheme in {"postgres", "postgresql"}:
@@ -62,7 +62,7 @@ def sqlite(path: str) -> dict[str, Any]:
 
 def postgresql(parts: SplitResult) -> dict[str, Any]:
     """Return the settings of a server; the query of its URL holds libpq's parameters."""
-    port = port_of(parts)
+    port = str(parts.port or "")
     own = {
         "user": parts.username,
         "password": parts.password,
@@ -84,15 +84,6 @@ def postgresql(parts: SplitResult) -> dict[str, Any]:
         "CONN_HEALTH_CHECKS": True,
         "OPTIONS": {**PATIENCE, **known(asked)},
     }
-
-
-def port_of(parts: SplitResult) -> str:
-    """Return the port, or none. An invalid one may be a part of the password."""
-    try:
-        return str(parts.port or "")
-    except ValueError:
-        message = "DATABASE_URL has an invalid port; write / in a password as %2F"
-        raise ImproperlyConfigured(message) from None
 
 
 def parameters(parts: SplitResult) -> dict[str, str]:

@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 
 from django.core.exceptions import ImproperlyConfigured
 
+SPELLING = "write #, /, ? and [ in a password as %23, %2F, %3F and %5B"
 TRUE_WORDS = frozenset({"1", "true", "yes", "on"})
 FALSE_WORDS = frozenset({"0", "false", "no", "off"})
 
@@ -84,13 +85,16 @@ def origin(name: str, default: str) -> str:
 
 
 def parts_of(address: str) -> SplitResult | None:
-    """Return the parts of an address; None when its host or its port is none."""
+    """Return the parts of an address; None when its host or its port is none, as with a sign in the
+    password that ends them.
+    """
     try:
         parts = urlsplit(address)
         _ = parts.port
     except ValueError:
         return None
-    return parts
+    is_cut = bool(parts.netloc) and "@" in parts.path + parts.fragment
+    return None if is_cut else parts
 
 
 def host_of(address: str) -> str:
@@ -142,10 +146,7 @@ def broker(name: str, default: Callable[[], str], *, in_production: bool) -> str
     value = text(name) or default()
     parts = parts_of(value)
     if parts is None:
-        raise ImproperlyConfigured(
-            f"{name} must be like redis://:PASSWORD@host:6379/0; write #, /, ? and [ in a password "
-            "as %23, %2F, %3F and %5B"
-        )
+        raise ImproperlyConfigured(f"{name} must be like redis://:PASSWORD@host:6379/0; {SPELLING}")
     elsewhere = parts.hostname not in {None, "localhost", "127.0.0.1", "::1"}
     if in_production and parts.scheme in {"redis", "rediss"} and elsewhere and not parts.password:
         raise ImproperlyConfigured(

@@ -58,11 +58,7 @@ def write_once(*, path: Path, value: str) -> None:
     if path.exists():
         return
     scratch = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(value)
-        file.flush()
-        os.fsync(file.fileno())
+    disk.write(scratch, value)
     try:
         os.link(scratch, path)
     except FileExistsError:
@@ -87,10 +83,6 @@ def replace_keys(name: str, keys: Iterable[str]) -> None:
     """Replace the keys of ``name`` atomically, readable for this user only."""
     path = secret_path(name)
     scratch = path.with_name(f".{name}.{os.getpid()}")
-    descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write("\n".join(keys))
-        file.flush()
-        os.fsync(file.fileno())
+    disk.write(scratch, "\n".join(keys))
     scratch.replace(path)
     disk.sync(path.parent)

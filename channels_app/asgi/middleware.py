@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from inspect import iscoroutinefunction
 from typing import cast
 
-from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from django.template.loader import render_to_string
@@ -13,6 +12,7 @@ from django.utils.decorators import sync_and_async_middleware
 from django.utils.translation import gettext, gettext_noop
 
 from channels_app.asgi import http
+from core.database.transactions import AWAY
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ ADMIN: Mapping[str, str] = {
     if "trusted-types" not in name
 }
 ADMIN_PATH = "/admin/"
-AWAY = gettext_noop("Try again in a moment.")
+AGAIN = gettext_noop("Try again in a moment.")
 COME_AGAIN = {"Retry-After": "2"}
 
 
@@ -113,16 +113,16 @@ def DatabaseAwayMiddleware(  # noqa: N802 - settings name middleware like classe
 
 def database_away(request: HttpRequest, error: Exception) -> HttpResponseBase | None:
     """Return the response for a failure of the database; None for other errors."""
-    if not isinstance(error, OperationalError | InterfaceError):
+    if not isinstance(error, AWAY):
         return None
     logger.error("the database failed under a page", exc_info=error)
     if request.path.startswith(ADMIN_PATH):
         return HttpResponse(
-            gettext(AWAY), status=503, headers=COME_AGAIN, content_type="text/plain; charset=utf-8"
+            gettext(AGAIN), status=503, headers=COME_AGAIN, content_type="text/plain; charset=utf-8"
         )
     if "text/html" in request.headers.get("Accept", ""):  # a person opens a page
         return HttpResponse(render_to_string("500.html"), status=503, headers=COME_AGAIN)
-    return JsonResponse(http.error_body(503, gettext(AWAY)), status=503, headers=COME_AGAIN)
+    return JsonResponse(http.error_body(503, gettext(AGAIN)), status=503, headers=COME_AGAIN)
 
 
 def headed(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:

@@ -91,9 +91,12 @@ class Gateways:
         """
         renewing = asyncio.create_task(self._renew())
         try:
-            await asyncio.gather(*calls)
+            ended = await asyncio.gather(*calls, return_exceptions=True)  # none goes on alone
         finally:
             renewing.cancel()
+        for each in ended:
+            if isinstance(each, BaseException):
+                raise each
 
     async def _renew(self) -> None:
         """Renew the leases on the polled accounts until cancelled."""

@@ -13,6 +13,15 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
+def write(path: Path, text: str) -> None:
+    """Write a file that its user alone may read, to the disk."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+
+
 def sync_within(folder: Path, path: Path) -> None:
     """Write a file to the disk, with the names that lead to it from a folder."""
     sync(path)

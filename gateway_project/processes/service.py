@@ -138,7 +138,9 @@ class Service:
         return pause
 
     def start_without_data(self) -> bool:
-        """Remove its data after two failed starts in a row; return whether that was done."""
+        """Remove its data where a start fails soon after another failure, whatever the reasons;
+        return whether that was done. The database makes up for it.
+        """
         if self.forget is None or self.failures < 2:
             return False
         self.forget()

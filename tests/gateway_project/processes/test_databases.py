@@ -50,6 +50,9 @@ def test_a_server_s_address_is_taken_apart_and_unquoted() -> None:
         ("postgres://a:secret-word@h/n?sslmode=require&sslmode=disable", "name=value"),
         ("postgres://a:secret-word@h:1/n?port=2", "repeated parameter: port"),
         ("postgres://a:secret-word/more@h/n", "%2F"),
+        ("postgres://a:12/secret-word@h/n", "%2F"),
+        ("postgres://a:12#secret-word@h/n", "%23"),
+        ("postgres://a:secret-word?more@h/n", "%3F"),
         ("postgres://a:secret-word[@h/n", "%5B"),
     ],
 )
