@@ -42,10 +42,10 @@ class Platform(MemoryGateway):
 
     async def _call(self, kind: str, account: Account) -> None:
         self.calls[kind][account.name] += 1
-        if kind in self.silent:
-            await asyncio.Event().wait()
         if self.errors[kind]:
             raise self.errors[kind].pop(0)
+        if kind in self.silent:
+            await asyncio.Event().wait()
 
     async def prepare(self, account: Account, *, base_url: str) -> str:
         self.addresses.append(base_url)

@@ -324,6 +324,22 @@ def test_a_platform_that_does_not_answer_ends_no_lease(
     assert platform.calls[kind] == {"c": 1, "d": 1}
 
 
+def test_a_check_that_fails_leaves_no_other_running_alone(
+    clock: Clock, platform: Platform, first: Gateways
+) -> None:
+    """Its answer would meet that of the next look, and no lease would be renewed meanwhile."""
+    for name in ("c", "d"):
+        create(name, mode="webhook")
+    platform.errors["check"].append(RuntimeError("a defect of the plugin"))
+    platform.silent.add("check")
+    look = clock.begin(first.look_after())
+    assert not look.done()
+    clock.go_on(account_watcher.CALL_SECONDS)
+    with pytest.raises(RuntimeError, match="a defect of the plugin"):
+        look.result()
+    assert platform.calls["check"] == {"c": 1, "d": 1}
+
+
 @pytest.mark.parametrize("trouble", ["conflict", "auth"])
 def test_rc9_no_worker_polls_for_a_minute_after_a_lasting_error(
     clock: Clock, platform: Platform, first: Gateways, second: Gateways, trouble: str, told: User
