@@ -56,7 +56,6 @@ def trace(request: HttpRequest, run_id: str) -> HttpResponse:
         "messages": page.messages(log),
         "events": page.events(log),
         "cut": len(log) == MAX_EVENTS,
-        "theme": theme,
     }
     response = render(request, "trace/view.html", context)
     response.headers["Content-Security-Policy"] = policy({**STRICT, "script-src": theme})

@@ -604,6 +604,37 @@ def test_a_refused_message_comes_back_with_its_files_and_into_the_chat_it_was_fo
     assert seen.problems == []
 
 
+def test_a_message_behind_a_refused_one_of_a_new_chat_is_sent(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    """It waited for the chat that the first one would have made."""
+    page, _ = open_page(gateway)
+    refusals: list[Callable[[], None]] = []
+
+    def through(socket: WebSocketRoute) -> None:
+        server = socket.connect_to_server()
+
+        def said(data: str | bytes) -> None:
+            frame = json.loads(data)
+            if frame["type"] != "message" or refusals:
+                server.send(data)
+                return
+            refused = {"type": "error", "status": 503, "error": "Busy."}
+            answer = json.dumps({**refused, "client_id": frame["client_id"]})
+            refusals.append(lambda: socket.send(answer))
+
+        socket.on_message(said)
+
+    page.route_web_socket(re.compile(r"/ws\?"), through)
+    page.reload()
+    ask(page, "What is this?")
+    come(page, refusals)
+    ask(page, "markdown")
+    refusals[0]()
+    expect(page.locator(".refused .error-block")).to_contain_text("Busy.")
+    finished(page)
+
+
 def test_a_message_that_is_larger_than_a_frame_is_refused_and_holds_up_no_other(
     open_page: OpenPage, gateway: Gateway
 ) -> None:

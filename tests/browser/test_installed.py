@@ -156,6 +156,8 @@ def test_w56_messages_written_without_a_connection_go_out_once_also_into_a_chat_
     page, _ = open_page(gateway)
     ask(page, "markdown of the gulls")
     finished(page)
+    there = page.locator(".sessions a", has_text="markdown of the gulls")
+    expect(there).to_be_visible()
     sent: list[str] = []
 
     def note(frame: str | bytes) -> None:
@@ -171,7 +173,7 @@ def test_w56_messages_written_without_a_connection_go_out_once_also_into_a_chat_
     page.locator("#new-chat").click()
     for text in ("There one", "There two"):
         ask(page, text)
-    page.locator(".sessions a", has_text="markdown of the gulls").click()
+    there.click()
     page.context.set_offline(False)
     page.locator(".sessions a", has_text="There one").click()
     finished(page, 2)
@@ -354,6 +356,20 @@ def test_w59_notifications_are_enabled_by_a_tap_and_disabled_by_another(
     with page.expect_response("**/chat/push/remove"):
         switch.uncheck()
     expect(hide).to_be_hidden()
+    assert browsers(gateway) == ""
+
+
+def test_w59_notifications_that_a_reload_would_not_know_of_are_not_enabled(
+    notified: Page, gateway: Gateway
+) -> None:
+    """With a full or forbidden storage of the browser."""
+    page = notified
+    page.evaluate("() => { Storage.prototype.setItem = () => { throw new Error('full') } }")
+    page.locator("[data-open-settings]").click()
+    switch = page.get_by_role("switch", name="Notifications on this device")
+    switch.click()
+    expect(page.locator(".toast")).to_have_count(1)
+    expect(switch).not_to_be_checked()
     assert browsers(gateway) == ""
 
 

@@ -10,12 +10,9 @@ const REMEMBERED = 100;
 /** Execute an action message; `page` is {openSettings, openSidebar, refresh, goTo}. Each `id` once
  * in a tab: a page that loads again, as an action may tell it to, reads an open run from its beginning. */
 export function act(id, props, page) {
-  if (!isFirst(id)) return false;
-  const payload = typeof props.payload === "object" && props.payload !== null ? props.payload : {};
   const doing = ACTIONS[textOf(props.name)];
-  if (doing === undefined) return false;
-  doing(payload, page);
-  return true;
+  if (doing === undefined || !isFirst(id)) return;
+  doing(typeof props.payload === "object" && props.payload !== null ? props.payload : {}, page);
 }
 
 const ACTIONS = Object.assign(Object.create(null), {

@@ -30,7 +30,7 @@ export function callBody(frame, decide) {
 
 // Foreign text: whole when it is pressed, for little room it is cut.
 function detailsOf(text) {
-  const node = el("blockquote.sender-quote.call-details", { title: text, tabindex: 0 }, text);
+  const node = el("blockquote.sender-quote.call-details", { title: text, tabindex: 0, dir: "auto" }, text);
   node.addEventListener("click", () => node.classList.toggle("whole"));
   return node;
 }

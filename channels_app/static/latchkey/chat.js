@@ -486,6 +486,8 @@ class Chat {
       toast(message);
       offerDecisions(); // one of them may have been refused
     }
+    // What waited behind it in a new chat; not at once, as a flush may have refused it.
+    if (entry) queueMicrotask(() => this.#flushSoon());
     this.#updateBusy();
   }
 

@@ -3,6 +3,7 @@
 const TALLEST = 240;
 
 import { Attachments } from "./attachments.js";
+import { isSending } from "./dom.js";
 import { tabStorage } from "./storage.js";
 import { filled, gettext, LOCALE } from "./texts.js";
 
@@ -63,11 +64,12 @@ export class Composer {
 
   /** Keep a text that was not sent in the draft of a chat (null: a new one), after what is there. */
   keep(chat, text) {
-    if ((chat ?? "new") === this.#chat) {
+    const place = chat ?? "new";
+    if (place === this.#chat) {
       this.add(text);
       return;
     }
-    const name = this.#drafts + (chat ?? "new");
+    const name = this.#drafts + place;
     const before = tabStorage.getItem(name);
     tabStorage.setItem(name, before ? `${before}\n${text}` : text);
   }
@@ -142,8 +144,7 @@ export class Composer {
       this.on.recall();
       return;
     }
-    // While an input method composes, Enter chooses a word.
-    if (event.key !== "Enter" || event.shiftKey || event.isComposing || event.keyCode === 229) return;
+    if (!isSending(event)) return;
     event.preventDefault();
     this.#submit();
   }

@@ -8,6 +8,11 @@ const policy = globalThis.trustedTypes?.createPolicy("latchkey", {
   createScriptURL: () => SERVICE_WORKER, // the one script that a page may start by address
 });
 
+/** Whether a key sends what is written; while an input method composes, Enter chooses a word. */
+export function isSending(event) {
+  return event.key === "Enter" && !event.shiftKey && !event.isComposing && event.keyCode !== 229;
+}
+
 /** An element: el("a.link", {href}, "text", child, …). Null children are left out. */
 export function el(selector, attributes = {}, ...children) {
   const [tag, ...classes] = selector.split(".");

@@ -2,6 +2,7 @@
 
 import { Connection, socketUrl } from "./connection.js";
 import { isMessage, Run, textOf } from "./conversation.js";
+import { isSending } from "./dom.js";
 import { frameOf, Outbox, randomId } from "./outbox.js";
 import { gettext } from "./texts.js";
 import { Turn } from "./turn.js";
@@ -47,8 +48,7 @@ export class Trial {
       this.say(this.text.value);
     });
     this.text.addEventListener("keydown", (event) => {
-      // While an input method composes, Enter chooses a word.
-      if (event.key !== "Enter" || event.shiftKey || event.isComposing || event.keyCode === 229) return;
+      if (!isSending(event)) return;
       event.preventDefault();
       this.say(this.text.value);
     });

@@ -99,12 +99,17 @@ export class Push {
 
   async #enable() {
     if ((await Notification.requestPermission()) !== "granted") return;
-    await this.#subscribe("tap");
     localStorage.setItem(ENABLED, this.#person); // throws where a reload would not find it
+    try {
+      await this.#subscribe("tap");
+    } catch (error) {
+      this.#forget();
+      throw error;
+    }
   }
 
   async #disable() {
-    browserStorage.removeItem(ENABLED);
+    this.#forget();
     const subscription = await this.#subscription();
     if (subscription === null) return;
     await call("/chat/push/remove", { endpoint: subscription.endpoint });

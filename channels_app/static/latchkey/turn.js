@@ -223,8 +223,9 @@ function removeLine(link, parts) {
 /** Whether nothing else is in the line of a part of a text; a block is one. */
 function isLine(node) {
   if (!node.parentElement.matches(":is(p,li,td,th)")) return true;
-  const nodes = [...node.parentElement.childNodes].map((each) => (each.nodeName === "BR" ? "\n" : each.textContent));
-  const at = [...node.parentElement.childNodes].indexOf(node);
+  const all = [...node.parentElement.childNodes];
+  const nodes = all.map((each) => (each.nodeName === "BR" ? "\n" : each.textContent));
+  const at = all.indexOf(node);
   return /(?:^|\n)[^\S\n]*$/.test(nodes.slice(0, at).join("")) && /^[^\S\n]*(?:\n|$)/.test(nodes.slice(at + 1).join(""));
 }
 
