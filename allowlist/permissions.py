@@ -154,6 +154,16 @@ def _obstacle(identity: ChannelIdentity, account: ChannelAccount, now: datetime)
     return ""
 
 
+def listed_until(*, sender: Sender, user: User, now: datetime) -> datetime | None:
+    """Return when the last of the identities expires by which ``user`` lists a sender; None: none
+    of them does. Raises InvalidIdentity.
+    """
+    listed = IDENTITIES.all(kind=sender.kind, value=value_of(sender))
+    theirs = [each for each in listed if each.user_id == user.pk]
+    ends = [each.expires_at for each in theirs if not _obstacle(each, sender.account, now)]
+    return None if None in ends else max((each for each in ends if each is not None), default=now)
+
+
 def _open(kind: str) -> Row | None:
     """Return the first user whose list of ``kind`` is empty and open to everyone. One query.
 

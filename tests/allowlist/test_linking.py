@@ -169,6 +169,28 @@ def test_an_identity_linked_by_a_24h_approval_expires_with_it(
     assert user_of(memory, now + timedelta(hours=24)) is None
 
 
+def test_an_address_in_another_spelling_is_not_linked_for_longer_than_itself(
+    telegram: ChannelAccount, memory: ChannelAccount, ann: User, now: datetime
+) -> None:
+    """[A6] As mail programs write it."""
+    end = now + timedelta(hours=24)
+    ChannelIdentity.objects.create(user=ann, kind="email", value="a@example.org", expires_at=end)
+    draft = Draft(account=telegram, sender="A@Example.org", kind="email", chat="a", text="/link")
+    receive_sender(draft=draft, now=now, command=slash_commands.parse("/link"))
+    assert LinkCode.objects.get().identity_expires_at == end
+
+
+def test_an_identity_of_another_account_does_not_end_what_a_code_links(
+    telegram: ChannelAccount, memory: ChannelAccount, ann: User, now: datetime
+) -> None:
+    """An old approval for 24 h, for example, of the same person at another bot."""
+    other = ChannelAccount.objects.create(channel="telegram", name="other")
+    fields = {"user": ann, "kind": "im", "channel": "telegram", "value": "42"}
+    ChannelIdentity.objects.create(**fields, account=other, expires_at=now - timedelta(days=1))
+    say(memory, now, f"/link {asked(telegram, now)}")
+    assert user_of(memory, now) == ann
+
+
 def test_a_listed_sender_stays_linked_and_uses_no_code(
     telegram: ChannelAccount, memory: ChannelAccount, make_user: MakeUser, ann: User, now: datetime
 ) -> None:
