@@ -1,16 +1,16 @@
 """The guarded HTTP fetcher for untrusted URLs: which addresses it may connect to, and how much it
 reads.
 
-Resolve, require every address to be public (by the lists below), connect to the checked address (a
-name may resolve to another one a moment later), check again at each redirect, cap bytes and
-seconds.
+Resolve, require every address to be public (by the lists below), connect to one of the checked
+addresses (a name may resolve to another one a moment later), check again at each redirect, cap
+bytes and seconds.
 """
 
 import asyncio
 import ipaddress
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urljoin, urlsplit
 
@@ -151,25 +151,25 @@ async def by_system(host: str, port: int) -> list[str]:
 
 
 class Pinned(AbstractResolver):
-    """A resolver that returns the checked address for every name."""
+    """A resolver that returns the checked addresses for every name."""
 
-    def __init__(self, address: Address) -> None:
-        self._address = address
+    def __init__(self, addresses: Sequence[Address]) -> None:
+        self._addresses = addresses
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
         del family
-        version = socket.AF_INET if self._address.version == 4 else socket.AF_INET6
         return [
             ResolveResult(
                 hostname=host,
-                host=str(self._address),
+                host=str(each),
                 port=port,
-                family=version,
+                family=socket.AF_INET if each.version == 4 else socket.AF_INET6,
                 proto=0,
                 flags=socket.AI_NUMERICHOST,
             )
+            for each in self._addresses
         ]
 
     async def close(self) -> None: ...
@@ -208,13 +208,13 @@ class Fetcher:
         """
         async with asyncio.timeout(self.max_seconds):
             try:
-                address = await self._address(self._parts(url))
+                addresses = await self._addresses(self._parts(url))
             except ValueError as error:
                 raise RefusedAddressError("address not allowed") from error
             except FetchError as error:
                 raise RefusedAddressError(str(error)) from error
             async with (
-                self._session(address) as session,
+                self._session(addresses) as session,
                 session.post(
                     url,
                     data=body,
@@ -225,9 +225,11 @@ class Fetcher:
                 answer = await response.content.read(most_bytes)
                 return Posted(response.status, dict(response.headers), answer)
 
-    def _session(self, address: Address) -> aiohttp.ClientSession:
-        """Return the session of one request: no other has its connection or its cookies."""
-        connector = aiohttp.TCPConnector(resolver=Pinned(address), ssl=self.tls)
+    def _session(self, addresses: Sequence[Address]) -> aiohttp.ClientSession:
+        """Return the session of one request: no other has its connection or its cookies. It
+        connects to the first address that answers.
+        """
+        connector = aiohttp.TCPConnector(resolver=Pinned(addresses), ssl=self.tls)
         return aiohttp.ClientSession(connector=connector, auto_decompress=False)
 
     async def _follow(self, url: str) -> Fetched:
@@ -240,9 +242,9 @@ class Fetcher:
 
     async def _hop(self, url: str) -> Fetched | str:
         """Make one request, with nothing of the last; return the content or the next address."""
-        address = await self._address(self._parts(url))
+        addresses = await self._addresses(self._parts(url))
         async with (
-            self._session(address) as session,
+            self._session(addresses) as session,
             session.get(
                 url,
                 allow_redirects=False,
@@ -275,14 +277,14 @@ class Fetcher:
             raise FetchError("address not allowed")
         return parts
 
-    async def _address(self, parts: SplitResult) -> Address:
-        """Return the first address of the host, when all of them are allowed."""
+    async def _addresses(self, parts: SplitResult) -> list[Address]:
+        """Return the addresses of the host, when all of them are allowed. Raises FetchError."""
         host = parts.hostname or ""
         port = parts.port or (443 if parts.scheme == "https" else 80)
         found = [ipaddress.ip_address(each) for each in await self.resolve(host, port)]
         if not found or not all(self.allowed(each) for each in found):
             raise FetchError("address not allowed")
-        return found[0]
+        return found
 
     async def _body(self, response: aiohttp.ClientResponse) -> bytes:
         """Read all bytes. Raises FetchError beyond ``max_bytes``."""

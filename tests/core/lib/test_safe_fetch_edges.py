@@ -77,19 +77,32 @@ async def test_a_name_without_any_address_is_refused() -> None:
         await Fetcher(resolve=Names()).get("http://example.org/")
 
 
-@pytest.mark.parametrize(
-    ("text", "family"), [("8.8.8.8", socket.AF_INET), ("2606:4700::1", socket.AF_INET6)]
-)
-async def test_the_checked_address_is_the_only_answer(
-    text: str, family: socket.AddressFamily
-) -> None:
+async def test_the_checked_addresses_are_the_only_answers() -> None:
     """[RDOC3] For any requested name and address family."""
-    pinned = Pinned(ipaddress.ip_address(text))
-    (found,) = await pinned.resolve("example.org", 443)
-    assert (found["hostname"], found["host"], found["port"]) == ("example.org", text, 443)
-    assert (found["family"], found["flags"]) == (family, socket.AI_NUMERICHOST)
-    assert found["proto"] == 0
-    assert [each["port"] for each in await pinned.resolve("example.org")] == [0]
+    families = {"8.8.8.8": socket.AF_INET, "2606:4700::1": socket.AF_INET6}
+    pinned = Pinned([ipaddress.ip_address(each) for each in families])
+    found = await pinned.resolve("example.org", 443)
+    assert {each["host"]: each["family"] for each in found} == families
+    for each in found:
+        assert (each["hostname"], each["port"]) == ("example.org", 443)
+        assert (each["proto"], each["flags"]) == (0, socket.AI_NUMERICHOST)
+    assert [each["port"] for each in await pinned.resolve("example.org")] == [0, 0]
+
+
+async def test_where_the_first_address_does_not_answer_the_next_is_asked() -> None:
+    """As of a machine whose IPv6 leads nowhere, or of one of several servers that is away."""
+
+    async def several(host: str, port: int) -> list[str]:
+        del host, port
+        return ["127.0.0.9", "127.0.0.1"]
+
+    async with serving(hello) as port:
+        url = f"http://example.org:{port}/0"
+        asking = fetcher(port, resolve=several, allowed=lambda each: each.is_loopback)
+        found = await asking.get(url)
+        posted = await asking.post(url, body=b"", headers={})
+    assert found.body.startswith(b"hello")
+    assert posted.status == 405
 
 
 async def test_the_system_resolves_an_address_to_itself_once() -> None:
