@@ -245,7 +245,7 @@ def read_message(message: Json) -> TelegramMessage | str:
         album=string(message.get("media_group_id") or "", "media_group_id"),
         line=line,
         quoted=quoted(message),
-        author=author(message, sender),
+        author=author(message, sender) if "forward_origin" in message else "",
     )
 
 
@@ -354,8 +354,6 @@ def line_of(message: Json) -> str:
 
 def author(message: Json, sender: Person) -> str:
     """Return the name of another author of a forwarded message; empty for one of ``sender``."""
-    if "forward_origin" not in message:
-        return ""
     origin = mapping(message["forward_origin"], "forward_origin")
     if "sender_user" in origin:
         found = person(origin["sender_user"])

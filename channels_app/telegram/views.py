@@ -13,7 +13,6 @@ from channels_app.asgi.views import EndpointRequest, endpoint, json_response
 from channels_app.base import Account, ChannelError
 from channels_app.delivery.sending import account_of
 from channels_app.telegram import receive
-from channels_app.telegram.addressing import Bot
 from core.database.batching import in_shared_transaction
 from core.database.transactions import in_thread
 from core.lib.encryption import DecryptError
@@ -49,23 +48,15 @@ async def webhook(request: EndpointRequest, name: str) -> HttpResponse:
         value = strict_json.parse(raw, max_depth=settings.MAX_JSON_DEPTH, storable=False)
     except strict_json.BadJSONError as error:
         raise RefusedError(400, f"Bad JSON: {error}.") from error
-    bot = await bot_for(value, known.account)
+    named = receive.needs_name(value)
+    try:
+        bot = await receive.bot_of(known.account) if named else receive.last_known(known.account)
+    except ChannelError as error:  # Telegram sends the update again
+        raise RefusedError(503, "The bot's name is not known yet.") from error
     outcome = await in_shared_transaction(
         partial(receive.take, row=known.row, bot=bot, value=value, raw=raw)
     )
     return json_response(200, {"ok": True, "outcome": outcome})
-
-
-async def bot_for(value: object, account: Account) -> Bot:
-    """Return the bot of an account as an update needs it. Raises RefusedError 503 while a name that
-    matters is not known: Telegram sends the update again.
-    """
-    if not receive.needs_name(value):
-        return receive.last_known(account)
-    try:
-        return await receive.bot_of(account)
-    except ChannelError as error:
-        raise RefusedError(503, "The bot's name is not known yet.") from error
 
 
 async def account_named(name: str) -> Known | None:
