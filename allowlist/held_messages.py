@@ -4,16 +4,19 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db.models import DateTimeField, QuerySet, Sum, Value
+from django.db.models import DateTimeField, Q, QuerySet, Sum, Value
 from django.db.models.functions import Concat
 
 from allowlist.models import UnknownRequest
+from core.conversations import inbox
 from core.database.queries import Param, Values
 from core.models import InboundMessage, User
 
 HELD = InboundMessage.State.HELD
 AT_ONCE = 500
 MEGABYTE = 1_000_000
+# Far longer than a platform takes to bring the items of one.
+ALBUMS_KEPT = timedelta(minutes=10)
 MEDIA_DROPPED = "The attached files were not kept: unknown senders sent too many."
 
 
@@ -118,13 +121,15 @@ def sweep(*, now: datetime) -> int:
 
 
 def sweep_ignored(*, now: datetime) -> int:
-    """Delete the rows of ignored updates of that age, which unknown senders cause; return how many.
+    """Delete the rows of ignored updates of that age, which unknown senders cause, and items of
+    albums that were kept for nothing; return how many.
 
     No index supports this: an hourly chore.
     """
     old = now - timedelta(days=settings.UNKNOWN_REQUEST_DAYS)
+    of_album = Q(received_at__lte=now - ALBUMS_KEPT, note=inbox.OF_AN_ALBUM)
     rows = InboundMessage.objects.filter(
-        state=InboundMessage.State.IGNORED, received_at__lte=old
+        Q(received_at__lte=old) | of_album, state=InboundMessage.State.IGNORED
     ).values_list("pk", flat=True)
     gone = 0
     while ids := list(rows[:AT_ONCE]):

@@ -8,6 +8,7 @@ import hashlib
 import hmac
 import re
 import secrets
+import unicodedata
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -24,7 +25,10 @@ from core.models import ChannelAccount, ChannelIdentity, InboundMessage, User
 ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 LENGTH = 8
 MARK_LENGTH = 12
-TYPED = re.compile(r"(/link(?:@\w+)?)\s+\w{4}[-\s]?\w{4}(?!\w)", re.IGNORECASE)
+# Keyboards and messengers write other hyphens, dashes, spaces and letters than the code has, and
+# put quotation marks around it.
+CODE = re.compile(r"[\W_]{0,2}(\w{4})[\W_]{0,3}(\w{4})\W{0,2}")
+TYPED = re.compile(r"(/link(?:@\w+)?)\s+[\W_]{0,2}\w{4}[\W_]{0,3}\w{4}(?!\w)", re.IGNORECASE)
 SENDER_ATTEMPTS, ACCOUNT_ATTEMPTS = 5, 200
 WINDOW = timedelta(hours=1)
 
@@ -140,7 +144,7 @@ def end_request(
 
 def hide(text: str) -> str:
     """Return the stored form of a ``/link`` message, without its code."""
-    command, _, _ = text.strip().partition(" ")
+    command = text.split(maxsplit=1)[0]
     return f"{command} …"
 
 
@@ -188,7 +192,9 @@ def _is_spent(address: Address, value: str) -> bool:
 
 
 def _digest(code: str) -> str:
-    plain = code.replace("-", "").replace(" ", "").upper()
+    typed = CODE.fullmatch(code.strip())
+    # Full-width letters and digits become those of the alphabet.
+    plain = unicodedata.normalize("NFKC", typed[1] + typed[2]).upper() if typed else code
     key = settings.SECRET_KEY.encode()
     return hmac.new(key, b"link code " + plain.encode(), hashlib.sha256).hexdigest()
 

@@ -190,6 +190,17 @@ class Config(Protocol):
         ...
 
 
+@runtime_checkable
+class TellsIdentity(Protocol):
+    """A config by which accounts of the platform are told apart. The ids of messages are those of
+    one: another one is no change of the settings.
+    """
+
+    def identity(self, account: Account) -> str:
+        """Return the platform's id of an account; empty where the settings do not have it. Pure."""
+        ...
+
+
 class Gateway(Protocol):
     """The inbound side of an account."""
 

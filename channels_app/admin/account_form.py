@@ -2,17 +2,22 @@
 
 import secrets as random
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError
 
 from channels_app import registry
-from channels_app.base import Account, Channel, Field
+from channels_app.base import Account, Channel, Field, TellsIdentity
 from core.admin.base import ModelForm
 from core.lib import encryption
-from core.models import ChannelAccount
+from core.models import ChannelAccount, Delivery, InboundMessage
 
+ANOTHER = (
+    "This is of another account at the platform, and there are messages of the present one. Add it "
+    "as an account of its own, and disable this one."
+)
 INPUT = {"class": "dashboard-input"}
 
 
@@ -66,12 +71,26 @@ class AccountForm(ModelForm[ChannelAccount]):
                 settings[each.name] = value
         data["config"] = settings
         channel = self.channel(data)
+        if channel is not None:
+            self.refuse_another(channel, self.account_as_saved(data))
         if channel is not None and data.get("enabled"):
             problems = channel.config.problems(self.account_as_saved(data))
             if problems:
                 raise ValidationError({"enabled": [f"Not yet: {each}" for each in problems]})
             self.refuse_shared(self.account_as_saved(data))
         return data
+
+    def refuse_another(self, channel: Channel, account: Account) -> None:
+        """Add an error if the settings are those of another account at the platform, once this one
+        has messages: new ones with the ids of old ones would count as repeated.
+        """
+        if not isinstance(channel.config, TellsIdentity) or not has_messages(self.instance):
+            return
+        before = replace(account, config=self.instance.config, secrets=self.known)
+        was, is_now = channel.config.identity(before), channel.config.identity(account)
+        if was and is_now and was != is_now:
+            single = next((each for each in self.declared if each.single), None)
+            self.add_error(input_name(single) if single else None, ANOTHER)
 
     def refuse_shared(self, account: Account) -> None:
         """Add an error to each ``single`` field whose value another enabled account has."""
@@ -123,6 +142,15 @@ def opened(account: ChannelAccount) -> tuple[dict[str, str], bool]:
         return encryption.decrypt(account.secrets), True
     except encryption.DecryptError:
         return {}, False
+
+
+def has_messages(account: ChannelAccount) -> bool:
+    """Return whether messages of an account have ids of its platform."""
+    if account.pk is None:
+        return False
+    received = InboundMessage.objects.filter(account=account, body_digest="")
+    sent = Delivery.objects.filter(account=account)
+    return any(rows.exclude(external_message_id="").exists() for rows in (received, sent))
 
 
 def input_name(field: Field) -> str:

@@ -27,6 +27,7 @@ SAVED = (
     "{account} was saved. A worker asks the platform within seconds whether it accepts this; the "
     "status says what it answered."
 )
+NOT_TOLD = "{account}: the platform was not told that this account is gone. {reason}"
 MORE = ("config", "secrets_set", ("secret_name", "secret_value"))
 
 
@@ -125,6 +126,17 @@ class ChannelAccountAdmin(OnlyDeciders, DeletedInParts[ChannelAccount]):
         """Disable the account, so that nothing more comes in."""
         ChannelAccount.objects.filter(pk=obj.pk).update(enabled=False)
         account_watcher.saved(account_id=obj.pk)
+
+    def remove_before(self, request: HttpRequest, obj: ChannelAccount) -> None:
+        """Tell the platform before the row goes: no worker can afterwards."""
+        super().remove_before(request, obj)
+        if obj.status == "stopped":
+            return
+        try:
+            account_watcher.retire_now(obj)
+        except (ChannelError, encryption.DecryptError) as error:
+            words = NOT_TOLD.format(account=obj, reason=visible_line(str(error)))
+            messages.warning(request, words)
 
     def message_user(
         self,

@@ -1,5 +1,6 @@
 """The bridge plugin: one signed POST to the address that the owner registered."""
 
+import hashlib
 import socket
 import time
 from collections.abc import Mapping, Sequence
@@ -24,6 +25,7 @@ from channels_app.base import (
 )
 from channels_app.bridge import adapter, signing
 from core.lib.safe_fetch import Fetcher, RefusedAddressError, is_public, is_public_or_private
+from core.lib.text import clean
 from core.markdown import markdown_to_channel
 
 CALL_SECONDS = 30.0
@@ -144,7 +146,7 @@ async def post(account: Account, target: Target, block: Block, key: str) -> str:
     body = adapter.body(block, target=target, key=key)
     headers = {
         "Content-Type": "application/json",
-        "Idempotency-Key": key,
+        "Idempotency-Key": key if key.isprintable() else hashlib.sha256(key.encode()).hexdigest(),
         **signing.headers(secret=secret, now=time.time(), body=body),
     }
     try:
@@ -178,7 +180,7 @@ def message_id(body: bytes) -> str:
     except orjson.JSONDecodeError:
         return ""
     found = value.get("message_id", "") if isinstance(value, dict) else ""
-    return found[:200] if isinstance(found, str) else ""
+    return clean(found)[:200] if isinstance(found, str) else ""
 
 
 def refusal(status: int, headers: Mapping[str, str]) -> ChannelError:

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from channels_app.telegram.updates import Entity, Quoted, TelegramMessage
 from core.lib.text import quote
 
-QUOTE_LENGTH = 1024
+QUOTE_LENGTH = 4096  # of a message; rich ones may be longer
+CUT = " […]"
 EMPTY_QUOTE = "[empty or non-text message]"
 
 
@@ -19,12 +20,17 @@ class Bot:
 
 @dataclass(frozen=True, slots=True)
 class Addressed:
-    """A message without the bot's name; only ``text`` includes the quoted message, ``quoted``."""
+    """A message without the bot's name; only ``text`` includes the quoted message, ``quoted``.
+
+    ``command_text`` is empty for words of somebody else, who gives no commands. ``is_answer``: in a
+    group, ``quoted`` is a message of the bot; ``text`` leaves it out.
+    """
 
     addressed: bool
     command_text: str
     text: str
     quoted: Quoted | None = None
+    is_answer: bool = False
 
 
 def understand(message: TelegramMessage, *, bot: Bot) -> Addressed:
@@ -37,12 +43,29 @@ def understand(message: TelegramMessage, *, bot: Bot) -> Addressed:
     text = text or message.line
     replied = message.quoted is not None and is_bot(message.quoted, bot)
     addressed = not message.is_group or named or replied
+    own = not message.author
     if not addressed:
-        return Addressed(addressed=False, command_text=raw, text=raw)
-    quoted = None if replied and message.is_group else message.quoted
+        command_text = raw if own else ""
+        return Addressed(addressed=False, command_text=command_text, text=said(message, raw))
+    # In a group a reply is the way to address the bot: it need not repeat an answer.
+    is_answer = replied and message.is_group and not is_part(message.quoted)
     return Addressed(
-        addressed=True, command_text=text, text=with_quote(quoted, text), quoted=quoted
+        addressed=True,
+        command_text=text if own else "",
+        text=with_quote(None if is_answer else message.quoted, said(message, text)),
+        quoted=message.quoted,
+        is_answer=is_answer,
     )
+
+
+def said(message: TelegramMessage, text: str) -> str:
+    """Return the text of a message, marked as quoted where it is of another author."""
+    return quote(text, sender=message.author) if message.author and text else text
+
+
+def is_part(quoted: Quoted | None) -> bool:
+    """Return whether a part of a message was chosen to reply to."""
+    return quoted is not None and quoted.is_part
 
 
 def is_bot(quoted: Quoted, bot: Bot) -> bool:
@@ -54,8 +77,9 @@ def with_quote(quoted: Quoted | None, text: str) -> str:
     """Return ``text`` after the message it replies to, which is marked as quoted."""
     if quoted is None:
         return text
-    said = quoted.text[:QUOTE_LENGTH] or EMPTY_QUOTE
-    return f"{quote(said, sender=quoted.name)}\n{text}"
+    cut = CUT if len(quoted.text) > QUOTE_LENGTH else ""
+    whole = f"{quoted.text[:QUOTE_LENGTH]}{cut}" or EMPTY_QUOTE
+    return f"{quote(whole, sender=quoted.name)}\n{text}"
 
 
 def without_name(text: str, entities: list[Entity], bot: Bot) -> tuple[str, bool]:

@@ -30,22 +30,28 @@ MOST_UPLOAD_BYTES = 50 * 1024 * 1024  # at Telegram's own server
 to_json = partial(json.dumps, default=methodcaller("to_dict"))
 Upload = tuple[str, bytes | IO[bytes], str]  # file name, content, media type
 
-# Telegram's description -> the chat's problem. All of them are permanent.
+# Telegram's description -> the chat's or the file's problem. All of them are permanent.
 TROUBLES: dict[str, Trouble] = {
     "bot was blocked by the user": "blocked",
     "user is deactivated": "blocked",
     "bot can't initiate conversation": "blocked",
     "bot was kicked": "kicked",
     "bot is not a member": "kicked",
+    # A group may forbid some kinds: a photo may still come as a file, a file as its link.
+    "not enough rights to send photos": "",
+    "not enough rights to send documents": "too_large",
+    "not enough rights to send audios": "too_large",
     "not enough rights": "kicked",
     "chat not found": "chat_not_found",
+    "group chat was deleted": "chat_not_found",
     "message to edit not found": "gone",
     "message can't be edited": "gone",
     "message to delete not found": "gone",
     "message_id_invalid": "gone",
 }
 
-
+# "wrong file_id or the file is temporarily unavailable"
+PASSING = "temporarily unavailable"
 NOT_ACCEPTED = (
     "Telegram does not accept the bot token ({words}). Was it revoked in @BotFather? Paste the "
     "current one into the account."
@@ -189,7 +195,7 @@ def refusal(status: int, payload: bytes, *, token: str) -> ChannelError:
         return ChannelError(words, unsure=status in {502, 504})
     low = words.lower()
     trouble: Trouble = next((state for text, state in TROUBLES.items() if text in low), "")
-    return ChannelError(words, permanent=True, trouble=trouble)
+    return ChannelError(words, permanent=PASSING not in low, trouble=trouble)
 
 
 def said_in(payload: bytes) -> tuple[str, dict[str, Any]]:

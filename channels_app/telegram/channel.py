@@ -1,5 +1,7 @@
 """The Telegram plugin: configuration, gateway (webhook or long polling), outbound."""
 
+import asyncio
+import logging
 import re
 from collections.abc import Sequence
 from functools import cached_property
@@ -8,16 +10,19 @@ from typing import Any
 from django.conf import settings
 from django.utils.translation import gettext
 
-from channels_app.base import Account, Capability, Field, Health, Outbound, Pace
+from channels_app.base import Account, Capability, ChannelError, Field, Health, Outbound, Pace
 from channels_app.intake.slash_commands import HELP, LAST_HELP, LISTED_HELP
 from channels_app.telegram import bot_api, receive
 from channels_app.telegram.updates import ALLOWED
 from core.lib.interface_language import spoken
 
+logger = logging.getLogger(__name__)
+
 TOKEN = re.compile(r"^[0-9]{3,20}:[A-Za-z0-9_-]{20,64}$")
 SECRET = re.compile(r"^[A-Za-z0-9_-]{1,256}$")
 POLL_SECONDS = 25
 POLL_LIMIT = 100
+MENU_SECONDS = 8.0
 PACE = Pace(
     per_second=30,
     chat_seconds=1.0,
@@ -94,6 +99,10 @@ class TelegramConfig:
             found.append(gettext("A webhook needs a webhook_secret: 1–256 of A–Z a–z 0–9 _ -."))
         return found
 
+    def identity(self, account: Account) -> str:
+        """Return the id of the bot, with which its token begins."""
+        return account.secrets.get("token", "").partition(":")[0]
+
 
 def mode_of(account: Account) -> str:
     """Return ``webhook`` or ``polling``."""
@@ -114,30 +123,40 @@ def menu(language: str) -> list[dict[str, str]]:
     ]
 
 
+async def set_menus(account: Account) -> None:
+    """Set the menu of commands in each language. Without it a bot works as well: Telegram limits
+    how often it is set.
+    """
+    try:
+        async with asyncio.timeout(MENU_SECONDS):
+            for language, _ in settings.LANGUAGES:
+                code = None if language == settings.LANGUAGE_CODE else language[:2]
+                commands = menu(language)
+                await bot_api.call(account, "setMyCommands", commands=commands, language_code=code)
+    except (ChannelError, TimeoutError) as error:
+        logger.warning("the menu of commands was not set: %s", error or "no answer")
+
+
 class TelegramGateway:
     """Receives updates: by webhook or long polling."""
 
     async def prepare(self, account: Account, *, base_url: str) -> str:
-        """Set the menu of commands in each language, and the webhook, or remove it for polling;
-        pending updates are kept.
+        """Set the webhook, or remove it for polling, and then the menu of commands; pending updates
+        are kept.
         """
-        for language, _ in settings.LANGUAGES:
-            code = None if language == settings.LANGUAGE_CODE else language[:2]
-            await bot_api.call(
-                account, "setMyCommands", commands=menu(language), language_code=code
-            )
         if mode_of(account) == "polling":
             await bot_api.call(account, "deleteWebhook", drop_pending_updates=False)
-            return "polling"
-        await bot_api.call(
-            account,
-            "setWebhook",
-            url=webhook_url(account, base_url=base_url),
-            secret_token=account.secrets["webhook_secret"],
-            allowed_updates=list(ALLOWED),
-            drop_pending_updates=False,
-        )
-        return "webhook"
+        else:
+            await bot_api.call(
+                account,
+                "setWebhook",
+                url=webhook_url(account, base_url=base_url),
+                secret_token=account.secrets["webhook_secret"],
+                allowed_updates=list(ALLOWED),
+                drop_pending_updates=False,
+            )
+        await set_menus(account)
+        return mode_of(account)
 
     async def retire(self, account: Account) -> None:
         """Remove the webhook; pending updates are kept."""

@@ -19,7 +19,7 @@ from channels_app.intake import decisions, slash_commands
 from channels_app.intake.inbound import receive_sender
 from channels_app.owner import notices, outages
 from channels_app.schedules import buttons, lists
-from channels_app.telegram import bot_api, updates
+from channels_app.telegram import albums, bot_api, updates
 from channels_app.telegram.addressing import Addressed, Bot, understand, with_quote
 from channels_app.tool_requests import asking, deciding
 from core.conversations import inbox, outbox
@@ -28,7 +28,7 @@ from core.database.transactions import atomic_write, in_thread
 from core.lib.interface_language import spoken
 from core.lib.text import as_sentence, one_line
 from core.lib.ttl_cache import TtlCache
-from core.models import ChannelAccount, Delivery, InboundMessage, User
+from core.models import ChannelAccount, Delivery, User
 from core.tools import phrases
 
 logger = logging.getLogger(__name__)
@@ -36,6 +36,8 @@ logger = logging.getLogger(__name__)
 BOT_SECONDS = 3600.0
 NAMED_COMMAND = re.compile(r"\s*/\w+@")
 GONE = {"kicked", "left"}
+# Messages to a person, among which one that they answer is looked for.
+NEWEST = 200
 CHOICES: dict[str, deciding.Choice] = {
     asking.ONCE: "once",
     asking.HOUR: "hour",
@@ -56,13 +58,20 @@ async def fetch_bot(account: Account) -> Bot:
 
 
 async def bot_of(account: Account) -> Bot:
-    """Return the bot of an account, cached for an hour: the token has its id, but not its name."""
+    """Return the bot of an account, cached for an hour: the token has its id, but not its name.
+
+    Raises ChannelError where Telegram does not tell it, and did not before: without the name, a
+    message to the bot looks like one to others, and would be passed over.
+    """
     key = account.id, token_of(account)
     try:
         return bots.get(key) or bots.put(key, await fetch_bot(account))
     except ChannelError as error:
         logger.warning("getMe failed: %s", error)
-        return last_known(account)
+        known = last_known(account)
+        if not known.username:
+            raise
+        return known
 
 
 def last_known(account: Account) -> Bot:
@@ -81,9 +90,13 @@ def token_of(account: Account) -> str:
 
 
 async def take_all(account: Account, values: list[Any], *, offset: int) -> int:
-    """Put fetched updates into the inbox, in order; return the offset after the last stored one."""
+    """Put fetched updates into the inbox, in order; return the offset after the last stored one.
+
+    Raises ChannelError where the bot's name matters and is not known.
+    """
     row = await in_thread(ChannelAccount.objects.get, id=account.id)
-    bot = await bot_of(account)
+    named = any(needs_name(value) for value in values)
+    bot = await bot_of(account) if named else last_known(account)
     for value in values:
         raw = json.dumps(value).encode()  # orjson refuses lone surrogates and huge numbers
         await in_thread(take, row=row, bot=bot, value=value, raw=raw)
@@ -141,13 +154,55 @@ def take(*, row: ChannelAccount, bot: Bot, value: object, raw: bytes) -> str:
 
 
 def take_message(*, row: ChannelAccount, bot: Bot, update: updates.NewMessage, raw: bytes) -> str:
-    """Put a message that is addressed to the bot into the inbox; ignore any other."""
+    """Put a message that is addressed to the bot into the inbox; ignore any other.
+
+    Of an album in a group one item may address the bot, with its caption: the others belong to it,
+    also those that came before.
+    """
     message = update.message
-    meant = understand(message, bot=bot)
-    if not meant.addressed and not is_of_addressed_album(row, message):
+    if not (message.album and message.is_group):
+        meant = understand(message, bot=bot)
+        if not meant.addressed:
+            return "not addressed"
+        return receive_draft(row, update, meant, raw=raw)
+    with atomic_write(joins=True):
+        albums.lock(row, message)
+        return take_item(row=row, bot=bot, update=update, raw=raw)
+
+
+def take_item(*, row: ChannelAccount, bot: Bot, update: updates.NewMessage, raw: bytes) -> str:
+    """Put an item of an album in a group into the inbox, after the earlier ones if it is the first
+    that addresses the bot. Inside a transaction, with the lock of the album.
+    """
+    message, meant = update.message, understand(update.message, bot=bot)
+    if not meant.addressed and not albums.is_addressed(row, message):
+        albums.keep(row, update, raw=raw)
         return "not addressed"
+    quoted = quoted_media(row, message, meant)
+    for earlier in albums.kept(row, message):
+        first = albums.message_in(earlier)
+        earlier.delete()
+        if first is not None:
+            said = understand(first.message, bot=bot)
+            receive_draft(row, first, said, raw=bytes(earlier.raw), quoted=quoted)
+            quoted = []
+    return receive_draft(row, update, meant, raw=raw, quoted=quoted)
+
+
+def receive_draft(
+    row: ChannelAccount,
+    update: updates.NewMessage,
+    meant: Addressed,
+    *,
+    raw: bytes,
+    quoted: list[dict[str, Any]] | None = None,
+) -> str:
+    """Accept a message for the bot; return the outcome in a word. ``quoted``: the files of the
+    message that it quotes, where the caller knows them.
+    """
+    message = update.message
     command = command_of(message, meant)
-    draft = draft_of(row=row, update=update, meant=meant, command=command, raw=raw)
+    draft = draft_of(row=row, update=update, meant=meant, command=command, raw=raw, quoted=quoted)
     receipt = receive_sender(
         draft=draft,
         now=timezone.now(),
@@ -173,11 +228,13 @@ def draft_of(
     meant: Addressed,
     command: slash_commands.Command | None,
     raw: bytes,
+    quoted: list[dict[str, Any]] | None = None,
 ) -> Draft:
     """Return a message as the inbox stores it; the sender is the numeric id alone ([A2])."""
     message = update.message
     is_for_assistant = command is None or command.is_new_text
-    quoted = quoted_media(row, message, meant) if is_for_assistant else []
+    if quoted is None:
+        quoted = quoted_media(row, message, meant) if is_for_assistant else []
     return Draft(
         account=row,
         sender=str(message.sender.id),
@@ -186,11 +243,30 @@ def draft_of(
         thread=str(message.thread) if message.thread else "",
         update_id=str(update.update_id),
         message_id=str(message.id),
-        text=meant.text,
-        media=[*quoted, *(each.item() for each in message.media)],
+        text=with_answer_to_others(row, message, meant),
+        media=[*quoted, *(message.items() if message.media else ())],
         options={"album": message.album} if message.album else {},
         raw=raw,
     )
+
+
+def with_answer_to_others(
+    row: ChannelAccount, message: updates.TelegramMessage, meant: Addressed
+) -> str:
+    """Return the text of a message, after the bot's message that it replies to where that is none
+    of the sender's own conversation: in a group each person has one.
+    """
+    if not meant.is_answer or meant.quoted is None:
+        return meant.text
+    chat, thread = str(message.chat), str(message.thread or "")
+    sender = permissions.Sender(row, "im", str(message.sender.id), group=chat)
+    user = permissions.decide(sender=sender, now=timezone.now()).user
+    sent = Delivery.objects.filter(
+        session__account=row, session__chat=chat, session__thread=thread, session__user=user
+    )
+    newest = sent.order_by("-id").values_list("external_message_id", flat=True)[:NEWEST]
+    is_own = user is None or str(meant.quoted.id) in list(newest)
+    return meant.text if is_own else with_quote(meant.quoted, meant.text)
 
 
 def quoted_media(
@@ -199,21 +275,9 @@ def quoted_media(
     """Return the files of the message that is quoted. Every item of an album quotes it: the first
     one has them.
     """
-    if meant.quoted is None or not meant.quoted.media or is_of_addressed_album(row, message):
+    if meant.quoted is None or not meant.quoted.media or albums.is_addressed(row, message):
         return []
     return meant.quoted.items()
-
-
-def is_of_addressed_album(row: ChannelAccount, message: updates.TelegramMessage) -> bool:
-    """Return whether a message is of an album of which an item is in the inbox, as when its
-    caption addressed the bot.
-    """
-    if not message.album:
-        return False
-    rows = InboundMessage.objects.filter(account=row, chat=str(message.chat))
-    # The condition of the index on a chat's messages.
-    rows = rows.filter(body_digest="").exclude(external_message_id="")
-    return rows.filter(sender=str(message.sender.id), options__album=message.album).exists()
 
 
 def take_edit(*, row: ChannelAccount, bot: Bot, message: updates.TelegramMessage) -> str:

@@ -14,6 +14,7 @@ from core.lib.text import clean
 MAX_ID = 2**62
 MAX_DATE = 4_102_444_800  # the year 2100
 MAX_PRESS_ID = 64  # characters; Telegram's have at most 20
+UNNAMED = "unknown"
 RICH_LEVELS = 40  # of nested blocks and styles; Telegram allows 16
 # The kinds of chats of people, and whether it is a group's.
 PLACES = {"private": False, "group": True, "supergroup": True}
@@ -75,16 +76,18 @@ class Media:
 
 @dataclass(frozen=True, slots=True)
 class Quoted:
-    """The message that was replied to."""
+    """The message that was replied to. ``is_part``: the text is the part that a person chose."""
 
     sender: Person | None
     text: str
     media: list[Media] = field(default_factory=list)
+    is_part: bool = False
+    id: int = 0
 
     @property
     def name(self) -> str:
         """Return the name of the sender."""
-        return self.sender.name if self.sender is not None else "unknown"
+        return self.sender.name if self.sender is not None else UNNAMED
 
     def items(self) -> list[dict[str, Any]]:
         """Return the media items for the inbox, with the sender's name."""
@@ -94,7 +97,8 @@ class Quoted:
 @dataclass(frozen=True, slots=True)
 class TelegramMessage:
     """A message of a person. ``line``: a sticker, place, contact, poll or what is not supported as
-    text.
+    text. ``author``: the name of the author of a message that was forwarded, unless it is the
+    sender.
     """
 
     id: int
@@ -109,6 +113,12 @@ class TelegramMessage:
     album: str = ""
     line: str = ""
     quoted: Quoted | None = None
+    author: str = ""
+
+    def items(self) -> list[dict[str, Any]]:
+        """Return the media items for the inbox; those of another author as quoted."""
+        found = [each.item() for each in self.media]
+        return [{**each, "quoted": self.author} for each in found] if self.author else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +245,7 @@ def read_message(message: Json) -> TelegramMessage | str:
         album=string(message.get("media_group_id") or "", "media_group_id"),
         line=line,
         quoted=quoted(message),
+        author=author(message, sender) if "forward_origin" in message else "",
     )
 
 
@@ -341,6 +352,16 @@ def line_of(message: Json) -> str:
     return f"[unsupported message: {kind}]" if kind else ""
 
 
+def author(message: Json, sender: Person) -> str:
+    """Return the name of another author of a forwarded message; empty for one of ``sender``."""
+    origin = mapping(message["forward_origin"], "forward_origin")
+    if "sender_user" in origin:
+        found = person(origin["sender_user"])
+        return "" if found.id == sender.id else found.name or UNNAMED
+    chat = mapping(origin.get("chat") or origin.get("sender_chat") or {}, "chat")
+    return string(origin.get("sender_user_name") or chat.get("title") or UNNAMED, "name")
+
+
 def coordinates(location: Json) -> str:
     """Return ``latitude, longitude``."""
     return f"{location.get('latitude')}, {location.get('longitude')}"
@@ -364,7 +385,14 @@ def quoted(message: Json) -> Quoted | None:
         or line_of(reply)
     )
     sender = person(reply["from"]) if "from" in reply else None
-    return Quoted(sender, string(text or "", "reply_to_message.text"), read_media(reply))
+    said = string(text or "", "reply_to_message.text")
+    return Quoted(
+        sender,
+        said,
+        read_media(reply),
+        is_part=mapping(message.get("quote") or {}, "quote").get("is_manual") is True,
+        id=number(reply.get("message_id", 0), "reply_to_message.message_id"),
+    )
 
 
 def quoted_from_elsewhere(message: Json) -> Quoted | None:

@@ -10,7 +10,7 @@ from channels_app.asgi import http, strict_json
 from channels_app.asgi.http import RefusedError
 from channels_app.asgi.principal import DeniedError
 from channels_app.asgi.views import EndpointRequest, endpoint, json_response
-from channels_app.base import Account
+from channels_app.base import Account, ChannelError
 from channels_app.delivery.sending import account_of
 from channels_app.telegram import receive
 from core.database.batching import in_shared_transaction
@@ -49,7 +49,10 @@ async def webhook(request: EndpointRequest, name: str) -> HttpResponse:
     except strict_json.BadJSONError as error:
         raise RefusedError(400, f"Bad JSON: {error}.") from error
     named = receive.needs_name(value)
-    bot = await receive.bot_of(known.account) if named else receive.last_known(known.account)
+    try:
+        bot = await receive.bot_of(known.account) if named else receive.last_known(known.account)
+    except ChannelError as error:  # Telegram sends the update again
+        raise RefusedError(503, "The bot's name is not known yet.") from error
     outcome = await in_shared_transaction(
         partial(receive.take, row=known.row, bot=bot, value=value, raw=raw)
     )

@@ -1,8 +1,9 @@
 """Poll the accounts on platforms and check their health, in the ``runs`` workers.
 
 An account that is polled has one poller at a time: a lease on its row, so a second worker takes
-over when the first dies. When a platform reports another poller, the account shows the error and is
-left alone for a while.
+over when the first dies. The same lease is held while a worker tells a platform that an account was
+saved, which stays pending until that has ended. When a platform reports another poller, the account
+shows the error and is left alone for a while.
 """
 
 import asyncio
@@ -10,7 +11,7 @@ import logging
 from collections.abc import Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from django.conf import settings
 from django.db import Error as DatabaseFailure
@@ -18,7 +19,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from channels_app import registry
-from channels_app.base import Account, ChannelError, Gateway, Health, Polls
+from channels_app.base import ChannelError, Gateway, Health, Polls
 from channels_app.delivery.sending import account_of
 from channels_app.owner import notices
 from core.conversations import outbox
@@ -29,11 +30,14 @@ from core.lib.encryption import DecryptError
 from core.models import ChannelAccount
 
 logger = logging.getLogger(__name__)
+T = TypeVar("T")
 
 LOOK_SECONDS = 2.0
 LEASE = timedelta(seconds=15)
 CHECK_SECONDS = 60.0
 CALL_SECONDS = 20.0
+# While a worker tells a platform of a change: longer than the call may take.
+CHANGE_LEASE = timedelta(seconds=25)
 CONFLICT_SECONDS = 60.0
 RETRY_SECONDS = 3.0
 STARTING = "starting"
@@ -44,6 +48,7 @@ UNDER_WAY = "…"
 # Troubles of an account that no retry repairs.
 LASTING = frozenset({"conflict", "auth"})
 FAILED = "No messages are fetched: something went wrong in the gateway. Its log says what."
+NOT_TOLD = "The platform was not told: something went wrong in the gateway. Its log says what."
 LOOKED_AT = Instances(
     lambda: ChannelAccount.objects.filter(Q(enabled=True) | Q(status__in=TO_TELL)).order_by("id")
 )
@@ -125,13 +130,14 @@ class Gateways:
         return True
 
     async def _stop_outdated(self, polled: Mapping[int, ChannelAccount]) -> None:
-        """Stop pollers of accounts that are no longer polled, or whose settings have changed.
+        """Stop pollers of accounts that are no longer polled, that were saved, or whose settings
+        have changed.
 
-        A changed account is polled immediately, even during a pause after an error.
+        Such an account is polled immediately, even during a pause after an error.
         """
         for account_id, poller in list(self.pollers.items()):
             row = polled.get(account_id)
-            if row is not None and settings_of(row) == poller.settings:
+            if row is not None and is_unchanged(row, poller):
                 continue
             self.pollers.pop(account_id).task.cancel()
             if row is None:
@@ -185,13 +191,14 @@ class Gateways:
     async def _switch(self, row: ChannelAccount) -> None:
         """Apply a saved account to its platform; the outcome becomes its status."""
         channel = registry.get(row.channel)
-        if channel is None or not await in_thread(take_change, row):
+        taken = await in_thread(take_change, row, worker=self.worker) if channel else None
+        if channel is None or taken is None:
             return
         status, text = "stopped", ""
         try:
             async with asyncio.timeout(CALL_SECONDS):
-                account = account_of(row)
-                if row.enabled:
+                account = account_of(taken)
+                if taken.enabled:
                     text = await channel.gateway.prepare(account, base_url=settings.GATEWAY_URL)
                     status = "running"
                 else:
@@ -200,7 +207,10 @@ class Gateways:
             status, text = "error", str(error)
         except TimeoutError:
             status, text = "error", "The platform does not answer."
-        await in_thread(show, account_id=row.id, status=status, text=text)
+        except Exception:
+            logger.exception("a platform could not be told of a change")
+            status, text = "error", NOT_TOLD
+        await in_thread(end_change, account_id=row.id, worker=self.worker, status=status, text=text)
 
     async def _check(self, row: ChannelAccount) -> None:
         """Ask the platform for the account's health, and record it."""
@@ -243,13 +253,36 @@ def settings_of(row: ChannelAccount) -> tuple[object, ...]:
     return row.channel, row.name, row.config, row.secrets
 
 
-def take_change(row: ChannelAccount) -> bool:
-    """Return whether this worker is the one to report a change to the platform."""
+def is_unchanged(row: ChannelAccount, poller: Poller) -> bool:
+    """Return whether an account is as it was when its poller began, and no change is pending."""
+    return row.status not in TO_TELL and settings_of(row) == poller.settings
+
+
+def take_change(row: ChannelAccount, *, worker: str) -> ChannelAccount | None:
+    """Take the lease on an account with a pending change; return it as it is stored now, or None
+    where another worker polls it or tells of the change.
+    """
     with atomic_write():
-        taken = ChannelAccount.objects.filter(id=row.id, status=row.status).update(
-            status="running" if row.enabled else "stopped", status_text=UNDER_WAY
-        )
-    return taken == 1
+        taken = ChannelAccount.objects.filter(free_for(worker), id=row.id, status=row.status)
+        until = Now() + CHANGE_LEASE
+        if not taken.update(status_text=UNDER_WAY, poller=worker, poller_until=until):
+            return None
+        return ChannelAccount.objects.get(id=row.id)
+
+
+def end_change(*, account_id: int, worker: str, status: str, text: str) -> None:
+    """Record how a change ended, and release the lease. One that was saved meanwhile is pending."""
+    with atomic_write():
+        rows = ChannelAccount.objects.filter(id=account_id, poller=worker)
+        told = rows.filter(status__in=TO_TELL, status_text=UNDER_WAY)
+        told.update(status=status, status_text=text[:500])
+        rows.update(poller="", poller_until=None)
+
+
+def free_for(worker: str) -> Q:
+    """Return the condition that no other worker has the lease on an account."""
+    over = transactions.passed("poller_until", most=CHANGE_LEASE)
+    return Q(poller=worker) | Q(poller="") | over
 
 
 def polling_gateway(row: ChannelAccount) -> Polls | None:
@@ -267,12 +300,9 @@ def polling_gateway(row: ChannelAccount) -> Polls | None:
 
 def hold(*, account_id: int, worker: str) -> bool:
     """Take or renew the lease on an account; return whether ``worker`` has it now."""
-    free = Q(poller=worker) | Q(poller="") | transactions.passed("poller_until", most=LEASE)
     with atomic_write():
-        taken = ChannelAccount.objects.filter(free, id=account_id, enabled=True).update(
-            poller=worker, poller_until=Now() + LEASE
-        )
-    return taken == 1
+        rows = ChannelAccount.objects.filter(free_for(worker), id=account_id, enabled=True)
+        return rows.update(poller=worker, poller_until=Now() + LEASE) == 1
 
 
 def let_go(*, account_id: int, worker: str) -> None:
@@ -294,16 +324,12 @@ def show(*, account_id: int, status: str, text: str) -> None:
 
 
 def note(*, account_id: int, health: Health) -> None:
-    """Record the platform's answer: a problem as status error, its end as running.
-
-    A change that is under way is pending again with a problem: its worker may have been killed.
-    """
+    """Record the platform's answer: a problem as status error, its end as running."""
     with atomic_write():
         rows = ChannelAccount.objects.filter(id=account_id, enabled=True)
         rows.update(health=dict(health.facts))
         settled = rows.exclude(status__in=TO_TELL)
         if health.problem:
-            settled.filter(status_text=UNDER_WAY).update(status=STARTING)
             settled.update(status="error", status_text=health.problem[:500])
         else:
             settled.exclude(status="running").update(status="running", status_text="")
@@ -331,14 +357,29 @@ def test_now(row: ChannelAccount) -> str:
     channel = registry.get(row.channel)
     if channel is None:
         raise ChannelError("This channel has no platform to test.")
+    return call_now(channel.gateway, channel.gateway.test(account_of(row)))
 
-    async def ask(gateway: Gateway, account: Account) -> str:
+
+def retire_now(row: ChannelAccount) -> None:
+    """Tell the platform that an account stops. Raises ChannelError, DecryptError.
+
+    For synchronous callers: it waits at most CALL_SECONDS.
+    """
+    channel = registry.get(row.channel)
+    if channel is not None:
+        call_now(channel.gateway, channel.gateway.retire(account_of(row)))
+
+
+def call_now(gateway: Gateway, call: Coroutine[Any, Any, T]) -> T:
+    """Return the result of a call of a gateway. Raises ChannelError."""
+
+    async def ask() -> T:
         try:
             async with asyncio.timeout(CALL_SECONDS):
-                return await gateway.test(account)
+                return await call
         except TimeoutError as error:
             raise ChannelError("The platform does not answer.") from error
         finally:
             await gateway.close()
 
-    return asyncio.run(ask(channel.gateway, account_of(row)))
+    return asyncio.run(ask())

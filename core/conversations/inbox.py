@@ -26,6 +26,8 @@ from core.models import ChannelAccount, ChatSession, InboundMessage, Message, Ru
 from core.signals import wakeups
 
 TITLE_CHARACTERS = 60
+# The note of an ignored item of an album, kept in case another one addresses the assistant.
+OF_AN_ALBUM = "an item of an album"
 MAX_BATCH = 100
 ALBUM_IDLE = timedelta(seconds=1)  # the longest window that is no setting
 DUE_AT_ONCE = 500

@@ -7,12 +7,14 @@ DELIVERY_RETRY_HOURS (docs/decisions/163).
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Required, TypedDict, Unpack
 
 from django.conf import settings
+from django.db import IntegrityError, transaction
 from django.db.models import DurationField, Exists, F, JSONField, OuterRef, Q, QuerySet
 from django.db.models.functions import Coalesce, Now
 
@@ -21,7 +23,14 @@ from core.database import transactions
 from core.database.queries import HasRows, Instances, Param, Update, Values
 from core.database.writes import insert_or_find
 from core.lib.leases import OWN_LEASE, Lease, elapsed
-from core.models import ChannelAccount, ChatSession, Delivery, Schedule
+from core.models import (
+    AssistantBinding,
+    ChannelAccount,
+    ChatSession,
+    Delivery,
+    Schedule,
+    ToolRule,
+)
 from core.signals import wakeups
 
 OPEN = (Delivery.State.PENDING, Delivery.State.SENDING)
@@ -379,8 +388,11 @@ def gone(*, delivery: Delivery) -> None:
 
 
 def moved(*, account_id: int, chat: str, new_chat: str) -> None:
-    """Record a chat's new id on its platform, in sessions, schedules and open deliveries."""
+    """Record a chat's new id on its platform, in sessions, schedules, open deliveries, and the
+    owner's settings for it.
+    """
     with transactions.atomic_write():
+        move_settings(account_id=account_id, chat=chat, new_chat=new_chat)
         Schedule.objects.filter(account_id=account_id, chat=chat).update(chat=new_chat)
         taken = ChatSession.objects.filter(
             account_id=account_id, chat=new_chat, closed_at__isnull=True, for_agent=False
@@ -395,6 +407,20 @@ def moved(*, account_id: int, chat: str, new_chat: str) -> None:
             target = {**row.target, "chat": new_chat, "reply_to": ""}
             # The ids of the new chat start anew: messages sent to the old one are not found there.
             Delivery.objects.filter(id=row.id).update(target=target, doubt_chat="", after_id=None)
+
+
+def move_settings(*, account_id: int, chat: str, new_chat: str) -> None:
+    """Let the rules of tools for a group, and its assistant, hold for its new id; where the new id
+    has one, that one does. Inside a transaction.
+    """
+    rows: list[ToolRule | AssistantBinding] = [
+        *ToolRule.objects.filter(account_id=account_id, chat=chat),
+        *AssistantBinding.objects.filter(account_id=account_id, chat=chat),
+    ]
+    for row in rows:
+        row.chat = new_chat
+        with suppress(IntegrityError), transaction.atomic():
+            row.save(update_fields=["chat"])
 
 
 def failed(

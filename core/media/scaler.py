@@ -9,6 +9,8 @@ import io
 import resource
 import sys
 
+# Those that people send. Pillow knows many more, and would start Ghostscript for one of them.
+FORMATS = ("AVIF", "BMP", "GIF", "ICO", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")
 MEGABYTE = 1024 * 1024
 MEMORY = 1024 * MEGABYTE
 SECONDS = 20
@@ -31,13 +33,13 @@ def scaled(path: str, *, square: int = 0) -> bytes:
     """
     from PIL import Image, ImageOps  # noqa: PLC0415 - only in this process
 
-    with Image.open(path) as opened:
+    with Image.open(path, formats=FORMATS) as opened:
         if opened.width * opened.height > MOST_PIXELS:
             raise ValueError("too many pixels")
         opened.draft("RGB", (SIDE, SIDE))
         upright = ImageOps.exif_transpose(opened)
         if upright.mode.startswith("I;16"):  # of a scanner; Pillow would make most of it white
-            upright = upright.point(lambda value: value / 256).convert("L")
+            upright = upright.convert("I").point(lambda value: value / 256).convert("L")
         clear = "A" in upright.getbands() or "transparency" in upright.info
         mode = "RGBA" if clear else "RGB"
         if square:

@@ -53,9 +53,10 @@ class User(AbstractUser):
 class ChannelAccount(models.Model):
     """One account on a channel: a Telegram bot, the web chat, the HTTP API, a bridge.
 
-    ``status``: stopped -> starting -> running | error (the platform's words in ``status_text``).
-    ``health`` is the platform's last report (pending updates, its last error). A polled account is
-    polled by one worker at a time: ``poller`` until ``poller_until``. ``deliveries_held``: why
+    ``status``: stopped -> starting -> running | error (the platform's words in ``status_text``) ->
+    stopping -> stopped. ``health`` is the platform's last report (pending updates, its last error).
+    One worker at a time polls an account, or tells its platform that it starts or stops: ``poller``
+    until ``poller_until``. ``deliveries_held``: why
     nothing is sent (its credentials are refused). ``outage_at``: when the owner was notified that
     its deliveries wait.
     """

@@ -1,6 +1,7 @@
 """Codes beside other people's codes and requests, in the audit, and as people type them."""
 
 import re
+import unicodedata
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
@@ -9,6 +10,7 @@ import pytest
 from allowlist import audit, link_codes
 from allowlist.link_codes import Address, WrongCode
 from allowlist.models import AuditEntry, LinkAttempt, LinkCode, UnknownRequest
+from channels_app.intake import slash_commands
 from core.models import ChannelAccount, ChannelIdentity, InboundMessage, User
 from tests.allowlist.conftest import MakeUser, request_of
 
@@ -69,15 +71,43 @@ def test_a_new_code_ends_the_older_ones_of_its_user_and_of_no_other(
     assert LinkCode.objects.get().user == ann
 
 
-@pytest.mark.parametrize("form", [str, str.lower, lambda code: code.replace("-", " ")])
+def separated(by: str) -> Callable[[str], str]:
+    """Return how a code is written with another character, or several, in its middle."""
+    return lambda code: code.replace("-", by)
+
+
+def full_width(code: str) -> str:
+    """Return a code in the letters and digits of Chinese and Japanese keyboards."""
+    return "".join(chr(ord(each) + 0xFEE0) for each in code)
+
+
+HYPHENS = "\u00ad\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d"
+SPACES = " \u00a0\u2009\u202f\u3000\u200b"
+FORMS: list[Callable[[str], str]] = [
+    str,
+    str.lower,
+    full_width,
+    *(separated(each) for each in ("", *HYPHENS, *SPACES, " - ", " \u2013 ", "_")),
+    lambda code: f"\u201c{code}\u201d",
+    lambda code: f" {code}.",
+]
+
+
+@pytest.mark.parametrize("form", FORMS)
 def test_a_code_is_typed_as_people_type(
     ann: User, memory: ChannelAccount, now: datetime, form: Callable[[str], str]
 ) -> None:
-    """Without look-alikes, so that no letter is another."""
+    """Without look-alikes, so that no letter is another. No form of it is stored."""
     code = made(ann, now)
     assert re.fullmatch("[A-HJ-NP-Z2-9]{4}-[A-HJ-NP-Z2-9]{4}", code)
     assert len(set(link_codes.ALPHABET)) == len(link_codes.ALPHABET) == 32
-    assert link_codes.use(code=form(code), address=Address(memory, "im", "1"), now=now) == ann
+    said = f"/link {form(code)}"
+    command = slash_commands.parse(said)
+    assert command is not None
+    assert link_codes.use(code=command.argument, address=Address(memory, "im", "1"), now=now) == ann
+    rest = unicodedata.normalize("NFKC", link_codes.without_codes(said)).upper()
+    assert code[:4] not in rest
+    assert code[5:] not in rest
 
 
 def test_the_audit_names_the_maker_of_a_code_and_the_address_that_used_it(
@@ -193,6 +223,7 @@ def test_a_page_knows_the_code_that_it_shows(
         ("say /LINK@gate_bot abcd efgh please", "say /LINK@gate_bot … please"),
         ("/link ABCDEFGHI", "/link ABCDEFGHI"),
         ("link ABCD-EFGH", "link ABCD-EFGH"),
+        ("/link\u00a0ABCD\u2011EFGH", "/link …"),
     ],
 )
 def test_no_code_after_a_link_command_is_stored(text: str, stored: str) -> None:
@@ -202,4 +233,5 @@ def test_no_code_after_a_link_command_is_stored(text: str, stored: str) -> None:
 
 def test_a_command_is_stored_without_its_code() -> None:
     """Even a code of another form."""
-    assert link_codes.hide("  /link ABCD EFGH and more ") == "/link …"
+    for space in (" ", "\u00a0", "\n"):
+        assert link_codes.hide(f"  /link{space}ABCD EFGH and more ") == "/link …"

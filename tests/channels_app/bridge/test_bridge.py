@@ -1,5 +1,6 @@
 """[D4]: ``POST /process`` and the callback: nothing lost, nothing twice, nothing forged."""
 
+import asyncio
 import json
 import time
 from pathlib import Path
@@ -10,8 +11,10 @@ import pytest
 from allowlist import keys
 from allowlist.models import UnknownRequest
 from channels_app.agent_sessions import sessions
+from channels_app.base import Target
 from channels_app.bridge import channel, signing
-from channels_app.bridge.channel import CHANNEL, fetcher, refusal
+from channels_app.bridge.channel import CHANNEL, fetcher, message_id, post, refusal
+from channels_app.delivery.sending import account_of
 from channels_app.models import SeenSignature
 from core.conversations import outbox
 from core.lib.encryption import encrypt
@@ -334,8 +337,6 @@ def test_a_command_is_answered_under_its_request(bridge: Bridge, callback: Callb
 
 def test_missing_settings_of_an_account_are_named(account: ChannelAccount) -> None:
     """[C1]"""
-    from channels_app.delivery.sending import account_of
-
     assert CHANNEL.config.problems(account_of(account)) == []
     account.config = {"callback_url": "ftp://x", "kind": "fax"}
     account.secrets = encrypt({"signing_secret": "short"})
@@ -356,3 +357,17 @@ def test_statuses_of_a_callback(status: int, permanent: bool, after: float | Non
     """[D4] 4xx other than 429 is terminal."""
     error = refusal(status, {"retry-after": "7"} if status == 429 else {})
     assert (error.permanent, error.retry_after, error.unsure) == (permanent, after, False)
+
+
+def test_a_callback_may_have_any_id(account: ChannelAccount, callback: Callback) -> None:
+    """A chat may have a line break in its name; a header may not."""
+    key = "link:1:a\nb\u00e9:7"
+    call = post(account_of(account), Target(chat="a\nb"), {"text": "x"}, key)
+    assert asyncio.run(call) == key
+    assert [each["delivery_id"] for each in callback.got] == [key]
+
+
+def test_an_id_of_the_bridge_can_be_stored() -> None:
+    """PostgreSQL takes no NUL: the callback was sent again and again, for a day."""
+    assert message_id(b'{"message_id": "a\\u0000b"}') == "ab"
+    assert message_id(b'{"message_id": 7}') == message_id(b"[") == ""

@@ -99,6 +99,42 @@ def test_a_token_of_another_enabled_account_is_refused_beside_its_field(
     assert save(browser, again, **fields, field_token="") == ""
 
 
+def test_the_token_of_another_bot_is_refused_once_there_are_messages(
+    browser: Client, local: Local
+) -> None:
+    """Its messages in a chat are counted anew from 1: those with the number of an old one would be
+    passed over as repeated."""
+    row = ChannelAccount.objects.get(name="main")
+    fields = {"name": "main", "config": "{}", "field_webhook_secret": "", "field_mode": "polling"}
+    assert save(browser, row, **fields, field_token=f"900:{'R' * 34}") == ""
+    other = f"901:{'O' * 34}"
+    InboundMessage.objects.create(
+        account=row, chat="556", external_message_id="7", received_at="2026-01-01T00:00Z"
+    )
+    for enabled in ("on", ""):
+        page = save(browser, row, **fields, field_token=other, enabled=enabled)
+        assert "another account at the platform" in page
+    row.refresh_from_db()
+    assert row.open_secrets()["token"] == f"900:{'R' * 34}"
+    assert save(browser, row, **fields, field_token=f"900:{'N' * 34}") == ""
+
+
+def test_an_account_that_is_deleted_leaves_no_webhook(browser: Client, local: Local) -> None:
+    """Another program could not fetch the messages of the bot."""
+    for name, status in (("main", 200), ("other", 401)):
+        row = ChannelAccount.objects.get(name=name)
+        token = local.tokens[name]
+        ChannelAccount.objects.filter(pk=row.pk).update(status="running")
+        local.api.webhooks[token] = {"url": "x"}
+        if status != 200:
+            local.api.fail("deleteWebhook", status, "Unauthorized")
+        place = f"/admin/core/channelaccount/{row.pk}/delete/"
+        page = browser.post(place, {"post": "yes"}, follow=True).content.decode()
+        assert not ChannelAccount.objects.filter(pk=row.pk).exists()
+        assert (token in local.api.webhooks) is (status != 200)
+        assert ("the platform was not told" in page) is (status != 200)
+
+
 def test_no_success_is_claimed_before_the_platform_has_answered(browser: Client) -> None:
     """A wrong token may be saved; the status shows whether the bot works."""
     data = {"channel": "telegram", "name": "new", "enabled": "on", "config": '{"mode": "polling"}'}
@@ -169,6 +205,13 @@ def test_the_command_sets_shows_and_deletes_the_webhook(local: Local) -> None:
     ChannelAccount.objects.filter(name="main").update(secrets="of another key")
     with pytest.raises(CommandError, match="cannot be opened"):
         run("info")
+
+
+def test_c8_a_webhook_is_set_where_the_menu_of_commands_is_refused(local: Local) -> None:
+    """Telegram limits how often a menu is set: after some changes no message would have come."""
+    local.api.fail("setMyCommands", 429, "Too Many Requests: retry after 99", retry_after=99)
+    call_command("telegram_webhook", "set", "main", stdout=StringIO())
+    assert local.tokens["main"] in local.api.webhooks
 
 
 def test_c8_the_menu_of_commands_is_in_each_language(local: Local) -> None:

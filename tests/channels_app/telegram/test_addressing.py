@@ -85,7 +85,21 @@ def test_c7_in_a_private_chat_a_message_of_the_bot_is_quoted_too() -> None:
         assert isinstance(update, NewMessage)
         meant = understand(update.message, bot=BOT)
         assert meant.text == text
-        assert meant.quoted == (update.message.quoted if chat > 0 else None)
+        assert meant.quoted == update.message.quoted
+        assert meant.is_answer is (chat < 0)
+
+
+def test_c7_a_part_of_an_answer_that_was_chosen_is_quoted_in_a_group() -> None:
+    """The history has the answer, but not which of its sentences is meant."""
+    said = {"message_id": 3, **QUOTED["bot(999)"]}
+    for is_manual, text in (
+        (False, "why?"),
+        (True, '<quoted sender="Bot">\nanswer\n</quoted>\nwhy?'),
+    ):
+        part = {"text": "answer", "position": 8, "is_manual": is_manual}
+        update = read(message("why?", chat=-100, reply_to_message=said, quote=part))
+        assert isinstance(update, NewMessage)
+        assert understand(update.message, bot=BOT).text == text
 
 
 @pytest.mark.parametrize(
@@ -145,10 +159,11 @@ def test_c7_a_text_is_without_spaces_around_it() -> None:
     assert (meant.text, meant.command_text) == ("hello", "hello")
 
 
-def test_c7_a_quoted_message_is_cut_and_may_have_no_sender() -> None:
-    for length, kept in ((1024, 1024), (1025, 1024)):
+def test_c7_a_quoted_message_is_whole_and_may_have_no_sender() -> None:
+    """A summary was one of its first quarter. Of a longer, rich one it is said that it is cut."""
+    for length, cut in ((4096, ""), (4097, " […]")):
         reply = {"message_id": 3, "text": "x" * length}
-        expected = f'<quoted sender="unknown">\n{"x" * kept}\n</quoted>\nhi'
+        expected = f'<quoted sender="unknown">\n{"x" * 4096}{cut}\n</quoted>\nhi'
         assert said("@my_bot hi", mark("mention", 0, 7), reply_to_message=reply)[1] == expected
 
 

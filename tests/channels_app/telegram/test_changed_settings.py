@@ -23,7 +23,7 @@ from tests.channels_app.telegram.people import message
 from tests.channels_app.telegram.test_account import browser, save
 
 pytestmark = pytest.mark.django_db(transaction=True)
-NEW_TOKEN = f"901:{'N' * 34}"
+NEW_TOKEN = f"900:{'N' * 34}"
 NEW_SECRET = "Whs_new"
 
 

@@ -92,8 +92,8 @@ def test_a_check_that_ends_late_does_not_swallow_a_change_that_was_saved(local: 
     account_watcher.note(account_id=row.id, health=Health())
     account_watcher.show(account_id=row.id, status="running", text="polling")
     assert [each.id for each in account_watcher.look()[1]] == [row.id]
-    assert account_watcher.take_change(account_watcher.look()[1][0])
-    account_watcher.show(account_id=row.id, status="running", text="polling")
+    assert account_watcher.take_change(account_watcher.look()[1][0], worker="one")
+    account_watcher.end_change(account_id=row.id, worker="one", status="running", text="webhook")
     account_watcher.note(account_id=row.id, health=Health(problem="no"))
     row.refresh_from_db()
     assert row.status == "error"
@@ -202,6 +202,16 @@ def test_the_connection_test_shows_the_bot_or_telegrams_error(local: Local) -> N
         (400, b'{"description": "Bad Request: can\'t parse entities"}', True, None, False, ""),
         (403, b'{"description": "Forbidden: bot was blocked by the user"}', True, None, False,
          "blocked"),
+        (403, b'{"description": "Forbidden: the group chat was deleted"}', True, None, False,
+         "chat_not_found"),
+        (400, b'{"description": "Bad Request: not enough rights to send photos to the chat"}', True,
+         None, False, ""),
+        (400, b'{"description": "Bad Request: not enough rights to send documents to the chat"}',
+         True, None, False, "too_large"),
+        (400, b'{"description": "Bad Request: not enough rights to send text messages to the chat"}'
+         , True, None, False, "kicked"),
+        (400, b'{"description": "Bad Request: wrong file_id or the file is temporarily unavailable"'
+         b"}", False, None, False, ""),
         (500, b"oops", False, None, False, ""),
         (502, b"<html>", False, None, True, ""),
         (401, b"[", True, None, False, "auth"),

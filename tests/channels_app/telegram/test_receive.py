@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from allowlist import link_codes
+from allowlist import held_messages, link_codes
 from allowlist.models import AuditEntry, UnknownRequest
 from channels_app.base import Account, ChannelError
 from channels_app.delivery.sending import account_of
@@ -22,6 +22,8 @@ from channels_app.telegram.addressing import Bot
 from core.lib import ttl_cache
 from core.lib.text import clean
 from core.models import (
+    Assistant,
+    AssistantBinding,
     ChannelAccount,
     ChannelIdentity,
     ChatSession,
@@ -31,8 +33,10 @@ from core.models import (
     Run,
     Schedule,
     ToolCall,
+    ToolRule,
     User,
 )
+from core.providers import catalogue
 from tests.channels_app.running import guest, owner, telegram_account
 from tests.channels_app.schedules.making import chat_of, fire, made
 from tests.channels_app.telegram.people import Params, message, number, person
@@ -273,6 +277,55 @@ def test_c7_a_command_is_one_also_as_a_reply_to_a_photo(take: Take) -> None:
     assert [item["remote"] for item in run.route["media"]] == ["theirs"]
 
 
+BOT_SAID: Params = {"message_id": 70, "from": {**person(999, "Bot"), "is_bot": True}}
+
+
+def test_c7_the_file_that_the_bot_sent_comes_with_a_reply_to_it(take: Take) -> None:
+    """*Make this shorter*, in a group as in a private chat."""
+    sent = {**BOT_SAID, "document": {"file_id": "deck", "file_name": "deck.pptx"}}
+    for chat in (GROUP, GUEST):
+        assert take(message("shorter", user=GUEST, chat=chat, reply_to_message=sent)) == "accepted"
+    assert remotes() == [[("deck", "Bot")]] * 2
+
+
+def test_c7_an_answer_to_somebody_else_is_quoted(take: Take, row: ChannelAccount) -> None:
+    """In a group each person has a conversation of their own, which knows nothing of it."""
+    for user in (OWNER, GUEST):
+        assert take(message("@my_bot hello", user=user, chat=GROUP)) == "accepted"
+    session = ChatSession.objects.get(user__is_owner=True)
+    Delivery.objects.create(
+        account=row, session=session, dedupe_key="d", external_message_id="70", state="sent"
+    )
+    said = {**BOT_SAID, "text": "Boil the pasta."}
+    for user in (OWNER, GUEST):
+        update = message("how long?", user=user, chat=GROUP, reply_to_message=said)
+        assert take(update) == "accepted"
+    texts = list(InboundMessage.objects.order_by("id").values_list("text", flat=True))
+    quote = '<quoted sender="Bot">\nBoil the pasta.\n</quoted>\nhow long?'
+    assert texts[2:] == ["how long?", quote]
+
+
+FORWARDED: Params = {"forward_origin": {"type": "user", "sender_user": person(8, "Bo")}}
+
+
+def test_words_of_somebody_else_that_are_forwarded_are_quoted(take: Take) -> None:
+    """They were those of the person, as for an order of theirs."""
+    assert take(message("Send me all of it.", user=GUEST, **FORWARDED)) == "accepted"
+    assert take(message(user=GUEST, voice={"file_id": "v"}, **FORWARDED)) == "accepted"
+    first, second = InboundMessage.objects.order_by("id")
+    assert first.text == '<quoted sender="Bo">\nSend me all of it.\n</quoted>'
+    assert (second.text, [each["quoted"] for each in second.media]) == ("", ["Bo"])
+
+
+def test_a_command_that_is_forwarded_is_not_carried_out(take: Take, request_id: str) -> None:
+    """Its author may be the one who waits for the approval."""
+    assert take(message(f"/approve {request_id}", user=OWNER, **FORWARDED)) == "accepted"
+    assert UnknownRequest.objects.get().state == "pending"
+    own: Params = {"forward_origin": {"type": "user", "sender_user": person(OWNER)}}
+    assert take(message(f"/approve {request_id}", user=OWNER, **own)) == "accepted"
+    assert UnknownRequest.objects.get().state == "approved"
+
+
 def item(**more: Any) -> Params:
     """Return a photo of an album in the group, without words."""
     photo = [{"file_id": "p", "width": 1}]
@@ -300,7 +353,52 @@ def test_an_item_of_another_album_or_sender_does_not(
     album: None, take: Take, other: dict[str, Any]
 ) -> None:
     assert take(item(**other)) == "not addressed"
-    assert InboundMessage.objects.count() == 1
+    assert InboundMessage.objects.exclude(state="ignored").count() == 1
+
+
+CAPTION: Params = {
+    "caption": "@my_bot look",
+    "caption_entities": [{"type": "mention", "offset": 0, "length": 7}],
+}
+
+
+def test_items_before_the_one_that_addresses_the_bot_belong_to_it(take: Take) -> None:
+    """A caption may stand below any of them; they come in their order, with their own captions."""
+    first, second = item(caption="before"), item()
+    for update in (second, first, first):
+        assert take(update) == "not addressed"
+    kept = InboundMessage.objects.filter(state="ignored", session=None, text="", media=[])
+    assert kept.count() == 2
+    last = item(**CAPTION)
+    assert take(last) == "accepted"
+    assert take(item()) == "accepted"
+    rows = InboundMessage.objects.order_by("id")
+    assert [each.text for each in rows] == ["before", "", "look", ""]
+    assert {each.state for each in rows} == {"received"}
+    assert len({each.session_id for each in rows}) == 1
+    assert [json.loads(bytes(each.raw)) for each in rows][:3] == [first, second, last]
+    assert [take(second), take(last)] == ["duplicate", "duplicate"]
+
+
+def test_the_file_that_an_album_quotes_comes_with_its_first_item(take: Take) -> None:
+    bo = {"message_id": 1, "from": person(8, "Bo"), **PHOTO}
+    assert take(item(reply_to_message=bo)) == "not addressed"
+    assert take(item(reply_to_message=bo, **CAPTION)) == "accepted"
+    assert remotes() == [[("theirs", "Bo"), ("p", None)], [("p", None)]]
+
+
+@pytest.mark.parametrize("other", [{"user": STRANGER}, {"chat": -200}], ids=str)
+def test_no_item_of_an_unknown_sender_or_group_is_kept(take: Take, other: dict[str, Any]) -> None:
+    assert take(item(**other)) == "not addressed"
+    assert not InboundMessage.objects.exists()
+
+
+def test_an_item_that_no_other_one_addressed_is_deleted(take: Take) -> None:
+    """By the hourly chore: it was not meant for the assistant."""
+    take(item())
+    now = timezone.now()
+    assert held_messages.sweep_ignored(now=now) == 0
+    assert held_messages.sweep_ignored(now=now + timedelta(minutes=11)) == 1
 
 
 def test_an_item_that_another_bot_gets_does_not(album: None, owner: User) -> None:
@@ -655,6 +753,28 @@ def test_a_conversation_goes_on_when_its_group_becomes_a_supergroup(
     assert session.chat == "-1007"
 
 
+def test_the_settings_of_a_group_hold_when_it_becomes_a_supergroup(
+    take: Take, row: ChannelAccount
+) -> None:
+    """Else a tool that is not to be offered there would be, as by its first forum topic."""
+    place = {"account": row, "chat": str(GROUP)}
+    beside = {"account": row, "chat": "-101"}
+    one = Assistant.objects.create(name="one", slug="one")
+    for where in (place, beside):
+        ToolRule.objects.create(tool="send_mail", ask="off", **where)
+        ToolRule.objects.create(tool="current_time", ask="off", **where)
+        AssistantBinding.objects.create(assistant=one, **where)
+    ToolRule.objects.create(tool="current_time", ask="never", account=row, chat="-1007")
+    known = catalogue.current().version
+    assert take(message(user=GUEST, chat=GROUP, migrate_to_chat_id=-1007)) == "moved"
+    there = ToolRule.objects.filter(account=row, chat="-1007")
+    assert dict(there.values_list("tool", "ask")) == {"send_mail": "off", "current_time": "never"}
+    assert AssistantBinding.objects.get(chat="-1007").assistant == one
+    assert ToolRule.objects.filter(**beside).count() == 2
+    assert AssistantBinding.objects.filter(**beside).exists()
+    assert catalogue.current().version > known
+
+
 def test_an_ignored_update_is_counted_once_and_its_kind_is_logged_once(
     take: Take, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -806,6 +926,20 @@ def test_the_bot_is_asked_for_once_an_hour(
     assert bot() == receive.last_known(account) == Bot(999, "my_bot")
     assert bot() == Bot(999, "")
     assert not asked
+
+
+def test_a_message_of_a_group_is_not_taken_while_the_name_of_the_bot_is_unknown(
+    row: ChannelAccount, asked: list[Any]
+) -> None:
+    """Else one to the bot would be passed over as one to others, and never come again."""
+    ChannelAccount.objects.update(config={})
+    account = account_of(ChannelAccount.objects.get())
+    update = message("@my_bot hello", user=GUEST, chat=GROUP)
+    asked.insert(0, ChannelError("away"))
+    with pytest.raises(ChannelError, match="away"):
+        asyncio.run(receive.bot_of(account))
+    assert asyncio.run(receive.bot_of(account)) == Bot(999, "my_bot")
+    assert receive.needs_name(update)
 
 
 def test_another_token_is_another_bot(row: ChannelAccount, asked: list[Any]) -> None:

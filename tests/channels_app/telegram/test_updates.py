@@ -82,6 +82,27 @@ def test_a_message_has_its_ids_its_sender_and_its_text() -> None:
     assert updates.read({"update_id": 1, "edited_message": whole}) == Edited(1, message)
 
 
+@pytest.mark.parametrize(
+    ("origin", "author"),
+    [
+        ({"type": "user", "sender_user": {**ADA, "id": 8, "first_name": "Bo"}}, "Bo"),
+        ({"type": "user", "sender_user": {"id": 8, "is_bot": False}}, "unknown"),
+        ({"type": "user", "sender_user": ADA}, ""),
+        ({"type": "hidden_user", "sender_user_name": "Bo"}, "Bo"),
+        ({"type": "chat", "sender_chat": {"id": -5, "title": "Team"}}, "Team"),
+        ({"type": "channel", "chat": {"id": -5, "title": "News"}, "message_id": 1}, "News"),
+        ({"type": "of the future"}, "unknown"),
+    ],
+    ids=str,
+)
+def test_a_forwarded_message_has_its_author(origin: Json, author: str) -> None:
+    """Unless it is the sender, who has forwarded words of their own."""
+    message = read(photo=[{**ITEM, "width": 1}], forward_origin=origin)
+    assert message.author == author
+    (item,) = message.items()
+    assert item.get("quoted", "") == author
+
+
 def test_a_press_and_a_change_of_membership_are_read() -> None:
     ada = Person(7, "Ada", is_bot=False)
     pressed = Pressed(1, "70", ada, "approve:x", -5, 3)

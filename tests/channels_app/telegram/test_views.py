@@ -41,6 +41,19 @@ def test_in_a_group_the_bot_is_asked_for_its_name_and_else_it_is_not(local: Loca
     assert local.post(message("hi", user=GUEST, chat=GROUP))[1]["outcome"] == "not addressed"
 
 
+def test_a_message_of_a_group_comes_again_while_the_name_of_the_bot_is_unknown(
+    local: Local,
+) -> None:
+    """A message to the bot would be passed over as one to others."""
+    local.api.fail("getMe", 502, times=2)
+    name = f"@bot{local.tokens['main'].partition(':')[0]}_bot"
+    update = message(f"{name} hi", user=GUEST, chat=GROUP)
+    assert error(local.post(update)) == (503, "The bot's name is not known yet.")
+    assert local.post(message("hi", user=GUEST))[0] == 200
+    assert local.post(update)[0] == 503
+    assert local.post(update)[1]["outcome"] == "accepted"
+
+
 @pytest.mark.parametrize("secret", [None, "", "wrong", f"{SECRET}x"])
 def test_without_the_secret_nothing_is_read(local: Local, secret: str | None) -> None:
     answer = local.post(message("hello", user=GUEST), secret=secret)

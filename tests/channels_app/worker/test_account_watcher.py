@@ -417,6 +417,22 @@ def test_a_changed_account_is_polled_at_once_also_during_a_pause(
     assert platform.calls["poll"].total() == 2
 
 
+def test_a_saved_account_is_polled_at_once_also_during_a_pause(
+    clock: Clock, platform: Platform, first: Gateways, second: Gateways
+) -> None:
+    """Without a change, as after the cause was mended elsewhere: it was shown as running while
+    nothing was fetched."""
+    row = create("a")
+    platform.errors["poll"].append(refusal("conflict"))
+    clock.look(first)
+    assert status(row)[0] == "error"
+    account_watcher.saved(account_id=row.id)
+    clock.look(second, first)
+    assert status(row) == ("running", "polling")
+    assert platform.polled() == ["a"]
+    assert platform.calls["poll"].total() == 2
+
+
 def test_a_saved_account_is_told_to_its_platform_by_one_worker(
     clock: Clock, platform: Platform, first: Gateways, second: Gateways, settings: Settings
 ) -> None:
@@ -430,9 +446,10 @@ def test_a_saved_account_is_told_to_its_platform_by_one_worker(
     platform.silent.add("prepare")
     looks = [clock.begin(worker.look_after()) for worker in (first, second)]
     assert [each.done() for each in looks] == [False, True]
-    assert status(row) == ("running", "…")
+    assert status(row) == ("starting", "…")
     platform.silent.clear()
     account_watcher.saved(account_id=row.id)
+    clock.go_on(20)
     clock.look(second)
     assert status(row) == ("running", "prepared")
     assert platform.calls["prepare"] == {"a": 2}
@@ -440,23 +457,75 @@ def test_a_saved_account_is_told_to_its_platform_by_one_worker(
     assert "retire" not in platform.calls
 
 
+@pytest.mark.parametrize("enabled", [True, False])
+@pytest.mark.parametrize("mode", ["webhook", "polling"])
 def test_a_change_whose_worker_was_killed_is_told_by_the_next_one(
-    clock: Clock, platform: Platform, first: Gateways, second: Gateways
+    clock: Clock,
+    platform: Platform,
+    first: Gateways,
+    second: Gateways,
+    mode: str,
+    enabled: bool,
 ) -> None:
-    """It has taken the change, and the platform does not know it: no message would ever come."""
-    row, other = create("a", mode="webhook"), create("b", mode="webhook")
-    change(other, status="running", status_text="prepared")
+    """It had taken the change, and the platform may not know it: a webhook that was to go stays,
+    and prevents polling, or no message would ever come."""
+    row = create("a", mode=mode)
+    change(row, enabled=enabled, status="running")
     account_watcher.saved(account_id=row.id)
-    platform.silent.add("prepare")
+    platform.silent = {"prepare", "retire"}
     clock.begin(first.look_after()).cancel()
     platform.silent.clear()
-    platform.health = Health(problem="The webhook is not set.")
     clock.look(second)
-    assert status(other) == ("error", "The webhook is not set.")
-    platform.health = Health()
+    assert status(row) == ("starting" if enabled else "stopping", "…")
+    assert platform.polled() == []
+    change(row, poller_until=transactions.now() - SECOND)
     clock.look(second)
-    assert platform.calls["prepare"] == {"a": 2}
-    assert status(row) == ("running", "prepared")
+    assert platform.calls["prepare" if enabled else "retire"] == {"a": 2}
+    assert status(row)[0] == ("running" if enabled else "stopped")
+    assert platform.polled() == (["a"] if enabled and mode == "polling" else [])
+
+
+def test_a_platform_is_told_of_a_change_by_the_worker_that_polls_the_account(
+    clock: Clock, platform: Platform, first: Gateways, second: Gateways
+) -> None:
+    """A webhook that another one sets would end the poll with a conflict, of which the owner would
+    be told."""
+    row = create("a")
+    clock.look(first)
+    change(row, config={"mode": "webhook"})
+    account_watcher.saved(account_id=row.id)
+    clock.look(second)
+    assert platform.calls["prepare"] == {}
+    clock.look(first)
+    assert platform.polled() == []
+    assert platform.calls["prepare"] == {"a": 1}
+    assert (of(row).poller, of(row).poller_until) == ("", None)
+
+
+def test_a_platform_is_told_of_the_settings_that_are_stored_now(platform: Platform) -> None:
+    """Of two changes in the moment between a look and the call."""
+    row = create("a", mode="webhook")
+    account_watcher.saved(account_id=row.id)
+    seen = of(row)
+    change(row, config={"mode": "webhook", "denied_reply": "No."})
+    account_watcher.saved(account_id=row.id)
+    taken = account_watcher.take_change(seen, worker="one")
+    assert taken is not None
+    assert taken.config == {"mode": "webhook", "denied_reply": "No."}
+
+
+def test_a_defect_of_a_plugin_is_an_error_of_its_account(
+    clock: Clock, platform: Platform, first: Gateways
+) -> None:
+    """Others are polled."""
+    row = create("a", mode="webhook")
+    clock.look(first)  # which checks it: not again within a minute
+    create("b")
+    account_watcher.saved(account_id=row.id)
+    platform.errors["prepare"].append(RuntimeError("a defect of the plugin"))
+    clock.look(first)
+    assert platform.polled() == ["b"]
+    assert status(row) == ("error", account_watcher.NOT_TOLD)
 
 
 def test_changes_are_told_before_polling_begins_and_at_once_for_several(
@@ -504,7 +573,7 @@ def test_a_platform_has_twenty_seconds_to_take_a_change(
     look = clock.begin(first.look_after())
     clock.go_on(19.9)
     assert not look.done()
-    assert status(row) == ("running" if enabled else "stopped", "…")
+    assert status(row) == ("starting" if enabled else "stopping", "…")
     clock.go_on(0.2)
     assert look.done()
     assert status(row) == ("error", SILENT)
@@ -572,15 +641,26 @@ def test_a_pending_change_of_a_channel_that_was_removed_stays(
 
 
 def test_one_worker_of_several_takes_a_change(platform: Platform) -> None:
-    rows = {name: create(name) for name in ("enabled", "disabled", "other")}
-    change(rows["disabled"], enabled=False)
-    for row in rows.values():
-        change(row, status="starting", status_text="x")
-    for name, shown in (("enabled", "running"), ("disabled", "stopped")):
+    rows = {name: create(name) for name in ("starting", "stopping", "other")}
+    for name, row in rows.items():
+        change(row, status="stopping" if name == "stopping" else "starting", status_text="x")
+    for name in ("starting", "stopping"):
         row = of(rows[name])
-        assert [account_watcher.take_change(row) for _ in range(2)] == [True, False]
-        assert status(row) == (shown, "…")
+        taken = [account_watcher.take_change(row, worker=each) for each in ("one", "two")]
+        assert [each is not None for each in taken] == [True, False]
+        assert status(row) == (name, "…")
+        assert of(row).poller == "one"
+        left = of(row).poller_until
+        assert left is not None
+        assert timedelta(seconds=20) < left - transactions.now() <= timedelta(seconds=25)
+        account_watcher.end_change(account_id=row.id, worker="two", status="error", text="x")
+        assert status(row) == (name, "…")
+        account_watcher.end_change(account_id=row.id, worker="one", status="error", text="y" * 600)
+        assert status(row) == ("error", "y" * 500)
+        assert (of(row).poller, of(row).poller_until) == ("", None)
+        assert account_watcher.take_change(row, worker="one") is None
     assert status(rows["other"]) == ("starting", "x")
+    assert of(rows["other"]).poller == ""
 
 
 @pytest.mark.parametrize("name", ["one", "x" * 600])

@@ -32,3 +32,23 @@ def test_c6_the_hidden_part_of_a_large_picture_is_white(
     Image.new("RGBA", (200, 100), (0, 0, 0, 0)).save(tmp_path / "a.png")
     found = shown(tmp_path / "a.png")
     assert (found.format, found.getpixel((50, 50))) == ("JPEG", (255, 255, 255))
+
+
+def test_a_picture_starts_no_other_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PostScript called .png would be drawn by Ghostscript, which runs what it says."""
+    program = tmp_path / "gs"
+    program.write_text(f"#!/bin/sh\ntouch {tmp_path}/started\n")
+    program.chmod(0o700)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    head = "%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\nshowpage\n%%EOF\n"
+    (tmp_path / "a.png").write_text(head)
+    with pytest.raises(OSError, match="cannot identify"):
+        scaler.scaled(str(tmp_path / "a.png"))
+    assert not (tmp_path / "started").exists()
+
+
+@pytest.mark.parametrize("form", ["I;16", "I;16B"])
+def test_c6_a_scan_keeps_its_shades_in_either_order_of_bytes(tmp_path: Path, form: str) -> None:
+    made = Image.new(form, (300, 100), 40_000)
+    made.save(tmp_path / "a.tif")
+    assert shown(tmp_path / "a.tif").convert("L").getpixel((5, 5)) == pytest.approx(156, abs=4)
