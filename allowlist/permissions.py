@@ -12,7 +12,17 @@ from allowlist.identities import NUMERIC_CHANNELS, InvalidIdentity, normalise
 from core.database.queries import Instances, Param
 from core.models import ChannelAccount, ChannelIdentity, User
 
-__all__ = ["Decision", "InvalidIdentity", "Row", "Sender", "decide", "explain", "normalise"]
+__all__ = [
+    "Decision",
+    "InvalidIdentity",
+    "Row",
+    "Sender",
+    "decide",
+    "explain",
+    "is_group_listed",
+    "listed_until",
+    "normalise",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -101,6 +111,23 @@ def value_of(sender: Sender) -> str:
     if channel in NUMERIC_CHANNELS and value.startswith("-"):
         raise InvalidIdentity("a negative number is a group, not a person")
     return value
+
+
+def is_group_listed(*, account: ChannelAccount, group: str, now: datetime) -> bool:
+    """Return whether a group, by its normalised id, is listed at ``now`` ([A3])."""
+    rows = IDENTITIES.all(kind="im", value=group)
+    return any(row.matched for row in _listed(rows, account=account, now=now))
+
+
+def listed_until(*, sender: Sender, user: User, now: datetime) -> datetime | None:
+    """Return when ``user`` stops listing ``sender``, who is listed at ``now``; None for never.
+
+    Of several identities that apply here the last one counts. Raises InvalidIdentity.
+    """
+    rows = IDENTITIES.all(kind=sender.kind, value=value_of(sender))
+    mine = [row for row in rows if row.user_id == user.pk]
+    ends = [row.expires_at for row in mine if not _obstacle(row, sender.account, now)]
+    return None if None in ends else max(filter(None, ends), default=now)
 
 
 def _steps(sender: Sender, now: datetime) -> Iterator[Row]:

@@ -12,7 +12,7 @@ from datetime import datetime
 from django.conf import settings
 from django.utils.translation import get_language, gettext, gettext_noop, ngettext
 
-from allowlist import audit, link_codes
+from allowlist import audit, link_codes, permissions
 from allowlist.identities import InvalidIdentity
 from allowlist.models import UnknownRequest
 from allowlist.unknown_requests import Choice, NotAnOwner, RequestNotFound
@@ -26,7 +26,7 @@ from channels_app.tool_requests import deciding
 from core.conversations import assistants, inbox, outbox, runs, usage_reports
 from core.lib.interface_language import spoken
 from core.lib.text import as_sentence, one_line
-from core.models import ChannelIdentity, ChatSession, InboundMessage, Message, Run, Schedule, User
+from core.models import ChatSession, InboundMessage, Message, Run, Schedule, User
 
 COMMAND = re.compile(r"/([a-z0-9_]{1,32})(?:\s+(.*))?$", re.DOTALL | re.IGNORECASE)
 LISTED = 10
@@ -297,10 +297,10 @@ def link(asked: Asked) -> str:
 def _expiry(asked: Asked) -> datetime | None:
     """Return when the sender's own identity expires: the linked identity must not outlive it."""
     message = asked.message
-    found = ChannelIdentity.objects.filter(
-        user=asked.user, kind=message.kind, value=message.sender, expires_at__isnull=False
-    )
-    return found.order_by("expires_at").values_list("expires_at", flat=True).first()
+    if not message.sender:  # known by their own credential
+        return None
+    sender = permissions.Sender(message.account, message.kind, message.sender)
+    return permissions.listed_until(sender=sender, user=asked.user, now=asked.now)
 
 
 def assistant(asked: Asked) -> str:
