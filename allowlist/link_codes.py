@@ -154,19 +154,19 @@ def without_codes(text: str) -> str:
 
 
 def _normal(address: Address) -> str:
-    """Return the normalised address. Raises WrongCode for a blocked or an impossible one."""
+    """Return the normalised address, whose request is locked, as a decision about it locks it:
+    before the audit. Raises WrongCode for a blocked or an impossible one.
+    """
     try:
         value = normalise(kind=address.kind, value=address.sender, channel=address.account.channel)
     except InvalidIdentity as error:
         said = gettext("This address cannot be linked: {reason}.").format(reason=error)
         raise WrongCode(said) from error
-    blocked = UnknownRequest.objects.filter(
-        account=address.account,
-        kind=address.kind,
-        sender=value,
-        state=UnknownRequest.State.BLOCKED,
+    rows = UnknownRequest.objects.select_for_update().filter(
+        account=address.account, kind=address.kind, sender=value
     )
-    if blocked.exists():
+    row = rows.first()
+    if row is not None and row.state == UnknownRequest.State.BLOCKED:
         raise WrongCode(gettext("This code is invalid or has expired."))
     return value
 

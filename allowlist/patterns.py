@@ -60,11 +60,14 @@ def apply(*, pattern: BlockPattern, owner: User, now: datetime) -> list[UnknownR
     """
     with transactions.atomic_write():
         waits = UnknownRequest.objects.filter(state=UnknownRequest.State.PENDING)
-        found = [
-            row
-            for row in waits.select_related("account").order_by("id")
+        matching = [
+            row.pk
+            for row in waits.order_by("id")
             if _is_for(pattern, row) and matches(pattern.pattern, row.sender)
         ]
+        # Another owner may have decided one since.
+        locked = waits.filter(pk__in=matching).select_for_update(of=("self",))
+        found = list(locked.select_related("account").order_by("id"))
         waits.filter(pk__in=[row.pk for row in found]).update(
             state=UnknownRequest.State.DENIED,
             decided_at=now,

@@ -12,7 +12,17 @@ from allowlist.identities import NUMERIC_CHANNELS, InvalidIdentity, normalise
 from core.database.queries import Instances, Param
 from core.models import ChannelAccount, ChannelIdentity, User
 
-__all__ = ["Decision", "InvalidIdentity", "Row", "Sender", "decide", "explain", "normalise"]
+__all__ = [
+    "Decision",
+    "InvalidIdentity",
+    "Row",
+    "Sender",
+    "decide",
+    "explain",
+    "is_group_listed",
+    "listed_until",
+    "normalise",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -103,6 +113,23 @@ def value_of(sender: Sender) -> str:
     return value
 
 
+def is_group_listed(*, account: ChannelAccount, group: str, now: datetime) -> bool:
+    """Return whether a group, by its normalised id, is listed at ``now`` ([A3])."""
+    rows = IDENTITIES.all(kind="im", value=group)
+    return any(row.matched for row in _listed(rows, account=account, now=now))
+
+
+def listed_until(*, sender: Sender, user: User, now: datetime) -> datetime | None:
+    """Return when ``user`` stops listing ``sender``, who is listed at ``now``; None for never.
+
+    Of several identities that apply here the last one counts. Raises InvalidIdentity.
+    """
+    rows = IDENTITIES.all(kind=sender.kind, value=value_of(sender))
+    mine = [row for row in rows if row.user_id == user.pk]
+    ends = [row.expires_at for row in mine if not _obstacle(row, sender.account, now)]
+    return None if None in ends else max(filter(None, ends), default=now)
+
+
 def _steps(sender: Sender, now: datetime) -> Iterator[Row]:
     """Yield the steps of the rule; ends at the step that decides."""
     channel, value = sender.account.channel, value_of(sender)
@@ -152,16 +179,6 @@ def _obstacle(identity: ChannelIdentity, account: ChannelAccount, now: datetime)
     if not identity.user.is_active:
         return f"{identity.user} is not active"
     return ""
-
-
-def listed_until(*, sender: Sender, user: User, now: datetime) -> datetime | None:
-    """Return when the last of the identities expires by which ``user`` lists a sender; None: none
-    of them does. Raises InvalidIdentity.
-    """
-    listed = IDENTITIES.all(kind=sender.kind, value=value_of(sender))
-    theirs = [each for each in listed if each.user_id == user.pk]
-    ends = [each.expires_at for each in theirs if not _obstacle(each, sender.account, now)]
-    return None if None in ends else max((each for each in ends if each is not None), default=now)
 
 
 def _open(kind: str) -> Row | None:

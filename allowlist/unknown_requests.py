@@ -13,7 +13,7 @@ from django.utils.translation import gettext, gettext_noop
 from allowlist import audit, held_messages, patterns, pending_count
 from allowlist.identities import NUMERIC_CHANNELS, InvalidIdentity, normalise
 from allowlist.models import UnknownRequest
-from allowlist.permissions import Sender
+from allowlist.permissions import Sender, is_group_listed
 from allowlist.permissions import decide as may_speak
 from core.database import transactions
 from core.database.queries import HasRows, Instances, Param
@@ -127,10 +127,9 @@ def record(denied: DeniedMessage, *, now: datetime) -> UnknownRequest:
     address = _address(kind, denied.sender, account.channel)
     with transactions.atomic_write():
         row = _locked(account, kind, address)
-        if row is not None and row.state == State.APPROVED and not row.is_group:
-            sender = Sender(account, kind, address)
-            if may_speak(sender=sender, now=now).allowed:  # approved since the caller's check
-                return row
+        # An owner may have approved it since the caller's check.
+        if row is not None and row.state == State.APPROVED and _is_let_in(row, now):
+            return row
         # Pending senders match no pattern: creating one denies them.
         known = row is not None and row.state == State.PENDING
         if not known and patterns.hit(account=account, kind=kind, sender=address, now=now):
@@ -369,6 +368,13 @@ def _list(row: UnknownRequest, person: User, until: datetime | None, *, everywhe
         value=value,
         defaults={"expires_at": until},
     )
+
+
+def _is_let_in(row: UnknownRequest, now: datetime) -> bool:
+    """Return whether the rule lets in the sender, or the group, of a request."""
+    if row.is_group:
+        return is_group_listed(account=row.account, group=row.sender, now=now)
+    return may_speak(sender=Sender(row.account, row.kind, row.sender), now=now).allowed
 
 
 def _new(denied: DeniedMessage, address: str, now: datetime) -> UnknownRequest:

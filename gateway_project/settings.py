@@ -100,6 +100,7 @@ TEMPLATES: list[dict[str, Any]] = [
         },
     }
 ]
+FORM_RENDERER = "core.lib.form_renderer.FormRenderer"
 
 DATABASES = {
     "default": databases.settings_of(env.text("DATABASE_URL", "sqlite://"), home=GATEWAY_HOME)

@@ -35,7 +35,10 @@ from core.models import ChannelAccount, ChannelIdentity, User
 if TYPE_CHECKING:
     _DjangoUserAdmin = DjangoUserAdmin[User]
     _UserForm = UserChangeForm[User]
+    _FormSet = forms.BaseInlineFormSet[Any, Any, Any]
 else:
+    from django.forms import BaseInlineFormSet as _FormSet
+
     _DjangoUserAdmin = DjangoUserAdmin
     _UserForm = UserChangeForm
 
@@ -71,9 +74,27 @@ class IdentityForm(ModelForm[ChannelIdentity]):
         return data
 
 
+class IdentityFormSet(_FormSet):
+    """The identities of a person, each once."""
+
+    def clean(self) -> None:
+        """Add the error beside the address: the database knows it only when it is stored."""
+        super().clean()
+        seen = set()
+        for form in self.forms:
+            data = getattr(form, "cleaned_data", None) or {}
+            if not data.get("value") or data.get("DELETE"):
+                continue
+            identity = (data.get("kind"), data.get("account"), data.get("channel"), data["value"])
+            if identity in seen:
+                form.add_error("value", "This identity is in another row already.")
+            seen.add(identity)
+
+
 class IdentityInline(OnlyDeciders, ThemedInline[ChannelIdentity, User]):
     model = ChannelIdentity
     form = IdentityForm
+    formset = IdentityFormSet
     fields = ("kind", "channel", "account", "value", "expires_at")
     verbose_name_plural = "identities: senders that speak as this person"
 

@@ -70,8 +70,9 @@ class BlockPatternAdmin(AuditedAdmin[BlockPattern]):
         if not isinstance(request.user, User):
             raise PermissionDenied
         obj.created_by = request.user
-        super().save_model(request, obj, form, change)
+        # First: like a decision it locks requests before the audit.
         rows = patterns.apply(pattern=obj, owner=request.user, now=timezone.now())
+        super().save_model(request, obj, form, change)
         for row in rows:
             if row.notice_at is not None:
                 notices.decided(row, text=partial(denied_by, obj))

@@ -297,6 +297,8 @@ def link(asked: Asked) -> str:
 def _expiry(asked: Asked) -> datetime | None:
     """Return when the sender's own identity expires: the linked identity must not outlive it."""
     message = asked.message
+    if not message.sender:  # known by their own credential
+        return None
     sender = permissions.Sender(message.account, message.kind, message.sender)
     return permissions.listed_until(sender=sender, user=asked.user, now=asked.now)
 

@@ -2,8 +2,12 @@
 already, in the gateway from which the backup is.
 """
 
+import logging
 from dataclasses import dataclass
 from datetime import datetime
+from zoneinfo import ZoneInfoNotFoundError
+
+from django.utils.translation import gettext_noop
 
 from allowlist import audit
 from channels_app.schedules import firing
@@ -18,8 +22,10 @@ from core.models import (
     Occurrence,
 )
 
+logger = logging.getLogger(__name__)
+
 UNSENT = "The gateway was restored from a backup: this may have been sent after it was made."
-MISSED = "Due between a backup and its restore: it may have happened."
+MISSED = gettext_noop("Due between a backup and its restore: it may have happened.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +72,20 @@ def run_waiting_messages(now: datetime) -> None:
 
 
 def skip_due(now: datetime) -> int:
-    """Skip the occurrences that were due by now, and plan the next ones; return how many."""
+    """Skip the occurrences that were due by now, and plan the next ones; return how many. Those of
+    a time zone that this machine lacks are left to a worker, which pauses their schedules.
+    """
     due = Occurrence.objects.filter(state=Occurrence.State.WAITING, nominal_at__lte=now)
-    found = list(due.select_related("schedule").order_by("id"))
-    for occurrence in found:
-        firing.leave_out(occurrence, now=now, note=MISSED)
-    return len(found)
+    number = 0
+    for occurrence in list(due.select_related("schedule").order_by("id")):
+        try:
+            with transactions.atomic_write():  # a savepoint
+                firing.leave_out(occurrence, now=now, note=MISSED)
+        except ZoneInfoNotFoundError:
+            logger.exception("the next time of a schedule could not be found")
+        else:
+            number += 1
+    return number
 
 
 def restored_from() -> datetime | None:

@@ -97,20 +97,27 @@ def notify(said: Callable[[], str], *, key: str, away: int | None = None) -> Non
         notices.send(owner, key=f"{key}:{owner.pk}", text=text, away=away)
 
 
-def given_up(*, delivery: Delivery) -> None:
-    """Notify the owners, once an hour and account, of given-up deliveries, with a button to send
-    them again. Not of such a notice itself: each would cause another, without an end.
+def given_up(*, delivery: Delivery, may_have_arrived: bool = False) -> None:
+    """Notify the owners, once an hour and account, of given-up deliveries, and so of those that may
+    have arrived, with a button to send them again. Not of such a notice itself: each would cause
+    another, without an end.
     """
     if delivery.dedupe_key.startswith(GIVEN_UP_KEY):
         return
     account, now = delivery.account, timezone.now()
     hour = int(now.timestamp()) // 3600
+    kind = "unsure:" if may_have_arrived else ""
     for owner in notices.owners():
         with spoken(owner.language), transaction.atomic():
             said = gettext("{account}: a message could not be delivered and will not be retried.")
+            if may_have_arrived:
+                said = gettext(
+                    "{account}: it is not known whether a message was delivered. It is not sent "
+                    "again by itself."
+                )
             notices.send(
                 owner,
-                key=f"{GIVEN_UP_KEY}{account.pk}:{hour}:{owner.pk}",
+                key=f"{GIVEN_UP_KEY}{account.pk}:{hour}:{kind}{owner.pk}",
                 text=said.format(account=account),
                 rows=[[{"text": gettext("Send again"), "data": f"{SEND_AGAIN}:{account.pk}"}]],
                 page=PAGE,

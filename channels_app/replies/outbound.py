@@ -365,7 +365,7 @@ async def record_failure(*, delivery: Delivery, error: ChannelError, ended: Ende
 
 def fail(*, delivery: Delivery, error: ChannelError) -> float | None:
     """Record a failure and the state of its chat; return the seconds until the next try."""
-    words = str(error)
+    words, may_have_arrived = str(error), False
     if error.trouble == "auth":
         logger.warning("%s is held: %s", described(delivery), words)
         outbox.hold(delivery=delivery, error=words)
@@ -373,6 +373,7 @@ def fail(*, delivery: Delivery, error: ChannelError) -> float | None:
         return None
     if error.unsure:
         repeatable = is_repeatable(delivery)
+        may_have_arrived = not repeatable
         seconds = outbox.unsure(
             delivery=delivery,
             error=words,
@@ -394,7 +395,7 @@ def fail(*, delivery: Delivery, error: ChannelError) -> float | None:
     if error.trouble and not error.is_of_message:
         report_trouble(delivery, error, chat=delivery.target["chat"])
     elif seconds is None:
-        outages.given_up(delivery=delivery)
+        outages.given_up(delivery=delivery, may_have_arrived=may_have_arrived)
     return seconds
 
 
@@ -494,10 +495,12 @@ def recover_lost() -> None:
     """Make deliveries of a dead worker due again, or uncertain; they are due at once."""
     for delivery in outbox.lost():
         repeatable = is_repeatable(delivery)
-        outbox.unsure(
+        seconds = outbox.unsure(
             delivery=delivery,
             error="The worker that sent it is gone.",
             repeatable=repeatable,
             after_id=None if repeatable else last_known(delivery),
             at_once=True,
         )
+        if seconds is None:
+            outages.given_up(delivery=delivery, may_have_arrived=not repeatable)

@@ -15,6 +15,7 @@ from typing import Any
 
 from django.db import DatabaseError, OperationalError
 from django.db.models import QuerySet
+from django.utils.translation import gettext_noop
 
 from allowlist import schedule_grants
 from channels_app.agent_sessions import results
@@ -44,6 +45,11 @@ MOST_TRIES, MOST_FAILURES = 5, 3
 # So many missed texts of a conversation come one by one; more are one list.
 FEW_MISSED = 3
 FIRST_RETRY, LONGEST_RETRY = timedelta(seconds=5), timedelta(minutes=5)
+STILL_BUSY = gettext_noop("The one before it was still being carried out.")
+BUSY = (
+    "“{0}” is still being carried out, so its next time was left out. Later ones are left out "
+    "in the same way, without a message."
+)
 BROKEN = "“{0}” could not be carried out and is paused. /reminders resumes it."
 FAILED = "“{0}” failed three times in a row and is paused. /reminders resumes it."
 
@@ -155,10 +161,15 @@ def may_happen(occurrence: Occurrence, *, now: datetime) -> bool:
     if not schedule_grants.is_still_valid(schedule, now=now):
         changes.pause(schedule_ids=[schedule.pk], why=Schedule.Why.GRANT)
         return False
-    if missed.is_late(occurrence, now=now) and (
+    was_missed = missed.is_late(occurrence, now=now)
+    if was_missed and (
         schedule.missed == Schedule.Missed.SKIP or missed.is_overtaken(occurrence, now=now)
     ):
         leave_out(occurrence, now=now)
+        return False
+    if not is_text(schedule) and occurrences.is_being_carried_out(schedule):
+        tell_still_busy(schedule)
+        leave_out(occurrence, now=now, note=STILL_BUSY, was_missed=was_missed)
         return False
     return True
 
@@ -197,11 +208,13 @@ def record(occurrence: Occurrence, run: Run, *, note: str, now: datetime) -> Non
     occurrences.plan(occurrence.schedule, after=now if was_missed else occurrence.nominal_at)
 
 
-def leave_out(occurrence: Occurrence, *, now: datetime, note: str = "") -> None:
-    """Skip a missed occurrence, and plan the next one. ``note``: why, if not its schedule."""
+def leave_out(
+    occurrence: Occurrence, *, now: datetime, note: str = "", was_missed: bool = True
+) -> None:
+    """Skip an occurrence, and plan the next one. ``note``: why, if not because it was missed."""
     rows = Occurrence.objects.filter(pk=occurrence.pk, state=Occurrence.State.WAITING)
     state = Occurrence.State.SKIPPED
-    rows.update(state=state, look_at=None, was_missed=True, fired_at=now, note=note)
+    rows.update(state=state, look_at=None, was_missed=was_missed, fired_at=now, note=note)
     occurrences.plan(occurrence.schedule, after=now)
 
 
@@ -327,7 +340,7 @@ def follow(occurrence: Occurrence, *, now: datetime) -> None:
         state=state,
         executed_at=found.executed_at,
         delivered_at=found.delivered_at,
-        note=found.failure,
+        note=outcomes.UNSURE if found.is_unsure else found.failure,
     )
     if settled:
         count(occurrence, found)
@@ -335,10 +348,10 @@ def follow(occurrence: Occurrence, *, now: datetime) -> None:
 
 def count(occurrence: Occurrence, outcome: Outcome) -> None:
     """Count the failures in a row; the third pauses the schedule, and the person is told. A task
-    that was stopped is neither a failure nor a success.
+    that was stopped is neither a failure nor a success, and so is a message that may have arrived.
     """
     schedule, run = occurrence.schedule, occurrence.run
-    if outcome.failure == outcomes.STOPPED:
+    if outcome.is_unsure or outcome.failure == outcomes.STOPPED:
         return
     if not outcome.failure:
         Schedule.objects.filter(pk=schedule.pk, failures__gt=0).update(failures=0)
@@ -389,7 +402,28 @@ def give_up(occurrence: Occurrence, *, now: datetime) -> None:
 def tell_paused(
     schedule: Schedule, sentence: str, reason: str, *, besides: ChatSession | None = None
 ) -> None:
-    """Tell the person that a schedule is paused, and why; the pause stays where that fails.
+    """Tell the person that a schedule is paused, and why. ``besides``: a chat that takes no
+    messages.
+    """
+    language = language_of(schedule)
+    why = one_line(reason_in(language, reason), 200)
+    tell(schedule, f"⏸ {sentence_about(schedule, sentence)}\n\n{why}", besides=besides)
+
+
+def tell_still_busy(schedule: Schedule) -> None:
+    """Tell the person, the first time, that a time is left out while the one before lasts."""
+    if not Occurrence.objects.filter(schedule=schedule, note=STILL_BUSY).exists():
+        tell(schedule, f"⏭ {sentence_about(schedule, BUSY)}")
+
+
+def sentence_about(schedule: Schedule, sentence: str) -> str:
+    """Return a sentence about a schedule, which names it, in its language."""
+    words = sentence.format(one_line(schedule.text, 60))
+    return phrases.in_language(words, language_of(schedule))
+
+
+def tell(schedule: Schedule, text: str, *, besides: ChatSession | None = None) -> None:
+    """Send a text of the gateway about a schedule; what it is about stays where that fails.
 
     ``besides``: a chat that takes no messages. Raises OperationalError, after which all is tried
     again.
@@ -397,14 +431,11 @@ def tell_paused(
     try:
         with atomic_write():
             place = places.place_of(schedule) if besides is None else places.besides(besides)
-            language = language_of(schedule)
-            words = phrases.in_language(sentence.format(one_line(schedule.text, 60)), language)
-            text = f"⏸ {words}\n\n{one_line(reason_in(language, reason), 200)}"
             send(place, text, schedule=schedule, with_buttons=False)
     except OperationalError:
         raise
     except Exception:
-        logger.exception("a person could not be told that a schedule is paused")
+        logger.exception("a person could not be told about a schedule")
 
 
 def reason_in(language: str, reason: str) -> str:

@@ -11,6 +11,7 @@ STOPPED = gettext_noop("The task was stopped.")
 NOT_DELIVERED = "It was not delivered: "  # before the platform's reason
 UNDELIVERED = gettext_noop("Not delivered: {reason}")
 WITHDRAWN = gettext_noop("Not delivered")
+UNSURE = gettext_noop("It is not known whether it was delivered.")
 OPEN_DELIVERY = (Delivery.State.PENDING, Delivery.State.SENDING)
 
 
@@ -18,12 +19,14 @@ OPEN_DELIVERY = (Delivery.State.PENDING, Delivery.State.SENDING)
 class Outcome:
     """The outcome of a fired occurrence: whether it was carried out, and whether it arrived.
 
-    ``failure``: why it was not, in a sentence; ``is_over``: nothing more will happen.
+    ``failure``: why it was not, in a sentence; ``is_unsure``: nothing tells whether it arrived;
+    ``is_over``: nothing more will happen.
     """
 
     executed_at: datetime | None = None
     delivered_at: datetime | None = None
     failure: str = ""
+    is_unsure: bool = False
     is_over: bool = False
 
 
@@ -31,7 +34,8 @@ def outcome_of(occurrence: Occurrence, *, now: datetime) -> Outcome:
     """Return what has become of the run of an occurrence, and of its deliveries."""
     run = occurrence.run
     if run is None and occurrence.schedule.kind == Schedule.Kind.TEXT:
-        return Outcome(occurrence.fired_at, is_over=True)  # its conversation was deleted since
+        # Its conversation was deleted since, with its deliveries.
+        return Outcome(occurrence.fired_at, is_unsure=True, is_over=True)
     if run is None:
         return Outcome(
             occurrence.executed_at,
@@ -54,7 +58,10 @@ def delivery_of(run: Run, executed: datetime) -> Outcome:
     rows = list(Delivery.objects.filter(run=run).values_list("state", "sent_at", "error"))
     if any(row[0] in OPEN_DELIVERY for row in rows):
         return Outcome(executed)
-    lost = [row for row in rows if row[0] != Delivery.State.SENT]
+    unsent = [row for row in rows if row[0] != Delivery.State.SENT]
+    lost = [row for row in unsent if row[0] != Delivery.State.UNCERTAIN]
+    if unsent and not lost:
+        return Outcome(executed, is_unsure=True, is_over=True)
     if lost:
         error = lost[0][2]
         failure = f"{NOT_DELIVERED}{error}" if error else WITHDRAWN

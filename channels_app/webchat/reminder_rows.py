@@ -148,7 +148,8 @@ def past_of(occurrence: Occurrence, zone: ZoneInfo) -> Past:
     when = in_words(occurrence.nominal_at, zone)
     snoozed = f" ({gettext('put off')})" if occurrence.snoozed else ""
     if occurrence.state == State.SKIPPED:
-        return Past(when, [Fact(NO, gettext(OFF))], "")
+        why = gettext(occurrence.note) if occurrence.note else ""
+        return Past(when + snoozed, [Fact(NO, gettext("Left out") if why else gettext(OFF))], why)
     facts = [executed(occurrence, zone), delivered(occurrence, zone)]
     return Past(when + snoozed, facts, note_of(occurrence))
 
@@ -174,6 +175,8 @@ def delivered(occurrence: Occurrence, zone: ZoneInfo) -> Fact:
         return Fact(YES, at(said, occurrence.delivered_at, occurrence, zone))
     if occurrence.state == State.FIRED:
         return Fact(NOT_YET, gettext("Not delivered yet"))
+    if occurrence.note == outcomes.UNSURE:
+        return Fact(NOT_YET, gettext(outcomes.UNSURE))
     if occurrence.executed_at is None or occurrence.note == outcomes.WITHDRAWN:
         return Fact(NO, gettext("Not delivered"))
     why = reason(occurrence).removeprefix(outcomes.NOT_DELIVERED)
@@ -189,9 +192,8 @@ def reason(occurrence: Occurrence) -> str:
 def note_of(occurrence: Occurrence) -> str:
     """Return what the facts do not say: that it came late, and why it went elsewhere."""
     late = gettext("It was due while the gateway was off.") if occurrence.was_missed else ""
-    where = (
-        phrases.in_language(occurrence.note, language()) if occurrence.state != State.FAILED else ""
-    )
+    is_fact = occurrence.state == State.FAILED or occurrence.note == outcomes.UNSURE
+    where = "" if is_fact else phrases.in_language(occurrence.note, language())
     return " ".join(filter(None, [late, where]))
 
 

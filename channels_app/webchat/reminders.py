@@ -256,7 +256,11 @@ def press(request: HttpRequest, run_id: str) -> views.Json | HttpResponse:
         return views.refusal(404, gettext(GONE))
     with atomic_write():
         said = buttons.press(user=user, choice=str(choice), run_id=run_id, now=timezone.now())
-        for row in Message.objects.filter(run__public_id=run_id, data__has_key="reminder"):
+        answered = Occurrence.objects.filter(
+            run__public_id=run_id, acknowledged_at__isnull=False
+        ).exists()  # one that is paused keeps its buttons
+        shown = Message.objects.filter(run__public_id=run_id, data__has_key="reminder")
+        for row in shown if answered else ():
             if "pressed" not in row.data:
                 row.data = {**row.data, "pressed": said}
                 row.save(update_fields=["data"])

@@ -4,7 +4,7 @@ makes work of dead workers due. Each may run in any number of workers at once.
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 
 from django.utils import timezone
@@ -77,6 +77,15 @@ async def done(chore: Callable[[], object]) -> bool:
         logger.exception("a chore of a sweep failed; the next sweep tries again")
         return False
     return True
+
+
+async def found(look: Callable[[], Iterable[int]]) -> Iterable[int]:
+    """Return the ids of the rows that a look at the database finds; none where it fails, as in
+    :func:`done`.
+    """
+    ids: list[int] = []
+    await done(lambda: ids.extend(look()))
+    return ids
 
 
 async def before_work() -> None:

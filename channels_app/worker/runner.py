@@ -375,21 +375,21 @@ class Runner:
         return 0.0 if has_more else float(settings.SWEEP_SECONDS)
 
     async def _look_for_work(self) -> None:
-        """Start all work that is due in the database."""
-        for run_id in await in_thread(runs.recover):
+        """Start all work that is due in the database. A look that fails holds up no other."""
+        for run_id in await chores.found(runs.recover):
             self._spawn("run", run_id)
         if self._places.others_wait:
-            for run_id in await in_thread(runs.asked_to_end):
+            for run_id in await chores.found(runs.asked_to_end):
                 self._spawn("cancel", run_id)
-        await in_thread(jobs.recover)
-        for session_id in await in_thread(inbox.due_sessions, now=timezone.now()):
+        await chores.done(jobs.recover)
+        for session_id in await chores.found(lambda: inbox.due_sessions(now=timezone.now())):
             self._spawn("ack", session_id)
             self._spawn("batch", session_id)
-        for delivery_id in await in_thread(outbox.due):
+        for delivery_id in await chores.found(outbox.due):
             self._spawn("delivery", delivery_id)
-        for message_id in await in_thread(push_messages.due):
+        for message_id in await chores.found(push_messages.due):
             self._spawn("push", message_id)
-        for session_id in await in_thread(typing_and_reactions.leftovers):
+        for session_id in await chores.found(typing_and_reactions.leftovers):
             self._spawn("ack", session_id)
 
     async def _send_heartbeat(self) -> float:

@@ -100,7 +100,8 @@ class Schedule(models.Model):
 class Occurrence(models.Model):
     """One time of a schedule. Unique (schedule, ``nominal_at``): it happens once.
 
-    waiting -> fired -> done | failed; waiting -> skipped (missed) | withdrawn (not wanted any more)
+    waiting -> fired -> done | failed; waiting -> skipped (missed, or the one before lasts) |
+    withdrawn (not wanted any more)
 
     ``nominal_at`` is the time of the rule, or that of a snooze (``snoozed``). ``look_at``: when a
     worker looks at it next; null when nothing is left to do. While it waits that is when it is

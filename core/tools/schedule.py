@@ -205,7 +205,7 @@ def local_time(value: str, zone: str) -> datetime:
 
 def minutes_of(value: object) -> float | None:
     """Return a number of minutes; None for none. Raises ToolError."""
-    if value is None or value == "":
+    if value in (None, "", 0):  # models fill in 0 or "" for what they leave out
         return None
     if isinstance(value, str | int | float) and not isinstance(value, bool):
         with suppress(ValueError, OverflowError):

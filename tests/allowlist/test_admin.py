@@ -525,6 +525,23 @@ def test_a2_identities_are_normalised_and_refused_in_the_form(
     assert AuditEntry.objects.filter(action="channelidentity.added").count() == 2
 
 
+def test_a2_an_address_that_is_typed_twice_is_said_beside_it(
+    owner_client: Client, make_user: MakeUser
+) -> None:
+    """In two ways to write it, which are one."""
+    ann = make_user("ann")
+    address = f"/admin/core/user/{ann.pk}/change/"
+    person = {"username": "ann", "only_listed": "on", "is_active": "on"}
+    rows = [{"kind": "phone", "value": each} for each in ("+49 30 901820", "004930901820")]
+    answer = owner_client.post(address, person | identities(*rows))
+    assert answer.status_code == 200
+    assert "This identity is in another row already." in answer.content.decode()
+    assert not ChannelIdentity.objects.exists()
+    others = [rows[0], {"kind": "phone", "value": "+49 30 901821"}]
+    assert owner_client.post(address, person | identities(*others)).status_code == 302
+    assert ChannelIdentity.objects.count() == 2
+
+
 def test_a9_an_identity_that_is_removed_ends_its_runs(
     owner_client: Client, conversation: Run
 ) -> None:

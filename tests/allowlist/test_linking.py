@@ -1,18 +1,22 @@
 """A second address of the same person, by a one-time code typed on the other channel."""
 
 import re
+import threading
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
+from django.db import connection
 from pytest_django import Settings
 
-from allowlist import link_codes
+from allowlist import link_codes, unknown_requests
 from allowlist.models import AuditEntry, LinkAttempt, LinkCode, UnknownRequest
 from allowlist.permissions import Sender, decide
 from channels_app.delivery import secret_blocks
 from channels_app.intake import slash_commands
 from channels_app.intake.inbound import Receipt, receive_sender
 from core.conversations.inbox import Draft
+from core.database import transactions
 from core.models import ChannelAccount, ChannelIdentity, Delivery, InboundMessage, Run, User
 from tests.allowlist.conftest import MakeUser, settle
 from tests.allowlist.in_parallel import run_in_parallel
@@ -32,10 +36,14 @@ def ann(make_user: MakeUser) -> User:
     return make_user("ann", im=["42"])
 
 
-def say(account: ChannelAccount, now: datetime, text: str, sender: str = "41") -> Receipt:
+def say(
+    account: ChannelAccount, now: datetime, text: str, sender: str = "41", kind: str = "im"
+) -> Receipt:
     """Receive a message with its slash command, as channels with commands do."""
     number = f"{InboundMessage.objects.count()}-{text}"
-    draft = Draft(account=account, sender=sender, chat=sender, text=text, message_id=number)
+    draft = Draft(
+        account=account, kind=kind, sender=sender, chat=sender, text=text, message_id=number
+    )
     return receive_sender(draft=draft, now=now, command=slash_commands.parse(text))
 
 
@@ -45,9 +53,9 @@ def answers(account: ChannelAccount, chat: str) -> list[str]:
     return [secret_blocks.as_sent(row.payload)["text"] for row in rows]
 
 
-def asked(account: ChannelAccount, now: datetime, sender: str = "42") -> str:
+def asked(account: ChannelAccount, now: datetime, sender: str = "42", kind: str = "im") -> str:
     """Return the code that ``/link`` creates."""
-    assert say(account, now, "/link", sender).outcome == "accepted"
+    assert say(account, now, "/link", sender, kind).outcome == "accepted"
     found = re.search(r"/link (\w{4}-\w{4})", answers(account, sender)[-1])
     assert found is not None
     return found[1]
@@ -169,26 +177,40 @@ def test_an_identity_linked_by_a_24h_approval_expires_with_it(
     assert user_of(memory, now + timedelta(hours=24)) is None
 
 
-def test_an_address_in_another_spelling_is_not_linked_for_longer_than_itself(
+def test_an_address_that_is_written_in_another_way_is_linked_for_no_longer(
     telegram: ChannelAccount, memory: ChannelAccount, ann: User, now: datetime
 ) -> None:
-    """[A6] As mail programs write it."""
+    """A bridge passes on an address as its platform has it."""
     end = now + timedelta(hours=24)
-    ChannelIdentity.objects.create(user=ann, kind="email", value="a@example.org", expires_at=end)
-    draft = Draft(account=telegram, sender="A@Example.org", kind="email", chat="a", text="/link")
-    receive_sender(draft=draft, now=now, command=slash_commands.parse("/link"))
-    assert LinkCode.objects.get().identity_expires_at == end
+    ann.identities.create(kind="email", value="ann@example.org", expires_at=end)
+    code = asked(memory, now, "Ann@Example.org", "email")
+    say(telegram, now, f"/link {code}", "51")
+    assert user_of(telegram, end - timedelta(seconds=1), "51") == ann
+    assert user_of(telegram, end, "51") is None
 
 
-def test_an_identity_of_another_account_does_not_end_what_a_code_links(
+def test_a_lasting_identity_is_linked_for_ever_though_another_one_has_expired(
     telegram: ChannelAccount, memory: ChannelAccount, ann: User, now: datetime
 ) -> None:
-    """An old approval for 24 h, for example, of the same person at another bot."""
-    other = ChannelAccount.objects.create(channel="telegram", name="other")
-    fields = {"user": ann, "kind": "im", "channel": "telegram", "value": "42"}
-    ChannelIdentity.objects.create(**fields, account=other, expires_at=now - timedelta(days=1))
+    """As of a person who was let in for a day on this bot, and later on each one."""
+    ann.identities.create(
+        kind="im", channel="telegram", account=telegram, value="42", expires_at=now
+    )
     say(memory, now, f"/link {asked(telegram, now)}")
-    assert user_of(memory, now) == ann
+    assert user_of(memory, now + timedelta(days=300)) == ann
+
+
+def test_of_two_identities_that_end_the_later_one_counts(
+    telegram: ChannelAccount, memory: ChannelAccount, ann: User, now: datetime
+) -> None:
+    ends = [now + timedelta(hours=1), now + timedelta(hours=2)]
+    ann.identities.update(expires_at=ends[1])
+    ann.identities.create(
+        kind="im", channel="telegram", account=telegram, value="42", expires_at=ends[0]
+    )
+    say(memory, now, f"/link {asked(telegram, now)}")
+    assert user_of(memory, ends[0]) == ann
+    assert user_of(memory, ends[1]) is None
 
 
 def test_a_listed_sender_stays_linked_and_uses_no_code(
@@ -240,11 +262,57 @@ def test_a_code_that_twenty_senders_type_at_once_links_one(
 
     def attempt(number: int) -> bool:
         address = link_codes.Address(memory, "im", str(100 + number))
-        try:
-            link_codes.use(code=code, address=address, now=now)
-        except link_codes.WrongCode:
-            return False
-        return True
+        with transactions.atomic_write():
+            try:
+                link_codes.use(code=code, address=address, now=now)
+            except link_codes.WrongCode:
+                return False
+            return True
 
     assert run_in_parallel(attempt, times=20).count(True) == 1
     assert ChannelIdentity.objects.filter(account=memory).count() == 1
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has one writer")
+@pytest.mark.parametrize("is_right", [True, False])
+def test_a_code_and_a_decision_about_its_sender_at_once_are_both_carried_out(
+    telegram: ChannelAccount,
+    memory: ChannelAccount,
+    ann: User,
+    owner: User,
+    now: datetime,
+    monkeypatch: pytest.MonkeyPatch,
+    is_right: bool,
+) -> None:
+    """Both lock the request before the audit: in two orders each would wait for the other."""
+    say(memory, now, "hello")
+    code = asked(telegram, now) if is_right else "AAAA-AAAA"
+    row = UnknownRequest.objects.get()
+    has_audit, has_request = threading.Event(), threading.Event()
+    typists: set[int] = set()
+    lock, claim = transactions.lock_until_commit, unknown_requests._claim
+
+    def locking(number: int) -> None:
+        lock(number)
+        if threading.get_ident() in typists:
+            has_audit.set()
+            has_request.wait(0.3)
+
+    def claiming(*given: Any) -> bool:
+        found = claim(*given)
+        has_request.set()
+        has_audit.wait(0.3)
+        return found
+
+    def act(number: int) -> str:
+        if number:
+            return settle(row, verdict="deny", owner=owner, now=now).state
+        typists.add(threading.get_ident())
+        return say(memory, now, f"/link {code}").outcome
+
+    monkeypatch.setattr(transactions, "lock_until_commit", locking)
+    monkeypatch.setattr(unknown_requests, "_claim", claiming)
+    outcome, state = run_in_parallel(act, times=2, threads=2)
+    assert outcome == ("accepted" if is_right else "denied")
+    assert state in {"approved", "denied", "pending"}

@@ -432,3 +432,19 @@ def test_a5_a_second_message_without_a_name_keeps_the_name_and_the_words(
 
 
 __all__ = ["runner"]
+
+
+def test_the_owner_is_told_of_an_unknown_outcome_as_such(
+    telegram: ChannelAccount, owner: User
+) -> None:
+    """Beside the notice of the same hour that another message was surely not delivered."""
+    speaks_from(owner, telegram, "555")
+    for number in range(2):
+        lost = Delivery(account=telegram, dedupe_key=f"answer:{number}:0")
+        outages.given_up(delivery=lost)
+        outages.given_up(delivery=lost, may_have_arrived=True)
+    assert [row.payload["text"] for row in told()] == [
+        "telegram/main: a message could not be delivered and will not be retried.",
+        "telegram/main: it is not known whether a message was delivered. It is not sent again by "
+        "itself.",
+    ]

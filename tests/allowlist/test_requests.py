@@ -476,6 +476,18 @@ def test_a5_a_sender_approved_meanwhile_stays_approved(
     assert allowed(telegram, "41", now) is not None
 
 
+def test_a3_a_group_approved_meanwhile_stays_approved(
+    telegram: ChannelAccount, owner: User, replays: Replays, now: datetime
+) -> None:
+    """The owner is not asked for it a second time; when its right has ended they are."""
+    denied = unknown_requests.DeniedMessage(telegram, "im", "-1001", is_group=True, chat="-1001")
+    row = unknown_requests.record(denied, now=now)
+    decide(row, "approve_24h", owner, now, replays)
+    assert unknown_requests.record(denied, now=now).state == "approved"
+    later = now + timedelta(hours=24)
+    assert unknown_requests.record(denied, now=later).state == "pending"
+
+
 def test_a9_a_revoked_sender_makes_a_new_request(
     telegram: ChannelAccount, owner: User, replays: Replays, now: datetime
 ) -> None:

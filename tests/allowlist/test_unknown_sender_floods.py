@@ -17,7 +17,7 @@ from channels_app.intake import decisions
 from channels_app.intake.inbound import Receipt, receive_sender
 from core.conversations.inbox import Draft
 from core.models import ChannelAccount, ChannelIdentity, Delivery, InboundMessage, User
-from tests.allowlist.conftest import MakeUser
+from tests.allowlist.conftest import MakeUser, settle
 
 pytestmark = pytest.mark.django_db
 FLOOD_EACH = int(os.environ.get("FLOOD_EACH", "2"))
@@ -248,6 +248,9 @@ def test_blocking_by_pattern_in_the_admin_denies_pending_requests(
     assert [message.text for message in held] == ["grandma"]
     actions = set(AuditEntry.objects.values_list("action", flat=True))
     assert {"blockpattern.added", "pattern.applied"} <= actions
+    # Requests are locked before the audit, as by a decision: in two orders each would wait.
+    both = AuditEntry.objects.filter(action__contains="pattern").order_by("id")
+    assert [row.action for row in both] == ["pattern.applied", "blockpattern.added"]
     say(bridge, now, "s0@spam.example", kind="email")
     assert UnknownRequest.objects.get(sender="s0@spam.example").count == 1
     pattern = BlockPattern.objects.get()
@@ -282,3 +285,23 @@ def test_groups_of_pending_senders_link_to_the_list_and_to_a_pattern(
     assert "Free money" in page
     assert "grandma" not in page
     assert ChannelIdentity.objects.count() == 0
+
+
+def test_a6_a_sender_whom_another_owner_lets_in_while_a_pattern_is_applied_stays_let_in(
+    bridge: ChannelAccount, owner: User, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their notices do not say that they were denied."""
+    say(bridge, now, "ann@spam.example", kind="email")
+    say(bridge, now, "eve@spam.example", kind="email")
+    matches = patterns.matches
+
+    def deciding(pattern: str, sender: str) -> bool:
+        for row in UnknownRequest.objects.filter(sender="ann@spam.example", state="pending"):
+            settle(row, verdict="approve", owner=owner, now=now)
+        return matches(pattern, sender)
+
+    monkeypatch.setattr(patterns, "matches", deciding)
+    pattern = BlockPattern.objects.create(pattern="*@spam.example")
+    denied = patterns.apply(pattern=pattern, owner=owner, now=now)
+    assert [row.sender for row in denied] == ["eve@spam.example"]
+    assert UnknownRequest.objects.get(sender="ann@spam.example").state == "approved"

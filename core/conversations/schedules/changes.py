@@ -238,12 +238,16 @@ def own(user: User, name: str) -> Schedule | None:
 
 
 def next_times(schedule: Schedule, *, now: datetime, most: int = 3) -> list[datetime]:
-    """Return the next times of a schedule by its rule; none for one that is not active, or whose
-    time zone this machine lacks.
+    """Return the next times of a schedule by its rule, or, where that has none left, the one that
+    waits: it was put off, or began in this minute. None for one that is not active, or whose time
+    zone this machine lacks.
     """
     if schedule.state != Schedule.State.ACTIVE or schedule.time_zone not in zones.known():
         return []
-    return occurrences.rule_of(schedule).after(now, most=most)
+    if times := occurrences.rule_of(schedule).after(now, most=most):
+        return times
+    waiting = Occurrence.objects.filter(schedule=schedule, state=Occurrence.State.WAITING)
+    return list(waiting.order_by("nominal_at").values_list("nominal_at", flat=True)[:most])
 
 
 def text_of(text: str | None) -> str:

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 from django.utils import dateformat, translation
 from django.utils.dates import WEEKDAYS
 
-from core.conversations.schedules.rule_text import Parts, RuleError, read
+from core.conversations.schedules.rule_text import END_OF_DAY, Parts, RuleError, read
 
 WORKING_DAYS = (0, 1, 2, 3, 4)
 TRADITIONAL = {"hant", "tw", "hk", "mo"}  # script and regions of traditional Chinese
@@ -15,12 +15,15 @@ TRADITIONAL = {"hant", "tw", "hk", "mo"}  # script and regions of traditional Ch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
-    """The phrases of one language. ``moment`` is a format of Django's ``date`` filter.
+    """The phrases of one language. ``moment`` and ``day`` are formats of Django's ``date`` filter.
 
     ``units``: frequency -> "every …", and the same with a number.
     """
 
     moment: str
+    day: str
+    until: str
+    times: str
     once: str
     weekday: str
     repeats: str
@@ -31,6 +34,9 @@ class Words:
 
 ENGLISH = Words(
     moment=r"l, j F Y \a\t H:i",
+    day="j F Y",
+    until="until {}",
+    times="{} times in all",
     once="once",
     weekday="every weekday",
     repeats="repeats",
@@ -47,6 +53,9 @@ LANGUAGES = {
     "en": ENGLISH,
     "zh": Words(
         moment="Y年n月j日 l H:i",
+        day="Y年n月j日",
+        until="到{}为止",
+        times="共{}次",
         once="一次",
         weekday="每个工作日",
         repeats="重复",
@@ -63,6 +72,9 @@ LANGUAGES = {
     ),
     "zh-hant": Words(
         moment="Y年n月j日 l H:i",
+        day="Y年n月j日",
+        until="到{}為止",
+        times="共{}次",
         once="一次",
         weekday="每個工作日",
         repeats="重複",
@@ -79,6 +91,9 @@ LANGUAGES = {
     ),
     "es": Words(
         moment=r"l, j \d\e F \d\e Y, H:i",
+        day=r"j \d\e F \d\e Y",
+        until="hasta el {}",
+        times="{} veces en total",
         once="una vez",
         weekday="de lunes a viernes",
         repeats="se repite",
@@ -93,6 +108,9 @@ LANGUAGES = {
     ),
     "de": Words(
         moment=r"l, j. F Y \u\m H:i \U\h\r",
+        day="j. F Y",
+        until="bis {}",
+        times="insgesamt {} Mal",
         once="einmal",
         weekday="montags bis freitags",
         repeats="wiederholt sich",
@@ -107,6 +125,9 @@ LANGUAGES = {
     ),
     "fr": Words(
         moment="l j F Y à H:i",
+        day="j F Y",
+        until="jusqu'au {}",
+        times="{} fois en tout",
         once="une fois",
         weekday="du lundi au vendredi",
         repeats="se répète",
@@ -122,6 +143,9 @@ LANGUAGES = {
     ),
     "ja": Words(
         moment="Y年n月j日（l） H:i",
+        day="Y年n月j日",
+        until="{}まで",
+        times="全{}回",
         once="1回",
         weekday="月曜日から金曜日まで",
         repeats="繰り返し",
@@ -151,15 +175,32 @@ def in_words(moment: datetime, zone: ZoneInfo, language: str) -> str:
 
 
 def repeats(rule_text: str, language: str) -> str:
-    """Return how often a rule happens: ``every week: Monday, Friday``; one that takes more words
-    than that, or is no rule, is just "repeats"."""
+    """Return how often a rule happens, and its end: ``every week: Monday, Friday, 4 times in all``;
+    one that takes more words than that, or is no rule, is just "repeats"."""
     words, locale = words_and_locale(language)
     try:
         parts = read(rule_text, zone=ZoneInfo("UTC"))
     except RuleError:
         return words.repeats
-    if parts is None:
+    if parts is None or parts.count == 1:
         return words.once
+    return words.between.join([how_often(parts, words, locale), *end_of(parts, words, locale)])
+
+
+def end_of(parts: Parts, words: Words, locale: str) -> list[str]:
+    """Return when a rule ends, in words; nothing for one without an end."""
+    if parts.count is not None:
+        return [words.times.format(parts.count)]
+    if parts.until is None:
+        return []
+    is_whole_day = f"{parts.until:%H%M%S}" == END_OF_DAY
+    with translation.override(locale):
+        day = dateformat.format(parts.until, words.day if is_whole_day else f"{words.day} H:i")
+    return [words.until.format(day)]
+
+
+def how_often(parts: Parts, words: Words, locale: str) -> str:
+    """Return how often a rule happens, without its end."""
     days = tuple(day for _, day in parts.days)
     if not is_simple(parts):
         return words.repeats

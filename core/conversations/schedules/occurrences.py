@@ -1,7 +1,7 @@
 """Occurrences: planned as rows, found when they are due, fired once.
 
     plan ─► waiting ──due: fire (channels_app.schedules)──► fired ──run ended, messages sent──► done
-               ├─ missed, and the schedule leaves it out ─► skipped          └─ or not ─► failed
+               ├─ missed and to be left out, or the one before lasts ─► skipped  └─ or not ─► failed
                └─ changed, paused, deleted ─► withdrawn
 
 ``look_at`` is the only column that sweeps read: the due time while it waits, then the next look at
@@ -22,7 +22,7 @@ from core.database import transactions
 from core.database.queries import Param, Values
 from core.database.transactions import atomic_write
 from core.database.writes import insert_or_find
-from core.models import Occurrence, Schedule
+from core.models import Occurrence, Run, Schedule
 
 logger = logging.getLogger(__name__)
 
@@ -85,6 +85,16 @@ def plan(
         moment = times[0]
     end_if_over(schedule)
     return None
+
+
+def is_being_carried_out(schedule: Schedule) -> bool:
+    """Return whether a run of a schedule waits for its turn or lasts; not one that the owner holds,
+    for as long as they like.
+    """
+    fired = Occurrence.objects.filter(
+        schedule=schedule, state=Occurrence.State.FIRED, look_at__isnull=False
+    )
+    return fired.filter(run__state__in=(Run.State.QUEUED, Run.State.RUNNING)).exists()
 
 
 def wait_for(

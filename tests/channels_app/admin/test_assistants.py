@@ -2,6 +2,7 @@
 
 import base64
 import io
+import re
 from html import unescape
 from typing import Any
 
@@ -500,3 +501,13 @@ def test_a_revoked_key_that_is_bound_stays_named(
     assert fields["bindings-0-key_id"] == str(key.pk)
     assert browser.post(page(Assistant, pirate.pk), fields).status_code == 302
     assert pirate.bindings.get().key_id == key.pk
+
+
+def test_text_in_a_field_runs_as_its_own_letters_do(browser: Client, pirate: Assistant) -> None:
+    """Arabic and Hebrew from the right; what has no letters of a language stays as it is."""
+    html = browser.get(page(Assistant, pirate.pk)).content.decode()
+    fields = re.findall(r"<(?:input|textarea)[^>]*>", html)
+    named = {found[1]: each for each in fields if (found := re.search(r'name="(\w+)"', each))}
+    assert 'dir="auto"' in named["name"]
+    assert 'dir="auto"' in named["instructions"]
+    assert 'dir="auto"' not in named["enabled"]

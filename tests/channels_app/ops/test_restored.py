@@ -28,6 +28,7 @@ from core.models import (
     Job,
     Occurrence,
     Run,
+    Schedule,
     User,
 )
 from tests.core.conftest import Say, account, say, session, user, woken
@@ -219,6 +220,18 @@ def test_x46_a_reminder_that_was_due_meanwhile_is_skipped_and_the_next_one_waits
     assert [row.state for row in rows] == [Occurrence.State.SKIPPED, Occurrence.State.WAITING]
     assert rows[0].note == restored.MISSED
     assert rows[1].nominal_at > timezone.now()
+
+
+def test_x46_a_time_zone_that_this_machine_lacks_does_not_stop_a_restore(
+    user: User, session: ChatSession, woken: Woken
+) -> None:
+    wish = Wish(text="Stand up", rule="FREQ=DAILY", minutes=5, time_zone="UTC")
+    lacking = create(user=user, session=session, wish=wish, grant=Grant(), now=timezone.now())
+    create(user=user, session=session, wish=wish, grant=Grant(), now=timezone.now())
+    Schedule.objects.filter(pk=lacking.pk).update(time_zone="Nowhere/Town")
+    Occurrence.objects.update(nominal_at=timezone.now() - timedelta(hours=1))
+    assert hold().skipped == 1
+    assert Occurrence.objects.get(schedule=lacking).state == Occurrence.State.WAITING
 
 
 def test_x44_a_scheduled_task_that_is_held_is_not_done(

@@ -149,7 +149,7 @@ def test_a_chat_that_is_closed_is_told_and_the_next_message_follows(
     account: ChannelAccount, ended: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = heard(monkeypatch)
-    monkeypatch.setattr(outages, "given_up", lambda *, delivery: told.append(("", "", "given up")))
+    monkeypatch.setattr(outages, "given_up", lambda **_: told.append(("", "", "given up")))
     row, following = put(account), put(account, "next")
     refuse(ChannelError("blocked", permanent=True, trouble="blocked"))
     assert deliver(row, ended) == Next(following.id)
@@ -163,7 +163,7 @@ def test_a_refusal_without_a_cause_that_owners_can_mend_is_an_outage(
 ) -> None:
     told = heard(monkeypatch)
     lost: list[int] = []
-    monkeypatch.setattr(outages, "given_up", lambda *, delivery: lost.append(delivery.id))
+    monkeypatch.setattr(outages, "given_up", lambda *, delivery, **_: lost.append(delivery.id))
     row = put(account)
     refuse(ChannelError("too long", permanent=True), ChannelError("away"))
     assert deliver(row, ended) is None
@@ -190,7 +190,7 @@ def test_of_a_file_that_the_platform_finds_too_large_the_link_is_sent_at_once(
 ) -> None:
     """Only a stored file has one; of another one the owner is told, with a button."""
     lost: list[int] = []
-    monkeypatch.setattr(outages, "given_up", lambda *, delivery: lost.append(delivery.id))
+    monkeypatch.setattr(outages, "given_up", lambda *, delivery, **_: lost.append(delivery.id))
     session = session_of(account)
     file = storage.keep(user=session.user, name="a_b_.zip", content=b"x", session_id=session.pk)
     row = put(account, payload={"kind": "document", "file": file.public_id, "caption": "All"})
@@ -357,6 +357,26 @@ def test_the_message_of_a_dead_worker_is_searched_for(account: ChannelAccount, f
     assert stored(row).after_id == 9
 
 
+def test_the_owner_is_told_of_a_message_whose_sending_ended_two_workers(
+    account: ChannelAccount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not sent a third time: they decide."""
+    told: list[tuple[int, bool]] = []
+    monkeypatch.setattr(
+        outages,
+        "given_up",
+        lambda *, delivery, may_have_arrived: told.append((delivery.id, may_have_arrived)),
+    )
+    row = put(account)
+    for number in (0, 1):
+        assert len(told) == 0, number
+        assert outbox.claim(delivery_id=row.id) is not None
+        Delivery.objects.update(lease_until=Now() - timedelta(seconds=1))
+        outbound.recover_lost()
+    assert stored(row).state == State.UNCERTAIN
+    assert told == [(row.id, True)]
+
+
 @pytest.mark.parametrize("known", ["", "3"])
 def test_an_unknown_outcome_that_stays_so_is_given_up_in_the_end(
     known: str,
@@ -372,14 +392,18 @@ def test_an_unknown_outcome_that_stays_so_is_given_up_in_the_end(
         return ""
 
     monkeypatch.setattr(sending, "perform", hang)
-    lost: list[int] = []
-    monkeypatch.setattr(outages, "given_up", lambda *, delivery: lost.append(delivery.id))
+    lost: list[tuple[int, bool]] = []
+    monkeypatch.setattr(
+        outages,
+        "given_up",
+        lambda *, delivery, may_have_arrived: lost.append((delivery.id, may_have_arrived)),
+    )
     row = put(account)
     hours_pass(25)
     Delivery.objects.update(external_message_id=known, claimed_at=Now())
     assert deliver(row, ended) is None
     assert stored(row).state == (State.DEAD if known else State.UNCERTAIN)
-    assert (ended, lost) == ([row.id], [row.id])
+    assert (ended, lost) == ([row.id], [(row.id, not known)])
 
 
 def test_a_file_may_take_longer_than_a_message(

@@ -7,7 +7,7 @@ import pytest
 
 from allowlist import revocation, tool_rights
 from channels_app.memory.channel import MemoryOutbound
-from channels_app.schedules import outcomes, places
+from channels_app.schedules import firing, outcomes, places
 from core.conversations import outbox
 from core.conversations.schedules import changes, occurrences
 from core.conversations.schedules.changes import Wish
@@ -59,11 +59,11 @@ def test_h12_one_due_in_the_sweep_of_the_third_failure_does_not_come(chat: ChatS
 
 
 def test_h12_failures_that_are_found_in_one_sweep_are_counted_each(chat: ChatSession) -> None:
-    schedule = made(chat, kind="prompt", rule="FREQ=MINUTELY;INTERVAL=15", at=ONE)
+    schedule = made(chat, rule="FREQ=MINUTELY;INTERVAL=15", at=ONE)
     for number in range(2):
         fire(NOON + minutes(60 + 15 * number))
-    answer("no model", Run.State.FAILED)
-    fire(NOON + minutes(80))
+    Delivery.objects.filter(state="pending").update(state="dead", error="blocked")
+    fire(NOON + minutes(85))
     schedule.refresh_from_db()
     assert schedule.failures == 2
 
@@ -437,3 +437,42 @@ def test_h24_a_group_is_told_whose_reminder_it_is(guest: User) -> None:
     fire(NOON + minutes(10))
     assert [each.partition("⏰ ")[2] for each in texts()] == [r"Ada \*Lovelace\*: take the pills"]
     assert Message.objects.filter(text="⏰ mine alone").exists()
+
+
+def test_h11_a_task_that_lasts_longer_than_its_interval_queues_no_other(chat: ChatSession) -> None:
+    """The times that come meanwhile are left out; that is told once, and each of them says why."""
+    schedule = made(chat, kind="prompt", rule="FREQ=MINUTELY;INTERVAL=15", at=ONE, text="the news")
+    for number in range(4):
+        fire(NOON + minutes(60 + 15 * number))
+    assert Run.objects.filter(origin="schedule", state="queued").count() == 1
+    assert states(schedule) == ["fired", "skipped", "skipped", "skipped", "waiting"]
+    rows = Occurrence.objects.filter(state="skipped")
+    assert {(row.note, row.was_missed) for row in rows} == {(firing.STILL_BUSY, False)}
+    assert len(texts()) == 1
+    assert "“the news” is still being carried out, so its next time was left out." in texts()[0]
+    answer()
+    fire(NOON + minutes(60 + 15 * 4))
+    assert states(schedule)[-2:] == ["fired", "waiting"]
+    fire(NOON + minutes(60 + 15 * 5))
+    assert len(texts()) == 1
+
+
+@pytest.mark.parametrize("state", ["held", "failed", "cancelled"])
+def test_h11_a_task_that_does_not_last_leaves_no_time_out(chat: ChatSession, state: str) -> None:
+    """Such as one that the owner holds since a restore, who need not decide at all."""
+    schedule = made(chat, kind="prompt", rule=DAILY, at=ONE)
+    fire(NOON + minutes(60))
+    Run.objects.update(state=state)
+    fire(NOON + minutes(60 * 25))
+    assert Run.objects.filter(origin="schedule", state="queued").count() == 1
+    assert "skipped" not in states(schedule)
+
+
+def test_h11_the_tasks_of_others_leave_no_time_out(chat: ChatSession) -> None:
+    made(chat, kind="prompt", rule=DAILY, at=ONE)
+    fire(NOON + minutes(60))
+    made(chat, kind="prompt", at=datetime(2026, 11, 25, 13, 30))
+    text = made(chat, rule=DAILY, at=datetime(2026, 11, 25, 13, 30))
+    fire(NOON + minutes(90))
+    assert Run.objects.filter(origin="schedule", state="queued").count() == 2
+    assert states(text)[0] == "fired"

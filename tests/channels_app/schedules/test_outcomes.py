@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from channels_app.schedules import places
-from core.models import ChatSession, Delivery, Occurrence, Run, User
+from core.conversations import outbox
+from core.models import ChatSession, Delivery, Occurrence, Run, Schedule, User
 from tests.channels_app.schedules.making import (
     DAILY,
     NOON,
@@ -122,3 +123,40 @@ def test_h12_a_daily_text_is_counted_from_its_own_outcome(chat: ChatSession) -> 
         ("done", ""),
         ("failed", "It was not delivered: blocked"),
     ]
+
+
+def test_h12_a_message_of_an_unknown_outcome_is_unsure_and_counts_neither_way(
+    chat: ChatSession,
+) -> None:
+    """As after a kill between the sending and its record: it may well have arrived."""
+    schedule = made(chat, rule=DAILY, at=datetime(2026, 11, 25, 12, 10))
+    Schedule.objects.filter(pk=schedule.pk).update(failures=2)
+    fire(DUE)
+    Delivery.objects.filter(state="pending").update(state="uncertain", error=outbox.UNKNOWN)
+    fire(DUE + minutes(1))
+    row = only()
+    assert (row.state, row.note) == ("done", "It is not known whether it was delivered.")
+    assert (row.executed_at is not None, row.delivered_at) == (True, None)
+    schedule.refresh_from_db()
+    assert (schedule.state, schedule.failures) == ("active", 2)
+
+
+def test_h12_a_part_that_is_lost_for_sure_is_the_outcome(chat: ChatSession) -> None:
+    made(chat, kind="prompt")
+    fire(DUE)
+    answer()
+    run = Run.objects.get()
+    message(run, state="uncertain", error=outbox.UNKNOWN)
+    message(run, state="dead", error="blocked")
+    fire(DUE + minutes(1))
+    assert (only().state, only().note) == ("failed", "It was not delivered: blocked")
+
+
+def test_h12_whether_a_text_arrived_is_not_known_when_its_conversation_is_deleted(
+    chat: ChatSession,
+) -> None:
+    made(chat)
+    fire(DUE)
+    chat.delete()
+    fire(DUE + minutes(1))
+    assert (only().state, only().note) == ("done", "It is not known whether it was delivered.")

@@ -9,7 +9,8 @@ from django.test import Client
 from django.utils import timezone
 
 from channels_app.agent_sessions import results
-from channels_app.schedules import buttons, firing, places
+from channels_app.ops import restored
+from channels_app.schedules import buttons, firing, outcomes, places
 from channels_app.webchat import transcript
 from core.conversations.schedules import changes
 from core.conversations.schedules.changes import Grant, Wish
@@ -310,6 +311,29 @@ def test_h30_the_two_facts_of_the_last_times(ada: User) -> None:
     assert "Left out: the gateway was off" in shown(ada)
 
 
+@pytest.mark.parametrize("note", [restored.MISSED, firing.STILL_BUSY])
+def test_h30_one_that_was_left_out_for_another_reason_says_which(ada: User, note: str) -> None:
+    """The gateway was not off: between a backup and its restore, or while a task lasted."""
+    schedule, _ = fired(ada, rule="FREQ=DAILY")
+    rows = Occurrence.objects.filter(schedule=schedule, run__isnull=False)
+    rows.update(state="skipped", note=note)
+    page = shown(ada)
+    assert "</span>Left out</li>" in page
+    assert note in page
+    assert "the gateway was off at that time" not in page
+    User.objects.filter(pk=ada.pk).update(language="de")
+    assert note not in shown(ada)
+
+
+def test_h30_a_message_of_an_unknown_outcome_is_said_to_be_so_once(ada: User) -> None:
+    schedule, _ = fired(ada, rule="FREQ=DAILY")
+    rows = Occurrence.objects.filter(schedule=schedule, run__isnull=False)
+    rows.update(state="done", executed_at=timezone.now(), delivered_at=None, note=outcomes.UNSURE)
+    page = shown(ada)
+    assert page.count(outcomes.UNSURE) == 1
+    assert "Not delivered" not in page
+
+
 def test_h30_a_single_reminder_stays_among_the_past_ones(ada: User, bob: User) -> None:
     schedule, _ = fired(ada)
     assert schedule.state == "ended"
@@ -363,6 +387,17 @@ def test_h32_another_person_presses_nothing(ada: User, bob: User) -> None:
     assert browser(ada).post(path, {"choice": "x"}, "application/json").status_code == 400
     client = browser(ada, enforce_csrf_checks=True)
     assert client.post(path, {"choice": "done"}, "application/json").status_code == 403
+
+
+def test_h32_one_that_is_paused_keeps_its_buttons(ada: User) -> None:
+    schedule, run = fired(ada, rule="FREQ=DAILY")
+    changes.pause(schedule_ids=[schedule.pk], why="person")
+    path = f"/chat/reminders/{run.public_id}"
+    answer = browser(ada).post(path, {"choice": "later"}, "application/json")
+    assert answer.json()["said"] == buttons.STOPPED
+    assert answers(ada)[-1]["answer"]["reminder"]["said"] == ""
+    browser(ada).post(path, {"choice": "done"}, "application/json")
+    assert answers(ada)[-1]["answer"]["reminder"]["said"] == "Done."
 
 
 def test_h32_other_messages_have_no_buttons(ada: User) -> None:

@@ -11,10 +11,11 @@ from django.utils import timezone
 from allowlist import held_messages, revocation, unknown_requests
 from channels_app.agent_sessions import sessions
 from channels_app.owner import budget_notices, circuit_notices, mcp_notices, notices, outages
-from channels_app.replies import outbound
+from channels_app.replies import outbound, typing_and_reactions
 from channels_app.schedules import firing
 from channels_app.tool_requests import deciding
 from channels_app.worker import chores, expired_rows
+from channels_app.worker.runner import Runner
 from core.conversations import (
     inbox,
     jobs,
@@ -260,3 +261,23 @@ async def test_schedules_are_planned_again_later_when_that_fails(
     for _ in range(2):
         await set_back.watch()
     assert calls == ["told", "planned"]
+
+
+async def test_a_look_for_work_that_fails_holds_up_no_other(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A row that cannot be read stops neither the other runs' deliveries nor the reactions."""
+    worker = Runner()
+    begun: list[tuple[str, int]] = []
+    monkeypatch.setattr(worker, "_spawn", lambda *key: begun.append(key))
+    for noun, name in ((runs, "recover"), (jobs, "recover"), (inbox, "due_sessions")):
+        monkeypatch.setattr(noun, name, failing)
+    monkeypatch.setattr(outbox, "due", lambda: [7])
+    monkeypatch.setattr(push_messages, "due", failing)
+    monkeypatch.setattr(typing_and_reactions, "leftovers", lambda: [9])
+    try:
+        await worker._look_for_work()
+    finally:
+        worker.loop.close()
+    assert begun == [("delivery", 7), ("ack", 9)]
+    assert caplog.text.count("ValueError: a row that nothing can read") == 4

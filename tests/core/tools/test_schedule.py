@@ -149,6 +149,7 @@ def test_h20_the_next_three_dates_are_shown_in_the_persons_language(
             {"at": "2026-11-26T08:00", "rule": "", "in_minutes": None, "time_zone": ""},
             "2026-11-26T07:00",
         ),
+        ({"at": "2026-11-26T08:00", "rule": "", "in_minutes": 0}, "2026-11-26T07:00"),
         ({"at": "2026-11-26T08:00", "time_zone": "Asia/Tokyo"}, "2026-11-25T23:00"),
         ({"at": "2026-11-26T08:00", "rule": "FREQ=DAILY", "kind": "prompt"}, "2026-11-26T07:00"),
     ],
@@ -159,6 +160,11 @@ def test_h20_times_are_those_that_are_written(
     call(ada, action="create", text="x", **arguments)
     assert Occurrence.objects.get().look_at == datetime.fromisoformat(due).replace(tzinfo=UTC)
     assert User.objects.get().time_zone == "Europe/Berlin"
+
+
+def test_h20_one_for_this_very_minute_is_shown_with_its_time(ada: User) -> None:
+    made = call(ada, action="create", text="x", at="2026-11-25T13:00")
+    assert made.shown == "⏰ x\nWednesday, 25 November 2026 at 13:00 (Europe/Berlin)"
 
 
 NO_MINUTES: tuple[Any, ...] = (

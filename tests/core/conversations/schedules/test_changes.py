@@ -459,3 +459,19 @@ def test_h21_a_change_is_of_the_schedule_that_is_meant(chat: ChatSession) -> Non
     first, second = create(chat, text="one"), create(chat, text="two")
     changes.change(schedule=second, wish=Wish(text="x"), now=NOON)
     assert (fresh(first).text, fresh(second).text) == ("one", "x")
+
+
+def test_h20_one_for_this_very_minute_has_a_next_time(chat: ChatSession) -> None:
+    """What is shown of it is its time, not that it is paused."""
+    now = NOON + minutes(60.5)
+    row = create(chat, at=ONE, now=now)
+    assert changes.next_times(row, now=now) == [NOON + minutes(60)]
+
+
+def test_h23_the_next_time_of_one_that_was_put_off_is_that_to_which_it_was(
+    chat: ChatSession,
+) -> None:
+    row = create(chat, at=ONE)
+    fire(NOON + minutes(60))
+    snooze(row, NOON + minutes(90))
+    assert changes.next_times(fresh(row), now=NOON + minutes(75)) == [NOON + minutes(90)]

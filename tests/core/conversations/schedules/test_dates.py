@@ -48,7 +48,11 @@ def test_h3_traditional_chinese_has_its_own_weekdays(language: str) -> None:
     [
         ("", "once"),
         ("FREQ=DAILY;BYHOUR=7;BYMINUTE=30", "every day"),
-        ("FREQ=DAILY;INTERVAL=3;COUNT=4", "every 3 days"),
+        ("FREQ=DAILY;INTERVAL=3;COUNT=4", "every 3 days, 4 times in all"),
+        ("FREQ=DAILY;COUNT=1", "once"),
+        ("FREQ=WEEKLY;UNTIL=20261231", "every week, until 31 December 2026"),
+        ("FREQ=WEEKLY;UNTIL=20261231T180000", "every week, until 31 December 2026 18:00"),
+        ("FREQ=DAILY;BYHOUR=8,18;COUNT=9", "repeats, 9 times in all"),
         ("FREQ=DAILY;BYDAY=MO,TU,WE,TH,FR", "every weekday"),
         ("FREQ=WEEKLY;BYDAY=FR,TH,WE,TU,MO", "every weekday"),
         ("FREQ=WEEKLY;INTERVAL=2;BYDAY=MO,TU,WE,TH,FR,SA,SU", None),
@@ -118,6 +122,22 @@ def test_h3_rules_are_said_in_each_language(language: str, words: list[str]) -> 
         "FREQ=DAILY;BYHOUR=8,18",
     ]
     assert [dates.repeats(text, language) for text in texts] == words
+
+
+@pytest.mark.parametrize(
+    ("language", "words"),
+    [
+        ("zh", ["每天、共4次", "每天、到2026年12月31日为止"]),
+        ("zh-TW", ["每天、共4次", "每天、到2026年12月31日為止"]),
+        ("es", ["cada día, 4 veces en total", "cada día, hasta el 31 de diciembre de 2026"]),
+        ("de", ["jeden Tag, insgesamt 4 Mal", "jeden Tag, bis 31. Dezember 2026"]),
+        ("fr", ["chaque jour, 4 fois en tout", "chaque jour, jusqu'au 31 décembre 2026"]),
+        ("ja", ["毎日、全4回", "毎日、2026年12月31日まで"]),
+    ],
+)
+def test_h3_the_end_of_a_rule_is_said_in_each_language(language: str, words: list[str]) -> None:
+    ends = ["FREQ=DAILY;COUNT=4", "FREQ=DAILY;UNTIL=20261231"]
+    assert [dates.repeats(text, language) for text in ends] == words
 
 
 @given(st.text(max_size=60), st.text(max_size=12))
