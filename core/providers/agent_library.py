@@ -73,6 +73,7 @@ OPTIONS = {
     "presence_penalty": "presence_penalty",
     "frequency_penalty": "frequency_penalty",
     "parallel_tool_calls": "parallel_tool_calls",
+    "top_k": "top_k",  # of Anthropic and Google; those of LLM_PROVIDER are not sent it
 }
 
 
@@ -275,7 +276,9 @@ def causes(error: BaseException) -> list[BaseException]:
 
 
 def options(given: dict[str, Any]) -> ModelSettings:
-    """Return the options that every vendor understands."""
+    """Return the options that every vendor understands. Raises ProviderError."""
+    if not isinstance(given.get("top_k", 0), int):  # the library reads it
+        raise ProviderError.of(Failure("bad_request", "top_k must be a whole number."))
     known = {OPTIONS[name]: value for name, value in given.items() if name in OPTIONS}
     stop = given.get("stop")
     if stop:

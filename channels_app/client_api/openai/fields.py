@@ -237,6 +237,6 @@ ANY_FIELD = frozenset({"openai-compatible", "scripted"})
 LIBRARY_FIELDS = frozenset(
     {
         *("temperature", "top_p", "max_tokens", "max_completion_tokens", "seed", "stop"),
-        *("presence_penalty", "frequency_penalty", "parallel_tool_calls"),
+        *("presence_penalty", "frequency_penalty", "parallel_tool_calls", "response_format"),
     }
 )

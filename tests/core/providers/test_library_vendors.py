@@ -6,6 +6,7 @@ import re
 import traceback
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -272,6 +273,19 @@ async def test_a_client_that_asks_for_json_gets_it(
     told = str(body["system" if kind == "anthropic" else "systemInstruction"])
     assert "JSON" in told
     assert ("braces {}" in told) == is_named
+
+
+async def test_a_client_limits_the_choice_of_tokens(
+    kind: str, server: VendorServer, model: Provider
+) -> None:
+    server.on(PATHS[kind], streams(HELLO[kind]))
+    older = {"anthropic": "claude-sonnet-4-6", "google": "gemini-2.5-flash"}
+    await ask(model, replace(asking(kind, options={"top_k": 7}), model=older[kind]))
+    [body] = server.asked(PATHS[kind])
+    sent = body["top_k"] if kind == "anthropic" else body["generationConfig"]["topK"]
+    assert sent == 7
+    error = await failure(model, asking(kind, options={"top_k": "7"}))
+    assert (error.code, len(server.asked(PATHS[kind]))) == ("bad_request", 1)
 
 
 async def test_a_client_that_asks_for_text_is_told_nothing_of_json(

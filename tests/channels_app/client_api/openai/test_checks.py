@@ -333,12 +333,14 @@ def test_a_provider_that_takes_few_fields_refuses_the_others(settings: Settings)
     """By name, instead of leaving them out."""
     settings.LLM_PROVIDER = "anthropic:claude-x"
     whole = {"model": "default", "messages": [said("x")]}
-    assert fields.read({**whole, "top_p": 0.5}).options == {"top_p": 0.5}
+    for known in ({"top_p": 0.5}, {"response_format": {"type": "json_object"}}):
+        assert fields.read({**whole, **known}).options == known
     for name, value in (("top_k", 3), ("reasoning_effort", "low")):
         with pytest.raises(RefusedError) as caught:
             fields.read({**whole, name: value})
         assert caught.value.field == name
-    assert agent_library.OPTIONS.keys() | {"stop"} == fields.LIBRARY_FIELDS
+    passed_on = agent_library.OPTIONS.keys() - {"top_k"}
+    assert passed_on | {"stop", "response_format"} == fields.LIBRARY_FIELDS
 
 
 def table() -> str:
