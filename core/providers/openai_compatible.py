@@ -51,13 +51,21 @@ READ = (b"data:", ERROR)
 FIELDS = (*READ, b":", b"event:", b"id:", b"retry:", b"data\r", b"\xef\xbb\xbf")
 LONGEST_FIELD = 16  # bytes of a first line that show whether it belongs to a stream
 ERROR_SECONDS = 10.0  # for the body of an error
-# Reasons of servers that gave an answer up, each with its code of KINDS: of OpenRouter, DeepSeek,
-# vLLM and Google. Google adds details after a colon.
+# Reasons of servers that gave an answer up, each with its code of KINDS: of OpenRouter and Mistral,
+# Zhipu, DeepSeek, vLLM and Google. Google adds details after a colon.
 GIVEN_UP = {
     "error": "server",
+    "network_error": "server",
     "insufficient_system_resource": "overloaded",
     "abort": "cut",
     "function_call_filter": "bad_stream",
+}
+# OpenAI's reasons for those of Mistral, Zhipu (twice) and others.
+REASONS = {
+    "model_length": "length",
+    "model_context_window_exceeded": "length",
+    "sensitive": "content_filter",
+    "eos": "stop",
 }
 MOST_TOKENS = 1_000_000_000  # of one call, as a server reports them
 
@@ -206,7 +214,8 @@ class Ending:
     def takes(self, delta: Delta) -> bool:
         """Note a delta; return whether it belongs to the end alone."""
         if isinstance(delta, Finish):
-            self.reason, self.stop_sequence = delta.reason.partition(":")[0], delta.stop_sequence
+            reason = delta.reason.partition(":")[0]
+            self.reason, self.stop_sequence = REASONS.get(reason, reason), delta.stop_sequence
         elif isinstance(delta, Usage) and (delta.prompt_tokens or delta.completion_tokens):
             self.usage = delta  # zeros are no report: every call has a prompt
         self.has_calls |= isinstance(delta, ToolCallDelta)

@@ -431,8 +431,9 @@ async def test_odd_streams_of_real_servers_are_read(
 )  # fmt: skip
 async def test_an_answer_that_its_server_gave_up_is_a_failure(
     last: dict[str, Any], code: str, server: ModelServer, compatible: OpenAICompatible
+        (chunk(finish="network_error"), "server"),
 ) -> None:
-    """Of DeepSeek, vLLM, Google and OpenRouter; its tokens are counted all the same."""
+    """Of DeepSeek, vLLM, Zhipu, Google and OpenRouter; its tokens are counted all the same."""
     server.replies = [streams(sse(chunk({"content": "I make"}, usage=USED), last))]
     found: list[Delta] = []
     with pytest.raises(ProviderError) as caught:
@@ -556,6 +557,23 @@ async def test_any_model_of_the_library_streams_text_thoughts_and_calls() -> Non
     async def play(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[Any]:
         seen.extend(messages)
         assert [tool.name for tool in info.function_tools] == ["f"]
+@pytest.mark.parametrize(
+    ("reason", "meant"),
+    [
+        ("model_length", "length"),
+        ("model_context_window_exceeded", "length"),
+        ("sensitive", "content_filter"),
+        ("eos", "stop"),
+    ],
+)
+async def test_an_end_for_a_reason_of_the_servers_own_has_openais_word(
+    reason: str, meant: str, server: ModelServer, compatible: OpenAICompatible
+) -> None:
+    """Of Mistral and Zhipu: a client took an answer that was cut for a whole one."""
+    server.replies = [streams(sse(chunk({"content": "a"}), chunk(finish=reason)))]
+    assert await ask(compatible) == [TextDelta("a"), Finish(meant)]
+
+
         yield {0: DeltaThinkingPart(content="hm")}
         yield {1: DeltaToolCall(name="f", json_args='{"a"', tool_call_id="c")}
         yield {1: DeltaToolCall(json_args=": 1}")}
