@@ -185,7 +185,8 @@ def check_metadata(server: ServerInfo, metadata: OAuthMetadata, issuer: str | No
     """Raise McpError for metadata that is another server's, or that lacks what is needed."""
     expected = issuer or origin_of(server.url)
     named = str(metadata.issuer)
-    if named != expected and not (issuer is None and utils.issuers_match(named, expected)):
+    # The root of the same server is no other one: Atlassian names it, and slashes come and go.
+    if named.removesuffix("/") not in {expected.removesuffix("/"), origin_of(expected)}:
         words = "The metadata of its authorization server is that of another one (issuer)."
         raise StoppedError("issuer", words)
     for url in (

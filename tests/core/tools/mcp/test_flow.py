@@ -297,6 +297,18 @@ def test_v73_the_client_that_signs_in(notes: SigningMcp) -> None:
     assert query(begun(notes, known))["client_id"] == "client-2"
 
 
+def test_v74_the_root_of_the_same_server_is_no_other_issuer(notes: SigningMcp) -> None:
+    """[V74] Atlassian's server of each client names the one of all."""
+    notes.resource = {"authorization_servers": [f"{notes.base}/tenant"]}
+    there = "/.well-known/oauth-authorization-server/tenant"
+    notes.replies[there] = replies(200, notes.about_server())
+    where = f"{notes.base}/resource"
+    assert begun(notes, resource_metadata=where).issuer == notes.base
+    notes.metadata = {"issuer": f"{notes.base}/tenant/"}
+    notes.replies[there] = replies(200, notes.about_server())
+    assert begun(notes, resource_metadata=where).issuer == f"{notes.base}/tenant/"
+
+
 @pytest.mark.parametrize(
     ("supported", "secret", "method"),
     [
@@ -484,9 +496,11 @@ def test_v74_metadata_of_others_is_refused(notes: SigningMcp) -> None:
     notes.resource, notes.metadata = {}, {"issuer": "https://other.example"}
     assert "that of another one (issuer)" in stopped(notes, "issuer", resource_metadata=where)
     assert "that of another one (issuer)" in stopped(notes, "issuer")
+    notes.metadata = {"issuer": f"{notes.base}/other"}
+    assert "that of another one (issuer)" in stopped(notes, "issuer", resource_metadata=where)
     notes.metadata = {"issuer": f"{notes.base}/"}
     assert begun(notes).issuer == f"{notes.base}/"
-    stopped(notes, "issuer", resource_metadata=where)
+    assert begun(notes, resource_metadata=where).issuer == f"{notes.base}/"
     for name in ("authorization", "token", "registration", "revocation"):
         notes.metadata = {f"{name}_endpoint": "http://u:p@127.0.0.1/x"}
         assert "name or password" in stopped(notes, "plain")
