@@ -276,10 +276,11 @@ def causes(error: BaseException) -> list[BaseException]:
 
 
 def options(given: dict[str, Any]) -> ModelSettings:
-    """Return the options that every vendor understands. Raises ProviderError."""
-    if not isinstance(given.get("top_k", 0), int):  # the library reads it
-        raise ProviderError.of(Failure("bad_request", "top_k must be a whole number."))
+    """Return the options that every vendor understands."""
     known = {OPTIONS[name]: value for name, value in given.items() if name in OPTIONS}
+    most = known.get("top_k", 0)
+    if not isinstance(most, int) or most <= 0:  # all, for local servers; vendors refuse it
+        known.pop("top_k", None)
     stop = given.get("stop")
     if stop:
         known["stop_sequences"] = [stop] if isinstance(stop, str) else stop
