@@ -99,7 +99,7 @@ def options(body: Json, tools: list[Json]) -> Json:
     found = {
         name: check(body[name], name)
         for name, check in CHECKS.items()
-        if body.get(name) is not None
+        if body.get(name) is not None and (name, body[name]) != ("stop", [])
     }
     wanted = chat_tools.choice(body.get("tool_choice"), tools)
     if wanted is not None:

@@ -308,6 +308,12 @@ def test_a_schema_of_answers_is_passed_on_whole() -> None:
     assert outcome({**whole, "response_format": wrong}) == "response_format"
 
 
+def test_no_stop_sequences_are_none() -> None:
+    """[D5] Clients send an empty list, which OpenAI refuses, as with a picture."""
+    whole = {"model": "default", "messages": [said("x")]}
+    assert fields.read({**whole, "stop": [], "seed": 1}).options == {"seed": 1}
+
+
 def test_every_field_of_the_api_is_read_passed_on_or_refused_by_name() -> None:
     """[D5] Nothing is dropped: the official client's own list of fields."""
     whole = {"model": "default", "messages": [said("x")]}
