@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, Literal, TypeVar
 
 from django.utils import timezone
-from django.utils.translation import gettext, gettext_noop
+from django.utils.translation import get_language, gettext, gettext_noop
 
 from allowlist import audit, tool_rights
 from channels_app.schedules.rights import is_group
@@ -19,6 +19,7 @@ from core.conversations import tool_calls
 from core.database.transactions import atomic_write
 from core.lib import encryption
 from core.models import McpConnection, McpServer, McpSignIn, ToolCall, User
+from core.tools import phrases
 from core.tools.mcp import pins
 from core.tools.mcp.errors import GrantEndedError, McpError
 from core.tools.mcp.oauth import connections, registrations, sign_ins, signed_in
@@ -74,8 +75,13 @@ def begin(row: McpSignIn, *, browser: str, by: User) -> str:
     client, info = sign_ins.client_of(row.server), info_of(row.server)
     started = waited_for(started_of(row, client, info), row.server)
     if not sign_ins.store_started(row, started, browser=browser, by=by):
-        raise McpError(TEXTS["used"])
+        raise McpError(gettext(TEXTS["used"]))
     return str(started.address)
+
+
+def shown(failure: McpError) -> str:
+    """Return a failure for the person, in the language of the page; it is English elsewhere."""
+    return phrases.in_language(str(failure), get_language() or "")
 
 
 async def started_of(row: McpSignIn, client: OAuthClient, server: ServerInfo) -> Started:
@@ -128,7 +134,7 @@ def finish(
         work = flow.exchange(info_of(row.server), kept, code=code, issuer=issuer)
         tokens = exchanged(work, row, client=kept["client"])
     except McpError as failure:
-        return Finished("failed", f"{failure} {gettext('Open the link again.')}")
+        return Finished("failed", f"{shown(failure)} {gettext('Open the link again.')}")
     return complete(row, kept, tokens, by=by, now=now)
 
 

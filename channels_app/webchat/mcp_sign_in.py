@@ -90,7 +90,7 @@ def start(request: HttpRequest, row: McpSignIn, *, by: User) -> HttpResponse:
     try:
         address = signing_in.begin(row, browser=browser, by=by)
     except McpError as error:
-        return shown(request, row, problem=str(error), asks=True)
+        return shown(request, row, problem=signing_in.shown(error), asks=True)
     response = shown(request, row, address=address)
     response.set_cookie(
         COOKIE,

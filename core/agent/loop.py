@@ -77,7 +77,7 @@ from core.tools.base import Tool, ToolContext, ToolResult
 
 TOOL_TEXT_CHARACTERS = 50_000
 TOOLS_SHARE = 0.65  # of a window, for the descriptions of tools
-MOST_TOOLS = 128  # of OpenAI's API, and of others that follow it
+MOST_TOOLS = 128  # of one request: OpenAI's API, and others that follow it, refuse more
 MOST_QUESTIONS = 10  # of one answer: each is a message to who decides
 TOO_MANY_QUESTIONS = (
     "The call was not made: it needs a yes, and too many were asked for at once. Ask for fewer."
@@ -163,14 +163,12 @@ class Turn:
     def _fitting_tools(
         self, tools: list[dict[str, Any]], model: ModelInfo
     ) -> tuple[list[dict[str, Any]], int]:
-        """Return the tools that leave a part of a small window to the conversation, with a client's
-        at most MOST_TOOLS, and their tokens: of the gateway's the last ones are left out, a
-        client's stay.
+        """Return the tools that leave a part of a small window to the conversation, at most
+        MOST_TOOLS, and their tokens: of the gateway's the last ones are left out, a client's stay.
         """
         own = tools[: len(tools) - len(self.client_tools)]
-        if self.client_tools:
-            own = own[: max(0, MOST_TOOLS - len(self.client_tools))]
-            tools = [*own, *self.client_tools]
+        own = own[: max(0, MOST_TOOLS - len(self.client_tools))]
+        tools = [*own, *self.client_tools]
         tokens = tools_tokens(tools)
         while own and tokens > model.context_tokens * TOOLS_SHARE:
             own = own[:-1]

@@ -73,6 +73,7 @@ OPTIONS = {
     "presence_penalty": "presence_penalty",
     "frequency_penalty": "frequency_penalty",
     "parallel_tool_calls": "parallel_tool_calls",
+    "top_k": "top_k",  # of Anthropic and Google; those of LLM_PROVIDER are not sent it
 }
 
 
@@ -277,6 +278,9 @@ def causes(error: BaseException) -> list[BaseException]:
 def options(given: dict[str, Any]) -> ModelSettings:
     """Return the options that every vendor understands."""
     known = {OPTIONS[name]: value for name, value in given.items() if name in OPTIONS}
+    most = known.get("top_k", 0)
+    if not isinstance(most, int) or most <= 0:  # all, for local servers; vendors refuse it
+        known.pop("top_k", None)
     stop = given.get("stop")
     if stop:
         known["stop_sequences"] = [stop] if isinstance(stop, str) else stop

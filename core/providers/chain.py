@@ -293,7 +293,16 @@ class Chain:
         if sight.has_pictures(messages) and not sight.can_see(model):
             messages = sight.without_pictures(messages)
         tools = request.tools if model.can_call_tools or model.is_embedded else []
-        return replace(request, messages=messages, tools=tools, model=request.model or model.name)
+        options = request.options
+        if not tools:  # OpenAI refuses an option about calls where there are none
+            options = {name: options[name] for name in options if name != "parallel_tool_calls"}
+        return replace(
+            request,
+            messages=messages,
+            tools=tools,
+            options=options,
+            model=request.model or model.name,
+        )
 
 
 # The names of OpenTelemetry's conventions for generative AI, where they are not ours.

@@ -245,6 +245,11 @@ NAMES: dict[str, str] = {
     "billing_hard_limit_reached": "quota",
     "billing_error": "quota",
     "insufficient_balance": "quota",
+    "exceeded_current_quota_error": "quota",  # Moonshot
+    "arrearage": "quota",  # DashScope
+    "1113": "quota",  # Zhipu, and the next
+    "1261": "context_length",
+    "1301": "content",
     "rate_limit_exceeded": "rate_limited",
     "rate_limit_error": "rate_limited",
     "resource_exhausted": "rate_limited",
@@ -253,6 +258,7 @@ NAMES: dict[str, str] = {
     "string_above_max_length": "context_length",
     "content_filter": "content",
     "content_policy_violation": "content",
+    "data_inspection_failed": "content",  # DashScope
     "responsibleaipolicyviolation": "content",
     "moderation_blocked": "content",
     "overloaded_error": "overloaded",
@@ -263,6 +269,9 @@ NAMES: dict[str, str] = {
     "authentication_error": "unauthorised",
     "permission_error": "unauthorised",
     "model_not_found": "not_found",
+    "model_decommissioned": "not_found",  # Groq
+    "invalid_model": "not_found",  # Mistral
+    "1211": "not_found",  # Zhipu
     "not_found_error": "not_found",
     "request_too_large": "too_large",
     "tool_use_failed": "bad_stream",  # Groq: the model wrote no call that can be read
@@ -270,14 +279,20 @@ NAMES: dict[str, str] = {
 WORDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), code)
     for pattern, code in (
-        (r"credit balance|insufficient (?:credits?|balance|funds|quota)|exceeded your (?:current|"
-         r"monthly) (?:quota|spend)|quota (?:is )?(?:used up|exhausted)|billing|spending limit",
-         "quota"),
-        (r"maximum context length|context (?:length|window|size)|prompt is too long|too many "
+        (r"credit balance|insufficient (?:account )?(?:credits?|balance|funds|quota)|balance is "
+         r"insufficient|exceeded your (?:current|monthly) (?:quota|spend)|quota (?:is )?(?:used up|"
+         r"exhausted)|billing|spending limit|account is in good standing|overdue (?:account|"
+         r"payment)|余额不足|欠费", "quota"),
+        (r"maximum context length|context (?:length|window|size|limit)|prompt is too long|too many "
          r"(?:input )?tokens|input token count|exceeds the available context|reduce the length|"
          r"maximum (?:input )?(?:prompt )?tokens|longer than the maximum model length|"
          r"max_model_len|input is too long", "context_length"),
+        # Of xAI (twice), Kimi, Zhipu, DashScope, SGLang and Copilot.
+        (r"maximum prompt length|input_too_large|model token limit|prompt exceeds max length|range "
+         r"of input length|maximum allowed (?:input )?length|prompt token count", "context_length"),
         (r"content (?:management )?(?:policy|filter)|safety system|flagged|moderation", "content"),
+        # Of DeepSeek, DashScope and xAI; the last says that the caller has no permission.
+        (r"content exists risk|inappropriate content|violates usage guidelines", "content"),
         (r"api[ _-]key (?:not valid|is invalid)|(?:invalid|incorrect) api[ _-]key", "unauthorised"),
         # Pictures, or tools, that this model does not take: OpenRouter says 404, llama.cpp 500.
         (r"no endpoints found that support|(?:image|audio) input is not supported|unsupported "
@@ -285,7 +300,8 @@ WORDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"tool_use_failed|failed to call a function", "bad_stream"),
         (r"loading model|overloaded|currently (?:un)?available|no slot available|server busy",
          "overloaded"),
-        (r"\bmodel\b.{0,200}(?:not found|does not exist)|(?:not found|no such) model", "not_found"),
+        (r"\bmodel\b.{0,200}(?:not found|does not exist)|(?:not found|no such) model|model not "
+         r"exist|invalid model name|not a valid model id", "not_found"),
     )
 )  # fmt: skip
 BY_STATUS = {
@@ -307,7 +323,7 @@ SOON = re.compile(r"(?i)\b(?:retry|try again) (?:in|after) [0-9]")
 MILLISECONDS = re.compile(r"[0-9]{13}")
 DELAY = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,9})?)s")
 # Codes that a body's text may refine a status to: a 401 with "billing" is still our key.
-REFINED = {400, 402, 403, 404, 413, 422, 429, 500, 502, 503, 529}
+REFINED = {400, 402, 403, 404, 412, 413, 422, 429, 500, 502, 503, 529}
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ The `openai` SDK costs 0.4 ms of CPU a streamed token, this 0.05 (docs/decisions
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -51,14 +52,32 @@ READ = (b"data:", ERROR)
 FIELDS = (*READ, b":", b"event:", b"id:", b"retry:", b"data\r", b"\xef\xbb\xbf")
 LONGEST_FIELD = 16  # bytes of a first line that show whether it belongs to a stream
 ERROR_SECONDS = 10.0  # for the body of an error
-# Reasons of servers that gave an answer up, each with its code of KINDS: of OpenRouter, DeepSeek,
-# vLLM and Google. Google adds details after a colon.
+# Reasons of servers that gave an answer up, each with its code of KINDS: of OpenRouter and Mistral,
+# Zhipu, DeepSeek, vLLM and Google. Google adds details after a colon.
 GIVEN_UP = {
     "error": "server",
+    "network_error": "server",
     "insufficient_system_resource": "overloaded",
     "abort": "cut",
     "function_call_filter": "bad_stream",
 }
+# OpenAI's reasons for those of Mistral, Zhipu (twice) and others.
+REASONS = {
+    "model_length": "length",
+    "model_context_window_exceeded": "length",
+    "sensitive": "content_filter",
+    "eos": "stop",
+}
+# The words of OpenAI's models, which may be behind any address (Azure's, a proxy's), of Kimi's and
+# of Groq's. An option that they refuse so has a newer name, or may be left out.
+REFUSED_OPTION = re.compile(
+    r"(?i)(?:unsupported (?:parameter|value)|unrecognized request argument supplied): \W?(\w+)"
+    r"|invalid (\w+): only|`(\w+)` is not supported with this model"
+)
+NEWER = {"max_tokens": "max_completion_tokens"}
+SPARED = frozenset(
+    {"temperature", "top_p", "presence_penalty", "frequency_penalty", "reasoning_effort"}
+)
 MOST_TOKENS = 1_000_000_000  # of one call, as a server reports them
 
 
@@ -92,6 +111,8 @@ class OpenAICompatible:
         # Model -> words for the fields that its server wants back with calls.
         self._wanted: dict[str, frozenset[str]] = {}
         self._begin_open: set[str] = set()  # models; see core.providers.thoughts
+        # Model -> the options that its server refuses.
+        self._refused: dict[str, frozenset[str]] = {}
         self._session: aiohttp.ClientSession | None = None
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
@@ -141,8 +162,8 @@ class OpenAICompatible:
     async def _answered(
         self, request: ModelRequest
     ) -> AsyncGenerator[aiohttp.ClientResponse, None]:
-        """Yield the stream that answers a request; one that lacked a field is sent again with it.
-        Raises ProviderError.
+        """Yield the stream that answers a request; one that lacked a field, or had an option that
+        this model does not take, is sent again. Raises ProviderError.
         """
         model = request.model or self._model
         while True:
@@ -153,9 +174,14 @@ class OpenAICompatible:
                     return
                 error = await refusal(answer)
             lacking = returned.lacking(error.reason, request.messages, wanted)
-            if not lacking:
+            refused = refused_option(error.reason, request.options)
+            known = self._refused.get(model, frozenset())
+            if lacking:
+                self._wanted[model] = self._wanted.get(model, frozenset()) | {lacking}
+            elif refused and refused not in known:
+                self._refused[model] = known | {refused}
+            else:
                 raise error
-            self._wanted[model] = self._wanted.get(model, frozenset()) | {lacking}
 
     def _post(
         self, request: ModelRequest, wanted: frozenset[str]
@@ -184,6 +210,10 @@ class OpenAICompatible:
         if request.tools:
             body["tools"] = request.tools
         body = self._adapt(body) if self._adapt else body
+        for name in self._refused.get(body["model"], frozenset()) & body.keys():
+            value = body.pop(name)
+            if name in NEWER:
+                body[NEWER[name]] = value
         try:
             return orjson.dumps(body)
         except TypeError:
@@ -206,7 +236,8 @@ class Ending:
     def takes(self, delta: Delta) -> bool:
         """Note a delta; return whether it belongs to the end alone."""
         if isinstance(delta, Finish):
-            self.reason, self.stop_sequence = delta.reason.partition(":")[0], delta.stop_sequence
+            reason = delta.reason.partition(":")[0]
+            self.reason, self.stop_sequence = REASONS.get(reason, reason), delta.stop_sequence
         elif isinstance(delta, Usage) and (delta.prompt_tokens or delta.completion_tokens):
             self.usage = delta  # zeros are no report: every call has a prompt
         self.has_calls |= isinstance(delta, ToolCallDelta)
@@ -441,6 +472,16 @@ def of_parts(parts: list[Any]) -> list[Delta]:
         elif part.get("text"):
             found.append(TextDelta(str(part["text"])))
     return found
+
+
+def refused_option(reason: str, options: dict[str, Any]) -> str:
+    """Return the option of a request that its server refuses by name, and that has a newer name, or
+    may be left out: how a model chooses its words, and how long it thinks. Empty for another
+    ``reason``.
+    """
+    found = REFUSED_OPTION.search(reason)
+    name = next(filter(None, found.groups())) if found is not None else ""
+    return name if name in options and (name in NEWER or name in SPARED) else ""
 
 
 async def refusal(answer: aiohttp.ClientResponse) -> ProviderError:

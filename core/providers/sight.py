@@ -11,7 +11,7 @@ from core.providers.catalogue import ModelInfo
 UNSEEN = "(There is a picture here that the model in use cannot see.)"
 REMEMBERED_SECONDS = 24 * 60 * 60
 # Statuses for an unsupported form of request; not a busy or broken server, nor a wrong key.
-REFUSALS = frozenset({"refused", "bad_request", "unsupported"})
+REFUSALS = frozenset({"refused", "bad_request", "unprocessable", "unsupported"})
 refusals: TtlCache[tuple[int, str], str] = TtlCache(REMEMBERED_SECONDS)
 
 

@@ -43,8 +43,11 @@ class Thoughts:
 
     def of(self, delta: Delta) -> Iterator[Delta]:
         """Return the deltas that take the place of one. A part of a tag is held until the next."""
-        if isinstance(delta, TextDelta):
+        if self._is_over and not self._is_thinking:
+            self._pieces.clear()  # nothing is taken back any more
+        elif isinstance(delta, TextDelta):
             self._pieces.append(delta.text)
+        if isinstance(delta, TextDelta):
             text, self._held = self._held + delta.text, ""
             yield from self._read(text)
             return

@@ -12,7 +12,7 @@ from functools import cache
 from django.utils.translation import gettext, gettext_noop
 
 from core.lib.interface_language import spoken
-from core.tools import phrases_of_calls, phrases_of_jobs
+from core.tools import phrases_of_calls, phrases_of_jobs, phrases_of_sign_ins
 
 # The languages besides English: Chinese, Spanish, German, French, Japanese.
 ORDER = ("zh", "es", "de", "fr", "ja")
@@ -113,6 +113,7 @@ SENTENCES = (
     gettext_noop("Running {0}…"),
     *phrases_of_calls.SENTENCES,
     *phrases_of_jobs.SENTENCES,
+    *phrases_of_sign_ins.SENTENCES,
 )
 SLOT = re.compile(r"\{[012]\}")
 VARIES = {

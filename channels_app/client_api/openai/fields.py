@@ -99,7 +99,7 @@ def options(body: Json, tools: list[Json]) -> Json:
     found = {
         name: check(body[name], name)
         for name, check in CHECKS.items()
-        if body.get(name) is not None
+        if body.get(name) is not None and (name, body[name]) != ("stop", [])
     }
     wanted = chat_tools.choice(body.get("tool_choice"), tools)
     if wanted is not None:
@@ -237,6 +237,6 @@ ANY_FIELD = frozenset({"openai-compatible", "scripted"})
 LIBRARY_FIELDS = frozenset(
     {
         *("temperature", "top_p", "max_tokens", "max_completion_tokens", "seed", "stop"),
-        *("presence_penalty", "frequency_penalty", "parallel_tool_calls"),
+        *("presence_penalty", "frequency_penalty", "parallel_tool_calls", "response_format"),
     }
 )

@@ -193,8 +193,6 @@ def options(body: Json, *, has_tools: bool) -> Json:
         if passes:
             found[name] = checked
     if form is not None:
-        if not passes:
-            raise refused("is not supported by this gateway's model provider", "text.format")
         found["response_format"] = form
     return found
 

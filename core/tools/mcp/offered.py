@@ -15,6 +15,7 @@ from core.models import McpServer, McpTool
 from core.providers import catalogue
 from core.tools import registry
 from core.tools.base import Ask, Tool
+from core.tools.mcp import offers
 from core.tools.mcp.oauth.connections import WAIT_SECONDS
 from core.tools.mcp.servers import ServerInfo, info_of
 from core.tools.mcp.tool import ServerTool
@@ -79,7 +80,7 @@ def read() -> tuple[ServerTool, ...]:
         ServerTool(
             name=row.call_name,
             description=row.description or row.title or row.name,
-            parameters=row.schema,
+            parameters=offers.for_models(row.schema),
             ask=cast("Ask", row.ask),
             idempotent=row.idempotent,
             seconds=seconds_of(infos[row.server_id]),

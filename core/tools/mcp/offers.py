@@ -2,9 +2,10 @@
 
 import hashlib
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
+from urllib.parse import unquote
 
 import orjson
 
@@ -20,6 +21,15 @@ DIGEST = 8
 # Joiners are parts of scripts and of emoji; tags and bidirectional controls hide text from readers.
 JOINERS = "\u200c\u200d"
 PROSE = ("description", "title")
+# Vendors refuse these at the top of a schema of arguments, and with it the whole request.
+ALTERNATIVES = ("anyOf", "oneOf", "allOf")
+NOT_AT_TOP = frozenset({*ALTERNATIVES, "enum", "not", "$ref"})
+# The keywords that hold schemas: by name, in a list, and one, which may be a list in older drafts.
+NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
+LISTED = frozenset({*ALTERNATIVES, "prefixItems"})
+SINGLE = frozenset({"items", "contains", "propertyNames", "not", "if", "then", "else"})
+OPEN = frozenset({"additionalProperties", "additionalItems"})  # one, or whether there are more
+KINDS = frozenset({"string", "number", "integer", "boolean", "object", "array", "null"})
 ALLOWED = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 
 
@@ -91,6 +101,119 @@ def schema_of(given: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     if schema.get("type", "object") != "object":
         return {}, "Its arguments are no object."
     return {"type": "object", **schema}, ""
+
+
+def for_models(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a schema of arguments as all vendors take it: an object with properties, without
+    alternatives at its top, and plain below it. The server checks by its own one.
+    """
+    made = plain(one_object(schema, schema, set(), MOST_DEPTH))
+    if not made["required"]:
+        del made["required"]  # older drafts know no empty one
+    return made
+
+
+def one_object(
+    schema: Mapping[str, Any], root: Mapping[str, Any], seen: set[str], levels: int
+) -> dict[str, Any]:
+    """Return a schema with the properties of all its alternatives; required are those that each of
+    them requires. A reference counts once (``seen``), to at most so many ``levels``.
+    """
+    own = schema.get("properties")
+    found = {name: [each] for name, each in own.items()} if isinstance(own, dict) else {}
+    required = names_in(schema)
+    for keyword, given in alternatives(schema, root, seen) if levels else ():
+        branches = [
+            one_object(each, root, seen, levels - 1)
+            for each in given
+            if isinstance(each, dict) and each.get("type", "object") == "object"
+        ]
+        for branch in branches:
+            for name, each in branch["properties"].items():
+                found.setdefault(name, []).append(each)
+        needed = [set(branch["required"]) for branch in branches] or [set()]
+        is_each = keyword in ("anyOf", "oneOf")
+        required |= set.intersection(*needed) if is_each else set.union(*needed)
+    kept = {name: each for name, each in schema.items() if name not in NOT_AT_TOP}
+    properties = {name: one_of(each) for name, each in found.items()}
+    return {**kept, "type": "object", "properties": properties, "required": sorted(required)}
+
+
+def alternatives(
+    schema: Mapping[str, Any], root: Mapping[str, Any], seen: set[str]
+) -> Iterator[tuple[str, list[Any]]]:
+    """Yield the schemas that apply to the same value as a schema does, each list with its
+    keyword.
+    """
+    for keyword in ALTERNATIVES:
+        given = schema.get(keyword)
+        yield keyword, given if isinstance(given, list) else []
+    reference = schema.get("$ref")
+    if isinstance(reference, str) and reference not in seen:
+        seen.add(reference)
+        yield "$ref", [referred(root, reference)]
+
+
+def names_in(schema: Mapping[str, Any]) -> set[str]:
+    """Return the required properties of a schema."""
+    given = schema.get("required")
+    return {each for each in given if isinstance(each, str)} if isinstance(given, list) else set()
+
+
+def one_of(schemas: list[Any]) -> Any:
+    """Return one schema for what several describe."""
+    different = [each for at, each in enumerate(schemas) if each not in schemas[:at]]
+    return different[0] if len(different) == 1 else {"anyOf": different}
+
+
+def referred(root: Mapping[str, Any], reference: str) -> Any:
+    """Return the part of a schema that a reference means; None for one that is not there."""
+    found: Any = root if reference.startswith("#") else None
+    for step in reference.split("/")[1:]:
+        key = unquote(step).replace("~1", "/").replace("~0", "~")
+        found = found.get(key) if isinstance(found, dict) else None
+    return found
+
+
+def plain(schema: Any) -> dict[str, Any]:
+    """Return a schema without what some vendors refuse: a truth value for a schema, lists that do
+    not say what they hold, if only that it may be anything, and what JSON Schema does not know.
+    """
+    if not isinstance(schema, dict):
+        return {"not": {}} if schema is False else {}
+    made = {key: inside(key, each) for key, each in schema.items() if is_sound(key, each)}
+    kind, items = made.get("type"), made.get("items")
+    if isinstance(items, list):
+        made["items"] = {"anyOf": items} if items else {}
+    elif items is None and (kind == "array" or (isinstance(kind, list) and "array" in kind)):
+        made["items"] = {}
+    return made
+
+
+def inside(keyword: str, value: Any) -> Any:
+    """Return the value of a keyword with such schemas."""
+    if keyword in NAMED:
+        return {name: plain(each) for name, each in value.items()}
+    if keyword in LISTED or (keyword == "items" and isinstance(value, list)):
+        return [plain(each) for each in value]
+    is_one = keyword in SINGLE or (keyword in OPEN and isinstance(value, dict))
+    return plain(value) if is_one else value
+
+
+def is_sound(keyword: str, value: Any) -> bool:
+    """Return whether the value of a keyword has the shape that JSON Schema gives it, where servers
+    are known to err; vendors refuse a request for another.
+    """
+    if keyword in NAMED:
+        return isinstance(value, dict)
+    if keyword in LISTED or keyword == "enum":
+        return isinstance(value, list) and bool(value)
+    if keyword == "required":
+        return isinstance(value, list) and all(isinstance(each, str) for each in value)
+    if keyword == "type":
+        kinds = value if isinstance(value, list) and value else [value]
+        return all(isinstance(each, str) and each in KINDS for each in kinds)
+    return not (keyword in SINGLE and value is None)
 
 
 def depth_of(value: Any, most: int) -> int:

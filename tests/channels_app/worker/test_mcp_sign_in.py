@@ -446,7 +446,7 @@ def test_v73_another_issuer_in_the_response_gets_no_code(
     notes.metadata = {}
     back, _, _ = go_there(browser, link_to(), notes, "x").partition("&iss=")
     assert "another authorization server" in come_back(browser, back)
-    assert notes.forms("authorization_code") == []
+    assert len(notes.codes) == 3  # none of them came to it
     assert McpFinding.objects.filter(key__startswith="stopped:issuer").count() == 1
 
 
@@ -514,6 +514,24 @@ def test_v74_metadata_that_leads_elsewhere_ends_the_sign_in(
     notes.resource, notes.metadata = {}, {}
     sign_in(notes, "guest@notes")
     answered("It was read.")
+
+
+def test_v74_a_failure_is_told_in_the_language_of_the_person(
+    server: McpServer, notes: SigningMcp, guest: User
+) -> None:
+    """[V74] On the page that begins a sign-in, and on the one that ends it."""
+    row = sign_ins.create(server, guest, now=timezone.now())
+    browser = Client(headers={"Accept-Language": "de"})
+    browser.force_login(guest)
+    page = f"/mcp/oauth/sign-in/{row.public_id}"
+    address = go_there(browser, page, notes, "ann")
+    notes.codes.clear()
+    ended = come_back(browser, address)
+    assert "Sein Anmeldeserver lehnt die Anmeldung ab (invalid_grant)." in ended
+    notes.metadata = {"code_challenge_methods_supported": None}
+    begun = browser.post(page, {"choice": "start"}).content.decode()
+    assert "Sein Anmeldeserver unterstützt PKCE nicht" in begun
+    assert "authorization server" not in ended + begun
 
 
 def test_v74_plain_http_beside_https_and_huge_metadata_are_refused(

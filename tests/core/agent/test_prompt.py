@@ -459,6 +459,13 @@ def test_no_more_tools_than_vendors_take_are_offered_beside_a_clients() -> None:
     assert turn.fitted(ModelRequest([], [*own, *theirs]), model).tools == [*own[:3], *theirs]
 
 
+def test_tools_of_servers_are_no_more_than_vendors_take() -> None:
+    """Else every turn of a gateway with a large MCP server would fail at OpenAI."""
+    own = [{"function": {"name": f"{number}"}} for number in range(130)]
+    model = model_of(context_tokens=200_000)
+    assert turn_with().fitted(ModelRequest([], own), model).tools == own[:128]
+
+
 def turn_with(*tools: dict[str, Any]) -> Turn:
     """Return a turn of a client that has these tools."""
     return Turn(

@@ -186,9 +186,24 @@ async def test_a_model_without_tools_or_images_is_asked_last(models: list[ModelI
         await deltas_of(Chain([plain, models[1]], servers), request)
         assert servers.asked == ["model-2"]
     servers = Servers(p1=[list(DONE)])
-    await deltas_of(Chain([plain], servers), ModelRequest(PICTURE, TOOLS))
-    assert servers.requests[0].tools == []
+    options = {"parallel_tool_calls": False, "seed": 1}  # OpenAI refuses the first without tools
+    await deltas_of(Chain([plain], servers), ModelRequest(PICTURE, TOOLS, options=options))
+    assert (servers.requests[0].tools, servers.requests[0].options) == ([], {"seed": 1})
     assert not sight.has_pictures(servers.requests[0].messages)
+
+
+@pytest.mark.parametrize("code", ["bad_request", "unprocessable", "unsupported"])
+async def test_a_model_that_refuses_pictures_is_asked_without_them(
+    code: str, models: list[ModelInfo]
+) -> None:
+    """DeepSeek refuses them with 422. The next request is spared the refusal."""
+    try:
+        for answers in ([[error(code)], list(DONE)], [list(DONE)]):
+            servers = Servers(p1=answers)
+            assert await deltas_of(Chain(models[:1], servers), ModelRequest(PICTURE)) == DONE
+            assert not sight.has_pictures(servers.requests[-1].messages)
+    finally:
+        sight.refusals.clear()
 
 
 async def test_three_failures_in_a_row_open_the_circuit_for_all_processes(

@@ -6,6 +6,7 @@ import re
 import traceback
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -272,6 +273,20 @@ async def test_a_client_that_asks_for_json_gets_it(
     told = str(body["system" if kind == "anthropic" else "systemInstruction"])
     assert "JSON" in told
     assert ("braces {}" in told) == is_named
+
+
+async def test_a_client_limits_the_choice_of_tokens(
+    kind: str, server: VendorServer, model: Provider
+) -> None:
+    server.on(PATHS[kind], streams(HELLO[kind]))
+    older = {"anthropic": "claude-sonnet-4-6", "google": "gemini-2.5-flash"}
+    for given in (7, 0, -1, "7"):  # the others mean all at local servers, or are not checked
+        await ask(model, replace(asking(kind, options={"top_k": given}), model=older[kind]))
+    first, *others = server.asked(PATHS[kind])
+    sent = first["top_k"] if kind == "anthropic" else first["generationConfig"]["topK"]
+    assert (sent, len(others)) == (7, 3)
+    assert "top_k" not in str(others)
+    assert "topK" not in str(others)
 
 
 async def test_a_client_that_asks_for_text_is_told_nothing_of_json(

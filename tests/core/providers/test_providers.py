@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,16 @@ from core.providers.base import (
 from core.providers.failures import BadStreamError
 from core.providers.openai_compatible import OpenAICompatible
 from core.providers.scripted import Scripted, last_text
-from tests.core.providers.model_server import ModelServer, chunk, hangs, hello, says, sse, streams
+from tests.core.providers.model_server import (
+    ModelServer,
+    Reply,
+    chunk,
+    hangs,
+    hello,
+    says,
+    sse,
+    streams,
+)
 
 ASKED = ModelRequest([{"role": "user", "content": "hi"}])
 
@@ -421,6 +431,7 @@ async def test_odd_streams_of_real_servers_are_read(
         (chunk(finish="error"), "server"),
         (chunk(finish="insufficient_system_resource"), "overloaded"),
         (chunk(finish="abort"), "cut"),
+        (chunk(finish="network_error"), "server"),
         (chunk(finish="function_call_filter: MALFORMED_FUNCTION_CALL"), "bad_stream"),
         (
             {"choices": [{"delta": {}, "finish_reason": "error",
@@ -432,7 +443,7 @@ async def test_odd_streams_of_real_servers_are_read(
 async def test_an_answer_that_its_server_gave_up_is_a_failure(
     last: dict[str, Any], code: str, server: ModelServer, compatible: OpenAICompatible
 ) -> None:
-    """Of DeepSeek, vLLM, Google and OpenRouter; its tokens are counted all the same."""
+    """Of DeepSeek, vLLM, Zhipu, Google and OpenRouter; its tokens are counted all the same."""
     server.replies = [streams(sse(chunk({"content": "I make"}, usage=USED), last))]
     found: list[Delta] = []
     with pytest.raises(ProviderError) as caught:
@@ -441,6 +452,88 @@ async def test_an_answer_that_its_server_gave_up_is_a_failure(
                 found.append(delta)  # noqa: PERF401 - those before the failure
     assert (caught.value.code, caught.value.retry_after is None) == (code, False)
     assert found == [TextDelta("I make"), Usage(3, 1)]
+
+
+@pytest.mark.parametrize(
+    ("words", "given", "sent"),
+    [
+        (
+            "Unsupported parameter: 'max_tokens' is not supported with this model. Use "
+            "'max_completion_tokens' instead.",
+            {"max_tokens": 7},
+            {"max_completion_tokens": 7},
+        ),
+        (
+            "Unsupported value: 'temperature' does not support 0 with this model. Only the default "
+            "(1) value is supported.",
+            {"temperature": 0, "seed": 1},
+            {"seed": 1},
+        ),
+        (
+            "Unsupported parameter: 'presence_penalty' is not supported with this model.",
+            {"presence_penalty": 1},
+            {},
+        ),
+        ("invalid top_p: only 0.95 is allowed for this model", {"top_p": 0.5}, {}),
+        (
+            "Unrecognized request argument supplied: reasoning_effort",
+            {"reasoning_effort": "low"},
+            {},
+        ),
+        (
+            "`reasoning_effort` is not supported with this model",
+            {"reasoning_effort": "low"},
+            {},
+        ),
+    ],
+)
+async def test_an_option_that_a_model_does_not_take_is_sent_otherwise_or_left_out(
+    words: str,
+    given: dict[str, Any],
+    sent: dict[str, Any],
+    server: ModelServer,
+    compatible: OpenAICompatible,
+) -> None:
+    """Of OpenAI's models at any address, of Kimi's and of Groq's: clients that do not know which
+    model answers, as aider, were refused always, and so were long tasks.
+    """
+    server.replies = [refuses(words), streams(hello("a")), streams(hello("b")), refuses(words)]
+    asked = replace(ASKED, options=given)
+    assert text(await ask(compatible, asked)) == "a"
+    assert text(await ask(compatible, asked)) == "b"
+    own = {"model", "messages", "stream", "stream_options"}
+    bodies = [{name: body[name] for name in body.keys() - own} for body in server.requests]
+    assert bodies == [given, sent, sent]
+    with pytest.raises(ProviderError, match="did not accept"):
+        await ask(compatible, asked)
+    assert len(server.requests) == 4
+
+
+@pytest.mark.parametrize(
+    ("words", "given"),
+    [
+        ("Unsupported parameter: 'stop' is not supported with this model.", {"stop": "x"}),
+        ("Unsupported value: 'temperature' does not support 0.", {"seed": 1}),
+        ("'max_tokens' or 'max_completion_tokens' is too large: 8192.", {"max_tokens": 8192}),
+        ("invalid temperature", {"temperature": 3}),
+    ],
+)
+async def test_what_changes_the_answer_is_not_left_out(
+    words: str, given: dict[str, Any], server: ModelServer, compatible: OpenAICompatible
+) -> None:
+    server.replies = [refuses(words)]
+    with pytest.raises(ProviderError, match="did not accept"):
+        await ask(compatible, replace(ASKED, options=given))
+    assert len(server.requests) == 1
+
+
+def refuses(words: str) -> Reply:
+    """Return a reply that refuses a request in these words."""
+
+    async def reply(request: web.Request) -> web.StreamResponse:
+        return web.json_response({"error": {"message": words}}, status=400)
+
+    return reply
 
 
 @pytest.mark.parametrize("begun", [b"", sse(chunk({"content": "a"}), done=False)])
@@ -462,6 +555,23 @@ async def test_a_refusal_with_its_reason_is_one(
     """As Google's compatible API gives it."""
     server.replies = [streams(sse(chunk(finish="content_filter: PROHIBITED_CONTENT")))]
     assert await ask(compatible) == [Finish("content_filter")]
+
+
+@pytest.mark.parametrize(
+    ("reason", "meant"),
+    [
+        ("model_length", "length"),
+        ("model_context_window_exceeded", "length"),
+        ("sensitive", "content_filter"),
+        ("eos", "stop"),
+    ],
+)
+async def test_an_end_for_a_reason_of_the_servers_own_has_openais_word(
+    reason: str, meant: str, server: ModelServer, compatible: OpenAICompatible
+) -> None:
+    """Of Mistral and Zhipu: a client took an answer that was cut for a whole one."""
+    server.replies = [streams(sse(chunk({"content": "a"}), chunk(finish=reason)))]
+    assert await ask(compatible) == [TextDelta("a"), Finish(meant)]
 
 
 async def test_an_answer_without_a_reason_is_whole_where_its_tokens_are_counted_at_the_end(

@@ -95,6 +95,24 @@ def test_white_space_without_end_reaches_the_bounds_of_an_answer(before: str) ->
     assert len(read(f"{before}{' ' * 1000}", 1)[1]) > 900
 
 
+@pytest.mark.parametrize(
+    "begun",
+    [
+        [TextDelta("<think>Hm</think>")],
+        [TextDelta("Hm.</think>")],
+        [TextDelta("Use <think>.")],
+        [ThinkingDelta("Hm")],
+        [CALL],
+    ],
+)
+def test_a_long_answer_after_its_thoughts_is_not_kept(begun: list[Delta]) -> None:
+    """Nothing of it can be taken back."""
+    thoughts = Thoughts(begins_open=False)
+    for each in (*begun, *[TextDelta("word ")] * 1000):
+        assert [*thoughts.of(each)]
+    assert len(repr([getattr(thoughts, name) for name in vars(thoughts)])) < 2000
+
+
 def test_a_server_that_tells_thoughts_apart_itself_is_believed() -> None:
     thoughts = Thoughts(begins_open=True)
     given: list[Delta] = [ThinkingDelta("hm"), TextDelta("<think>"), TextDelta("x.</think>")]

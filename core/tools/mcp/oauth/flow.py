@@ -30,11 +30,13 @@ from pydantic import AnyUrl, ValidationError
 from core.lib.text import one_line
 from core.providers import addresses
 from core.tools.mcp.errors import GrantEndedError, McpError, StoppedError
+from core.tools.mcp.oauth.registrations import UNKNOWN
 from core.tools.mcp.oauth.secret_values import Client, Started, Tokens
 from core.tools.mcp.servers import ServerInfo
 from core.tools.mcp.transport import Guard
 
 SECONDS = 20.0
+KNOWN_SECONDS = 5.0  # of these, to find out whether a client is still known
 MOST_BYTES = 256 * 1024  # of one response: metadata, a registration, tokens
 MOST_TOKEN = 16_384
 MOST_SCOPE = 2_000
@@ -185,7 +187,8 @@ def check_metadata(server: ServerInfo, metadata: OAuthMetadata, issuer: str | No
     """Raise McpError for metadata that is another server's, or that lacks what is needed."""
     expected = issuer or origin_of(server.url)
     named = str(metadata.issuer)
-    if named != expected and not (issuer is None and utils.issuers_match(named, expected)):
+    # The root of the same server is no other one: Atlassian names it, and slashes come and go.
+    if named.removesuffix("/") not in {expected.removesuffix("/"), origin_of(expected)}:
         words = "The metadata of its authorization server is that of another one (issuer)."
         raise StoppedError("issuer", words)
     for url in (
@@ -223,7 +226,7 @@ async def prepared(
         wanted or None, found.protected, metadata, ["authorization_code", "refresh_token"]
     )
     scope = (demanded or "")[:MOST_SCOPE]
-    info, is_new = await client_for(server, http, client, metadata, scope)
+    info, is_new = await client_for(server, http, client, found, scope)
     pkce, state = PKCEParameters.generate(), secrets.token_urlsafe(32)
     query = {
         "response_type": "code",
@@ -257,12 +260,13 @@ async def client_for(
     server: ServerInfo,
     http: httpx2.AsyncClient,
     client: Client,
-    metadata: OAuthMetadata,
+    found: Found,
     scope: str,
 ) -> tuple[OAuthClientInformationFull, bool]:
     """Return the client to sign in with, and whether it was registered just now: the owner's, that
     of a metadata document, the one of last time, or a new one.
     """
+    metadata = found.metadata
     methods = metadata.token_endpoint_auth_methods_supported
     if client.client_id:
         if client.issuer and client.issuer != str(metadata.issuer):
@@ -277,9 +281,10 @@ async def client_for(
     if utils.should_use_client_metadata_url(metadata, client.metadata_url or None):
         return utils.create_client_info_from_metadata_url(client.metadata_url), False
     known = registered_before(client, str(metadata.issuer))
-    if known is not None:
+    can_register = metadata.registration_endpoint is not None
+    if known is not None and not (can_register and await is_forgotten(server, http, known, found)):
         return known, False
-    if metadata.registration_endpoint is None:
+    if not can_register:
         words = "Its authorization server registers no clients: enter a client id and its secret."
         raise McpError(words)
     return await register(http, client, metadata, scope), True
@@ -296,6 +301,34 @@ def registered_before(client: Client, issuer: str) -> OAuthClientInformationFull
         return None
     has_address = client.redirect_uri in [str(each) for each in known.redirect_uris or ()]
     return known if has_address and known.issuer == issuer else None
+
+
+async def is_forgotten(
+    server: ServerInfo, http: httpx2.AsyncClient, known: OAuthClientInformationFull, found: Found
+) -> bool:
+    """Return whether an authorization server does not know a client any more: its page would only
+    tell the person so. Asked for the tokens of a code that it never gave, it then refuses the
+    client, and not the code (RFC 6749, 5.2).
+    """
+    form = {
+        "grant_type": "authorization_code",
+        "code": secrets.token_urlsafe(32),
+        "redirect_uri": str(next(iter(known.redirect_uris or ()), "")),
+        "code_verifier": PKCEParameters.generate().code_verifier,
+        "resource": found.resource,
+    }
+    kept = {
+        "metadata": found.metadata.model_dump_json(exclude_none=True),
+        "client": known.model_dump_json(exclude_none=True),
+    }
+    try:
+        async with asyncio.timeout(KNOWN_SECONDS):
+            await ask_for_tokens(server, http, kept, form)
+    except GrantEndedError as refused:
+        return refused.code in {*UNKNOWN, ""}
+    except (McpError, TimeoutError, httpx2.TransportError):
+        return False  # it may pass
+    return False
 
 
 async def register(
@@ -368,8 +401,8 @@ async def ask_for_tokens(
     if is_final(status, code):
         words = f"Its authorization server refuses the sign-in ({code or f'HTTP {status}'})."
         raise GrantEndedError(code, words)
-    words = f"Its authorization server gives no token (HTTP {status}"
-    raise McpError(f"{words}{', ' if code else ''}{code}).")
+    about = f"HTTP {status}, {code}" if code else f"HTTP {status}"
+    raise McpError(f"Its authorization server gives no token ({about}).")
 
 
 def is_final(status: int, code: str) -> bool:

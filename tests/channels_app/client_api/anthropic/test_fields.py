@@ -257,6 +257,8 @@ def test_w29_a_provider_of_the_library_refuses_other_options(settings: Any) -> N
     """[W29] By the name that the client gave them."""
     settings.LLM_PROVIDER = "anthropic:x"
     assert read(stop_sequences=["END"]).options["stop"] == ["END"]
+    form = {"type": "json_schema", "schema": {"type": "object"}}
+    assert read(output_config={"format": form}).options["response_format"]
     with pytest.raises(RefusedError, match="top_k is not supported"):
         read(top_k=5)
     with pytest.raises(RefusedError, match=r"output_config\.effort is not supported"):

@@ -308,6 +308,12 @@ def test_a_schema_of_answers_is_passed_on_whole() -> None:
     assert outcome({**whole, "response_format": wrong}) == "response_format"
 
 
+def test_no_stop_sequences_are_none() -> None:
+    """[D5] Clients send an empty list, which OpenAI refuses, as with a picture."""
+    whole = {"model": "default", "messages": [said("x")]}
+    assert fields.read({**whole, "stop": [], "seed": 1}).options == {"seed": 1}
+
+
 def test_every_field_of_the_api_is_read_passed_on_or_refused_by_name() -> None:
     """[D5] Nothing is dropped: the official client's own list of fields."""
     whole = {"model": "default", "messages": [said("x")]}
@@ -333,12 +339,14 @@ def test_a_provider_that_takes_few_fields_refuses_the_others(settings: Settings)
     """By name, instead of leaving them out."""
     settings.LLM_PROVIDER = "anthropic:claude-x"
     whole = {"model": "default", "messages": [said("x")]}
-    assert fields.read({**whole, "top_p": 0.5}).options == {"top_p": 0.5}
+    for known in ({"top_p": 0.5}, {"response_format": {"type": "json_object"}}):
+        assert fields.read({**whole, **known}).options == known
     for name, value in (("top_k", 3), ("reasoning_effort", "low")):
         with pytest.raises(RefusedError) as caught:
             fields.read({**whole, name: value})
         assert caught.value.field == name
-    assert agent_library.OPTIONS.keys() | {"stop"} == fields.LIBRARY_FIELDS
+    passed_on = agent_library.OPTIONS.keys() - {"top_k"}
+    assert passed_on | {"stop", "response_format"} == fields.LIBRARY_FIELDS
 
 
 def table() -> str:

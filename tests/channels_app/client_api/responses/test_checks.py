@@ -344,7 +344,7 @@ def test_w10_a_response_repeats_the_checked_values_and_no_more(sent: Json, kept:
 def test_w10_options_reach_the_model_under_the_names_of_chat_completions(
     settings: Settings,
 ) -> None:
-    """[W10] A provider of the agent library gets no hints, and refuses a format."""
+    """[W10] A provider of the agent library gets the format, and no hints."""
     settings.LLM_PROVIDER = "openai-compatible"
     form = {"type": "json_schema", "name": "n", "schema": {"type": "object"}, "strict": True}
     more = {
@@ -367,8 +367,5 @@ def test_w10_options_reach_the_model_under_the_names_of_chat_completions(
         },
     }
     settings.LLM_PROVIDER = "anthropic:claude"
-    with pytest.raises(RefusedError) as caught:
-        fields.read(body(**more))
-    assert caught.value.field == "text.format"
-    found = fields.read(body(**{**more, "text": {"verbosity": "low"}})).options
-    assert set(found) == {"max_tokens", "parallel_tool_calls"}
+    found = fields.read(body(**more)).options
+    assert set(found) == {"max_tokens", "parallel_tool_calls", "response_format"}

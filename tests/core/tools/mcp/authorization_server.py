@@ -149,7 +149,7 @@ class SigningMcp(MaliciousMcp):
         if authorization.startswith("Basic "):
             pair = base64.b64decode(authorization.removeprefix("Basic ")).decode()
             client, _, secret = pair.partition(":")
-            if unquote(secret) != self.clients[client]["client_secret"]:
+            if unquote(secret) != self.clients.get(client, {}).get("client_secret"):
                 return error("invalid_client")
         if form["resource"] != self.url:
             return error("invalid_target")

@@ -298,6 +298,65 @@ def test_v73_the_client_that_signs_in(notes: SigningMcp) -> None:
 
 
 @pytest.mark.parametrize(
+    ("status", "body", "client"),
+    [
+        (400, {"error": "invalid_client"}, "client-2"),
+        (401, {"error": "unauthorized_client"}, "client-2"),
+        (401, "Unauthorized", "client-2"),
+        (400, {"error": "invalid_grant"}, "client-1"),
+        (400, {"error": "invalid_request"}, "client-1"),
+        (429, "", "client-1"),
+        (503, {"error": "invalid_client"}, "client-2"),
+        (503, "", "client-1"),
+    ],
+)
+def test_v73_a_client_that_the_server_has_forgotten_is_registered_anew(
+    notes: SigningMcp, status: int, body: Any, client: str
+) -> None:
+    """[V73] Before the person is sent there: its page only says that it does not know the client,
+    and sends no one back.
+    """
+    known = replace(CLIENT, registration=begun(notes).registered)
+    notes.replies["/token"] = replies(status, body)
+    found = begun(notes, known)
+    assert query(found)["client_id"] == client
+    assert bool(found.registered) == (client == "client-2")
+
+
+def test_v73_a_client_is_kept_where_it_cannot_be_found_out_whether_it_is_known(
+    notes: SigningMcp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[V73] The token endpoint is slow, away, or registers no clients."""
+    known = replace(CLIENT, registration=begun(notes).registered)
+
+    async def hang(request: web.Request, form: dict[str, Any]) -> web.StreamResponse:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    monkeypatch.setattr(flow, "KNOWN_SECONDS", 0.01)
+    notes.replies["/token"] = hang
+    assert query(begun(notes, known))["client_id"] == "client-1"
+    monkeypatch.undo()
+    notes.metadata = {"token_endpoint": "http://127.0.0.1:1/token"}
+    assert query(begun(notes, known))["client_id"] == "client-1"
+    notes.metadata = {"registration_endpoint": None}
+    notes.replies["/token"] = replies(400, {"error": "invalid_client"})
+    assert query(begun(notes, known))["client_id"] == "client-1"
+
+
+def test_v74_the_root_of_the_same_server_is_no_other_issuer(notes: SigningMcp) -> None:
+    """[V74] Atlassian's server of each client names the one of all."""
+    notes.resource = {"authorization_servers": [f"{notes.base}/tenant"]}
+    there = "/.well-known/oauth-authorization-server/tenant"
+    notes.replies[there] = replies(200, notes.about_server())
+    where = f"{notes.base}/resource"
+    assert begun(notes, resource_metadata=where).issuer == notes.base
+    notes.metadata = {"issuer": f"{notes.base}/tenant/"}
+    notes.replies[there] = replies(200, notes.about_server())
+    assert begun(notes, resource_metadata=where).issuer == f"{notes.base}/tenant/"
+
+
+@pytest.mark.parametrize(
     ("supported", "secret", "method"),
     [
         (None, "s", "client_secret_basic"),
@@ -484,9 +543,11 @@ def test_v74_metadata_of_others_is_refused(notes: SigningMcp) -> None:
     notes.resource, notes.metadata = {}, {"issuer": "https://other.example"}
     assert "that of another one (issuer)" in stopped(notes, "issuer", resource_metadata=where)
     assert "that of another one (issuer)" in stopped(notes, "issuer")
+    notes.metadata = {"issuer": f"{notes.base}/other"}
+    assert "that of another one (issuer)" in stopped(notes, "issuer", resource_metadata=where)
     notes.metadata = {"issuer": f"{notes.base}/"}
     assert begun(notes).issuer == f"{notes.base}/"
-    stopped(notes, "issuer", resource_metadata=where)
+    assert begun(notes, resource_metadata=where).issuer == f"{notes.base}/"
     for name in ("authorization", "token", "registration", "revocation"):
         notes.metadata = {f"{name}_endpoint": "http://u:p@127.0.0.1/x"}
         assert "name or password" in stopped(notes, "plain")

@@ -171,3 +171,106 @@ def test_v41_only_prose_is_cleaned_of_characters_that_are_not_seen() -> None:
     for text in ("tab\tline\n", "X"):
         assert offers.seen(text) == text
     assert offers.seen("a\x1bX") == "aX"
+
+
+ATTACHMENT = {
+    "type": "object",
+    "anyOf": [
+        {
+            "type": "object",
+            "properties": {"name": {"type": "string"}, "content": {"type": "string"}},
+            "required": ["name", "content"],
+        },
+        {
+            "type": "object",
+            "properties": {"name": {"type": "string"}, "source_url": {"type": "string"}},
+            "required": ["name", "source_url"],
+        },
+        {"type": "null"},
+    ],
+}
+TABLE = {"properties": {"kind": {"const": "table"}, "at": {"type": "string"}}, "required": ["kind"]}
+SEAT = {"properties": {"kind": {"const": "seat"}}, "required": ["kind"]}
+
+
+@pytest.mark.parametrize(
+    ("given", "properties", "required"),
+    [
+        ({"type": "object"}, {}, []),
+        ({"type": "object", "properties": None, "required": None}, {}, []),
+        (
+            ATTACHMENT,
+            {each: {"type": "string"} for each in ("name", "content", "source_url")},
+            ["name"],
+        ),
+        (
+            {"oneOf": [TABLE, SEAT], "not": {"required": ["x"]}},
+            {"kind": {"anyOf": [{"const": "table"}, {"const": "seat"}]}, "at": {"type": "string"}},
+            ["kind"],
+        ),
+        (
+            {"properties": {"id": {}}, "required": ["id"], "allOf": [TABLE, {"$ref": "#/$defs/a"}],
+             "$defs": {"a": {"required": ["b"], "properties": {"b": {}}}}},
+            {"id": {}, "kind": {"const": "table"}, "at": {"type": "string"}, "b": {}},
+            ["b", "id", "kind"],
+        ),
+        ({"$ref": "#/$defs/a~1b", "$defs": {"a/b": SEAT}}, {"kind": {"const": "seat"}}, ["kind"]),
+        ({"allOf": [{"$ref": "#"}, {"$ref": "#/gone"}, {"$ref": "other.json"}, 5]}, {}, []),
+    ],
+)  # fmt: skip
+def test_v40_models_are_offered_an_object_without_alternatives_at_its_top(
+    given: dict[str, Any], properties: dict[str, Any], required: list[str]
+) -> None:
+    """[V40] OpenAI and Anthropic refuse a request with any other tool, as one of Notion's was;
+    OpenAI also an object that does not say its properties.
+    """
+    made = offers.for_models(given)
+    assert (made["type"], made["properties"]) == ("object", properties)
+    assert made.get("required", []) == required
+    assert not {"anyOf", "oneOf", "allOf", "not", "enum", "$ref"} & made.keys()
+    assert made.get("$defs") == given.get("$defs")
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"type": "array"}, {"type": "array", "items": {}}),
+        ({"type": ["array", "null"]}, {"type": ["array", "null"], "items": {}}),
+        ({"type": "array", "items": []}, {"type": "array", "items": {}}),
+        (
+            {"type": "array", "items": [{"type": "array"}]},
+            {"type": "array", "items": {"anyOf": [{"type": "array", "items": {}}]}},
+        ),
+        ({"type": "array", "items": {"type": "string"}}, None),
+        ({"type": "object", "default": {"type": "array"}, "enum": [{"required": 1}]}, None),
+        ({"type": "object", "additionalProperties": False, "x": [True]}, None),
+        # Of servers in Go, one in PHP, some in older drafts, and some with types of their language.
+        (True, {}),
+        (False, {"not": {}}),
+        ("object", {}),
+        ({"type": "array", "items": True}, {"type": "array", "items": {}}),
+        ({"anyOf": [True], "not": True}, {"anyOf": [{}], "not": {}}),
+        ({"additionalProperties": {"items": True}}, {"additionalProperties": {"items": {}}}),
+        ({"type": "string", "required": True}, {"type": "string"}),
+        ({"properties": {"type": "object"}, "required": {}}, {"properties": {"type": {}}}),
+        ({"type": "any", "enum": [], "anyOf": [], "properties": [], "items": None}, {}),
+        ({"type": [], "required": [1]}, {}),
+        ({"type": ["string", {}]}, {}),
+    ],
+)
+def test_v40_models_are_offered_what_every_vendor_reads(given: Any, expected: Any) -> None:
+    """[V40] OpenAI refuses a request with a list that does not say what it holds, Fireworks one
+    with a truth value for a schema, and all of them one that is no JSON Schema.
+    """
+    schema = {"type": "object", "properties": {"default": given}, "$defs": {"a": given}}
+    made = offers.for_models(schema)
+    assert made["properties"]["default"] == made["$defs"]["a"]
+    assert made["$defs"]["a"] == (given if expected is None else expected)
+
+
+@pytest.mark.parametrize("length", [30, 900])
+def test_v40_references_that_multiply_cost_no_time(length: int) -> None:
+    """[V40] Each is followed once, and not without end."""
+    parts = {str(at): {"anyOf": [{"$ref": f"#/$defs/{at + 1}"}] * 2} for at in range(length)}
+    schema = {"$ref": "#/$defs/0", "$defs": {**parts, str(length): TABLE}}
+    assert offers.for_models(schema)["type"] == "object"

@@ -59,6 +59,19 @@ def test_v41_a_new_tool_is_off_until_it_is_accepted(server: McpServer) -> None:
     assert rows["send"].schema == SCHEMA
 
 
+def test_v40_models_get_the_arguments_of_a_tool_as_all_vendors_take_them(
+    server: McpServer,
+) -> None:
+    """[V40] The owner's page, and the hash, have them as the server wrote them."""
+    schema = {"type": "object", "anyOf": [SCHEMA, {"properties": {"file": True}}]}
+    [row] = accepted(server, offer("send", schema=schema)).values()
+    usable()
+    [made] = offered.tools_for(1, 1).values()
+    assert row.schema == schema
+    assert not made.parameters.keys() & {"anyOf"}
+    assert made.parameters["properties"] == {"to": {"type": "string"}, "file": {}}
+
+
 @pytest.mark.parametrize(
     "other",
     [
