@@ -50,6 +50,7 @@ Pair = tuple[str, str]
 ENCRYPTED = "The document is protected with a password. Send it without one."
 BOMB = "The unpacked document is too large; it was not read."
 BROKEN = "The document could not be read: it is damaged, or its type does not match its name."
+SCANS = "(Not read, because they are pictures without text: pages {}.)"
 CUT = "(The rest of this document was not read: it is too long.)"
 
 
@@ -71,19 +72,27 @@ def limit() -> None:
 def pages_of_pdf(path: Path) -> Iterator[Pair]:
     import pypdfium2  # noqa: PLC0415 - one library a process
 
+    from core.documents import pdf  # noqa: PLC0415
+
     try:
         document = pypdfium2.PdfDocument(path)
     except pypdfium2.PdfiumError as error:
         raise UnreadableError(ENCRYPTED if "assword" in str(error) else BROKEN) from error
     document.init_forms()
+    scans: list[int] = []
     for number in range(min(len(document), MOST_PAGES)):
         page = filled_page(document, number)
         words = page.get_textpage()
-        yield f"page {number + 1}", words.get_text_bounded()
+        text = pdf.text_of(words)
+        if not text.strip() and pdf.has_picture(page):
+            scans.append(number + 1)
+        yield f"page {number + 1}", text
         words.close()
         page.close()
         if number % 50 == 0:
             gc.collect()
+    if 0 < len(scans) < min(len(document), MOST_PAGES):
+        yield "the end", SCANS.format(", ".join(map(str, scans)))
     if len(document) > MOST_PAGES:
         yield "the end", CUT
 
