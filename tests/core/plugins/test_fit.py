@@ -133,7 +133,10 @@ def test_any_deck_becomes_both_files(tmp_path: Path, deck: Deck) -> None:
 
 def test_the_footer_of_every_page_is_one_line() -> None:
     """That of the contents has less space than others."""
-    slides = [d.ContentsSlide("Contents", ["One", "Two"]), d.BulletsSlide("One", [Point("a")])]
+    slides: list[d.Slide] = [
+        d.ContentsSlide("Contents", ["One", "Two"]),
+        d.BulletsSlide("One", [Point("a")]),
+    ]
     for page in layout.pages(Deck("A practical guide for all of us " * 5, "en-US", slides)):
         for text in foot_texts(page.layout, page.footer, "2", rtl=page.rtl):
             assert len(wrap(text.paragraphs[0].text, text.size, text.w)) == 1
