@@ -1,21 +1,29 @@
-"""Detect the kind of a document by its first bytes, else by its name."""
+"""Detect the kind of a document by its first bytes, else by its name, else by what is in it."""
 
+import codecs
+from collections.abc import Collection
 from pathlib import PurePath
 
 # Kind -> extensions. The kinds are what ``reader`` knows.
 EXTENSIONS = {
     "pdf": "pdf",
-    "docx": "docx",
-    "pptx": "pptx",
-    "xlsx": "xlsx",
+    "docx": "docx docm dotx dotm",
+    "pptx": "pptx pptm ppsx ppsm potx potm",
+    "xlsx": "xlsx xlsm xltx xltm",
     "html": "html htm",
     "csv": "csv tsv",
+    "mail": "eml mht mhtml",
     "text": "md markdown txt text log json yaml yml xml rst",
 }
 NAMES = {name: kind for kind, names in EXTENSIONS.items() for name in names.split()}
 OFFICE = frozenset({"docx", "pptx", "xlsx"})
 ZIP = b"PK\x03\x04"
-PDF = b"%PDF-"
+PDF, RTF = b"%PDF-", b"{\\rtf"
+# The folder of each kind in its archive: files of some senders have no name.
+FOLDERS = {"word": "docx", "ppt": "pptx", "xl": "xlsx"}
+TEXT_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # half of such a text may be zeros
+READABLE = "PDF, Word, PowerPoint, Excel, HTML, CSV, Markdown and text files can be read"
+UNKNOWN = f"This kind of file cannot be read. {READABLE}."
 BINARY_CONTROLS = frozenset(range(9)) | {11, 14, 15}
 
 
@@ -30,9 +38,20 @@ def kind_of(name: str, beginning: bytes) -> str:
         return named if named in OFFICE else ""
     if named in OFFICE or named == "pdf":
         return named  # damaged or encrypted: the reader says so
+    if beginning.startswith(RTF):
+        return "rtf"
     start = beginning.lstrip()[:200].lower()
     if start.startswith((b"<!doctype html", b"<html")):
         return "html"
     if named:
         return named
-    return "text" if beginning and not BINARY_CONTROLS & set(beginning) else ""
+    is_text = beginning.startswith(TEXT_MARKS) or not BINARY_CONTROLS & set(beginning)
+    return "text" if beginning and is_text else ""
+
+
+def office_kind(names: Collection[str]) -> str:
+    """Return the kind of an Office file by the names in its archive; empty for any other one."""
+    if "[Content_Types].xml" not in names:
+        return ""
+    folders = {name.partition("/")[0] for name in names}
+    return next((kind for folder, kind in FOLDERS.items() if folder in folders), "")

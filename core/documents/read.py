@@ -9,7 +9,7 @@ from pathlib import Path
 
 import orjson
 
-from core.documents.formats import kind_of
+from core.documents.formats import UNKNOWN, ZIP, kind_of
 from core.lib.processes import TooMuchOutputError, output_of_module
 
 SECONDS = 60.0
@@ -19,7 +19,6 @@ BROKEN = "The document could not be read: it is damaged, or its type does not ma
 TOO_BIG_INSIDE = "The unpacked document is too large; it was not read."
 TOO_SLOW = "The document took too long to read."
 EMPTY = "There is no text in the document. Scanned pages need OCR first."
-KINDS = "PDF, Word, PowerPoint, Excel, HTML, CSV, Markdown and text files can be read"
 
 
 class DocumentError(Exception):
@@ -36,9 +35,9 @@ async def parts(
             f"The document has {size / MEGABYTE:.0f} MB; at most {most_megabytes} MB can be read."
         )
     kind = kind_of(name, beginning)
-    if not kind:
-        raise DocumentError(f"This kind of file cannot be read. {KINDS}.")
-    found = await in_a_process(path, kind=kind, seconds=seconds)
+    if not kind and not beginning.startswith(ZIP):
+        raise DocumentError(UNKNOWN)
+    found = await in_a_process(path, kind=kind or "archive", seconds=seconds)
     if not any(text.strip() for _, text in found):
         raise DocumentError(EMPTY)
     return found

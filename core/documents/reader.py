@@ -18,8 +18,10 @@ from typing import Any
 
 import orjson
 
-from core.documents import word
+from core.documents import mail, rtf, word
+from core.documents.delimiters import delimiter_of
 from core.documents.encodings import text_of, text_of_file
+from core.documents.formats import UNKNOWN, office_kind
 
 MEGABYTE = 1024 * 1024
 MEMORY_BYTES = 700 * MEGABYTE
@@ -37,10 +39,18 @@ SECTION_CHARACTERS = 4_000
 TITLE_CHARACTERS = 200
 SHORTEST_ARTICLE = 200  # characters
 
+# Documents with macros, and templates: to python-docx they are none.
+WORD_KINDS = (
+    "application/vnd.ms-word.document.macroEnabled.main+xml",
+    "application/vnd.ms-word.template.macroEnabledTemplate.main+xml",
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.template.main+xml",
+)
+
 Pair = tuple[str, str]
 ENCRYPTED = "The document is protected with a password. Send it without one."
 BOMB = "The unpacked document is too large; it was not read."
 BROKEN = "The document could not be read: it is damaged, or its type does not match its name."
+SCANS = "(Not read, because they are pictures without text: pages {}.)"
 CUT = "(The rest of this document was not read: it is too long.)"
 
 
@@ -62,19 +72,27 @@ def limit() -> None:
 def pages_of_pdf(path: Path) -> Iterator[Pair]:
     import pypdfium2  # noqa: PLC0415 - one library a process
 
+    from core.documents import pdf  # noqa: PLC0415
+
     try:
         document = pypdfium2.PdfDocument(path)
     except pypdfium2.PdfiumError as error:
         raise UnreadableError(ENCRYPTED if "assword" in str(error) else BROKEN) from error
     document.init_forms()
+    scans: list[int] = []
     for number in range(min(len(document), MOST_PAGES)):
         page = filled_page(document, number)
         words = page.get_textpage()
-        yield f"page {number + 1}", words.get_text_bounded()
+        text = pdf.text_of(words)
+        if not text.strip() and pdf.has_picture(page):
+            scans.append(number + 1)
+        yield f"page {number + 1}", text
         words.close()
         page.close()
         if number % 50 == 0:
             gc.collect()
+    if 0 < len(scans) < min(len(document), MOST_PAGES):
+        yield "the end", SCANS.format(", ".join(map(str, scans)))
     if len(document) > MOST_PAGES:
         yield "the end", CUT
 
@@ -119,12 +137,21 @@ def section(heading: str, lines: list[str], *, unnamed: str = "") -> Pair:
 
 
 def sections_of_docx(path: Path) -> Iterator[Pair]:
-    """Yield paragraphs and tables under their headings. python-docx resolves no entities."""
-    import docx  # noqa: PLC0415
+    """Yield paragraphs and tables under their headings, then notes, comments and page headers.
+    python-docx resolves no entities.
+    """
+    from docx.opc.part import PartFactory  # noqa: PLC0415
+    from docx.package import Package  # noqa: PLC0415
+    from docx.parts.document import DocumentPart  # noqa: PLC0415
     from docx.text.paragraph import Paragraph  # noqa: PLC0415
 
+    from core.documents import embedded  # noqa: PLC0415
+
     check_archive(path)
-    document = docx.Document(str(path))
+    for kind in WORD_KINDS:
+        PartFactory.part_type_for[kind] = DocumentPart
+    document = Package.open(str(path)).main_document_part.document
+    further = embedded.beside(document)
     heading, size = "", 0
     lines: list[str] = []
     styles: dict[str | None, str] = {}  # looking one up takes milliseconds
@@ -146,56 +173,50 @@ def sections_of_docx(path: Path) -> Iterator[Pair]:
         lines += new
         size += sum(map(len, new))
     yield section(heading, lines)
+    yield from further
 
 
 def slides_of_pptx(path: Path) -> Iterator[Pair]:
-    """Yield the texts, tables and notes of each slide."""
-    import pptx  # noqa: PLC0415
+    """Yield the texts, tables, charts and notes of each slide."""
+    from pptx.package import Package  # noqa: PLC0415
+
+    from core.documents import powerpoint  # noqa: PLC0415
 
     check_archive(path)
-    for number, slide in enumerate(pptx.Presentation(str(path)).slides, 1):
-        lines: list[str] = []
-        for shape in slide.shapes:
-            lines += texts_of(shape)
-        if slide.has_notes_slide and slide.notes_slide.notes_text_frame is not None:
-            lines.append(slide.notes_slide.notes_text_frame.text)
+    # Not pptx.Presentation: it refuses files that open as a show.
+    slides = Package.open(str(path)).main_document_part.presentation.slides
+    for number, slide in enumerate(slides, 1):
+        lines = list(powerpoint.lines_of(slide.element.cSld, slide.part))
+        if slide.has_notes_slide and (notes := slide.notes_slide.notes_text_frame) is not None:
+            lines += notes.text.split("\v")
         yield f"slide {number}", "\n".join(line for line in lines if line.strip())
-
-
-def texts_of(shape: Any) -> list[str]:
-    """Yield the texts of a shape, and of the shapes in it."""
-    if shape.has_text_frame:
-        return [shape.text_frame.text]
-    if getattr(shape, "has_table", False):
-        return [" | ".join(cell.text for cell in row.cells) for row in shape.table.rows]
-    return [text for inner in getattr(shape, "shapes", ()) for text in texts_of(inner)]
 
 
 def rows_of_xlsx(path: Path) -> Iterator[Pair]:
     """Yield the rows of each sheet, some at a time. With defusedxml, openpyxl takes no entities."""
     import openpyxl  # noqa: PLC0415
 
+    from core.documents import excel  # noqa: PLC0415
+
     check_archive(path)
-    with path.open("rb") as file:  # not its path: stored files have no extension, which it checks
+    # Not their path: stored files have no extension, which it checks.
+    with path.open("rb") as file, path.open("rb") as again:
         book = openpyxl.load_workbook(file, read_only=True, data_only=True)
-        for sheet in book.worksheets:
-            sheet.reset_dimensions()  # some programs write one cell, whatever there is
-            rows = (
-                ["" if v is None else str(v) for v in row]
-                for row in sheet.iter_rows(values_only=True)
-            )
-            yield from in_parts(rows, name=f"sheet {sheet.title}")
+        sheets = book.worksheets
+        formulas: list[Any] = [None] * len(sheets)
+        if excel.has_uncomputed(path):
+            formulas = openpyxl.load_workbook(again, read_only=True).worksheets
+        for sheet, source in zip(sheets, formulas, strict=True):
+            yield from in_parts(excel.rows_of(sheet, source), name=f"sheet {sheet.title}")
 
 
 def rows_of_csv(path: Path) -> Iterator[Pair]:
     """Yield the rows, some at a time."""
     text = text_of_file(path.read_bytes())
     csv.field_size_limit(MOST_CHARACTERS)  # one that is quoted and not closed holds the rest
-    try:
-        dialect: Any = csv.Sniffer().sniff(text[:4096], delimiters=",;\t|")
-    except csv.Error:
-        dialect = csv.excel
-    yield from in_parts(csv.reader(io.StringIO(text), dialect), name="")
+    # All line ends are read as one: Excel for the Mac has a form with CR alone.
+    lines = io.StringIO(text, newline=None)
+    yield from in_parts(csv.reader(lines, delimiter=delimiter_of(text)), name="")
 
 
 def in_parts(rows: Iterator[list[str]], *, name: str) -> Iterator[Pair]:
@@ -221,28 +242,15 @@ def sections_of_html(path: Path) -> Iterator[Pair]:
     from lxml import html  # noqa: PLC0415
 
     content = text_of(path.read_bytes(), "").encode()
-    parser = html.HTMLParser(encoding="utf-8", no_network=True, huge_tree=False)
-    yield from sections_of_tree(html.document_fromstring(content, parser=parser))
+    yield from sections_of_tree(html.document_fromstring(content, parser=html_parser()))
 
 
 def sections_of_tree(root: Any) -> Iterator[Pair]:
     """Yield the text of an HTML document under each heading."""
-    heading = ""
-    lines: list[str] = []
-    for element in root.iter():
-        if not isinstance(element.tag, str) or element.tag in {"script", "style", "title", "head"}:
-            text = ""
-        else:
-            text = " ".join((element.text or "").split())
-        if element.tag in {"h1", "h2", "h3"}:
-            yield section(heading, lines)
-            heading = " ".join(element.text_content().split())[:100]
-            lines = [heading]
-        elif text:
-            lines.append(text)
-        if element.tail and element.tail.strip():
-            lines.append(" ".join(element.tail.split()))
-    yield section(heading, lines)
+    from core.documents import pages  # noqa: PLC0415
+
+    for heading, lines in pages.sections(root):
+        yield section(heading, lines)
 
 
 def sections_of_page(path: Path) -> Iterator[Pair]:
@@ -255,7 +263,7 @@ def sections_of_page(path: Path) -> Iterator[Pair]:
     from lxml import html  # noqa: PLC0415
 
     address, _, content = path.read_bytes().partition(b"\n")
-    parser = html.HTMLParser(encoding="utf-8", no_network=True, huge_tree=False)
+    parser = html_parser()
     root = html.document_fromstring(content, parser=parser, base_url=address.decode())
     yield "title", " ".join((root.findtext(".//title") or "").split())[:TITLE_CHARACTERS]
     with suppress(ValueError):  # an address in the page that is none
@@ -294,7 +302,47 @@ def sections_of(text: list[str]) -> Iterator[Pair]:
     yield section(heading, lines)
 
 
+def parts_of_mail(path: Path) -> Iterator[Pair]:
+    """Yield the head, the text and the names of the files of an e-mail."""
+    from lxml import html  # noqa: PLC0415
+
+    message = mail.read(path.read_bytes())
+    yield "head", mail.head_of(message)
+    text, kind = mail.body_of(message)
+    if kind == "html" and text.strip():
+        yield from sections_of_tree(html.document_fromstring(text.encode(), parser=html_parser()))
+    else:
+        yield from sections_of(text.splitlines())
+    yield "attachments", "\n".join(mail.attachments_of(message))
+
+
+def sections_of_rtf(path: Path) -> Iterator[Pair]:
+    """Yield the text of a file of Rich Text Format, at a readable size."""
+    yield from sections_of(rtf.text_of(path.read_bytes()).splitlines())
+
+
+def html_parser() -> Any:
+    """Return a parser of HTML in UTF-8 that fetches nothing."""
+    from lxml import html  # noqa: PLC0415
+
+    return html.HTMLParser(encoding="utf-8", no_network=True, huge_tree=False)
+
+
+def parts_of_archive(path: Path) -> Iterator[Pair]:
+    """Yield the parts of an Office file whose name does not say that it is one."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            kind = office_kind(archive.namelist())
+    except zipfile.BadZipFile:
+        kind = ""
+    if not kind:
+        raise UnreadableError(UNKNOWN)
+    yield from READERS[kind](path)
+
+
 READERS: dict[str, Callable[[Path], Iterator[Pair]]] = {
+    "archive": parts_of_archive,
+    "mail": parts_of_mail,
     "pdf": pages_of_pdf,
     "docx": sections_of_docx,
     "pptx": slides_of_pptx,
@@ -302,6 +350,7 @@ READERS: dict[str, Callable[[Path], Iterator[Pair]]] = {
     "html": sections_of_html,
     "page": sections_of_page,
     "csv": rows_of_csv,
+    "rtf": sections_of_rtf,
     "text": sections_of_text,
 }
 

@@ -40,6 +40,10 @@ NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", re.ASCII)
 BROKEN = "The skill's script failed."
 TOO_MANY = "The skill made {0} files, but only the first {1} are sent."
 MESSAGES = "messages.jsonl"
+# Three hyphens within a line end nothing.
+HEAD = re.compile(
+    r"\ufeff?\s*---[ \t]*\n(?P<facts>.*?)^---[ \t]*(?:\n(?P<rest>.*))?\Z", re.DOTALL | re.MULTILINE
+)
 
 
 class SkillError(Exception):
@@ -109,11 +113,11 @@ def read(place: Path) -> Found:
 
 def head_of(text: str) -> tuple[dict[str, Any], str]:
     """Return the YAML between the first two lines of ``---``, and the rest. Raises SkillError."""
-    pieces = text.split("---", 2)
-    if len(pieces) < 3 or pieces[0].strip("\ufeff \r\n"):
+    pieces = HEAD.match(text)
+    if pieces is None:
         raise SkillError("SKILL.md must begin with YAML between two lines of ---.")
     try:
-        facts = yaml.safe_load(pieces[1])
+        facts = yaml.safe_load("\n" + pieces["facts"])  # errors name the lines of the file
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f"line {mark.line + 1}, " if mark is not None else ""
@@ -126,7 +130,7 @@ def head_of(text: str) -> tuple[dict[str, Any], str]:
         raise SkillError("The YAML at the head of SKILL.md is not valid.") from error
     if not isinstance(facts, dict):
         raise SkillError("The head of SKILL.md must name name, description and script.")
-    return facts, pieces[2]
+    return facts, pieces["rest"] or ""
 
 
 def switched_on_but_broken() -> dict[str, str]:

@@ -95,14 +95,27 @@ def named(parameters: Mapping[str, Any]) -> Named:
         return Named(files=names, text=text, topic=topic)
     if ADDRESS.fullmatch(source):
         return Named(address=source, text=text, topic=topic)
-    if handles := HANDLE.findall(source):
+    if handles := handles_in(source):
         return Named(files=handles, text=text, topic=topic)
     if is_public_id(source):
         return Named(files=[source], text=text, topic=topic)
-    if len(source) > TOPIC_CHARACTERS or "\n" in source:
+    if is_text(source):
         return Named(text=source, topic=topic)
     found = asked.read(source)
     return Named(text=text, topic=topic or ("" if found.is_order and not found.topic else source))
+
+
+def handles_in(source: str) -> list[str]:
+    """Return the handles in a source. Foreign addresses have such paths, too, and so have texts
+    that speak of paths: in a text only those count that can be one.
+    """
+    own = source.replace(f"{settings.GATEWAY_URL}/files/", " /files/")
+    found = HANDLE.findall(ADDRESS.sub(" ", own))
+    return [each for each in found if is_public_id(each)] if is_text(source) else found
+
+
+def is_text(source: str) -> bool:
+    return len(source) > TOPIC_CHARACTERS or "\n" in source
 
 
 def own_link(job: Job, given: Named) -> Named:
@@ -116,7 +129,10 @@ def own_link(job: Job, given: Named) -> Named:
     except storage.BadLinkError:
         file = None
     mine = file is not None and file.user_id == job.run.user_id and file.revoked_at is None
-    return replace(given, files=[file.public_id if file is not None and mine else "?"], address="")
+    # Without a token it is the address for those who are signed in.
+    shown = storage.named_by(given.address.removeprefix(settings.GATEWAY_URL))
+    public = file.public_id if file is not None and mine else shown
+    return replace(given, files=[public or "?"], address="")
 
 
 def of_topic(topic: str) -> Source:

@@ -18,6 +18,7 @@ from core.plugins.slides.language import ENGLISH, named
 PROMPT_TOKENS = 400
 SMALLEST_CHUNK = 300
 MOST_ROUNDS = 6
+TRIES = 2  # of each question
 INDEX_LINES = 12
 INDEX_CHARACTERS = 110
 EXCERPT = 200
@@ -151,10 +152,11 @@ class Task:
             f"Summarize {what} in {self.language}, as {form}.{focus} Keep the references in "
             f"brackets.\n\n<text>\n{text}\n</text>"
         )
-        said = await self.host.ask(prompt, system=SYSTEM, max_tokens=self.answer_tokens)
-        if not said.strip():
-            raise PluginError("The model gave no summary.")
-        return said.strip()
+        for _ in range(TRIES):  # one empty answer must not lose those to all other parts
+            said = await self.host.ask(prompt, system=SYSTEM, max_tokens=self.answer_tokens)
+            if said.strip():
+                return said.strip()
+        raise PluginError("The model gave no summary.")
 
 
 def sources_of(source: Source) -> list[RetrievalSource]:

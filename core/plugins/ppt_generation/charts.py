@@ -136,6 +136,7 @@ def dress_axes(native: NativeChart, chart: Chart, *, rtl: bool) -> None:
         names.tick_label_position = XL_TICK_LABEL_POSITION.LOW  # else they lie on the bars
     # Bars read from above; a script from right to left starts on the right.
     names.reverse_order = chart.kind == "bar" or rtl
+    values.reverse_order = chart.kind == "bar" and rtl
 
 
 def dress_series(native: NativeChart, chart: Chart) -> None:

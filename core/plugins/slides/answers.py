@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
+from unicodedata import decimal
 
 from core.plugins.base import PluginError, PluginHost
 from core.plugins.slides.deck import Point
@@ -15,6 +16,7 @@ SENTENCE_MOST, LABEL_MOST = 170, 36
 ENDS = tuple(".!?。！？؟…")
 FIELD = re.compile(r'"(?P<name>label|text|title)"\s*:\s*"(?P<value>(?:[^"\\]|\\.){1,400})"')
 NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+SPACED = re.compile(r"(?<![\d.,])\d{1,3}(?:[ ’'\u00a0\u2009\u202f]\d{3})+(?!\d)")
 FILLER = re.compile(
     r"^(?:\.+|…|n/?a|none|null|string|text|label|title|point|bullet|slide|"
     r"placeholder|left|right|lorem ipsum.*|todo|example)"
@@ -151,12 +153,17 @@ def lead_of(value: object, text: str, taken: Iterable[str]) -> str:
 
 
 def numbers_of(text: str) -> set[str]:
-    """Return the numbers of a text, as their digits."""
-    return {re.sub(r"\D", "", number) for number in NUMBER.findall(text)}
+    """Return the numbers of a text, as their digits: those of any script are the same number, and
+    spaces may be between the thousands.
+    """
+    known = "".join(str(decimal(each)) if each.isdecimal() else each for each in text)
+    found = [*NUMBER.findall(known), *SPACED.findall(known)]
+    return {re.sub(r"\D", "", number) for number in found}
 
 
 def invented(text: str, numbers: set[str] | None) -> bool:
     """Return whether ``text`` has a number of two digits or more that the source does not have."""
     if numbers is None:
         return False
-    return any(len(number) > 1 and number not in numbers for number in numbers_of(text))
+    without = SPACED.sub(lambda found: re.sub(r"\D", "", found[0]), text)
+    return any(len(number) > 1 and number not in numbers for number in numbers_of(without))

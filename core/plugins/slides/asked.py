@@ -82,6 +82,18 @@ NAMES = {
     "pt-BR": r"portuguese|portugiesische?n?s?|portugais\w*|portugu[eé]s\w*|português|portoghese|portugees|portugalsk\w+|португальск\w+|葡萄牙文|葡萄牙语|ポルトガル語|포르투갈어",
     "nl-NL": r"dutch|niederländische?n?s?|holländisch|néerlandais\w*|neerland[eé]s|holandés|olandese|nederlands|niderlandzk\w+",
     "pl-PL": r"polish|polnische?n?s?|polonais\w*|polaco|polacco|polonês|polsku|polski",
+    "sv-SE": r"swedish|schwedische?n?s?|suédois|sueco|svedese|svenska",
+    "da-DK": r"danish|dänische?n?s?|danois|danés|danese|dansk",
+    "nb-NO": r"norwegian|norwegische?n?s?|norvégien|noruego|norvegese|norsk",
+    "fi-FI": r"finnish|finnische?n?s?|finnois|finlandés|finlandese|suomeksi",
+    "cs-CZ": r"czech|tschechische?n?s?|tchèque|checo|ceco|češtině|česky",
+    "sk-SK": r"slovak|slowakische?n?s?|slovaque|eslovaco|slovacco|slovenčine|slovensky",
+    "hu-HU": r"hungarian|ungarische?n?s?|hongrois|húngaro|ungherese|magyarul",
+    "ro-RO": r"romanian|rumänische?n?s?|roumain|rumano|rumeno|română",
+    "hr-HR": r"croatian|kroatische?n?s?|croate|croata|hrvatskom",
+    "bg-BG": r"bulgarian|bulgarische?n?s?|bulgare|búlgaro|bulgaro|български",
+    "ca-ES": r"catalan|katalanische?n?s?|catalán|catalano|català",
+    "id-ID": r"indonesian|indonesische?n?s?|indonésien|indonesio|indonesiano|bahasa indonesia",
     "tr-TR": r"turkish|türkische?n?s?|turc|turco|türkçe",
     "vi-VN": r"vietnamese|vietnamesische?n?s?|vietnamien|vietnamita|tiếng việt",
     "ru-RU": r"russian|russische?n?s?|russe|ruso|russo|русск\w+|русски|俄文|俄语|ロシア語|러시아어|الروسية",
@@ -104,7 +116,7 @@ AFTER = (
 )
 SPOKEN = {
     tag: re.compile(
-        rf"(?:[,;]\s*)?\b(?:in|auf|en|em|na|po|op|w|на|по|into)[\s-]+(?:the\s+|das\s+)?(?:{names})"
+        rf"(?:[,;]\s*)?\b(?:in|auf|en|em|na|po|op|på|v|w|на|по|into)[\s-]+(?:the\s+|das\s+)?(?:{names})"
         rf"(?:\s+(?:language|sprache|языке))?{AFTER}"
         rf"|(?<![\w])(?:{names})(?=\s+{THING})"
         rf"|(?:，|、|,)?(?:请|請)?(?:用|以|使用)(?:{names})(?:来|來)?|(?:{names})(?:で|로|으로)|"

@@ -1,10 +1,11 @@
 """Figures of the source: its tables, lists of values and series of years. Never the model's."""
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from core.plugins.slides.deck import Chart, ChartKind, Series
+from core.plugins.slides.language import SAMPLE, decimal_sign
 from core.plugins.slides.texts import plain, sentences, terms, title, writable
 
 # Characters of a source that are searched: enough for a deck.
@@ -33,6 +34,7 @@ INLINE = re.compile(
 BY_YEAR = re.compile(
     r"(?P<label>(?:19|20)\d\d)\D{1,24}?(?P<value>\d+(?:[.,]\d+)?\s*(?:%|[^\W\d_]{1,10}))"
 )
+OTHER = {",": ".", ".": ","}
 AND = re.compile(r"^(?:and|und|et|y|e|en)\s+", re.IGNORECASE)
 DIGITS = str.maketrans("٠١٢٣٤٥٦٧٨٩۰۱۲۳۴۵۶۷۸۹０１２３４５６７８９٫", "0123456789" * 3 + ".")
 
@@ -45,33 +47,57 @@ class Figure:
     context: str
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
-    chart: Chart | None
+    chart: Chart | None = None
 
 
-def number(cell: str) -> tuple[float, str] | None:
-    """Return the value and the unit of "1,234.5 TWh", "12 %", "$3.4"; ``None`` for what is none."""
+def number(cell: str, *, point: str = "") -> tuple[float, str] | None:
+    """Return the value and the unit of "1,234.5 TWh", "12 %", "$3.4"; ``None`` for what is none.
+
+    ``point``: the decimal sign of the table, where it shows one.
+    """
     match = NUMBER.fullmatch(cell.translate(DIGITS).strip())
     if match is None:
         return None
     digits = re.sub(r"[ '\u00a0\u202f]", "", match["number"].replace("−", "-"))
     unit = (match["before"] or match["after"] or "").replace("％", "%").replace("٪", "%")
-    return float(decimal(digits)), unit
+    return float(decimal(digits, point)), unit
 
 
-def decimal(digits: str) -> str:
+def decimal(digits: str, point: str) -> str:
     """Return ``digits`` with a decimal point, whichever of "," and "." groups the thousands."""
     last = max(digits.rfind(","), digits.rfind("."))
     if last < 0:
         return digits
     whole, part = re.sub(r"[,.]", "", digits[:last]), digits[last + 1 :]
-    groups = len(part) == 3 and whole.lstrip("+-") not in {"", "0"}
-    return whole + part if groups else f"{whole}.{part}"
+    is_point = digits[last] == point and digits.count(point) == 1
+    if is_point or len(part) != 3 or whole.lstrip("+-") in {"", "0"}:
+        return f"{whole}.{part}"
+    return whole + part
+
+
+def point_of(cells: Iterable[str]) -> str:
+    """Return the sign that shows itself as the decimal one of a table; empty where none does: 1.085
+    may be a thousand.
+    """
+    shown: set[str] = set()
+    for cell in cells:
+        digits = re.sub(r"[^\d,.]", "", cell.translate(DIGITS)).strip(",.")
+        signs = re.sub(r"\d", "", digits)
+        whole, _, part = digits.rpartition(signs[-1:] or " ")
+        if len(set(signs)) == 2:
+            shown.add(signs[-1])
+        elif len(signs) > 1:
+            shown.add(OTHER[signs[-1]])
+        elif signs and (len(part) != 3 or whole == "0"):
+            shown.add(signs)
+    return shown.pop() if len(shown) == 1 else ""
 
 
 def find(parts: Sequence[tuple[str, str]]) -> list[Figure]:
     """Return the figures of a source's first characters, in order, without repeats."""
     found: list[Figure] = []
     most = SEARCHED
+    usual = decimal_sign("\n".join(text[:SAMPLE] for _reference, text in parts[:20]))
     for reference, whole in parts:
         if most <= 0:
             break
@@ -79,9 +105,10 @@ def find(parts: Sequence[tuple[str, str]]) -> list[Figure]:
         most -= len(whole)
         # Rows and entries are short; longer lines are skipped to save time.
         lines = [line if len(line) <= LONGEST_LINE else "" for line in text.split("\n")]
+        sign = "." if "sheet " in reference else usual  # as the reader of workbooks writes it
         for figure in (*tables(lines, reference), *lists(lines, reference), *runs(text)):
             if all(figure.rows != other.rows for other in found):
-                found.append(figure)
+                found.append(replace(figure, chart=chart_of(figure.header, figure.rows, sign)))
     return found
 
 
@@ -171,19 +198,21 @@ def figure_of(rows: list[list[str]], heading: str, context: str) -> Iterator[Fig
     square = [(row + [""] * columns)[:columns] for row in rows[: MOST_ROWS + 1]]
     body = [row for row in square[1:] if any(row)]
     if columns >= 2 and body:
-        yield Figure(heading, context, square[0], body, chart_of(square[0], body))
+        yield Figure(heading, context, square[0], body)
 
 
-def chart_of(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Chart | None:
+def chart_of(header: Sequence[str], rows: Sequence[Sequence[str]], usual: str) -> Chart | None:
     """Return the chart of a table: its first column against those that are all numbers of one
-    unit.
+    unit. ``usual``: the decimal sign of the text around it ("" for an unknown one).
     """
     if not 3 <= len(rows) <= MOST_CATEGORIES:
         return None
+    cells = [cell for row in rows for cell in row[1:] if number(cell)]
+    point = point_of(cells) or usual
     series: list[Series] = []
     unit: str | None = None
     for column in range(1, len(header)):
-        values = [number(row[column]) for row in rows]
+        values = [number(row[column], point=point) for row in rows]
         units = {value[1] for value in values if value}
         if None in values or len(units) != 1 or (unit is not None and units != {unit}):
             continue

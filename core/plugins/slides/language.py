@@ -26,6 +26,18 @@ LANGUAGES = {
         Language("pt-BR", "Portuguese", "Conteúdo", "Em resumo"),
         Language("nl-NL", "Dutch", "Inhoud", "Kort gezegd"),
         Language("pl-PL", "Polish", "Spis treści", "W skrócie"),
+        Language("sv-SE", "Swedish", "Innehåll", "Kort sagt"),
+        Language("da-DK", "Danish", "Indhold", "Kort sagt"),
+        Language("nb-NO", "Norwegian", "Innhold", "Kort sagt"),
+        Language("fi-FI", "Finnish", "Sisällys", "Lyhyesti"),
+        Language("cs-CZ", "Czech", "Obsah", "Stručně"),
+        Language("sk-SK", "Slovak", "Obsah", "Stručne"),
+        Language("hu-HU", "Hungarian", "Tartalom", "Röviden"),
+        Language("ro-RO", "Romanian", "Cuprins", "Pe scurt"),
+        Language("hr-HR", "Croatian", "Sadržaj", "Ukratko"),
+        Language("bg-BG", "Bulgarian", "Съдържание", "Накратко"),
+        Language("ca-ES", "Catalan", "Contingut", "En resum"),
+        Language("id-ID", "Indonesian", "Daftar isi", "Singkatnya"),
         Language("tr-TR", "Turkish", "İçindekiler", "Kısaca"),
         Language("vi-VN", "Vietnamese", "Nội dung", "Tóm lại"),
         Language("ru-RU", "Russian", "Содержание", "Коротко"),
@@ -69,6 +81,17 @@ COMMON = {
     "pt-BR": "o os as uma e sobre para com do da é em que faça crie apresentação não",
     "nl-NL": "de het een en over voor met van is niet maak presentatie op",
     "pl-PL": "o i na w z do jest się nie dla zrób prezentację oraz",
+    "sv-SE": "och att det en är som på för med av inte ett om till den gör skapa svenska",
+    "da-DK": "og at det en er som på for med af ikke et om til den lav dansk",
+    "nb-NO": "og at det en er som på for med av ikke et om til den lag norsk",
+    "fi-FI": "ja on ei että se oli myös kuin tee esitys diat suomeksi",
+    "cs-CZ": "a je na se že pro jako udělej vytvoř prezentaci snímky česky",
+    "sk-SK": "a je na sa že pre ako urob vytvor prezentáciu slovensky",
+    "hu-HU": "és hogy nem egy egyet is készíts bemutatót diákat magyarul",
+    "ro-RO": "și în de la cu pe un pentru din care fă prezentare despre",
+    "hr-HR": "i je na se da za kao napravi prezentaciju hrvatski",
+    "ca-ES": "el la els les una amb per és que fes presentació sobre",
+    "id-ID": "dan yang di untuk dengan dari ini buat buatkan presentasi tentang",
     "tr-TR": "ve bir için ile hakkında bu sunum hazırla yap",
     "vi-VN": "và về của là một cho trong những các",
 }
@@ -98,6 +121,8 @@ ASPECTS = {
 }
 SAMPLE = 4000
 LEAST_SHARE = 0.15
+LEAST_WORDS = 3
+POINTED = frozenset({"en", "zh", "ja", "ko", "th", "hi", "he", "ar", "fa"})  # 1.5 and not 1,5
 
 
 def named(name: str) -> Language | None:
@@ -109,6 +134,8 @@ def named(name: str) -> Language | None:
         return LANGUAGES["zh-TW"]
     if wanted == "chinese":
         return LANGUAGES["zh-CN"]
+    if wanted.split("-")[0] in {"no", "nn"}:
+        return LANGUAGES["nb-NO"]
     for language in LANGUAGES.values():
         if wanted.split("-")[0] == language.tag[:2] or wanted == language.name.casefold():
             return language
@@ -134,3 +161,16 @@ def variant(tag: str, sample: str) -> str:
         if tag == base and MARKS[other].search(sample):
             return other
     return tag
+
+
+def decimal_sign(text: str) -> str:
+    """Return the sign before decimals in the language of ``text``; empty where its words do not
+    tell the language, or its countries differ.
+    """
+    language = detect(text)
+    words = re.findall(r"\w+", text[:SAMPLE].casefold())
+    known = COMMON_WORDS.get(language.tag)
+    if known is not None and sum(word in known for word in words) < LEAST_WORDS:
+        return ""
+    tag = language.tag[:2]
+    return "" if tag == "es" else "." if tag in POINTED else ","

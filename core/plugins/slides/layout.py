@@ -39,10 +39,9 @@ class CardSizes:
 def pages(deck: Deck) -> list[Page]:
     """Return all pages of a deck, numbered from 1."""
     rtl = LANGUAGES[deck.language].rtl
-    footer = clip(deck.title, 10, 500, 1)
     drafts = [draft for slide in deck.slides for draft in drafts_of(slide)]
     made = [
-        Page(layout, title, tuple(elements), notes, footer, number, rtl)
+        Page(layout, title, tuple(elements), notes, deck.title, number, rtl)
         for number, (layout, title, elements, notes) in enumerate(drafts, start=1)
     ]
     return [mirrored(page) for page in made] if rtl else made

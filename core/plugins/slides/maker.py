@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+from unicodedata import category
 
 from core.plugins.base import Artifact, Capability, PluginError, PluginHost, PluginResult, Source
 from core.plugins.slides import brief, compose, layout
@@ -16,6 +17,7 @@ from core.plugins.slides.texts import writable
 
 CREATE = "create_from_source"
 NAME_LIMIT = 60
+KEPT = re.compile(r"[\w\s.-]")
 TOO_THIN = "The source holds no more than that; {} slides were asked for."
 PARAMETERS: Mapping[str, Any] = {
     "type": "object",
@@ -99,7 +101,7 @@ def told(made: compose.Made, pages: int) -> str:
 
 
 def file_name(title: str) -> str:
-    """Return a file name: the title's letters and digits."""
-    kept = re.sub(r"[^\w\s.-]", "", writable(title))
+    """Return a file name: the title's letters, with their marks, and digits."""
+    kept = "".join(each for each in writable(title) if KEPT.match(each) or category(each)[0] == "M")
     name = " ".join(kept.split())[:NAME_LIMIT].strip(" .-_")
     return name or "presentation"

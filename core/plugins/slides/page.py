@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from core.plugins.slides.deck import Chart, Point
+from core.plugins.slides.measure import clip
 from core.plugins.slides.theme import (
     FOOT_HEIGHT,
     FOOT_SIZE,
@@ -96,8 +97,9 @@ def foot_texts(layout: Layout, footer: str, number: str, *, rtl: bool) -> list[T
     if place is None:
         return []
     number_side: Align = "start" if place.number_x < place.x else "end"
+    words = clip(footer, FOOT_SIZE, place.w, 1)
     boxes: tuple[tuple[float, float, str, Align, bool], ...] = (
-        (place.x, place.w, footer, "start", False),
+        (place.x, place.w, words, "start", False),
         (place.number_x, NUMBER_WIDTH, number, number_side, True),
     )
     return [

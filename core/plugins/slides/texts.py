@@ -11,13 +11,24 @@ from core.lib.text import clean
 UNWRITABLE = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffe\uffff\ufeff\u2028\u2029\u202a-\u202e\u2066-\u2069]"
 )
+# Days of German and Scandinavian dates and centuries look like numbers of a list.
+DATED = (
+    "jan|feb|märz|mars|marts|apr|mai|maj|jun|jul|aug|sep|okt|nov|dez|des|dec|jahrh|århund|århundr"
+)
+EMPHASIS = re.compile(r"(?<![A-Za-z0-9])(\*\*|__|~~)(?=\S)([^\n]{1,300}?)(?<=\S)\1")
+# Not between two signs of a word, as in 2**10; "> 50 %" and "+ 5 °C" begin with no mark.
 MARKERS = re.compile(
-    r"\*\*|__|`+|~~|^[^\S\n]*(?:#{1,6}|>|[-*•+▪‣◦]|\d{1,2}[.)])[^\S\n]+", re.MULTILINE
+    r"(?<![A-Za-z0-9])(?:\*\*|__|~~)(?=\S)|(?<=\S)(?:\*\*|__|~~)(?![A-Za-z0-9])|`+"
+    r"|^[^\S\n]*(?:#{1,6}|[>+](?![^\S\n]+\d)|[-*•▪‣◦]"
+    rf"|\d{{1,2}}[.)](?![^\S\n]+(?:{DATED})))[^\S\n]+",
+    re.MULTILINE | re.IGNORECASE,
 )
 LINK = re.compile(r"!?\[([^\]\n]{0,200})\]\([^)\s]{1,500}\)")
 SENTENCE_END = re.compile(r"(?<=[.!?؟۔।])[\"”’»)]?\s+|(?<=[。！？])|\n+")
 LABELLED_NUMBER = re.compile(r"[^.:：]{1,60}[:：]\s*[^\s\w]?\s*\d[\d.,]*\s*\S{0,8}")
-WORD = re.compile(r"\w+")
+# With the marks of letters, which are no letters to Python: accents, vowel signs of India.
+WORD = re.compile(r"[\w\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0900-\u0963\u0966-\u0dff]+")
+QUOTES = '"“”„«»'
 MOST_MARKS = 3
 # Scripts whose sentences have no spaces between words: compared by pairs of characters.
 UNSPACED = re.compile(
@@ -41,7 +52,7 @@ def few_marks(text: str) -> Iterator[str]:
 
 def plain(text: str) -> str:
     """Return ``text`` without Markdown's marks, on one line."""
-    unmarked = MARKERS.sub("", LINK.sub(r"\1", writable(text)))
+    unmarked = MARKERS.sub("", EMPHASIS.sub(r"\2", LINK.sub(r"\1", writable(text))))
     return " ".join(unmarked.split())
 
 
@@ -68,8 +79,22 @@ def cut(line: str, limit: int) -> str:
 
 def title(text: object, limit: int = 90) -> str:
     """Return ``text`` as a heading: no full stop, no quotes around it."""
-    line = tidy(text, limit).strip(" \"'“”«»")
+    line = unquoted(unended(tidy(text, limit)))
+    return unended(line)
+
+
+def unended(line: str) -> str:
     return line.removesuffix(".").removesuffix("。").rstrip(" :：")
+
+
+def unquoted(line: str) -> str:
+    """Return a line without the quotes around it; one of several that are quoted keeps its own."""
+    found = [sign for sign in line if sign in QUOTES]
+    around = len(found) == 2 and line[0] in QUOTES and line[-1] in QUOTES
+    if around or len(found) == 1:
+        return line.strip(QUOTES + " ")
+    single = line.count("'") == 2 and line[0] == line[-1] == "'"
+    return line.strip("' ") if single else line
 
 
 def sentences(text: str) -> list[str]:

@@ -61,6 +61,11 @@ def pdf(
     return out.getvalue()
 
 
+def packed(content: bytes) -> bytes:
+    """Return the content of a page, compressed."""
+    return zlib.compress(content)
+
+
 def encrypted_pdf() -> bytes:
     """Return a PDF that needs a password."""
     lock = f"<< /Filter /Standard /V 2 /R 3 /Length 128 /P -44 /O <{'11' * 32}> /U <{'22' * 32}> >>"

@@ -13,6 +13,7 @@ import jsonschema
 import pptx
 import pytest
 from aiohttp import web
+from django.conf import settings
 
 from core.files import storage
 from core.jobs_worker import sources
@@ -198,6 +199,12 @@ WAYS: dict[str, Callable[[StoredFile], dict[str, Any]]] = {
     "a handle": lambda file: {"source": f"/files/{file.public_id}"},
     "a bare id": lambda file: {"source": file.public_id},
     "a link of the gateway": lambda file: {"source": storage.link(file)},
+    "its address for those signed in": lambda file: {
+        "source": f"{settings.GATEWAY_URL}/files/{file.public_id}"
+    },
+    "a text with such an address": lambda _file: {
+        "source": f"{MILL}More: https://mill.example/files/report, and /files/old"
+    },
     "a handle as file": lambda file: {"file": f"/files/{file.public_id}"},
     "handles in a list": lambda file: {"files": [f"/files/{file.public_id}"]},
     "beside parameters": lambda file: {"source": f"/files/{file.public_id}", "beside": True},

@@ -132,6 +132,12 @@ def test_l1_a_broken_skill_is_shown_with_its_error_wherever_skills_are_seen(
         async_to_sync(TOOL.run)(None, {"skill": "odd"})  # type: ignore[arg-type]
 
 
+def test_l1_hyphens_within_a_line_do_not_end_the_head() -> None:
+    facts, rest = skills.head_of("---\ndescription: a --- b\nscript: x.py\n---\nText ---\n---\nend")
+    assert facts == {"description": "a --- b", "script": "x.py"}
+    assert rest == "Text ---\n---\nend"
+
+
 def test_l1_a_skill_is_off_until_it_is_switched_on(
     shelf: Path, worker: Worker, script: Any, say: Say
 ) -> None:

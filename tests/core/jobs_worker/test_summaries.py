@@ -87,6 +87,19 @@ def test_l1_references_that_the_model_kept_need_no_index() -> None:
     )
 
 
+def test_l1_one_empty_answer_loses_no_summary() -> None:
+    class Pausing(Host):
+        """A model whose third answer is empty."""
+
+        async def ask(self, prompt: str, **options: Any) -> str:
+            said = await super().ask(prompt, **options)
+            return " " if len(self.asked) == 3 else said
+
+    host = Pausing(answer="It grew (page 7).")
+    assert summarized(Source("R", pages(60)), host) == "It grew (page 7)."
+    assert host.asked[2] == host.asked[3]
+
+
 @pytest.mark.parametrize("text", ["字" * 5000, "word " * 4000, "x" * 20_000, "A sentence. " * 900])
 def test_l1_nothing_is_lost_and_every_chunk_fits(text: str) -> None:
     chunks = chunked([("page 1", text)], budget=1000)

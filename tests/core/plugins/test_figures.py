@@ -28,6 +28,36 @@ def test_a_number_is_read_with_its_unit(cell: str, value: float, unit: str) -> N
     assert figures.number(cell) == (value, unit)
 
 
+@pytest.mark.parametrize(
+    ("text", "rates", "values"),
+    [
+        (
+            "What the euro cost in dollars, as of this year:",
+            ("1.085", "1.092", "1.101"),
+            (1.085, 1.101),
+        ),
+        ("Sold in the shop and on the road:", ("1,085", "1,092", "1,101"), (1085, 1101)),
+        (
+            "Was der Liter in diesem Jahr und im letzten kostete:",
+            ("1,789", "1,654", "1,7"),
+            (1.789, 1.7),
+        ),
+        ("Die Zahl der Gäste und der Nächte:", ("1.789", "1.654", "2.001"), (1789, 2001)),
+        ("", ("1.789", "1.654", "12.345.678"), (1789, 12345678)),
+        ("", ("1.789", "1.654", "0.123"), (1.789, 0.123)),
+    ],
+)
+def test_three_decimals_are_not_thousands(
+    text: str, rates: tuple[str, ...], values: tuple[float, float]
+) -> None:
+    """The other numbers of the table tell it, else the language of the text."""
+    rows = "\n".join(f"| {month} | {rate} |" for month, rate in zip("abc", rates, strict=True))
+    (figure,) = figures.find([("", f"{text}\n\n| x | y |\n|---|---|\n{rows}\n")])
+    assert figure.chart is not None
+    found = figure.chart.series[0].values
+    assert (found[0], found[-1]) == values
+
+
 @pytest.mark.parametrize("cell", ["", "n/a", "12 to 15", "page 3", "1-2-3", "§4"])
 def test_invalid_numbers_are_none(cell: str) -> None:
     """Not guessed."""

@@ -16,7 +16,7 @@ from core.plugins.slides.deck import Deck, Point
 from core.plugins.slides.fit import whole
 from core.plugins.slides.grids import PAD_X
 from core.plugins.slides.measure import wrap
-from core.plugins.slides.page import Grid, Page, Plot, Text
+from core.plugins.slides.page import Grid, Page, Plot, Text, foot_texts
 from core.plugins.slides.theme import HEIGHT, WIDTH
 from tests.core.plugins.decks import DECKS
 
@@ -129,6 +129,17 @@ def test_any_deck_becomes_both_files(tmp_path: Path, deck: Deck) -> None:
     assert len(Presentation(str(tmp_path / "any.pptx")).slides) == len(pages)
     html = document(pages, title=deck.title, language=deck.language)
     assert html.encode().count(b'<section class="slide"') == len(pages)
+
+
+def test_the_footer_of_every_page_is_one_line() -> None:
+    """That of the contents has less space than others."""
+    slides: list[d.Slide] = [
+        d.ContentsSlide("Contents", ["One", "Two"]),
+        d.BulletsSlide("One", [Point("a")]),
+    ]
+    for page in layout.pages(Deck("A practical guide for all of us " * 5, "en-US", slides)):
+        for text in foot_texts(page.layout, page.footer, "2", rtl=page.rtl):
+            assert len(wrap(text.paragraphs[0].text, text.size, text.w)) == 1
 
 
 @pytest.mark.parametrize("name", DECKS)

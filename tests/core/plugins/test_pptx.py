@@ -139,6 +139,13 @@ def test_arabic_runs_from_right_to_left(tmp_path: Path) -> None:
     assert chart.chart.category_axis.reverse_order
 
 
+def test_bars_of_arabic_begin_on_the_right(tmp_path: Path) -> None:
+    chart = ChartSlide("رسم", Chart("bar", ["السعودية", "مصر"], [Series("", [10, 5])], "%"))
+    file = opened(Deck("ع", "ar-SA", [chart]), tmp_path)
+    (found,) = [shape.chart for shape in shapes(file) if shape.has_chart]
+    assert found.value_axis.reverse_order
+
+
 def test_numbers_of_a_table_run_from_left_to_right_in_every_script(tmp_path: Path) -> None:
     """A minus sign behind its number is another number; the words beside it stay as they are."""
     rows = [["رياح", "-1,400"], ["غاز", "900"]]

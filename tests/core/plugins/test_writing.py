@@ -262,6 +262,13 @@ async def test_without_a_model_a_topic_is_refused_in_words(tmp_path: Path) -> No
         await deck_of(ScriptedHost(tmp_path, unreachable), "clean power")
 
 
+async def test_a_model_that_says_the_same_to_everything_makes_no_deck(tmp_path: Path) -> None:
+    """Such as that it cannot help with that."""
+    host = ScriptedHost(tmp_path, lambda *_: "I am sorry, but I cannot help with this request.")
+    with pytest.raises(PluginError, match="nothing that could stand on a slide"):
+        await compose.make(brief.read({}, topic("a topic of some kind"), 4096), host)
+
+
 async def test_a_source_without_a_word_is_refused_in_words(tmp_path: Path) -> None:
     """[L2]"""
     with pytest.raises(PluginError, match="nothing to make slides of"):
@@ -357,6 +364,32 @@ def test_the_language_parameter_wins_over_the_language_of_the_text() -> None:
     assert named("pt-PT") == named("Portuguese")
     assert named("klingon") is None
     assert detect("").tag == "en-US"
+
+
+@pytest.mark.parametrize(
+    ("request_", "name"),
+    [
+        ("Gör en presentation om vulkaner på svenska", "Swedish"),
+        ("Gör en presentation om vulkaner", "Swedish"),
+        ("Lag en presentasjon om vulkaner som passer for barn", "Norwegian"),
+        ("Lav en præsentation om vulkaner, og brug ikke for mange ord af fagsproget", "Danish"),
+        ("Tee esitys tulivuorista ja siitä, että ne ovat myös kauniita", "Finnish"),
+        ("Készíts egy bemutatót a vulkánokról", "Hungarian"),
+        ("Buatkan presentasi tentang gunung berapi dan gempa", "Indonesian"),
+        ("Make slides about volcanoes in Czech", "Czech"),
+        ("Maak een presentatie over vulkanen", "Dutch"),
+        ("Mach Folien über Vulkane und das Wetter", "German"),
+        ("Create slides about the sea and a boat", "English"),
+        ("Crea una presentación sobre la historia de los volcanes", "Spanish"),
+        ("Faça uma apresentação sobre vulcões", "Portuguese"),
+        ("Зроби презентацію про вулкани", "Ukrainian"),
+    ],
+)
+def test_a_deck_has_the_language_of_the_request(request_: str, name: str) -> None:
+    parameters = {"request": request_, "slides": 5}
+    assert brief.read(parameters, topic("Vulkaner"), 4096).language.name == name
+    assert named(name) is not None
+    assert named("no") == named("Norwegian")
 
 
 def test_the_request_decides_the_language_of_a_documents_deck() -> None:

@@ -1,0 +1,161 @@
+"""The numbers that Word puts in front of the paragraphs of its lists and before headings: they
+are in no text of the file. ECMA-376 part 1, chapter 17.9.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from core.documents.word import PARAGRAPH, UNSEEN, WORD
+
+PLACE = re.compile(r"%([1-9])")
+ROMAN = ((1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"),
+         (40, "xl"), (10, "x"), (9, "ix"), (5, "v"), (4, "iv"), (1, "i"))  # fmt: skip
+MOST_LEVELS = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """How a list counts at one depth: the form of its numbers, its text ("%1.%2"), its first one,
+    and the style whose paragraphs are at this depth.
+    """
+
+    form: str
+    text: str
+    start: int
+    style: str
+
+
+@dataclass(slots=True)
+class Counter:
+    """The lists of a document, and how far each has counted."""
+
+    levels: dict[str, dict[int, Level]] = field(default_factory=dict)  # of each abstract list
+    lists: dict[str, str] = field(default_factory=dict)  # number -> its abstract list
+    restarts: dict[str, dict[int, int]] = field(default_factory=dict)
+    styles: dict[str, tuple[str, int, str]] = field(default_factory=dict)
+    counts: dict[str, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
+
+    def label(self, paragraph: Any) -> str:
+        """Return the number of a paragraph, as Word shows it; "" for one without. In order."""
+        number, depth = self._list_of(paragraph)
+        levels = self.levels.get(self.lists.get(number, ""), {})
+        level = levels.get(depth)
+        if level is None or level.form in {"bullet", "none"}:
+            return ""
+        counts = self.counts[self.lists[number]]
+        restart = self.restarts.get(number, {}).pop(depth, None)
+        before = counts.get(depth)
+        counts[depth] = (
+            restart if restart is not None else (level.start if before is None else before + 1)
+        )
+        for deeper in [each for each in counts if each > depth]:
+            del counts[deeper]
+
+        def shown(place: re.Match[str]) -> str:
+            at = int(place[1]) - 1
+            known = levels.get(at, level)
+            return written(counts.get(at, known.start), known.form)
+
+        return PLACE.sub(shown, level.text).strip()
+
+    def _list_of(self, paragraph: Any) -> tuple[str, int]:
+        """Return the number of a paragraph's list, its own or its style's, and its depth."""
+        own = paragraph.find(f"{WORD}pPr/{WORD}numPr")
+        name = value(paragraph, f"{WORD}pPr/{WORD}pStyle")
+        number, depth = properties(own)
+        if number is not None:
+            return number, depth
+        seen: set[str] = set()
+        while name in self.styles and name not in seen:
+            seen.add(name)
+            number, depth, parent = self.styles[name]
+            if number:
+                levels = self.levels.get(self.lists.get(number, ""), {})
+                linked = (at for at, level in levels.items() if level.style == name)
+                return number, next(linked, depth)
+            name = parent
+        return "", 0
+
+
+def value(element: Any, path: str) -> str:
+    """Return the value of a property below an element; "" for none."""
+    found = element.find(path)
+    return "" if found is None else found.get(f"{WORD}val", "")
+
+
+def properties(found: Any) -> tuple[str | None, int]:
+    """Return the list and the depth in the properties of a paragraph or a style."""
+    if found is None:
+        return None, 0
+    number = found.find(f"{WORD}numId")
+    depth = whole(value(found, f"{WORD}ilvl"), 0)
+    return (None if number is None else number.get(f"{WORD}val", "")), depth
+
+
+def whole(text: str, otherwise: int) -> int:
+    return int(text) if re.fullmatch(r"\d{1,6}", text, re.ASCII) else otherwise
+
+
+def counter_of(numbering: Iterable[Any], styles: Iterable[Any]) -> Counter:
+    """Return the lists of a document, by the roots of its numbering and style parts."""
+    made = Counter()
+    for root in numbering:
+        for abstract in root.iterfind(f"{WORD}abstractNum"):
+            made.levels[abstract.get(f"{WORD}abstractNumId", "")] = {
+                whole(level.get(f"{WORD}ilvl", ""), 0): Level(
+                    value(level, f"{WORD}numFmt") or "decimal",
+                    value(level, f"{WORD}lvlText"),
+                    whole(value(level, f"{WORD}start"), 1),
+                    value(level, f"{WORD}pStyle"),
+                )
+                for level in abstract.iterfind(f"{WORD}lvl")
+            }
+        for each in root.iterfind(f"{WORD}num"):
+            number = each.get(f"{WORD}numId", "")
+            made.lists[number] = value(each, f"{WORD}abstractNumId")
+            made.restarts[number] = restarts_of(each)
+    for root in styles:
+        for style in root.iterfind(f"{WORD}style"):
+            number, depth = properties(style.find(f"{WORD}pPr/{WORD}numPr"))
+            parent = value(style, f"{WORD}basedOn")
+            made.styles[style.get(f"{WORD}styleId", "")] = (number or "", depth, parent)
+    return made
+
+
+def restarts_of(found: Any) -> dict[int, int]:
+    """Return the numbers with which a list begins anew, by depth."""
+    return {
+        whole(level.get(f"{WORD}ilvl", ""), 0): whole(value(level, f"{WORD}startOverride"), 1)
+        for level in found.iterfind(f"{WORD}lvlOverride")
+        if level.find(f"{WORD}startOverride") is not None
+    }
+
+
+def written(number: int, form: str) -> str:
+    """Return a number in a form of Word's; an unknown form in digits."""
+    if form in {"lowerLetter", "upperLetter"} and number > 0:
+        text = chr(ord("a") + (number - 1) % 26) * ((number - 1) // 26 + 1)
+    elif form in {"lowerRoman", "upperRoman"} and 0 < number < 4000:
+        text = ""
+        for size, letters in ROMAN:
+            text += letters * (number // size)
+            number %= size
+    else:
+        return f"{number:02}" if form == "decimalZero" else str(number)
+    return text.upper() if form.startswith("upper") else text
+
+
+def write_numbers(body: Any, counter: Counter) -> None:
+    """Put the number of each paragraph of a document before its text."""
+    if not counter.lists:
+        return
+    for paragraph in list(body.iter(PARAGRAPH)):
+        if any(each.tag in UNSEEN for each in paragraph.iterancestors()):
+            continue  # the same once more, for older programs
+        if label := counter.label(paragraph):
+            text = paragraph.makeelement(f"{WORD}t")
+            text.text = f"{label} "
+            paragraph.insert(1 if paragraph.find(f"{WORD}pPr") is not None else 0, text)

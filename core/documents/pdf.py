@@ -1,0 +1,56 @@
+"""The text of a page of a PDF as it reads, from the characters that PDFium finds."""
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pypdfium2 import raw
+
+# PDFium's sign for a hyphen at the end of a line, with which it joins the lines.
+LINE_HYPHEN = "\x02"
+RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]+")
+# Ligatures and forms of letters, which are no letters of their own.
+FORMS = re.compile("[\ufb00-\ufb06\ufb50-\ufdff\ufe70-\ufefc]+")
+
+
+def text_of(words: Any) -> str:
+    """Return the text of a page, whose text page is ``words``."""
+    text = words.get_text_bounded()
+    if RIGHT_TO_LEFT.search(text):
+        text = "".join(turned(words))
+    text = FORMS.sub(lambda found: unicodedata.normalize("NFKC", found[0]), text)
+    return text.replace("\ufffe", LINE_HYPHEN).replace(LINE_HYPHEN, "-\n")
+
+
+def turned(words: Any) -> Iterator[str]:
+    """Yield the text of a page with the letters of all words in the order of reading.
+
+    PDFium leaves the words of some programs, such as Chrome's print to PDF, in the order of the
+    page where they run from right to left.
+    """
+    text = "".join(chr(raw.FPDFText_GetUnicode(words, at)) for at in range(words.count_chars()))
+    last = 0
+    for found in RIGHT_TO_LEFT.finditer(text):
+        start, end = found.span()
+        yield text[last:start]
+        last = end
+        places = [middle(words, at) for at in range(start, end)]
+        across, along = places[-1][0] - places[0][0], places[-1][1] - places[0][1]
+        letters: Sequence[int] = range(end - start)
+        if across > abs(along):  # one sign may stand for two letters, which keep their order
+            letters = sorted(letters, key=lambda at: -places[at][0])
+        yield "".join(found[0][at] for at in letters)
+    yield text[last:]
+
+
+def middle(words: Any, at: int) -> tuple[float, float]:
+    """Return the place of a character on its page, from the left and from below."""
+    left, bottom, right, top = words.get_charbox(at)
+    return (left + right) / 2, (bottom + top) / 2
+
+
+def has_picture(page: Any) -> bool:
+    """Return whether a page shows a picture."""
+    kinds = (raw.FPDF_PAGEOBJ_IMAGE,)
+    return next(iter(page.get_objects(filter=kinds, max_depth=3)), None) is not None

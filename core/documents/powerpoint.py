@@ -1,0 +1,29 @@
+"""The text of a slide, in the order of its elements, also of those that python-pptx does not know.
+
+PowerPoint puts a text box with a formula, whole, into an alternative for newer programs. ECMA-376
+part 1, chapters 19 and 21.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from core.documents import embedded, word
+from core.documents.word import DRAWING
+
+PARAGRAPH, ROW, CELL = f"{DRAWING}p", f"{DRAWING}tr", f"{DRAWING}tc"
+
+
+def lines_of(element: Any, owner: Any) -> Iterator[str]:
+    """Yield the paragraphs, the rows of tables, charts and diagrams in an element of a slide, whose
+    part is ``owner``.
+    """
+    for child in element:
+        if child.tag == PARAGRAPH:
+            yield word.text_of(child)
+        elif child.tag == ROW:
+            cells = child.iterchildren(CELL)
+            yield " | ".join("\n".join(lines_of(cell, owner)).strip() for cell in cells)
+        elif child.tag in embedded.DRAWN:
+            yield from embedded.lines_of(child, owner)
+        elif child.tag not in word.UNSEEN:
+            yield from lines_of(child, owner)

@@ -1,0 +1,161 @@
+"""What a reader of a Word document sees, beside its paragraphs and tables."""
+
+from pathlib import Path
+from typing import Any
+
+import docx
+from docx.opc.constants import CONTENT_TYPE, RELATIONSHIP_TYPE
+from docx.opc.packuri import PackURI
+from docx.opc.part import Part
+from docx.oxml import parse_xml
+
+from core.documents.reader import sections_of_docx
+
+SPACES = (
+    'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main" '
+    'xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math" '
+    'xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main" '
+    'xmlns:c="http://schemas.openxmlformats.org/drawingml/2006/chart" '
+    'xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships"'
+)
+
+
+def xml(inner: str) -> Any:
+    """Return an element of Word's with its namespaces."""
+    name, _, rest = inner.partition(">")
+    return parse_xml(f"{name} {SPACES}>{rest}")
+
+
+def with_part(made: Any, kind: str, content_type: str, inner: str) -> str:
+    """Add a part to a document; return the id by which its text names it."""
+    name, _, rest = inner.partition(">")
+    blob = f"{name} {SPACES}>{rest}".encode()
+    part = Part(PackURI(f"/word/{kind[-9:]}.xml"), content_type, blob, made.part.package)
+    found: str = made.part.relate_to(part, kind)
+    return found
+
+
+def read(made: Any, folder: Path) -> dict[str, str]:
+    """Return the sections of a document, by their references."""
+    made.save(str(folder / "a.docx"))
+    return {name: text for name, text in sections_of_docx(folder / "a.docx") if text.strip()}
+
+
+def note(kind: str, number: int) -> str:
+    return f'<w:r><w:{kind}Reference w:id="{number}"/></w:r>'
+
+
+def said(kind: str, number: int, text: str) -> str:
+    """Return a note of Word's."""
+    words = f"<w:p><w:r><w:{kind}Ref/></w:r><w:r><w:t> {text}</w:t></w:r></w:p>"
+    return f'<w:{kind} w:id="{number}">{words}</w:{kind}>'
+
+
+def test_notes_are_read_with_the_numbers_that_the_page_shows(tmp_path: Path) -> None:
+    made = docx.Document()
+    paragraph = made.add_paragraph("It pays")
+    for number, words in ((7, " at once"), (3, " or later.")):
+        paragraph._p.append(xml(note("footnote", number)))
+        paragraph.add_run(words)
+    notes = said("footnote", 3, "With interest.") + said("footnote", 7, "By card only.")
+    kind, content = RELATIONSHIP_TYPE.FOOTNOTES, CONTENT_TYPE.WML_FOOTNOTES
+    with_part(made, kind, content, f"<w:footnotes >{notes}</w:footnotes>")
+    assert read(made, tmp_path) == {
+        "": "It pays[footnote 1] at once[footnote 2] or later.",
+        "footnotes": "[footnote 1] By card only.\n[footnote 2] With interest.",
+    }
+
+
+def test_comments_and_the_head_of_the_pages_are_read(tmp_path: Path) -> None:
+    made = docx.Document()
+    run = made.add_paragraph("We ship in May.").runs[0]
+    made.add_comment(run, text="June, rather.", author="Ann", initials="A")
+    made.sections[0].header.paragraphs[0].text = "Mill Ltd, Oberried"
+    found = read(made, tmp_path)
+    assert found[""] == "We ship in May.[comment 1]"
+    assert found["comments"] == "[comment 1] Ann: June, rather."
+    assert found["page header"] == "Mill Ltd, Oberried"
+
+
+def test_a_chart_is_read_with_its_numbers(tmp_path: Path) -> None:
+    made = docx.Document()
+    points = "".join(f'<c:pt idx="{at}"><c:v>{at + 2020}</c:v></c:pt>' for at in range(2))
+    values = "".join(f'<c:pt idx="{at}"><c:v>{at + 7}.5</c:v></c:pt>' for at in range(2))
+    series = (
+        "<c:ser><c:tx><c:strRef><c:strCache><c:pt idx='0'><c:v>Flour</c:v></c:pt></c:strCache>"
+        f"</c:strRef></c:tx><c:cat><c:numRef><c:numCache>{points}</c:numCache></c:numRef></c:cat>"
+        f"<c:val><c:numRef><c:numCache>{values}</c:numCache></c:numRef></c:val></c:ser>"
+    )
+    chart = f"<c:chartSpace ><c:chart><c:plotArea>{series}</c:plotArea></c:chart></c:chartSpace>"
+    kind, content = RELATIONSHIP_TYPE.CHART, CONTENT_TYPE.DML_CHART
+    name = with_part(made, kind, content, chart)
+    drawn = f'<a:graphic><a:graphicData><c:chart r:id="{name}"/></a:graphicData></a:graphic>'
+    run = made.add_paragraph("Sales:").add_run()
+    run._r.append(xml(f"<w:drawing >{drawn}</w:drawing>"))
+    assert read(made, tmp_path)[""] == "Sales:\nChart\n | Flour\n2020 | 7.5\n2021 | 8.5"
+
+
+def test_raised_numbers_formulas_and_symbols_keep_their_meaning(tmp_path: Path) -> None:
+    made = docx.Document()
+    line = made.add_paragraph("10")
+    line.add_run("6").font.superscript = True
+    line.add_run(" cells, 5 ")
+    line.add_run()._r.append(xml('<w:sym w:font="Symbol" w:char="F06D"></w:sym>'))
+    line.add_run("g on the 2")
+    line.add_run("nd").font.superscript = True
+    word, sup = "<m:r><m:t>{}</m:t></m:r>".format, "<m:sSup><m:e>{}</m:e><m:sup>{}</m:sup></m:sSup>"
+    half = f"<m:f><m:num>{word('1')}</m:num><m:den>{word('a+2')}</m:den></m:f>"
+    sides = f"<m:d><m:e>{word('x−y')}</m:e></m:d>"
+    formula = sup.format(word("10"), word("−3")) + half + sup.format(sides, word("2"))
+    made.add_paragraph("= ")._p.append(xml(f"<m:oMath >{formula}</m:oMath>"))
+    assert read(made, tmp_path)[""] == "10^6 cells, 5 μg on the 2nd\n= 10^(−3)1/(a+2)(x−y)^2"
+
+
+def level(depth: int, form: str, text: str, style: str = "") -> str:
+    """Return how a list counts at a depth."""
+    linked = f'<w:pStyle w:val="{style}"/>' if style else ""
+    return (
+        f'<w:lvl w:ilvl="{depth}"><w:start w:val="1"/><w:numFmt w:val="{form}"/>{linked}'
+        f'<w:lvlText w:val="{text}"/></w:lvl>'
+    )
+
+
+def test_clauses_are_read_with_their_numbers(tmp_path: Path) -> None:
+    made = docx.Document()
+    levels = level(0, "decimal", "%1.", "Heading1") + level(1, "decimal", "%1.%2")
+    letters = level(0, "lowerLetter", "(%1)") + level(1, "upperRoman", "%2.")
+    lists = (
+        f'<w:abstractNum w:abstractNumId="91">{levels}</w:abstractNum>'
+        f'<w:abstractNum w:abstractNumId="92">{letters}</w:abstractNum>'
+        '<w:num w:numId="91"><w:abstractNumId w:val="91"/></w:num>'
+        '<w:num w:numId="92"><w:abstractNumId w:val="92"/></w:num>'
+        '<w:num w:numId="93"><w:abstractNumId w:val="92"/><w:lvlOverride w:ilvl="0">'
+        '<w:startOverride w:val="1"/></w:lvlOverride></w:num>'
+    )
+    numbering = made.part.numbering_part.element
+    for each in xml(f"<w:numbering >{lists}</w:numbering>"):
+        numbering.append(each)
+    style = made.styles["Heading 1"].element
+    style.get_or_add_pPr().append(xml('<w:numPr ><w:numId w:val="91"/></w:numPr>'))
+    for words, number, depth in (
+        ("Price", None, 0),
+        ("It is due at once.", 91, 1),
+        ("By card.", 92, 0),
+        ("In coins.", 92, 0),
+        ("Late payers wait.", 91, 1),
+        ("Again.", 93, 0),
+        ("Deeper.", 93, 1),
+        ("Term", None, 0),
+        ("One year.", 91, 1),
+    ):
+        paragraph = made.add_paragraph(words, style=None if number else "Heading 1")
+        if number:
+            own = f'<w:ilvl w:val="{depth}"/><w:numId w:val="{number}"/>'
+            paragraph._p.get_or_add_pPr().append(xml(f"<w:numPr >{own}</w:numPr>"))
+    assert read(made, tmp_path) == {
+        "section 1. Price": (
+            "1. Price\n1.1 It is due at once.\n(a) By card.\n(b) In coins.\n"
+            "1.2 Late payers wait.\n(a) Again.\nI. Deeper."
+        ),
+        "section 2. Term": "2. Term\n2.1 One year.",
+    }
