@@ -22,6 +22,7 @@ def command(*arguments: str) -> list[str]:
 
 def main() -> None:
     """Run one management command; its end by Ctrl-C is said in one line."""
+    console.settle()
     try:
         run()
     except (KeyboardInterrupt, Exception) as error:
@@ -59,11 +60,26 @@ def run() -> None:
         sys.exit(home.explain(error))
     from django.core.exceptions import ImproperlyConfigured  # noqa: PLC0415 - `version` needs none
     from django.core.management import execute_from_command_line  # noqa: PLC0415 - the same
+    from django.db import Error  # noqa: PLC0415 - the same
 
     try:
         execute_from_command_line(sys.argv)
     except ImproperlyConfigured as error:
         sys.exit(f"A setting is wrong: {error}")
+    except Error as error:
+        if "--traceback" in sys.argv:
+            raise
+        sys.exit(explain(error))
+
+
+def explain(error: Exception) -> str:
+    """Return what is wrong with the database, with a fix."""
+    reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return (
+        f"The database does not answer as it should: {reason.rstrip('.')}. Check DATABASE_URL and "
+        f"that the server runs; a new one needs `{home.COMMAND} migrate` first. With --traceback "
+        "the whole error is shown."
+    )
 
 
 def settle_paths() -> None:

@@ -1,5 +1,6 @@
 """``DATABASE_URL``: ``sqlite:///path``, or ``postgres://user:password@host:port/name?sslmode=…``."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, quote, unquote, urlsplit, urlunsplit
@@ -45,6 +46,11 @@ def beside(url: str, name: str) -> str:
 def of_file(path: Path) -> str:
     """Return the URL of a database of SQLite."""
     return f"sqlite://{quote(str(path))}"
+
+
+def place(given: Mapping[str, Any]) -> str:
+    """Return where a database of Django's settings is, without its user and secrets."""
+    return f"{given['HOST']}/{given['NAME']}" if given.get("HOST") else str(given["NAME"])
 
 
 def sqlite(path: str) -> dict[str, Any]:

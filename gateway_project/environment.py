@@ -6,6 +6,7 @@ Every variable may be given as ``NAME`` or, for secrets in files, as ``NAME_FILE
 import logging
 import os
 from collections.abc import Callable
+from ipaddress import ip_network
 from pathlib import Path
 from urllib.parse import SplitResult, parse_qs, urlsplit, urlunsplit
 from zoneinfo import ZoneInfo
@@ -15,6 +16,9 @@ from django.core.exceptions import ImproperlyConfigured
 SPELLING = "write #, /, ? and [ in a password as %23, %2F, %3F and %5B"
 TRUE_WORDS = frozenset({"1", "true", "yes", "on"})
 FALSE_WORDS = frozenset({"0", "false", "no", "off"})
+USUAL_PORTS = {"http": 80, "https": 443}
+# Of the settings that are times: a century. What is further away has no date.
+MOST = {"_DAYS": 36_500, "_HOURS": 876_000, "_MINUTES": 52_560_000, "_SECONDS": 3_153_600_000}
 
 
 def text(name: str, default: str = "") -> str:
@@ -23,12 +27,14 @@ def text(name: str, default: str = "") -> str:
     if path:
         try:
             return Path(path).read_text(encoding="utf-8").strip()
-        except OSError as error:
-            message = f"{name}_FILE names a file that cannot be read: {error.strerror}"
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
+            message = f"{name}_FILE names a file that cannot be read: {why}"
             raise ImproperlyConfigured(message) from error
     return os.environ.get(name, "") or default
 
 
+SYSTEM_ZONES = Path("/usr/share/zoneinfo")
 # New name -> the one that is still read, for a while: `llm` and other programs read it too.
 OLD_NAMES = {
     "GATEWAY_MODEL": "LLM_MODEL",
@@ -47,14 +53,22 @@ def old_names() -> dict[str, str]:
     return {old: new for new, old in OLD_NAMES.items() if text(old) and not text(new)}
 
 
-def number(name: str, default: int, *, minimum: int = 0) -> int:
-    """Return a whole number of at least ``minimum``."""
+def number(name: str, default: int, *, minimum: int = 0, maximum: int | None = None) -> int:
+    """Return a whole number from ``minimum`` to ``maximum``, which is a century for a time."""
     value = text(name, str(default))
     if not value.isascii() or not value.isdigit() or int(value) < minimum:
         raise ImproperlyConfigured(
             f"{name} must be a whole number of at least {minimum}: {value!r}"
         )
+    most = maximum or next((MOST[unit] for unit in MOST if name.endswith(unit)), None)
+    if most is not None and int(value) > most:
+        raise ImproperlyConfigured(f"{name} must be at most {most}: {value!r}")
     return int(value)
+
+
+def port(name: str, default: int) -> int:
+    """Return a TCP port; 0 is any free one."""
+    return number(name, default, maximum=65_535)
 
 
 def switch(name: str, *, default: bool) -> bool:
@@ -68,7 +82,8 @@ def switch(name: str, *, default: bool) -> bool:
 
 
 def origin(name: str, default: str) -> str:
-    """Return the address of a site without a path: ``https://host`` or ``http://host:port``.
+    """Return the address of a site without a path, as browsers write it: ``https://host`` or
+    ``http://host:port``, in small letters and without the usual port.
 
     Under a path every link, redirect and cookie would be wrong: such an address stops the start.
     """
@@ -81,7 +96,8 @@ def origin(name: str, default: str) -> str:
             f"{name} must be an address without a path or a user in it: {value!r}. Latchkey "
             "needs the root of a host name of its own, like https://chat.example.org"
         )
-    return value
+    usual = parts.port in {None, USUAL_PORTS[parts.scheme]}
+    return f"{parts.scheme}://{host_of(value)}" + ("" if usual else f":{parts.port}")
 
 
 def parts_of(address: str) -> SplitResult | None:
@@ -98,14 +114,40 @@ def parts_of(address: str) -> SplitResult | None:
 
 
 def host_of(address: str) -> str:
-    """Return the host of an address as requests name it: an address of IPv6 in brackets."""
+    """Return the host of an address as requests name it: an address of IPv6 in brackets, a name in
+    ASCII. Raises ImproperlyConfigured for a name that has no such form.
+    """
     host = urlsplit(address).hostname or ""
-    return f"[{host}]" if ":" in host else host
+    if host.isascii():
+        return f"[{host}]" if ":" in host else host
+    import idna  # noqa: PLC0415 - the supervisor does without
+
+    try:
+        return idna.encode(host, uts46=True).decode("ascii")
+    except idna.IDNAError as error:
+        raise ImproperlyConfigured(f"{host!r} cannot be the name of a host: {error}") from error
 
 
 def words(name: str, default: str = "") -> list[str]:
     """Return a comma-separated list without empty parts."""
     return [part.strip() for part in text(name, default).split(",") if part.strip()]
+
+
+def proxies(name: str) -> list[str]:
+    """Return a list of addresses and networks; ``*`` is any. The name of a host would be compared
+    with addresses, and never be one.
+    """
+    found = words(name)
+    for each in found:
+        try:
+            if each != "*":
+                ip_network(each)
+        except ValueError as error:
+            message = (
+                f"{name} must be addresses or networks, like 10.0.0.5 or 10.0.0.0/24: {each!r}"
+            )
+            raise ImproperlyConfigured(message) from error
+    return found
 
 
 def choice(name: str, default: str, *others: str) -> str:
@@ -131,6 +173,9 @@ def zone(name: str, default: str) -> str:
     value = text(name, default)
     try:
         ZoneInfo(value)
+        # Django asks the system alone; Debian has old names, like US/Pacific, in tzdata-legacy.
+        if SYSTEM_ZONES.exists() and not SYSTEM_ZONES.joinpath(*value.split("/")).exists():
+            raise LookupError(value)
     except (LookupError, ValueError, OSError) as error:  # an OSError for the name of a folder
         message = f"{name} must be the name of a time zone, like Europe/Berlin: {value!r}"
         raise ImproperlyConfigured(message) from error

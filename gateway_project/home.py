@@ -13,6 +13,7 @@ IN_CLONE = (BASE_DIR / "manage.py").is_file()
 # The folder of templates/ and locale/; a wheel has them inside this package (pyproject.toml).
 RESOURCES = BASE_DIR if IN_CLONE else Path(__file__).resolve().parent
 COMMAND = ".venv/bin/python manage.py" if IN_CLONE else "latchkey"
+START = "make run" if IN_CLONE else "latchkey up"
 SECRET_NAMES = ("secret_key", "encryption_key", "broker_password", "model_key")
 
 

@@ -34,10 +34,10 @@ GATEWAY_ENCRYPTION_KEYS: list[str] = (
 GATEWAY_URL: str = env.origin("GATEWAY_URL", "http://127.0.0.1:8000")
 GATEWAY_HTTPS: bool = GATEWAY_URL.startswith("https://")
 GATEWAY_HOST: str = env.text("GATEWAY_HOST", "127.0.0.1")
-GATEWAY_PORT: int = env.number("GATEWAY_PORT", 8000, minimum=0)
+GATEWAY_PORT: int = env.port("GATEWAY_PORT", 8000)
 GATEWAY_SERVER: str = env.choice("GATEWAY_SERVER", "uvicorn", "daphne")
 # The proxy in front sets X-Forwarded-For/-Proto; trusted only when it is named here.
-GATEWAY_TRUSTED_PROXIES: list[str] = env.words("GATEWAY_TRUSTED_PROXIES")
+GATEWAY_TRUSTED_PROXIES: list[str] = env.proxies("GATEWAY_TRUSTED_PROXIES")
 ALLOWED_HOSTS: list[str] = [
     *env.words("ALLOWED_HOSTS", "127.0.0.1,localhost,[::1]"),
     env.host_of(GATEWAY_URL),

@@ -1,5 +1,6 @@
 """nginx on loopback ports, as the reference configurations run it."""
 
+import getpass
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -77,6 +78,8 @@ def surrounded(folder: Path, text: str) -> str:
         for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
     )
     return (
-        f"daemon off; pid {folder}/nginx.pid; error_log {folder}/error.log;\n"
+        # Its workers write larger bodies into the folder of a test, which is of its user alone.
+        f"user {getpass.getuser()}; daemon off; pid {folder}/nginx.pid; "
+        f"error_log {folder}/error.log;\n"
         f"events {{}}\nhttp {{ access_log off;\n{temporary}\n{text}\n}}\n"
     )

@@ -1,5 +1,6 @@
 """Troubles of the installation, each with a name and a text: disk, queues, and what ends soon."""
 
+import logging
 import shutil
 import socket
 from collections.abc import Callable, Iterable, Iterator
@@ -18,6 +19,8 @@ from core.lib import encryption
 from core.lib.text import one_line
 from core.models import Alert, Installation, McpConnection, WorkerHeartbeat
 
+logger = logging.getLogger(__name__)
+
 DISK, QUEUE, CERTIFICATE, KEY, CONNECTION = "disk", "queue", "certificate", "key", "connection"
 KINDS = (DISK, QUEUE, CERTIFICATE, KEY, CONNECTION)
 # Parts of the disk that are free: below the first it begins, from the second on it is over.
@@ -26,6 +29,8 @@ GIGABYTE = 1_000_000_000
 # A value that is bad for a moment only is not told.
 LASTING = timedelta(minutes=1)
 CERTIFICATE_DAYS, RIGHT_DAYS = timedelta(days=14), timedelta(days=7)
+# Of what cannot be looked at now: it is neither told nor over.
+UNSEEN = timedelta.max
 # Those that live for less are renewed by programs, or were made for a moment.
 SHORT_LIVED = timedelta(days=14)
 QUEUES: dict[str, tuple[Callable[[], datetime | None], str, str]] = {
@@ -113,9 +118,17 @@ def here() -> str:
 
 
 def of_disk(known: set[str]) -> Iterator[Trouble]:
-    """Yield the trouble of this machine's disk."""
+    """Yield the trouble of this machine's disk; one that is known lasts while the folder cannot be
+    looked at, as of a server that is away.
+    """
     name = f"{DISK}:{here()}"
-    found = shutil.disk_usage(settings.GATEWAY_HOME)
+    try:
+        found = shutil.disk_usage(settings.GATEWAY_HOME)
+    except OSError as error:
+        logger.warning("the disk of %s cannot be looked at: %s", settings.GATEWAY_HOME, error)
+        if name in known:
+            yield Trouble(name, str, UNSEEN)
+        return
     if found.free < found.total * (ENOUGH if name in known else LOW):
         yield Trouble(name, partial(disk_text, found.free, found.total), LASTING)
 

@@ -55,7 +55,8 @@ def look(*, now: datetime) -> None:
 
 def has_lasted(row: Alert, trouble: Trouble, now: datetime) -> bool:
     """Return whether a trouble is told; so it is when the clock was set back meanwhile."""
-    return not timedelta(0) <= now - row.seen_at < trouble.lasting
+    is_new = timedelta(0) <= now - row.seen_at < trouble.lasting
+    return trouble.lasting != alert_checks.UNSEEN and not is_new
 
 
 def begin(row: Alert, trouble: Trouble, *, now: datetime) -> None:

@@ -128,12 +128,21 @@ def is_old(path: Path, before: float) -> bool:
 
 def without_rows(paths: list[Path]) -> int:
     """Remove those of ``paths`` without a row; return how many."""
-    names = {str(path.relative_to(storage.folder())): path for path in paths}
-    found = list(names)
-    for start in range(0, len(found), AT_ONCE):
-        some = found[start : start + AT_ONCE]
-        for name in StoredFile.objects.filter(path__in=some).values_list("path", flat=True):
-            names.pop(name, None)
-    for path in names.values():
+    names = {path: names_of(path) for path in paths}
+    every = sorted(set[str]().union(*names.values()))
+    known: set[str] = set()
+    for start in range(0, len(every), AT_ONCE):
+        rows = StoredFile.objects.filter(path__in=every[start : start + AT_ONCE])
+        known.update(rows.values_list("path", flat=True))
+    gone = [path for path in paths if known.isdisjoint(names[path])]
+    for path in gone:
         path.unlink(missing_ok=True)
-    return len(names)
+    return len(gone)
+
+
+def names_of(path: Path) -> set[str]:
+    """Return the paths by which a row may name a stored file: as it is shown, and, of an upload of
+    earlier versions, with the folder of its name, which a disk that takes small and capital letters
+    for the same may show as another one (``storage.new_path``).
+    """
+    return {str(path.relative_to(storage.folder())), f"{path.name[:2]}/{path.name}"}

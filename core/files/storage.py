@@ -141,9 +141,11 @@ def type_of(path: Path, name: str) -> str:
 
 
 def new_path() -> Path:
-    """Return a path for an upload."""
+    """Return a path for an upload. Its folder is in small letters: some disks take them and capital
+    ones for the same, and show the folder that was made first.
+    """
     name = public_id()
-    path = folder() / name[:2] / name
+    path = folder() / name[:2].lower() / name
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     path.touch(mode=0o600)
     return path
@@ -191,9 +193,14 @@ def mark_of_folder(known: str) -> str:
     folder().mkdir(parents=True, exist_ok=True, mode=0o700)
     scratch = folder() / f"{MARK}.{public_id()}"
     scratch.write_text(public_id(), encoding="utf-8")
-    with suppress(FileExistsError):  # of two concurrent starters, both take the first one's
-        os.link(scratch, file)
-    scratch.unlink()
+    try:
+        with suppress(FileExistsError):  # of two concurrent starters, both take the first one's
+            os.link(scratch, file)
+    except OSError:  # shared folders of some clouds have files of one name only
+        with suppress(FileExistsError), file.open("x", encoding="utf-8") as made:
+            made.write(scratch.read_text(encoding="utf-8"))
+    finally:
+        scratch.unlink()
     return file.read_text(encoding="utf-8").strip()
 
 

@@ -198,7 +198,7 @@ async def output_of(skill: Found, given: Any, place: Path) -> str:
         said, code = await processes.output_of(
             *command, seconds=SECONDS, most_bytes=OUTPUT_BYTES, given=orjson.dumps(given),
             cwd=place, env={**env, "SKILL_FOLDER": str(skill.folder)},
-            prepare=partial(limit, os.getpid()),
+            prepare=partial(limit, os.getpid(), settings.JOB_MEMORY_MEGABYTES * MEGABYTE),
         )  # fmt: skip
     except TimeoutError as error:
         raise PluginError("The skill took too long.") from error
@@ -209,12 +209,11 @@ async def output_of(skill: Found, given: Any, place: Path) -> str:
     return said.decode("utf-8", "replace")[:MOST_CHARACTERS]
 
 
-def limit(parent: int) -> None:
-    """Limit memory, CPU time and file size in the script's process, which ends with its
+def limit(parent: int, memory: int) -> None:
+    """Limit memory (bytes), CPU time and file size in the script's process, which ends with its
     ``parent``.
     """
     processes.die_with(parent)
-    memory = settings.JOB_MEMORY_MEGABYTES * MEGABYTE
     for what, most in (
         (resource.RLIMIT_AS, memory),
         (resource.RLIMIT_CPU, int(SECONDS)),

@@ -12,6 +12,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK_BYTES = 1024 * 1024
 PR_SET_PDEATHSIG = 1
+# Found here: after a fork the loader's lock may be held by a thread that the child has not.
+PRCTL = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
 
 
 class TooMuchOutputError(Exception):
@@ -25,8 +27,10 @@ async def output_of(
 ) -> tuple[bytes, int]:  # fmt: skip
     """Return what a command with ``given`` as its input wrote to stdout, and its exit code.
 
-    ``prepare`` runs in the new process before the command. Raises TimeoutError, TooMuchOutputError
-    and, where the command cannot be run, OSError. Whatever happens, the process has ended.
+    ``prepare`` runs in the new process before the command, without the other threads of this one:
+    nothing in it may look for a library, a module or a setting. Raises TimeoutError,
+    TooMuchOutputError and, where the command cannot be run, OSError. Whatever happens, the process
+    has ended.
     """
     process = await asyncio.create_subprocess_exec(
         *command, cwd=cwd, env=env, preexec_fn=prepare, limit=BLOCK_BYTES,
@@ -72,7 +76,7 @@ async def all_of(stream: asyncio.StreamReader, most_bytes: int) -> bytes:
 
 def die_with(parent: int) -> None:
     """Request SIGKILL from the kernel (Linux) when the parent ends; exit now if it already has."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if PRCTL is not None:
+        PRCTL(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(1)

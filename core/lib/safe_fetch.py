@@ -63,6 +63,9 @@ SPECIAL_V4 = networks(
 # All unicast that IANA has allocated; outside of it are loopback, unique local, link-local, the
 # deprecated site-local, multicast, and the forms that carry an IPv4 address (::/96, NAT64).
 UNICAST_V6 = ipaddress.IPv6Network("2000::/3")
+# DNS64 gives a machine without IPv4 these for names that have no other address: the last 32 bits
+# are the IPv4 address that NAT64 connects to (RFC 6052). It may be public only.
+NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 SPECIAL_V6 = networks(
     "2001::/23",  # protocol assignments: Teredo, ORCHID, benchmarks, AMT, AS112
     "2001:db8::/32",  # documentation
@@ -124,9 +127,11 @@ def is_public(address: Address) -> bool:
         return not is_among(address, SPECIAL_V4 + METADATA)
     if address.ipv4_mapped is not None:
         return is_public(address.ipv4_mapped)
-    if address.scope_id is not None or address not in UNICAST_V6:
+    if address.scope_id is not None:
         return False
-    return not is_among(address, SPECIAL_V6)
+    if address in NAT64:
+        return is_public(ipaddress.IPv4Address(address.packed[-4:]))
+    return address in UNICAST_V6 and not is_among(address, SPECIAL_V6)
 
 
 def is_public_or_private(address: Address) -> bool:

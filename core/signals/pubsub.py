@@ -83,7 +83,19 @@ class Sender:
 
 def channel_of(key: str) -> str:
     """Return the name of the channel of ``key``."""
-    return PREFIX + key
+    return prefix_of(settings.REDIS_URL) + key
+
+
+@cache
+def prefix_of(url: str) -> str:
+    """Return what begins the channels of a gateway whose broker is at ``url``.
+
+    A channel belongs to the whole server (Redis, "Database & Scoping"): gateways that share one by
+    the numbers of its databases would hear each other.
+    """
+    parse: Any = redis.connection.parse_url  # it has no types
+    number = int(parse(url).get("db") or 0)
+    return f"{PREFIX}{number}:" if number else PREFIX
 
 
 @cache
@@ -275,7 +287,7 @@ class Hub:
 
     async def _hear(self, message: Frame) -> None:
         channel = message["channel"].decode() if message["channel"] else ""
-        key = channel.removeprefix(PREFIX)
+        key = channel.removeprefix(prefix_of(settings.REDIS_URL))
         if message["type"] == "subscribe" and channel == ALWAYS:
             self._connect()
         elif message["type"] == "subscribe":

@@ -71,7 +71,7 @@ def one_at_a_time(root: Path, *, wait_seconds: float = 0) -> Iterator[None]:
     Raises BackupError when another process has it so long, or the folder is part of what is backed
     up.
     """
-    if any(root.is_relative_to(home.directory() / name) for name in KEPT_FOLDERS):
+    if any(root.is_relative_to((home.directory() / name).resolve()) for name in KEPT_FOLDERS):
         raise BackupError(f"{root} is backed up itself: name another folder.")
     try:
         root.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -25,6 +25,11 @@ from gateway_project.processes import child, preflight
 from gateway_project.processes.preflight import StartError
 
 DOCTOR_SECONDS = 300
+# Ids of the doctor's errors that say that nothing runs there, or what the work of the moment is: it
+# goes on where the copy is from.
+OF_THE_MOMENT = frozenset(
+    {"not-ready", "schedules", "dead-deliveries", "channel", "model", "clock"}
+)
 
 
 def verify(folder: Path) -> Manifest:
@@ -65,7 +70,7 @@ def why_only_read(found: Manifest) -> str:
 
 def examine(scratch: Path, found: Manifest, url: str) -> None:
     """Run the doctor on what was brought back, with the database at ``url``. Raises BackupError for
-    an error that this installation has not itself, except that no process runs there.
+    an error that this installation has not itself: no process runs there, and it takes room.
 
     Not on a backup of an older version.
     """
@@ -82,7 +87,8 @@ def examine(scratch: Path, found: Manifest, url: str) -> None:
             timeout=DOCTOR_SECONDS,
             check=False,
         )
-        said = {(each["id"], each["what"]) for each in errors(json.loads(done.stdout))}
+        found_there = errors(json.loads(done.stdout))
+        said = {(each["id"], each["what"]) for each in found_there if each["id"] != "disk"}
     except (ValueError, subprocess.TimeoutExpired) as error:
         raise BackupError("The doctor could not look at what was brought back.") from error
     own = {(each.id, each.what) for each in examination.examine(now=timezone.now())}
@@ -104,8 +110,10 @@ def scratch_env(scratch: Path, url: str) -> dict[str, str]:
 
 
 def errors(findings: list[dict[str, str]]) -> list[dict[str, str]]:
-    """Return the errors of the doctor that do not say that no process runs."""
-    return [each for each in findings if each["level"] == "error" and each["id"] != "not-ready"]
+    """Return the errors of the doctor that are of a copy, or of a gateway that does not run."""
+    return [
+        each for each in findings if each["level"] == "error" and each["id"] not in OF_THE_MOMENT
+    ]
 
 
 def bring_database(folder: Path, found: Manifest, target: Path) -> None:
@@ -117,8 +125,9 @@ def bring_database(folder: Path, found: Manifest, target: Path) -> None:
 def bring_files(folder: Path, found: Manifest, base: Path) -> None:
     """Copy the files of a backup below ``base``. Raises BackupError for a damaged one, OSError."""
     for each in found.files:
-        target = (base / each.path).resolve()
-        if not target.is_relative_to(base.resolve()):
+        # A folder of the home may be a link to another disk.
+        target = base / each.path
+        if ".." in target.parts or not target.is_relative_to(base):
             raise BackupError(f"{folder} is damaged: it names a file outside of the home.")
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         source = manifest.content(folder.parent, each.sha256)

@@ -11,6 +11,7 @@ from django.conf import settings
 from django.db import DatabaseError, connection
 
 from core import VERSION
+from gateway_project import databases
 from gateway_project.processes.preflight import unfinished_restore
 
 logger = logging.getLogger(__name__)
@@ -61,9 +62,7 @@ def allow_many_files() -> None:
 
 def described(name: str, **more: object) -> str:
     """Return the line: version, process, database and broker without their secrets."""
-    database = settings.DATABASES["default"]
-    host = database.get("HOST")
-    place = f"{host}/{database['NAME']}" if host else str(database["NAME"])
+    place = databases.place(settings.DATABASES["default"])
     broker = urlsplit(settings.REDIS_URL)
     facts: dict[str, object] = {
         "process": name,

@@ -16,6 +16,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
+# Found here: after a fork the loader's lock may be held by a thread that the child has not.
+LIBC = ctypes.CDLL(None, use_errno=True)
+PRCTL = LIBC.prctl if sys.platform == "linux" else None
 WATCH_SECONDS = 1.0
 
 
@@ -31,8 +34,8 @@ def command(*arguments: str) -> list[str]:
 
 def die_with_parent(*, parent: int) -> None:
     """Request SIGKILL from the kernel (Linux) when ``parent`` ends; exit now if it already has."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
+    assert PRCTL is not None  # noqa: S101 - for the type checker
+    if PRCTL(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")
     if os.getppid() != parent:
         os._exit(1)

@@ -1,10 +1,19 @@
 """Console output of `up`: one line per state, with the seconds since the start."""
 
+import io
 import os
 import sys
 import time
 
 STARTED = "GATEWAY_UP_STARTED"
+
+
+def settle() -> None:
+    """Let a terminal of another encoding than UTF-8 get an escape for what it cannot show, as in
+    the name of an unknown sender: an error would end the command, or the gateway.
+    """
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def seconds() -> float:

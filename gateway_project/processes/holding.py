@@ -8,6 +8,7 @@ Django with it.
 
 import fcntl
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -94,8 +95,9 @@ def run_way_back(folder: Path) -> None:
     )
     if done.returncode:
         raise StartError(
-            f"the version before an update could not be brought back. Run `sh {script}` and mend "
-            "what it says; it can be run again."
+            "the version before an update could not be brought back. Run `sh "
+            f"{shlex.quote(str(script))}` with the settings of the gateway, and mend what it says; "
+            "it can be run again."
         )
 
 

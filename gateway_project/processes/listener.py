@@ -3,6 +3,7 @@
 import errno
 import socket
 
+from gateway_project import home
 from gateway_project.processes.preflight import StartError
 
 LISTEN_FD = "GATEWAY_LISTEN_FD"
@@ -24,11 +25,12 @@ def explain(*, error: OSError, host: str, port: int) -> str:
     if error.errno == errno.EADDRINUSE:
         return (
             f"port {port} on {host} is taken by another program. "
-            f"Stop that program, or choose another port: GATEWAY_PORT={port + 1} make run"
+            f"Stop that program, or choose another port: GATEWAY_PORT={port + 1} {home.START}"
         )
     if error.errno == errno.EACCES:
         return (
-            f"port {port} needs more privileges. Choose one above 1023: GATEWAY_PORT=8000 make run"
+            f"port {port} needs more privileges. Choose one above 1023: GATEWAY_PORT=8000 "
+            f"{home.START}"
         )
     return f"cannot listen on {host}:{port} ({error.strerror or error}). Check GATEWAY_HOST."
 

@@ -18,6 +18,8 @@ TOKEN = "GATEWAY_SIGN_IN_TOKEN"  # noqa: S105 - the name of a variable
 LEAN = {"MALLOC_ARENA_MAX": "2", "PYTHONUNBUFFERED": "1"}
 LATER = ("model", "long")
 NEVER_INHERITED = (TOKEN, console.STARTED)
+# Bound to all addresses, it is reached from this machine by the one of loopback.
+EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - not bound here
 
 
 def host() -> str:
@@ -26,13 +28,13 @@ def host() -> str:
 
 def port() -> int:
     """Return the port; 0 is any free one."""
-    return environment.number("GATEWAY_PORT", 8000)
+    return environment.port("GATEWAY_PORT", 8000)
 
 
 def url(*, port: int) -> str:
-    """Return the gateway's public address: ``GATEWAY_URL``, or this machine."""
-    here = "[::1]" if ":" in host() else "127.0.0.1"
-    return environment.text("GATEWAY_URL").rstrip("/") or f"http://{here}:{port}"
+    """Return the gateway's public address: ``GATEWAY_URL``, or that to which it is bound."""
+    here = EVERYWHERE.get(host()) or (f"[{host()}]" if ":" in host() else host())
+    return environment.origin("GATEWAY_URL", f"http://{here}:{port}")
 
 
 def services(*, folder: Path, url: str, listening: socket.socket) -> list[Service]:

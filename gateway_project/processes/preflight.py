@@ -22,6 +22,13 @@ def run_folder(folder: Path) -> Path:
     return folder / "run"
 
 
+def make_run_folder(folder: Path) -> None:
+    """Make that folder unless it is there, for this user alone, whatever the umask: the next start
+    runs a script that an update left there. Raises OSError.
+    """
+    run_folder(folder).mkdir(parents=True, exist_ok=True, mode=0o700)
+
+
 def restoring_mark(folder: Path) -> Path:
     """Return the file that is there while a backup is being restored into this home."""
     return run_folder(folder) / "restoring"
@@ -42,7 +49,7 @@ def unfinished_restore(folder: Path) -> str:
 def check_home(folder: Path) -> None:
     """Create ``folder`` if missing. Raises ``StartError`` when it cannot be written or is full."""
     try:
-        run_folder(folder).mkdir(parents=True, exist_ok=True)
+        make_run_folder(folder)
         probe = run_folder(folder) / f".probe.{os.getpid()}"
         probe.write_bytes(b"x" * 4096)
         probe.unlink()
@@ -61,9 +68,8 @@ def check_home(folder: Path) -> None:
 @contextmanager
 def waited_lock(folder: Path, name: str) -> Iterator[None]:
     """Wait for the lock ``name`` of this home, and hold it; it ends with the process."""
-    place = run_folder(folder)
-    place.mkdir(parents=True, exist_ok=True)
-    with (place / f"{name}.lock").open("w") as file:
+    make_run_folder(folder)
+    with (run_folder(folder) / f"{name}.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 

@@ -174,6 +174,7 @@ class Supervisor:
 
 def main() -> int:
     """Run the gateway of ``GATEWAY_HOME`` until a signal. Returns the exit code."""
+    console.settle()
     folder, again = home.directory(), False
     try:
         with (

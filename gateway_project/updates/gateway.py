@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import socket
 import subprocess
 import time
@@ -28,6 +27,7 @@ from core.models import (
     Schedule,
     StoredFile,
     ToolCall,
+    WorkerHeartbeat,
 )
 from gateway_project import command_line, home
 from gateway_project.backups import restoring
@@ -158,7 +158,7 @@ def is_locked(folder: Path) -> bool:
 def of_other_machines() -> list[str]:
     """Return the live workers that are not of this machine. Raises DatabaseError."""
     here = socket.gethostname()
-    return [each.name for each in runs.heard() if here not in re.split("[: ]", each.name)]
+    return [each.name for each in runs.heard() if place_of(each)[0] != here]
 
 
 def without_up(folder: Path) -> list[str]:
@@ -167,9 +167,19 @@ def without_up(folder: Path) -> list[str]:
     """
     if is_locked(folder):
         return []
-    here = re.compile(rf"(?:long:)?{re.escape(socket.gethostname())}:(\d+)(?::|$)")
-    found = ((each.name, here.match(each.name)) for each in runs.heard())
-    return [name for name, pid in found if pid is not None and state.is_alive(int(pid[1]))]
+    here = socket.gethostname()
+    found = ((each.name, *place_of(each)) for each in runs.heard())
+    return [name for name, host, pid in found if host == here and pid and state.is_alive(pid)]
+
+
+def place_of(worker: WorkerHeartbeat) -> tuple[str, int]:
+    """Return the machine and the pid in a worker's name: ``HOST:PID:STARTED`` of ``runs``,
+    ``long:HOST:PID``, or ``web HOST``, whose pid is 0.
+    """
+    name = worker.name.removeprefix({"long": "long:", "web": "web "}.get(worker.queue, ""))
+    host, _, rest = name.partition(":")
+    pid = rest.partition(":")[0]
+    return host, int(pid) if pid.isdigit() else 0
 
 
 def errors(python: Path, folder: Path, env: dict[str, str], *, running: bool) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """The steps of one update, in their order."""
 
 import os
+import shlex
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
@@ -204,8 +205,8 @@ def look_after(
         if not script.exists():  # the way back has begun, and the error names its script
             raise
         raise UpdateError(
-            f"Version {target.version} does not work well: {error} `sh {script}` brings the old "
-            "version back, when nothing runs."
+            f"Version {target.version} does not work well: {error} `sh "
+            f"{shlex.quote(str(script))}` brings the old version back, when nothing runs."
         ) from error
     more = "" if pid else " No gateway ran in that moment: start it, if no service does."
     raise UpdateError(

@@ -9,8 +9,9 @@ from pathlib import Path
 from django.db import connection, connections
 
 from core.database import copies
+from core.database.copies import CopyError
 from core.lib import disk
-from gateway_project import command_line, home
+from gateway_project import command_line, databases, home
 from gateway_project.processes import holding
 from gateway_project.processes.preflight import StartError, run_folder
 from gateway_project.updates.clone import UpdateError
@@ -39,7 +40,7 @@ def write(folder: Path, *, version: str, lines: Sequence[str]) -> None:
     copied.unlink(missing_ok=True)
     try:
         copies.copy(copied)
-    except copies.CopyError:
+    except CopyError:
         copied.unlink(missing_ok=True)  # it may have filled the disk
         raise
     copied.chmod(0o600)
@@ -47,11 +48,12 @@ def write(folder: Path, *, version: str, lines: Sequence[str]) -> None:
     disk.sync(copied)
     script = holding.way_back(folder)
     scratch = script.with_suffix(".new")
-    command = shlex.join(command_line.command("update", DATABASE, str(copied)))
+    place = databases.place(connection.settings_dict)
+    command = shlex.join(command_line.command("update", DATABASE, str(copied), place))
     text = [
         "#!/bin/sh",
         f"# Brings Latchkey {version} back, with its database of the moment before the update.",
-        "# The gateway must not run. It can be run again.",
+        "# The gateway must not run. It needs its settings, and can be run again.",
         "set -e",
         *lines,
         f"GATEWAY_HOME={shlex.quote(str(home.directory()))} {command}",
@@ -60,6 +62,7 @@ def write(folder: Path, *, version: str, lines: Sequence[str]) -> None:
         "sync",
         f"rm -f {shlex.quote(str(script))} {shlex.quote(str(put_aside(folder)))}",
         "sync",
+        f"rm -f {shlex.quote(str(copied))}",
         "",
     ]
     scratch.write_text("\n".join(text), encoding="utf-8")
@@ -90,20 +93,45 @@ def take_again(folder: Path) -> None:
     disk.sync(run_folder(folder))
 
 
-def bring_database(copied: Path) -> None:
-    """Replace the database of this installation by a copy. Raises CopyError, OSError."""
+def bring_database(copied: Path, place: str) -> None:
+    """Replace the database of this installation by a copy of the one at ``place``.
+
+    Raises CopyError, also when the settings name another database, and OSError.
+    """
+    here = databases.place(connection.settings_dict)
+    if place != here:
+        raise CopyError(
+            f"This is a copy of the database {place}, and DATABASE_URL names {here}: run it with "
+            "the settings of the gateway."
+        )
     if connection.vendor != "sqlite":
         copies.empty()
         copies.fill(copied)
         return
     connections.close_all()
-    database = Path(connection.settings_dict["NAME"])
+    database = Path(connection.settings_dict["NAME"]).resolve()
     scratch = database.with_name(f".{database.name}.back")
-    shutil.copyfile(copied, scratch)
-    scratch.chmod(0o600)
-    disk.sync(scratch)
+    put(copied, scratch)
     # The log belongs to the database that goes: with another one it would damage it.
     for suffix in ("-wal", "-shm"):
         Path(f"{database}{suffix}").unlink(missing_ok=True)
     scratch.replace(database)
+    scratch.unlink(missing_ok=True)  # where both were one file: rename(2) keeps them
     disk.sync(database.parent)
+
+
+def put(copied: Path, target: Path) -> None:
+    """Give a copy another name, which needs no room: what failed may have filled the disk. On
+    another disk, or where files have one name only, copy it. Raises OSError.
+    """
+    target.unlink(missing_ok=True)
+    try:
+        target.hardlink_to(copied)
+    except OSError:
+        try:
+            shutil.copyfile(copied, target)
+        except OSError:
+            target.unlink(missing_ok=True)
+            raise
+        target.chmod(0o600)
+    disk.sync(target)

@@ -127,6 +127,19 @@ def test_rw11_the_proxy_refuses_a_body_above_its_own_limit(proxy: Proxy) -> None
     assert answer.status_code == 413
 
 
+@pytest.mark.parametrize(("megabytes", "status"), [(20, 201), (50, 201), (56, 413)])
+def test_a_file_that_the_gateway_takes_passes_the_proxy(
+    proxy: Proxy, megabytes: int, status: int
+) -> None:
+    """DOCUMENT_MEGABYTES is more than any other body has; above it the refusal is the proxy's."""
+    kind = {"Content-Type": "application/octet-stream"}
+    with proxy.client() as client:
+        content = b"x" * (megabytes * 2**20)
+        answer = client.post("/files?name=a.bin", content=content, headers=kind)
+    assert answer.status_code == status
+    assert answer.headers["Content-Type"].startswith("application/json") is (status == 201)
+
+
 def test_rws12_a_head_that_never_ends_is_cut_by_the_proxy(proxy: Proxy) -> None:
     """[RWS12] uvicorn alone waits for it without end."""
     context = ssl.create_default_context(cafile=str(proxy.certificate))

@@ -1,6 +1,7 @@
 """Check settings that expose the gateway more than intended."""
 
 import ipaddress
+import shlex
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -196,7 +197,7 @@ def modes() -> Iterator[Finding]:
             yield level(
                 "file-mode",
                 f"Other users of this machine may open {path} (mode {found:04o}).",
-                f"chmod go-rwx {path}",
+                f"chmod go-rwx {shlex.quote(str(path))}",
             )
     database = database_file()
     if database is not None:
@@ -217,7 +218,7 @@ def readable_database(path: Path) -> Iterator[Finding]:
         yield error(
             "file-mode",
             f"Other users of this machine may read the database {path}.",
-            f"chmod go-rwx {path}* or its folder",
+            f"chmod go-rwx {shlex.quote(str(path))}* or its folder",
         )
 
 

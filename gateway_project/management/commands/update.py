@@ -35,13 +35,13 @@ class Command(BaseCommand):
             help="how long the new version may take to get ready (180)",
         )  # fmt: skip
         # Of the way back's script.
-        parser.add_argument(way_back.DATABASE, type=Path, help=argparse.SUPPRESS)
+        parser.add_argument(way_back.DATABASE, nargs=2, help=argparse.SUPPRESS)
 
     def handle(self, *_: object, **options: Any) -> None:
-        copied = options["database_back"]
         try:
-            if copied:
-                way_back.bring_database(copied)
+            if options["database_back"]:
+                copied, place = options["database_back"]
+                way_back.bring_database(Path(copied), place)
             elif options["check"]:
                 self.say_available(options["to"])
             elif not updating.update(

@@ -1,6 +1,7 @@
 """The owner is told of troubles of the installation: once, and once when they are over."""
 
 import asyncio
+import errno
 import shutil
 import socket
 import ssl
@@ -104,6 +105,33 @@ def test_x80_a_disk_that_is_nearly_full_is_told_once_and_again_when_it_is_good(
     for minute in (30, 32):
         alerts.look(now=now + minute * MINUTE)
     assert len(told()) == 3, "another time"
+
+
+def test_x80_a_disk_that_cannot_be_looked_at_leaves_the_other_alerts(
+    account: ChannelAccount, free: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a file server that is away. What is known of it is neither over nor told."""
+
+    def away(_: object) -> None:
+        raise OSError(errno.ESTALE, "Stale file handle")
+
+    now = timezone.now()
+    free(9)
+    alerts.look(now=now)
+    monkeypatch.setattr(shutil, "disk_usage", away)
+    Alert.objects.create(name="key:12345", seen_at=now, told_at=now)
+    for minute in (-5, 5, 6):
+        alerts.look(now=now + minute * MINUTE)
+    assert [each.name for each in Alert.objects.all()] == [f"disk:{socket.gethostname()}"]
+    assert told() == []
+    free(9)
+    alerts.look(now=now + 7 * MINUTE)
+    monkeypatch.setattr(shutil, "disk_usage", away)
+    alerts.look(now=now + 8 * MINUTE)
+    assert len(told()) == 1
+    free(50)
+    alerts.look(now=now + 9 * MINUTE)
+    assert len(told()) == 2
 
 
 def test_x80_the_real_worker_tells_it_on_the_owners_channel(

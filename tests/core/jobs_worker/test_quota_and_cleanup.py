@@ -213,6 +213,23 @@ def test_files_of_a_conversation_or_a_link_stay(eve: User) -> None:
     assert sorted(path.read_bytes() for path in bytes_on_disk()) == [b"made", b"of a session"]
 
 
+def test_files_stay_on_a_disk_that_takes_small_and_capital_letters_for_the_same(eve: User) -> None:
+    """As that of a Mac, and many shared folders: it shows a folder as the first file there made it,
+    and the files of earlier versions had others. New ones are in small letters."""
+    for name in ("aB34567890123456789012", "Ab34567890123456789013"):
+        path = storage.folder() / "ab" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"of one folder")
+        row = storage.described(path=path, name="a.txt", user=eve)
+        row.path = f"{name[:2]}/{name}"
+        row.save()
+    for path in bytes_on_disk():
+        os.utime(path, (1, 1))
+    assert cleanup.sweep() == 0
+    folders = {storage.new_path().parent.name for _ in range(50)}
+    assert all(each == each.lower() for each in folders)
+
+
 def test_the_files_of_another_database_stay(eve: User) -> None:
     """An owner sets DATABASE_URL to a new database, and back when nothing is there."""
     del eve
@@ -239,6 +256,25 @@ def test_a_first_start_that_was_cut_off_keeps_its_folder(eve: User) -> None:
     Installation.objects.all().delete()
     assert storage.mark_of_folder("")
     assert storage.misplaced() == ""
+
+
+def test_a_shared_folder_whose_files_have_one_name_only_gets_its_mark(
+    eve: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As those of some clouds (SMB, object stores): no web process was ever ready there."""
+    del eve
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EOPNOTSUPP, "Operation not supported")
+
+    (storage.folder() / storage.MARK).unlink(missing_ok=True)
+    Installation.objects.all().delete()
+    monkeypatch.setattr(os, "link", refuse)
+    first = storage.mark_of_folder("")
+    assert first
+    assert storage.mark_of_folder("") == first
+    assert storage.misplaced() == ""
+    assert [each.name for each in storage.folder().glob(f"{storage.MARK}*")] == [storage.MARK]
 
 
 def test_an_upload_that_a_waiting_message_names_stays(eve: User) -> None:

@@ -1,17 +1,20 @@
 """Processes end within their limits, and their whole output is read."""
 
 import asyncio
+import ctypes
 import os
 import sys
 from asyncio.subprocess import Process
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import uvloop
 
-from core.lib.processes import TooMuchOutputError, output_of, output_of_module
+from core.lib.processes import TooMuchOutputError, die_with, output_of, output_of_module
+from gateway_project.processes import child
 
 
 def python(code: str) -> tuple[str, ...]:
@@ -75,3 +78,20 @@ async def test_a_module_of_ours_sees_no_secrets(monkeypatch: pytest.MonkeyPatch)
     assert code == 0
     assert b"PATH" in output
     assert b"SECRET" not in output
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing is asked of the kernel")
+@pytest.mark.parametrize("prepare", [die_with, lambda parent: child.die_with_parent(parent=parent)])
+async def test_nothing_is_loaded_between_fork_and_command(
+    monkeypatch: pytest.MonkeyPatch, prepare: Callable[[int], None]
+) -> None:
+    """Another thread may have held the lock of the loader when the process was forked: the child
+    would wait for ever, and its parent for it."""
+
+    def wait_for_ever(*_: object, **__: object) -> None:
+        raise AssertionError("the loader is asked")
+
+    monkeypatch.setattr(ctypes, "CDLL", wait_for_ever)
+    own = partial(prepare, os.getpid())
+    found = await output_of(*python("print(1)"), seconds=30, most_bytes=1000, prepare=own)
+    assert found == (b"1\n", 0)

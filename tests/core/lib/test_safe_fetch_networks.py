@@ -45,7 +45,8 @@ SPECIAL_V4 = [
 SPECIAL_V6 = [
     "::1/128",
     "::/128",
-    "64:ff9b::/96",
+    "64:ff9b::/104",  # of the addresses behind NAT64 some are public
+    "64:ff9b:0:0:1::/80",
     "64:ff9b:1::/48",
     "100::/64",
     "100:0:0:1::/64",
@@ -204,6 +205,16 @@ def test_the_rest_of_the_internet_is_public(text: str) -> None:
     assert is_public_or_private(address)
     if address.version == 4:
         assert is_public(ipaddress.ip_address(f"::ffff:{address}"))
+
+
+@pytest.mark.parametrize("text", [each for each in PUBLIC if ":" not in each])
+def test_a_public_address_behind_nat64_is_public(text: str) -> None:
+    """A machine with IPv6 alone has no other address of a name that is on IPv4. With a zone it
+    would be of one network card."""
+    behind = ipaddress.IPv6Address(f"64:ff9b::{text}")
+    assert is_public(behind)
+    assert is_public_or_private(behind)
+    assert not is_public(ipaddress.ip_address(f"{behind}%eth0"))
 
 
 @pytest.mark.parametrize("net", SPECIAL_V4 + SPECIAL_V6)

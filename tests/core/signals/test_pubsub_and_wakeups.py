@@ -68,6 +68,27 @@ async def test_frames_reach_the_listeners_of_their_keys(sender: pubsub.Sender) -
     await hub.close()
 
 
+async def test_gateways_with_databases_of_one_redis_hear_nothing_of_each_other(
+    broker: Valkey, settings: Settings
+) -> None:
+    """Else a stop in one would end the run with the same number in the other, and its owner's cards
+    would be shown there."""
+    first, second = pubsub.local(), pubsub.Hub()
+    with first.listen(["runs"]) as listener:
+        await connected()
+        assert await first.confirmed(listener)
+        settings.REDIS_URL = f"{broker.url.removesuffix('/0')}/1"
+        sender = pubsub.Sender()
+        assert sender.publish([frame(1, "runs")]) == 0
+        with second.listen(["runs"]) as own:
+            async with asyncio.timeout(60):
+                while not sender.publish([frame(2, "runs")]):
+                    await asyncio.sleep(0.01)
+            assert (await heard(own))[0] == 2
+        await second.close()
+    await first.close()
+
+
 async def test_a_process_receives_only_keys_that_it_has_a_listener_for(
     broker: Valkey, sender: pubsub.Sender
 ) -> None:

@@ -22,7 +22,17 @@ from pytest_django import Settings
 from channels_app.owner import backups
 from core.database import copies, transactions
 from core.files import storage
-from core.models import Backup, Installation, Run, StoredFile, User
+from core.models import (
+    Backup,
+    ChannelAccount,
+    Delivery,
+    Installation,
+    Occurrence,
+    Run,
+    Schedule,
+    StoredFile,
+    User,
+)
 from gateway_project import home
 from gateway_project.backups import making, manifest, scheduled, sealed
 from gateway_project.backups.manifest import BackupError
@@ -226,6 +236,23 @@ def test_x43_the_doctor_looks_at_a_copy_that_is_brought_back(backup: Path) -> No
     words = refused("backup", "--verify", str(backup))
     assert words.startswith("The doctor says of what was brought back: ")
     assert "files" in words
+
+
+def test_x43_what_has_become_due_since_the_copy_is_no_damage(
+    backup: Path, user: User, account: ChannelAccount
+) -> None:
+    """[X43] The gateway goes on: reminders happen, and messages are given up or dismissed, while
+    the files of a large backup are copied and checked. In the copy nothing happens."""
+    schedule = Schedule.objects.create(
+        user=user, kind=Schedule.Kind.TEXT, text="Tea", start="2026-01-01T00:00:00", time_zone="UTC"
+    )
+    due = timezone.now() - timedelta(minutes=3)
+    waiting = Occurrence.objects.create(schedule=schedule, nominal_at=due, look_at=due)
+    Delivery.objects.create(account=account, target={}, payload={}, state=Delivery.State.DEAD)
+    later = made(backup.parent, MADE_AT + timedelta(days=1))
+    Occurrence.objects.filter(pk=waiting.pk).update(state=Occurrence.State.FIRED, look_at=None)
+    Delivery.objects.all().delete()
+    assert said("backup", "--verify", str(later)).startswith("checked: ")
 
 
 @pytest.mark.skipif(ON_SQLITE, reason="its copy is always brought back")

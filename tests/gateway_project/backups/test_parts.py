@@ -205,6 +205,24 @@ def test_x43_a_manifest_names_no_file_outside(tmp_path: Path) -> None:
             restoring.bring_files(folder, manifest.read(folder), base)
 
 
+def test_x47_files_are_brought_back_to_another_disk(here: Path, tmp_path: Path) -> None:
+    """A link leads there from the empty home, as where several machines share the files. What is on
+    it is backed up: no backup belongs there."""
+    disk = tmp_path / "disk"
+    (disk / "ab").mkdir(parents=True)
+    (disk / "ab" / "upload").write_bytes(b"all of it")
+    (here / "files").symlink_to(disk)
+    backup = empty(tmp_path / "backups", START, list(making.kept_files(tmp_path / "backups")))
+    (disk / "ab" / "upload").unlink()
+    restoring.bring_files(backup, manifest.read(backup), here)
+    assert (disk / "ab" / "upload").read_bytes() == b"all of it"
+    with (
+        pytest.raises(BackupError, match="backed up itself"),
+        making.one_at_a_time(disk / "backups"),
+    ):
+        pass
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 1}', '{"format": 9}'])
 def test_x43_a_damaged_manifest_is_said_in_a_sentence(tmp_path: Path, text: str) -> None:
     (tmp_path / manifest.MANIFEST).write_text(text)

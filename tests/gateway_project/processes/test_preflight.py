@@ -1,9 +1,12 @@
 """Each obstacle to a start is named, with a fix, before anything is started."""
 
+import io
 import json
 import os
 import platform
 import socket
+import stat
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +19,7 @@ from channels_app.ops.doctor import configuration
 from gateway_project import environment, home
 from gateway_project.processes import (
     broker,
+    console,
     listener,
     model_files,
     model_server,
@@ -50,6 +54,37 @@ def test_a_home_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     assert "Traceback" not in refused.stdout
     with pytest.raises(preflight.StartError, match="cannot be written"):
         preflight.check_home(home)
+
+
+def test_the_folder_of_a_running_gateway_is_of_its_user_alone(tmp_path: Path) -> None:
+    """Whatever the umask, and the mode of a home that somebody has made: the next start runs the
+    script that an update left there."""
+    mask = os.umask(0)
+    try:
+        preflight.check_home(tmp_path)
+    finally:
+        os.umask(mask)
+    assert stat.S_IMODE(preflight.run_folder(tmp_path).stat().st_mode) == 0o700
+
+
+def test_a_terminal_of_another_encoding_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The name of an unknown sender, or a line of a log, has signs that it has not."""
+    raw = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="iso-8859-1"))
+    console.settle()
+    console.write("für … \N{REPLACEMENT CHARACTER}")
+    assert raw.getvalue() == b"f\xfcr \\u2026 \\ufffd\n"
+
+
+def test_a_command_before_the_first_start_says_what_to_do(tmp_path: Path) -> None:
+    """In one line: there are no tables yet."""
+    env = command_env(GATEWAY_HOME=str(tmp_path))
+    refused = manage("sign_in_link", env=env)
+    assert refused.returncode == 1
+    assert refused.stdout.startswith("The database does not answer as it should: no such table")
+    assert "`.venv/bin/python manage.py migrate` first" in refused.stdout
+    assert refused.stdout.count("\n") == 1
+    assert "Traceback" in manage("sign_in_link", "--traceback", env=env).stdout
 
 
 def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -274,8 +309,87 @@ def test_our_address_is_this_machine_unless_the_owner_says_otherwise(
     for host in ("::1", "::"):
         monkeypatch.setenv("GATEWAY_HOST", host)
         assert plan.url(port=8123) == "http://[::1]:8123"
+    bound = {"0.0.0.0": "127.0.0.1", "10.0.0.5": "10.0.0.5", "fd00::5": "[fd00::5]"}
+    for host, here in bound.items():
+        monkeypatch.setenv("GATEWAY_HOST", host)
+        assert plan.url(port=8123) == f"http://{here}:8123", "nothing listens elsewhere"
     monkeypatch.setenv("GATEWAY_URL", "https://chat.example.org/")
     assert plan.url(port=8123) == "https://chat.example.org"
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ("HTTPS://Chat.Example.org/", "https://chat.example.org"),
+        ("https://chat.example.org:443", "https://chat.example.org"),
+        ("https://chat.example.org:8443", "https://chat.example.org:8443"),
+        ("http://chat.example.org:80", "http://chat.example.org"),
+        ("http://chat.example.org:443", "http://chat.example.org:443"),
+        ("http://[2001:DB8::1]:8000", "http://[2001:db8::1]:8000"),
+        ("https://straße.example", "https://xn--strae-oqa.example"),
+    ],
+)
+def test_our_address_is_written_as_browsers_write_it(
+    monkeypatch: pytest.MonkeyPatch, given: str, found: str
+) -> None:
+    """Origins are compared with it, and ``https`` makes cookies Secure."""
+    monkeypatch.setenv("GATEWAY_URL", given)
+    assert environment.origin("GATEWAY_URL", "") == found
+
+
+@pytest.mark.parametrize("given", ["proxy", "10.0.0.1/8", "127.0.0.1:8000", "*, 10.0.0"])
+def test_a_proxy_without_an_address_stops_the_start(
+    monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    """It is compared with addresses: with a name all pages would redirect for ever."""
+    monkeypatch.setenv("GATEWAY_TRUSTED_PROXIES", given)
+    with pytest.raises(ImproperlyConfigured, match=r"GATEWAY_TRUSTED_PROXIES must be addresses"):
+        environment.proxies("GATEWAY_TRUSTED_PROXIES")
+    monkeypatch.setenv("GATEWAY_TRUSTED_PROXIES", "10.0.0.0/8, ::1, *")
+    assert environment.proxies("GATEWAY_TRUSTED_PROXIES") == ["10.0.0.0/8", "::1", "*"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("GATEWAY_PORT", "65536"),
+        ("OCCURRENCE_DAYS", "999999"),
+        ("HELD_MESSAGE_HOURS", "99999999"),
+        ("QUEUE_ALERT_MINUTES", "9999999999"),
+        ("UNDELIVERED_SECONDS", "99999999999"),
+    ],
+)
+def test_a_number_that_is_too_large_stops_the_start(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    """No date is so far away: each look for what is older would fail later, in the workers."""
+    monkeypatch.setenv(name, value)
+    kind = environment.port if name == "GATEWAY_PORT" else environment.number
+    with pytest.raises(ImproperlyConfigured, match=f"{name} must be at most"):
+        kind(name, 1)
+
+
+def test_a_time_zone_that_the_system_does_not_know_stops_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python finds it in its own package; Django would end with a traceback."""
+    monkeypatch.setattr(environment, "SYSTEM_ZONES", tmp_path)
+    (tmp_path / "Europe").mkdir()
+    (tmp_path / "Europe" / "Berlin").touch()
+    monkeypatch.setenv("TIME_ZONE", "Europe/Berlin")
+    assert environment.zone("TIME_ZONE", "UTC") == "Europe/Berlin"
+    monkeypatch.setenv("TIME_ZONE", "Europe/Paris")
+    with pytest.raises(ImproperlyConfigured, match="TIME_ZONE must be the name of a time zone"):
+        environment.zone("TIME_ZONE", "UTC")
+
+
+def test_a_secret_in_a_file_that_is_no_text_stops_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "key").write_bytes(b"\xff\xfe")
+    monkeypatch.setenv("SECRET_KEY_FILE", str(tmp_path / "key"))
+    with pytest.raises(ImproperlyConfigured, match=r"SECRET_KEY_FILE names a file .*no text"):
+        environment.text("SECRET_KEY")
 
 
 @pytest.mark.parametrize(
@@ -316,6 +430,9 @@ def test_an_address_of_the_gateway_that_cannot_be_read_is_refused(
 ) -> None:
     monkeypatch.setenv("GATEWAY_URL", "http://[2001:db8::1:8000")
     with pytest.raises(ImproperlyConfigured, match="GATEWAY_URL must be like"):
+        environment.origin("GATEWAY_URL", "")
+    monkeypatch.setenv("GATEWAY_URL", "https://ü..example")
+    with pytest.raises(ImproperlyConfigured, match="cannot be the name of a host"):
         environment.origin("GATEWAY_URL", "")
 
 

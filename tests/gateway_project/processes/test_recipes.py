@@ -119,3 +119,19 @@ def test_x65_every_setting_of_the_recipes_exists() -> None:
     names = set(re.findall(r"\b(?:GATEWAY|LLM|DATABASE|REDIS|SECRET)_[A-Z_]+\b", texts))
     outside = {"GATEWAY_NAME", "REDIS_PASSWORD"}  # of the compose file itself
     assert sorted(name for name in names - outside if f"`{name}`" not in known) == []
+
+
+def test_x65_static_files_of_the_last_version_go_before_those_of_this_one() -> None:
+    """Django keeps a copy that is younger than the file, as after a rollback, and with packages
+    whose files have the time of their release."""
+    files = [*recipes.DEPLOY.glob("*.yaml"), BASE_DIR / "docs" / "deploy.md"]
+    texts = [re.sub(r"[\",]", "", path.read_text()) for path in files]
+    found = [each for text in texts for each in re.findall(r"collectstatic --\w+[^&\]`]*", text)]
+    assert len(found) == 4
+    assert all("--noinput --clear" in each for each in found)
+
+
+def test_x62_the_image_can_be_read_by_its_user() -> None:
+    """Also when the clone was made under the umask 077: COPY keeps modes."""
+    build, _ = recipes.stages()
+    assert build.instructions[-1] == ("RUN", "chmod -R a+rX .")

@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from allowlist import audit
 from core.files import storage
-from core.models import Backup, ChannelAccount, Delivery, InboundMessage, User
+from core.models import Backup, ChannelAccount, Delivery, InboundMessage, User, WorkerHeartbeat
 from gateway_project.processes import holding, preflight, state
 from gateway_project.processes.state import ProcessState, State
 from gateway_project.updates import clone, gateway, updating, way_back
@@ -183,6 +183,24 @@ def test_x18_a_supervisor_undoes_an_update_that_was_cut_off(
     wait_until(lambda: gateway.is_ready(installed), what=running.tail)
     assert small.is_old()
     assert not holding.way_back(installed).exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "queue", "found"),
+    [
+        ("host:12:1764000000", "runs", ("host", 12)),
+        ("long:host:12", "long", ("host", 12)),
+        ("web host", "web", ("host", 0)),
+        ("runs:12:1764000000", "runs", ("runs", 12)),
+        ("long:12:1764000000", "runs", ("long", 12)),
+        ("long:web:12", "long", ("web", 12)),
+    ],
+)
+def test_x19_the_machine_and_the_process_of_a_worker(
+    name: str, queue: str, found: tuple[str, int]
+) -> None:
+    """[X19] Also where the machine is called as a queue is."""
+    assert gateway.place_of(WorkerHeartbeat(name=name, queue=queue)) == found
 
 
 def test_x17_a_gateway_that_starts_or_stops_is_not_touched(own_home: Path) -> None:

@@ -1,12 +1,17 @@
 """The command `update` in a small clone, without a gateway [X15] [X16] [X17] [X18] [X19]."""
 
+import errno
 import os
+import shutil
 import socket
+import stat
+import subprocess
 from io import StringIO
 from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import connection, connections
 
 from core.conversations import runs
 from core.database import copies
@@ -183,9 +188,11 @@ def test_x16_a_version_is_tried_with_its_own_code(
     small: Small, files: dict[str, str], said: str
 ) -> None:
     """[X16] [X17] Errors that were there before are none of the new version, nor that nothing runs
-    while it is tried."""
+    while it is tried: reminders become due meanwhile."""
     code = small.origin
     small.commit("New", {**NEWER, "doctor.json": finding("not-ready", "Nothing runs.")})
+    updating.migrated_and_well(clone.python(), code, {}, {})
+    small.commit("Late", {"doctor.json": finding("schedules", "One reminder waits.")})
     updating.migrated_and_well(clone.python(), code, {}, {})
     small.commit("Known", {"doctor.json": finding("known", "This is known.")})
     updating.migrated_and_well(clone.python(), code, {}, {"known": "This was known."})
@@ -251,6 +258,82 @@ def test_x18_an_update_that_has_ended_stays_so_after_a_power_cut(
     monkeypatch.setattr(os, "sync", noting)
     put_in_place(installed)
     assert synced[-2:] == [(None, True), (installed / "run", False)]
-    *_, before, removal, after = way_back.put_aside(installed).read_text().splitlines()
+    *_, before, removal, after, _ = way_back.put_aside(installed).read_text().splitlines()
     assert removal.startswith("rm -f ")
     assert (before, after) == ("sync", "sync")
+
+
+def test_x17_the_way_back_needs_the_database_of_the_gateway(small: Small, installed: Path) -> None:
+    """[X17] By hand, without the settings of a unit, it would fill another database and be gone."""
+    small.commit("New", NEWER)
+    put_in_place(installed)
+    script = way_back.put_aside(installed)
+    env = {name: value for name, value in os.environ.items() if name != "DATABASE_URL"}
+    command = ["/bin/sh", str(script)]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode
+    assert "run it with the settings of the gateway" in done.stderr
+    assert not (installed / "gateway.sqlite3").exists()
+    subprocess.run(["/bin/sh", str(script)], check=True)
+    assert small.is_old()
+    assert not script.exists()
+    assert not way_back.database_before(installed).exists()
+
+
+@pytest.mark.skipif(not ON_SQLITE, reason="a server has its files elsewhere")
+@pytest.mark.parametrize("folder", ["", "elsewhere"])
+def test_x17_the_way_back_needs_no_room(
+    small: Small, installed: Path, monkeypatch: pytest.MonkeyPatch, folder: str
+) -> None:
+    """[X17] The new version may have filled the disk. So it is where the database has another
+    place, to which a symbolic link leads; and it can be cut off and run again."""
+    given = Path(connection.settings_dict["NAME"])
+    if folder:
+        (installed / folder).mkdir()
+        connection.close()
+        given.rename(installed / folder / "moved")
+        given.symlink_to(installed / folder / "moved")
+    database = given.resolve()
+    Skill.objects.create(name="old")
+    way_back.write(installed, version="0.1", lines=[])
+    Skill.objects.all().delete()
+    connections.close_all()
+    Path(f"{database}-wal").write_bytes(b"of the new version")
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(shutil, "copyfile", full)
+    copied = way_back.database_before(installed)
+    for _ in range(2):
+        way_back.bring_database(copied, str(given))
+        assert not database.with_name(f".{database.name}.back").exists()
+    assert [each.name for each in Skill.objects.all()] == ["old"]
+    assert given.resolve() == database
+    assert stat.S_IMODE(database.stat().st_mode) == 0o600
+
+
+@pytest.mark.skipif(not ON_SQLITE, reason="a server has its files elsewhere")
+def test_x17_a_way_back_to_another_disk_that_is_full_leaves_nothing(
+    small: Small, installed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[X17] Files have no second name there; half a copy would keep it full."""
+    way_back.write(installed, version="0.1", lines=[])
+    copied, given = way_back.database_before(installed), connection.settings_dict["NAME"]
+    database = Path(given).resolve()
+
+    def elsewhere(*_: object) -> None:
+        raise OSError(errno.EXDEV, "Invalid cross-device link")
+
+    def full(_: Path, target: Path) -> None:
+        target.write_bytes(b"half of it")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "link", elsewhere)
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "copyfile", full)
+        with pytest.raises(OSError, match="No space left"):
+            way_back.bring_database(copied, given)
+    assert not database.with_name(f".{database.name}.back").exists()
+    way_back.bring_database(copied, given)
+    assert database.read_bytes() == copied.read_bytes()
