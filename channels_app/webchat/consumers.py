@@ -57,6 +57,7 @@ OTHER_PERSON = 4409  # the page was opened before another person signed in
 STALLED, BROKEN = 4408, 4500
 # Raised after a disconnect: by uvicorn an OSError, by Daphne's autobahn the other.
 GONE = (OSError, RuntimeError)
+GONE_CODE = 1006
 
 Data = Mapping[str, Any]
 TOO_MANY_QUEUED = gettext_lazy("Busy: too many messages are queued. Try again in a moment.")
@@ -135,6 +136,15 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         self.visible = False
         self.shown: dict[str, Data] = {}  # open cards, by what they ask
 
+    async def __call__(self, scope: http.Scope, receive: http.Receive, send: http.Send) -> None:
+        """Serve the socket to its end. A client that is gone before it is accepted ends it by an
+        error, and Channels tells nothing of a disconnect then.
+        """
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            await self.disconnect(GONE_CODE)
+
     async def dispatch(self, message: MutableMapping[str, Any]) -> None:
         """Call the handler of a message; a CloseError closes the socket."""
         try:
@@ -209,7 +219,7 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         self.principal = principal
 
     async def disconnect(self, code: int) -> None:
-        """Stop all tasks of this socket."""
+        """Stop all tasks of this socket. May be called again."""
         for task in self.tasks:
             task.cancel()
         if self.counted and self.principal is not None:
