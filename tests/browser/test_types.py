@@ -125,3 +125,58 @@ def test_m1_an_action_is_carried_out_once_though_the_open_run_is_read_again(
     expect(page.locator("#settings")).to_be_hidden()
     assert len([each for each in loads if each.endswith("/messages")]) < 5
     assert seen.problems == []
+
+
+SELECT = """(code) => {
+  const range = document.createRange();
+  range.selectNodeContents(code);
+  getSelection().removeAllRanges();
+  getSelection().addRange(range);
+}"""
+
+
+def test_code_that_is_selected_while_it_comes_stays_so(
+    open_page: OpenPage, stage: Gateway, play: Play, tmp_path: Path
+) -> None:
+    def part(text: str) -> dict[str, object]:
+        """Return the event of the next words."""
+        props = {"content": text}
+        return {"type": "text", "message_id": "t", "delta": True, "props": props}
+
+    go = [tmp_path / name for name in ("one", "two")]
+    parts = [part("Look:\n\n```python\nfirst = 1"), part("\nsecond = 2"), part("\n```\n\nDone.")]
+    play([parts[0], {"wait_for": str(go[0])}, parts[1], {"wait_for": str(go[1])}, parts[2]])
+    page, seen = open_page(stage)
+    ask(page, "Show me some code")
+    code = page.locator(".prose code")
+    expect(code).to_have_text("first = 1")
+    code.evaluate(SELECT)
+    go[0].touch()
+    expect(code).to_contain_text("second = 2")
+    assert page.evaluate("getSelection().toString()").startswith("first = 1")
+    go[1].touch()
+    finished(page)
+    expect(page.locator(".prose")).to_contain_text("Done.")
+    assert page.evaluate("getSelection().toString()").startswith("first = 1")
+    copy = page.get_by_role("button", name="Copy code")
+    expect(copy).to_have_count(0)
+    page.evaluate("getSelection().removeAllRanges()")
+    expect(copy).to_be_visible()
+    assert seen.problems == []
+
+
+def test_what_is_unfolded_at_the_end_is_shown_from_its_beginning(
+    open_page: OpenPage, stage: Gateway, play: Play
+) -> None:
+    thoughts = {"type": "thinking", "message_id": "h", "props": {"content": "A thought.\n" * 200}}
+    play([thoughts, {"type": "text", "message_id": "t", "props": {"content": "The answer."}}])
+    page, _ = open_page(stage, viewport={"width": 1000, "height": 700})
+    ask(page, "Think")
+    finished(page)
+    summary = page.locator(".thinking summary")
+    before = summary.bounding_box()
+    summary.click()
+    expect(page.locator(".thinking-text")).to_be_visible()
+    page.evaluate("() => new Promise((then) => requestAnimationFrame(() => setTimeout(then)))")
+    assert summary.bounding_box() == before
+    expect(page.locator("#to-end")).to_be_visible()
