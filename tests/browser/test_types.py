@@ -180,3 +180,50 @@ def test_what_is_unfolded_at_the_end_is_shown_from_its_beginning(
     page.evaluate("() => new Promise((then) => requestAnimationFrame(() => setTimeout(then)))")
     assert summary.bounding_box() == before
     expect(page.locator("#to-end")).to_be_visible()
+
+
+PASTE_FILE = """(box) => {
+  const data = new DataTransfer();
+  data.items.add(new File(["a"], `${"scan".repeat(40)}.txt`, { type: "text/plain" }));
+  box.dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, cancelable: true }));
+}"""
+
+
+FITS = """() => {
+  const { scrollWidth, clientWidth } = document.querySelector("#scroll");
+  return scrollWidth <= clientWidth;
+}"""
+
+
+def test_names_without_a_place_to_break_stay_within_a_phone(
+    open_page: OpenPage, stage: Gateway, play: Play, tmp_path: Path
+) -> None:
+    go, word = tmp_path / "go", "gesellschaft" * 10
+    source = {"id": "s", "type": "kb", "title": word, "content": word}
+    play(
+        [
+            {"type": "event", "props": {"event": "progress", "message": word, "data": {}}},
+            {"wait_for": str(go)},
+            {"type": "tool_call", "message_id": "c", "props": {"id": "1", "name": word[:64]}},
+            {
+                "type": "retrieval",
+                "message_id": "r",
+                "props": {"query": word, "sources": [source], "provider": word},
+            },
+            {"type": "error", "message_id": "e", "props": {"message": word}},
+            {"type": "chart" + "s" * 50, "message_id": "x", "props": {}},
+            {"type": "text", "message_id": "t", "props": {"content": "Done."}},
+        ]
+    )
+    page, _ = open_page(stage, viewport={"width": 320, "height": 640})
+    page.get_by_label("Message", exact=True).evaluate(PASTE_FILE)
+    expect(page.locator("#attachments li")).to_have_count(1)
+    expect(page.locator("#send")).to_be_enabled()
+    ask(page, "Read this")
+    expect(page.locator(".status-words")).to_contain_text("gesellschaft")
+    assert page.evaluate(FITS)
+    go.touch()
+    finished(page)
+    for fold in page.locator(".parts summary").all():
+        fold.click()
+    assert page.evaluate(FITS)
