@@ -15,6 +15,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Mapping, MutableMapping
+from functools import partial
 from typing import Any, assert_never
 
 import orjson
@@ -55,8 +56,11 @@ MAX_KEY_FRAME = 1024  # characters of a frame with a key
 OTHER_PERSON = 4409  # the page was opened before another person signed in
 # Daphne lets an application close with 1000 or 3000–4999 only, so not with 1011.
 STALLED, BROKEN = 4408, 4500
+# A visible page says so every 5 seconds (`visibility.js`); one that has lost its network does not.
+VISIBLE_SECONDS = 12.0
 # Raised after a disconnect: by uvicorn an OSError, by Daphne's autobahn the other.
 GONE = (OSError, RuntimeError)
+GONE_CODE = 1006
 
 Data = Mapping[str, Any]
 TOO_MANY_QUEUED = gettext_lazy("Busy: too many messages are queued. Try again in a moment.")
@@ -133,7 +137,17 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         self.closing = False
         self.language = ""  # of the person's browser; English for programs
         self.visible = False
+        self.unseen: asyncio.TimerHandle | None = None
         self.shown: dict[str, Data] = {}  # open cards, by what they ask
+
+    async def __call__(self, scope: http.Scope, receive: http.Receive, send: http.Send) -> None:
+        """Serve the socket to its end. A client that is gone before it is accepted ends it by an
+        error, and Channels tells nothing of a disconnect then.
+        """
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            await self.disconnect(GONE_CODE)
 
     async def dispatch(self, message: MutableMapping[str, Any]) -> None:
         """Call the handler of a message; a CloseError closes the socket."""
@@ -209,9 +223,11 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         self.principal = principal
 
     async def disconnect(self, code: int) -> None:
-        """Stop all tasks of this socket."""
+        """Stop all tasks of this socket. May be called again."""
         for task in self.tasks:
             task.cancel()
+        if self.unseen is not None:
+            self.unseen.cancel()
         if self.counted and self.principal is not None:
             self.counter().leave(user_id=self.principal.subject)
             self.counted = False
@@ -275,7 +291,8 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
             value = frames.parse(text_data)
             client_id, run_id = frames.client_id_of(value), frames.run_id_of(value)
             frame = frames.read(value)
-            if isinstance(frame, frames.Ping) and self.principal is not None and self.is_busy:
+            is_sign_of_life = isinstance(frame, frames.Ping | frames.Visible)
+            if is_sign_of_life and self.principal is not None and self.is_busy:
                 await self.handle(frame)
                 return
             self.take(frame, client_id, run_id)
@@ -354,8 +371,16 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         await self.tell(refused)
 
     def note_visible(self, *, visible: bool) -> None:
-        """Note whether the page is visible; while it is, its person gets no Web Push."""
+        """Note whether the page is visible; while it is, and for VISIBLE_SECONDS after it said so,
+        its person gets no Web Push.
+        """
         self.visible = visible
+        if self.unseen is not None:
+            self.unseen.cancel()
+            self.unseen = None
+        if visible:
+            no_more = partial(self.note_visible, visible=False)
+            self.unseen = asyncio.get_running_loop().call_later(VISIBLE_SECONDS, no_more)
         if self.listener is None or self.principal is None or self.principal.user is None:
             return
         key = presence.key_of(self.principal.user.id)

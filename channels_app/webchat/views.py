@@ -43,6 +43,7 @@ SCRIPTS = Path(__file__).parent.parent / "static" / "latchkey"
 NOT_IMPORTED = {"chat.js", "dashboard.js", "first-message.js", "first-run.js"}
 NOT_IMPORTED |= {"reminders.js", "theme-early.js", "service-worker.js"}
 SEARCH_CHARACTERS = 100
+SHOWN_CHATS = 200
 BACKEND = "django.contrib.auth.backends.ModelBackend"
 WRONG = gettext_lazy("User name or password is wrong.")
 USED_LINK = gettext_lazy(
@@ -127,14 +128,17 @@ def refusal(status: int, message: str) -> JsonResponse:
 @require_GET
 @for_signed_in
 def session_list(request: HttpRequest) -> Json:
-    """Return the user's chats, latest first; ``?q=``: those with the words, and an excerpt."""
+    """Return the user's chats, latest first, and whether there are older ones; ``?q=``: those with
+    the words, and an excerpt.
+    """
     words = one_line(request.GET.get("q", ""), SEARCH_CHARACTERS)
     if words:
         hits = sessions.search(user=person(request), channel="web", words=words)
         rows = [(transcript.session_row(each, busy=busy), said) for each, busy, said in hits]
         return {"sessions": [{**row, "excerpt": said} for row, said in rows]}
-    found = sessions.of(user=person(request), channel="web")
-    return {"sessions": [transcript.session_row(each, busy=busy) for each, busy in found]}
+    found = sessions.of(user=person(request), channel="web", limit=SHOWN_CHATS + 1)
+    shown = [transcript.session_row(each, busy=busy) for each, busy in found[:SHOWN_CHATS]]
+    return {"sessions": shown, "has_older": len(found) > SHOWN_CHATS}
 
 
 @require_GET

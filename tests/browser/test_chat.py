@@ -855,6 +855,150 @@ def test_message_text_is_never_executed(open_page: OpenPage, gateway: Gateway) -
     assert seen.problems == []
 
 
+def test_a_chat_and_the_list_that_could_not_be_loaded_come_with_the_next_connection(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    """A proxy has no gateway behind it for a moment; an empty list would look like lost chats."""
+    page, _ = open_page(gateway)
+    ask(page, "markdown of the terns")
+    finished(page)
+    calls = re.compile(r"/chat/sessions(/[\w-]+/messages)?$")
+    page.route(calls, lambda route: route.fulfill(status=502))
+    page.reload()
+    expect(page.locator("#log")).to_contain_text("HTTP 502")
+    expect(page.locator("#sessions-empty")).to_have_text("The list of chats could not be loaded.")
+    ask(page, "markdown of the skuas")
+    page.unroute(calls)
+    page.evaluate("dispatchEvent(new Event('online'))")
+    finished(page, 2)
+    expect(page.locator(".said")).to_have_count(2)
+    expect(page.locator(".sessions a", has_text="markdown of the terns")).to_be_visible()
+
+
+REFUSED_SOCKETS = """window.WebSocket = class {
+  readyState = 3;
+  constructor() { setTimeout(() => this.onclose({ code: 1006 })); }
+  close() {}
+};"""
+
+
+def test_where_pages_come_and_no_socket_opens_the_chat_says_what_it_may_be(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    page, _ = open_page(gateway)
+    page.add_init_script(REFUSED_SOCKETS)
+    page.reload()
+    expect(page.locator("#connection")).to_contain_text("no WebSocket opens")
+
+
+def test_a_message_of_the_page_is_seen_over_an_open_dialog(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    page, _ = open_page(gateway, viewport={"width": 390, "height": 844})
+    page.route("**/chat/link-code", lambda route: route.fulfill(status=500))
+    page.locator("#open-sidebar").click()
+    page.locator("[data-open-settings]").click()
+    page.get_by_role("button", name="Create a code").click()
+    toast = page.locator("#settings").get_by_role("alert")
+    expect(toast).to_contain_text("HTTP 500")
+    assert toast.evaluate("""(node) => {
+      const { x, y, width, height } = node.getBoundingClientRect();
+      return document.elementFromPoint(x + width / 2, y + height / 2) === node;
+    }""")
+    page.keyboard.press("Escape")
+    expect(page.locator("body > #toasts")).to_contain_text("HTTP 500")
+
+
+AT_END = """() => {
+  const { scrollHeight, scrollTop, clientHeight } = document.querySelector("#scroll");
+  return scrollHeight > clientHeight && scrollHeight - scrollTop - clientHeight < 2;
+}"""
+
+
+def test_the_newest_message_stays_in_view_when_a_keyboard_comes(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    page, _ = open_page(gateway, viewport={"width": 390, "height": 600})
+    for count in (1, 2):
+        ask(page, "markdown, please")
+        finished(page, count)
+    page.wait_for_function(AT_END)
+    page.set_viewport_size({"width": 390, "height": 320})
+    page.wait_for_function(AT_END)
+
+
+def test_the_button_to_the_end_lies_over_the_conversation_and_not_over_a_long_text(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    page, _ = open_page(gateway, viewport={"width": 390, "height": 600})
+    for count in (1, 2, 3):
+        ask(page, "markdown, please")
+        finished(page, count)
+    page.get_by_label("Message", exact=True).fill("A line\n" * 12)
+    page.locator("#scroll").evaluate("(node) => { node.scrollTop = 0; }")
+    button, box = page.locator("#to-end"), page.locator("#composer")
+    expect(button).to_be_visible()
+    places = [each.bounding_box() for each in (button, box)]
+    assert places[0] is not None
+    assert places[1] is not None
+    assert places[0]["y"] + places[0]["height"] <= places[1]["y"]
+    button.click()
+    page.wait_for_function(AT_END)
+
+
+def test_a_chat_that_is_open_already_is_one_step_of_the_back_button(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    page, _ = open_page(gateway)
+    ask(page, "markdown of the dunlins")
+    finished(page)
+    steps = page.evaluate("history.length")
+    for _ in range(3):
+        page.locator(".sessions a", has_text="markdown of the dunlins").click()
+        finished(page)
+    assert page.evaluate("history.length") == steps
+
+
+def test_what_is_attached_in_one_chat_does_not_go_with_the_message_of_another(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    page, seen = open_page(gateway)
+    ask(page, "markdown of the knots")
+    finished(page)
+    page.get_by_label("Message", exact=True).evaluate(PASTE)
+    pictures = page.locator("#attachments img")
+    expect(pictures).to_have_count(1)
+    page.locator("#new-chat").click()
+    expect(pictures).to_have_count(0)
+    ask(page, "markdown, please")
+    finished(page)
+    expect(page.locator(".said img")).to_have_count(0)
+    page.locator(".sessions a", has_text="markdown of the knots").click()
+    expect(pictures).to_have_count(1)
+    page.get_by_role("button", name="Remove sky.png").click()
+    expect(pictures).to_have_count(0)
+    assert seen.problems == []
+
+
+# Drop a link of another page on the conversation.
+DROP_LINK = r"""() => {
+  const data = new DataTransfer();
+  data.setData("text/uri-list", "# a page\r\nhttps://example.com/sky");
+  const given = { dataTransfer: data, bubbles: true, cancelable: true };
+  const scroll = document.querySelector("#scroll");
+  return ["dragover", "drop"].map((name) => scroll.dispatchEvent(new DragEvent(name, given)));
+}"""
+
+
+def test_a_link_that_is_dropped_beside_the_box_is_written_into_it(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    """The browser would leave the chat for it."""
+    page, _ = open_page(gateway)
+    assert page.evaluate(DROP_LINK) == [False, False]
+    expect(page.get_by_label("Message", exact=True)).to_have_value("https://example.com/sky")
+
+
 def test_signing_out_in_another_tab_ends_this_one(browser: Browser, gateway: Gateway) -> None:
     context = browser.new_context()
     first, second = context.new_page(), context.new_page()

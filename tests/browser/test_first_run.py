@@ -194,6 +194,28 @@ def test_a_failed_first_message_leads_back_to_the_model(
     assert seen.problems == []
 
 
+# The first connection is refused, as while the gateway starts anew.
+REFUSED_ONCE = """(() => {
+  const Real = WebSocket;
+  window.WebSocket = function (address) {
+    window.WebSocket = Real;
+    const refused = { readyState: 3, close() {} };
+    setTimeout(() => refused.onclose({ code: 1006 }));
+    return refused;
+  };
+})();"""
+
+
+def test_a_connection_that_comes_later_leaves_no_words_that_it_was_refused(
+    opened: OpenPage, new_gateway: Gateway
+) -> None:
+    page, _ = opened("phone")
+    page.add_init_script(REFUSED_ONCE)
+    with page.expect_websocket():
+        page.goto(f"{new_gateway.base_url}/first-run/message")
+    expect(page.locator("[data-try-error]")).to_be_hidden(timeout=10_000)
+
+
 def test_all_steps_work_without_a_script(
     opened: OpenPage, server: Model, new_gateway: Gateway
 ) -> None:

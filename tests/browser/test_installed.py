@@ -1,6 +1,7 @@
 """The web chat as an app, and its notifications, in a real browser: W55, W56, W57, W64."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -196,6 +197,71 @@ def test_w56_while_a_proxy_has_no_gateway_behind_it_the_chat_opens_too(
     page.reload()
     expect(page.locator("#greeting")).to_contain_text("Ada")
     expect(page.locator("#offline-note")).to_have_count(0)
+
+
+# What the service worker hears of pages: nothing, an answer after a while, or a proxy's word; and
+# the gateway again.
+STALLED = "() => { self.fetch = () => new Promise(() => {}); }"
+SLOW = """() => {
+  const answered = self.fetch;
+  self.fetch = async (request) => {
+    await new Promise((then) => setTimeout(then, 3500));
+    return answered(request);
+  };
+}"""
+BAD_GATEWAY = """() => {
+  self.answered = self.fetch;
+  self.fetch = async () => new Response("Bad gateway", { status: 502 });
+}"""
+ANSWERED = "() => { self.fetch = self.answered; }"
+
+
+def test_w56_on_a_network_that_answers_nothing_the_chat_opens_within_seconds(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    """As behind a captive portal: the window of an installed app would stay white."""
+    page, _ = open_page(gateway)
+    controlled(page)
+    page.context.service_workers[0].evaluate(STALLED)
+    page.context.set_offline(True)
+    page.goto(gateway.base_url + "/?from=home", timeout=20_000)
+    expect(page.locator("#offline-note")).to_have_text(OFFLINE)
+
+
+def test_w56_a_page_that_takes_long_comes_after_the_shell(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    page, _ = open_page(gateway)
+    controlled(page)
+    loads: list[Page] = []
+    page.context.service_workers[0].evaluate(SLOW)
+    page.on("domcontentloaded", lambda loaded: loads.append(loaded))
+    page.goto(gateway.base_url + "/?from=home")
+    expect(page.locator("#greeting")).to_contain_text("Ada")
+    expect(page.locator("body")).not_to_have_attribute("data-offline", "1")
+    assert len(loads) == 2
+
+
+def test_w56_where_a_proxy_answers_pages_itself_and_lets_sockets_through_the_chat_goes_on(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    page, _ = open_page(gateway)
+    controlled(page)
+    worker = page.context.service_workers[0]
+    worker.evaluate(BAD_GATEWAY)
+    pages = re.compile(rf"^{re.escape(gateway.base_url)}/(c/[\w-]+)?$")
+    page.route(pages, lambda route: route.fulfill(status=502))
+    loads: list[Page] = []
+    page.on("domcontentloaded", lambda loaded: loads.append(loaded))
+    page.goto(gateway.base_url + "/?from=home")
+    ask(page, "markdown, please")
+    finished(page)
+    assert len(loads) == 1
+    worker.evaluate(ANSWERED)
+    page.unroute(pages)
+    expect(page.locator("body")).not_to_have_attribute("data-offline", "1")
+    finished(page)
+    assert len(loads) == 2
 
 
 def become_bob(page: Page, browser: Browser, gateway: Gateway) -> None:

@@ -125,3 +125,105 @@ def test_m1_an_action_is_carried_out_once_though_the_open_run_is_read_again(
     expect(page.locator("#settings")).to_be_hidden()
     assert len([each for each in loads if each.endswith("/messages")]) < 5
     assert seen.problems == []
+
+
+SELECT = """(code) => {
+  const range = document.createRange();
+  range.selectNodeContents(code);
+  getSelection().removeAllRanges();
+  getSelection().addRange(range);
+}"""
+
+
+def test_code_that_is_selected_while_it_comes_stays_so(
+    open_page: OpenPage, stage: Gateway, play: Play, tmp_path: Path
+) -> None:
+    def part(text: str) -> dict[str, object]:
+        """Return the event of the next words."""
+        props = {"content": text}
+        return {"type": "text", "message_id": "t", "delta": True, "props": props}
+
+    go = [tmp_path / name for name in ("one", "two")]
+    parts = [part("Look:\n\n```python\nfirst = 1"), part("\nsecond = 2"), part("\n```\n\nDone.")]
+    play([parts[0], {"wait_for": str(go[0])}, parts[1], {"wait_for": str(go[1])}, parts[2]])
+    page, seen = open_page(stage)
+    ask(page, "Show me some code")
+    code = page.locator(".prose code")
+    expect(code).to_have_text("first = 1")
+    code.evaluate(SELECT)
+    go[0].touch()
+    expect(code).to_contain_text("second = 2")
+    assert page.evaluate("getSelection().toString()").startswith("first = 1")
+    go[1].touch()
+    finished(page)
+    expect(page.locator(".prose")).to_contain_text("Done.")
+    assert page.evaluate("getSelection().toString()").startswith("first = 1")
+    copy = page.get_by_role("button", name="Copy code")
+    expect(copy).to_have_count(0)
+    page.evaluate("getSelection().removeAllRanges()")
+    expect(copy).to_be_visible()
+    assert seen.problems == []
+
+
+def test_what_is_unfolded_at_the_end_is_shown_from_its_beginning(
+    open_page: OpenPage, stage: Gateway, play: Play
+) -> None:
+    thoughts = {"type": "thinking", "message_id": "h", "props": {"content": "A thought.\n" * 200}}
+    play([thoughts, {"type": "text", "message_id": "t", "props": {"content": "The answer."}}])
+    page, _ = open_page(stage, viewport={"width": 1000, "height": 700})
+    ask(page, "Think")
+    finished(page)
+    summary = page.locator(".thinking summary")
+    before = summary.bounding_box()
+    summary.click()
+    expect(page.locator(".thinking-text")).to_be_visible()
+    page.evaluate("() => new Promise((then) => requestAnimationFrame(() => setTimeout(then)))")
+    assert summary.bounding_box() == before
+    expect(page.locator("#to-end")).to_be_visible()
+
+
+PASTE_FILE = """(box) => {
+  const data = new DataTransfer();
+  data.items.add(new File(["a"], `${"scan".repeat(40)}.txt`, { type: "text/plain" }));
+  box.dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, cancelable: true }));
+}"""
+
+
+FITS = """() => {
+  const { scrollWidth, clientWidth } = document.querySelector("#scroll");
+  return scrollWidth <= clientWidth;
+}"""
+
+
+def test_names_without_a_place_to_break_stay_within_a_phone(
+    open_page: OpenPage, stage: Gateway, play: Play, tmp_path: Path
+) -> None:
+    go, word = tmp_path / "go", "gesellschaft" * 10
+    source = {"id": "s", "type": "kb", "title": word, "content": word}
+    play(
+        [
+            {"type": "event", "props": {"event": "progress", "message": word, "data": {}}},
+            {"wait_for": str(go)},
+            {"type": "tool_call", "message_id": "c", "props": {"id": "1", "name": word[:64]}},
+            {
+                "type": "retrieval",
+                "message_id": "r",
+                "props": {"query": word, "sources": [source], "provider": word},
+            },
+            {"type": "error", "message_id": "e", "props": {"message": word}},
+            {"type": "chart" + "s" * 50, "message_id": "x", "props": {}},
+            {"type": "text", "message_id": "t", "props": {"content": "Done."}},
+        ]
+    )
+    page, _ = open_page(stage, viewport={"width": 320, "height": 640})
+    page.get_by_label("Message", exact=True).evaluate(PASTE_FILE)
+    expect(page.locator("#attachments li")).to_have_count(1)
+    expect(page.locator("#send")).to_be_enabled()
+    ask(page, "Read this")
+    expect(page.locator(".status-words")).to_contain_text("gesellschaft")
+    assert page.evaluate(FITS)
+    go.touch()
+    finished(page)
+    for fold in page.locator(".parts summary").all():
+        fold.click()
+    assert page.evaluate(FITS)

@@ -11,7 +11,9 @@ const LARGEST = 600_000;
 const QUALITIES = [0.9, 0.75, 0.55, 0.35];
 
 export class Attachments {
+  #chat = "new";
   #items = [];
+  #elsewhere = new Map(); // of the other chats
   #tray = document.querySelector("#attachments");
   #input = document.querySelector("#attach-file");
 
@@ -55,6 +57,25 @@ export class Attachments {
     return this.#items.length === 0;
   }
 
+  /** Whether no chat has any: a reload would lose them. */
+  get isEmptyEverywhere() {
+    return this.isEmpty && [...this.#elsewhere.values()].every((items) => items.every((item) => item.isGone));
+  }
+
+  /** Show those of this chat: what is attached in one does not go with the message of another. */
+  open(chat) {
+    this.#elsewhere.set(this.#chat, this.#items);
+    this.#chat = chat;
+    this.#items = (this.#elsewhere.get(chat) ?? []).filter((item) => !item.isGone);
+    this.#elsewhere.delete(chat);
+    this.#draw();
+  }
+
+  /** The chat got its session. */
+  rename(chat) {
+    this.#chat = chat;
+  }
+
   /** Return the attachments in the form of a frame, and empty the tray. */
   take() {
     const taken = this.#items.map(({ name, url, id }) => (id ? { name, id } : { name, url }));
@@ -63,10 +84,12 @@ export class Attachments {
     return taken;
   }
 
-  /** Restore attachments: [{url, name}]. */
-  put(files) {
-    this.#items.push(...files);
-    this.#draw();
+  /** Restore attachments, [{url, name}], of this chat or of another. */
+  put(files, chat = this.#chat) {
+    const items = chat === this.#chat ? this.#items : (this.#elsewhere.get(chat) ?? []);
+    items.push(...files);
+    if (chat === this.#chat) this.#draw();
+    else this.#elsewhere.set(chat, items);
   }
 
   /** Add files of the system. */
@@ -90,7 +113,7 @@ export class Attachments {
 
   async #read(item) {
     const url = isPicture(item.file) ? await shrunk(item.file).catch(() => null) : null;
-    if (!this.#items.includes(item)) return; // removed meanwhile
+    if (item.isGone) return; // removed meanwhile
     if (url === null) this.#upload(item);
     else item.url = url;
     this.#draw();
@@ -114,6 +137,7 @@ export class Attachments {
   }
 
   #remove(item) {
+    item.isGone = true;
     item.upload?.abort();
     this.#items = this.#items.filter((each) => each !== item);
     this.#draw();

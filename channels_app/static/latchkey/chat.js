@@ -10,7 +10,7 @@ import { Connection, socketUrl } from "./connection.js";
 import { isMessage, Run, textOf } from "./conversation.js";
 import { Log } from "./log.js";
 import { offerDecisions, showNotice, toast } from "./notices.js";
-import { bytesOf, frameOf, Outbox, randomId, resendable } from "./outbox.js";
+import { frameBytes, frameOf, Outbox, randomId, resendable } from "./outbox.js";
 import { Picker } from "./picker.js";
 import { Push } from "./push.js";
 import { Settings } from "./settings.js";
@@ -25,6 +25,9 @@ import { tellVisibility } from "./visibility.js";
 
 const SOON = 300;
 const AGAIN = 1000;
+const LATER = 15_000;
+// After so many the gateway is not only starting anew.
+const REFUSALS = 3;
 const TOO_LARGE = gettext("This message is too large. Send the text and the files in several messages.");
 
 class Chat {
@@ -39,6 +42,10 @@ class Chat {
   #reload = null;
   #filled = false;
   #isBehind = false;
+  #again = null;
+  #leaving = null;
+  #connections = 0;
+  #refusals = 0;
 
   constructor() {
     this.session = document.body.dataset.session || null;
@@ -71,7 +78,7 @@ class Chat {
         state: (state) => this.#connectionState(state),
         signedOut: signIn,
         otherPerson: loadPage,
-        refused: () => call("/chat/sessions").catch(() => {}),
+        refused: () => this.#refusedConnection(),
       },
     });
     this.app = new App();
@@ -121,8 +128,11 @@ class Chat {
     this.#runs.clear();
     this.#turns = [];
     this.#filled = false;
+    clearTimeout(this.#again);
+    this.#again = null;
     this.log.clear({ loading: id !== null });
-    if (push) history.pushState(null, "", id ? `/c/${id}` : "/");
+    const path = id ? `/c/${id}` : "/";
+    if (push && path !== location.pathname) history.pushState(null, "", path);
     this.sidebar.select(id);
     this.log.setTitle(this.sidebar.title(id));
     this.composer.open(id);
@@ -148,7 +158,23 @@ class Chat {
       } else {
         this.#turns = [];
         this.log.failed(error.message, () => this.open(id, { push: false }));
+        this.#again = setTimeout(() => this.#loadAgain(), LATER);
       }
+    }
+  }
+
+  /** Load a chat that could not be loaded: with the next connection, and again and again meanwhile. */
+  async #loadAgain() {
+    const [id, opening] = [this.session, this.#opening];
+    clearTimeout(this.#again);
+    const found = await call(`/chat/sessions/${id}/messages`).catch(() => null);
+    if (opening !== this.#opening || this.#filled) return;
+    if (found === null) {
+      this.#again = setTimeout(() => this.#loadAgain(), LATER);
+    } else {
+      this.#again = null;
+      this.#fill(found);
+      this.#showUnsent();
     }
   }
 
@@ -247,7 +273,7 @@ class Chat {
     for (const entry of this.outbox.sendable().filter((each) => !this.#sent.has(each.client_id))) {
       const frame = frameOf(entry);
       // It would end the connection, and be sent again on each new one.
-      if (bytesOf(frame) > Number(document.body.dataset.maxFrameBytes)) this.error({ client_id: entry.client_id, error: TOO_LARGE });
+      if (frameBytes(frame) > Number(document.body.dataset.maxFrameBytes)) this.error({ client_id: entry.client_id, error: TOO_LARGE });
       else if (this.connection.send(frame)) this.#sent.add(entry.client_id);
     }
   }
@@ -266,8 +292,22 @@ class Chat {
     this.connection.send({ type: "stop", run_id: run.id });
   }
 
-  #connected() {
-    if (leaveShell({ attachments: this.composer.attachments })) return;
+  async #connected() {
+    const number = ++this.#connections;
+    if (isShell() && (await this.#isLeaving())) return;
+    if (number === this.#connections && this.connection.isOpen) this.#begin();
+  }
+
+  /** Whether the page itself comes in place of the shell; else ask again later. */
+  async #isLeaving() {
+    clearTimeout(this.#leaving);
+    const isLeft = await leaveShell({ attachments: this.composer.attachments });
+    if (!isLeft) this.#leaving = setTimeout(() => this.connection.isOpen && this.#isLeaving(), LATER);
+    return isLeft;
+  }
+
+  #begin() {
+    this.#refusals = 0;
     this.visibility();
     this.#resuming.clear();
     this.#sent.clear();
@@ -276,6 +316,7 @@ class Chat {
     for (const run of this.#openRuns()) this.#follow(run);
     this.sidebar.refresh();
     this.picker.refresh();
+    if (this.#again !== null) this.#loadAgain();
     this.#catchUpSoon();
     if (document.body.dataset.wantsTimeZone) {
       sendTimeZone(call);
@@ -476,7 +517,7 @@ class Chat {
       if (["assistant_id", "model_id"].includes(frame.field)) this.picker.forget();
       this.#catchUpIfBehind();
     } else if (entry) {
-      this.composer.keep(entry.session_id, entry.text);
+      this.composer.keep(entry.session_id, entry.text, entry.files);
       toast(message);
     } else if (this.#runs.has(frame.run_id)) {
       const run = this.#runs.get(frame.run_id);
@@ -536,8 +577,15 @@ class Chat {
     this.log.showWelcome(this.#turns.length === 0 && this.session === null);
   }
 
+  /** Who is signed out goes to sign in; a gateway that answers pages may be behind a proxy that passes
+   * no sockets. */
+  async #refusedConnection() {
+    const isThere = await call("/chat/sessions").catch(() => null);
+    this.#refusals = isThere ? this.#refusals + 1 : 0;
+  }
+
   #connectionState(state) {
-    this.log.connection(state);
+    this.log.connection(state === "waiting" && this.#refusals >= REFUSALS ? "blocked" : state);
     const waiting = this.#turns.filter((turn) => turn.clientId !== null);
     for (const turn of waiting) turn.pending(state === "open" ? "" : gettext("Waiting for the connection…"));
   }

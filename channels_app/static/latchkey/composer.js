@@ -31,6 +31,8 @@ export class Composer {
     this.#text.addEventListener("input", () => this.#changed());
     this.#text.addEventListener("paste", (event) => this.#pasted(event));
     this.#text.addEventListener("keydown", (event) => this.#key(event));
+    addEventListener("dragover", (event) => isLinkBeside(event) && event.preventDefault());
+    addEventListener("drop", (event) => this.#dropped(event));
     this.#stop.addEventListener("click", () => this.on.stop());
     // Whoever types before this script runs keeps it; else the draft of this chat comes back.
     const typed = this.#text.value;
@@ -42,6 +44,7 @@ export class Composer {
   open(chat) {
     this.#chat = chat ?? "new";
     this.#text.value = tabStorage.getItem(this.#drafts + this.#chat) ?? "";
+    this.attachments.open(this.#chat);
     this.#changed();
   }
 
@@ -49,6 +52,7 @@ export class Composer {
   rename(chat) {
     tabStorage.removeItem(this.#drafts + this.#chat);
     this.#chat = chat;
+    this.attachments.rename(chat);
     this.#changed();
   }
 
@@ -62,9 +66,10 @@ export class Composer {
     return true;
   }
 
-  /** Keep a text that was not sent in the draft of a chat (null: a new one), after what is there. */
-  keep(chat, text) {
+  /** Keep what was not sent in the draft of a chat (null: a new one), after what is there. */
+  keep(chat, text, files = []) {
     const place = chat ?? "new";
+    this.attachments.put(files, place);
     if (place === this.#chat) {
       this.add(text);
       return;
@@ -114,6 +119,14 @@ export class Composer {
     if (pasted && this.#isTooLong(kept + pasted.length)) event.preventDefault();
   }
 
+  /** The browser would go to a link that is dropped beside the box. */
+  #dropped(event) {
+    if (!isLinkBeside(event)) return;
+    event.preventDefault();
+    const lines = event.dataTransfer.getData("text/uri-list").split(/\r?\n/);
+    this.add(lines.filter((line) => line && !line.startsWith("#")).join("\n"));
+  }
+
   #isTooLong(length) {
     const most = this.#text.maxLength;
     if (most < 0 || length <= most) return false;
@@ -148,4 +161,9 @@ export class Composer {
     event.preventDefault();
     this.#submit();
   }
+}
+
+function isLinkBeside({ dataTransfer, target }) {
+  const types = [...(dataTransfer?.types ?? [])];
+  return types.includes("text/uri-list") && !types.includes("Files") && !target.closest?.("input, textarea");
 }

@@ -81,6 +81,7 @@ export class Trial {
   }
 
   #connected() {
+    this.#problem(""); // that of a refused connection
     this.#flush();
     for (const run of this.#runs.values()) if (run.final === null) this.#resume(run);
   }

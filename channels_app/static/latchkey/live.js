@@ -8,7 +8,8 @@ import { gettext } from "./texts.js";
 // The beginning of a line with only markers so far: their meaning is not known yet.
 const UNFINISHED = /(?:^|\n)[ |#>*_`~+-]{1,6}$/;
 
-/** A growing text. Settled blocks are built once; only the last one is built again. */
+/** A growing text. Blocks that have not changed stay, and code grows in its place, so that what a
+ * person selects or scrolls there stays, too; only the last block is built again. */
 export class LiveText {
   #settled = 0;
   #text = "";
@@ -22,27 +23,38 @@ export class LiveText {
   show(text) {
     if (!text.startsWith(this.#text.slice(0, this.#settled))) this.#restart();
     this.#text = text;
-    for (const node of this.#tail) node.remove();
     const settled = settledUpTo(text, this.#settled);
-    for (const node of this.#append(text.slice(this.#settled, settled))) colourSettled(node);
+    const blocks = parseBlocks(text.slice(this.#settled, settled));
+    this.#draw([...blocks, ...parseBlocks(text.slice(settled).replace(UNFINISHED, ""))]);
+    for (const { node } of this.#tail.splice(0, blocks.length)) colourSettled(node);
     this.#settled = settled;
-    this.#tail = this.#append(text.slice(settled).replace(UNFINISHED, ""));
   }
 
-  /** Put the server's rendering in place of the preview. */
+  /** Put the server's rendering in place of the preview, once nothing of that is selected. */
   showHtml(html) {
-    setServerHtml(this.node, html);
     this.node.classList.remove("streaming");
+    if (isSelected(this.node)) {
+      document.addEventListener("selectionchange", () => this.showHtml(html), { once: true });
+      return;
+    }
+    setServerHtml(this.node, html);
     decorate(this.node);
   }
 
-  #append(text) {
-    const blocks = parseBlocks(text);
+  /** Let the tail be these blocks. */
+  #draw(blocks) {
     const level = blocks.find((block) => block.type === "heading")?.level ?? 0;
     this.#firstHeading = this.#firstHeading || level;
-    const nodes = blocks.map((block) => blockNode(block, this.#firstHeading));
-    this.node.append(...nodes);
-    return nodes;
+    blocks.forEach((block, at) => {
+      const shown = this.#tail[at];
+      const content = JSON.stringify(block);
+      if (shown?.content === content) return;
+      const node = shown && hasGrown(shown, block) ? shown.node : blockNode(block, this.#firstHeading);
+      if (!shown) this.node.append(node);
+      else if (node !== shown.node) shown.node.replaceWith(node);
+      this.#tail[at] = { block, content, node };
+    });
+    for (const { node } of this.#tail.splice(blocks.length)) node.remove();
   }
 
   #restart() {
@@ -50,6 +62,18 @@ export class LiveText {
     this.#settled = 0;
     this.#tail = [];
   }
+}
+
+function isSelected(node) {
+  const selection = getSelection();
+  return !selection.isCollapsed && selection.containsNode(node, true);
+}
+
+/** Whether code goes on; what comes is added where it is shown. */
+function hasGrown({ block, node }, now) {
+  const goesOn = block.type === "code" && now.type === "code" && block.language === now.language && now.text.startsWith(block.text);
+  if (goesOn) node.querySelector("code").firstChild.appendData(now.text.slice(block.text.length));
+  return goesOn;
 }
 
 /** Give each code block its language and a button that copies it. */
@@ -129,7 +153,7 @@ function blockNode(block, firstHeading = 1) {
 
 // Once a block is settled, not with each word of it.
 function colourSettled(node) {
-  if (!node.matches(".code")) return;
+  if (!node.matches(".code") || isSelected(node)) return;
   colour(node.querySelector("pre"), node.querySelector(".code-head span").textContent);
 }
 

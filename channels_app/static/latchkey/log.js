@@ -22,7 +22,10 @@ export class Log {
   constructor({ suggest }) {
     this.#scroll.addEventListener("scroll", () => this.#scrolled(), { passive: true });
     this.#toEnd.addEventListener("click", () => this.toEnd({ smooth: true }));
-    new ResizeObserver(() => this.#following && this.toEnd()).observe(this.#list);
+    // The place becomes smaller, too: by a keyboard, or by a long message in the box.
+    const resized = new ResizeObserver(() => this.#following && this.toEnd());
+    for (const node of [this.#list, this.#scroll]) resized.observe(node);
+    for (const name of ["click", "focusin"]) this.#list.addEventListener(name, ({ target }) => this.#unfolded(target));
     const hello = document.querySelector("#greeting");
     const name = document.body.dataset.firstName;
     const words = greeting(new Date().getHours());
@@ -79,6 +82,13 @@ export class Log {
     this.#scroll.scrollTo({ top: this.#scroll.scrollHeight, behavior });
   }
 
+  /** What a person unfolds is read from its beginning: its end is not followed. */
+  #unfolded(target) {
+    if (!target.closest("summary, .fold, .source-text")) return;
+    this.#following = false;
+    requestAnimationFrame(() => this.#scrolled());
+  }
+
   #scrolled() {
     const left = this.#scroll.scrollHeight - this.#scroll.scrollTop - this.#scroll.clientHeight;
     this.#following = left < NEAR_END;
@@ -101,6 +111,11 @@ export class Log {
 
   connection(state) {
     this.#connection.hidden = state === "open";
-    this.#connection.textContent = { connecting: gettext("Connecting…"), waiting: gettext("No connection. Trying again…") }[state] ?? "";
+    const words = {
+      connecting: gettext("Connecting…"),
+      waiting: gettext("No connection. Trying again…"),
+      blocked: gettext("The gateway answers, but no WebSocket opens: are too many tabs open, or does a proxy let none through? Trying again…"),
+    };
+    this.#connection.textContent = words[state] ?? "";
   }
 }

@@ -19,9 +19,17 @@ const dismissed = new Map();
 /** Show a toast for a few seconds. */
 export function toast(message) {
   const place = document.querySelector("#toasts");
-  const node = el("p.toast", {}, message);
+  const dialog = document.querySelector("dialog[open]");
+  if (dialog && !dialog.contains(place)) keepWithin(dialog, place);
+  const node = el("p.toast", { role: dialog ? "alert" : null }, message);
   place.append(node);
   setTimeout(() => node.remove(), TOAST);
+}
+
+/** An open dialog lies over the page, and readers of screens hear nothing beside it. */
+function keepWithin(dialog, place) {
+  dialog.append(place);
+  dialog.addEventListener("close", () => document.body.append(place), { once: true });
 }
 
 /** Show a notice; `decide` sends the decision about an unknown request (`request(id, verdict)`) or

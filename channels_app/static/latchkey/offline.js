@@ -5,6 +5,7 @@ import { browserStorage, tabStorage } from "./storage.js";
 
 const PERSON = "latchkey.person";
 const SHARED = "latchkey-shared";
+const PATIENCE = 10_000;
 
 /** Settles when nothing is left here of another person who used this browser before. */
 export const cleared = isShell() ? Promise.resolve() : greet(document.body.dataset.person);
@@ -37,18 +38,30 @@ export function isShell() {
   return Boolean(document.body.dataset.offline);
 }
 
-/** Once connected, replace the shell by the page itself, unless that would lose something. */
-export function leaveShell({ attachments }) {
-  if (!isShell()) return false;
+/** Once connected, replace the shell by the page itself, unless that would lose something; whether
+ * it is on its way. */
+export async function leaveShell({ attachments }) {
   document.querySelector("#offline-note")?.remove();
-  if (!tabStorage.isStored || !attachments.isEmpty) return false;
+  const isFree = () => tabStorage.isStored && attachments.isEmptyEverywhere;
+  if (!isFree() || !(await isPageThere()) || !isFree()) return false;
+  navigator.serviceWorker?.controller?.postMessage({ type: "reached" });
   loadPage();
   return true;
 }
 
+// A proxy may let sockets through and answer pages itself: the shell would come again at once.
+async function isPageThere() {
+  const asked = fetch(pagePath(), { cache: "no-store", signal: AbortSignal.timeout(PATIENCE) });
+  return asked.then(({ ok }) => ok).catch(() => false);
+}
+
 /** Load the page of who is signed in now. */
 export function loadPage() {
-  // The address of the shell itself is that of no page.
-  if (location.pathname === "/offline") location.replace("/");
-  else location.reload();
+  if (pagePath() === location.pathname) location.reload();
+  else location.replace(pagePath());
+}
+
+// The address of the shell itself is that of no page.
+function pagePath() {
+  return location.pathname === "/offline" ? "/" : location.pathname;
 }

@@ -90,7 +90,7 @@ export function frameOf(entry) {
 }
 
 /** The length of a frame on the wire. */
-export function bytesOf(frame) {
+export function frameBytes(frame) {
   return new TextEncoder().encode(JSON.stringify(frame)).length;
 }
 

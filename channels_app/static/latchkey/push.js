@@ -138,7 +138,7 @@ export class Push {
     }
     subscription ??= await registration.pushManager.subscribe({
       userVisibleOnly: true,
-      applicationServerKey: bytesOf(key),
+      applicationServerKey: decoded(key),
     });
     const { endpoint, keys } = subscription.toJSON();
     const { removed } = await call("/chat/push/subscriptions", { endpoint, keys, by });
@@ -188,12 +188,12 @@ function browserRow({ name, since, is_here: isHere }, onclick) {
 function isOf(subscription, key) {
   const own = subscription.options?.applicationServerKey;
   if (!own) return true;
-  const wanted = bytesOf(key);
+  const wanted = decoded(key);
   const has = new Uint8Array(own);
   return has.length === wanted.length && has.every((byte, index) => byte === wanted[index]);
 }
 
-function bytesOf(base64url) {
+function decoded(base64url) {
   const text = atob(base64url.replaceAll("-", "+").replaceAll("_", "/"));
   return Uint8Array.from(text, (character) => character.charCodeAt(0));
 }

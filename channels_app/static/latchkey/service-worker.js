@@ -8,6 +8,12 @@ const FILES = new Set(GIVEN.files);
 const MOST_SHARED = 8;
 // What a proxy answers while the gateway behind it starts anew, or the gateway without its database.
 const AWAY = new Set([502, 503, 504]);
+// Behind a captive portal, or on a network that stalls, no answer comes at all (as Workbox's pageCache).
+const PATIENCE = 3000;
+const RELOADS = new Set(["no-cache", "reload"]);
+const REACHED = 60_000;
+
+let reachedAt = Number.NEGATIVE_INFINITY; // when a page found that the gateway answers
 
 addEventListener("install", (event) => {
   skipWaiting();
@@ -32,6 +38,10 @@ addEventListener("fetch", (event) => {
   }
 });
 
+addEventListener("message", ({ data }) => {
+  if (data?.type === "reached") reachedAt = performance.now();
+});
+
 function isChat(path) {
   return path === "/" || /^\/c\/[\w-]{22}$/.test(path);
 }
@@ -51,9 +61,10 @@ async function file(request) {
   return kept ?? fetch(request);
 }
 
-/** A page of the chat, always from the gateway; the shell where that cannot be reached. */
+/** A page of the chat, always from the gateway; the shell where that cannot be reached in time. */
 async function page(event) {
-  const found = await fetch(event.request).catch((error) => error);
+  const asked = fetch(event.request).catch((error) => error);
+  const found = await Promise.race([asked, tooLate(event.request)]);
   if (found instanceof Response && !AWAY.has(found.status)) {
     // Signing out emptied the cache; who is back needs it again.
     if (found.ok) event.waitUntil(caches.has(KEPT).then((has) => has || fill().catch(() => {})));
@@ -61,8 +72,16 @@ async function page(event) {
   }
   const shell = await caches.match(GIVEN.shell, { cacheName: KEPT });
   if (shell !== undefined) return shell;
-  if (found instanceof Response) return found;
-  throw found;
+  const answer = await asked;
+  if (answer instanceof Response) return answer;
+  throw answer;
+}
+
+/** Settles when a page is waited for no longer. Who reloads a page sees it meanwhile; and a page
+ * that takes its time would give way to the shell, which reaches the gateway, again and again. */
+function tooLate({ cache }) {
+  const isWaitedFor = RELOADS.has(cache) || performance.now() - reachedAt < REACHED;
+  return new Promise((resolve) => isWaitedFor || setTimeout(resolve, PATIENCE));
 }
 
 async function signOut(event) {

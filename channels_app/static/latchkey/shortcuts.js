@@ -16,7 +16,8 @@ export function listenForShortcuts(on) {
     "mod+/": show,
   };
   document.addEventListener("keydown", (event) => {
-    if (event.isComposing || document.querySelector("dialog[open]")) return;
+    // While an input method composes, Escape leaves that; Safari says it by the code.
+    if (event.isComposing || event.keyCode === 229 || document.querySelector("dialog[open]")) return;
     const pressed = nameOf(event);
     if (!Object.hasOwn(doing, pressed) || (pressed === "/" && isTyping(event))) return;
     if (pressed !== "escape") event.preventDefault();

@@ -8,6 +8,9 @@ import { ageGroup } from "./time.js";
 
 const PAUSE = 250;
 const SHORTEST = 2;
+const AGAIN = 15_000;
+const NONE = gettext("No chats yet.");
+const UNREAD = gettext("The list of chats could not be loaded.");
 
 export class Sidebar {
   #sessions = [];
@@ -15,6 +18,9 @@ export class Sidebar {
   #unread = new Set();
   #hits = null;
   #problem = ""; // why the last search failed
+  #meaning = ""; // of a list without chats, until it was read
+  #again = null;
+  #hasOlder = false;
   #removed = new Set();
   #isOutdated = false;
   #reading = null;
@@ -34,6 +40,7 @@ export class Sidebar {
   /** Read the list again; settles when it shows what was true at the call. */
   refresh() {
     this.#isOutdated = true;
+    clearTimeout(this.#again);
     this.#reading ??= this.#read().finally(() => {
       this.#reading = null;
     });
@@ -45,11 +52,15 @@ export class Sidebar {
     try {
       while (this.#isOutdated) {
         this.#isOutdated = false;
-        const { sessions } = await call("/chat/sessions");
-        if (!this.#isOutdated) this.#sessions = this.#remaining(sessions);
+        const found = await call("/chat/sessions");
+        this.#hasOlder = found.has_older;
+        if (!this.#isOutdated) this.#sessions = this.#remaining(found.sessions);
       }
+      this.#meaning = NONE;
     } catch (error) {
-      this.on.failed(`${gettext("The list of chats could not be loaded.")} ${error.message}`);
+      if (this.#meaning !== UNREAD) this.on.failed(`${UNREAD} ${error.message}`);
+      this.#meaning = UNREAD;
+      this.#again = setTimeout(() => this.refresh(), AGAIN);
     }
     this.#draw();
   }
@@ -138,6 +149,7 @@ export class Sidebar {
       group = age;
       rows.push(this.#row(session));
     }
+    if (this.#hasOlder && !wanted) rows.push(el("li.group", {}, gettext("Older chats are found by the search.")));
     this.#list.replaceChildren(...rows);
     this.#empty.hidden = found.length > 0;
     this.#empty.textContent = this.#nothing(wanted);
@@ -145,7 +157,7 @@ export class Sidebar {
   }
 
   #nothing(wanted) {
-    if (!wanted) return gettext("No chats yet.");
+    if (!wanted) return this.#meaning;
     return this.#asking ? gettext("Searching…") : this.#problem || gettext("No results.");
   }
 

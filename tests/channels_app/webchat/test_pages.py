@@ -1,5 +1,6 @@
 """The pages and their JSON: sign-in, chats, transcript, headers ([A10] [D3] [M1] [T4], RQ17)."""
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -9,7 +10,7 @@ from django.test import Client
 from django.utils import timezone
 
 from allowlist import sign_in as links
-from channels_app.webchat import transcript
+from channels_app.webchat import transcript, views
 from core.conversations.sessions import delete
 from core.files import storage
 from core.messages import to_dict, tool_call_message, tool_end
@@ -55,6 +56,15 @@ def test_a_password_signs_in_and_leads_back(ada: User) -> None:
     answer = client.post("/sign-in", {**fields, "csrfmiddlewaretoken": token})
     assert answer["Location"] == "/c/abc"
     assert client.get("/").status_code == 200
+
+
+def test_after_a_wrong_password_it_is_the_password_that_is_typed_again(ada: User) -> None:
+    client = Client(HTTP_HOST=HOST)
+    fields = {"username": "ada", "password": "wrong"}
+    first, again = client.get("/sign-in"), client.post("/sign-in", fields)
+    for found, name in ((first, "username"), (again, "password")):
+        (field,) = re.findall(r'<input name="(\w+)"[^>]* autofocus', found.content.decode())
+        assert field == name
 
 
 @pytest.mark.parametrize(
@@ -269,6 +279,17 @@ def test_the_list_has_the_users_own_web_chats_latest_first(
         ("First question", False),
     ]
     assert [each["id"] for each in found] == [new.session.public_id, old.session.public_id]
+
+
+def test_the_list_of_chats_says_that_there_are_older_ones(
+    page: Client, ada: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(views, "SHOWN_CHATS", 1)
+    for has_older, words in ((False, "first"), (True, "second")):
+        answered(ada, words, "answer")
+        found = page.get("/chat/sessions").json()
+        assert [each["title"] for each in found["sessions"]] == [words]
+        assert found["has_older"] is has_older
 
 
 def test_signed_out_calls_get_a_401_in_json(db: None) -> None:

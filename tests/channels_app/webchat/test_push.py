@@ -19,7 +19,7 @@ from django.utils.translation import override
 
 from allowlist.models import AuditEntry, UnknownRequest
 from channels_app.push import keys, presence
-from channels_app.webchat import installed, push
+from channels_app.webchat import consumers, installed, push
 from core.conversations import push_subscriptions
 from core.database.transactions import in_thread
 from core.models import ChannelAccount, Installation, PushMessage, PushSubscription, User
@@ -346,6 +346,25 @@ async def test_w60_a_page_is_visible_while_it_says_so_and_open(ada: User, bob: U
         await socket.say(type="visible", visible=True)
         await is_visible(wanted=True)
     await is_visible(wanted=False)
+
+
+async def test_w60_a_page_that_says_nothing_any_more_is_not_visible(
+    ada: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its network is gone: the socket stays open for a minute, and the phone hears nothing."""
+
+    async def is_visible(*, wanted: bool) -> None:
+        await eventually(lambda: presence.is_visible(ada.pk) is wanted)
+
+    async with at_the_page(ada) as socket:
+        await socket.say(type="visible", visible=True)
+        await is_visible(wanted=True)
+        monkeypatch.setattr(consumers, "VISIBLE_SECONDS", 0.05)
+        await socket.say(type="visible", visible=True)
+        await is_visible(wanted=False)
+        monkeypatch.setattr(consumers, "VISIBLE_SECONDS", 60.0)
+        await socket.say(type="visible", visible=True)
+        await is_visible(wanted=True)
 
 
 def test_w64_the_button_of_a_notification_only_opens_the_decision(page: Client) -> None:

@@ -6,16 +6,19 @@ from functools import partial
 from typing import Any
 
 import pytest
+from channels.testing import WebsocketCommunicator
 from django.db import DatabaseError
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
+from uvicorn.protocols.utils import ClientDisconnected
 
 from allowlist import keys
 from allowlist import sign_in as sign_in_links
 from allowlist.models import ApiKey
 from channels_app.asgi.authentication import RECHECK_SECONDS
 from channels_app.webchat import access, calls, consumers, periodic_checks
+from channels_app.webchat.urls import websocket_application
 from core.database.transactions import in_thread
 from core.models import InboundMessage, Run, User
 from core.signals import pubsub
@@ -25,6 +28,7 @@ from tests.channels_app.webchat.conftest import (
     at_the_page,
     event,
     eventually,
+    headers,
     is_fed,
     is_final,
     key_of,
@@ -347,3 +351,24 @@ async def test_rws12_one_person_has_a_bounded_number_of_sockets(ada: User, setti
             assert await second.is_silent()
         async with opened(cookie=cookie) as third:
             assert await third.is_silent()
+
+
+async def test_rws12_a_client_that_left_before_it_was_accepted_takes_no_place(
+    ada: User, settings: Any
+) -> None:
+    """A page that is reloaded at once; of a slow database, each try. The server says it by an
+    error, and nothing of a disconnect.
+    """
+    settings.MAX_SOCKETS_PER_USER = 1
+    cookie = await in_thread(sign_in, ada)
+    wire = WebsocketCommunicator(websocket_application, "/ws", headers=headers(cookie=cookie))
+    events: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+    events.put_nowait({"type": "websocket.connect"})
+
+    async def send(_: object) -> None:
+        raise ClientDisconnected
+
+    with pytest.raises(ClientDisconnected):
+        await websocket_application(wire.scope, events.get, send)
+    async with opened(cookie=cookie) as socket:
+        assert await socket.is_silent()

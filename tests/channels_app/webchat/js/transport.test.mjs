@@ -4,6 +4,7 @@ import { test } from "node:test";
 
 const { Outbox, frameOf, resendable } = await import(`${process.env.LATCHKEY_JS}/outbox.js`);
 const { PageStorage } = await import(`${process.env.LATCHKEY_JS}/storage.js`);
+const { tellVisibility } = await import(`${process.env.LATCHKEY_JS}/visibility.js`);
 const { Connection } = await import(`${process.env.LATCHKEY_JS}/connection.js`);
 
 function storage() {
@@ -200,4 +201,18 @@ test("what a message brought goes with it again: data of the page, and files the
     [{ url: picture, name: "a.png" }, { id: "f1", name: "stored.md" }, { id: "f2", name: "sent.md" }],
   );
   assert.deepEqual(resendable(null), []);
+});
+
+test("a page says that it is visible again and again, and only while it is", (context) => {
+  context.mock.timers.enable({ apis: ["setInterval"] });
+  const page = { visibilityState: "visible", addEventListener: (_, call) => (page.changed = call) };
+  globalThis.document = page;
+  const said = [];
+  tellVisibility(({ visible }) => said.push(visible));
+  context.mock.timers.tick(10_000);
+  page.visibilityState = "hidden";
+  page.changed();
+  context.mock.timers.tick(60_000);
+  assert.deepEqual(said, [true, true, false]);
+  delete globalThis.document;
 });
