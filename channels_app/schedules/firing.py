@@ -423,7 +423,7 @@ def sentence_about(schedule: Schedule, sentence: str) -> str:
 
 
 def tell(schedule: Schedule, text: str, *, besides: ChatSession | None = None) -> None:
-    """Send a text of the gateway about a schedule; what it is about stays where that fails.
+    """Send a text of the gateway about a schedule; where that fails, its subject stays.
 
     ``besides``: a chat that takes no messages. Raises OperationalError, after which all is tried
     again.

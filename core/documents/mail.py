@@ -8,7 +8,7 @@ from email.message import EmailMessage
 from core.documents.encodings import text_of
 
 HEAD = ("From", "To", "Cc", "Date", "Subject")
-# What Python's parser raises for fields that no standard allows.
+# Python's parser raises these for fields that no standard allows.
 UNPARSABLE = (ValueError, LookupError, AttributeError, TypeError)
 
 

@@ -882,7 +882,7 @@ REFUSED_SOCKETS = """window.WebSocket = class {
 };"""
 
 
-def test_where_pages_come_and_no_socket_opens_the_chat_says_what_it_may_be(
+def test_where_pages_come_and_no_socket_opens_the_chat_names_the_likely_reason(
     open_page: OpenPage, gateway: Gateway
 ) -> None:
     page, _ = open_page(gateway)
@@ -959,7 +959,7 @@ def test_a_chat_that_is_open_already_is_one_step_of_the_back_button(
     assert page.evaluate("history.length") == steps
 
 
-def test_what_is_attached_in_one_chat_does_not_go_with_the_message_of_another(
+def test_files_attached_in_one_chat_do_not_go_with_the_message_of_another(
     open_page: OpenPage, gateway: Gateway
 ) -> None:
     page, seen = open_page(gateway)

@@ -199,7 +199,7 @@ def test_w56_while_a_proxy_has_no_gateway_behind_it_the_chat_opens_too(
     expect(page.locator("#offline-note")).to_have_count(0)
 
 
-# What the service worker hears of pages: nothing, an answer after a while, or a proxy's word; and
+# The service worker hears of pages: nothing, an answer after a while, or a proxy's word; and
 # the gateway again.
 STALLED = "() => { self.fetch = () => new Promise(() => {}); }"
 SLOW = """() => {
@@ -235,7 +235,7 @@ def test_w56_a_page_that_takes_long_comes_after_the_shell(
     controlled(page)
     loads: list[Page] = []
     page.context.service_workers[0].evaluate(SLOW)
-    page.on("domcontentloaded", lambda loaded: loads.append(loaded))
+    page.on("domcontentloaded", loads.append)
     page.goto(gateway.base_url + "/?from=home")
     expect(page.locator("#greeting")).to_contain_text("Ada")
     expect(page.locator("body")).not_to_have_attribute("data-offline", "1")
@@ -252,7 +252,7 @@ def test_w56_where_a_proxy_answers_pages_itself_and_lets_sockets_through_the_cha
     pages = re.compile(rf"^{re.escape(gateway.base_url)}/(c/[\w-]+)?$")
     page.route(pages, lambda route: route.fulfill(status=502))
     loads: list[Page] = []
-    page.on("domcontentloaded", lambda loaded: loads.append(loaded))
+    page.on("domcontentloaded", loads.append)
     page.goto(gateway.base_url + "/?from=home")
     ask(page, "markdown, please")
     finished(page)

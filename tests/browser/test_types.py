@@ -165,7 +165,7 @@ def test_code_that_is_selected_while_it_comes_stays_so(
     assert seen.problems == []
 
 
-def test_what_is_unfolded_at_the_end_is_shown_from_its_beginning(
+def test_a_part_unfolded_at_the_end_is_shown_from_its_beginning(
     open_page: OpenPage, stage: Gateway, play: Play
 ) -> None:
     thoughts = {"type": "thinking", "message_id": "h", "props": {"content": "A thought.\n" * 200}}

@@ -504,7 +504,7 @@ def test_a_revoked_key_that_is_bound_stays_named(
 
 
 def test_text_in_a_field_runs_as_its_own_letters_do(browser: Client, pirate: Assistant) -> None:
-    """Arabic and Hebrew from the right; what has no letters of a language stays as it is."""
+    """Arabic and Hebrew from the right; a text without letters of a language stays as it is."""
     html = browser.get(page(Assistant, pirate.pk)).content.decode()
     fields = re.findall(r"<(?:input|textarea)[^>]*>", html)
     named = {found[1]: each for each in fields if (found := re.search(r'name="(\w+)"', each))}

@@ -10,7 +10,7 @@ from allowlist import keys
 from allowlist.models import ApiKey
 from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.client_api import sessions
-from channels_app.telegram import receive, updates
+from channels_app.telegram import albums, updates
 from core.models import (
     ChannelAccount,
     ChannelIdentity,
@@ -118,7 +118,7 @@ def test_an_album_is_looked_for_among_the_messages_of_its_chat(
     update = updates.read(message(chat=-100, photo=photo, media_group_id="a1"))
     assert isinstance(update, updates.NewMessage)
     with listening() as asked:
-        assert not receive.is_of_addressed_album(account, update.message)
+        assert not albums.is_addressed(account, update.message)
     [question] = asked
     prefix = "EXPLAIN QUERY PLAN" if connection.vendor == "sqlite" else "EXPLAIN"
     with connection.cursor() as cursor:

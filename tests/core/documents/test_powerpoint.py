@@ -1,4 +1,4 @@
-"""What the audience of a slide sees, beside its text boxes and tables."""
+"""All that the audience of a slide sees, beside its text boxes and tables."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a reader of a Word document sees, beside its paragraphs and tables."""
+"""All that a reader of a Word document sees, beside its paragraphs and tables."""
 
 from pathlib import Path
 from typing import Any

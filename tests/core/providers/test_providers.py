@@ -518,7 +518,7 @@ async def test_an_option_that_a_model_does_not_take_is_sent_otherwise_or_left_ou
         ("invalid temperature", {"temperature": 3}),
     ],
 )
-async def test_what_changes_the_answer_is_not_left_out(
+async def test_options_that_change_the_answer_are_not_left_out(
     words: str, given: dict[str, Any], server: ModelServer, compatible: OpenAICompatible
 ) -> None:
     server.replies = [refuses(words)]

@@ -206,7 +206,7 @@ def test_x43_a_manifest_names_no_file_outside(tmp_path: Path) -> None:
 
 
 def test_x47_files_are_brought_back_to_another_disk(here: Path, tmp_path: Path) -> None:
-    """A link leads there from the empty home, as where several machines share the files. What is on
+    """A link leads there from the empty home, as where several machines share the files. All on
     it is backed up: no backup belongs there."""
     disk = tmp_path / "disk"
     (disk / "ab").mkdir(parents=True)

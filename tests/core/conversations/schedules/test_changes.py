@@ -462,7 +462,7 @@ def test_h21_a_change_is_of_the_schedule_that_is_meant(chat: ChatSession) -> Non
 
 
 def test_h20_one_for_this_very_minute_has_a_next_time(chat: ChatSession) -> None:
-    """What is shown of it is its time, not that it is paused."""
+    """It is shown with its time, not as paused."""
     now = NOON + minutes(60.5)
     row = create(chat, at=ONE, now=now)
     assert changes.next_times(row, now=now) == [NOON + minutes(60)]
