@@ -1,4 +1,8 @@
-"""The text of Rich Text Format, which WordPad and TextEdit write (specification 1.9.1). Pure."""
+"""The text of Rich Text Format, which WordPad and TextEdit write (specification 1.9.1). Pure.
+
+striprtf 0.0.35 decodes all bytes by the code page of the document, not by that of their font:
+Russian and Chinese of older programs are unreadable then.
+"""
 
 import re
 from dataclasses import dataclass, replace
