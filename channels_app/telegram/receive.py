@@ -284,7 +284,9 @@ def take_edit(*, row: ChannelAccount, bot: Bot, message: updates.TelegramMessage
     """Apply an edit to a message that is not batched yet; later edits change nothing."""
     meant = understand(message, bot=bot)
     command = command_of(message, meant)
-    text = command.argument if command is not None and command.is_new_text else meant.text
+    text = with_answer_to_others(row, message, meant)
+    if command is not None and command.is_new_text:
+        text = command.argument
     with atomic_write():
         changed = inbox.edit_waiting(
             account=row,

@@ -303,6 +303,8 @@ def test_c7_an_answer_to_somebody_else_is_quoted(take: Take, row: ChannelAccount
     texts = list(InboundMessage.objects.order_by("id").values_list("text", flat=True))
     quote = '<quoted sender="Bot">\nBoil the pasta.\n</quoted>\nhow long?'
     assert texts[2:] == ["how long?", quote]
+    assert take(edit(update, "how long then?")) == "edited"
+    assert InboundMessage.objects.latest("id").text == quote.replace("long?", "long then?")
 
 
 FORWARDED: Params = {"forward_origin": {"type": "user", "sender_user": person(8, "Bo")}}
