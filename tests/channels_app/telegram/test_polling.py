@@ -93,7 +93,9 @@ def test_a_check_that_ends_late_does_not_swallow_a_change_that_was_saved(local: 
     account_watcher.show(account_id=row.id, status="running", text="polling")
     assert [each.id for each in account_watcher.look()[1]] == [row.id]
     assert account_watcher.take_change(account_watcher.look()[1][0], worker="one")
-    account_watcher.end_change(account_id=row.id, worker="one", status="running", text="webhook")
+    account_watcher.end_change(
+        account_id=row.id, worker="one", status="running", text="webhook", again=False
+    )
     account_watcher.note(account_id=row.id, health=Health(problem="no"))
     row.refresh_from_db()
     assert row.status == "error"
