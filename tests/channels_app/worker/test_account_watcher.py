@@ -614,11 +614,10 @@ def test_an_account_that_is_saved_is_told_at_once_whatever_failed_before(
     """What is refused for good is not told again by itself."""
     row, other = create("a", mode="webhook"), create("b", mode="webhook")
     clock.look(first)
-    for each in (row, other):
+    for each, error in ((row, refusal()), (other, ChannelError("No.", permanent=True))):
         account_watcher.saved(account_id=each.id)
-    final = ChannelError("No.", permanent=True)
-    platform.errors["prepare"] += [refusal(), final]
-    clock.look(first)
+        platform.errors["prepare"].append(error)
+        clock.look(first)
     assert (of(other).poller, of(other).poller_until) == ("", None)
     assert status(other) == ("error", "No.")
     account_watcher.saved(account_id=row.id)
