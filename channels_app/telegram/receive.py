@@ -28,7 +28,7 @@ from core.database.transactions import atomic_write, in_thread
 from core.lib.interface_language import spoken
 from core.lib.text import as_sentence, one_line
 from core.lib.ttl_cache import TtlCache
-from core.models import ChannelAccount, Delivery, User
+from core.models import ChannelAccount, ChatSession, Delivery, User
 from core.tools import phrases
 
 logger = logging.getLogger(__name__)
@@ -36,8 +36,6 @@ logger = logging.getLogger(__name__)
 BOT_SECONDS = 3600.0
 NAMED_COMMAND = re.compile(r"\s*/\w+@")
 GONE = {"kicked", "left"}
-# Messages to a person, among which one that they answer is looked for.
-NEWEST = 200
 CHOICES: dict[str, deciding.Choice] = {
     asking.ONCE: "once",
     asking.HOUR: "hour",
@@ -258,14 +256,20 @@ def with_answer_to_others(
     """
     if not meant.is_answer or meant.quoted is None:
         return meant.text
-    chat, thread = str(message.chat), str(message.thread or "")
-    sender = permissions.Sender(row, "im", str(message.sender.id), group=chat)
+    sender = permissions.Sender(row, "im", str(message.sender.id), group=str(message.chat))
     user = permissions.decide(sender=sender, now=timezone.now()).user
-    sent = Delivery.objects.filter(
-        session__account=row, session__chat=chat, session__thread=thread, session__user=user
-    )
-    newest = sent.order_by("-id").values_list("external_message_id", flat=True)[:NEWEST]
-    is_own = user is None or str(meant.quoted.id) in list(newest)
+    if user is None:
+        return meant.text
+    own = ChatSession.objects.filter(
+        account=row,
+        chat=str(message.chat),
+        thread=str(message.thread or ""),
+        user=user,
+        closed_at__isnull=True,
+        for_agent=False,
+    ).first()
+    sent = Delivery.objects.filter(session=own, external_message_id=str(meant.quoted.id))
+    is_own = own is not None and sent.exists()
     return meant.text if is_own else with_quote(meant.quoted, meant.text)
 
 
