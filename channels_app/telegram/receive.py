@@ -88,20 +88,22 @@ def token_of(account: Account) -> str:
 
 
 async def take_all(account: Account, values: list[Any], *, offset: int) -> int:
-    """Put fetched updates into the inbox, in order; return the offset after the last stored one.
+    """Put fetched updates into the inbox, in order; return the offset that confirms them, the given
+    one for none. After a week without updates Telegram's ids go on at any number, also a lower one.
 
     Raises ChannelError where the bot's name matters and is not known.
     """
     row = await in_thread(ChannelAccount.objects.get, id=account.id)
     named = any(needs_name(value) for value in values)
     bot = await bot_of(account) if named else last_known(account)
+    ids = []
     for value in values:
         raw = json.dumps(value).encode()  # orjson refuses lone surrogates and huge numbers
         await in_thread(take, row=row, bot=bot, value=value, raw=raw)
         update_id = value.get("update_id") if isinstance(value, dict) else None
         if isinstance(update_id, int):
-            offset = max(offset, update_id + 1)
-    return offset
+            ids.append(update_id)
+    return max(ids, default=offset - 1) + 1
 
 
 def take_again(account: Account, *, raw: bytes) -> str:
