@@ -2,7 +2,13 @@
 
 from dataclasses import dataclass
 
-from channels_app.telegram.updates import Entity, Quoted, TelegramMessage
+from channels_app.telegram.updates import (
+    Entity,
+    Quoted,
+    TelegramMessage,
+    with_address,
+    with_addresses,
+)
 from core.lib.text import quote
 
 QUOTE_LENGTH = 4096  # of a message; rich ones may be longer
@@ -38,13 +44,13 @@ def understand(message: TelegramMessage, *, bot: Bot) -> Addressed:
 
     A mention counts by its entity, a command by its ``@suffix``, a reply when it is to us.
     """
-    raw = message.text or message.line
     text, named = without_name(message.text, message.entities, bot)
     text = text or message.line
     replied = message.quoted is not None and is_bot(message.quoted, bot)
     addressed = not message.is_group or named or replied
     own = not message.author
     if not addressed:
+        raw = with_addresses(message.text, message.entities) or message.line
         command_text = raw if own else ""
         return Addressed(addressed=False, command_text=command_text, text=said(message, raw))
     # In a group a reply is the way to address the bot: it need not repeat an answer.
@@ -83,7 +89,8 @@ def with_quote(quoted: Quoted | None, text: str) -> str:
 
 
 def without_name(text: str, entities: list[Entity], bot: Bot) -> tuple[str, bool]:
-    """Return ``text`` without mentions of the bot, and whether it had one.
+    """Return ``text`` without mentions of the bot, and with the addresses behind its links; and
+    whether it had a mention.
 
     Offsets count UTF-16 units, so the text is cut as UTF-16.
     """
@@ -98,6 +105,8 @@ def without_name(text: str, entities: list[Entity], bot: Bot) -> tuple[str, bool
         elif entity.type == "bot_command" and part.lower().endswith(name):
             kept = part[: -len(name)].encode("utf-16-le")
             units, named = units[:start] + kept + units[end:], True
+        elif entity.url:
+            units = with_address(units, entity)
     return units.decode("utf-16-le", "replace").strip(), named
 
 

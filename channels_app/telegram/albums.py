@@ -20,6 +20,8 @@ from core.models import ChannelAccount, InboundMessage
 IGNORED = InboundMessage.State.IGNORED
 # The first of 2^32 numbers for lock_until_commit.
 LOCKS = 1 << 40
+# An album has at most ten items, which Telegram numbers one after another.
+NEAR = 50
 
 
 def lock(row: ChannelAccount, message: updates.TelegramMessage) -> None:
@@ -71,8 +73,10 @@ def message_in(item: InboundMessage) -> updates.NewMessage | None:
 
 
 def items_of(row: ChannelAccount, message: updates.TelegramMessage) -> QuerySet[InboundMessage]:
-    """Return the stored items of the album of a message."""
+    """Return the stored items of the album of a message, whose ids are near."""
+    near = [str(number) for number in range(message.id - NEAR, message.id + NEAR + 1)]
     rows = InboundMessage.objects.filter(account=row, chat=str(message.chat))
-    # The condition of the index on a chat's messages.
-    rows = rows.filter(body_digest="").exclude(external_message_id="")
+    # The condition of the index on a chat's messages, of which there may be very many.
+    rows = rows.filter(body_digest="", external_message_id__in=near)
+    rows = rows.exclude(external_message_id="")
     return rows.filter(sender=str(message.sender.id), options__album=message.album)

@@ -7,6 +7,7 @@ import contextlib
 import re
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from telegram import (
@@ -29,6 +30,7 @@ PHOTO_BYTES = 10 * 1024 * 1024
 # "can't parse entities: …", ENTITY_BOUNDS_INVALID, ENTITIES_TOO_LONG: the words stay, plainly.
 REFUSED_ENTITIES = re.compile("entit", re.IGNORECASE)
 OF_ANOTHER_KIND = re.compile("there is no (text|caption) in the message to edit", re.IGNORECASE)
+NO_TOPIC = "message thread not found"
 ADDRESS = re.compile(r"\w\.\w|://")  # text that Telegram could treat as an address
 NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
 
@@ -78,13 +80,16 @@ class TelegramOutbound:
 
     async def _send(self, account: Account, target: Target, block: Block) -> str:
         async def send(block: Block) -> Any:
-            return await bot_api.call(
-                account,
-                "sendRichMessage" if "rich" in block else "sendMessage",
-                chat_id=int(target.chat),
-                message_thread_id=thread_of(target),
-                reply_parameters=reply_of(target),
-                **content_of(block),
+            return await in_topic(
+                target,
+                partial(
+                    bot_api.call,
+                    account,
+                    "sendRichMessage" if "rich" in block else "sendMessage",
+                    chat_id=int(target.chat),
+                    reply_parameters=reply_of(target),
+                    **content_of(block),
+                ),
             )
 
         with refused_form(account, block):
@@ -252,16 +257,16 @@ class TelegramOutbound:
         is_too_large = file.kind == "photo" and len(file.content) > PHOTO_BYTES
         kind = "document" if is_too_large else file.kind
         upload = InputFile(file.content, filename=file.name)
-        sent = await bot_api.call(
+        send = partial(
+            bot_api.call,
             account,
             f"send{kind.capitalize()}",
             files={kind: upload.field_tuple},
             chat_id=int(target.chat),
             caption=file.caption[: adapter.CAPTION_LIMIT] or None,
-            message_thread_id=thread_of(target),
             reply_parameters=reply_of(target),
         )
-        return id_of(sent)
+        return id_of(await in_topic(target, send))
 
     async def answer_button(self, *, account: Account, press: str, text: str) -> None:
         """Show a line to the person who pressed a button; an expired press is ignored."""
@@ -279,6 +284,17 @@ class TelegramOutbound:
         if int(found.get("file_size") or 0) > self.max_download_bytes:
             raise ChannelError("the file is larger than 20 MB", permanent=True)
         return await bot_api.fetch(account, str(found.get("file_path", "")))
+
+
+async def in_topic(target: Target, send: Callable[..., Awaitable[Any]]) -> Any:
+    """Send in the topic of ``target``; in the chat itself when that topic was deleted meanwhile."""
+    thread = thread_of(target)
+    try:
+        return await send(message_thread_id=thread)
+    except ChannelError as error:
+        if thread is None or NO_TOPIC not in str(error).lower():
+            raise
+    return await send(message_thread_id=None)
 
 
 def is_unchanged(error: ChannelError) -> bool:

@@ -28,7 +28,7 @@ from core.database.transactions import atomic_write, in_thread
 from core.lib.interface_language import spoken
 from core.lib.text import as_sentence, one_line
 from core.lib.ttl_cache import TtlCache
-from core.models import ChannelAccount, Delivery, User
+from core.models import ChannelAccount, ChatSession, Delivery, User
 from core.tools import phrases
 
 logger = logging.getLogger(__name__)
@@ -36,8 +36,6 @@ logger = logging.getLogger(__name__)
 BOT_SECONDS = 3600.0
 NAMED_COMMAND = re.compile(r"\s*/\w+@")
 GONE = {"kicked", "left"}
-# Messages to a person, among which one that they answer is looked for.
-NEWEST = 200
 CHOICES: dict[str, deciding.Choice] = {
     asking.ONCE: "once",
     asking.HOUR: "hour",
@@ -90,20 +88,22 @@ def token_of(account: Account) -> str:
 
 
 async def take_all(account: Account, values: list[Any], *, offset: int) -> int:
-    """Put fetched updates into the inbox, in order; return the offset after the last stored one.
+    """Put fetched updates into the inbox, in order; return the offset that confirms them, the given
+    one for none. After a week without updates Telegram's ids go on at any number, also a lower one.
 
     Raises ChannelError where the bot's name matters and is not known.
     """
     row = await in_thread(ChannelAccount.objects.get, id=account.id)
     named = any(needs_name(value) for value in values)
     bot = await bot_of(account) if named else last_known(account)
+    ids = []
     for value in values:
         raw = json.dumps(value).encode()  # orjson refuses lone surrogates and huge numbers
         await in_thread(take, row=row, bot=bot, value=value, raw=raw)
         update_id = value.get("update_id") if isinstance(value, dict) else None
         if isinstance(update_id, int):
-            offset = max(offset, update_id + 1)
-    return offset
+            ids.append(update_id)
+    return max(ids, default=offset - 1) + 1
 
 
 def take_again(account: Account, *, raw: bytes) -> str:
@@ -258,14 +258,20 @@ def with_answer_to_others(
     """
     if not meant.is_answer or meant.quoted is None:
         return meant.text
-    chat, thread = str(message.chat), str(message.thread or "")
-    sender = permissions.Sender(row, "im", str(message.sender.id), group=chat)
+    sender = permissions.Sender(row, "im", str(message.sender.id), group=str(message.chat))
     user = permissions.decide(sender=sender, now=timezone.now()).user
-    sent = Delivery.objects.filter(
-        session__account=row, session__chat=chat, session__thread=thread, session__user=user
-    )
-    newest = sent.order_by("-id").values_list("external_message_id", flat=True)[:NEWEST]
-    is_own = user is None or str(meant.quoted.id) in list(newest)
+    if user is None:
+        return meant.text
+    own = ChatSession.objects.filter(
+        account=row,
+        chat=str(message.chat),
+        thread=str(message.thread or ""),
+        user=user,
+        closed_at__isnull=True,
+        for_agent=False,
+    ).first()
+    sent = Delivery.objects.filter(session=own, external_message_id=str(meant.quoted.id))
+    is_own = own is not None and sent.exists()
     return meant.text if is_own else with_quote(meant.quoted, meant.text)
 
 
@@ -284,7 +290,9 @@ def take_edit(*, row: ChannelAccount, bot: Bot, message: updates.TelegramMessage
     """Apply an edit to a message that is not batched yet; later edits change nothing."""
     meant = understand(message, bot=bot)
     command = command_of(message, meant)
-    text = command.argument if command is not None and command.is_new_text else meant.text
+    text = with_answer_to_others(row, message, meant)
+    if command is not None and command.is_new_text:
+        text = command.argument
     with atomic_write():
         changed = inbox.edit_waiting(
             account=row,

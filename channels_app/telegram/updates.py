@@ -43,12 +43,13 @@ class Person:
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """A marked part of a text."""
+    """A marked part of a text. ``url``: the address behind the words of a ``text_link``."""
 
     type: str
     offset: int
     length: int
     user_id: int = 0
+    url: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,12 +355,27 @@ def line_of(message: Json) -> str:
 
 def author(message: Json, sender: Person) -> str:
     """Return the name of another author of a forwarded message; empty for one of ``sender``."""
-    origin = mapping(message["forward_origin"], "forward_origin")
+    found = person_of(mapping(message["forward_origin"], "forward_origin"))
+    if found is None:
+        return UNNAMED
+    return "" if found.id == sender.id else found.name or UNNAMED
+
+
+def person_of(origin: Json) -> Person | None:
+    """Return the author in the origin of a message, who may hide or be a chat; None for none."""
     if "sender_user" in origin:
-        found = person(origin["sender_user"])
-        return "" if found.id == sender.id else found.name or UNNAMED
-    chat = mapping(origin.get("chat") or origin.get("sender_chat") or {}, "chat")
-    return string(origin.get("sender_user_name") or chat.get("title") or UNNAMED, "name")
+        return person(origin["sender_user"])
+    chat = origin.get("chat") or origin.get("sender_chat")
+    if chat is not None:
+        return sender_chat(chat)
+    name = string(origin.get("sender_user_name") or "", "name")
+    return Person(0, name, is_bot=False) if name else None
+
+
+def sender_chat(chat: object) -> Person:
+    """Return a chat that is the sender of messages: a channel, or a group with its admins."""
+    title = mapping(chat, "chat").get("title")
+    return Person(0, string(title or "", "title") or UNNAMED, is_bot=False)
 
 
 def coordinates(location: Json) -> str:
@@ -377,14 +393,10 @@ def quoted(message: Json) -> Quoted | None:
     reply = mapping(value, "reply_to_message")
     if "forum_topic_created" in reply:
         return None
-    text = (
-        quoted_part(message)
-        or reply.get("text")
-        or reply.get("caption")
-        or rich_text(reply)
-        or line_of(reply)
-    )
+    text = quoted_part(message) or linked_text(reply) or rich_text(reply) or line_of(reply)
     sender = person(reply["from"]) if "from" in reply else None
+    if "sender_chat" in reply:  # ``from`` is a fake sender then
+        sender = sender_chat(reply["sender_chat"])
     said = string(text or "", "reply_to_message.text")
     return Quoted(
         sender,
@@ -401,10 +413,36 @@ def quoted_from_elsewhere(message: Json) -> Quoted | None:
     """
     reply = mapping(message["external_reply"], "external_reply")
     text = string(quoted_part(message) or line_of(reply), "quote.text")
-    origin = mapping(reply.get("origin") or {}, "origin")
-    sender = person(origin["sender_user"]) if "sender_user" in origin else None
+    sender = person_of(mapping(reply.get("origin") or {}, "origin"))
     media = read_media(reply)
     return Quoted(sender, text, media) if text or media else None
+
+
+def linked_text(message: Json) -> str:
+    """Return the text of a quoted message, or its caption, with the addresses behind its words."""
+    given = message.get("text") or message.get("caption") or ""
+    text = string(given, "reply_to_message.text", exact=True)
+    marked = message.get("entities") or message.get("caption_entities")
+    return with_addresses(text, entities(marked)) if marked else text
+
+
+def with_addresses(text: str, marked: list[Entity]) -> str:
+    """Return ``text`` with the address behind each link of words, as ``words (url)``."""
+    links = [each for each in marked if each.url]
+    if not links:
+        return text
+    units = text.encode("utf-16-le", "surrogatepass")
+    for link in sorted(links, key=lambda each: -each.offset):
+        units = with_address(units, link)
+    return units.decode("utf-16-le", "replace")
+
+
+def with_address(units: bytes, link: Entity) -> bytes:
+    """Return a text in UTF-16, which offsets count in, with the address of one link."""
+    start, end = link.offset * 2, (link.offset + link.length) * 2
+    if units[start:end].decode("utf-16-le", "replace").strip() == link.url:
+        return units
+    return units[:end] + f" ({link.url})".encode("utf-16-le") + units[end:]
 
 
 def quoted_part(message: Json) -> Any:
@@ -475,6 +513,7 @@ def entities(value: object) -> list[Entity]:
                 offset=number(entity.get("offset"), "entity.offset"),
                 length=number(entity.get("length"), "entity.length"),
                 user_id=person(user).id if user is not None else 0,
+                url=string(entity.get("url") or "", "entity.url"),
             )
         )
     return found

@@ -2,8 +2,9 @@
 
 An account that is polled has one poller at a time: a lease on its row, so a second worker takes
 over when the first dies. The same lease is held while a worker tells a platform that an account was
-saved, which stays pending until that has ended. When a platform reports another poller, the account
-shows the error and is left alone for a while.
+saved, which stays pending until that has ended. Without a holder, a change that the platform did
+not take for the moment is told again when the lease is over. When a platform reports another
+poller, the account shows the error and is left alone for a while.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ import logging
 from collections.abc import Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import Any, TypeVar
 
 from django.conf import settings
@@ -38,6 +40,8 @@ CHECK_SECONDS = 60.0
 CALL_SECONDS = 20.0
 # While a worker tells a platform of a change: longer than the call may take.
 CHANGE_LEASE = timedelta(seconds=25)
+# Until a change that a platform did not take for the moment is told again: the longest lease.
+CHANGE_RETRY = timedelta(seconds=30)
 CONFLICT_SECONDS = 60.0
 RETRY_SECONDS = 3.0
 STARTING = "starting"
@@ -50,7 +54,9 @@ LASTING = frozenset({"conflict", "auth"})
 FAILED = "No messages are fetched: something went wrong in the gateway. Its log says what."
 NOT_TOLD = "The platform was not told: something went wrong in the gateway. Its log says what."
 LOOKED_AT = Instances(
-    lambda: ChannelAccount.objects.filter(Q(enabled=True) | Q(status__in=TO_TELL)).order_by("id")
+    lambda: ChannelAccount.objects.filter(
+        Q(enabled=True) | Q(status__in=TO_TELL) | Q(poller="", poller_until__isnull=False)
+    ).order_by("id")
 )
 
 
@@ -194,7 +200,7 @@ class Gateways:
         taken = await in_thread(take_change, row, worker=self.worker) if channel else None
         if channel is None or taken is None:
             return
-        status, text = "stopped", ""
+        status, text, again = "stopped", "", False
         try:
             async with asyncio.timeout(CALL_SECONDS):
                 account = account_of(taken)
@@ -203,14 +209,17 @@ class Gateways:
                     status = "running"
                 else:
                     await channel.gateway.retire(account)
-        except (ChannelError, DecryptError) as error:
+        except ChannelError as error:
+            status, text, again = "error", str(error), not error.permanent
+        except DecryptError as error:
             status, text = "error", str(error)
         except TimeoutError:
-            status, text = "error", "The platform does not answer."
+            status, text, again = "error", "The platform does not answer.", True
         except Exception:
             logger.exception("a platform could not be told of a change")
             status, text = "error", NOT_TOLD
-        await in_thread(end_change, account_id=row.id, worker=self.worker, status=status, text=text)
+        end = partial(end_change, account_id=row.id, worker=self.worker, again=again)
+        await in_thread(end, status=status, text=text)
 
     async def _check(self, row: ChannelAccount) -> None:
         """Ask the platform for the account's health, and record it."""
@@ -235,6 +244,7 @@ def saved(*, account_id: int) -> None:
     transaction.
     """
     rows = ChannelAccount.objects.filter(id=account_id, channel__in=registry.names())
+    rows.filter(poller="").update(poller_until=None)
     rows.filter(enabled=True).update(status=STARTING, status_text="")
     rows.filter(enabled=False).exclude(status="stopped").update(status=STOPPING, status_text="")
     outbox.release(account_id=account_id)
@@ -245,7 +255,12 @@ def look() -> tuple[list[ChannelAccount], list[ChannelAccount]]:
     their platform."""
     rows, names = LOOKED_AT.all(), registry.names()
     enabled = [row for row in rows if row.enabled and row.channel in names]
-    return enabled, [row for row in rows if row.status in TO_TELL]
+    return enabled, [row for row in rows if row.status in TO_TELL or is_owed(row)]
+
+
+def is_owed(row: ChannelAccount) -> bool:
+    """Return whether a change is to be told again that a platform did not take for the moment."""
+    return row.poller == "" and row.poller_until is not None
 
 
 def settings_of(row: ChannelAccount) -> tuple[object, ...]:
@@ -260,29 +275,34 @@ def is_unchanged(row: ChannelAccount, poller: Poller) -> bool:
 
 def take_change(row: ChannelAccount, *, worker: str) -> ChannelAccount | None:
     """Take the lease on an account with a pending change; return it as it is stored now, or None
-    where another worker polls it or tells of the change.
+    where another worker polls it or tells of the change, or it is too early to tell of it again.
     """
+    status, until = STARTING if row.enabled else STOPPING, Now() + CHANGE_LEASE
     with atomic_write():
         taken = ChannelAccount.objects.filter(free_for(worker), id=row.id, status=row.status)
-        until = Now() + CHANGE_LEASE
-        if not taken.update(status_text=UNDER_WAY, poller=worker, poller_until=until):
+        values = {"status": status, "status_text": UNDER_WAY}
+        if not taken.update(**values, poller=worker, poller_until=until):
             return None
         return ChannelAccount.objects.get(id=row.id)
 
 
-def end_change(*, account_id: int, worker: str, status: str, text: str) -> None:
-    """Record how a change ended, and release the lease. One that was saved meanwhile is pending."""
+def end_change(*, account_id: int, worker: str, status: str, text: str, again: bool) -> None:
+    """Record how a change ended, and release the lease. One that was saved meanwhile is pending;
+    ``again``: this one is told again later.
+    """
     with atomic_write():
         rows = ChannelAccount.objects.filter(id=account_id, poller=worker)
         told = rows.filter(status__in=TO_TELL, status_text=UNDER_WAY)
-        told.update(status=status, status_text=text[:500])
-        rows.update(poller="", poller_until=None)
+        is_told = told.update(status=status, status_text=text[:500])
+        rows.update(poller="", poller_until=Now() + CHANGE_RETRY if again and is_told else None)
 
 
 def free_for(worker: str) -> Q:
-    """Return the condition that no other worker has the lease on an account."""
-    over = transactions.passed("poller_until", most=CHANGE_LEASE)
-    return Q(poller=worker) | Q(poller="") | over
+    """Return the condition that no other worker has the lease on an account, and no change waits
+    to be told again.
+    """
+    over = transactions.passed("poller_until", most=CHANGE_RETRY)
+    return Q(poller=worker) | Q(poller_until=None) | over
 
 
 def polling_gateway(row: ChannelAccount) -> Polls | None:

@@ -56,9 +56,9 @@ class ChannelAccount(models.Model):
     ``status``: stopped -> starting -> running | error (the platform's words in ``status_text``) ->
     stopping -> stopped. ``health`` is the platform's last report (pending updates, its last error).
     One worker at a time polls an account, or tells its platform that it starts or stops: ``poller``
-    until ``poller_until``. ``deliveries_held``: why
-    nothing is sent (its credentials are refused). ``outage_at``: when the owner was notified that
-    its deliveries wait.
+    until ``poller_until``; without a poller, the platform is told again then. ``deliveries_held``:
+    why nothing is sent (its credentials are refused). ``outage_at``: when the owner was notified
+    that its deliveries wait.
     """
 
     channel = models.CharField(max_length=64)

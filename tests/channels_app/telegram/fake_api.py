@@ -452,7 +452,9 @@ class FakeBotApi:
                     raise Refusal(409, "Conflict: terminated by other getUpdates request")
                 offset = int(params.get("offset") or 0)
                 queue = self.waiting.setdefault(token, [])
-                queue[:] = [each for each in queue if each["update_id"] >= offset]
+                # An offset far ahead of the ids counts as none, as after a week without updates.
+                if all(each["update_id"] + 11 >= offset for each in queue[-1:]):
+                    queue[:] = [each for each in queue if each["update_id"] >= offset]
                 if queue or time.monotonic() > deadline:
                     return list(queue[: int(params.get("limit") or 100)])
             await asyncio.sleep(0.02)

@@ -146,6 +146,27 @@ def test_c7_each_mention_of_the_bot_is_removed() -> None:
     assert said("hi @my_bot", mark("bold", 3, 7)) == (False, "hi @my_bot")
 
 
+def link(offset: int, length: int, url: str) -> dict[str, Any]:
+    """Return the entity of words with an address behind them."""
+    return mark("text_link", offset, length, url=url)
+
+
+def test_the_address_behind_words_comes_with_them() -> None:
+    """*Read here*, as posts of channels have it: the assistant saw no address to open."""
+    text = said("😀 here @my_bot 😀 b", link(3, 4, "https://a.example/😀"), mark("mention", 8, 7))
+    assert text == (True, "😀 here (https://a.example/😀)  😀 b")
+    assert said("https://a", link(0, 9, "https://a"))[1] == "https://a"
+    assert said("no one", link(0, 2, "https://a"), link(3, 3, "https://b"))[1] == (
+        "no (https://a) one (https://b)"
+    )
+    reply = {"message_id": 3, "text": "Read", "entities": [link(0, 4, "https://a")]}
+    asked = said("@my_bot hi", mark("mention", 0, 7), reply_to_message=reply)[1]
+    assert "\nRead (https://a)\n" in asked
+    caption = {"message_id": 3, "caption": "Read", "caption_entities": [link(0, 4, "https://a")]}
+    asked = said("@my_bot hi", mark("mention", 0, 7), reply_to_message=caption)[1]
+    assert "\nRead (https://a)\n" in asked
+
+
 def test_c7_half_a_character_breaks_nothing() -> None:
     """Neither one in the text nor one at the end of an entity."""
     assert said("\ud800@my_bot hi", mark("mention", 1, 7)) == (True, "\ufffd hi")

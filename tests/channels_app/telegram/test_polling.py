@@ -49,6 +49,20 @@ def test_an_update_that_comes_twice_is_answered_once(runner: Runner, local: Loca
     assert InboundMessage.objects.count() == 1
 
 
+def test_updates_are_confirmed_when_their_ids_go_on_at_a_lower_number(
+    runner: Runner, local: Local
+) -> None:
+    """Telegram chooses another number after a week without updates. With the old one it would give
+    the same updates again at once, for ever, and none after the first hundred."""
+    polled(local)
+    waiting = local.api.waiting.setdefault(local.tokens["polled"], [])
+    for number, text in ((900, "before"), (7, "after a week")):
+        with local.api.lock:
+            waiting.append({**message(text, user=556), "update_id": number})
+        until(lambda said=text: local.texts(556, account="polled")[-1:] == [said])
+        until(lambda: not waiting)
+
+
 def test_rc9_409_is_shown_and_not_fought(runner: Runner, local: Local) -> None:
     local.say("I am the owner", user=555)
     row = polled(local)
@@ -93,7 +107,9 @@ def test_a_check_that_ends_late_does_not_swallow_a_change_that_was_saved(local: 
     account_watcher.show(account_id=row.id, status="running", text="polling")
     assert [each.id for each in account_watcher.look()[1]] == [row.id]
     assert account_watcher.take_change(account_watcher.look()[1][0], worker="one")
-    account_watcher.end_change(account_id=row.id, worker="one", status="running", text="webhook")
+    account_watcher.end_change(
+        account_id=row.id, worker="one", status="running", text="webhook", again=False
+    )
     account_watcher.note(account_id=row.id, health=Health(problem="no"))
     row.refresh_from_db()
     assert row.status == "error"

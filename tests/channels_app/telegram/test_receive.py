@@ -303,6 +303,8 @@ def test_c7_an_answer_to_somebody_else_is_quoted(take: Take, row: ChannelAccount
     texts = list(InboundMessage.objects.order_by("id").values_list("text", flat=True))
     quote = '<quoted sender="Bot">\nBoil the pasta.\n</quoted>\nhow long?'
     assert texts[2:] == ["how long?", quote]
+    assert take(edit(update, "how long then?")) == "edited"
+    assert InboundMessage.objects.latest("id").text == quote.replace("long?", "long then?")
 
 
 FORWARDED: Params = {"forward_origin": {"type": "user", "sender_user": person(8, "Bo")}}
@@ -393,6 +395,16 @@ def test_no_item_of_an_unknown_sender_or_group_is_kept(take: Take, other: dict[s
     assert not InboundMessage.objects.exists()
 
 
+def test_the_items_of_an_album_are_looked_for_near_each_other(
+    take: Take, row: ChannelAccount
+) -> None:
+    """Not among all messages of a chat, of which there are very many after years."""
+    assert take(item(message_id=5000, **CAPTION)) == "accepted"
+    for message_id, outcome in ((4950, "accepted"), (5050, "accepted"), (5101, "not addressed")):
+        assert take(item(message_id=message_id)) == outcome
+    assert InboundMessage.objects.filter(external_message_id="5101", state="ignored").exists()
+
+
 def test_an_item_that_no_other_one_addressed_is_deleted(take: Take) -> None:
     """By the hourly chore: it was not meant for the assistant."""
     take(item())
@@ -413,7 +425,8 @@ def test_a_client_api_request_with_the_same_options_is_no_album(
     values = {"account": row, "chat": str(GROUP), "sender": str(GUEST), "options": {"album": "g"}}
     kept = stored_at(**values, external_message_id="", body_digest="")
     assert take(item()) == "not addressed"
-    InboundMessage.objects.filter(id=kept.pk).update(external_message_id="1", body_digest="d")
+    near = {"external_message_id": str(number())}
+    InboundMessage.objects.filter(id=kept.pk).update(**near, body_digest="d")
     assert take(item()) == "not addressed"
     InboundMessage.objects.filter(id=kept.pk).update(body_digest="")
     assert take(item()) == "accepted"
@@ -979,4 +992,5 @@ def test_fetched_updates_are_taken_in_order_whatever_they_hold(
     assert {each.account for each in InboundMessage.objects.all()} == {row}
     asked.append({"id": 999, "username": "my_bot"})
     assert offset_after([], 3) == 3
-    assert offset_after([{"update_id": 3}], 9) == 9
+    # After a week without updates; with 9, the same one would come again and again.
+    assert offset_after([{"update_id": 3}], 9) == 4

@@ -9,6 +9,7 @@ import pytest
 from channels_app.base import Account, Block, ChannelError, OutgoingFile, Target
 from channels_app.telegram import bot_api, outbound
 from channels_app.telegram.outbound import OUTBOUND, refused_form
+from tests.channels_app.telegram.fake_api import FakeBotApi
 
 ACCOUNT = Account(1, "telegram", "main", {"answers": "rich", "api_base": "http://a"}, {})
 RICH: Block = {"text": "x", "rich": [{"type": "table"}]}
@@ -101,3 +102,34 @@ def test_a_file_that_is_too_large_is_not_sent(monkeypatch: pytest.MonkeyPatch) -
 def test_a_refused_answer_is_no_refusal_of_the_next_one() -> None:
     raised(RICH, ChannelError("Bad Request: RICH_MESSAGE_INVALID", permanent=True))
     assert OUTBOUND.takes_rich(ACCOUNT)
+
+
+def test_an_answer_in_a_topic_that_was_deleted_comes_in_the_chat(api: FakeBotApi) -> None:
+    """Else it, and each reminder that was made there, was given up. A closed topic stays one."""
+    account = Account(1, "telegram", "main", {"api_base": api.base}, {"token": "900:x"})
+    there, gone = Target("-1005", "77"), "Bad Request: message thread not found"
+    for method in ("sendMessage", "sendDocument"):
+        api.fail(method, 400, gone, when=lambda params: "message_thread_id" in params)
+
+    async def send(target: Target) -> str:
+        """Send a text; return its id, or the words of a refusal."""
+        block = {"text": "hi"}
+        try:
+            return await OUTBOUND.send_text(account=account, target=target, block=block, key="")
+        except ChannelError as error:
+            return str(error)
+
+    async def all_of_it() -> list[str]:
+        file = OutgoingFile("document", "a", b"x", "text/plain")
+        found = [await send(there)]
+        await OUTBOUND.send_file(account=account, target=there, file=file, key="")
+        for words, target in ((gone, TARGET), ("Bad Request: TOPIC_CLOSED", there)):
+            api.fail("sendMessage", 400, words)
+            found.append(await send(target))
+        await bot_api.close()
+        return found
+
+    _, *refused = asyncio.run(all_of_it())
+    shown = api.shown("900:x", -1005)
+    assert [(each.thread, each.kind) for each in shown] == [(0, "text"), (0, "document")]
+    assert refused == [gone, "Bad Request: TOPIC_CLOSED"]

@@ -103,6 +103,22 @@ def test_a_forwarded_message_has_its_author(origin: Json, author: str) -> None:
     assert item.get("quoted", "") == author
 
 
+def test_a_quoted_message_of_a_chat_has_its_title() -> None:
+    """Its sender is a fake one, such as *Telegram* for each post in a channel's discussion."""
+    post = {"from": {**ADA, "first_name": "Telegram"}, "sender_chat": {"id": -5, "title": "News"}}
+    found = read(text="x", reply_to_message={**post, "text": "post"}).quoted
+    assert found is not None
+    assert (found.name, found.text) == ("News", "post")
+    for origin, name in (
+        ({"type": "channel", "chat": {"id": -5, "title": "News"}}, "News"),
+        ({"type": "hidden_user", "sender_user_name": "Bo"}, "Bo"),
+        ({"type": "of the future"}, "unknown"),
+    ):
+        elsewhere = read(text="x", external_reply={"origin": origin}, quote={"text": "y"}).quoted
+        assert elsewhere is not None
+        assert elsewhere.name == name
+
+
 def test_a_press_and_a_change_of_membership_are_read() -> None:
     ada = Person(7, "Ada", is_bot=False)
     pressed = Pressed(1, "70", ada, "approve:x", -5, 3)
@@ -386,10 +402,12 @@ def test_of_a_quoted_message_of_another_chat_the_shown_part_is_quoted() -> None:
     hidden = {"type": "hidden_user", "sender_user_name": "Bo"}
     part = {"text": "long\x00"}
     assert quoted(origin=user, quote=part) == Quoted(Person(8, "Bo", is_bot=False), "long")
-    assert quoted(origin=hidden, quote=part) == quoted(quote=part) == Quoted(None, "long")
-    assert quoted(origin=hidden, dice={"emoji": "🎲", "value": 4}) == Quoted(None, "[Dice 🎲: 4]")
+    bo = Person(0, "Bo", is_bot=False)
+    assert quoted(origin=hidden, quote=part) == Quoted(bo, "long")
+    assert quoted(quote=part) == Quoted(None, "long")
+    assert quoted(origin=hidden, dice={"emoji": "🎲", "value": 4}) == Quoted(bo, "[Dice 🎲: 4]")
     assert quoted(origin=user, giveaway={}) is None
-    assert quoted(origin=hidden, video=ITEM) == Quoted(None, "", [FILES["video"]])
+    assert quoted(origin=hidden, video=ITEM) == Quoted(bo, "", [FILES["video"]])
     near = {"text": "near"}
     assert read(text="x", external_reply={}, reply_to_message=near).quoted == Quoted(None, "near")
     assert read(text="x", quote=part).quoted is None

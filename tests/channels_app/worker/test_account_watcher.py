@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -173,7 +174,9 @@ def test_the_lease_of_a_worker_that_died_passes_to_another(
         pytest.param("other", -SECOND, True, id="over"),
         pytest.param("other", LEASE / 2, False, id="held"),
         pytest.param("other", LEASE - SECOND, False, id="held, new"),
-        pytest.param("other", 2 * LEASE, True, id="the clock was set back"),
+        pytest.param("other", 5 * LEASE, True, id="the clock was set back"),
+        pytest.param("", LEASE, False, id="a change waits"),
+        pytest.param("", -SECOND, True, id="a change is due"),
         pytest.param("mine", SECOND, True, id="my own"),
     ],
 )
@@ -532,14 +535,19 @@ def test_changes_are_told_before_polling_begins_and_at_once_for_several(
     clock: Clock, platform: Platform, first: Gateways
 ) -> None:
     """A webhook that is still set prevents polling."""
-    for name in ("a", "b"):
-        account_watcher.saved(account_id=create(name).id)
+    rows = [create("a"), create("b")]
+    for row in rows:
+        account_watcher.saved(account_id=row.id)
     platform.silent.add("prepare")
     look = clock.begin(first.look_after())
-    assert platform.calls == {"prepare": {"a": 1, "b": 1}}
     clock.go_on(20)
     assert look.done()
-    assert platform.calls["poll"] == {"a": 1, "b": 1}
+    assert platform.calls == {"prepare": {"a": 1, "b": 1}}
+    platform.silent.clear()
+    for row in rows:
+        change(row, poller_until=transactions.now() - SECOND)
+    clock.look(first)
+    assert platform.calls == {"prepare": {"a": 2, "b": 2}, "poll": {"a": 1, "b": 1}}
 
 
 @pytest.mark.parametrize("enabled", [True, False])
@@ -559,6 +567,63 @@ def test_a_change_that_a_platform_did_not_take_is_an_error_of_the_account(
         words = unreadable(row)
     clock.look(first)
     assert status(row) == ("error", words)
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+@pytest.mark.parametrize("mode", ["webhook", "polling"])
+@pytest.mark.parametrize("failure", ["refused", "silent"])
+def test_a_change_that_a_platform_did_not_take_for_the_moment_is_told_again(
+    clock: Clock,
+    platform: Platform,
+    first: Gateways,
+    second: Gateways,
+    mode: str,
+    enabled: bool,
+    failure: str,
+) -> None:
+    """Half a minute later: a platform that has only the old secret would be refused for ever, and
+    a webhook would stay. Nothing is polled before."""
+    row = create("a", mode=mode)
+    change(row, enabled=enabled, status="running")
+    account_watcher.saved(account_id=row.id)
+    call = "prepare" if enabled else "retire"
+    if failure == "silent":
+        platform.silent.add(call)
+    else:
+        platform.errors[call].append(refusal())
+    look = clock.begin(first.look_after())
+    clock.go_on(20)
+    assert look.done()
+    platform.silent.clear()
+    left = of(row).poller_until
+    assert left is not None
+    assert timedelta(seconds=20) < left - transactions.now() <= timedelta(seconds=30)
+    clock.look(first, second)
+    assert platform.calls[call] == {"a": 1}
+    assert platform.polled() == []
+    change(row, poller_until=transactions.now() - SECOND)
+    clock.look(second)
+    assert platform.calls[call] == {"a": 2}
+    assert status(row)[0] == ("running" if enabled else "stopped")
+    assert platform.polled() == (["a"] if enabled and mode == "polling" else [])
+
+
+def test_an_account_that_is_saved_is_told_at_once_whatever_failed_before(
+    clock: Clock, platform: Platform, first: Gateways
+) -> None:
+    """What is refused for good is not told again by itself."""
+    row, other = create("a", mode="webhook"), create("b", mode="webhook")
+    clock.look(first)
+    for each, error in ((row, refusal()), (other, ChannelError("No.", permanent=True))):
+        account_watcher.saved(account_id=each.id)
+        platform.errors["prepare"].append(error)
+        clock.look(first)
+    assert (of(other).poller, of(other).poller_until) == ("", None)
+    assert status(other) == ("error", "No.")
+    account_watcher.saved(account_id=row.id)
+    clock.look(first)
+    assert platform.calls["prepare"] == {"a": 2, "b": 1}
+    assert status(row) == ("running", "prepared")
 
 
 @pytest.mark.parametrize("enabled", [True, False])
@@ -643,7 +708,8 @@ def test_a_pending_change_of_a_channel_that_was_removed_stays(
 def test_one_worker_of_several_takes_a_change(platform: Platform) -> None:
     rows = {name: create(name) for name in ("starting", "stopping", "other")}
     for name, row in rows.items():
-        change(row, status="stopping" if name == "stopping" else "starting", status_text="x")
+        status_now = "stopping" if name == "stopping" else "starting"
+        change(row, status=status_now, status_text="x", enabled=name != "stopping")
     for name in ("starting", "stopping"):
         row = of(rows[name])
         taken = [account_watcher.take_change(row, worker=each) for each in ("one", "two")]
@@ -653,9 +719,10 @@ def test_one_worker_of_several_takes_a_change(platform: Platform) -> None:
         left = of(row).poller_until
         assert left is not None
         assert timedelta(seconds=20) < left - transactions.now() <= timedelta(seconds=25)
-        account_watcher.end_change(account_id=row.id, worker="two", status="error", text="x")
+        ended = partial(account_watcher.end_change, account_id=row.id, status="error", again=False)
+        ended(worker="two", text="x")
         assert status(row) == (name, "…")
-        account_watcher.end_change(account_id=row.id, worker="one", status="error", text="y" * 600)
+        ended(worker="one", text="y" * 600)
         assert status(row) == ("error", "y" * 500)
         assert (of(row).poller, of(row).poller_until) == ("", None)
         assert account_watcher.take_change(row, worker="one") is None

@@ -10,7 +10,8 @@ from allowlist import keys
 from allowlist.models import ApiKey
 from channels_app.asgi.builtin_accounts import builtin_account
 from channels_app.client_api import sessions
-from channels_app.telegram import albums, updates
+from channels_app.telegram import albums, receive, updates
+from channels_app.telegram.addressing import Bot, understand
 from core.models import (
     ChannelAccount,
     ChannelIdentity,
@@ -120,10 +121,34 @@ def test_an_album_is_looked_for_among_the_messages_of_its_chat(
     with listening() as asked:
         assert not albums.is_addressed(account, update.message)
     [question] = asked
+    assert "one_platform_message" in plan_of(question)
+
+
+def plan_of(question: Asked) -> str:
+    """Return the plan of a statement."""
     prefix = "EXPLAIN QUERY PLAN" if connection.vendor == "sqlite" else "EXPLAIN"
     with connection.cursor() as cursor:
         cursor.execute(f"{prefix} {question.sql}", question.params)
-        assert "one_platform_message" in str(cursor.fetchall())
+        return str(cursor.fetchall())
+
+
+def test_the_answer_that_a_reply_is_to_is_looked_for_in_the_persons_conversation(
+    account: ChannelAccount, user: User, session: ChatSession
+) -> None:
+    for value in ("555", "-100"):
+        ChannelIdentity.objects.create(user=user, kind="im", value=value)
+    ChatSession.objects.create(user=user, account=account, chat="-100")
+    grow(2_000, account=account, user=user, session=session)
+    analyse()
+    said = {"message_id": 7, "from": {"id": 9, "is_bot": True}, "text": "answer"}
+    update = updates.read(message("why?", user=555, chat=-100, reply_to_message=said))
+    assert isinstance(update, updates.NewMessage)
+    meant = understand(update.message, bot=Bot(9, "my_bot"))
+    with listening() as asked:
+        assert receive.with_answer_to_others(account, update.message, meant) != "why?"
+    assert "one_open_session" in plan_of(asked[-2])
+    slow = {each.sql: found for each in asked if (found := GROWN & {*each.read_whole()})}
+    assert slow == {}, slow
 
 
 def test_ten_thousand_messages_and_people_cost_a_turn_no_more_than_ten(
