@@ -247,7 +247,7 @@ def store_first_zone(user: User, zone: str) -> bool:
 def press(request: HttpRequest, run_id: str) -> views.Json | HttpResponse:
     """Handle ``{"choice": "done" | "later" | "tomorrow"}`` under a reminder that a run showed."""
     choice = views.body(request).get("choice")
-    if choice not in buttons.LABELS:
+    if not isinstance(choice, str) or choice not in buttons.LABELS:
         raise views.BadRequestError(f"choice is one of {', '.join(buttons.LABELS)}.")
     user = views.person(request)
     if not is_public_id(run_id):
@@ -255,7 +255,7 @@ def press(request: HttpRequest, run_id: str) -> views.Json | HttpResponse:
     if not Occurrence.objects.filter(run__public_id=run_id, schedule__user=user).exists():
         return views.refusal(404, gettext(GONE))
     with atomic_write():
-        said = buttons.press(user=user, choice=str(choice), run_id=run_id, now=timezone.now())
+        said = buttons.press(user=user, choice=choice, run_id=run_id, now=timezone.now())
         answered = Occurrence.objects.filter(
             run__public_id=run_id, acknowledged_at__isnull=False
         ).exists()  # one that is paused keeps its buttons

@@ -384,7 +384,10 @@ def test_h32_another_person_presses_nothing(ada: User, bob: User) -> None:
     assert browser(bob).post(path, {"choice": "done"}, "application/json").status_code == 404
     assert Occurrence.objects.get(run=run).acknowledged_at is None
     assert "pressed" not in Message.objects.get(run=run).data
-    assert browser(ada).post(path, {"choice": "x"}, "application/json").status_code == 400
+    odds: tuple[Any, ...] = ("x", [], {}, None, 1)
+    for odd in odds:
+        answer = browser(ada).post(path, {"choice": odd}, "application/json")
+        assert answer.status_code == 400, odd
     client = browser(ada, enforce_csrf_checks=True)
     assert client.post(path, {"choice": "done"}, "application/json").status_code == 403
 
