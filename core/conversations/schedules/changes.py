@@ -284,7 +284,7 @@ def rule_of(wish: Wish, *, now: datetime, before: Schedule | None = None) -> Rul
         rule = rules.parse(text, start=datetime.fromisoformat(before.start), zone=zone)
     elif text:
         start = begin_of(text, here, zone=zone, before=before)
-        rule = all_to_come(rules.parse(text, start=start, zone=zone), now=now)
+        rule = all_to_come(text, start=start, zone=zone, now=now)
     else:
         raise RuleError("The time is missing: give at, minutes or rule.")
     is_same_zone = before is not None and before.time_zone == zone.key
@@ -320,10 +320,19 @@ def begin_of(text: str, here: datetime, *, zone: ZoneInfo, before: Schedule | No
     return here.replace(hour=hour, minute=minute, second=start.second)
 
 
-def all_to_come(rule: Rule, *, now: datetime) -> Rule:
-    """Return a rule that counts from this minute; one with a COUNT from its first time after
-    ``now``, so that it counts none that has passed.
+def all_to_come(text: str, *, start: datetime, zone: ZoneInfo, now: datetime) -> Rule:
+    """Return a rule that counts from ``start``, which the person did not give: one with a COUNT
+    from its first time after ``now``, so that it counts none that has passed, and one of certain
+    days with an interval from the next of them: "every two weeks on Monday" begins with the next
+    Monday.
     """
+    parts = read(text, zone=zone)
+    names_days = parts is not None and (parts.days or parts.month_days or parts.months)
+    if parts is not None and names_days and parts.interval > 1:
+        each = Rule(written(replace(parts, interval=1, count=None)), start, zone)
+        for first in each.after(now):
+            return in_minutes(text, first, zone)
+    rule = rules.parse(text, start=start, zone=zone)
     first = rule.after(rules.to_utc(rule.start, rule.zone) - timedelta(seconds=1))[0]
     if rule.parts is None or rule.parts.count is None or first > now:
         return rule

@@ -505,3 +505,32 @@ def test_h20_another_rule_keeps_the_time_of_day_unless_it_names_one(
     changes.change(schedule=row, wish=Wish(rule=rule), now=NOON + minutes(5.5))
     day, hour, minute = due
     assert waiting(row) == datetime(2026, 11, day, hour, minute, tzinfo=NOON.tzinfo)
+
+
+@pytest.mark.parametrize(
+    ("rule", "first", "second"),
+    [
+        ("FREQ=WEEKLY;INTERVAL=2;BYDAY=MO;BYHOUR=9", (11, 30), (12, 14)),
+        ("FREQ=WEEKLY;INTERVAL=2;BYDAY=MO,FR;BYHOUR=9", (11, 27), (12, 7)),
+        ("FREQ=WEEKLY;INTERVAL=2;BYDAY=WE;BYHOUR=18;COUNT=2", (11, 25), (12, 9)),
+        ("FREQ=DAILY;INTERVAL=2;BYHOUR=9", (11, 27), (11, 29)),
+        ("FREQ=MONTHLY;INTERVAL=3", (2, 25), (5, 25)),
+        ("FREQ=MONTHLY;INTERVAL=2;BYMONTHDAY=1;BYHOUR=9", (12, 1), (2, 1)),
+    ],
+)
+def test_h20_an_interval_of_certain_days_begins_with_the_next_of_them(
+    chat: ChatSession, rule: str, first: tuple[int, int], second: tuple[int, int]
+) -> None:
+    """Of "every two weeks on Monday", asked for on a Wednesday, the first is the next Monday. Where
+    no days are named it counts from now.
+    """
+    now = NOON + minutes(5.5)
+    row = create(chat, rule=rule, at=None, now=now)
+    found = [(each.month, each.day) for each in changes.next_times(row, now=now, most=2)]
+    assert found == [first, second]
+    assert (waiting(row).month, waiting(row).day) == first
+
+
+def test_h20_every_four_years_on_29_february_begins_with_the_next_one(chat: ChatSession) -> None:
+    rule = "FREQ=YEARLY;INTERVAL=4;BYMONTH=2;BYMONTHDAY=29;BYHOUR=9"
+    assert waiting(create(chat, rule=rule, at=None)).year == 2028
