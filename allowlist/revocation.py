@@ -17,7 +17,7 @@ from allowlist import schedule_grants
 from allowlist.first_runs import first_of
 from allowlist.identities import InvalidIdentity, normalise
 from allowlist.models import ApiKey
-from allowlist.permissions import Sender, decide
+from allowlist.permissions import Sender, decide, is_group_listed
 from core.conversations import push_subscriptions, runs, tool_calls
 from core.database.queries import Instances, Param
 from core.database.transactions import atomic_write
@@ -58,13 +58,17 @@ def check_sessions(*, user_id: int) -> None:
 
 def end_identity(*, user_id: int, kind: str, value: str, now: datetime | None = None) -> None:
     """End the runs of senders that this identity allowed as this user, and that no other identity
-    allows at ``now``; sockets check their credentials again.
+    allows at ``now``, and those that were asked for in a group that it listed; sockets check their
+    credentials again.
     """
     _publish_revoked(f"user:{user_id}")
     moment = now or timezone.now()
     # A run that goes on after a pause has no messages of its own.
     begun = Run.objects.filter(user_id=user_id)
     _cancel(begun, unless=lambda run: _may_still_speak(first_of(run), kind, value, moment))
+    if kind == "im":
+        in_chat = Run.objects.filter(session__chat=value)
+        _cancel(in_chat, unless=lambda run: _may_group_still_ask(first_of(run), value, moment))
     schedule_grants.stop_of_user(user_id, now=moment)
     schedule_grants.stop_of_group(value, now=moment)
 
@@ -112,6 +116,14 @@ def _may_still_speak(run: Run, kind: str, value: str, now: datetime) -> bool:
             if decision.user is None or decision.user.pk != run.user_id:
                 return False
     return True
+
+
+def _may_group_still_ask(run: Run, group: str, now: datetime) -> bool:
+    """Return False for a run that was asked for in a group of this id that is not listed."""
+    message = run.inbound.select_related("account").order_by("-id").first()
+    if message is None or message.chat != group or message.sender == group:
+        return True
+    return is_group_listed(account=message.account, group=group, now=now)
 
 
 def _same(message: InboundMessage, value: str) -> bool:

@@ -45,10 +45,10 @@ MOST_TRIES, MOST_FAILURES = 5, 3
 # So many missed texts of a conversation come one by one; more are one list.
 FEW_MISSED = 3
 FIRST_RETRY, LONGEST_RETRY = timedelta(seconds=5), timedelta(minutes=5)
-STILL_BUSY = gettext_noop("The one before it was still being carried out.")
+STILL_BUSY = gettext_noop("The one before it was not finished.")
 BUSY = (
-    "“{0}” is still being carried out, so its next time was left out. Later ones are left out "
-    "in the same way, without a message."
+    "“{0}” is not finished yet, so its next time was left out. Later ones are left out in the "
+    "same way, without a message."
 )
 BROKEN = "“{0}” could not be carried out and is paused. /reminders resumes it."
 FAILED = "“{0}” failed three times in a row and is paused. /reminders resumes it."
@@ -167,7 +167,7 @@ def may_happen(occurrence: Occurrence, *, now: datetime) -> bool:
     ):
         leave_out(occurrence, now=now)
         return False
-    if not is_text(schedule) and occurrences.is_being_carried_out(schedule):
+    if not is_text(schedule) and outcomes.is_going_on(schedule):
         tell_still_busy(schedule)
         leave_out(occurrence, now=now, note=STILL_BUSY, was_missed=was_missed)
         return False

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from django.utils.translation import gettext_noop
 
-from core.models import Delivery, Occurrence, Run, Schedule
+from core.models import Delivery, Occurrence, Run, RunPause, Schedule, ToolCall
 
 STOPPED = gettext_noop("The task was stopped.")
 NOT_DELIVERED = "It was not delivered: "  # before the platform's reason
@@ -42,15 +42,42 @@ def outcome_of(occurrence: Occurrence, *, now: datetime) -> Outcome:
             failure=gettext_noop("Its conversation was deleted."),
             is_over=True,
         )
-    if run.state in Run.UNFINISHED:
+    run = last_of(run)
+    if run.state in Run.UNFINISHED or is_asking(run):
         return Outcome()
-    if run.state == Run.State.CANCELLED:
+    # The question of a pause without a run that goes on was taken back.
+    if run.state == Run.State.CANCELLED or RunPause.objects.filter(run=run).exists():
         return Outcome(failure=STOPPED, is_over=True)
     executed = run.finished_at or now
     if run.state == Run.State.FAILED:
         reason = run.error or gettext_noop("The assistant could not answer.")
         return Outcome(failure=reason, delivered_at=arrived(run), is_over=True)
     return delivery_of(run, executed)
+
+
+def last_of(run: Run) -> Run:
+    """Return the run that goes on with a run after the last of its pauses for a yes."""
+    while (later := Run.objects.filter(continues__run=run).first()) is not None:
+        run = later
+    return run
+
+
+def is_asking(run: Run) -> bool:
+    """Return whether a run has ended with a question that is open."""
+    return ToolCall.objects.filter(run=run, state=ToolCall.State.WAITING).exists()
+
+
+def is_going_on(schedule: Schedule) -> bool:
+    """Return whether a task of a schedule waits for its turn or for a yes, or is being carried out;
+    not one that the owner holds, for as long as they like.
+    """
+    fired = Occurrence.objects.filter(
+        schedule=schedule, state=Occurrence.State.FIRED, look_at__isnull=False
+    )
+    runs = [last_of(row.run) for row in fired.select_related("run") if row.run is not None]
+    return any(each.state in (Run.State.QUEUED, Run.State.RUNNING) for each in runs) or any(
+        map(is_asking, runs)
+    )
 
 
 def delivery_of(run: Run, executed: datetime) -> Outcome:

@@ -27,6 +27,10 @@ from core.models import Message, Occurrence, Schedule, User
 P = ParamSpec("P")
 
 GONE = gettext_noop("This reminder does not exist any more.")
+CHANGED = gettext_noop(
+    "This reminder was changed elsewhere since the page was opened. Saved again, it is as shown "
+    "here."
+)
 SAID = {
     **lists.SAID,
     "zone": gettext_noop("Your time zone was changed. Reminders that exist keep theirs."),
@@ -148,14 +152,17 @@ def edit(request: HttpRequest, name: str) -> HttpResponse:
     """Show the form of a reminder, or change it."""
     schedule, now = own(request, name), timezone.now()
     before = reminder_form.of_schedule(schedule, now=now)
+    version = schedule.changed_at.isoformat()
     if request.method != "POST":
-        return form_page(request, before, name=name)
+        return form_page(request, before, name=name, version=version)
     fields = reminder_form.posted(request.POST, before=before)
     try:
+        if request.POST.get("version", version) != version:
+            raise RuleError(gettext(CHANGED))
         wish = reminder_form.wish_of(fields, before=before)
         changes.change(schedule=schedule, wish=wish, now=now)
     except (FieldError, RuleError) as error:
-        return form_page(request, fields, name=name, error=error)
+        return form_page(request, fields, name=name, version=version, error=error)
     return back("saved", name)
 
 
@@ -164,15 +171,19 @@ def form_page(
     fields: Fields,
     *,
     name: str = "",
+    version: str = "",
     error: FieldError | RuleError | None = None,
 ) -> HttpResponse:
-    """Return the page of a form; ``error`` stands beside its field, or above all."""
+    """Return the page of a form; ``error`` stands beside its field, or above all. ``version``: of
+    the stored reminder.
+    """
     field = error.field if isinstance(error, FieldError) else WHOLE
     context = {
         "fields": fields,
         # Of the first showing of the form: a changed time stays one after an error.
         "at_before": request.POST.get("at_before", fields.at),
         "name": name,
+        "version": version,
         "form": request.POST.get("form") or public_id(),
         "errors": {field: str(error)} if error else {},
         "whole": str(error) if error and field == WHOLE else "",
@@ -247,7 +258,7 @@ def store_first_zone(user: User, zone: str) -> bool:
 def press(request: HttpRequest, run_id: str) -> views.Json | HttpResponse:
     """Handle ``{"choice": "done" | "later" | "tomorrow"}`` under a reminder that a run showed."""
     choice = views.body(request).get("choice")
-    if choice not in buttons.LABELS:
+    if not isinstance(choice, str) or choice not in buttons.LABELS:
         raise views.BadRequestError(f"choice is one of {', '.join(buttons.LABELS)}.")
     user = views.person(request)
     if not is_public_id(run_id):
@@ -255,7 +266,7 @@ def press(request: HttpRequest, run_id: str) -> views.Json | HttpResponse:
     if not Occurrence.objects.filter(run__public_id=run_id, schedule__user=user).exists():
         return views.refusal(404, gettext(GONE))
     with atomic_write():
-        said = buttons.press(user=user, choice=str(choice), run_id=run_id, now=timezone.now())
+        said = buttons.press(user=user, choice=choice, run_id=run_id, now=timezone.now())
         answered = Occurrence.objects.filter(
             run__public_id=run_id, acknowledged_at__isnull=False
         ).exists()  # one that is paused keeps its buttons

@@ -32,8 +32,8 @@ SENTENCES = (
     gettext_noop("You asked for this on {0}, where I cannot write first."),
     gettext_noop("The chat in which you asked for this is gone."),
     gettext_noop(
-        "“{0}” is still being carried out, so its next time was left out. Later ones are left out "
-        "in the same way, without a message."
+        "“{0}” is not finished yet, so its next time was left out. Later ones are left out in the "
+        "same way, without a message."
     ),
     gettext_noop("“{0}” failed three times in a row and is paused. /reminders resumes it."),
     gettext_noop("“{0}” could not be carried out and is paused. /reminders resumes it."),

@@ -10,6 +10,7 @@ from core.database import transactions
 from core.models import (
     ChannelAccount,
     ChannelIdentity,
+    ChatSession,
     McpConnection,
     McpServer,
     PushSubscription,
@@ -228,6 +229,24 @@ def test_a9_schedules_end_with_their_sender_their_group_or_their_key(
     assert state_of(in_group) == ("paused", "grant")
     keys.revoke(key=key, actor="owner", now=now)
     assert [state_of(each)[0] for each in (of_other, of_key)] == ["active", "paused"]
+
+
+def test_a9_a_group_that_is_taken_off_the_list_ends_what_was_asked_in_it(
+    ann: User, make_user: MakeUser, start: Start, telegram: ChannelAccount
+) -> None:
+    """[A9] The identity is the owner's, the runs are its members'; private chats go on."""
+    owner = make_user("olga", im=["-100", "7"])
+    asked, private = start(ann, "42"), start(ann, "43")
+    ChatSession.objects.filter(pk=asked.session_id).update(chat="-100")
+    asked.inbound.update(chat="-100")
+    revocation.end_identity(user_id=owner.pk, kind="im", value="-100")
+    assert not asked_to_end(asked), "it is listed still"
+    ChannelIdentity.objects.filter(value="-100").delete()
+    revocation.end_identity(user_id=owner.pk, kind="im", value="-100")
+    assert asked_to_end(asked)
+    assert not asked_to_end(private)
+    revocation.end_identity(user_id=owner.pk, kind="im", value="43")
+    assert not asked_to_end(private), "another person's, by an open list"
 
 
 def test_a9_the_end_of_a_session_is_told_to_the_sockets_of_its_person(

@@ -12,7 +12,7 @@ from django.utils import dateformat
 from django.utils.translation import gettext, ngettext
 
 from core.conversations.schedules import occurrences, rules, zones
-from core.conversations.schedules.rule_text import written
+from core.conversations.schedules.rule_text import ELAPSED, read, written
 from core.conversations.schedules.rules import Rule, RuleError
 from core.database.transactions import atomic_write
 from core.lib.ids import is_public_id
@@ -279,16 +279,14 @@ def rule_of(wish: Wish, *, now: datetime, before: Schedule | None = None) -> Rul
             raise RuleError("minutes must be more than 0, and at most ten years.")
         return in_minutes(text, now + timedelta(minutes=wish.minutes), zone)
     if wish.at is not None:
-        start = wish.at
+        rule = rules.parse(text, start=wish.at, zone=zone)
     elif before is not None and (wish.rule is None or not text):
-        start = datetime.fromisoformat(before.start)
+        rule = rules.parse(text, start=datetime.fromisoformat(before.start), zone=zone)
     elif text:
-        start = here
+        start = begin_of(text, here, zone=zone, before=before)
+        rule = all_to_come(text, start=start, zone=zone, now=now)
     else:
         raise RuleError("The time is missing: give at, minutes or rule.")
-    rule = rules.parse(text, start=start, zone=zone)
-    if start is here:
-        rule = all_to_come(rule, now=now)
     is_same_zone = before is not None and before.time_zone == zone.key
     is_new = not is_same_zone or wish.at is not None or wish.rule is not None
     if is_new and not rule.after(before_first(wish, now)):
@@ -300,10 +298,41 @@ def rule_of(wish: Wish, *, now: datetime, before: Schedule | None = None) -> Rul
     return rule
 
 
-def all_to_come(rule: Rule, *, now: datetime) -> Rule:
-    """Return a rule that counts from this minute; one with a COUNT from its first time after
-    ``now``, so that it counts none that has passed.
+def begin_of(text: str, here: datetime, *, zone: ZoneInfo, before: Schedule | None) -> datetime:
+    """Return from when a rule counts that comes without a first time: from this minute (``here``).
+
+    An hour that it names without minutes is a full one. Where it names none, it is the time of day
+    of ``before``, if that has one.
     """
+    parts = read(text, zone=zone)
+    if parts is None or parts.frequency in ELAPSED:
+        return here
+    if parts.hours:
+        return here.replace(minute=0)
+    old = read(before.rule, zone=zone) if before is not None else None
+    if before is None or (old is not None and old.frequency in ELAPSED):
+        return here
+    start = datetime.fromisoformat(before.start)
+    hours, minutes = (old.hours, old.minutes) if old is not None else ((), ())
+    if len(hours) > 1 or len(minutes) > 1:
+        return here
+    hour, minute = (*hours, start.hour)[0], (*minutes, start.minute)[0]
+    return here.replace(hour=hour, minute=minute, second=start.second)
+
+
+def all_to_come(text: str, *, start: datetime, zone: ZoneInfo, now: datetime) -> Rule:
+    """Return a rule that counts from ``start``, which the person did not give: one with a COUNT
+    from its first time after ``now``, so that it counts none that has passed, and one of certain
+    days with an interval from the next of them: "every two weeks on Monday" begins with the next
+    Monday.
+    """
+    parts = read(text, zone=zone)
+    names_days = parts is not None and (parts.days or parts.month_days or parts.months)
+    if parts is not None and names_days and parts.interval > 1:
+        each = Rule(written(replace(parts, interval=1, count=None)), start, zone)
+        for first in each.after(now):
+            return in_minutes(text, first, zone)
+    rule = rules.parse(text, start=start, zone=zone)
     first = rule.after(rules.to_utc(rule.start, rule.zone) - timedelta(seconds=1))[0]
     if rule.parts is None or rule.parts.count is None or first > now:
         return rule

@@ -22,7 +22,7 @@ from core.database import transactions
 from core.database.queries import Param, Values
 from core.database.transactions import atomic_write
 from core.database.writes import insert_or_find
-from core.models import Occurrence, Run, Schedule
+from core.models import Occurrence, Schedule
 
 logger = logging.getLogger(__name__)
 
@@ -85,16 +85,6 @@ def plan(
         moment = times[0]
     end_if_over(schedule)
     return None
-
-
-def is_being_carried_out(schedule: Schedule) -> bool:
-    """Return whether a run of a schedule waits for its turn or lasts; not one that the owner holds,
-    for as long as they like.
-    """
-    fired = Occurrence.objects.filter(
-        schedule=schedule, state=Occurrence.State.FIRED, look_at__isnull=False
-    )
-    return fired.filter(run__state__in=(Run.State.QUEUED, Run.State.RUNNING)).exists()
 
 
 def wait_for(

@@ -449,7 +449,7 @@ def test_h11_a_task_that_lasts_longer_than_its_interval_queues_no_other(chat: Ch
     rows = Occurrence.objects.filter(state="skipped")
     assert {(row.note, row.was_missed) for row in rows} == {(firing.STILL_BUSY, False)}
     assert len(texts()) == 1
-    assert "“the news” is still being carried out, so its next time was left out." in texts()[0]
+    assert "“the news” is not finished yet, so its next time was left out." in texts()[0]
     answer()
     fire(NOON + minutes(60 + 15 * 4))
     assert states(schedule)[-2:] == ["fired", "waiting"]

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from channels_app.schedules import places
-from core.conversations import outbox
-from core.models import ChatSession, Delivery, Occurrence, Run, Schedule, User
+from core.conversations import outbox, tool_calls
+from core.database.transactions import atomic_write
+from core.models import ChatSession, Delivery, Occurrence, Run, Schedule, ToolCall, User
 from tests.channels_app.schedules.making import (
     DAILY,
     NOON,
@@ -16,6 +17,7 @@ from tests.channels_app.schedules.making import (
     fire,
     made,
     minutes,
+    states,
 )
 
 pytestmark = pytest.mark.django_db
@@ -39,6 +41,14 @@ def message(run: Run, **values: Any) -> Delivery:
         conversation="c",
         **values,
     )
+
+
+def ask(run: Run, person: User) -> None:
+    """End a run with a question of a tool, as a turn does."""
+    asked = tool_calls.Asked(call_id="c", tool="send", arguments="{}")
+    with atomic_write():
+        tool_calls.pause(run=run, messages=[], asked=[(asked, person.pk)])
+    answer()
 
 
 def test_h12_a_task_was_carried_out_when_its_run_ended_and_arrived_with_its_last_message(
@@ -160,3 +170,39 @@ def test_h12_whether_a_text_arrived_is_not_known_when_its_conversation_is_delete
     chat.delete()
     fire(DUE + minutes(1))
     assert (only().state, only().note) == ("done", "It is not known whether it was delivered.")
+
+
+def test_h12_a_task_that_waits_for_a_yes_is_carried_out_when_it_has_gone_on(
+    chat: ChatSession, guest: User
+) -> None:
+    """Meanwhile its next times are left out: each would ask again."""
+    schedule = made(chat, kind="prompt", rule=DAILY, at=datetime(2026, 11, 25, 12, 10))
+    fire(DUE)
+    run = Run.objects.get()
+    ask(run, guest)
+    fire(DUE + timedelta(days=1))
+    assert states(schedule) == ["fired", "skipped", "waiting"]
+    assert Occurrence.objects.get(state="fired").executed_at is None
+    ToolCall.objects.update(state="allowed")
+    with atomic_write():
+        tool_calls.go_on([run.pk])
+    fire(DUE + timedelta(days=1, minutes=6))
+    assert states(schedule) == ["fired", "skipped", "waiting"]
+    Run.objects.filter(state="queued").update(state="failed", error="no model", finished_at=NOON)
+    fire(DUE + timedelta(days=1, minutes=12))
+    row = Occurrence.objects.get(state="failed")
+    assert (row.executed_at, row.note) == (None, "no model")
+    fire(DUE + timedelta(days=2))
+    assert states(schedule) == ["failed", "skipped", "fired", "waiting"]
+
+
+def test_h12_a_task_whose_question_is_taken_back_is_stopped(chat: ChatSession, guest: User) -> None:
+    schedule = made(chat, kind="prompt", rule=DAILY, at=datetime(2026, 11, 25, 12, 10))
+    fire(DUE)
+    ask(Run.objects.get(), guest)
+    with atomic_write():
+        tool_calls.withdraw(session_id=chat.pk)
+    fire(DUE + minutes(5))
+    assert (only().state, only().note) == ("failed", "The task was stopped.")
+    schedule.refresh_from_db()
+    assert schedule.failures == 0

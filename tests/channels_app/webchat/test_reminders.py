@@ -277,6 +277,23 @@ def test_h31_a_changed_time_outlives_an_error_of_another_field(ada: User) -> Non
     assert Schedule.objects.get().start == "2099-07-02T09:30:00"
 
 
+def test_h31_a_change_that_was_made_elsewhere_is_replaced_only_knowingly(ada: User) -> None:
+    schedule = made(ada)
+    client, path = browser(ada), f"/reminders/{schedule.public_id}"
+    opened = client.get(path).context
+    form = {**FORM, "at": opened["fields"].at, "at_before": opened["at_before"]}
+    wish = Wish(text="water the herbs", rule="FREQ=WEEKLY;BYHOUR=8;BYMINUTE=0")
+    changes.change(schedule=schedule, wish=wish, now=timezone.now())
+    answer = client.post(path, {**form, "version": opened["version"], "text": "feed the cat"})
+    assert answer.status_code == 422
+    assert "was changed elsewhere" in answer.content.decode()
+    assert answer.context["fields"].text == "feed the cat"
+    assert Schedule.objects.get().text == "water the herbs"
+    again = client.post(path, {**form, "version": answer.context["version"], "text": "feed"})
+    assert again.status_code == 302
+    assert Schedule.objects.get().text == "feed"
+
+
 def test_h31_text_runs_as_its_own_letters_do(ada: User) -> None:
     schedule = made(ada, text="להשקות")
     assert '<span dir="auto">להשקות</span>' in shown(ada)
@@ -384,7 +401,10 @@ def test_h32_another_person_presses_nothing(ada: User, bob: User) -> None:
     assert browser(bob).post(path, {"choice": "done"}, "application/json").status_code == 404
     assert Occurrence.objects.get(run=run).acknowledged_at is None
     assert "pressed" not in Message.objects.get(run=run).data
-    assert browser(ada).post(path, {"choice": "x"}, "application/json").status_code == 400
+    odds: tuple[Any, ...] = ("x", [], {}, None, 1)
+    for odd in odds:
+        answer = browser(ada).post(path, {"choice": odd}, "application/json")
+        assert answer.status_code == 400, odd
     client = browser(ada, enforce_csrf_checks=True)
     assert client.post(path, {"choice": "done"}, "application/json").status_code == 403
 

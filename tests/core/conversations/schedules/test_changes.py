@@ -286,7 +286,7 @@ def test_h20_a_time_in_this_minute_counts_and_one_before_it_does_not(chat: ChatS
 
 
 def test_h20_a_single_one_becomes_repeated_from_its_own_time_or_from_now(chat: ChatSession) -> None:
-    """A rule alone counts from now, and takes nothing of the time before."""
+    """A rule of minutes or hours counts from now, and takes nothing of the time before."""
     row = create(chat, at=datetime(2026, 11, 27, 9, 30))
     changes.change(schedule=row, wish=Wish(rule="FREQ=HOURLY"), now=NOON + minutes(5.5))
     assert fresh(row).start == "2026-11-25T12:05:00"
@@ -475,3 +475,62 @@ def test_h23_the_next_time_of_one_that_was_put_off_is_that_to_which_it_was(
     fire(NOON + minutes(60))
     snooze(row, NOON + minutes(90))
     assert changes.next_times(fresh(row), now=NOON + minutes(75)) == [NOON + minutes(90)]
+
+
+@pytest.mark.parametrize("rule", ["FREQ=DAILY;BYHOUR=18", "FREQ=DAILY;BYHOUR=18;COUNT=3"])
+def test_h20_an_hour_without_minutes_is_a_full_one(chat: ChatSession, rule: str) -> None:
+    """Models write "at six" so; the minute in which it is asked for means nothing."""
+    row = create(chat, rule=rule, at=None, now=NOON + minutes(5.5))
+    assert waiting(row) == NOON + minutes(360)
+
+
+@pytest.mark.parametrize(
+    ("before", "rule", "due"),
+    [
+        ({"rule": DAILY, "at": ONE}, "FREQ=WEEKLY;BYDAY=FR", (27, 13, 0)),
+        ({"at": ONE}, "FREQ=DAILY", (25, 13, 0)),
+        ({"rule": "FREQ=DAILY;BYHOUR=7;BYMINUTE=30"}, "FREQ=WEEKLY;BYDAY=FR", (27, 7, 30)),
+        ({"rule": "FREQ=DAILY;BYHOUR=7"}, "FREQ=WEEKLY;BYDAY=FR", (27, 7, 0)),
+        ({"rule": DAILY, "at": ONE}, "FREQ=WEEKLY;BYDAY=FR;BYHOUR=9", (27, 9, 0)),
+        ({"rule": "FREQ=DAILY;BYHOUR=8,18;BYMINUTE=0"}, "FREQ=WEEKLY;BYDAY=FR", (27, 12, 5)),
+        ({"rule": "FREQ=HOURLY"}, "FREQ=WEEKLY;BYDAY=FR", (27, 12, 5)),
+        ({"rule": DAILY, "at": ONE}, "FREQ=DAILY;COUNT=2", (25, 13, 0)),
+    ],
+)
+def test_h20_another_rule_keeps_the_time_of_day_unless_it_names_one(
+    chat: ChatSession, before: dict[str, Any], rule: str, due: tuple[int, int, int]
+) -> None:
+    """Such as "make it weekly instead": nothing is said of the time of day."""
+    row = create(chat, **{"at": None, **before}, now=NOON)
+    changes.change(schedule=row, wish=Wish(rule=rule), now=NOON + minutes(5.5))
+    day, hour, minute = due
+    assert waiting(row) == datetime(2026, 11, day, hour, minute, tzinfo=NOON.tzinfo)
+
+
+@pytest.mark.parametrize(
+    ("rule", "first", "second"),
+    [
+        ("FREQ=WEEKLY;INTERVAL=2;BYDAY=MO;BYHOUR=9", (11, 30), (12, 14)),
+        ("FREQ=WEEKLY;INTERVAL=2;BYDAY=MO,FR;BYHOUR=9", (11, 27), (12, 7)),
+        ("FREQ=WEEKLY;INTERVAL=2;BYDAY=WE;BYHOUR=18;COUNT=2", (11, 25), (12, 9)),
+        ("FREQ=DAILY;INTERVAL=2;BYHOUR=9", (11, 27), (11, 29)),
+        ("FREQ=MONTHLY;INTERVAL=3", (2, 25), (5, 25)),
+        ("FREQ=MONTHLY;INTERVAL=2;BYMONTHDAY=1;BYHOUR=9", (12, 1), (2, 1)),
+    ],
+)
+def test_h20_an_interval_of_certain_days_begins_with_the_next_of_them(
+    chat: ChatSession, rule: str, first: tuple[int, int], second: tuple[int, int]
+) -> None:
+    """Of "every two weeks on Monday", asked for on a Wednesday, the first is the next Monday. Where
+    no days are named it counts from now.
+    """
+    now = NOON + minutes(5.5)
+    row = create(chat, rule=rule, at=None, now=now)
+    found = [(each.month, each.day) for each in changes.next_times(row, now=now, most=2)]
+    assert found == [first, second]
+    assert (waiting(row).month, waiting(row).day) == first
+
+
+def test_h20_every_four_years_on_29_february_begins_with_the_next_one(chat: ChatSession) -> None:
+    rule = "FREQ=YEARLY;INTERVAL=4;BYMONTH=2;BYMONTHDAY=29;BYHOUR=9"
+    assert waiting(create(chat, rule=rule, at=None)).year == 2028
