@@ -6,7 +6,7 @@ The `openai` SDK costs 0.4 ms of CPU a streamed token, this 0.05 (docs/decisions
 import asyncio
 import json
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Set
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -72,11 +72,15 @@ REASONS = {
 # of Groq's. An option that they refuse so has a newer name, or may be left out.
 REFUSED_OPTION = re.compile(
     r"(?i)(?:unsupported (?:parameter|value)|unrecognized request argument supplied): \W?(\w+)"
-    r"|invalid (\w+): only|`(\w+)` is not supported with this model"
+    r"|invalid (\w+): only|`(\w+)` is not supported with this model|\b(stream_options)\b"
 )
+USAGE = "stream_options"  # it asks for the tokens; they are estimated where none come
 NEWER = {"max_tokens": "max_completion_tokens"}
 SPARED = frozenset(
-    {"temperature", "top_p", "presence_penalty", "frequency_penalty", "reasoning_effort"}
+    {
+        *("temperature", "top_p", "presence_penalty", "frequency_penalty", "reasoning_effort"),
+        USAGE,
+    }
 )
 MOST_TOKENS = 1_000_000_000  # of one call, as a server reports them
 
@@ -174,7 +178,7 @@ class OpenAICompatible:
                     return
                 error = await refusal(answer)
             lacking = returned.lacking(error.reason, request.messages, wanted)
-            refused = refused_option(error.reason, request.options)
+            refused = refused_option(error.reason, {*request.options, USAGE})
             known = self._refused.get(model, frozenset())
             if lacking:
                 self._wanted[model] = self._wanted.get(model, frozenset()) | {lacking}
@@ -205,7 +209,7 @@ class OpenAICompatible:
             "model": request.model or self._model,
             "messages": returned.for_server(request.messages, wanted),
             "stream": True,
-            "stream_options": {"include_usage": True},
+            USAGE: {"include_usage": True},
         }
         if request.tools:
             body["tools"] = request.tools
@@ -474,10 +478,10 @@ def of_parts(parts: list[Any]) -> list[Delta]:
     return found
 
 
-def refused_option(reason: str, options: dict[str, Any]) -> str:
+def refused_option(reason: str, options: Set[str]) -> str:
     """Return the option of a request that its server refuses by name, and that has a newer name, or
-    may be left out: how a model chooses its words, and how long it thinks. Empty for another
-    ``reason``.
+    may be left out: how a model chooses its words, how long it thinks, and whether its tokens are
+    told. Empty for another ``reason``.
     """
     found = REFUSED_OPTION.search(reason)
     name = next(filter(None, found.groups())) if found is not None else ""

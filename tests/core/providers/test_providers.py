@@ -510,6 +510,24 @@ async def test_an_option_that_a_model_does_not_take_is_sent_otherwise_or_left_ou
 
 
 @pytest.mark.parametrize(
+    "refused",
+    [
+        "Unknown parameter: 'stream_options'.",
+        {"message": {"detail": [{"type": "extra_forbidden", "loc": ["body", "stream_options"]}]}},
+    ],
+)
+async def test_a_server_that_does_not_tell_tokens_is_not_asked_for_them(
+    refused: str | dict[str, Any], server: ModelServer, compatible: OpenAICompatible
+) -> None:
+    """Of Azure's older addresses, Databricks and Mistral's models elsewhere."""
+    server.replies = [refuses(refused), streams(hello("a")), streams(hello("b"))]
+    assert text(await ask(compatible)) == "a"
+    assert text(await ask(compatible)) == "b"
+    told = ["stream_options" in body for body in server.requests]
+    assert told == [True, False, False]
+
+
+@pytest.mark.parametrize(
     ("words", "given"),
     [
         ("Unsupported parameter: 'stop' is not supported with this model.", {"stop": "x"}),
@@ -527,11 +545,12 @@ async def test_what_changes_the_answer_is_not_left_out(
     assert len(server.requests) == 1
 
 
-def refuses(words: str) -> Reply:
-    """Return a reply that refuses a request in these words."""
+def refuses(said: str | dict[str, Any]) -> Reply:
+    """Return a reply that refuses a request in these words, or with this body."""
+    body = {"error": {"message": said}} if isinstance(said, str) else said
 
     async def reply(request: web.Request) -> web.StreamResponse:
-        return web.json_response({"error": {"message": words}}, status=400)
+        return web.json_response(body, status=400)
 
     return reply
 
