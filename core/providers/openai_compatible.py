@@ -5,8 +5,7 @@ The `openai` SDK costs 0.4 ms of CPU a streamed token, this 0.05 (docs/decisions
 
 import asyncio
 import json
-import re
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Set
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +14,7 @@ import aiohttp
 import orjson
 
 from core.lib.safe_fetch import RefusedAddressError
-from core.providers import addresses, returned
+from core.providers import addresses, resent, returned
 from core.providers.base import (
     MOST_EXTRA,
     Delta,
@@ -68,20 +67,6 @@ REASONS = {
     "sensitive": "content_filter",
     "eos": "stop",
 }
-# The words of OpenAI's models, which may be behind any address (Azure's, a proxy's), of Kimi's and
-# of Groq's. An option that they refuse so has a newer name, or may be left out.
-REFUSED_OPTION = re.compile(
-    r"(?i)(?:unsupported (?:parameter|value)|unrecognized request argument supplied): \W?(\w+)"
-    r"|invalid (\w+): only|`(\w+)` is not supported with this model|\b(stream_options)\b"
-)
-USAGE = "stream_options"  # it asks for the tokens; they are estimated where none come
-NEWER = {"max_tokens": "max_completion_tokens"}
-SPARED = frozenset(
-    {
-        *("temperature", "top_p", "presence_penalty", "frequency_penalty", "reasoning_effort"),
-        USAGE,
-    }
-)
 MOST_TOKENS = 1_000_000_000  # of one call, as a server reports them
 
 
@@ -115,7 +100,7 @@ class OpenAICompatible:
         # Model -> words for the fields that its server wants back with calls.
         self._wanted: dict[str, frozenset[str]] = {}
         self._begin_open: set[str] = set()  # models; see core.providers.thoughts
-        # Model -> the options that its server refuses.
+        # Model -> the options that its server refuses, or ALTERNATING.
         self._refused: dict[str, frozenset[str]] = {}
         self._session: aiohttp.ClientSession | None = None
 
@@ -166,8 +151,8 @@ class OpenAICompatible:
     async def _answered(
         self, request: ModelRequest
     ) -> AsyncGenerator[aiohttp.ClientResponse, None]:
-        """Yield the stream that answers a request; one that lacked a field, or had an option that
-        this model does not take, is sent again. Raises ProviderError.
+        """Yield the stream that answers a request; one that lacked a field, or had what this model
+        does not take, is sent again. Raises ProviderError.
         """
         model = request.model or self._model
         while True:
@@ -178,7 +163,7 @@ class OpenAICompatible:
                     return
                 error = await refusal(answer)
             lacking = returned.lacking(error.reason, request.messages, wanted)
-            refused = refused_option(error.reason, {*request.options, USAGE})
+            refused = resent.refused(error.reason, request.options)
             known = self._refused.get(model, frozenset())
             if lacking:
                 self._wanted[model] = self._wanted.get(model, frozenset()) | {lacking}
@@ -209,15 +194,12 @@ class OpenAICompatible:
             "model": request.model or self._model,
             "messages": returned.for_server(request.messages, wanted),
             "stream": True,
-            USAGE: {"include_usage": True},
+            resent.USAGE: {"include_usage": True},
         }
         if request.tools:
             body["tools"] = request.tools
         body = self._adapt(body) if self._adapt else body
-        for name in self._refused.get(body["model"], frozenset()) & body.keys():
-            value = body.pop(name)
-            if name in NEWER:
-                body[NEWER[name]] = value
+        body = resent.without(self._refused.get(body["model"], frozenset()), body)
         try:
             return orjson.dumps(body)
         except TypeError:
@@ -476,16 +458,6 @@ def of_parts(parts: list[Any]) -> list[Delta]:
         elif part.get("text"):
             found.append(TextDelta(str(part["text"])))
     return found
-
-
-def refused_option(reason: str, options: Set[str]) -> str:
-    """Return the option of a request that its server refuses by name, and that has a newer name, or
-    may be left out: how a model chooses its words, how long it thinks, and whether its tokens are
-    told. Empty for another ``reason``.
-    """
-    found = REFUSED_OPTION.search(reason)
-    name = next(filter(None, found.groups())) if found is not None else ""
-    return name if name in options and (name in NEWER or name in SPARED) else ""
 
 
 async def refusal(answer: aiohttp.ClientResponse) -> ProviderError:

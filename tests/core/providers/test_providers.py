@@ -527,6 +527,64 @@ async def test_a_server_that_does_not_tell_tokens_is_not_asked_for_them(
     assert told == [True, False, False]
 
 
+def person(content: Any) -> dict[str, Any]:
+    """Return a message of a person."""
+    return {"role": "user", "content": content}
+
+
+def answered(content: str) -> dict[str, Any]:
+    """Return an answer of the model."""
+    return {"role": "assistant", "content": content}
+
+
+A_PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
+RULES = {"role": "system", "content": "Be kind."}
+CALL = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+CALLING: dict[str, Any] = {"role": "assistant", "content": "", "tool_calls": [CALL]}
+RESULT = {"role": "tool", "tool_call_id": "a", "content": "1"}
+
+
+@pytest.mark.parametrize(
+    ("given", "sent"),
+    [
+        (
+            [RULES, person("a"), person("b"), person([A_PICTURE])],
+            [RULES, person([{"type": "text", "text": "a\n\nb"}, A_PICTURE])],
+        ),
+        (
+            [RULES, RULES, person("a"), answered("b"), answered("c"), person("d"), person("")],
+            [
+                {**RULES, "content": "Be kind.\n\nBe kind."},
+                *(person("a"), answered("b\n\nc"), person("d")),
+            ],
+        ),
+        (
+            [person("a"), CALLING, RESULT, RESULT, CALLING, RESULT, answered("b"), person("c")],
+            None,
+        ),
+    ],
+    ids=["of a person", "of all", "calls"],
+)
+async def test_messages_alternate_for_a_model_that_wants_it(
+    given: list[dict[str, Any]],
+    sent: list[dict[str, Any]] | None,
+    server: ModelServer,
+    compatible: OpenAICompatible,
+) -> None:
+    """As the templates of Gemma and Mistral do: after a turn that failed, two messages of a person
+    follow each other, and each later turn of the conversation was refused.
+    """
+    words = "Error: Jinja Exception: Conversation roles must alternate user/assistant/user/..."
+    server.replies = [refuses(words), streams(hello("a")), streams(hello("b"))]
+    for said in ("a", "b"):
+        assert text(await ask(compatible, ModelRequest(given))) == said
+    assert [body["messages"] for body in server.requests] == [given, *[sent or given] * 2]
+    server.replies = [refuses(words)]
+    with pytest.raises(ProviderError):
+        await ask(compatible, ModelRequest(given))
+    assert len(server.requests) == 4
+
+
 @pytest.mark.parametrize(
     ("words", "given"),
     [
