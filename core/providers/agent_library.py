@@ -13,6 +13,7 @@ import os
 import re
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -28,6 +29,7 @@ from pydantic_ai.tools import ToolDefinition
 
 from core.lib.ids import digest_of
 from core.lib.safe_fetch import RefusedAddressError
+from core.providers import resent
 from core.providers.base import (
     REASONING,
     ChatMessage,
@@ -119,12 +121,13 @@ class AgentLibrary:
         self._first_seconds = first_seconds
         self._idle_seconds = idle_seconds
         self._keys = keys
+        self._takes_no_instructions: set[str] = set()  # models
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
         """See ``Provider.stream``."""
         error: ProviderError | None = None
         try:
-            async with aclosing(self._deltas(request)) as found:
+            async with aclosing(self._answered(request)) as found:
                 async for delta in found:
                     yield delta
         except ProviderError as failure:
@@ -142,6 +145,26 @@ class AgentLibrary:
         """Return the model that answers a request for ``name``."""
         del name
         return self._model
+
+    async def _answered(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
+        """Yield the deltas of an answer; a model that takes no instructions, as Gemma at Google,
+        gets them with the person's message.
+        """
+        if request.model not in self._takes_no_instructions:
+            try:
+                async with aclosing(self._deltas(request)) as found:
+                    async for delta in found:
+                        yield delta
+            except ProviderError as error:
+                if not resent.takes_no_instructions(error.reason):
+                    raise
+                self._takes_no_instructions.add(request.model)
+            else:
+                return
+        told = replace(request, messages=resent.of_person(request.messages))
+        async with aclosing(self._deltas(told)) as found:
+            async for delta in found:
+                yield delta
 
     async def _deltas(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
         model = self.model_of(request.model)

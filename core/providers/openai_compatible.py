@@ -100,7 +100,7 @@ class OpenAICompatible:
         # Model -> words for the fields that its server wants back with calls.
         self._wanted: dict[str, frozenset[str]] = {}
         self._begin_open: set[str] = set()  # models; see core.providers.thoughts
-        # Model -> the options that its server refuses, or ALTERNATING.
+        # Model -> what its server refuses; see core.providers.resent.
         self._refused: dict[str, frozenset[str]] = {}
         self._session: aiohttp.ClientSession | None = None
 
@@ -163,11 +163,11 @@ class OpenAICompatible:
                     return
                 error = await refusal(answer)
             lacking = returned.lacking(error.reason, request.messages, wanted)
-            refused = resent.refused(error.reason, request.options)
             known = self._refused.get(model, frozenset())
+            refused = resent.refused(error.reason, request.options, known)
             if lacking:
                 self._wanted[model] = self._wanted.get(model, frozenset()) | {lacking}
-            elif refused and refused not in known:
+            elif refused:
                 self._refused[model] = known | {refused}
             else:
                 raise error

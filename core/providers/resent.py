@@ -2,9 +2,9 @@
 said otherwise. Pure.
 
 The words are those of OpenAI's models, which may be behind any address (Azure's, a proxy's), of
-Kimi's and of Groq's; and of the templates of Gemma, Mistral and others, at llama.cpp, vLLM and LM
+Kimi's and of Groq's; of the templates of Gemma, Mistral and others, at llama.cpp, vLLM and LM
 Studio: a conversation in which two messages of a person follow each other, as after a turn that
-failed, would fail for good.
+failed, would fail for good; and of Google for Gemma, which takes no instructions.
 """
 
 import re
@@ -23,31 +23,58 @@ SPARED = frozenset(
     {"temperature", "top_p", "presence_penalty", "frequency_penalty", "reasoning_effort", USAGE}
 )
 ALTERNATE = re.compile(r"(?i)\balternat(?:e|ing)\b")
-ALTERNATING = "messages"  # what is refused: two of them in a row with one role
+INSTRUCTIONS = re.compile(
+    r"(?i)developer instruction is not enabled|system role (?:is )?not supported|does not support "
+    r"'system'|only user and assistant roles"
+)
+# Refused are two messages in a row with one role, and those of the role "system".
+ALTERNATING, SYSTEM = "messages", "system"
 
 
-def refused(reason: str, options: Mapping[str, Any]) -> str:
+def refused(reason: str, options: Mapping[str, Any], known: Set[str] = frozenset()) -> str:
     """Return what a server refuses, if it has a newer name, may be left out, or may be said
     otherwise: options of how a model chooses its words, how long it thinks and whether its tokens
-    are told, and messages that do not alternate. Empty for another ``reason``.
+    are told; messages that do not alternate, and instructions. Empty for another ``reason``, and
+    for what is ``known``.
     """
-    if ALTERNATE.search(reason):
-        return ALTERNATING
     found = OPTION.search(reason)
     name = next(filter(None, found.groups())) if found is not None else ""
-    return name if name in {*options, USAGE} and (name in NEWER or name in SPARED) else ""
+    if takes_no_instructions(reason):
+        name = SYSTEM
+    elif ALTERNATE.search(reason):
+        name = SYSTEM if ALTERNATING in known else ALTERNATING
+    elif name not in {*options, USAGE} or not (name in NEWER or name in SPARED):
+        name = ""
+    return "" if name in known else name
+
+
+def takes_no_instructions(reason: str) -> bool:
+    """Return whether a model takes messages of a person and of its own alone."""
+    return INSTRUCTIONS.search(reason) is not None
 
 
 def without(names: Set[str], body: dict[str, Any]) -> dict[str, Any]:
     """Return the body of a request for a server that has refused these."""
     made = dict(body)
-    for name in names & made.keys() - {ALTERNATING}:
+    for name in names & made.keys() - {ALTERNATING, SYSTEM}:
         value = made.pop(name)
         if name in NEWER:
             made[NEWER[name]] = value
-    if ALTERNATING in names:
+    if SYSTEM in names:
+        made["messages"] = of_person(made["messages"])
+    elif ALTERNATING in names:
         made["messages"] = merged(made["messages"])
     return made
+
+
+def of_person(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
+    """Return messages whose instructions are the beginning of what the person says."""
+    return merged(
+        [
+            {**each, "role": "user"} if each["role"] in ("system", "developer") else each
+            for each in messages
+        ]
+    )
 
 
 def merged(messages: Sequence[ChatMessage]) -> list[ChatMessage]:

@@ -582,7 +582,30 @@ async def test_messages_alternate_for_a_model_that_wants_it(
     server.replies = [refuses(words)]
     with pytest.raises(ProviderError):
         await ask(compatible, ModelRequest(given))
-    assert len(server.requests) == 4
+    assert len(server.requests) == 5  # once more with the instructions as the person's
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["Developer instruction is not enabled for models/gemma-3-27b-it"],
+        ["System role not supported"],
+        ["Unsupported value: 'messages[0].role' does not support 'system' with this model."],
+        ["Conversation roles must alternate user/assistant/user/assistant/..."] * 2,
+    ],
+)
+async def test_a_model_that_takes_no_instructions_gets_them_with_the_question(
+    words: list[str], server: ModelServer, compatible: OpenAICompatible
+) -> None:
+    """Of Google, of templates of Gemma and of OpenAI's first reasoning models; old templates of
+    Mistral say no more than that messages must alternate.
+    """
+    server.replies = [*map(refuses, words), streams(hello("a")), streams(hello("b"))]
+    said = [RULES, person("a"), answered("b"), person("c")]
+    assert text(await ask(compatible, ModelRequest(said))) == "a"
+    assert text(await ask(compatible, ModelRequest(said))) == "b"
+    told = [person("Be kind.\n\na"), *said[2:]]
+    assert [body["messages"] for body in server.requests[len(words) :]] == [told, told]
 
 
 @pytest.mark.parametrize(
