@@ -5,6 +5,7 @@ The `openai` SDK costs 0.4 ms of CPU a streamed token, this 0.05 (docs/decisions
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -40,6 +41,8 @@ from core.providers.redaction import without_key
 from core.providers.thoughts import Thoughts
 from core.signals import frame_clock
 
+logger = logging.getLogger(__name__)
+
 MAX_LINE_BYTES = 4 * 1024 * 1024
 
 FAILURES = (
@@ -74,7 +77,8 @@ class OpenAICompatible:
     """Stream from ``base_url``/chat/completions. Seconds limit the first token and each pause.
 
     ``allowed``: the check of the server's addresses, None for all. ``adapt`` changes the body for a
-    vendor that deviates from OpenAI's.
+    vendor that deviates from OpenAI's. ``may_lack_tools``: it was not tested whether the model
+    calls any.
     """
 
     def __init__(
@@ -87,6 +91,7 @@ class OpenAICompatible:
         idle_seconds: float,
         allowed: addresses.Allowed | None = None,
         adapt: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
+        may_lack_tools: bool = False,
     ) -> None:
         """Connect lazily."""
         self._url = f"{base_url}/chat/completions"
@@ -97,6 +102,7 @@ class OpenAICompatible:
         self._idle_seconds = idle_seconds
         self._allowed = allowed
         self._adapt = adapt
+        self._may_lack_tools = may_lack_tools
         # Model -> words for the fields that its server wants back with calls.
         self._wanted: dict[str, frozenset[str]] = {}
         self._begin_open: set[str] = set()  # models; see core.providers.thoughts
@@ -164,10 +170,13 @@ class OpenAICompatible:
                 error = await refusal(answer)
             lacking = returned.lacking(error.reason, request.messages, wanted)
             known = self._refused.get(model, frozenset())
-            refused = resent.refused(error.reason, request.options, known)
+            refused = resent.refused(
+                error.reason, request, known, may_lack_tools=self._may_lack_tools
+            )
             if lacking:
                 self._wanted[model] = self._wanted.get(model, frozenset()) | {lacking}
             elif refused:
+                logger.warning("model %s refuses %s: they are not sent so again", model, refused)
                 self._refused[model] = known | {refused}
             else:
                 raise error

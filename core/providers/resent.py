@@ -4,14 +4,15 @@ said otherwise. Pure.
 The words are those of OpenAI's models, which may be behind any address (Azure's, a proxy's), of
 Kimi's and of Groq's; of the templates of Gemma, Mistral and others, at llama.cpp, vLLM and LM
 Studio: a conversation in which two messages of a person follow each other, as after a turn that
-failed, would fail for good; and of Google for Gemma, which takes no instructions.
+failed, would fail for good; of Google for Gemma, which takes no instructions; and of Ollama, vLLM,
+llama.cpp and others for models that call no tools.
 """
 
 import re
 from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
-from core.providers.base import ChatMessage
+from core.providers.base import ChatMessage, ModelRequest
 
 OPTION = re.compile(
     r"(?i)(?:unsupported (?:parameter|value)|unrecognized request argument supplied): \W?(\w+)"
@@ -27,25 +28,42 @@ INSTRUCTIONS = re.compile(
     r"(?i)developer instruction is not enabled|system role (?:is )?not supported|does not support "
     r"'system'|only user and assistant roles"
 )
+NO_TOOLS = re.compile(
+    r"(?i)does not support (?:tools|tool use|function calling)|that support tool use"
+    r"|requires --(?:enable-auto-tool-choice|jinja)|'tools' is not supported"
+    r"|(?:function|tool) calling\W? is not (?:enabled|supported)"
+)
+TOOLS = frozenset({"tools", "tool_choice", "parallel_tool_calls"})
 # Refused are two messages in a row with one role, and those of the role "system".
 ALTERNATING, SYSTEM = "messages", "system"
 
 
-def refused(reason: str, options: Mapping[str, Any], known: Set[str] = frozenset()) -> str:
+def refused(
+    reason: str, request: ModelRequest, known: Set[str], *, may_lack_tools: bool = False
+) -> str:
     """Return what a server refuses, if it has a newer name, may be left out, or may be said
     otherwise: options of how a model chooses its words, how long it thinks and whether its tokens
-    are told; messages that do not alternate, and instructions. Empty for another ``reason``, and
-    for what is ``known``.
+    are told; messages that do not alternate, and instructions; tools of which none is demanded,
+    where it is not known whether the model calls any. Empty for another ``reason``, and for what is
+    ``known``.
     """
     found = OPTION.search(reason)
     name = next(filter(None, found.groups())) if found is not None else ""
-    if takes_no_instructions(reason):
+    if NO_TOOLS.search(reason):
+        is_free = may_lack_tools and request.tools and not demands_a_call(request.options)
+        name = "tools" if is_free else ""
+    elif takes_no_instructions(reason):
         name = SYSTEM
     elif ALTERNATE.search(reason):
         name = SYSTEM if ALTERNATING in known else ALTERNATING
-    elif name not in {*options, USAGE} or not (name in NEWER or name in SPARED):
+    elif name not in {*request.options, USAGE} or not (name in NEWER or name in SPARED):
         name = ""
     return "" if name in known else name
+
+
+def demands_a_call(options: Mapping[str, Any]) -> bool:
+    """Return whether a client wants a call of a tool, and would take no text for it."""
+    return options.get("tool_choice") not in (None, "auto", "none")
 
 
 def takes_no_instructions(reason: str) -> bool:
@@ -53,8 +71,10 @@ def takes_no_instructions(reason: str) -> bool:
     return INSTRUCTIONS.search(reason) is not None
 
 
-def without(names: Set[str], body: dict[str, Any]) -> dict[str, Any]:
+def without(names: frozenset[str], body: dict[str, Any]) -> dict[str, Any]:
     """Return the body of a request for a server that has refused these."""
+    if "tools" in names:
+        names = names - TOOLS if demands_a_call(body) else names | TOOLS
     made = dict(body)
     for name in names & made.keys() - {ALTERNATING, SYSTEM}:
         value = made.pop(name)

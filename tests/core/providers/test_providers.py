@@ -608,6 +608,44 @@ async def test_a_model_that_takes_no_instructions_gets_them_with_the_question(
     assert [body["messages"] for body in server.requests[len(words) :]] == [told, told]
 
 
+LOOK: dict[str, Any] = {"type": "function", "function": {"name": "look", "parameters": {}}}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "registry.ollama.ai/library/gemma3:4b does not support tools",
+        '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set',
+        "tools param requires --jinja flag",
+        "Function calling is not enabled for models/gemma-3-27b-it",
+        "No endpoints found that support tool use. To learn more about provider routing, visit: x",
+        "`tool calling` is not supported with this model",
+        "Unsupported parameter: 'tools' is not supported with this model.",
+    ],
+)
+async def test_tools_are_left_out_for_a_model_of_the_environment_that_refuses_them(
+    words: str, server: ModelServer, compatible: OpenAICompatible, settings: Settings
+) -> None:
+    """It is not tested, and each turn was refused. A client that demands a call is told, and so is
+    the owner of a row, which says whether its model calls tools.
+    """
+    settings.LLM_PROVIDER, settings.LLM_BASE_URL = "openai-compatible", server.url
+    made = registry.of_settings()
+    server.replies = [refuses(words), streams(hello("a")), streams(hello("b"))]
+    asked = replace(ASKED, tools=[LOOK], options={"parallel_tool_calls": False, "seed": 1})
+    assert text(await ask(made, asked)) == "a"
+    assert text(await ask(made, asked)) == "b"
+    of_tools = [sorted(body.keys() & {*asked.options, "tools"}) for body in server.requests]
+    assert of_tools == [["parallel_tool_calls", "seed", "tools"], ["seed"], ["seed"]]
+    demanded = replace(asked, options={"tool_choice": "required"})
+    for provider, request in ((made, demanded), (made, ASKED), (compatible, asked)):
+        server.replies = [refuses(words)]
+        with pytest.raises(ProviderError):
+            await ask(provider, request)
+    assert [len(body.get("tools", [])) for body in server.requests[3:]] == [1, 0, 1]
+    await made.close()
+
+
 @pytest.mark.parametrize(
     ("words", "given"),
     [
