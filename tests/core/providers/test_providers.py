@@ -655,7 +655,7 @@ async def test_tools_are_left_out_for_a_model_of_the_environment_that_refuses_th
         ("invalid temperature", {"temperature": 3}),
     ],
 )
-async def test_what_changes_the_answer_is_not_left_out(
+async def test_an_option_that_changes_the_answer_is_not_left_out(
     words: str, given: dict[str, Any], server: ModelServer, compatible: OpenAICompatible
 ) -> None:
     server.replies = [refuses(words)]

@@ -258,7 +258,7 @@ def test_v40_models_are_offered_an_object_without_alternatives_at_its_top(
         ({"type": ["string", {}]}, {}),
     ],
 )
-def test_v40_models_are_offered_what_every_vendor_reads(given: Any, expected: Any) -> None:
+def test_v40_models_are_offered_schemas_that_every_vendor_reads(given: Any, expected: Any) -> None:
     """[V40] OpenAI refuses a request with a list that does not say what it holds, Fireworks one
     with a truth value for a schema, and all of them one that is no JSON Schema.
     """
