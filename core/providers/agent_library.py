@@ -13,7 +13,6 @@ import os
 import re
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
-from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -121,7 +120,8 @@ class AgentLibrary:
         self._first_seconds = first_seconds
         self._idle_seconds = idle_seconds
         self._keys = keys
-        self._takes_no_instructions: set[str] = set()  # models
+        # Model -> what it refuses; see core.providers.resent.
+        self._refused: dict[str, frozenset[str]] = {}
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
         """See ``Provider.stream``."""
@@ -147,24 +147,23 @@ class AgentLibrary:
         return self._model
 
     async def _answered(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
-        """Yield the deltas of an answer; a model that takes no instructions, as Gemma at Google,
-        gets them with the person's message.
+        """Yield the deltas of an answer; a request with what its model does not take is sent
+        again.
         """
-        if request.model not in self._takes_no_instructions:
+        while True:
+            known = self._refused.get(request.model, frozenset())
+            told = resent.request_without(known, request)
             try:
-                async with aclosing(self._deltas(request)) as found:
+                async with aclosing(self._deltas(told)) as found:
                     async for delta in found:
                         yield delta
             except ProviderError as error:
-                if not resent.takes_no_instructions(error.reason):
+                refused = resent.refused(error.reason, told, known)
+                if not refused:
                     raise
-                self._takes_no_instructions.add(request.model)
+                self._refused[request.model] = known | {refused}
             else:
                 return
-        told = replace(request, messages=resent.of_person(request.messages))
-        async with aclosing(self._deltas(told)) as found:
-            async for delta in found:
-                yield delta
 
     async def _deltas(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
         model = self.model_of(request.model)

@@ -1,15 +1,16 @@
 """Requests that are sent again after a server refused something in them that may be left out, or be
 said otherwise. Pure.
 
-The words are those of OpenAI's models, which may be behind any address (Azure's, a proxy's), of
-Kimi's and of Groq's; of the templates of Gemma, Mistral and others, at llama.cpp, vLLM and LM
-Studio: a conversation in which two messages of a person follow each other, as after a turn that
-failed, would fail for good; of Google for Gemma, which takes no instructions; and of Ollama, vLLM,
-llama.cpp and others for models that call no tools.
+The words are those of OpenAI's and Anthropic's models, which may be behind any address (Azure's, a
+proxy's), of Kimi's and of Groq's; of the templates of Gemma, Mistral and others, at llama.cpp, vLLM
+and LM Studio: a conversation in which two messages of a person follow each other, as after a turn
+that failed, would fail for good; of Google for Gemma, which takes no instructions; and of Ollama,
+vLLM, llama.cpp and others for models that call no tools.
 """
 
 import re
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
 from typing import Any
 
 from core.providers.base import ChatMessage, ModelRequest
@@ -17,11 +18,15 @@ from core.providers.base import ChatMessage, ModelRequest
 OPTION = re.compile(
     r"(?i)(?:unsupported (?:parameter|value)|unrecognized request argument supplied): \W?(\w+)"
     r"|invalid (\w+): only|`(\w+)` is not supported with this model|\b(stream_options)\b"
+    r"|\b(\w+)\W? is deprecated for this model"
 )
 USAGE = "stream_options"  # it asks for the tokens; they are estimated where none come
 NEWER = {"max_tokens": "max_completion_tokens"}
 SPARED = frozenset(
-    {"temperature", "top_p", "presence_penalty", "frequency_penalty", "reasoning_effort", USAGE}
+    {
+        *("temperature", "top_p", "top_k", "presence_penalty", "frequency_penalty"),
+        *("reasoning_effort", USAGE),
+    }
 )
 ALTERNATE = re.compile(r"(?i)\balternat(?:e|ing)\b")
 INSTRUCTIONS = re.compile(
@@ -34,8 +39,10 @@ NO_TOOLS = re.compile(
     r"|(?:function|tool) calling\W? is not (?:enabled|supported)"
 )
 TOOLS = frozenset({"tools", "tool_choice", "parallel_tool_calls"})
-# Refused are two messages in a row with one role, and those of the role "system".
-ALTERNATING, SYSTEM = "messages", "system"
+TWO = re.compile(r"(?i)temperature\W+and\W+top_p\W+cannot both be")  # of Anthropic
+# Refused are two messages in a row with one role, those of the role "system", and top_p beside a
+# temperature, each of which is taken alone.
+ALTERNATING, SYSTEM, BESIDE = "messages", "system", "top_p beside temperature"
 
 
 def refused(
@@ -52,8 +59,10 @@ def refused(
     if NO_TOOLS.search(reason):
         is_free = may_lack_tools and request.tools and not demands_a_call(request.options)
         name = "tools" if is_free else ""
-    elif takes_no_instructions(reason):
+    elif INSTRUCTIONS.search(reason):
         name = SYSTEM
+    elif TWO.search(reason):
+        name = BESIDE
     elif ALTERNATE.search(reason):
         name = SYSTEM if ALTERNATING in known else ALTERNATING
     elif name not in {*request.options, USAGE} or not (name in NEWER or name in SPARED):
@@ -66,25 +75,28 @@ def demands_a_call(options: Mapping[str, Any]) -> bool:
     return options.get("tool_choice") not in (None, "auto", "none")
 
 
-def takes_no_instructions(reason: str) -> bool:
-    """Return whether a model takes messages of a person and of its own alone."""
-    return INSTRUCTIONS.search(reason) is not None
-
-
 def without(names: frozenset[str], body: dict[str, Any]) -> dict[str, Any]:
     """Return the body of a request for a server that has refused these."""
     if "tools" in names:
         names = names - TOOLS if demands_a_call(body) else names | TOOLS
     made = dict(body)
-    for name in names & made.keys() - {ALTERNATING, SYSTEM}:
+    for name in names & made.keys() - {ALTERNATING}:
         value = made.pop(name)
         if name in NEWER:
             made[NEWER[name]] = value
+    if BESIDE in names and "temperature" in made:
+        made.pop("top_p", None)
     if SYSTEM in names:
         made["messages"] = of_person(made["messages"])
     elif ALTERNATING in names:
         made["messages"] = merged(made["messages"])
     return made
+
+
+def request_without(names: frozenset[str], request: ModelRequest) -> ModelRequest:
+    """Return a request for a server that has refused these."""
+    made = without(names, {**request.options, "messages": request.messages})
+    return replace(request, messages=made.pop("messages"), options=made)
 
 
 def of_person(messages: Sequence[ChatMessage]) -> list[ChatMessage]:

@@ -295,6 +295,22 @@ async def test_a_model_that_takes_no_instructions_gets_them_with_the_question(
     assert len(others) == 2
 
 
+@pytest.mark.parametrize("kind", ["anthropic"], indirect=True)
+async def test_a_model_that_takes_one_limit_of_its_choice_gets_one(
+    kind: str, server: VendorServer, model: Provider
+) -> None:
+    """As Claude 4.5: clients that always send both, as many do, were refused. One alone is sent."""
+    words = "`temperature` and `top_p` cannot both be specified for this model."
+    refusal = {"type": "error", "error": {"type": "invalid_request_error", "message": words}}
+    server.on(PATHS[kind], json_reply(refusal, 400), streams(HELLO[kind]))
+    both = {"temperature": 0.5, "top_p": 1}
+    for options in (both, both, {"top_p": 0.9}):
+        asked = replace(asking(kind, options=options), model="claude-sonnet-4-6")
+        assert text(await ask(model, asked)) == "Grüße, 世界"
+    sent = [(each.get("temperature"), each.get("top_p")) for each in server.asked(PATHS[kind])]
+    assert sent == [(0.5, 1), (0.5, None), (0.5, None), (None, 0.9)]
+
+
 async def test_a_client_limits_the_choice_of_tokens(
     kind: str, server: VendorServer, model: Provider
 ) -> None:

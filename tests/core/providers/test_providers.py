@@ -475,6 +475,13 @@ async def test_an_answer_that_its_server_gave_up_is_a_failure(
             {},
         ),
         ("invalid top_p: only 0.95 is allowed for this model", {"top_p": 0.5}, {}),
+        ("`temperature` is deprecated for this model.", {"temperature": 0.5}, {}),
+        (
+            "`temperature` and `top_p` cannot both be specified for this model. Please use only "
+            "one.",
+            {"temperature": 0.5, "top_p": 1},
+            {"temperature": 0.5},
+        ),
         (
             "Unrecognized request argument supplied: reasoning_effort",
             {"reasoning_effort": "low"},
@@ -494,8 +501,8 @@ async def test_an_option_that_a_model_does_not_take_is_sent_otherwise_or_left_ou
     server: ModelServer,
     compatible: OpenAICompatible,
 ) -> None:
-    """Of OpenAI's models at any address, of Kimi's and of Groq's: clients that do not know which
-    model answers, as aider, were refused always, and so were long tasks.
+    """Of OpenAI's and Anthropic's models at any address, of Kimi's and of Groq's: clients that do
+    not know which model answers, as aider, were refused always, and so were long tasks.
     """
     server.replies = [refuses(words), streams(hello("a")), streams(hello("b")), refuses(words)]
     asked = replace(ASKED, options=given)
