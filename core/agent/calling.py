@@ -51,9 +51,11 @@ class Calls:
             call = self._newest[delta.index] = Call()
             self._all.append(call)
         call.id = call.id or delta.id
-        call.name += delta.name[:MOST_NAME]
+        if delta.name[:MOST_NAME] != call.name:  # some servers send it with each piece
+            call.name += delta.name[:MOST_NAME]
         call.extra = call.extra or delta.extra
-        call.pieces.append(delta.arguments)
+        if delta.arguments:
+            call.pieces.append(delta.arguments)
 
     def clear(self) -> None:
         """Drop all calls: the answer begins again, or was cut."""
@@ -71,11 +73,15 @@ def is_another(call: Call, delta: ToolCallDelta) -> bool:
     """Return whether a piece with the index of ``call`` begins another one: some servers give all
     calls of an answer the same index, and some no ids.
 
-    It has a name, while ``call`` has one and arguments, or another id.
+    It has a name, while ``call`` has one and arguments, or another id. The same name without an id
+    comes with each piece of some servers: then the arguments of ``call`` have ended.
     """
     if not (call.name and delta.name) or (delta.id and delta.id == call.id):
         return False
-    return any(call.pieces) or bool(call.id and delta.id)
+    if not delta.id and delta.name == call.name:
+        has_ended = bool(call.pieces) and call.pieces[-1].rstrip().endswith("}")
+        return has_ended and bool(delta.arguments)
+    return bool(call.pieces) or bool(call.id and delta.id)
 
 
 def parsed(arguments: str) -> Any:

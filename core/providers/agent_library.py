@@ -28,6 +28,7 @@ from pydantic_ai.tools import ToolDefinition
 
 from core.lib.ids import digest_of
 from core.lib.safe_fetch import RefusedAddressError
+from core.providers import resent
 from core.providers.base import (
     REASONING,
     ChatMessage,
@@ -119,12 +120,14 @@ class AgentLibrary:
         self._first_seconds = first_seconds
         self._idle_seconds = idle_seconds
         self._keys = keys
+        # Model -> what it refuses; see core.providers.resent.
+        self._refused: dict[str, frozenset[str]] = {}
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
         """See ``Provider.stream``."""
         error: ProviderError | None = None
         try:
-            async with aclosing(self._deltas(request)) as found:
+            async with aclosing(self._answered(request)) as found:
                 async for delta in found:
                     yield delta
         except ProviderError as failure:
@@ -142,6 +145,25 @@ class AgentLibrary:
         """Return the model that answers a request for ``name``."""
         del name
         return self._model
+
+    async def _answered(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
+        """Yield the deltas of an answer; a request with what its model does not take is sent
+        again.
+        """
+        while True:
+            known = self._refused.get(request.model, frozenset())
+            told = resent.request_without(known, request)
+            try:
+                async with aclosing(self._deltas(told)) as found:
+                    async for delta in found:
+                        yield delta
+            except ProviderError as error:
+                refused = resent.refused(error.reason, told, known)
+                if not refused:
+                    raise
+                self._refused[request.model] = known | {refused}
+            else:
+                return
 
     async def _deltas(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
         model = self.model_of(request.model)

@@ -5,7 +5,7 @@ The `openai` SDK costs 0.4 ms of CPU a streamed token, this 0.05 (docs/decisions
 
 import asyncio
 import json
-import re
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ import aiohttp
 import orjson
 
 from core.lib.safe_fetch import RefusedAddressError
-from core.providers import addresses, returned
+from core.providers import addresses, resent, returned
 from core.providers.base import (
     MOST_EXTRA,
     Delta,
@@ -40,6 +40,8 @@ from core.providers.failures import (
 from core.providers.redaction import without_key
 from core.providers.thoughts import Thoughts
 from core.signals import frame_clock
+
+logger = logging.getLogger(__name__)
 
 MAX_LINE_BYTES = 4 * 1024 * 1024
 
@@ -68,16 +70,6 @@ REASONS = {
     "sensitive": "content_filter",
     "eos": "stop",
 }
-# The words of OpenAI's models, which may be behind any address (Azure's, a proxy's), of Kimi's and
-# of Groq's. An option that they refuse so has a newer name, or may be left out.
-REFUSED_OPTION = re.compile(
-    r"(?i)(?:unsupported (?:parameter|value)|unrecognized request argument supplied): \W?(\w+)"
-    r"|invalid (\w+): only|`(\w+)` is not supported with this model"
-)
-NEWER = {"max_tokens": "max_completion_tokens"}
-SPARED = frozenset(
-    {"temperature", "top_p", "presence_penalty", "frequency_penalty", "reasoning_effort"}
-)
 MOST_TOKENS = 1_000_000_000  # of one call, as a server reports them
 
 
@@ -85,7 +77,8 @@ class OpenAICompatible:
     """Stream from ``base_url``/chat/completions. Seconds limit the first token and each pause.
 
     ``allowed``: the check of the server's addresses, None for all. ``adapt`` changes the body for a
-    vendor that deviates from OpenAI's.
+    vendor that deviates from OpenAI's. ``may_lack_tools``: it was not tested whether the model
+    calls any.
     """
 
     def __init__(
@@ -98,6 +91,7 @@ class OpenAICompatible:
         idle_seconds: float,
         allowed: addresses.Allowed | None = None,
         adapt: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
+        may_lack_tools: bool = False,
     ) -> None:
         """Connect lazily."""
         self._url = f"{base_url}/chat/completions"
@@ -108,10 +102,11 @@ class OpenAICompatible:
         self._idle_seconds = idle_seconds
         self._allowed = allowed
         self._adapt = adapt
+        self._may_lack_tools = may_lack_tools
         # Model -> words for the fields that its server wants back with calls.
         self._wanted: dict[str, frozenset[str]] = {}
         self._begin_open: set[str] = set()  # models; see core.providers.thoughts
-        # Model -> the options that its server refuses.
+        # Model -> what its server refuses; see core.providers.resent.
         self._refused: dict[str, frozenset[str]] = {}
         self._session: aiohttp.ClientSession | None = None
 
@@ -162,8 +157,8 @@ class OpenAICompatible:
     async def _answered(
         self, request: ModelRequest
     ) -> AsyncGenerator[aiohttp.ClientResponse, None]:
-        """Yield the stream that answers a request; one that lacked a field, or had an option that
-        this model does not take, is sent again. Raises ProviderError.
+        """Yield the stream that answers a request; one that lacked a field, or had what this model
+        does not take, is sent again. Raises ProviderError.
         """
         model = request.model or self._model
         while True:
@@ -174,11 +169,14 @@ class OpenAICompatible:
                     return
                 error = await refusal(answer)
             lacking = returned.lacking(error.reason, request.messages, wanted)
-            refused = refused_option(error.reason, request.options)
             known = self._refused.get(model, frozenset())
+            refused = resent.refused(
+                error.reason, request, known, may_lack_tools=self._may_lack_tools
+            )
             if lacking:
                 self._wanted[model] = self._wanted.get(model, frozenset()) | {lacking}
-            elif refused and refused not in known:
+            elif refused:
+                logger.warning("model %s refuses %s: they are not sent so again", model, refused)
                 self._refused[model] = known | {refused}
             else:
                 raise error
@@ -205,15 +203,12 @@ class OpenAICompatible:
             "model": request.model or self._model,
             "messages": returned.for_server(request.messages, wanted),
             "stream": True,
-            "stream_options": {"include_usage": True},
+            resent.USAGE: {"include_usage": True},
         }
         if request.tools:
             body["tools"] = request.tools
         body = self._adapt(body) if self._adapt else body
-        for name in self._refused.get(body["model"], frozenset()) & body.keys():
-            value = body.pop(name)
-            if name in NEWER:
-                body[NEWER[name]] = value
+        body = resent.without(self._refused.get(body["model"], frozenset()), body)
         try:
             return orjson.dumps(body)
         except TypeError:
@@ -472,16 +467,6 @@ def of_parts(parts: list[Any]) -> list[Delta]:
         elif part.get("text"):
             found.append(TextDelta(str(part["text"])))
     return found
-
-
-def refused_option(reason: str, options: dict[str, Any]) -> str:
-    """Return the option of a request that its server refuses by name, and that has a newer name, or
-    may be left out: how a model chooses its words, and how long it thinks. Empty for another
-    ``reason``.
-    """
-    found = REFUSED_OPTION.search(reason)
-    name = next(filter(None, found.groups())) if found is not None else ""
-    return name if name in options and (name in NEWER or name in SPARED) else ""
 
 
 async def refusal(answer: aiohttp.ClientResponse) -> ProviderError:

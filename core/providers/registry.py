@@ -87,6 +87,7 @@ def of_settings() -> Provider:
             first_seconds=settings.LLM_FIRST_TOKEN_SECONDS,
             idle_seconds=settings.LLM_IDLE_SECONDS,
             adapt=vendors.adapt_of(vendors.Kind.OPENAI_COMPATIBLE, settings.LLM_BASE_URL),
+            may_lack_tools=True,  # its model was not tested, and its row is the environment's
         )
     from core.providers import agent_library  # noqa: PLC0415 - 1 s and 60 MB that few need
 

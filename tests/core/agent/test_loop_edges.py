@@ -236,17 +236,27 @@ BOTH = [("weather", PARIS), ("weather", ROME)]
             BOTH[:1],
         ),
         ([piece(PARIS[:5], name="weather", call="a"), piece(PARIS[5:], call="a")], BOTH[:1]),
+        ([piece(each, name="weather", call="a") for each in ("", PARIS[:5], PARIS[5:])], BOTH[:1]),
+        ([piece(each, name="weather") for each in (PARIS[:5], PARIS[5:], "", ROME)], BOTH),
+        (
+            [
+                piece(PARIS[:5], name="weather", call="a"),
+                *(piece(each, name="weather") for each in (PARIS[5:], "")),
+            ],
+            BOTH[:1],
+        ),
     ],
     ids=[
         *("one index", "no ids", "one index, in pieces", "no arguments", "interleaved"),
         *("a name in pieces", "a name in pieces, no id", "an id for each piece", "arguments first"),
+        *("a name for each piece", "a name for each piece, no id", "a name for each piece, one id"),
     ],
 )
 async def test_calls_side_by_side_stay_apart_however_a_server_numbers_them(
     pieces: list[ToolCallDelta], made: list[tuple[str, str]], events: Events
 ) -> None:
     """Some give all calls of an answer the index 0, as Gemini does, or no ids; others a new id for
-    each piece of one call.
+    each piece of one call, or its name, as Fireworks and NVIDIA do.
     """
     model = Model([*pieces, Finish("tool_calls")], DONE)
     await turn(model, events).run()

@@ -44,6 +44,7 @@ KEY = "planted-Key/0123456789+abcdef"
 MESSAGES = "/v1/messages"
 GEMINI = "/v1beta/models/gemini-2.5-flash:streamGenerateContent"
 NAMES = {"anthropic": "claude-opus-5", "google": "gemini-2.5-flash"}
+HI = [{"role": "user", "content": "hi"}]
 PATHS = {"anthropic": MESSAGES, "google": GEMINI}
 TOOL = {
     "type": "function",
@@ -80,7 +81,7 @@ async def model(kind: str, server: VendorServer) -> AsyncIterator[Provider]:
 
 def asking(kind: str, **fields: Any) -> ModelRequest:
     """Return a request to the kind's model."""
-    return ModelRequest([{"role": "user", "content": "hi"}], model=NAMES[kind], **fields)
+    return ModelRequest(HI, model=NAMES[kind], **fields)
 
 
 async def ask(model: Provider, request: ModelRequest) -> list[Delta]:
@@ -273,6 +274,41 @@ async def test_a_client_that_asks_for_json_gets_it(
     told = str(body["system" if kind == "anthropic" else "systemInstruction"])
     assert "JSON" in told
     assert ("braces {}" in told) == is_named
+
+
+@pytest.mark.parametrize("kind", ["google"], indirect=True)
+async def test_a_model_that_takes_no_instructions_gets_them_with_the_question(
+    kind: str, server: VendorServer, model: Provider
+) -> None:
+    """As Gemma at Google: a test of the model passed, and each turn was refused."""
+    words = "Developer instruction is not enabled for models/gemma-3-27b-it"
+    refusal = {"error": {"code": 400, "message": words, "status": "INVALID_ARGUMENT"}}
+    server.on(PATHS[kind], json_reply(refusal, 400), streams(HELLO[kind]))
+    asked = replace(asking(kind), messages=[{"role": "system", "content": "Be kind."}, *HI])
+    for _ in range(2):
+        assert text(await ask(model, asked)) == "Grüße, 世界"
+    first, *others = server.asked(PATHS[kind])
+    assert "systemInstruction" in first
+    for body in others:
+        assert body["contents"] == [{"role": "user", "parts": [{"text": "Be kind.\n\nhi"}]}]
+        assert "systemInstruction" not in body
+    assert len(others) == 2
+
+
+@pytest.mark.parametrize("kind", ["anthropic"], indirect=True)
+async def test_a_model_that_takes_one_limit_of_its_choice_gets_one(
+    kind: str, server: VendorServer, model: Provider
+) -> None:
+    """As Claude 4.5: clients that always send both, as many do, were refused. One alone is sent."""
+    words = "`temperature` and `top_p` cannot both be specified for this model."
+    refusal = {"type": "error", "error": {"type": "invalid_request_error", "message": words}}
+    server.on(PATHS[kind], json_reply(refusal, 400), streams(HELLO[kind]))
+    both = {"temperature": 0.5, "top_p": 1}
+    for options in (both, both, {"top_p": 0.9}):
+        asked = replace(asking(kind, options=options), model="claude-sonnet-4-6")
+        assert text(await ask(model, asked)) == "Grüße, 世界"
+    sent = [(each.get("temperature"), each.get("top_p")) for each in server.asked(PATHS[kind])]
+    assert sent == [(0.5, 1), (0.5, None), (0.5, None), (None, 0.9)]
 
 
 async def test_a_client_limits_the_choice_of_tokens(

@@ -475,6 +475,13 @@ async def test_an_answer_that_its_server_gave_up_is_a_failure(
             {},
         ),
         ("invalid top_p: only 0.95 is allowed for this model", {"top_p": 0.5}, {}),
+        ("`temperature` is deprecated for this model.", {"temperature": 0.5}, {}),
+        (
+            "`temperature` and `top_p` cannot both be specified for this model. Please use only "
+            "one.",
+            {"temperature": 0.5, "top_p": 1},
+            {"temperature": 0.5},
+        ),
         (
             "Unrecognized request argument supplied: reasoning_effort",
             {"reasoning_effort": "low"},
@@ -494,8 +501,8 @@ async def test_an_option_that_a_model_does_not_take_is_sent_otherwise_or_left_ou
     server: ModelServer,
     compatible: OpenAICompatible,
 ) -> None:
-    """Of OpenAI's models at any address, of Kimi's and of Groq's: clients that do not know which
-    model answers, as aider, were refused always, and so were long tasks.
+    """Of OpenAI's and Anthropic's models at any address, of Kimi's and of Groq's: clients that do
+    not know which model answers, as aider, were refused always, and so were long tasks.
     """
     server.replies = [refuses(words), streams(hello("a")), streams(hello("b")), refuses(words)]
     asked = replace(ASKED, options=given)
@@ -510,6 +517,143 @@ async def test_an_option_that_a_model_does_not_take_is_sent_otherwise_or_left_ou
 
 
 @pytest.mark.parametrize(
+    "refused",
+    [
+        "Unknown parameter: 'stream_options'.",
+        {"message": {"detail": [{"type": "extra_forbidden", "loc": ["body", "stream_options"]}]}},
+    ],
+)
+async def test_a_server_that_does_not_tell_tokens_is_not_asked_for_them(
+    refused: str | dict[str, Any], server: ModelServer, compatible: OpenAICompatible
+) -> None:
+    """Of Azure's older addresses, Databricks and Mistral's models elsewhere."""
+    server.replies = [refuses(refused), streams(hello("a")), streams(hello("b"))]
+    assert text(await ask(compatible)) == "a"
+    assert text(await ask(compatible)) == "b"
+    told = ["stream_options" in body for body in server.requests]
+    assert told == [True, False, False]
+
+
+def person(content: Any) -> dict[str, Any]:
+    """Return a message of a person."""
+    return {"role": "user", "content": content}
+
+
+def answered(content: str) -> dict[str, Any]:
+    """Return an answer of the model."""
+    return {"role": "assistant", "content": content}
+
+
+A_PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
+RULES = {"role": "system", "content": "Be kind."}
+CALL = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+CALLING: dict[str, Any] = {"role": "assistant", "content": "", "tool_calls": [CALL]}
+RESULT = {"role": "tool", "tool_call_id": "a", "content": "1"}
+
+
+@pytest.mark.parametrize(
+    ("given", "sent"),
+    [
+        (
+            [RULES, person("a"), person("b"), person([A_PICTURE])],
+            [RULES, person([{"type": "text", "text": "a\n\nb"}, A_PICTURE])],
+        ),
+        (
+            [RULES, RULES, person("a"), answered("b"), answered("c"), person("d"), person("")],
+            [
+                {**RULES, "content": "Be kind.\n\nBe kind."},
+                *(person("a"), answered("b\n\nc"), person("d")),
+            ],
+        ),
+        (
+            [person("a"), CALLING, RESULT, RESULT, CALLING, RESULT, answered("b"), person("c")],
+            None,
+        ),
+    ],
+    ids=["of a person", "of all", "calls"],
+)
+async def test_messages_alternate_for_a_model_that_wants_it(
+    given: list[dict[str, Any]],
+    sent: list[dict[str, Any]] | None,
+    server: ModelServer,
+    compatible: OpenAICompatible,
+) -> None:
+    """As the templates of Gemma and Mistral do: after a turn that failed, two messages of a person
+    follow each other, and each later turn of the conversation was refused.
+    """
+    words = "Error: Jinja Exception: Conversation roles must alternate user/assistant/user/..."
+    server.replies = [refuses(words), streams(hello("a")), streams(hello("b"))]
+    for said in ("a", "b"):
+        assert text(await ask(compatible, ModelRequest(given))) == said
+    assert [body["messages"] for body in server.requests] == [given, *[sent or given] * 2]
+    server.replies = [refuses(words)]
+    with pytest.raises(ProviderError):
+        await ask(compatible, ModelRequest(given))
+    assert len(server.requests) == 5  # once more with the instructions as the person's
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["Developer instruction is not enabled for models/gemma-3-27b-it"],
+        ["System role not supported"],
+        ["Unsupported value: 'messages[0].role' does not support 'system' with this model."],
+        ["Conversation roles must alternate user/assistant/user/assistant/..."] * 2,
+    ],
+)
+async def test_a_model_that_takes_no_instructions_gets_them_with_the_question(
+    words: list[str], server: ModelServer, compatible: OpenAICompatible
+) -> None:
+    """Of Google, of templates of Gemma and of OpenAI's first reasoning models; old templates of
+    Mistral say no more than that messages must alternate.
+    """
+    server.replies = [*map(refuses, words), streams(hello("a")), streams(hello("b"))]
+    said = [RULES, person("a"), answered("b"), person("c")]
+    assert text(await ask(compatible, ModelRequest(said))) == "a"
+    assert text(await ask(compatible, ModelRequest(said))) == "b"
+    told = [person("Be kind.\n\na"), *said[2:]]
+    assert [body["messages"] for body in server.requests[len(words) :]] == [told, told]
+
+
+LOOK: dict[str, Any] = {"type": "function", "function": {"name": "look", "parameters": {}}}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "registry.ollama.ai/library/gemma3:4b does not support tools",
+        '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set',
+        "tools param requires --jinja flag",
+        "Function calling is not enabled for models/gemma-3-27b-it",
+        "No endpoints found that support tool use. To learn more about provider routing, visit: x",
+        "`tool calling` is not supported with this model",
+        "Unsupported parameter: 'tools' is not supported with this model.",
+    ],
+)
+async def test_tools_are_left_out_for_a_model_of_the_environment_that_refuses_them(
+    words: str, server: ModelServer, compatible: OpenAICompatible, settings: Settings
+) -> None:
+    """It is not tested, and each turn was refused. A client that demands a call is told, and so is
+    the owner of a row, which says whether its model calls tools.
+    """
+    settings.LLM_PROVIDER, settings.LLM_BASE_URL = "openai-compatible", server.url
+    made = registry.of_settings()
+    server.replies = [refuses(words), streams(hello("a")), streams(hello("b"))]
+    asked = replace(ASKED, tools=[LOOK], options={"parallel_tool_calls": False, "seed": 1})
+    assert text(await ask(made, asked)) == "a"
+    assert text(await ask(made, asked)) == "b"
+    of_tools = [sorted(body.keys() & {*asked.options, "tools"}) for body in server.requests]
+    assert of_tools == [["parallel_tool_calls", "seed", "tools"], ["seed"], ["seed"]]
+    demanded = replace(asked, options={"tool_choice": "required"})
+    for provider, request in ((made, demanded), (made, ASKED), (compatible, asked)):
+        server.replies = [refuses(words)]
+        with pytest.raises(ProviderError):
+            await ask(provider, request)
+    assert [len(body.get("tools", [])) for body in server.requests[3:]] == [1, 0, 1]
+    await made.close()
+
+
+@pytest.mark.parametrize(
     ("words", "given"),
     [
         ("Unsupported parameter: 'stop' is not supported with this model.", {"stop": "x"}),
@@ -518,7 +662,7 @@ async def test_an_option_that_a_model_does_not_take_is_sent_otherwise_or_left_ou
         ("invalid temperature", {"temperature": 3}),
     ],
 )
-async def test_options_that_change_the_answer_are_not_left_out(
+async def test_an_option_that_changes_the_answer_is_not_left_out(
     words: str, given: dict[str, Any], server: ModelServer, compatible: OpenAICompatible
 ) -> None:
     server.replies = [refuses(words)]
@@ -527,11 +671,12 @@ async def test_options_that_change_the_answer_are_not_left_out(
     assert len(server.requests) == 1
 
 
-def refuses(words: str) -> Reply:
-    """Return a reply that refuses a request in these words."""
+def refuses(said: str | dict[str, Any]) -> Reply:
+    """Return a reply that refuses a request in these words, or with this body."""
+    body = {"error": {"message": said}} if isinstance(said, str) else said
 
     async def reply(request: web.Request) -> web.StreamResponse:
-        return web.json_response({"error": {"message": words}}, status=400)
+        return web.json_response(body, status=400)
 
     return reply
 

@@ -1,0 +1,138 @@
+"""Requests that are sent again after a server refused something in them that may be left out, or be
+said otherwise. Pure.
+
+The words are those of OpenAI's and Anthropic's models, which may be behind any address (Azure's, a
+proxy's), of Kimi's and of Groq's; of the templates of Gemma, Mistral and others, at llama.cpp, vLLM
+and LM Studio: a conversation in which two messages of a person follow each other, as after a turn
+that failed, would fail for good; of Google for Gemma, which takes no instructions; and of Ollama,
+vLLM, llama.cpp and others for models that call no tools.
+"""
+
+import re
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
+from typing import Any
+
+from core.providers.base import ChatMessage, ModelRequest
+
+OPTION = re.compile(
+    r"(?i)(?:unsupported (?:parameter|value)|unrecognized request argument supplied): \W?(\w+)"
+    r"|invalid (\w+): only|`(\w+)` is not supported with this model|\b(stream_options)\b"
+    r"|\b(\w+)\W? is deprecated for this model"
+)
+USAGE = "stream_options"  # it asks for the tokens; they are estimated where none come
+NEWER = {"max_tokens": "max_completion_tokens"}
+SPARED = frozenset(
+    {
+        *("temperature", "top_p", "top_k", "presence_penalty", "frequency_penalty"),
+        *("reasoning_effort", USAGE),
+    }
+)
+ALTERNATE = re.compile(r"(?i)\balternat(?:e|ing)\b")
+INSTRUCTIONS = re.compile(
+    r"(?i)developer instruction is not enabled|system role (?:is )?not supported|does not support "
+    r"'system'|only user and assistant roles"
+)
+NO_TOOLS = re.compile(
+    r"(?i)does not support (?:tools|tool use|function calling)|that support tool use"
+    r"|requires --(?:enable-auto-tool-choice|jinja)|'tools' is not supported"
+    r"|(?:function|tool) calling\W? is not (?:enabled|supported)"
+)
+TOOLS = frozenset({"tools", "tool_choice", "parallel_tool_calls"})
+TWO = re.compile(r"(?i)temperature\W+and\W+top_p\W+cannot both be")  # of Anthropic
+# Refused are two messages in a row with one role, those of the role "system", and top_p beside a
+# temperature, each of which is taken alone.
+ALTERNATING, SYSTEM, BESIDE = "messages", "system", "top_p beside temperature"
+
+
+def refused(
+    reason: str, request: ModelRequest, known: Set[str], *, may_lack_tools: bool = False
+) -> str:
+    """Return what a server refuses, if it has a newer name, may be left out, or may be said
+    otherwise: options of how a model chooses its words, how long it thinks and whether its tokens
+    are told; messages that do not alternate, and instructions; tools of which none is demanded,
+    where it is not known whether the model calls any. Empty for another ``reason``, and for what is
+    ``known``.
+    """
+    found = OPTION.search(reason)
+    name = next(filter(None, found.groups())) if found is not None else ""
+    if NO_TOOLS.search(reason):
+        is_free = may_lack_tools and request.tools and not demands_a_call(request.options)
+        name = "tools" if is_free else ""
+    elif INSTRUCTIONS.search(reason):
+        name = SYSTEM
+    elif TWO.search(reason):
+        name = BESIDE
+    elif ALTERNATE.search(reason):
+        name = SYSTEM if ALTERNATING in known else ALTERNATING
+    elif name not in {*request.options, USAGE} or not (name in NEWER or name in SPARED):
+        name = ""
+    return "" if name in known else name
+
+
+def demands_a_call(options: Mapping[str, Any]) -> bool:
+    """Return whether a client wants a call of a tool, and would take no text for it."""
+    return options.get("tool_choice") not in (None, "auto", "none")
+
+
+def without(names: frozenset[str], body: dict[str, Any]) -> dict[str, Any]:
+    """Return the body of a request for a server that has refused these."""
+    if "tools" in names:
+        names = names - TOOLS if demands_a_call(body) else names | TOOLS
+    made = dict(body)
+    for name in names & made.keys() - {ALTERNATING}:
+        value = made.pop(name)
+        if name in NEWER:
+            made[NEWER[name]] = value
+    if BESIDE in names and "temperature" in made:
+        made.pop("top_p", None)
+    if SYSTEM in names:
+        made["messages"] = of_person(made["messages"])
+    elif ALTERNATING in names:
+        made["messages"] = merged(made["messages"])
+    return made
+
+
+def request_without(names: frozenset[str], request: ModelRequest) -> ModelRequest:
+    """Return a request for a server that has refused these."""
+    made = without(names, {**request.options, "messages": request.messages})
+    return replace(request, messages=made.pop("messages"), options=made)
+
+
+def of_person(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
+    """Return messages whose instructions are the beginning of what the person says."""
+    return merged(
+        [
+            {**each, "role": "user"} if each["role"] in ("system", "developer") else each
+            for each in messages
+        ]
+    )
+
+
+def merged(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
+    """Return messages of which no two in a row have the same role, but calls of tools and their
+    results.
+    """
+    made: list[ChatMessage] = []
+    for each in messages:
+        last = made[-1] if made else {}
+        is_more = last.get("role") == each["role"] != "tool"
+        if is_more and not (last.get("tool_calls") or each.get("tool_calls")):
+            made[-1] = {**last, "content": both(last.get("content"), each.get("content"))}
+        else:
+            made.append(each)
+    return made
+
+
+def both(first: Any, second: Any) -> Any:
+    """Return the content of two messages: a text, or a list of parts where one of them has it."""
+    if isinstance(first, list) or isinstance(second, list):
+        return [*parts_of(first), *parts_of(second)]
+    return "\n\n".join(filter(None, (first, second)))
+
+
+def parts_of(content: Any) -> list[dict[str, Any]]:
+    """Return the content of a message as parts."""
+    if isinstance(content, list):
+        return content
+    return [{"type": "text", "text": content}] if content else []
