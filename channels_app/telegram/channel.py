@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
+from urllib.parse import quote
 
 from django.conf import settings
 from django.utils.translation import gettext
@@ -110,7 +111,7 @@ def mode_of(account: Account) -> str:
 
 
 def webhook_url(account: Account, *, base_url: str) -> str:
-    return f"{base_url}/telegram/{account.name}/webhook"
+    return f"{base_url}/telegram/{quote(account.name, safe='')}/webhook"
 
 
 def menu(language: str) -> list[dict[str, str]]:

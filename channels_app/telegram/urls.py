@@ -5,5 +5,5 @@ from django.urls import re_path
 from channels_app.telegram import views
 
 urlpatterns = [
-    re_path(r"^telegram/(?P<name>[A-Za-z0-9_.-]{1,64})/webhook$", views.webhook),
+    re_path(r"^telegram/(?P<name>.{1,64})/webhook$", views.webhook),
 ]

@@ -3,13 +3,17 @@
 import json
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 
+from channels_app.delivery.sending import account_of
 from channels_app.telegram import views
+from channels_app.telegram.channel import webhook_url
 from core.lib import ttl_cache
 from core.lib.encryption import encrypt
 from core.models import ChannelAccount, InboundMessage
+from tests.channels_app.running import telegram_account
 from tests.channels_app.telegram.local import SECRET, Local
 from tests.channels_app.telegram.people import Params, message
 
@@ -30,6 +34,17 @@ def test_an_update_is_answered_with_its_outcome_when_it_is_stored(local: Local) 
     assert (kept.account.name, kept.text) == ("main", "hello")
     assert json.loads(bytes(kept.raw)) == update
     assert local.post(update) == (200, {"ok": True, "outcome": "duplicate"})
+
+
+@pytest.mark.parametrize("name", ["My bot", "Büro", "a/b", "50 %", "x" * 64])
+def test_an_account_may_have_any_name(local: Local, name: str) -> None:
+    """Telegram calls the address that it was given, which has the name."""
+    row = telegram_account(base=local.api.base, name=name)
+    address = webhook_url(account_of(row), base_url="https://a")
+    assert address.isascii()
+    assert " " not in address
+    assert local.post(message("hello", user=GUEST), account=name)[0] == 200
+    assert unquote(address) == f"https://a/telegram/{name}/webhook"
 
 
 def test_in_a_group_the_bot_is_asked_for_its_name_and_else_it_is_not(local: Local) -> None:
