@@ -85,7 +85,8 @@ class Lines:
 
     def _next_cell(self) -> None:
         """Go on in the line of the cell before."""
-        if not "".join(self._words).strip() and self._rows and len(self.done) > self._rows[-1]:
+        is_begun = any(words.strip() for words in self._words)
+        if not is_begun and self._rows and len(self.done) > self._rows[-1]:
             self._words = [self.done.pop()]
         self._words.append(BETWEEN)
 
