@@ -47,7 +47,7 @@ class Lines:
         """End the line, if it holds a word."""
         line, self._words = "".join(self._words), []
         line = line.rstrip() if self._plain else " ".join(line.split())
-        if line.strip():
+        if line.strip(" |"):
             self.done.append(line)
 
     def open(self, element: Any) -> None:
