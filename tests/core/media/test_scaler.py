@@ -32,3 +32,16 @@ def test_c6_the_hidden_part_of_a_large_picture_is_white(
     Image.new("RGBA", (200, 100), (0, 0, 0, 0)).save(tmp_path / "a.png")
     found = shown(tmp_path / "a.png")
     assert (found.format, found.getpixel((50, 50))) == ("JPEG", (255, 255, 255))
+
+
+def test_c6_a_photo_of_very_many_pixels_is_read_at_a_fraction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Phones make such of 200 megapixels; other formats have no fraction."""
+    monkeypatch.setattr(scaler, "MOST_PIXELS", 4_000_000)
+    made = Image.new("RGB", (4000, 3000), "red")
+    made.save(tmp_path / "a.jpg")
+    assert shown(tmp_path / "a.jpg").size == (1568, 1176)
+    made.save(tmp_path / "a.png")
+    with pytest.raises(ValueError, match="too many pixels"):
+        scaler.scaled(str(tmp_path / "a.png"))
