@@ -18,11 +18,17 @@ EXTENSIONS = {
 NAMES = {name: kind for kind, names in EXTENSIONS.items() for name in names.split()}
 OFFICE = frozenset({"docx", "pptx", "xlsx"})
 ZIP = b"PK\x03\x04"
+OLD_OFFICE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"  # and encrypted files of the new one
+OLD_NAMES = (".doc", ".dot", ".xls", ".xlt", ".ppt", ".pps", ".pot")
 PDF, RTF = b"%PDF-", b"{\\rtf"
 # The folder of each kind in its archive: files of some senders have no name.
 FOLDERS = {"word": "docx", "ppt": "pptx", "xl": "xlsx"}
 TEXT_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # half of such a text may be zeros
 READABLE = "PDF, Word, PowerPoint, Excel, HTML, CSV, Markdown and text files can be read"
+OLD = (
+    "This is a file of an old version of Office. Save it as .docx, .xlsx or .pptx, and send it "
+    "again."
+)
 UNKNOWN = f"This kind of file cannot be read. {READABLE}."
 BINARY_CONTROLS = frozenset(range(9)) | {11, 14, 15}
 
@@ -55,3 +61,9 @@ def office_kind(names: Collection[str]) -> str:
         return ""
     folders = {name.partition("/")[0] for name in names}
     return next((kind for folder, kind in FOLDERS.items() if folder in folders), "")
+
+
+def refusal(name: str, beginning: bytes) -> str:
+    """Return why a file of no known kind cannot be read, for its sender."""
+    is_old = beginning.startswith(OLD_OFFICE) and name.lower().endswith(OLD_NAMES)
+    return OLD if is_old else UNKNOWN
