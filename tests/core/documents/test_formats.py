@@ -84,7 +84,8 @@ async def test_shows_and_files_with_macros_are_read(
 async def test_another_archive_is_refused_in_words(tmp_path: Path) -> None:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
-        archive.writestr("word/notes.txt", "Hello")
+        archive.writestr("[Content_Types].xml", "<Types/>")
+        archive.writestr("xl/workbook.bin", "as of .xlsb")
     with pytest.raises(DocumentError, match=UNKNOWN[:30]):
         await text_of(tmp_path, "a.zip", out.getvalue())
 
