@@ -90,7 +90,7 @@ async def test_another_archive_is_refused_in_words(tmp_path: Path) -> None:
         await text_of(tmp_path, "a.zip", out.getvalue())
 
 
-async def test_a_file_of_an_old_office_is_told_how_to_be_sent(tmp_path: Path) -> None:
+async def test_a_file_of_an_old_office_is_refused_with_advice(tmp_path: Path) -> None:
     """Word can be read, its sender was told."""
     with pytest.raises(DocumentError, match="Save it as"):
         await text_of(tmp_path, "Letter.DOC", OLD_OFFICE + bytes(100))
