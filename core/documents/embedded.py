@@ -23,7 +23,7 @@ Pair = tuple[str, str]
 
 
 def parsed(content: bytes) -> Any:
-    """Return the root of an XML part; an empty one where there is none: the rest can be read."""
+    """Return the root of an XML part; an empty one for a broken part: the rest can be read."""
     parser = etree.XMLParser(resolve_entities=False, no_network=True, recover=True)
     root = etree.fromstring(content or b"<none/>", parser)
     return etree.Element("none") if root is None else root

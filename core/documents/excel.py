@@ -5,6 +5,7 @@ cell whose value no program has computed. ECMA-376 part 1, chapter 18.
 import re
 import zipfile
 from collections.abc import Iterator
+from datetime import datetime, time
 from functools import cache
 from itertools import repeat
 from pathlib import Path
@@ -60,6 +61,8 @@ def text_of(cell: Any) -> str:
     value = cell.value
     if value is None:
         return ""
+    if isinstance(value, datetime) and value.time() == time():
+        return str(value.date())
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
     is_share, currency = signs_of(cell.number_format)

@@ -1,6 +1,7 @@
 """Detect the kind of a document by its first bytes, else by its name, else by what is in it."""
 
 import codecs
+import re
 from collections.abc import Collection
 from pathlib import PurePath
 
@@ -18,11 +19,21 @@ EXTENSIONS = {
 NAMES = {name: kind for kind, names in EXTENSIONS.items() for name in names.split()}
 OFFICE = frozenset({"docx", "pptx", "xlsx"})
 ZIP = b"PK\x03\x04"
+OLD_OFFICE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"  # and encrypted files of the new one
+OLD_NAMES = (".doc", ".dot", ".xls", ".xlt", ".ppt", ".pps", ".pot")
 PDF, RTF = b"%PDF-", b"{\\rtf"
-# The folder of each kind in its archive: files of some senders have no name.
-FOLDERS = {"word": "docx", "ppt": "pptx", "xl": "xlsx"}
+# The main part of each kind in its archive: files of some senders have no name.
+MAIN_PARTS = {
+    "docx": re.compile(r"word/document\d*\.xml"),
+    "pptx": re.compile(r"ppt/presentation\d*\.xml"),
+    "xlsx": re.compile(r"xl/workbook\d*\.xml"),
+}
 TEXT_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # half of such a text may be zeros
 READABLE = "PDF, Word, PowerPoint, Excel, HTML, CSV, Markdown and text files can be read"
+OLD = (
+    "This is a file of an old version of Office. Save it as .docx, .xlsx or .pptx, and send it "
+    "again."
+)
 UNKNOWN = f"This kind of file cannot be read. {READABLE}."
 BINARY_CONTROLS = frozenset(range(9)) | {11, 14, 15}
 
@@ -53,5 +64,11 @@ def office_kind(names: Collection[str]) -> str:
     """Return the kind of an Office file by the names in its archive; empty for any other one."""
     if "[Content_Types].xml" not in names:
         return ""
-    folders = {name.partition("/")[0] for name in names}
-    return next((kind for folder, kind in FOLDERS.items() if folder in folders), "")
+    kinds = (kind for kind, part in MAIN_PARTS.items() if any(map(part.fullmatch, names)))
+    return next(kinds, "")
+
+
+def refusal(name: str, beginning: bytes) -> str:
+    """Return why a file of no known kind cannot be read, for its sender."""
+    is_old = beginning.startswith(OLD_OFFICE) and name.lower().endswith(OLD_NAMES)
+    return OLD if is_old else UNKNOWN

@@ -8,7 +8,7 @@ from email.message import EmailMessage
 from core.documents.encodings import text_of
 
 HEAD = ("From", "To", "Cc", "Date", "Subject")
-# Python's parser raises these for fields that no standard allows.
+# Errors of Python's parser for fields that no standard allows.
 UNPARSABLE = (ValueError, LookupError, AttributeError, TypeError)
 
 
@@ -30,9 +30,7 @@ def field_of(message: EmailMessage, name: str) -> str:
 
 
 def body_of(message: EmailMessage) -> tuple[str, str]:
-    """Return the text of a message and its kind, ``html`` or ``plain``; the plain one if there are
-    both.
-    """
+    """Return the text of a message and its kind, ``html`` or ``plain``; the plain one of both."""
     try:
         found = message.get_body(preferencelist=("plain", "html"))
     except UNPARSABLE:

@@ -65,9 +65,9 @@ class Counter:
         """Return the number of a paragraph's list, its own or its style's, and its depth."""
         own = paragraph.find(f"{WORD}pPr/{WORD}numPr")
         name = value(paragraph, f"{WORD}pPr/{WORD}pStyle")
-        number, depth = properties(own)
+        number, own_depth = properties(own)
         if number is not None:
-            return number, depth
+            return number, own_depth
         seen: set[str] = set()
         while name in self.styles and name not in seen:
             seen.add(name)
@@ -75,7 +75,7 @@ class Counter:
             if number:
                 levels = self.levels.get(self.lists.get(number, ""), {})
                 linked = (at for at, level in levels.items() if level.style == name)
-                return number, next(linked, depth)
+                return number, own_depth if own is not None else next(linked, depth)
             name = parent
         return "", 0
 

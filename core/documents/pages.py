@@ -47,7 +47,7 @@ class Lines:
         """End the line, if it holds a word."""
         line, self._words = "".join(self._words), []
         line = line.rstrip() if self._plain else " ".join(line.split())
-        if line.strip():
+        if line.strip(" |"):
             self.done.append(line)
 
     def open(self, element: Any) -> None:
@@ -85,7 +85,8 @@ class Lines:
 
     def _next_cell(self) -> None:
         """Go on in the line of the cell before."""
-        if not "".join(self._words).strip() and self._rows and len(self.done) > self._rows[-1]:
+        is_begun = any(words.strip() for words in self._words)
+        if not is_begun and self._rows and len(self.done) > self._rows[-1]:
             self._words = [self.done.pop()]
         self._words.append(BETWEEN)
 

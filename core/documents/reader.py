@@ -21,7 +21,7 @@ import orjson
 from core.documents import mail, rtf, word
 from core.documents.delimiters import delimiter_of
 from core.documents.encodings import text_of, text_of_file
-from core.documents.formats import UNKNOWN, office_kind
+from core.documents.formats import OLD_OFFICE, UNKNOWN, office_kind
 
 MEGABYTE = 1024 * 1024
 MEMORY_BYTES = 700 * MEGABYTE
@@ -118,7 +118,7 @@ def check_archive(path: Path) -> None:
     """Refuse archives with an extreme compression ratio. Raises UnreadableError."""
     with path.open("rb") as file:
         # the container of encrypted Office files
-        if file.read(8) == b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1":
+        if file.read(8) == OLD_OFFICE:
             raise UnreadableError(ENCRYPTED)
     try:
         with zipfile.ZipFile(path) as archive:

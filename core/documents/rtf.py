@@ -32,8 +32,8 @@ CHARSETS = {128: "cp932", 129: "cp949", 134: "gb18030", 136: "big5", 161: "cp125
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The state of a group. ``fallback``: how many characters follow one of Unicode, for programs
-    that know none.
+    """The settings of a group. ``fallback``: how many characters follow one of Unicode, for
+    programs that know none.
     """
 
     is_hidden: bool = False

@@ -124,7 +124,7 @@ def symbol(element: Any) -> str:
 
 
 def part(element: Any, name: str) -> str:
-    """Return the text of a part of a formula; "" for one that is not there."""
+    """Return the text of a part of a formula; "" for one that it has not."""
     found = element.find(f"{MATH}{name}")
     return "" if found is None else text_of(found)
 

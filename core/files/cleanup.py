@@ -27,14 +27,20 @@ DISCARD_SECONDS = 5
 
 
 def purge(*, now: datetime) -> int:
-    """Remove the bytes of at most AT_ONCE files of each kind; return how many."""
-    gone = [
+    """Remove the bytes of at most AT_ONCE files of each kind; return how many.
+
+    None in the folder of another machine: the bytes would stay on the one that has them. One that
+    the disk refuses to remove is left for the next time, and holds up no other.
+    """
+    if storage.misplaced():
+        return 0
+    due = [
         *revoked()[:AT_ONCE],
         *expired(now)[:AT_ONCE],
         *(file for file in unused(now)[:AT_ONCE] if not is_waited(file)),
     ]
+    gone = [file for file in due if storage.is_unlinked(file)]
     for file in gone:
-        storage.path_of(file).unlink(missing_ok=True)
         with atomic_write():
             StoredFile.objects.filter(id=file.id).update(purged_at=now)
     return len(gone)

@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import logging
 import mimetypes
 import os
 import time
@@ -24,6 +25,8 @@ from core.lib import disk
 from core.lib.ids import is_public_id, public_id
 from core.lib.text import one_line
 from core.models import Installation, Run, StoredFile, User
+
+logger = logging.getLogger(__name__)
 
 INLINE_BYTES = 10 * 1024 * 1024
 # The types that browsers and platforms show as a picture.
@@ -219,6 +222,16 @@ def path_of(file: StoredFile) -> Path:
 def read(file: StoredFile) -> bytes:
     """Return the bytes of ``file``. Raises OSError when they were removed."""
     return path_of(file).read_bytes()
+
+
+def is_unlinked(file: StoredFile) -> bool:
+    """Remove the bytes of ``file``; return whether there are none now."""
+    try:
+        path_of(file).unlink(missing_ok=True)
+    except OSError as error:
+        logger.warning("the file %s cannot be removed: %s", file.public_id, error.strerror)
+        return False
+    return True
 
 
 def inline(url: str, *, user_id: int) -> str | None:

@@ -25,6 +25,7 @@ from core.providers.chain import Chain
 TRIES = 4
 TELL_SECONDS = 0.2
 MOST_RETRY_SECONDS = 20.0
+BRACKETS: Mapping[Any, str] = {"object": "{", "array": "["}  # of a schema's type
 THINKING_TOKENS = 8192  # besides the answer, for a model that thinks before it
 
 
@@ -195,7 +196,7 @@ def form(schema: Mapping[str, Any]) -> str:
 
 def checked(said: str, schema: Mapping[str, Any]) -> tuple[str, str]:
     """Return the JSON in a model's answer, and its error (none: an empty string)."""
-    text = json_in(said)
+    text = json_in(said, BRACKETS.get(schema.get("type"), "{["))
     try:
         value = orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -207,11 +208,11 @@ def checked(said: str, schema: Mapping[str, Any]) -> tuple[str, str]:
     return text, ""
 
 
-def json_in(said: str) -> str:
-    """Return the text from the first bracket to the last of its kind: models add fences and
+def json_in(said: str, brackets: str) -> str:
+    """Return the text from the first of ``brackets`` to the last of its kind: models add fences and
     words.
     """
-    starts = [at for at in (said.find("{"), said.find("[")) if at >= 0]
+    starts = [at for at in map(said.find, brackets) if at >= 0]
     if not starts:
         return said.strip()
     start = min(starts)

@@ -33,10 +33,11 @@ def scaled(path: str, *, square: int = 0) -> bytes:
     """
     from PIL import Image, ImageOps  # noqa: PLC0415 - only in this process
 
+    Image.MAX_IMAGE_PIXELS = None  # ours is below: Pillow asks before the draft
     with Image.open(path, formats=FORMATS) as opened:
+        opened.draft("RGB", (SIDE, SIDE))  # of a JPEG a fraction is decoded, as of a phone's 200 MP
         if opened.width * opened.height > MOST_PIXELS:
             raise ValueError("too many pixels")
-        opened.draft("RGB", (SIDE, SIDE))
         upright = ImageOps.exif_transpose(opened)
         if upright.mode.startswith("I;16"):  # of a scanner; Pillow would make most of it white
             upright = upright.convert("I").point(lambda value: value / 256).convert("L")

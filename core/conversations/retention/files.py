@@ -3,7 +3,6 @@
 A row whose bytes are gone is still due: after a crash between the two it goes with the next pass.
 """
 
-import logging
 from datetime import datetime
 from functools import partial
 
@@ -15,8 +14,6 @@ from core.conversations.retention.passes import Counts, Selection, Selections, a
 from core.conversations.retention.rules import Columns
 from core.files import storage
 from core.models import ChatSession, InboundMessage, RetentionRule, Run, StoredFile
-
-logger = logging.getLogger(__name__)
 
 COLUMNS = Columns("user", "session__account", "")
 AT_ONCE = 25
@@ -54,15 +51,5 @@ def is_busy() -> Q:
 
 def remove(rows: QuerySet[StoredFile], ids: list[int]) -> Counts:
     """Remove those of these files that are still due; one that the disk refuses to remove stays."""
-    gone = [file.pk for file in among(rows, ids) if is_unlinked(file)]
+    gone = [file.pk for file in among(rows, ids) if storage.is_unlinked(file)]
     return {FILES: StoredFile.objects.filter(pk__in=gone).delete()[0]}
-
-
-def is_unlinked(file: StoredFile) -> bool:
-    """Remove the bytes of a file; return whether there are none now."""
-    try:
-        storage.path_of(file).unlink(missing_ok=True)
-    except OSError as error:
-        logger.warning("the file %s cannot be removed: %s", file.public_id, error.strerror)
-        return False
-    return True

@@ -116,7 +116,7 @@ AFTER = (
 )
 SPOKEN = {
     tag: re.compile(
-        rf"(?:[,;]\s*)?\b(?:in|auf|en|em|na|po|op|på|v|w|на|по|into)[\s-]+(?:the\s+|das\s+)?(?:{names})"
+        rf"(?:[,;]\s*)?\b(?:in|auf|en|em|na|po|op|på|w|на|по|into)[\s-]+(?:the\s+|das\s+)?(?:{names})"
         rf"(?:\s+(?:language|sprache|языке))?{AFTER}"
         rf"|(?<![\w])(?:{names})(?=\s+{THING})"
         rf"|(?:，|、|,)?(?:请|請)?(?:用|以|使用)(?:{names})(?:来|來)?|(?:{names})(?:で|로|으로)|"

@@ -1,5 +1,6 @@
 """Cells of workbooks as their reader sees them."""
 
+from datetime import datetime
 from pathlib import Path
 
 import openpyxl
@@ -13,10 +14,13 @@ def lines_of(book: openpyxl.Workbook, folder: Path) -> list[str]:
     return "\n".join(text for _, text in rows_of_xlsx(folder / "a.xlsx")).split("\n")
 
 
-def test_percentages_and_currencies_keep_their_signs(tmp_path: Path) -> None:
+def test_cells_keep_the_signs_of_their_formats(tmp_path: Path) -> None:
     book = openpyxl.Workbook()
     sheet = book.active
-    cells = (
+    day = datetime(2026, 3, 5)  # noqa: DTZ001 - a workbook has no zones
+    cells: tuple[tuple[object, str, str], ...] = (
+        (day, "d. mmm yyyy", "2026-03-05"),
+        (day.replace(hour=7), "dd.mm.yyyy hh:mm", "2026-03-05 07:00:00"),
         (0.125, "0.0%", "12.5%"),
         (0.07, "0%", "7%"),
         (1200, '#,##0.00 "€"', "1200 €"),

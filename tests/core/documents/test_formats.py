@@ -10,7 +10,7 @@ import pptx
 import pytest
 
 from core.documents import read
-from core.documents.formats import UNKNOWN
+from core.documents.formats import OLD_OFFICE, UNKNOWN
 from core.documents.read import DocumentError
 from tests.core.jobs_worker import papers
 
@@ -84,9 +84,18 @@ async def test_shows_and_files_with_macros_are_read(
 async def test_another_archive_is_refused_in_words(tmp_path: Path) -> None:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
-        archive.writestr("word/notes.txt", "Hello")
+        archive.writestr("[Content_Types].xml", "<Types/>")
+        archive.writestr("xl/workbook.bin", "as of .xlsb")
     with pytest.raises(DocumentError, match=UNKNOWN[:30]):
         await text_of(tmp_path, "a.zip", out.getvalue())
+
+
+async def test_a_file_of_an_old_office_is_refused_with_advice(tmp_path: Path) -> None:
+    """Word can be read, its sender was told."""
+    with pytest.raises(DocumentError, match="Save it as"):
+        await text_of(tmp_path, "Letter.DOC", OLD_OFFICE + bytes(100))
+    with pytest.raises(DocumentError, match=UNKNOWN[:30]):
+        await text_of(tmp_path, "mail.msg", OLD_OFFICE + bytes(100))
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])

@@ -1,4 +1,4 @@
-"""All that the audience of a slide sees, beside its text boxes and tables."""
+"""Charts, diagrams and formulas of a slide are read as its text boxes and tables are."""
 
 from pathlib import Path
 

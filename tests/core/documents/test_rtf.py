@@ -27,7 +27,7 @@ HEAD = (
         (rb"\u-10179?\u-8704?", "😀"),
     ],
 )
-def test_hidden_text_is_not_read(body: bytes, text: str) -> None:
+def test_only_visible_text_is_read(body: bytes, text: str) -> None:
     assert text_of(HEAD + body + b"}") == text
 
 

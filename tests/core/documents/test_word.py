@@ -1,4 +1,4 @@
-"""All that a reader of a Word document sees, beside its paragraphs and tables."""
+"""Notes, comments, charts, numbers and formulas of Word are read as its paragraphs are."""
 
 from pathlib import Path
 from typing import Any

@@ -3,12 +3,13 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from core.conversations import jobs, runs
 from core.database.transactions import in_thread
-from core.jobs_worker.host import Host
+from core.jobs_worker.host import Host, checked
 from core.models import Job, LanguageModel, ModelCall, ModelProvider
 from core.providers import registry
 from core.providers.base import (
@@ -161,3 +162,15 @@ async def test_a_vendor_that_takes_no_schema_finds_it_in_the_question(
     assert await host.ask("Question", schema=schema) == '{"a": 1}'
     [asked] = model.asked
     assert "response_format" not in asked.options
+
+
+@pytest.mark.parametrize(
+    ("said", "schema", "found"),
+    [
+        ('Here is [slide 1]:\n```json\n{"a": [1]}\n```', {"type": "object"}, '{"a": [1]}'),
+        ('Sure: [{"a": 1}], as asked.', {"type": "array"}, '[{"a": 1}]'),
+        ('{"a": 1}', {}, '{"a": 1}'),
+    ],
+)
+def test_words_around_an_answer_are_left_out(said: str, schema: dict[str, Any], found: str) -> None:
+    assert checked(said, schema) == (found, "")

@@ -201,6 +201,32 @@ def test_bytes_of_files_that_were_taken_back_or_expired_go_their_rows_stay(eve: 
     assert cleanup.purge(now=transactions.now()) == 0
 
 
+def test_one_file_that_the_disk_keeps_holds_up_no_other(eve: User) -> None:
+    kept = StoredFile.objects.get()
+    storage.path_of(kept).unlink()
+    storage.path_of(kept).mkdir()  # as damaged disks and other programs leave one
+    other = storage.keep(user=eve, name="b", content=b"taken back")
+    for file in (kept, other):
+        storage.revoke(file)
+    assert cleanup.purge(now=transactions.now()) == 1
+    assert not storage.path_of(other).exists()
+    kept.refresh_from_db()
+    assert kept.purged_at is None
+
+
+def test_bytes_are_removed_by_the_machine_that_has_them(eve: User) -> None:
+    """One without the folder finds none, and must not note that they are gone."""
+    del eve
+    file = StoredFile.objects.get()
+    storage.revoke(file)
+    assert storage.misplaced() == ""
+    mark = Installation.objects.get().files_mark
+    Installation.objects.update(files_mark="of-another-machine")
+    assert cleanup.purge(now=transactions.now()) == 0
+    Installation.objects.update(files_mark=mark)
+    assert cleanup.purge(now=transactions.now()) == 1
+
+
 def test_files_of_a_conversation_or_a_link_stay(eve: User) -> None:
     session = inbox.open_session(user=eve, account=_http())
     storage.keep(user=eve, name="b", content=b"of a session", session_id=session.id)

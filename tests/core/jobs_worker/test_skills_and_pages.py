@@ -18,10 +18,10 @@ from django.test import Client
 from channels_app.ops.doctor import work
 from core.files import storage
 from core.jobs_worker import skills
-from core.models import Job, Skill, StoredFile, User
-from core.tools.base import ToolError
+from core.models import Job, Run, Skill, StoredFile, User
+from core.tools.base import ToolContext, ToolError
 from core.tools.run_skill import TOOL
-from core.tools.save_result_page import Page, page_of
+from core.tools.save_result_page import Page, page_of, store
 from tests.core.jobs_worker.conftest import Say, Worker
 from tests.servers import wait_until
 
@@ -251,6 +251,24 @@ def test_l1_a_page_is_clean_and_its_link_is_never_forgotten(
     assert (file.name, file.origin) == ("The plan.html", "made")
     assert "<td>1</td>" in page
     assert "<script" not in page
+
+
+def test_l1_another_attempt_finds_a_page_and_keeps_another_version(
+    worker: Worker, script: Any, say: Say
+) -> None:
+    arguments = {"title": "The plan", "content": "Costs 5 €."}
+    script(
+        [
+            {"match": "", "after_tool": True, "steps": [{"text": "It is saved."}]},
+            {"match": "", "steps": [{"tool": "save_result_page", "arguments": arguments}]},
+        ]
+    )
+    run = say("save it")
+    first = StoredFile.objects.get()
+    Run.objects.filter(id=run.id).update(attempt=2)
+    context = ToolContext(run.id, run.user_id, run.session_id, "call", "UTC", lambda _: None)
+    assert store(context, Page("The plan", "Costs 5 €.")) == first
+    assert b"Costs 7" in storage.read(store(context, Page("The plan", "Costs 7 €.")))
 
 
 def test_l1_html_of_a_model_loses_active_content() -> None:

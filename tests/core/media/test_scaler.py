@@ -52,3 +52,16 @@ def test_c6_a_scan_keeps_its_shades_in_either_order_of_bytes(tmp_path: Path, for
     made = Image.new(form, (300, 100), 40_000)
     made.save(tmp_path / "a.tif")
     assert shown(tmp_path / "a.tif").convert("L").getpixel((5, 5)) == pytest.approx(156, abs=4)
+
+
+def test_c6_a_photo_of_very_many_pixels_is_read_at_a_fraction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Phones make such of 200 megapixels; other formats have no fraction."""
+    monkeypatch.setattr(scaler, "MOST_PIXELS", 4_000_000)
+    made = Image.new("RGB", (4000, 4000), "red")
+    made.save(tmp_path / "a.jpg")
+    assert shown(tmp_path / "a.jpg").size == (1568, 1568)
+    made.save(tmp_path / "a.png")
+    with pytest.raises(ValueError, match="too many pixels"):
+        scaler.scaled(str(tmp_path / "a.png"))

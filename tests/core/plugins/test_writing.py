@@ -382,6 +382,10 @@ def test_the_language_parameter_wins_over_the_language_of_the_text() -> None:
         ("Create slides about the sea and a boat", "English"),
         ("Crea una presentación sobre la historia de los volcanes", "Spanish"),
         ("Faça uma apresentação sobre vulcões", "Portuguese"),
+        ("Haz diapositivas de la historia de un país", "Spanish"),
+        ("Fais un diaporama en couleur sur la mer", "French"),
+        ("Kun je dia's maken over je werk en de zee", "Dutch"),
+        ("Slides at work: what we care for", "English"),
         ("Зроби презентацію про вулкани", "Ukrainian"),
     ],
 )
