@@ -74,9 +74,14 @@ def waited_lock(folder: Path, name: str) -> Iterator[None]:
         yield
 
 
+def lock_file(folder: Path) -> Path:
+    """Return the file that a gateway locks while it runs on this home."""
+    return run_folder(folder) / "up.lock"
+
+
 def lock(folder: Path) -> TextIO:
     """Lock this home until the result is closed. Raises ``StartError`` when it is locked."""
-    file = (run_folder(folder) / "up.lock").open("a+", encoding="utf-8")
+    file = lock_file(folder).open("a+", encoding="utf-8")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
