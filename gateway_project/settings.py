@@ -120,6 +120,8 @@ GATEWAY_DATABASE_PREPARES: bool = env.switch("GATEWAY_DATABASE_PREPARES", defaul
 
 # Empty: `manage.py up` starts an embedded broker; commands beside it find it in GATEWAY_HOME.
 REDIS_URL: str = env.broker("REDIS_URL", broker.embedded, in_production=GATEWAY_HTTPS)
+# Beside a running one, or before its first start.
+REDIS_IS_EMBEDDED: bool = not env.text("REDIS_URL")
 # The dotted path of our Celery application; resolved when the first wake-up is sent.
 CELERY_APPLICATION = "gateway_project.celery.app"
 CELERY_BROKER_URL = REDIS_URL

@@ -1,7 +1,11 @@
 """Files, and names in folders, that outlast a power cut."""
 
+import errno
 import os
 from pathlib import Path
+
+# Of a folder, where a disk knows nothing of that: shared folders of virtual machines, for example.
+NOT_FOR_FOLDERS = (errno.EINVAL, errno.EBADF)
 
 
 def sync(path: Path) -> None:
@@ -9,6 +13,9 @@ def sync(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        if not (error.errno in NOT_FOR_FOLDERS and path.is_dir()):
+            raise
     finally:
         os.close(descriptor)
 

@@ -44,7 +44,10 @@ def make(root: Path, *, passphrase: str, now: datetime) -> Path:
     except CopyError as error:
         raise BackupError(str(error)) from error
     except OSError as error:
-        raise BackupError(f"The backup could not be written: {error.strerror or error}.") from error
+        where = f" ({error.filename})" if error.filename else ""
+        raise BackupError(
+            f"The backup could not be written: {error.strerror or error}{where}."
+        ) from error
 
 
 def remove_unfinished(root: Path) -> None:
@@ -80,19 +83,23 @@ def one_at_a_time(root: Path, *, wait_seconds: float = 0) -> Iterator[None]:
         raise BackupError(f"{root} cannot be used: {error.strerror or error}.") from error
     deadline = time.monotonic() + wait_seconds
     with file:
-        while not try_lock(file):
+        while not try_lock(file, root):
             if time.monotonic() >= deadline:
                 raise BackupError("Another backup is being made or checked.")
             time.sleep(LOOK_SECONDS)
         yield
 
 
-def try_lock(file: TextIO) -> bool:
-    """Lock a file until it is closed; return whether no other process has it."""
+def try_lock(file: TextIO, root: Path) -> bool:
+    """Lock a file of ``root`` until it is closed; return whether no other process has it. Raises
+    BackupError on a disk without locks, as some shares of NFS.
+    """
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
+    except OSError as error:
+        raise BackupError(f"{root} cannot be used: {error.strerror or error}.") from error
     return True
 
 

@@ -22,6 +22,7 @@ from gateway_project.processes.preflight import StartError, run_folder
 
 HOLD = signal.SIGUSR1
 LOOK_SECONDS = 0.1
+IS_HELD = "GATEWAY_IS_HELD"  # tells the script that nothing runs, though a supervisor has the lock
 
 
 def held_mark(folder: Path) -> Path:
@@ -91,7 +92,11 @@ def run_way_back(folder: Path) -> None:
     """
     script = way_back(folder)
     done = subprocess.run(
-        ["/bin/sh", str(script)], stdin=subprocess.DEVNULL, check=False, close_fds=False
+        ["/bin/sh", str(script)],
+        env={**os.environ, IS_HELD: "1"},
+        stdin=subprocess.DEVNULL,
+        check=False,
+        close_fds=False,
     )
     if done.returncode:
         raise StartError(

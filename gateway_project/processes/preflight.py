@@ -47,11 +47,15 @@ def unfinished_restore(folder: Path) -> str:
 
 
 def check_home(folder: Path) -> None:
-    """Create ``folder`` if missing. Raises ``StartError`` when it cannot be written or is full."""
+    """Create ``folder`` if missing. Raises ``StartError`` when it cannot be written or has no
+    locks, or is full.
+    """
     try:
         make_run_folder(folder)
         probe = run_folder(folder) / f".probe.{os.getpid()}"
-        probe.write_bytes(b"x" * 4096)
+        with probe.open("wb") as file:
+            file.write(b"x" * 4096)
+            fcntl.flock(file, fcntl.LOCK_EX)  # some shares of NFS have no locks
         probe.unlink()
         free = shutil.disk_usage(folder).free
     except OSError as error:
@@ -74,9 +78,14 @@ def waited_lock(folder: Path, name: str) -> Iterator[None]:
         yield
 
 
+def lock_file(folder: Path) -> Path:
+    """Return the file that a gateway locks while it runs on this home."""
+    return run_folder(folder) / "up.lock"
+
+
 def lock(folder: Path) -> TextIO:
     """Lock this home until the result is closed. Raises ``StartError`` when it is locked."""
-    file = (run_folder(folder) / "up.lock").open("a+", encoding="utf-8")
+    file = lock_file(folder).open("a+", encoding="utf-8")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:

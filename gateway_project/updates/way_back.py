@@ -12,7 +12,7 @@ from core.database import copies
 from core.database.copies import CopyError
 from core.lib import disk
 from gateway_project import command_line, databases, home
-from gateway_project.processes import holding
+from gateway_project.processes import holding, preflight
 from gateway_project.processes.preflight import StartError, run_folder
 from gateway_project.updates.clone import UpdateError
 
@@ -55,6 +55,12 @@ def write(folder: Path, *, version: str, lines: Sequence[str]) -> None:
         f"# Brings Latchkey {version} back, with its database of the moment before the update.",
         "# The gateway must not run. It needs its settings, and can be run again.",
         "set -e",
+        # By hand, where the system has flock(1): a gateway that runs has the lock of its home.
+        f'[ -n "${holding.IS_HELD}" ] || ! command -v flock >/dev/null || flock -n '
+        f"{shlex.quote(str(preflight.lock_file(folder)))} true || {{",
+        "    echo 'Stop the gateway first.' >&2",
+        "    exit 1",
+        "}",
         *lines,
         f"GATEWAY_HOME={shlex.quote(str(home.directory()))} {command}",
         # After a power cut it must neither be missing too soon, nor run again and remove what came

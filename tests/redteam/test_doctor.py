@@ -134,6 +134,16 @@ def test_rc3_an_address_without_a_password_is_named(
     assert ids(configuration.examine()) == {(level, "broker-password")}
 
 
+def test_the_broker_of_another_program_is_none_of_ours(
+    safe: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the first start, as after a restore: the advice was to give that one a password."""
+    monkeypatch.setattr(configuration, "answers_without_password", lambda *_: True)
+    safe.REDIS_URL = "redis://127.0.0.1:6379/0"
+    safe.REDIS_IS_EMBEDDED = True
+    assert ids(configuration.examine()) == set()
+
+
 def test_rc3_in_production_a_start_with_an_open_broker_elsewhere_is_refused(tmp_path: Path) -> None:
     """[RC3]"""
     env = {

@@ -16,7 +16,7 @@ WARNINGS, ERRORS = 1, 2
 
 
 class Command(BaseCommand):
-    help = "List what is unsafe or broken in this installation. Exit code: 0 well, 1 warnings, 2."
+    help = "List what is unsafe or broken in this installation. Exit code: 0, 1 warnings, 2 errors."
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:

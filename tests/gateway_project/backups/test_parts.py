@@ -1,6 +1,8 @@
 """The parts of a backup [X41] [X42] [X43]."""
 
 import errno
+import fcntl
+import os
 import shutil
 import sqlite3
 import stat
@@ -12,9 +14,13 @@ import pytest
 from django.conf import settings
 
 from core.database import copies, schema_version
+from core.files import storage
+from core.lib import disk
 from gateway_project import databases, environment, home
 from gateway_project.backups import backing_up, keeping, making, manifest, restoring, sealed
 from gateway_project.backups.manifest import BackupError, Manifest, Stored
+from gateway_project.processes import preflight
+from gateway_project.processes.preflight import StartError
 
 START = datetime(2026, 3, 2, 3, tzinfo=UTC)  # a Monday
 NAMED = START.strftime(manifest.NAME)
@@ -159,12 +165,14 @@ def test_x43_the_database_of_a_check_is_a_copy_where_files_name_the_live_one(
     """``DATABASE_URL_FILE`` comes before ``DATABASE_URL``. An update migrates the copy."""
     (tmp_path / "live").write_text("live")
     env = restoring.scratch_env(tmp_path, "sqlite:////copy")
+    monkeypatch.delenv("REDIS_URL", raising=False)
     for name in ("DATABASE_URL", "SECRET_KEY", "GATEWAY_ENCRYPTION_KEYS"):
         monkeypatch.setenv(f"{name}_FILE", str(tmp_path / "live"))
     for name, value in env.items():
         monkeypatch.setenv(name, value)
     assert environment.text("DATABASE_URL") == "sqlite:////copy"
     assert environment.text("SECRET_KEY") == settings.SECRET_KEY
+    assert environment.text("REDIS_URL") == settings.REDIS_URL, "not another one of this machine"
     keys = environment.words("GATEWAY_ENCRYPTION_KEYS")
     assert keys == settings.GATEWAY_ENCRYPTION_KEYS
 
@@ -251,6 +259,60 @@ def test_x43_a_folder_that_is_backed_up_holds_no_backups(here: Path) -> None:
         making.one_at_a_time(here / "files" / "backups"),
     ):
         pass
+
+
+def test_x43_a_disk_without_locks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As some shares of NFS; in one sentence, not by a traceback."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with (
+        pytest.raises(BackupError, match=f"{tmp_path} cannot be used: No locks available"),
+        making.one_at_a_time(tmp_path),
+    ):
+        pass
+    with pytest.raises(StartError, match="No locks available"):
+        preflight.check_home(tmp_path)
+
+
+def test_x43_folders_are_not_synced_where_the_disk_cannot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a shared folder of a virtual machine: each backup there failed. A file has to be."""
+
+    def refuse(_: int) -> None:
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    disk.sync(tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="Invalid argument"):
+        disk.sync(tmp_path / "file")
+
+
+def test_x43_a_file_that_cannot_be_read_is_named(
+    here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The owner can mend that one only."""
+    path = here / "skills" / "other"
+    path.parent.mkdir()
+    path.write_bytes(b"of root")
+
+    def refuse(given: Path) -> str:
+        raise PermissionError(errno.EACCES, "Permission denied", str(given))
+
+    monkeypatch.setattr(copies, "copy", Path.touch)
+    monkeypatch.setattr(copies, "count_rows", lambda _: {})
+    monkeypatch.setattr(schema_version, "applied", dict)
+    digest_of = storage.digest_of
+    monkeypatch.setattr(
+        storage, "digest_of", lambda given: (refuse if given == path else digest_of)(given)
+    )
+    (tmp_path / "backups").mkdir()
+    with pytest.raises(BackupError, match=rf"Permission denied \({path}\)"):
+        making.make(tmp_path / "backups", passphrase="", now=START)
 
 
 def never(_: object) -> None:

@@ -280,6 +280,22 @@ def test_x17_the_way_back_needs_the_database_of_the_gateway(small: Small, instal
     assert not way_back.database_before(installed).exists()
 
 
+@pytest.mark.skipif(shutil.which("flock") is None, reason="it has to be believed there")
+def test_x17_the_way_back_by_hand_refuses_a_gateway_that_runs(
+    small: Small, installed: Path
+) -> None:
+    """[X17] It would take the database from under its processes."""
+    small.commit("New", NEWER)
+    put_in_place(installed)
+    command = ["/bin/sh", str(way_back.put_aside(installed))]
+    with preflight.lock(installed):
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "Stop the gateway first.\n")
+    assert small.version() == "0.2.0"
+    subprocess.run(command, check=True)
+    assert small.is_old()
+
+
 @pytest.mark.skipif(not ON_SQLITE, reason="a server has its files elsewhere")
 @pytest.mark.parametrize("folder", ["", "elsewhere"])
 def test_x17_the_way_back_takes_no_space(
