@@ -199,7 +199,7 @@ def test_w56_while_a_proxy_has_no_gateway_behind_it_the_chat_opens_too(
     expect(page.locator("#offline-note")).to_have_count(0)
 
 
-# What the service worker hears of pages: nothing, an answer after a while, or a proxy's word; and
+# The service worker hears of pages: nothing, an answer after a while, or a proxy's word; and
 # the gateway again.
 STALLED = "() => { self.fetch = () => new Promise(() => {}); }"
 SLOW = """() => {

@@ -82,7 +82,7 @@ export class Log {
     this.#scroll.scrollTo({ top: this.#scroll.scrollHeight, behavior });
   }
 
-  /** What a person unfolds is read from its beginning: its end is not followed. */
+  /** A block that a person unfolds is read from its beginning: its end is not followed. */
   #unfolded(target) {
     if (!target.closest("summary, .fold, .source-text")) return;
     this.#following = false;
