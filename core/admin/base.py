@@ -51,6 +51,8 @@ else:
             return cls
 
 
+MOST_DIGITS = 18  # of the key of a row
+
 M = TypeVar("M", bound=Model)
 P = TypeVar("P", bound=Model)
 
@@ -158,7 +160,8 @@ class ExtraContext:
     ) -> HttpResponse:
         """Add that context to Django's view."""
         extra = dict(extra_context or {})
-        if object_id is not None and object_id.isascii() and object_id.isdigit():
+        is_key = object_id is not None and object_id.isascii() and object_id.isdigit()
+        if is_key and object_id is not None and len(object_id) <= MOST_DIGITS:
             extra["dashboard"] = self.page_context(request, int(object_id))
         view: HttpResponse = super().changeform_view(  # type: ignore[misc]  # a mixin of ModelAdmin
             request, object_id, form_url, extra

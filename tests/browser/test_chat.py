@@ -860,19 +860,19 @@ def test_a_chat_and_the_list_that_could_not_be_loaded_come_with_the_next_connect
 ) -> None:
     """A proxy has no gateway behind it for a moment; an empty list would look like lost chats."""
     page, _ = open_page(gateway)
-    ask(page, "markdown of the terns")
+    ask(page, "markdown of the kittiwakes")
     finished(page)
     calls = re.compile(r"/chat/sessions(/[\w-]+/messages)?$")
     page.route(calls, lambda route: route.fulfill(status=502))
     page.reload()
     expect(page.locator("#log")).to_contain_text("HTTP 502")
     expect(page.locator("#sessions-empty")).to_have_text("The list of chats could not be loaded.")
-    ask(page, "markdown of the skuas")
+    ask(page, "markdown of the razorbills")
     page.unroute(calls)
     page.evaluate("dispatchEvent(new Event('online'))")
     finished(page, 2)
     expect(page.locator(".said")).to_have_count(2)
-    expect(page.locator(".sessions a", has_text="markdown of the terns")).to_be_visible()
+    expect(page.locator(".sessions a", has_text="markdown of the kittiwakes")).to_be_visible()
 
 
 REFUSED_SOCKETS = """window.WebSocket = class {
@@ -944,6 +944,20 @@ def test_the_button_to_the_end_lies_over_the_conversation_and_not_over_a_long_te
     assert places[0]["y"] + places[0]["height"] <= places[1]["y"]
     button.click()
     page.wait_for_function(AT_END)
+
+
+def test_the_button_to_the_end_goes_there_at_once_for_people_who_want_no_motion(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    size = {"width": 390, "height": 400}
+    page, _ = open_page(gateway, viewport=size, reduced_motion="reduce")
+    for count in (1, 2, 3):
+        ask(page, "markdown, please")
+        finished(page, count)
+    page.locator("#scroll").evaluate("(node) => { node.scrollTop = 0; }")
+    expect(page.locator("#to-end")).to_be_visible()
+    page.locator("#to-end").evaluate("(button) => button.click()")
+    assert page.evaluate(AT_END)
 
 
 def test_a_chat_that_is_open_already_is_one_step_of_the_back_button(

@@ -216,6 +216,13 @@ BAD_GATEWAY = """() => {
 ANSWERED = "() => { self.fetch = self.answered; }"
 
 
+def loads_of(page: Page) -> list[str]:
+    """Return the addresses of the pages that are loaded from now on, as they come."""
+    loads: list[str] = []
+    page.on("domcontentloaded", lambda loaded: loads.append(loaded.url))
+    return loads
+
+
 def test_w56_on_a_network_that_answers_nothing_the_chat_opens_within_seconds(
     open_page: OpenPage, gateway: Gateway
 ) -> None:
@@ -233,9 +240,8 @@ def test_w56_a_page_that_takes_long_comes_after_the_shell(
 ) -> None:
     page, _ = open_page(gateway)
     controlled(page)
-    loads: list[Page] = []
+    loads = loads_of(page)
     page.context.service_workers[0].evaluate(SLOW)
-    page.on("domcontentloaded", loads.append)
     page.goto(gateway.base_url + "/?from=home")
     expect(page.locator("#greeting")).to_contain_text("Ada")
     expect(page.locator("body")).not_to_have_attribute("data-offline", "1")
@@ -251,8 +257,7 @@ def test_w56_where_a_proxy_answers_pages_itself_and_lets_sockets_through_the_cha
     worker.evaluate(BAD_GATEWAY)
     pages = re.compile(rf"^{re.escape(gateway.base_url)}/(c/[\w-]+)?$")
     page.route(pages, lambda route: route.fulfill(status=502))
-    loads: list[Page] = []
-    page.on("domcontentloaded", loads.append)
+    loads = loads_of(page)
     page.goto(gateway.base_url + "/?from=home")
     ask(page, "markdown, please")
     finished(page)

@@ -352,6 +352,26 @@ def test_rx3_a_result_page_loads_nothing_also_as_a_file_on_a_disk(
     assert (listener.asked, listener.packets) == ([], [])
 
 
+@pytest.mark.parametrize("width", [390, 1000])
+def test_words_of_a_wide_table_are_whole_and_the_page_stays_within_its_window(
+    browser: Browser, tmp_path: Path, width: int
+) -> None:
+    head = "|".join(["Quarter", *["Documentation"] * 11])
+    table = f"|{head}|\n{'|-' * 12}|\n{'|value' * 12}|"
+    file = tmp_path / "saved.html"
+    file.write_text(page_of(Result("Saved", table), picture=lambda _: None), encoding="utf-8")
+    shown = visited(browser, file.as_uri())
+    shown.set_viewport_size({"width": width, "height": 800})
+    lines = shown.locator("th").last.evaluate("""(cell) => {
+      const range = document.createRange();
+      range.selectNodeContents(cell);
+      return range.getClientRects().length;
+    }""")
+    across = shown.evaluate("document.documentElement.scrollWidth")
+    shown.context.close()
+    assert (lines, across) == (1, width)
+
+
 def test_other_pages_are_not_recognised_as_decks() -> None:
     """The script is known by its hash, in the head, beside no other header of a page's own."""
     ours = deck().encode()

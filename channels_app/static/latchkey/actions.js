@@ -1,7 +1,7 @@
 // Action messages of an answer. Unknown ones are ignored.
 
 import { textOf } from "./conversation.js";
-import { ownUrl } from "./dom.js";
+import { ownUrl, scrolling } from "./dom.js";
 import { tabStorage } from "./storage.js";
 
 const DONE = "latchkey.actions";
@@ -32,7 +32,7 @@ const ACTIONS = Object.assign(Object.create(null), {
   scroll_to: (payload) => {
     const id = textOf(payload.element_id) || textOf(payload.run_id);
     const target = id ? (document.getElementById(id) ?? findRun(id)) : null;
-    target?.scrollIntoView({ behavior: "smooth", block: "start" });
+    target?.scrollIntoView({ behavior: scrolling(), block: "start" });
   },
 });
 

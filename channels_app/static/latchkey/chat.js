@@ -577,7 +577,7 @@ class Chat {
     this.log.showWelcome(this.#turns.length === 0 && this.session === null);
   }
 
-  /** Who is signed out goes to sign in; a gateway that answers pages may be behind a proxy that passes
+  /** A person who is signed out goes to sign in; a gateway that answers pages may be behind a proxy that passes
    * no sockets. */
   async #refusedConnection() {
     const isThere = await call("/chat/sessions").catch(() => null);

@@ -66,7 +66,7 @@ export class Composer {
     return true;
   }
 
-  /** Keep what was not sent in the draft of a chat (null: a new one), after what is there. */
+  /** Keep what was not sent in the draft of a chat (null: a new one), after what it holds. */
   keep(chat, text, files = []) {
     const place = chat ?? "new";
     this.attachments.put(files, place);

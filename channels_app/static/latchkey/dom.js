@@ -50,6 +50,11 @@ export function serviceWorkerUrl() {
   return policy ? policy.createScriptURL(SERVICE_WORKER) : SERVICE_WORKER;
 }
 
+/** How the page scrolls to a place: at once for people who want no motion, which a script must ask. */
+export function scrolling() {
+  return matchMedia("(prefers-reduced-motion: reduce)").matches ? "instant" : "smooth";
+}
+
 /** An address that leads to this gateway, or null. */
 export function ownUrl(address) {
   try {

@@ -9,7 +9,7 @@ import { gettext } from "./texts.js";
 const UNFINISHED = /(?:^|\n)[ |#>*_`~+-]{1,6}$/;
 
 /** A growing text. Blocks that have not changed stay, and code grows in its place, so that what a
- * person selects or scrolls there stays, too; only the last block is built again. */
+ * person selects or scrolls in it stays, too; only the last block is built again. */
 export class LiveText {
   #settled = 0;
   #text = "";

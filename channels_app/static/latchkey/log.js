@@ -1,7 +1,7 @@
 // The conversation on the page: turns in order, scrolled to the end while the user is there, the
 // welcome, the title, the state of the connection, and announcements for screen readers.
 
-import { el, icon } from "./dom.js";
+import { el, icon, scrolling } from "./dom.js";
 import { filled, gettext } from "./texts.js";
 import { greeting } from "./time.js";
 
@@ -78,11 +78,11 @@ export class Log {
   toEnd({ smooth = false } = {}) {
     this.#following = true;
     this.#toEnd.hidden = true;
-    const behavior = smooth ? "smooth" : "instant";
+    const behavior = smooth ? scrolling() : "instant";
     this.#scroll.scrollTo({ top: this.#scroll.scrollHeight, behavior });
   }
 
-  /** What a person unfolds is read from its beginning: its end is not followed. */
+  /** A block that a person unfolds is read from its beginning: its end is not followed. */
   #unfolded(target) {
     if (!target.closest("summary, .fold, .source-text")) return;
     this.#following = false;

@@ -77,7 +77,7 @@ async function page(event) {
   throw answer;
 }
 
-/** Settles when a page is waited for no longer. Who reloads a page sees it meanwhile; and a page
+/** Settles when a page is waited for no longer. A page that is reloaded is seen meanwhile; and one
  * that takes its time would give way to the shell, which reaches the gateway, again and again. */
 function tooLate({ cache }) {
   const isWaitedFor = RELOADS.has(cache) || performance.now() - reachedAt < REACHED;

@@ -152,3 +152,13 @@ def test_people_are_searched_among_all_people(owner: Client) -> None:
     page = listed(owner, "/admin/core/user/?q=person+0")
     assert [user.username for user in page.result_list] == ["person 0"]
     assert listed(owner, "/admin/core/user/").result_count == 3
+
+
+@pytest.mark.parametrize(
+    "rows", [RUNS, SESSIONS, "/admin/core/schedule/", "/admin/core/assistant/"]
+)
+def test_an_address_with_a_number_that_no_key_can_be_leads_back_to_the_list(
+    owner: Client, rows: str
+) -> None:
+    answer = owner.get(f"{rows}{'9' * 25}/change/")
+    assert (answer.status_code, answer.url) == (302, "/admin/")  # type: ignore[attr-defined]
