@@ -161,7 +161,7 @@ CHAT = parameter(
     "path",
     schema={**PRINTABLE, "minLength": 1, "pattern": "^[ -.0-~]+$", "maxLength": MAX_CHAT_ID},
 )
-ACCOUNT = parameter("account", "path", schema={**STRING, "pattern": "^[A-Za-z0-9_.-]{1,64}$"})
+ACCOUNT = parameter("account", "path", schema={**STRING, "minLength": 1, "maxLength": 64})
 EVENT = {**STRING, "pattern": f"^[0-9]{{0,{MOST_EVENT_DIGITS}}}$"}
 LAST_EVENT = parameter("Last-Event-ID", "header", schema=EVENT)
 # At /ui/chat and /ag-ui: the run and the number.

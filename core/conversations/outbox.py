@@ -405,8 +405,11 @@ def moved(*, account_id: int, chat: str, new_chat: str) -> None:
             account_id=account_id, target__chat=chat, state__in=OPEN
         ):
             target = {**row.target, "chat": new_chat, "reply_to": ""}
-            # The ids of the new chat start anew: messages sent to the old one are not found there.
-            Delivery.objects.filter(id=row.id).update(target=target, doubt_chat="", after_id=None)
+            # The ids of the new chat start anew: messages sent to the old one are not found there,
+            # and another message has the id of one that was to be edited.
+            Delivery.objects.filter(id=row.id).update(
+                target=target, doubt_chat="", after_id=None, external_message_id=""
+            )
 
 
 def move_settings(*, account_id: int, chat: str, new_chat: str) -> None:

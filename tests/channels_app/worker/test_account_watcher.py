@@ -611,7 +611,7 @@ def test_a_change_that_a_platform_did_not_take_for_the_moment_is_told_again(
 def test_an_account_that_is_saved_is_told_at_once_whatever_failed_before(
     clock: Clock, platform: Platform, first: Gateways
 ) -> None:
-    """What is refused for good is not told again by itself."""
+    """A change that is refused for good is not told again by itself."""
     row, other = create("a", mode="webhook"), create("b", mode="webhook")
     clock.look(first)
     for each, error in ((row, refusal()), (other, ChannelError("No.", permanent=True))):

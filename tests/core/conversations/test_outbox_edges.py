@@ -612,8 +612,9 @@ def test_a_chat_that_moves_takes_its_open_deliveries_sessions_and_schedules_with
     ]
     doubt = {"doubt_chat": "1:42", "after_id": 7}
     target = {"chat": "42", "thread": "t", "reply_to": "5"}
-    waits, sending = put("1", target=target, **doubt), put("2", state=State.SENDING)
-    sent, of_other = put("3", state=State.SENT), put("4", account=other)
+    known = {"external_message_id": "9"}
+    waits, sending = put("1", target=target, **doubt, **known), put("2", state=State.SENDING)
+    sent, of_other = put("3", state=State.SENT, **known), put("4", account=other, **known)
     of_beside = put("5", target={"chat": "43"}, **doubt)
     outbox.moved(account_id=account.id, chat="42", new_chat="77")
     found = dict(Schedule.objects.values_list("id", "chat"))
@@ -625,7 +626,8 @@ def test_a_chat_that_moves_takes_its_open_deliveries_sessions_and_schedules_with
     assert [chats[each.id] for each in unmoved] == ["42", "42", "43", "77", "77", "77"]
     names = ("target", "doubt_chat", "after_id")
     new = {"chat": "77", "thread": "t", "reply_to": ""}
-    assert columns_of(waits, *names) == (State.PENDING, new, "", None)
+    assert columns_of(waits, *names, *known) == (State.PENDING, new, "", None, "")
+    assert columns_of(sent, *known)[1] == columns_of(of_other, *known)[1] == "9"
     assert columns_of(sending, "target") == (State.SENDING, {"chat": "77", "reply_to": ""})
     for row in (sent, of_other):
         assert columns_of(row, "target")[1] == {"chat": "42"}
