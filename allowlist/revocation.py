@@ -21,7 +21,14 @@ from allowlist.permissions import Sender, decide, is_group_listed
 from core.conversations import push_subscriptions, runs, tool_calls
 from core.database.queries import Instances, Param
 from core.database.transactions import atomic_write
-from core.models import ChannelIdentity, InboundMessage, McpConnection, Run
+from core.models import (
+    ChannelAccount,
+    ChannelIdentity,
+    ChatSession,
+    InboundMessage,
+    McpConnection,
+    Run,
+)
 from core.signals import pubsub
 from core.tools.mcp.oauth import connections
 
@@ -67,7 +74,7 @@ def end_identity(*, user_id: int, kind: str, value: str, now: datetime | None = 
     begun = Run.objects.filter(user_id=user_id)
     _cancel(begun, unless=lambda run: _may_still_speak(first_of(run), kind, value, moment))
     if kind == "im":
-        in_chat = Run.objects.filter(session__chat=value)
+        in_chat = Run.objects.filter(session__in=_open_sessions_of(value))
         _cancel(in_chat, unless=lambda run: _may_group_still_ask(first_of(run), value, moment))
     schedule_grants.stop_of_user(user_id, now=moment)
     schedule_grants.stop_of_group(value, now=moment)
@@ -116,6 +123,15 @@ def _may_still_speak(run: Run, kind: str, value: str, now: datetime) -> bool:
             if decision.user is None or decision.user.pk != run.user_id:
                 return False
     return True
+
+
+def _open_sessions_of(chat: str) -> list[int]:
+    """Return the open conversations of a chat, on any account: by the index of open ones."""
+    accounts = list(ChannelAccount.objects.values_list("pk", flat=True))
+    rows = ChatSession.objects.filter(
+        account__in=accounts, chat=chat, closed_at__isnull=True, for_agent=False
+    )
+    return list(rows.values_list("pk", flat=True))
 
 
 def _may_group_still_ask(run: Run, group: str, now: datetime) -> bool:

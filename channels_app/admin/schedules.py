@@ -136,10 +136,18 @@ class ScheduleAdmin(ExtraContext, ReadOnlyAdmin[Schedule]):
         newest = list(own.order_by("schedule_id", "-nominal_at")[: MOST_OCCURRENCES + 1])
         shown_rows = newest[:MOST_OCCURRENCES]
         for row in shown_rows:
+            row.label = label_of(row)  # type: ignore[attr-defined]
             row.badge = state_badge(  # type: ignore[attr-defined]
-                COLOURS.get(Occurrence.State(row.state), row.state), row.get_state_display()
+                COLOURS.get(Occurrence.State(row.state), row.state), label_of(row)
             )
         return {"occurrences": shown_rows, "more": len(newest) > MOST_OCCURRENCES}
+
+
+def label_of(occurrence: Occurrence) -> str:
+    """Return the state of an occurrence in words; its note says why, if it was not missed."""
+    if occurrence.state == Occurrence.State.SKIPPED and occurrence.note:
+        return "left out"
+    return occurrence.get_state_display()
 
 
 def carry_out(request: HttpRequest, queryset: QuerySet[Schedule], name: str, change: Change) -> int:

@@ -20,6 +20,7 @@ NOTE = "command /reminders"  # of the message that the list answers
 NONE = "You have no reminders. Ask me for one, such as “remind me tomorrow at 8 to call Ada”."
 HOW = "/reminders pause 1, resume 1 or delete 1 changes the first one."
 NO_SUCH = "There is no reminder with this number."
+CHANGED = "The numbers have changed since the last list, so nothing was deleted."
 OVER = "This reminder does not exist any more."
 PAUSED = {
     Schedule.Why.PERSON: "paused",
@@ -104,9 +105,14 @@ def line_of(number: int, schedule: Schedule, user: User) -> str:
     more = [dates.repeats(schedule.rule, language)] if schedule.rule else []
     if schedule.time_zone != user.time_zone:
         more.append(schedule.time_zone)
-    mark = "✨ " if schedule.kind == Schedule.Kind.PROMPT else ""
     about = f" ({', '.join(more)})" if more else ""
-    return f"{number}. {mark}{changes.title_of(schedule)} — {when}{about}"
+    return f"{head_of(number, schedule)} — {when}{about}"
+
+
+def head_of(number: int, schedule: Schedule) -> str:
+    """Return the beginning of a schedule's line: its number and title."""
+    mark = "✨ " if schedule.kind == Schedule.Kind.PROMPT else ""
+    return f"{number}. {mark}{changes.title_of(schedule)}"
 
 
 def obey(
@@ -126,6 +132,8 @@ def obey(
     if not 1 <= int(number) <= len(rows):
         return phrases.in_language(NO_SUCH, language), rows
     chosen = rows[int(number) - 1]
+    if name == "delete" and had_another(session, int(number), chosen):
+        return f"{phrases.in_language(CHANGED, language)}\n\n{text_of(rows, user)}", rows
     try:
         CHANGES[name](chosen, now)
     except RuleError as error:
@@ -134,6 +142,22 @@ def obey(
     said = phrases.in_language(NAMED[name].format(changes.title_of(chosen)), language)
     rows = listed(user, session)
     return f"{said}\n\n{text_of(rows, user)}", rows
+
+
+def had_another(session: ChatSession, number: int, schedule: Schedule) -> bool:
+    """Return whether the last list in a conversation had another schedule under a number: they
+    change places as their times pass, and what is deleted does not come back.
+    """
+    rows = InboundMessage.objects.filter(session=session, note=NOTE).select_related("run")
+    last = rows.order_by("-id").first()
+    if last is None:
+        return False
+    delivery = Delivery.objects.filter(dedupe_key=f"command:{last.pk}").first()
+    text = delivery.payload.get("text") if delivery is not None else None
+    if text is None and last.run is not None:
+        text = last.run.result.get("text")
+    lines = [each for each in str(text or "").splitlines() if each.startswith(f"{number}. ")]
+    return bool(lines) and not lines[0].startswith(f"{head_of(number, schedule)} — ")
 
 
 def buttons_for(rows: list[Schedule], user: User, *, message_id: int) -> list[list[dict[str, str]]]:

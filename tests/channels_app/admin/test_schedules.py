@@ -164,3 +164,18 @@ def test_h40_staff_without_the_permission_change_nothing(
     assert client.get(page(Schedule)).status_code == 403
     act(client, "pause", schedule)
     assert state(schedule) == ("paused", "owner")
+
+
+def test_h40_one_that_was_left_out_for_a_reason_was_not_missed(
+    browser: Client, schedule: Schedule
+) -> None:
+    rows = Occurrence.objects.filter(schedule=schedule)
+    rows.update(state="skipped", note="The one before it was not finished.")
+    address = page(Schedule, schedule.pk)
+    assert [row.label for row in browser.get(address).context["dashboard"]["occurrences"]] == [
+        "left out"
+    ]
+    rows.update(note="")
+    assert [row.label for row in browser.get(address).context["dashboard"]["occurrences"]] == [
+        "missed"
+    ]

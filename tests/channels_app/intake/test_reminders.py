@@ -14,7 +14,7 @@ from core.conversations.inbox import Draft
 from core.conversations.schedules import changes, occurrences
 from core.models import ChannelAccount, ChannelIdentity, Delivery, Occurrence, Schedule, User
 from tests.channels_app.running import make_person, memory_account
-from tests.channels_app.schedules.making import chat_of, made
+from tests.channels_app.schedules.making import chat_of, fire, made
 
 pytestmark = pytest.mark.django_db(transaction=True)
 OWNER, ADA, BOB = "1", "2", "3"
@@ -116,6 +116,28 @@ def test_h22_pause_resume_and_delete_by_number(typed: Type, account: ChannelAcco
     assert typed(ADA, "/reminders delete 1") == f"Deleted: tea\n\n{lists.NONE}"
     mine.refresh_from_db()
     assert mine.state == "active"
+
+
+def test_h22_a_number_of_an_older_list_deletes_no_other_one(
+    typed: Type, account: ChannelAccount
+) -> None:
+    """A reminder that has fired changes its place; what is deleted does not come back."""
+    for_person(account, ADA, text="tea", rule="FREQ=DAILY", minutes=10)
+    for_person(account, ADA, text="bins", minutes=30)
+    assert typed(ADA, "/reminders").startswith("1. tea — ")
+    fire(NOON + timedelta(minutes=10))
+    said = typed(ADA, "/reminders delete 2")
+    assert said.startswith(f"{lists.CHANGED}\n\n1. bins — ")
+    assert Schedule.objects.filter(state="active").count() == 2
+    assert typed(ADA, "/reminders delete 1").startswith("Deleted: bins")
+
+
+def test_h22_without_an_older_list_a_number_counts_as_it_is(
+    typed: Type, account: ChannelAccount
+) -> None:
+    for_person(account, ADA, text="tea", minutes=10)
+    typed(ADA, "/reminders explode")
+    assert typed(ADA, "/reminders delete 1").startswith("Deleted: tea")
 
 
 @pytest.mark.parametrize(
