@@ -40,6 +40,10 @@ NO_TOOLS = re.compile(
 )
 TOOLS = frozenset({"tools", "tool_choice", "parallel_tool_calls"})
 TWO = re.compile(r"(?i)temperature\W+and\W+top_p\W+cannot both be")  # of Anthropic
+LONG = re.compile(
+    r"(?i)function\.description\W+string too long\W+expected a string with maximum length (\d+)"
+)
+DESCRIPTIONS = "descriptions of tools beyond "  # so many characters: 1,024 at older addresses
 # Refused are two messages in a row with one role, those of the role "system", and top_p beside a
 # temperature, each of which is taken alone.
 ALTERNATING, SYSTEM, BESIDE = "messages", "system", "top_p beside temperature"
@@ -62,6 +66,8 @@ def refused(
         name = SYSTEM
     elif TWO.search(reason):
         name = BESIDE
+    elif long := LONG.search(reason):
+        name = f"{DESCRIPTIONS}{long[1]}"
     elif ALTERNATE.search(reason):
         name = SYSTEM if ALTERNATING in known else ALTERNATING
     elif name not in {*request.options, USAGE} or not (name in NEWER or name in SPARED):
@@ -96,6 +102,10 @@ def without(names: frozenset[str], body: dict[str, Any]) -> dict[str, Any]:
             made[NEWER[name]] = value
     if BESIDE in names and "temperature" in made:
         made.pop("top_p", None)
+    for name in names:
+        if name.startswith(DESCRIPTIONS) and "tools" in made:
+            most = int(name.removeprefix(DESCRIPTIONS))
+            made["tools"] = [shortened(each, most) for each in made["tools"]]
     if SYSTEM in names:
         made["messages"] = of_person(made["messages"])
     elif ALTERNATING in names:
@@ -105,8 +115,19 @@ def without(names: frozenset[str], body: dict[str, Any]) -> dict[str, Any]:
 
 def request_without(names: frozenset[str], request: ModelRequest) -> ModelRequest:
     """Return a request for a server that has refused these."""
-    made = without(names, {**request.options, "messages": request.messages})
-    return replace(request, messages=made.pop("messages"), options=made)
+    given = {**request.options, "messages": request.messages, "tools": request.tools}
+    made = without(names, given)
+    messages, tools = made.pop("messages"), made.pop("tools")
+    return replace(request, messages=messages, tools=tools, options=made)
+
+
+def shortened(tool: dict[str, Any], most: int) -> dict[str, Any]:
+    """Return a tool with at most so many characters of description."""
+    function = tool["function"]
+    said = function.get("description") or ""
+    if len(said) <= most:
+        return tool
+    return {**tool, "function": {**function, "description": f"{said[: most - 1]}…"}}
 
 
 def of_person(messages: Sequence[ChatMessage]) -> list[ChatMessage]:

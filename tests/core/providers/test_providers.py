@@ -634,6 +634,25 @@ async def test_a_model_that_takes_no_instructions_gets_them_with_the_question(
     assert [body["messages"] for body in server.requests[len(words) :]] == [told, told]
 
 
+async def test_descriptions_of_tools_are_cut_for_a_server_that_takes_shorter_ones(
+    server: ModelServer, compatible: OpenAICompatible
+) -> None:
+    """As Azure's older addresses do; one long tool of an MCP server made every turn fail."""
+    words = (
+        "Invalid 'tools[1].function.description': string too long. Expected a string with maximum "
+        "length 1024, but got a string with length 1025 instead."
+    )
+    server.replies = [refuses(words), streams(hello("a")), streams(hello("b"))]
+    tools = [{"type": "function", "function": {"name": "f", "description": "x" * 1024}}]
+    tools += [{"type": "function", "function": {"name": "g", "description": "x" * 1025}}, LOOK]
+    for said in ("a", "b"):
+        assert text(await ask(compatible, replace(ASKED, tools=tools))) == said
+    for body in server.requests[1:]:
+        first, second, third = body["tools"]
+        assert (first, third) == (tools[0], LOOK)
+        assert second["function"] == {"name": "g", "description": "x" * 1023 + "…"}
+
+
 LOOK: dict[str, Any] = {"type": "function", "function": {"name": "look", "parameters": {}}}
 
 
