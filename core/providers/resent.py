@@ -1,15 +1,15 @@
 """Requests that are sent again after a server refused something in them that may be left out, or be
 said otherwise. Pure.
 
-The words are those of OpenAI's and Anthropic's models, which may be behind any address (Azure's, a
-proxy's), of Kimi's and of Groq's; of the templates of Gemma, Mistral and others, at llama.cpp, vLLM
+The words are those of models of OpenAI, Anthropic, xAI, Kimi, Google and Groq, which may be behind
+any address (Azure's, a proxy's); of the templates of Gemma, Mistral and others, at llama.cpp, vLLM
 and LM Studio: a conversation in which two messages of a person follow each other, as after a turn
 that failed, would fail for good; of Google for Gemma, which takes no instructions; and of Ollama,
 vLLM, llama.cpp and others for models that call no tools.
 """
 
 import re
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
@@ -18,16 +18,16 @@ from core.providers.base import ChatMessage, ModelRequest
 OPTION = re.compile(
     r"(?i)(?:unsupported (?:parameter|value)|unrecognized request argument supplied): \W?(\w+)"
     r"|invalid (\w+): only|`(\w+)` is not supported with this model|\b(stream_options)\b"
-    r"|\b(\w+)\W? is deprecated for this model"
+    r"|\b(\w+)\W? is deprecated for this model|does not support parameters?\W+(\w+)"
+    r"|argument not supported on this model: (\w+)|unknown name \W*(\w+)\W*: cannot find field"
+    r"|property '(?:body\.)?(\w+)' is unsupported|\b(penalty) is not enabled for"
 )
+HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")  # of names such as presencePenalty, as xAI says them
+PENALTIES = ("presence_penalty", "frequency_penalty")
+
 USAGE = "stream_options"  # it asks for the tokens; they are estimated where none come
 NEWER = {"max_tokens": "max_completion_tokens"}
-SPARED = frozenset(
-    {
-        *("temperature", "top_p", "top_k", "presence_penalty", "frequency_penalty"),
-        *("reasoning_effort", USAGE),
-    }
-)
+SPARED = frozenset({"temperature", "top_p", "top_k", "reasoning_effort", USAGE, *PENALTIES})
 ALTERNATE = re.compile(r"(?i)\balternat(?:e|ing)\b")
 INSTRUCTIONS = re.compile(
     r"(?i)developer instruction is not enabled|system role (?:is )?not supported|does not support "
@@ -40,6 +40,10 @@ NO_TOOLS = re.compile(
 )
 TOOLS = frozenset({"tools", "tool_choice", "parallel_tool_calls"})
 TWO = re.compile(r"(?i)temperature\W+and\W+top_p\W+cannot both be")  # of Anthropic
+LONG = re.compile(
+    r"(?i)function\.description\W+string too long\W+expected a string with maximum length (\d+)"
+)
+DESCRIPTIONS = "descriptions of tools beyond "  # so many characters: 1,024 at older addresses
 # Refused are two messages in a row with one role, those of the role "system", and top_p beside a
 # temperature, each of which is taken alone.
 ALTERNATING, SYSTEM, BESIDE = "messages", "system", "top_p beside temperature"
@@ -54,8 +58,7 @@ def refused(
     where it is not known whether the model calls any. Empty for another ``reason``, and for what is
     ``known``.
     """
-    found = OPTION.search(reason)
-    name = next(filter(None, found.groups())) if found is not None else ""
+    name = option_in(reason, [each for each in request.options if each not in known])
     if NO_TOOLS.search(reason):
         is_free = may_lack_tools and request.tools and not demands_a_call(request.options)
         name = "tools" if is_free else ""
@@ -63,11 +66,24 @@ def refused(
         name = SYSTEM
     elif TWO.search(reason):
         name = BESIDE
+    elif long := LONG.search(reason):
+        name = f"{DESCRIPTIONS}{long[1]}"
     elif ALTERNATE.search(reason):
         name = SYSTEM if ALTERNATING in known else ALTERNATING
     elif name not in {*request.options, USAGE} or not (name in NEWER or name in SPARED):
         name = ""
     return "" if name in known else name
+
+
+def option_in(reason: str, options: Collection[str]) -> str:
+    """Return the option that a refusal names, as OpenAI writes it; empty for none."""
+    found = OPTION.search(reason)
+    if found is None:
+        return ""
+    name = HUMP.sub("_", next(filter(None, found.groups()))).lower()
+    if name == "penalty":  # Google says no more
+        return next((each for each in PENALTIES if each in options), "")
+    return name
 
 
 def demands_a_call(options: Mapping[str, Any]) -> bool:
@@ -86,6 +102,10 @@ def without(names: frozenset[str], body: dict[str, Any]) -> dict[str, Any]:
             made[NEWER[name]] = value
     if BESIDE in names and "temperature" in made:
         made.pop("top_p", None)
+    for name in names:
+        if name.startswith(DESCRIPTIONS) and "tools" in made:
+            most = int(name.removeprefix(DESCRIPTIONS))
+            made["tools"] = [shortened(each, most) for each in made["tools"]]
     if SYSTEM in names:
         made["messages"] = of_person(made["messages"])
     elif ALTERNATING in names:
@@ -95,8 +115,19 @@ def without(names: frozenset[str], body: dict[str, Any]) -> dict[str, Any]:
 
 def request_without(names: frozenset[str], request: ModelRequest) -> ModelRequest:
     """Return a request for a server that has refused these."""
-    made = without(names, {**request.options, "messages": request.messages})
-    return replace(request, messages=made.pop("messages"), options=made)
+    given = {**request.options, "messages": request.messages, "tools": request.tools}
+    made = without(names, given)
+    messages, tools = made.pop("messages"), made.pop("tools")
+    return replace(request, messages=messages, tools=tools, options=made)
+
+
+def shortened(tool: dict[str, Any], most: int) -> dict[str, Any]:
+    """Return a tool with at most so many characters of description."""
+    function = tool["function"]
+    said = function.get("description") or ""
+    if len(said) <= most:
+        return tool
+    return {**tool, "function": {**function, "description": f"{said[: most - 1]}…"}}
 
 
 def of_person(messages: Sequence[ChatMessage]) -> list[ChatMessage]:

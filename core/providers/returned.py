@@ -57,7 +57,9 @@ def completed(message: ChatMessage, wanted: Set[str]) -> ChatMessage:
 def signed(calls: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the calls of a message with the fields beside them; one of them has it always."""
     found = [
-        {**plain(each), "extra_content": orjson.loads(each[EXTRA])} if EXTRA in each else each
+        {**plain(each), "extra_content": orjson.loads(each[EXTRA])}
+        if EXTRA in each
+        else plain(each)
         for each in calls
     ]
     if not any(EXTRA in each for each in calls):
@@ -66,8 +68,22 @@ def signed(calls: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def plain(call: dict[str, Any]) -> dict[str, Any]:
-    """Return a call as every server knows it."""
-    return {name: value for name, value in call.items() if name != EXTRA}
+    """Return a call as every server knows it. Its arguments are an object, also where its model
+    wrote another text: vLLM and llama.cpp refuse the whole conversation for that.
+    """
+    found = {name: value for name, value in call.items() if name != EXTRA}
+    function = call["function"]
+    return {**found, "function": {**function, "arguments": as_object(function["arguments"])}}
+
+
+def as_object(arguments: str) -> str:
+    """Return arguments that are a JSON object unchanged, and others in one."""
+    try:
+        if isinstance(orjson.loads(arguments or "{}"), dict):
+            return arguments or "{}"
+    except orjson.JSONDecodeError:
+        pass
+    return orjson.dumps({"arguments": arguments}).decode()
 
 
 def made_up(calls: Sequence[dict[str, Any]]) -> str:

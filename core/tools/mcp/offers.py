@@ -23,7 +23,7 @@ JOINERS = "\u200c\u200d"
 PROSE = ("description", "title")
 # Vendors refuse these at the top of a schema of arguments, and with it the whole request.
 ALTERNATIVES = ("anyOf", "oneOf", "allOf")
-NOT_AT_TOP = frozenset({*ALTERNATIVES, "enum", "not", "$ref"})
+NOT_AT_TOP = frozenset({*ALTERNATIVES, "enum", "not", "$ref", "$schema", "$id"})
 # The keywords that hold schemas: by name, in a list, and one, which may be a list in older drafts.
 NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
 LISTED = frozenset({*ALTERNATIVES, "prefixItems"})

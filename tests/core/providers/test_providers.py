@@ -476,6 +476,24 @@ async def test_an_answer_that_its_server_gave_up_is_a_failure(
         ),
         ("invalid top_p: only 0.95 is allowed for this model", {"top_p": 0.5}, {}),
         ("`temperature` is deprecated for this model.", {"temperature": 0.5}, {}),
+        ("Model grok-4 does not support parameter presencePenalty.", {"presence_penalty": 0}, {}),
+        (
+            "Argument not supported on this model: reasoningEffort",
+            {"reasoning_effort": "low", "stop": "x"},
+            {"stop": "x"},
+        ),
+        (
+            'Invalid JSON payload received. Unknown name "frequency_penalty": Cannot find field.',
+            {"frequency_penalty": 0},
+            {},
+        ),
+        (
+            "gemini does not support parameters: {'frequency_penalty': 0.5}, for model=x.",
+            {"frequency_penalty": 0.5},
+            {},
+        ),
+        ("body: property 'frequency_penalty' is unsupported", {"frequency_penalty": 0}, {}),
+        ("Penalty is not enabled for models/gemini-1.5-pro", {"frequency_penalty": 0}, {}),
         (
             "`temperature` and `top_p` cannot both be specified for this model. Please use only "
             "one.",
@@ -501,8 +519,9 @@ async def test_an_option_that_a_model_does_not_take_is_sent_otherwise_or_left_ou
     server: ModelServer,
     compatible: OpenAICompatible,
 ) -> None:
-    """Of OpenAI's and Anthropic's models at any address, of Kimi's and of Groq's: clients that do
-    not know which model answers, as aider, were refused always, and so were long tasks.
+    """Of OpenAI's and Anthropic's models at any address, of xAI's, Kimi's, Google's, and of Groq:
+    clients that do not know which model answers, as aider, were refused always, and so were long
+    tasks.
     """
     server.replies = [refuses(words), streams(hello("a")), streams(hello("b")), refuses(words)]
     asked = replace(ASKED, options=given)
@@ -613,6 +632,25 @@ async def test_a_model_that_takes_no_instructions_gets_them_with_the_question(
     assert text(await ask(compatible, ModelRequest(said))) == "b"
     told = [person("Be kind.\n\na"), *said[2:]]
     assert [body["messages"] for body in server.requests[len(words) :]] == [told, told]
+
+
+async def test_descriptions_of_tools_are_cut_for_a_server_that_takes_shorter_ones(
+    server: ModelServer, compatible: OpenAICompatible
+) -> None:
+    """As Azure's older addresses do; one long tool of an MCP server made every turn fail."""
+    words = (
+        "Invalid 'tools[1].function.description': string too long. Expected a string with maximum "
+        "length 1024, but got a string with length 1025 instead."
+    )
+    server.replies = [refuses(words), streams(hello("a")), streams(hello("b"))]
+    tools = [{"type": "function", "function": {"name": "f", "description": "x" * 1024}}]
+    tools += [{"type": "function", "function": {"name": "g", "description": "x" * 1025}}, LOOK]
+    for said in ("a", "b"):
+        assert text(await ask(compatible, replace(ASKED, tools=tools))) == said
+    for body in server.requests[1:]:
+        first, second, third = body["tools"]
+        assert (first, third) == (tools[0], LOOK)
+        assert second["function"] == {"name": "g", "description": "x" * 1023 + "…"}
 
 
 LOOK: dict[str, Any] = {"type": "function", "function": {"name": "look", "parameters": {}}}

@@ -196,3 +196,32 @@ async def test_calls_of_an_earlier_turn_are_completed(
     deltas = await ask(compatible, asked)
     assert [TextDelta("yes"), Finish("stop")] == [deltas[0], deltas[-1]]
     assert asked.messages[1] == {"role": "assistant", "content": "", "tool_calls": [call]}
+
+
+@pytest.mark.parametrize(
+    ("written", "sent"),
+    [
+        ('{"a": 1', '{"arguments":"{\\"a\\": 1"}'),
+        ("[1]", '{"arguments":"[1]"}'),
+        ("null", '{"arguments":"null"}'),
+        ("", "{}"),
+        ('{"a":  1}', '{"a":  1}'),
+    ],
+)
+async def test_arguments_go_back_as_an_object(
+    written: str, sent: str, server: ModelServer, compatible: OpenAICompatible
+) -> None:
+    """vLLM and llama.cpp refuse the rest of a conversation in which a model, or a client, wrote
+    anything else; the model is told so by the result of the call.
+    """
+    call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": written}}
+    said: list[dict[str, Any]] = [
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "a", "content": "The arguments are not valid JSON."},
+    ]
+    server.replies = [streams(hello("a"))]
+    await ask(compatible, ModelRequest(said))
+    [body] = server.requests
+    [given] = body["messages"][1]["tool_calls"]
+    assert given == {**call, "function": {"name": "f", "arguments": sent}}

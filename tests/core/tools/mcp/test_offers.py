@@ -198,6 +198,7 @@ SEAT = {"properties": {"kind": {"const": "seat"}}, "required": ["kind"]}
     [
         ({"type": "object"}, {}, []),
         ({"type": "object", "properties": None, "required": None}, {}, []),
+        ({"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": "x"}, {}, []),
         (
             ATTACHMENT,
             {each: {"type": "string"} for each in ("name", "content", "source_url")},
@@ -222,12 +223,12 @@ def test_v40_models_are_offered_an_object_without_alternatives_at_its_top(
     given: dict[str, Any], properties: dict[str, Any], required: list[str]
 ) -> None:
     """[V40] OpenAI and Anthropic refuse a request with any other tool, as one of Notion's was;
-    OpenAI also an object that does not say its properties.
+    OpenAI also an object that does not say its properties, Google one that names its dialect.
     """
     made = offers.for_models(given)
     assert (made["type"], made["properties"]) == ("object", properties)
     assert made.get("required", []) == required
-    assert not {"anyOf", "oneOf", "allOf", "not", "enum", "$ref"} & made.keys()
+    assert not {"anyOf", "oneOf", "allOf", "not", "enum", "$ref", "$schema", "$id"} & made.keys()
     assert made.get("$defs") == given.get("$defs")
 
 
