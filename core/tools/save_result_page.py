@@ -2,7 +2,7 @@
 
 import html
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Annotated, Literal
@@ -14,6 +14,7 @@ from django.utils.safestring import mark_safe
 from markdown_it import MarkdownIt
 from markdown_it.rules_block import StateBlock, reference
 from markdown_it.rules_core import StateCore
+from markdown_it.token import Token
 
 from core.database.transactions import in_thread
 from core.files import storage
@@ -38,6 +39,7 @@ TAGS = (
 # Elements whose text is no part of a page to read.
 UNSEEN = "script style title template noscript button select textarea iframe object"
 WRAPPED = re.compile(r"\s*`{3,}(?:markdown|md|html)\b", re.IGNORECASE)
+SHOWN_TAG = re.compile(r"</?(?:br|sub|sup|kbd|mark|u|b|i|s|em|strong|small) ?/?>", re.IGNORECASE)
 BOXES = {"[ ] ": "☐ ", "[x] ": "☑ ", "[X] ": "☑ "}
 
 Picture = Callable[[str], str | None]
@@ -121,9 +123,10 @@ def unwrapped(page: Page) -> str:
 
 def markdown() -> MarkdownIt:
     """Return the CommonMark parser, with tables, strike-through and boxes of tasks; HTML in it is
-    text.
+    text, but for the tags that Markdown has no signs for: ``<br>`` in a table, ``<sub>``.
     """
-    parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+    parser = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+    parser.disable("html_block").add_render_rule("html_inline", shown_tag)
     parser.block.ruler.at("reference", definition)
     parser.core.ruler.push("boxes", draw_boxes)
     return parser
@@ -134,6 +137,12 @@ def definition(state: StateBlock, start: int, end: int, silent: bool) -> bool:  
     if state.src.startswith("[^", state.bMarks[start] + state.tShift[start]):
         return False
     return reference(state, start, end, silent)
+
+
+def shown_tag(_: object, tokens: Sequence[Token], at: int, *_more: object) -> str:
+    """Return a tag of HTML as it is, or as text."""
+    tag = tokens[at].content
+    return tag if SHOWN_TAG.fullmatch(tag) else html.escape(tag)
 
 
 def draw_boxes(state: StateCore) -> None:

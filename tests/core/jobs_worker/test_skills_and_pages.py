@@ -282,6 +282,11 @@ def test_l1_another_attempt_finds_a_page_and_keeps_another_version(
         ("```html\n<h1>A</h1>\n```", True, "<h1>A</h1>"),
         ("```markdown\n# A\n\n```py\nx\n```\n```", False, '<h1>A</h1>\n<pre tabindex="0"><code>x'),
         ("# A\n\n- [ ] b\n- [x] c", False, "<h1>A</h1>\n<ul>\n<li>☐ b</li>\n<li>☑ c</li>"),
+        (
+            "# A\n\nb<br>H<sub>2</sub>O List<String> <a href='//x'>",
+            False,
+            "<h1>A</h1>\n<p>b<br>H<sub>2</sub>O List&lt;String&gt; &lt;a href='//x'&gt;</p>",
+        ),
         ("# A\n\nb[^1]\n\n[^1]: c", False, "<h1>A</h1>\n<p>b[^1]</p>\n<p>[^1]: c</p>"),
     ],
 )
