@@ -11,6 +11,7 @@ import nh3
 from django.conf import settings
 from django.template.loader import render_to_string
 from django.utils.safestring import mark_safe
+from linkify_it import LinkifyIt
 from markdown_it import MarkdownIt
 from markdown_it.rules_block import StateBlock, reference
 from markdown_it.rules_core import StateCore
@@ -125,7 +126,10 @@ def markdown() -> MarkdownIt:
     """Return the CommonMark parser, with tables, strike-through and boxes of tasks; HTML in it is
     text, but for the tags that Markdown has no signs for: ``<br>`` in a table, ``<sub>``.
     """
-    parser = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+    parser = MarkdownIt("commonmark", {"html": True, "linkify": True})
+    parser.enable(["table", "strikethrough", "linkify"])
+    # Whole addresses only: README.md is no host.
+    parser.linkify = LinkifyIt(options={"fuzzy_email": False, "fuzzy_link": False})
     parser.disable("html_block").add_render_rule("html_inline", shown_tag)
     parser.block.ruler.at("reference", definition)
     parser.core.ruler.push("boxes", draw_boxes)

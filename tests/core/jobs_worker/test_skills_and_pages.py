@@ -287,6 +287,11 @@ def test_l1_another_attempt_finds_a_page_and_keeps_another_version(
             False,
             "<h1>A</h1>\n<p>b<br>H<sub>2</sub>O List&lt;String&gt; &lt;a href='//x'&gt;</p>",
         ),
+        (
+            "# A\n\nREADME.md, https://e.org/b",
+            False,
+            '<h1>A</h1>\n<p>README.md, <a href="https://e.org/b" rel="noopener noreferrer">https',
+        ),
         ("# A\n\nb[^1]\n\n[^1]: c", False, "<h1>A</h1>\n<p>b[^1]</p>\n<p>[^1]: c</p>"),
     ],
 )
