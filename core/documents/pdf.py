@@ -1,5 +1,6 @@
 """The text of a page of a PDF as it reads, from the characters that PDFium finds."""
 
+import ctypes
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
@@ -7,6 +8,16 @@ from typing import Any
 
 from pypdfium2 import raw
 
+COMMENTS = frozenset(
+    {
+        raw.FPDF_ANNOT_TEXT,
+        raw.FPDF_ANNOT_HIGHLIGHT,
+        raw.FPDF_ANNOT_UNDERLINE,
+        raw.FPDF_ANNOT_SQUIGGLY,
+        raw.FPDF_ANNOT_STRIKEOUT,
+        raw.FPDF_ANNOT_CARET,
+    }
+)
 # PDFium's sign for a hyphen at the end of a line, with which it joins the lines.
 LINE_HYPHEN = "\x02"
 RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]+")
@@ -48,6 +59,28 @@ def middle(words: Any, at: int) -> tuple[float, float]:
     """Return the place of a character on its page, from the left and from below."""
     left, bottom, right, top = words.get_charbox(at)
     return (left + right) / 2, (bottom + top) / 2
+
+
+def comments_of(page: Any) -> list[str]:
+    """Return the comments of a page, with their authors; not those that are drawn on it."""
+    found = []
+    for at in range(raw.FPDFPage_GetAnnotCount(page)):
+        annotation = raw.FPDFPage_GetAnnot(page, at)
+        if raw.FPDFAnnot_GetSubtype(annotation) in COMMENTS:
+            author, said = (value_of(annotation, key) for key in (b"T", b"Contents"))
+            if said:
+                found.append(": ".join(filter(None, ("[comment] " + author, said))))
+        raw.FPDFPage_CloseAnnot(annotation)
+    return found
+
+
+def value_of(annotation: Any, key: bytes) -> str:
+    """Return a text of an annotation; "" for none."""
+    size = raw.FPDFAnnot_GetStringValue(annotation, key, None, 0)
+    buffer = ctypes.create_string_buffer(size)
+    place = ctypes.cast(buffer, ctypes.POINTER(raw.FPDF_WCHAR))
+    raw.FPDFAnnot_GetStringValue(annotation, key, place, size)
+    return buffer.raw[: max(0, size - 2)].decode("utf-16-le", "replace").strip()
 
 
 def has_picture(page: Any) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 from core.documents import embedded, word
 from core.documents.word import DRAWING
 
+SHOWS = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
 PARAGRAPH, ROW, CELL = f"{DRAWING}p", f"{DRAWING}tr", f"{DRAWING}tc"
 
 
@@ -27,3 +28,12 @@ def lines_of(element: Any, owner: Any) -> Iterator[str]:
             yield from embedded.lines_of(child, owner)
         elif child.tag not in word.UNSEEN:
             yield from lines_of(child, owner)
+
+
+def comments_of(owner: Any) -> Iterator[str]:
+    """Yield the comments of a slide, whose part is ``owner``."""
+    for root in embedded.parts_of(owner, "comments"):
+        for comment in root:
+            said = (each.text or "" for each in comment.iter(f"{DRAWING}t", f"{SHOWS}text"))
+            if text := " ".join(said).strip():
+                yield f"[comment] {text}"

@@ -81,9 +81,11 @@ def pages_of_pdf(path: Path) -> Iterator[Pair]:
     document.init_forms()
     scans: list[int] = []
     for number in range(min(len(document), MOST_PAGES)):
-        page = filled_page(document, number)
+        page = document[number]
+        comments = pdf.comments_of(page)
+        page = filled(page, document, number)
         words = page.get_textpage()
-        text = pdf.text_of(words)
+        text = "\n".join([pdf.text_of(words), *comments])
         if not text.strip() and pdf.has_picture(page):
             scans.append(number + 1)
         yield f"page {number + 1}", text
@@ -97,11 +99,10 @@ def pages_of_pdf(path: Path) -> Iterator[Pair]:
         yield "the end", CUT
 
 
-def filled_page(document: Any, number: int) -> Any:
+def filled(page: Any, document: Any, number: int) -> Any:
     """Return a page of a PDF with the texts of its form and those that a viewer has put on it."""
     from pypdfium2 import raw  # noqa: PLC0415
 
-    page = document[number]
     kinds = set()
     for at in range(raw.FPDFPage_GetAnnotCount(page)):
         annotation = raw.FPDFPage_GetAnnot(page, at)
@@ -189,6 +190,7 @@ def slides_of_pptx(path: Path) -> Iterator[Pair]:
         lines = list(powerpoint.lines_of(slide.element.cSld, slide.part))
         if slide.has_notes_slide and (notes := slide.notes_slide.notes_text_frame) is not None:
             lines += notes.text.split("\v")
+        lines += powerpoint.comments_of(slide.part)
         yield f"slide {number}", "\n".join(line for line in lines if line.strip())
 
 

@@ -1,7 +1,8 @@
 """Save a result as a clean page that can be read, shared by its link, and printed."""
 
 import html
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Annotated, Literal
@@ -10,11 +11,16 @@ import nh3
 from django.conf import settings
 from django.template.loader import render_to_string
 from django.utils.safestring import mark_safe
+from linkify_it import LinkifyIt
 from markdown_it import MarkdownIt
+from markdown_it.rules_block import StateBlock, reference
+from markdown_it.rules_core import StateCore
+from markdown_it.token import Token
 
 from core.database.transactions import in_thread
 from core.files import storage
 from core.lib.text import one_line
+from core.markdown import strip_outer_fence
 from core.messages import action_message
 from core.models import Run, StoredFile, User
 from core.tools import languages, phrases
@@ -30,6 +36,12 @@ TAGS = (
     "figure h1 h2 h3 h4 h5 h6 hr i img ins kbd li mark ol p pre q s samp section small span "
     "strong sub summary sup table tbody td tfoot th thead tr u ul var"
 )
+
+# Elements whose text is no part of a page to read.
+UNSEEN = "script style title template noscript button select textarea iframe object"
+WRAPPED = re.compile(r"\s*`{3,}(?:markdown|md|html)\b", re.IGNORECASE)
+SHOWN_TAG = re.compile(r"</?(?:br|sub|sup|kbd|mark|u|b|i|s|em|strong|small) ?/?>", re.IGNORECASE)
+BOXES = {"[ ] ": "☐ ", "[x] ": "☑ ", "[X] ": "☑ "}
 
 Picture = Callable[[str], str | None]
 
@@ -79,7 +91,8 @@ def page_of(page: Page, *, picture: Picture, language: str = "en") -> str:
     It loads nothing, also as a file on a disk: only pictures that are inlined remain, and those for
     which ``picture`` returns their content.
     """
-    dirty = page.content if page.is_html else markdown().render(page.content)
+    content = unwrapped(page)
+    dirty = content if page.is_html else markdown().render(content)
 
     def kept(tag: str, name: str, value: str) -> str | None:
         if (tag, name) == ("img", "src"):
@@ -89,6 +102,7 @@ def page_of(page: Page, *, picture: Picture, language: str = "en") -> str:
     body = nh3.clean(
         dirty,
         tags=set(TAGS.split()),
+        clean_content_tags=set(UNSEEN.split()),
         url_schemes={"http", "https", "mailto", "data"},
         attribute_filter=kept,
         set_tag_attribute_values={"pre": {"tabindex": "0"}},  # keys scroll it
@@ -100,9 +114,48 @@ def page_of(page: Page, *, picture: Picture, language: str = "en") -> str:
     return render_to_string("pages/result.html", values)
 
 
+def unwrapped(page: Page) -> str:
+    """Return the content without the fence that models put around a whole document; a page of code
+    keeps its own.
+    """
+    is_wrapped = page.is_html or WRAPPED.match(page.content)
+    return strip_outer_fence(page.content) if is_wrapped else page.content
+
+
 def markdown() -> MarkdownIt:
-    """Return the CommonMark parser, with tables and strike-through; HTML in it is text."""
-    return MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+    """Return the CommonMark parser, with tables, strike-through and boxes of tasks; HTML in it is
+    text, but for the tags that Markdown has no signs for: ``<br>`` in a table, ``<sub>``.
+    """
+    parser = MarkdownIt("commonmark", {"html": True, "linkify": True})
+    parser.enable(["table", "strikethrough", "linkify"])
+    # Whole addresses only: README.md is no host.
+    parser.linkify = LinkifyIt(options={"fuzzy_email": False, "fuzzy_link": False})
+    parser.disable("html_block").add_render_rule("html_inline", shown_tag)
+    parser.block.ruler.at("reference", definition)
+    parser.core.ruler.push("boxes", draw_boxes)
+    return parser
+
+
+def definition(state: StateBlock, start: int, end: int, silent: bool) -> bool:  # noqa: FBT001
+    """Read the definition of a link. That of a footnote is text: else the note is lost."""
+    if state.src.startswith("[^", state.bMarks[start] + state.tShift[start]):
+        return False
+    return reference(state, start, end, silent)
+
+
+def shown_tag(_: object, tokens: Sequence[Token], at: int, *_more: object) -> str:
+    """Return a tag of HTML as it is, or as text."""
+    tag = tokens[at].content
+    return tag if SHOWN_TAG.fullmatch(tag) else html.escape(tag)
+
+
+def draw_boxes(state: StateCore) -> None:
+    """Draw the boxes of a list of tasks."""
+    tokens = state.tokens
+    for item, token in zip(tokens, tokens[2:], strict=False):  # a paragraph begins between them
+        texts = token.children if item.type == "list_item_open" else None
+        if texts and texts[0].type == "text" and texts[0].content[:4] in BOXES:
+            texts[0].content = BOXES[texts[0].content[:4]] + texts[0].content[4:]
 
 
 def store(context: ToolContext, page: Page) -> StoredFile:

@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
+from functools import lru_cache
 from typing import Any
 from unicodedata import decimal
 
@@ -16,6 +17,7 @@ SENTENCE_MOST, LABEL_MOST = 170, 36
 ENDS = tuple(".!?。！？؟…")
 FIELD = re.compile(r'"(?P<name>label|text|title)"\s*:\s*"(?P<value>(?:[^"\\]|\\.){1,400})"')
 NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+OTHER_DIGIT = re.compile(r"(?![0-9])\d")  # as of Arabic, of India, of full width
 SPACED = re.compile(r"(?<![\d.,])\d{1,3}(?:[ ’'\u00a0\u2009\u202f]\d{3})+(?!\d)")
 FILLER = re.compile(
     r"^(?:\.+|…|n/?a|none|null|string|text|label|title|point|bullet|slide|"
@@ -119,7 +121,7 @@ def texts_of(value: object, most: int) -> list[str]:
 
 
 def points_of(
-    value: object, *, heading: str, earlier: Iterable[str], numbers: set[str] | None
+    value: object, *, heading: str, earlier: Iterable[str], numbers: Set[str] | None
 ) -> list[Point]:
     """Return the usable points of a slide under ``heading``.
 
@@ -156,12 +158,18 @@ def numbers_of(text: str) -> set[str]:
     """Return the numbers of a text, as their digits: those of any script are the same number, and
     spaces may be between the thousands.
     """
-    known = "".join(str(decimal(each)) if each.isdecimal() else each for each in text)
+    known = OTHER_DIGIT.sub(lambda found: str(decimal(found[0])), text)
     found = [*NUMBER.findall(known), *SPACED.findall(known)]
     return {re.sub(r"\D", "", number) for number in found}
 
 
-def invented(text: str, numbers: set[str] | None) -> bool:
+@lru_cache(maxsize=2)
+def numbers_of_source(text: str) -> frozenset[str]:
+    """Return the numbers of a source, which is asked for each slide and may be a book."""
+    return frozenset(numbers_of(text))
+
+
+def invented(text: str, numbers: Set[str] | None) -> bool:
     """Return whether ``text`` has a number of two digits or more that the source does not have."""
     if numbers is None:
         return False

@@ -12,7 +12,7 @@ from core.plugins.slides.answers import (
     heading_of,
     invented,
     lead_of,
-    numbers_of,
+    numbers_of_source,
     points_of,
     record,
     string,
@@ -72,7 +72,7 @@ async def slide(
         f"the first half of the points is the left one's.{source}"
     )
     answer = await ask(host, prompt, SLIDE, system=system(brief), max_tokens=900)
-    numbers = None if brief.thin else numbers_of(brief.text)
+    numbers = None if brief.thin else numbers_of_source(brief.text)
     points = points_of(answer.get("points"), heading=name, earlier=written.said, numbers=numbers)[
         :MOST
     ]
@@ -132,7 +132,7 @@ async def figure(
         "about what the numbers show."
     )
     answer = await ask(host, prompt, FIGURE, system=system(brief), max_tokens=300)
-    known = numbers_of(brief.text)
+    known = numbers_of_source(brief.text)
     lines = texts_of(answer.get("points"), 2)
     points = points_of(lines, heading=figure.heading, earlier=(), numbers=known)
     first = next(iter(sentences(figure.context)), "")
@@ -154,7 +154,7 @@ async def closing(brief: Brief, points: Sequence[Point], host: PluginHost) -> Cl
         f"Write, in {brief.language.name}, the three sentences that the audience should remember."
     )
     answer = await ask(host, prompt, CLOSING, system=system(brief), max_tokens=300)
-    numbers = None if brief.thin else numbers_of(brief.text)
+    numbers = None if brief.thin else numbers_of_source(brief.text)
     lines = texts_of(answer.get("points"), 3)
     found = points_of(lines, heading=brief.topic, earlier=(), numbers=numbers)
     chosen = found if len(found) >= FEWEST else list(points[:3])

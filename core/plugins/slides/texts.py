@@ -13,14 +13,16 @@ UNWRITABLE = re.compile(
 )
 # Days of German and Scandinavian dates and centuries look like numbers of a list.
 DATED = (
-    "jan|feb|märz|mars|marts|apr|mai|maj|jun|jul|aug|sep|okt|nov|dez|des|dec|jahrh|århund|århundr"
+    r"(?:jan(?:uar|\.)|feb(?:ruar|\.)|märz|mars|marts|apr(?:il|\.)|mai|maj|juni?|juli?|aug(?:ust|\.)|"
+    r"sep(?:tember|t?\.)|okt(?:ober|\.)|nov(?:ember|\.)|de[zcs](?:ember|\.)|jahrhunderts?|"
+    r"århundre(?:de|t)?)(?!\w)"
 )
 EMPHASIS = re.compile(r"(?<![A-Za-z0-9])(\*\*|__|~~)(?=\S)([^\n]{1,300}?)(?<=\S)\1")
 # Not between two signs of a word, as in 2**10; "> 50 %" and "+ 5 °C" begin with no mark.
 MARKERS = re.compile(
     r"(?<![A-Za-z0-9])(?:\*\*|__|~~)(?=\S)|(?<=\S)(?:\*\*|__|~~)(?![A-Za-z0-9])|`+"
     r"|^[^\S\n]*(?:#{1,6}|[>+](?![^\S\n]+\d)|[-*•▪‣◦]"
-    rf"|\d{{1,2}}[.)](?![^\S\n]+(?:{DATED})))[^\S\n]+",
+    rf"|\d{{1,2}}[.)](?![^\S\n]+{DATED}))[^\S\n]+",
     re.MULTILINE | re.IGNORECASE,
 )
 LINK = re.compile(r"!?\[([^\]\n]{0,200})\]\([^)\s]{1,500}\)")

@@ -61,3 +61,11 @@ def test_pages_that_are_pictures_are_said(tmp_path: Path) -> None:
     ]
     alone = papers.pdf(["", ""], streams={0: scan, 1: scan})
     assert not any(text.strip() for _, text in pages(tmp_path, alone))
+
+
+def test_comments_of_reviewers_are_read(tmp_path: Path) -> None:
+    made = papers.pdf(["The rent is 900."], filled="drawn", field="Highlight")
+    said = made.replace(b"/FT /Tx /T (a)", b"/T (Ann) /Contents (Too much)")
+    ((_, text),) = pages(tmp_path, said)
+    assert text.split("\n")[-1] == "[comment] Ann: Too much"
+    assert "rent is 900" in text

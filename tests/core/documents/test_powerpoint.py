@@ -31,6 +31,8 @@ SMART_ART = """<p:graphicFrame {spaces}><a:graphic><a:graphicData><dgm:relIds r:
 STEPS = """<dgm:dataModel {spaces}><dgm:ptLst><dgm:pt><dgm:t><a:p><a:r><a:t>Plan</a:t></a:r></a:p>
 </dgm:t></dgm:pt><dgm:pt><dgm:t><a:p><a:r><a:t>Build</a:t></a:r></a:p></dgm:t></dgm:pt>
 </dgm:ptLst></dgm:dataModel>"""
+COMMENTS = "<p:cmLst {spaces}><p:cm><p:text>Too long</p:text></p:cm></p:cmLst>"
+TALK = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/comments"
 DATA = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/diagramData"
 
 
@@ -51,6 +53,9 @@ def test_charts_diagrams_and_boxes_with_formulas_are_read(tmp_path: Path) -> Non
     tree.append(parse_xml(SMART_ART.format(spaces=SPACES, name=name)))
     tree.append(parse_xml(FORMULA.format(spaces=SPACES)))
     slide.notes_slide.notes_text_frame.text = "Say it\vslowly"
+    said = COMMENTS.format(spaces=SPACES).encode()
+    place = PackURI("/ppt/comments/comment1.xml")
+    slide.part.relate_to(Part(place, kind, made.part.package, said), TALK)
     made.save(str(tmp_path / "a.pptx"))
     ((reference, text),) = slides_of_pptx(tmp_path / "a.pptx")
     assert (reference, text.split("\n")) == (
@@ -68,5 +73,6 @@ def test_charts_diagrams_and_boxes_with_formulas_are_read(tmp_path: Path) -> Non
             "second",
             "Say it",
             "slowly",
+            "[comment] Too long",
         ],
     )

@@ -271,6 +271,35 @@ def test_l1_another_attempt_finds_a_page_and_keeps_another_version(
     assert b"Costs 7" in storage.read(store(context, Page("The plan", "Costs 7 €.")))
 
 
+@pytest.mark.parametrize(
+    ("content", "is_html", "shown"),
+    [
+        (
+            "<html><head><title>T</title></head><body><h1>A</h1><button>x</button></body></html>",
+            True,
+            "<h1>A</h1>",
+        ),
+        ("```html\n<h1>A</h1>\n```", True, "<h1>A</h1>"),
+        ("```markdown\n# A\n\n```py\nx\n```\n```", False, '<h1>A</h1>\n<pre tabindex="0"><code>x'),
+        ("# A\n\n- [ ] b\n- [x] c", False, "<h1>A</h1>\n<ul>\n<li>☐ b</li>\n<li>☑ c</li>"),
+        (
+            "# A\n\nb<br>H<sub>2</sub>O List<String> <a href='//x'>",
+            False,
+            "<h1>A</h1>\n<p>b<br>H<sub>2</sub>O List&lt;String&gt; &lt;a href='//x'&gt;</p>",
+        ),
+        (
+            "# A\n\nREADME.md, https://e.org/b",
+            False,
+            '<h1>A</h1>\n<p>README.md, <a href="https://e.org/b" rel="noopener noreferrer">https',
+        ),
+        ("# A\n\nb[^1]\n\n[^1]: c", False, "<h1>A</h1>\n<p>b[^1]</p>\n<p>[^1]: c</p>"),
+    ],
+)
+def test_l1_a_page_is_shown_as_its_author_meant(content: str, is_html: bool, shown: str) -> None:
+    page = page_of(Page("T", content, is_html=is_html), picture=lambda _: None)
+    assert page[page.index("<main") :].startswith(f'<main dir="auto">{shown}')
+
+
 def test_l1_html_of_a_model_loses_active_content() -> None:
     evil = '<h2 onclick="x()">Hi</h2><iframe src="https://e"></iframe><a href="javascript:x()">y</a><style>*{}</style>'
     page = page_of(Page("<b>T</b>", evil, is_html=True), picture=lambda _: None)

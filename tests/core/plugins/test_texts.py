@@ -19,7 +19,10 @@ from core.plugins.slides.texts import plain, title
         ("+ 12 % a year", "+ 12 % a year"),
         ("3. Oktober 1990", "3. Oktober 1990"),
         ("19. Jahrhundert", "19. Jahrhundert"),
-        ("3. Open the door", "Open the door"),
+        ("3. Open the window", "Open the window"),
+        ("1. Design it", "Design it"),
+        ("2. Maintain it", "Maintain it"),
+        ("4. Dez. 2024", "4. Dez. 2024"),
         ("- first\n- second", "first second"),
     ],
 )
