@@ -169,6 +169,8 @@ def restore(folder: Path, *, passphrase: str, now: datetime) -> Held:
                 home.replace_keys(name, value.split())
             fill(folder, found, base)
             held = restored.hold(made_at=found.moment, now=now)
+            # After a power cut it must not be gone before all that was brought back is there.
+            os.sync()
             mark.unlink()
     except (StartError, CopyError) as error:
         raise BackupError(str(error)) from error

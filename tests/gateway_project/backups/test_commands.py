@@ -368,6 +368,23 @@ def test_x47_an_archive_is_restored_beside_an_extension_of_a_superuser(
     postgres.execute("DROP ROLE plain")
 
 
+def test_x47_a_restore_is_over_when_all_of_it_is_on_the_disk(
+    with_keys: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[X47] Else a power cut left a home that starts with empty files."""
+    marked: list[bool] = []
+    sync = os.sync
+
+    def noting() -> None:
+        sync()
+        marked.append(preflight.restoring_mark(elsewhere).exists())
+
+    monkeypatch.setattr(os, "sync", noting)
+    assert said("restore", str(with_keys)).startswith("Restored")
+    assert marked == [True]
+    assert not preflight.restoring_mark(elsewhere).exists()
+
+
 def test_x47_a_restore_that_fails_half_way_does_not_start(backup: Path, elsewhere: Path) -> None:
     """[X47] Neither `up` nor another restore."""
     no_content(backup)
