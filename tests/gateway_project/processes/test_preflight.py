@@ -149,6 +149,14 @@ def test_one_home_has_one_gateway(tmp_path: Path) -> None:
     preflight.lock(tmp_path).close()
 
 
+def test_a_home_in_which_another_user_has_started_a_gateway_is_named(tmp_path: Path) -> None:
+    """As root by mistake: the lock cannot be opened any more."""
+    preflight.check_home(tmp_path)
+    preflight.lock_file(tmp_path).mkdir()
+    with pytest.raises(preflight.StartError, match=r"up\.lock cannot be opened .*chown -R"):
+        preflight.lock(tmp_path)
+
+
 def test_a_taken_port_is_named(listening: socket.socket) -> None:
     """With the port to try instead."""
     port = listening.getsockname()[1]
