@@ -70,7 +70,7 @@ def why_only_read(found: Manifest) -> str:
 
 def examine(scratch: Path, found: Manifest, url: str) -> None:
     """Run the doctor on what was brought back, with the database at ``url``. Raises BackupError for
-    an error that this installation has not itself: no process runs there, and it takes room.
+    an error that this installation has not itself: no process runs there, and it takes space.
 
     Not on a backup of an older version.
     """

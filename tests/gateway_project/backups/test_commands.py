@@ -238,7 +238,7 @@ def test_x43_the_doctor_looks_at_a_copy_that_is_brought_back(backup: Path) -> No
     assert "files" in words
 
 
-def test_x43_what_has_become_due_since_the_copy_is_no_damage(
+def test_x43_reminders_that_have_become_due_since_the_copy_are_no_damage(
     backup: Path, user: User, account: ChannelAccount
 ) -> None:
     """[X43] The gateway goes on: reminders happen, and messages are given up or dismissed, while

@@ -76,7 +76,7 @@ def test_a_terminal_of_another_encoding_ends_nothing(monkeypatch: pytest.MonkeyP
     assert raw.getvalue() == b"f\xfcr \\u2026 \\ufffd\n"
 
 
-def test_a_command_before_the_first_start_says_what_to_do(tmp_path: Path) -> None:
+def test_a_command_before_the_first_start_names_the_one_that_helps(tmp_path: Path) -> None:
     """In one line: there are no tables yet."""
     env = command_env(GATEWAY_HOME=str(tmp_path))
     refused = manage("sign_in_link", env=env)
