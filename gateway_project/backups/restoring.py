@@ -70,7 +70,7 @@ def why_only_read(found: Manifest) -> str:
 
 def examine(scratch: Path, found: Manifest, url: str) -> None:
     """Run the doctor on what was brought back, with the database at ``url``. Raises BackupError for
-    an error that this installation has not itself: no process runs there, and it fills the disk.
+    an error that this installation has not itself: no process runs there, and it takes space.
 
     Not on a backup of an older version.
     """
@@ -169,6 +169,8 @@ def restore(folder: Path, *, passphrase: str, now: datetime) -> Held:
                 home.replace_keys(name, value.split())
             fill(folder, found, base)
             held = restored.hold(made_at=found.moment, now=now)
+            # After a power cut it must not be gone before all that was brought back is there.
+            os.sync()
             mark.unlink()
     except (StartError, CopyError) as error:
         raise BackupError(str(error)) from error

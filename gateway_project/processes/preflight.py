@@ -84,8 +84,17 @@ def lock_file(folder: Path) -> Path:
 
 
 def lock(folder: Path) -> TextIO:
-    """Lock this home until the result is closed. Raises ``StartError`` when it is locked."""
-    file = lock_file(folder).open("a+", encoding="utf-8")
+    """Lock this home until the result is closed. Raises ``StartError`` when it is locked, or
+    another user has made the file.
+    """
+    try:
+        file = lock_file(folder).open("a+", encoding="utf-8")
+    except OSError as error:
+        raise StartError(
+            f"{lock_file(folder)} cannot be opened ({error.strerror or error}): a gateway was "
+            "started here as another user. When none runs, give all of GATEWAY_HOME to this user "
+            "(chown -R)."
+        ) from error
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:

@@ -127,7 +127,7 @@ def bring_database(copied: Path, place: str) -> None:
 
 
 def put(copied: Path, target: Path) -> None:
-    """Give a copy another name, which takes no space: the failure may have filled the disk. On
+    """Give a copy another name, which needs no space: a failure may have filled the disk. On
     another disk, or where files have one name only, copy it. Raises OSError.
     """
     target.unlink(missing_ok=True)

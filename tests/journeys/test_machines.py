@@ -98,7 +98,7 @@ def test_an_agent_in_a_terminal_sends_its_result(page: Page, running: Installati
     session = running.manage(line.replace("telegram", "web")).split()[-1]
     found = json.loads(block("docs/mcp.md", "mcpServers", "json"))["mcpServers"]["latchkey"]
     assert found["args"][-1:] == ["mcp"]
-    assert set(found["env"]) == {"GATEWAY_API_KEY", "GATEWAY_SESSION_ID"}
+    assert set(found["env"]) == {"GATEWAY_HOME", "GATEWAY_API_KEY", "GATEWAY_SESSION_ID"}
     server = StdioServerParameters(
         command=sys.executable,
         args=[str(BASE_DIR / "manage.py"), "mcp"],

@@ -110,7 +110,7 @@ def test_x80_a_disk_that_is_nearly_full_is_told_once_and_again_when_it_is_good(
 def test_x80_a_disk_that_cannot_be_looked_at_leaves_the_other_alerts(
     account: ChannelAccount, free: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As of a file server that is away. Its number is neither over nor told."""
+    """As of a file server that is away. A trouble that is known is neither over nor told."""
 
     def away(_: object) -> None:
         raise OSError(errno.ESTALE, "Stale file handle")

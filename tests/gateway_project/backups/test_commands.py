@@ -238,7 +238,7 @@ def test_x43_the_doctor_looks_at_a_copy_that_is_brought_back(backup: Path) -> No
     assert "files" in words
 
 
-def test_x43_rows_that_have_become_due_since_the_copy_are_no_damage(
+def test_x43_reminders_that_have_become_due_since_the_copy_are_no_damage(
     backup: Path, user: User, account: ChannelAccount
 ) -> None:
     """[X43] The gateway goes on: reminders happen, and messages are given up or dismissed, while
@@ -366,6 +366,23 @@ def test_x47_an_archive_is_restored_beside_an_extension_of_a_superuser(
         assert there.execute("SELECT count(*) FROM core_user").fetchone() == (0,)
     postgres.execute("DROP DATABASE of_plain")
     postgres.execute("DROP ROLE plain")
+
+
+def test_x47_a_restore_is_over_when_all_of_it_is_on_the_disk(
+    with_keys: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[X47] Else a power cut left a home that starts with empty files."""
+    marked: list[bool] = []
+    sync = os.sync
+
+    def noting() -> None:
+        sync()
+        marked.append(preflight.restoring_mark(elsewhere).exists())
+
+    monkeypatch.setattr(os, "sync", noting)
+    assert said("restore", str(with_keys)).startswith("Restored")
+    assert marked == [True]
+    assert not preflight.restoring_mark(elsewhere).exists()
 
 
 def test_x47_a_restore_that_fails_half_way_does_not_start(backup: Path, elsewhere: Path) -> None:

@@ -214,8 +214,8 @@ def test_x43_a_manifest_names_no_file_outside(tmp_path: Path) -> None:
 
 
 def test_x47_files_are_brought_back_to_another_disk(here: Path, tmp_path: Path) -> None:
-    """A link leads there from the empty home, as where several machines share the files. All on
-    it is backed up: no backup belongs there."""
+    """A link leads there from the empty home, as where several machines share the files. Its
+    content is backed up: no backup belongs there."""
     disk = tmp_path / "disk"
     (disk / "ab").mkdir(parents=True)
     (disk / "ab" / "upload").write_bytes(b"all of it")

@@ -76,7 +76,7 @@ def test_a_terminal_of_another_encoding_ends_nothing(monkeypatch: pytest.MonkeyP
     assert raw.getvalue() == b"f\xfcr \\u2026 \\ufffd\n"
 
 
-def test_a_command_before_the_first_start_names_the_first_step(tmp_path: Path) -> None:
+def test_a_command_before_the_first_start_names_the_one_that_helps(tmp_path: Path) -> None:
     """In one line: there are no tables yet."""
     env = command_env(GATEWAY_HOME=str(tmp_path))
     refused = manage("sign_in_link", env=env)
@@ -147,6 +147,14 @@ def test_one_home_has_one_gateway(tmp_path: Path) -> None:
     with preflight.lock(tmp_path), refused:
         preflight.lock(tmp_path)
     preflight.lock(tmp_path).close()
+
+
+def test_a_home_in_which_another_user_has_started_a_gateway_is_named(tmp_path: Path) -> None:
+    """As root by mistake: the lock cannot be opened any more."""
+    preflight.check_home(tmp_path)
+    preflight.lock_file(tmp_path).mkdir()
+    with pytest.raises(preflight.StartError, match=r"up\.lock cannot be opened .*chown -R"):
+        preflight.lock(tmp_path)
 
 
 def test_a_taken_port_is_named(listening: socket.socket) -> None:

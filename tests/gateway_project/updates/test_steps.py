@@ -298,7 +298,7 @@ def test_x17_the_way_back_by_hand_refuses_a_gateway_that_runs(
 
 @pytest.mark.skipif(not ON_SQLITE, reason="a server has its files elsewhere")
 @pytest.mark.parametrize("folder", ["", "elsewhere"])
-def test_x17_the_way_back_takes_no_space(
+def test_x17_the_way_back_needs_no_space(
     small: Small, installed: Path, monkeypatch: pytest.MonkeyPatch, folder: str
 ) -> None:
     """[X17] The new version may have filled the disk. So it is where the database has another
