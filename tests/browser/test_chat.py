@@ -463,6 +463,7 @@ def test_a_new_chat_gives_its_title_to_no_other_that_was_opened_meanwhile(
     page, _ = open_page(gateway)
     ask(page, "markdown of the murres")
     finished(page)
+    expect(page.locator(".sessions a", has_text="markdown of the murres")).to_be_visible()
     page.locator("#new-chat").click()
     held = hold(page, "**/chat/sessions", times=1)
     ask(page, "markdown of the noddies")

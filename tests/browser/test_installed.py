@@ -106,6 +106,31 @@ def test_w55_the_settings_offer_to_install_when_the_browser_does(
     expect(page.locator("#install-row")).to_be_hidden()
 
 
+SAFARI = "AppleWebKit/605.1.15 (KHTML, like Gecko) Version/17.6 Safari/604.1"
+FINGERS = "Object.defineProperty(Navigator.prototype, 'maxTouchPoints', {{ get: () => {} }});"
+
+
+@pytest.mark.parametrize(
+    ("system", "fingers", "is_told"),
+    [
+        ("iPhone; CPU iPhone OS 17_6 like Mac OS X", 5, True),
+        ("Macintosh; Intel Mac OS X 10_15_7", 5, True),  # an iPad
+        ("Macintosh; Intel Mac OS X 10_15_7", 0, False),
+    ],
+)
+def test_w55_where_the_browser_has_no_prompt_the_settings_say_how_to_install(
+    open_page: OpenPage, gateway: Gateway, system: str, fingers: int, is_told: bool
+) -> None:
+    page, _ = open_page(gateway, user_agent=f"Mozilla/5.0 ({system}) {SAFARI}")
+    page.add_init_script(FINGERS.format(fingers))
+    page.reload()
+    page.locator("[data-open-settings]").click()
+    expect(page.locator("#usage table")).to_be_visible()
+    expect(page.locator("#install-row")).to_be_visible(visible=is_told)
+    if is_told:
+        expect(page.locator("#install-row")).to_contain_text("Add to Home Screen")
+
+
 def test_w56_without_a_connection_the_chat_opens_and_sends_later(
     open_page: OpenPage, gateway: Gateway
 ) -> None:

@@ -25,6 +25,7 @@ NAMES = {
     "Accept", "ArrowDown", "ArrowUp", "Content-Type", "End", "Enter", "Escape", "Files", "Home",
     "Latchkey", "Notification", "Tab", "too large", "(pointer: fine)",
     "noopener noreferrer nofollow", "input, textarea, [contenteditable]",
+    "(prefers-reduced-motion: reduce)",
 }  # fmt: skip
 
 

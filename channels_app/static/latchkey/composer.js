@@ -165,5 +165,5 @@ export class Composer {
 
 function isLinkBeside({ dataTransfer, target }) {
   const types = [...(dataTransfer?.types ?? [])];
-  return types.includes("text/uri-list") && !types.includes("Files") && !target.closest?.(":is(input, textarea)");
+  return types.includes("text/uri-list") && !types.includes("Files") && !target.closest?.("input, textarea, [contenteditable]");
 }

@@ -2,6 +2,9 @@
 // sanitised it, through the one Trusted Types policy the page's CSP allows.
 
 const SERVICE_WORKER = "/sw.js";
+// An iPad calls itself a Macintosh; of these none has a touch screen.
+const { userAgent = "", maxTouchPoints = 0 } = globalThis.navigator ?? {};
+export const IS_IOS = /iPhone|iPad/.test(userAgent) || (/Macintosh/.test(userAgent) && maxTouchPoints > 1);
 
 const policy = globalThis.trustedTypes?.createPolicy("latchkey", {
   createHTML: (html) => html,

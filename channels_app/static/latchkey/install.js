@@ -1,10 +1,7 @@
 // The chat as an app: registers the service worker, and offers to install where the browser does.
 
-import { serviceWorkerUrl } from "./dom.js";
+import { IS_IOS, serviceWorkerUrl } from "./dom.js";
 import { gettext } from "./texts.js";
-
-// iOS has no prompt: there the person does it in the menu of Safari.
-const IS_IOS = /iPhone|iPad/.test(navigator.userAgent);
 
 export class App {
   #row = document.querySelector("#install-row");
@@ -27,6 +24,7 @@ export class App {
     navigator.serviceWorker
       .register(serviceWorkerUrl(), { scope: "/", updateViaCache: "none" })
       .catch(() => {}); // a private window, or no secure connection: the page works without
+    // iOS has no prompt: there the person does it in the menu of Safari.
     if (IS_IOS && !navigator.standalone && this.#row) {
       this.#row.querySelector("small").textContent = gettext("In the menu “Share”: Add to Home Screen.");
       this.#button.hidden = true;

@@ -2,7 +2,7 @@
 // shown, and what a tap on it does, is in service-worker.js.
 
 import { call } from "./api.js";
-import { el } from "./dom.js";
+import { el, IS_IOS } from "./dom.js";
 import { browserStorage } from "./storage.js";
 import { filled, gettext, LOCALE } from "./texts.js";
 
@@ -56,7 +56,7 @@ export class Push {
     document.querySelector("#push-hide-row").hidden = !isOn;
     if (!this.#isSupported) this.#words.textContent = IN_APP;
     else this.#words.textContent = isBlocked ? BLOCKED : SUMMARY;
-    this.#row.hidden = !this.#isSupported && !/iPhone|iPad/.test(navigator.userAgent);
+    this.#row.hidden = !this.#isSupported && !IS_IOS;
   }
 
   /** List the browsers of the person below the switch, each with a way to remove it. */
