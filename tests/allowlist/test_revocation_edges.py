@@ -231,7 +231,7 @@ def test_a9_schedules_end_with_their_sender_their_group_or_their_key(
     assert [state_of(each)[0] for each in (of_other, of_key)] == ["active", "paused"]
 
 
-def test_a9_a_group_that_is_taken_off_the_list_ends_what_was_asked_in_it(
+def test_a9_a_group_that_is_taken_off_the_list_ends_the_answers_in_it(
     ann: User, make_user: MakeUser, start: Start, telegram: ChannelAccount
 ) -> None:
     """[A9] The identity is the owner's, the runs are its members'; private chats go on."""

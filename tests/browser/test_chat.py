@@ -947,7 +947,7 @@ def test_the_button_to_the_end_lies_over_the_conversation_and_not_over_a_long_te
     page.wait_for_function(AT_END)
 
 
-def test_the_button_to_the_end_goes_there_at_once_for_people_who_want_no_motion(
+def test_the_button_to_the_end_goes_there_at_once_where_no_motion_is_wanted(
     open_page: OpenPage, gateway: Gateway
 ) -> None:
     size = {"width": 390, "height": 400}

@@ -121,7 +121,7 @@ def test_h22_pause_resume_and_delete_by_number(typed: Type, account: ChannelAcco
 def test_h22_a_number_of_an_older_list_deletes_no_other_one(
     typed: Type, account: ChannelAccount
 ) -> None:
-    """A reminder that has fired changes its place; what is deleted does not come back."""
+    """A reminder that has fired changes its place; a deleted one does not come back."""
     for_person(account, ADA, text="tea", rule="FREQ=DAILY", minutes=10)
     for_person(account, ADA, text="bins", minutes=30)
     assert typed(ADA, "/reminders").startswith("1. tea — ")
