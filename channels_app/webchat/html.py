@@ -18,14 +18,12 @@ from markdown_it import MarkdownIt
 from markdown_it.common.utils import unescapeAll
 from markdown_it.renderer import RendererHTML
 from markdown_it.rules_core import StateCore
-from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 from mdit_py_plugins.tasklists import tasklists_plugin
 
 from channels_app.webchat import formulas
 from core.lib.text import clean
-from core.markdown.emphasis import Run
-from core.markdown.words import Literals, apostrophe, end_of_run
+from core.markdown.literal_rule import literal
 
 # The page has one h1 of its own, and each answer stands under an h2 that only readers hear: the
 # first heading of an answer is an h3, whatever its level. `live.js` does the same.
@@ -177,7 +175,7 @@ def _parser() -> MarkdownIt:
     parser.enable(["table", "strikethrough", "linkify"])
     parser.use(tasklists_plugin, label=True)
     parser.use(formulas.plugin)
-    parser.inline.ruler.before("escape", "literal", _literal)
+    parser.inline.ruler.before("escape", "literal", literal)
     parser.linkify = _linkify()
     parser.validateLink = is_allowed  # type: ignore[assignment,method-assign]  # documented
     parser.core.ruler.push("latchkey_links", _rewrite)
@@ -185,36 +183,6 @@ def _parser() -> MarkdownIt:
     parser.add_render_rule("table_open", lambda *_: f"{TABLE_SCROLL}<table>\n")
     parser.add_render_rule("table_close", lambda *_: "</table></div>\n")
     return parser
-
-
-def _literal(state: StateInline, silent: bool) -> bool:  # noqa: FBT001 - the library's
-    """Keep what is text in every channel ([T2]): ``10*20*30``, ``__init__.py``, ``can`t``."""
-    end = _end_of_literal(state, state.pos)
-    if not end or end > state.posMax:
-        return False
-    if not silent:
-        state.append_pending(state.src[state.pos : end])
-    state.pos = end
-    return True
-
-
-def _end_of_literal(state: StateInline, at: int) -> int:
-    """Return the end of the special characters at ``at`` that are no Markdown, or 0."""
-    source = state.src
-    char = source[at]
-    if char == "`":
-        return at + 1 if apostrophe(source, at) else 0
-    if char not in "*_\\":
-        return 0
-    known: dict[str, Literals] = state.env.setdefault("literals", {})
-    literals = known.setdefault(source, Literals(source))
-    if char == "\\":
-        return literals.backslash_end(at)
-    end = literals.marker_end(at)
-    if end:
-        return end
-    end = end_of_run(source, at)
-    return end if Run(char, at, end, source).multiplies else 0
 
 
 @cache

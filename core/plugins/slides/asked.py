@@ -70,9 +70,11 @@ HAN_NUMBERS = "|".join(
 )
 COUNT = re.compile(
     r"(?:[,;，、]\s*)?(?:\b(?:in|with|of|using|mit|aus|en|de|di|con|avec|com|met|z|из|w)\s+)?"
-    rf"(?:(?<![\d.,])(?P<count>\d{{1,2}})|(?P<word>\b(?:{SPELLED})|{HAN_NUMBERS}))(?:[\s-]*|\s*の)(?P<unit>{UNIT})(?!\w*(?:の資料を))",
+    rf"(?:(?<![\d.,])(?P<count>\d{{1,3}})|(?P<word>\b(?:{SPELLED})|{HAN_NUMBERS}))(?:[\s-]*|\s*の)(?P<unit>{UNIT})(?!\w*(?:の資料を))",
     re.IGNORECASE,
 )
+MOST_SURE = 99
+PAGES = re.compile(r"page|seite|página|pagin|страниц|页|頁|ページ", re.IGNORECASE)
 NAMES = {
     "en-US": r"english|englische?n?s?|anglais\w*|ingl[eé]s\w*|inglese|engels|angielsk\w+|английск\w+|英文|英语|英語|영어|ingilizce|الإنجليزية",
     "de-DE": r"german|deutsche?n?s?|allemand\w*|alem[aá]n\w*|alemão|tedesco|duits|niemieck\w+|немецк\w+|德文|德语|德語|ドイツ語|독일어|almanca|الألمانية",
@@ -251,6 +253,8 @@ def count_in(line: str) -> tuple[int, str]:
     if match is None:
         return 0, line
     count = int(match["count"]) if match["count"] else NUMBERS[match["word"].casefold()]
+    if count > MOST_SURE and PAGES.match(match["unit"]):
+        return 0, line  # the length of a document: "a deck of this 300-page report"
     rest = line[match.end() :].lstrip()
     is_thing = re.match(rf"{ABOUT}\b", rest, re.IGNORECASE) is not None
     kept = (

@@ -346,6 +346,19 @@ def test_topic_and_language_are_found_in_the_request(
 
 
 @pytest.mark.parametrize(
+    ("said", "count"),
+    [
+        ("Make 100 slides about bees", 40),
+        ("Mach 120 Folien über Bienen", 40),
+        ("Make a deck of this 300-page report", 10),
+        ("Make 7 slides about bees", 7),
+    ],
+)
+def test_more_slides_than_a_deck_may_have_are_the_most(said: str, count: int) -> None:
+    assert brief.read({"request": said}, topic("Bees"), 3072).count == count
+
+
+@pytest.mark.parametrize(
     ("asked", "count"),
     [
         *((None, 10), ("", 10), (7, 7), ("7", 7), (7.0, 7), (1, 3), (9999, 40), (-5, 10)),

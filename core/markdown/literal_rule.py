@@ -1,0 +1,38 @@
+"""A rule for the parser of pages: it keeps as text what is text in every channel ([T2])."""
+
+from __future__ import annotations
+
+from markdown_it.rules_inline import StateInline
+
+from .emphasis import Run
+from .words import Literals, apostrophe, end_of_run
+
+
+def literal(state: StateInline, silent: bool) -> bool:  # noqa: FBT001 - the library's
+    """Keep ``10*20*30``, ``__init__.py`` and ``can`t``."""
+    end = end_of_literal(state, state.pos)
+    if not end or end > state.posMax:
+        return False
+    if not silent:
+        state.append_pending(state.src[state.pos : end])
+    state.pos = end
+    return True
+
+
+def end_of_literal(state: StateInline, at: int) -> int:
+    """Return the end of the special characters at ``at`` that are no Markdown, or 0."""
+    source = state.src
+    char = source[at]
+    if char == "`":
+        return at + 1 if apostrophe(source, at) else 0
+    if char not in "*_\\":
+        return 0
+    known: dict[str, Literals] = state.env.setdefault("literals", {})
+    literals = known.setdefault(source, Literals(source))
+    if char == "\\":
+        return literals.backslash_end(at)
+    end = literals.marker_end(at)
+    if end:
+        return end
+    end = end_of_run(source, at)
+    return end if Run(char, at, end, source).multiplies else 0
