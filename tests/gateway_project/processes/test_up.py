@@ -82,6 +82,15 @@ def test_secrets_are_readable_by_their_owner_only(up: Up) -> None:
     assert up.link().rpartition("/")[2] not in arguments
 
 
+def test_no_file_of_the_home_is_for_others(up: Up) -> None:
+    """Also where the home was made for all to look at: the database has the conversations, and the
+    scripts of pages are in ``static``."""
+    found = {each: stat.S_IMODE(each.stat().st_mode) for each in up.home.iterdir()}
+    assert up.home / "static" in found
+    assert up.home / "gateway.sqlite3" in found
+    assert [each.name for each, mode in found.items() if mode & 0o077] == []
+
+
 @pytest.mark.parametrize("name", ["web", "runs", "long", "broker"])
 def test_a_killed_child_is_started_again_and_said(up: Up, name: str) -> None:
     """After ``kill -9`` of one process it comes back, and the gateway answers."""
