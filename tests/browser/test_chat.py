@@ -239,6 +239,21 @@ def test_t4_markdown_is_rendered_and_code_can_be_copied(
     assert seen.problems == []
 
 
+def test_an_answer_that_is_selected_and_copied_has_no_words_of_buttons(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    page, _ = open_page(gateway)
+    ask(page, "markdown, please")
+    finished(page)
+    copied = page.locator(".turn").evaluate("""(turn) => {
+      getSelection().selectAllChildren(turn);
+      return getSelection().toString();
+    }""")
+    lines = [line for line in copied.splitlines() if line]
+    answer = ["Title", "one", "two", "print(1)"]
+    assert lines == ["You said", "markdown, please", "The assistant answered", *answer]
+
+
 def test_t4_formulas_are_drawn_by_the_browser_and_stay_within_the_page(
     open_page: OpenPage, gateway: Gateway
 ) -> None:
