@@ -86,8 +86,9 @@ async def make(brief: Brief, host: PluginHost) -> Made:
         await host.progress(f"Writing slide {at} of {steps}", percent(at, steps))
         before, section = home(figure, bodies)
         bodies.insert(before, await content.figure(figure, section, brief, host))
+    is_topic = brief.thin and len(source_sentences(brief.text)) < 2
     said_one_thing = len(bodies) < 2 <= len(titles) == written.own  # such as that it refuses
-    if not bodies or (brief.thin and said_one_thing):
+    if not bodies or (is_topic and said_one_thing):
         raise PluginError(
             "The model gave nothing that could stand on a slide. Try again, or give it a text."
         )

@@ -35,6 +35,8 @@ BY_YEAR = re.compile(
     r"(?P<label>(?:19|20)\d\d)\D{1,24}?(?P<value>\d+(?:[.,]\d+)?\s*(?:%|[^\W\d_]{1,10}))"
 )
 OTHER = {",": ".", ".": ","}
+NAMED_PART = re.compile(r"(?:^|, )(?:section (?P<section>.+)|sheet (?P<sheet>.+) rows \d+-\d+)$")
+USUAL_SHEET = re.compile(r"[^\W\d]+ ?\d+")  # Sheet1, Tabelle1, Лист1
 AND = re.compile(r"^(?:and|und|et|y|e|en)\s+", re.IGNORECASE)
 DIGITS = str.maketrans("٠١٢٣٤٥٦٧٨٩۰۱۲۳۴۵۶۷۸۹０１２３４５６７８９٫", "0123456789" * 3 + ".")
 
@@ -143,8 +145,8 @@ def cells(line: str) -> list[str] | None:
 
 
 def heading_above(lines: Sequence[str], at: int, reference: str) -> str:
-    """Return the nearest heading or short line above, else the part's own name (not "page 3"),
-    else "".
+    """Return the nearest heading or short line above, else the name of the part: of a section or a
+    sheet; "" for others, as "page 3".
     """
     for line in reversed(lines[max(0, at - 8) : at]):
         says = line.strip()
@@ -153,7 +155,9 @@ def heading_above(lines: Sequence[str], at: int, reference: str) -> str:
         ends = says.endswith(tuple(".!?。！？"))
         if says and len(says) <= 90 and not ends and cells(line) is None and not LISTED.match(line):
             return title(says)
-    return "" if re.fullmatch(r"\w+ \d+|", reference.strip()) else title(reference)
+    named = NAMED_PART.search(reference)
+    name = (named["section"] or named["sheet"]) if named else ""
+    return "" if USUAL_SHEET.fullmatch(name) else title(name)
 
 
 def near(lines: Sequence[str], start: int, end: int) -> str:

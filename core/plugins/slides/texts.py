@@ -105,7 +105,8 @@ def sentences(text: str) -> list[str]:
     """
     found: list[str] = []
     for raw in SENTENCE_END.split(writable(text)):
-        if raw.lstrip().startswith(("#", "|")) or raw.count("|") > 1 or raw.count("\t") > 1:
+        is_row = raw.count("|") > 1 or " | " in raw or raw.count("\t") > 1
+        if is_row or raw.lstrip().startswith(("#", "|")):
             continue
         if LABELLED_NUMBER.fullmatch(raw.strip()):
             continue

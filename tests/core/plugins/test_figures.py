@@ -85,3 +85,21 @@ def test_any_text_can_be_searched(text: str) -> None:
     for figure in figures.find([("", text)]):
         assert all(len(row) == len(figure.header) for row in figure.rows)
     figures.quote(text)
+
+
+@pytest.mark.parametrize(
+    ("reference", "heading"),
+    [
+        ("sheet Sales rows 1-4", "Sales"),
+        ("sheet Tabelle1 rows 1-4", ""),
+        ("report.xlsx, sheet Our sales rows 51-90", "Our sales"),
+        ("section Costs", "Costs"),
+        ("rows 1-4", ""),
+        ("page 3", ""),
+        ("a.pdf, page 3", ""),
+    ],
+)
+def test_a_figure_is_named_after_its_section_or_sheet(reference: str, heading: str) -> None:
+    """Not after the place of its rows."""
+    (figure,) = figures.find([(reference, "Month | Sales\nJan | 5\nFeb | 7\nMar | 9")])
+    assert figure.heading == heading

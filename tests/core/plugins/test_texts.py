@@ -4,7 +4,7 @@ import pytest
 
 from core.plugins.slides.answers import invented, numbers_of, points_of
 from core.plugins.slides.maker import file_name
-from core.plugins.slides.texts import plain, title
+from core.plugins.slides.texts import plain, sentences, title
 
 
 @pytest.mark.parametrize(
@@ -76,3 +76,9 @@ def test_points_in_hindi_are_no_repeats_of_each_other() -> None:
 def test_a_number_of_the_source_is_known_however_it_is_written(source: str, point: str) -> None:
     assert not invented(point, numbers_of(source))
     assert invented("It is 777", numbers_of(source))
+
+
+def test_rows_of_two_cells_are_no_sentences() -> None:
+    """As of an Excel sheet: they stood on slides as points."""
+    text = "Month | Sales\nJanuary | 500\nSales rose fast in June."
+    assert sentences(text) == ["Sales rose fast in June."]
