@@ -223,9 +223,12 @@ class WebChatConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels
         self.principal = principal
 
     async def disconnect(self, code: int) -> None:
-        """Stop all tasks of this socket. May be called again."""
+        """Stop all tasks of this socket. May be called again: they are cancelled once, as what they
+        clean up may take a moment.
+        """
         for task in self.tasks:
             task.cancel()
+        self.tasks.clear()
         if self.unseen is not None:
             self.unseen.cancel()
         if self.counted and self.principal is not None:

@@ -308,6 +308,26 @@ def become_bob(page: Page, browser: Browser, gateway: Gateway) -> None:
     context.close()
 
 
+def test_w56_the_shell_of_one_person_waits_for_the_page_of_the_next(
+    open_page: OpenPage, browser: Browser, gateway: Gateway
+) -> None:
+    """A proxy has no page meanwhile: the shell would come again at once."""
+    page, _ = open_page(gateway)
+    controlled(page)
+    worker = page.context.service_workers[0]
+    worker.evaluate(BAD_GATEWAY)
+    page.route(gateway.base_url + "/", lambda route: route.fulfill(status=502))
+    become_bob(page, browser, gateway)
+    loads = loads_of(page)
+    with page.expect_response(gateway.base_url + "/"):
+        page.goto(gateway.base_url + "/?from=home")
+    assert len(loads) == 1
+    worker.evaluate(ANSWERED)
+    page.unroute(gateway.base_url + "/")
+    expect(page.locator("#greeting")).to_contain_text("Bob")
+    assert len(loads) == 2
+
+
 def test_w56_a_message_of_one_person_is_not_sent_as_the_next(
     open_page: OpenPage, browser: Browser, gateway: Gateway
 ) -> None:

@@ -1,7 +1,7 @@
 // The page: dispatches frames from the connection to their run, and sends the user's actions.
 // The state of an answer is in its Run; unsent messages are in the Outbox.
 
-import { cleared, isShell, leaveShell, loadPage } from "./offline.js"; // first: it says whose page it is
+import { cleared, isShell, LATER, leaveShell, loadPageOfPerson } from "./offline.js"; // first: it says whose page it is
 import { act } from "./actions.js";
 import { call, signIn } from "./api.js";
 import { Composer } from "./composer.js";
@@ -25,7 +25,6 @@ import { tellVisibility } from "./visibility.js";
 
 const SOON = 300;
 const AGAIN = 1000;
-const LATER = 15_000;
 // After so many the gateway is not only starting anew.
 const REFUSALS = 3;
 const TOO_LARGE = gettext("This message is too large. Send the text and the files in several messages.");
@@ -77,7 +76,7 @@ class Chat {
         frame: (frame) => this.#frame(frame),
         state: (state) => this.#connectionState(state),
         signedOut: signIn,
-        otherPerson: loadPage,
+        otherPerson: loadPageOfPerson,
         refused: () => this.#refusedConnection(),
       },
     });

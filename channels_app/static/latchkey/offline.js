@@ -6,6 +6,7 @@ import { browserStorage, tabStorage } from "./storage.js";
 const PERSON = "latchkey.person";
 const SHARED = "latchkey-shared";
 const PATIENCE = 10_000;
+export const LATER = 15_000;
 
 /** Settles when nothing is left here of another person who used this browser before. */
 export const cleared = isShell() ? Promise.resolve() : greet(document.body.dataset.person);
@@ -44,7 +45,6 @@ export async function leaveShell({ attachments }) {
   document.querySelector("#offline-note")?.remove();
   const isFree = () => tabStorage.isStored && attachments.isEmptyEverywhere;
   if (!isFree() || !(await isPageThere()) || !isFree()) return false;
-  navigator.serviceWorker?.controller?.postMessage({ type: "reached" });
   loadPage();
   return true;
 }
@@ -55,8 +55,14 @@ async function isPageThere() {
   return asked.then(({ ok }) => ok).catch(() => false);
 }
 
-/** Load the page of who is signed in now. */
-export function loadPage() {
+/** Load the page of the person who is signed in now; from the shell once it is there. */
+export async function loadPageOfPerson() {
+  if (isShell() && !(await isPageThere())) setTimeout(loadPageOfPerson, LATER);
+  else loadPage();
+}
+
+function loadPage() {
+  navigator.serviceWorker?.controller?.postMessage({ type: "reached" });
   if (pagePath() === location.pathname) location.reload();
   else location.replace(pagePath());
 }
