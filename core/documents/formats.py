@@ -68,7 +68,6 @@ def office_kind(names: Collection[str]) -> str:
     return next(kinds, "")
 
 
-def refusal(name: str, beginning: bytes) -> str:
-    """Return why a file of no known kind cannot be read, for its sender."""
-    is_old = beginning.startswith(OLD_OFFICE) and name.lower().endswith(OLD_NAMES)
-    return OLD if is_old else UNKNOWN
+def is_of_old_office(name: str, beginning: bytes) -> bool:
+    """Return whether a file is one of Word, Excel or PowerPoint before 2007."""
+    return beginning.startswith(OLD_OFFICE) and name.lower().endswith(OLD_NAMES)

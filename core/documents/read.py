@@ -9,7 +9,7 @@ from pathlib import Path
 
 import orjson
 
-from core.documents.formats import ZIP, kind_of, refusal
+from core.documents.formats import OLD, UNKNOWN, ZIP, is_of_old_office, kind_of
 from core.lib.processes import TooMuchOutputError, output_of_module
 
 SECONDS = 60.0
@@ -36,7 +36,7 @@ async def parts(
         )
     kind = kind_of(name, beginning)
     if not kind and not beginning.startswith(ZIP):
-        raise DocumentError(refusal(name, beginning))
+        raise DocumentError(OLD if is_of_old_office(name, beginning) else UNKNOWN)
     found = await in_a_process(path, kind=kind or "archive", seconds=seconds)
     if not any(text.strip() for _, text in found):
         raise DocumentError(EMPTY)
