@@ -25,9 +25,9 @@ from core.models import ChannelAccount, ChannelIdentity, InboundMessage, User
 ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 LENGTH = 8
 MARK_LENGTH = 12
-# Keyboards and messengers write other hyphens, dashes, spaces and letters than the code has, and
-# put quotation marks around it.
-CODE = re.compile(r"[\W_]{0,2}(\w{4})[\W_]{0,3}(\w{4})\W{0,2}")
+# Keyboards and messengers write other hyphens, dashes and spaces into a code, and quotation marks
+# around it.
+BETWEEN = re.compile(r"[\W_]+")
 TYPED = re.compile(r"(/link(?:@\w+)?)\s+[\W_]{0,2}\w{4}[\W_]{0,3}\w{4}(?!\w)", re.IGNORECASE)
 SENDER_ATTEMPTS, ACCOUNT_ATTEMPTS = 5, 200
 WINDOW = timedelta(hours=1)
@@ -192,9 +192,8 @@ def _is_spent(address: Address, value: str) -> bool:
 
 
 def _digest(code: str) -> str:
-    typed = CODE.fullmatch(code.strip())
     # Full-width letters and digits become those of the alphabet.
-    plain = unicodedata.normalize("NFKC", typed[1] + typed[2]).upper() if typed else code
+    plain = BETWEEN.sub("", unicodedata.normalize("NFKC", code)).upper()
     key = settings.SECRET_KEY.encode()
     return hmac.new(key, b"link code " + plain.encode(), hashlib.sha256).hexdigest()
 

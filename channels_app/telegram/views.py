@@ -16,6 +16,7 @@ from channels_app.telegram import receive
 from core.database.batching import in_shared_transaction
 from core.database.transactions import in_thread
 from core.lib.encryption import DecryptError
+from core.lib.text import is_clean
 from core.lib.ttl_cache import TtlCache
 from core.models import ChannelAccount
 
@@ -69,6 +70,8 @@ async def account_named(name: str) -> Known | None:
 
 
 def find(name: str) -> Known | None:
+    if not is_clean(name):  # PostgreSQL would refuse the question
+        return None
     row = ChannelAccount.objects.filter(channel="telegram", name=name, enabled=True).first()
     if row is None:
         return None

@@ -47,6 +47,11 @@ def test_an_account_may_have_any_name(local: Local, name: str) -> None:
     assert unquote(address) == f"https://a/telegram/{name}/webhook"
 
 
+@pytest.mark.parametrize("name", ["\x00", "a\x00b", "\ud800"])
+def test_a_name_that_no_database_holds_is_that_of_no_account(local: Local, name: str) -> None:
+    assert error(local.post(message("hello", user=GUEST), account=name)) == (404, NO_ACCOUNT)
+
+
 def test_in_a_group_the_bot_is_asked_for_its_name_and_else_it_is_not(local: Local) -> None:
     local.post(message("hello", user=GUEST))
     assert not local.api.of("getMe")
