@@ -74,14 +74,23 @@ def is_another(call: Call, delta: ToolCallDelta) -> bool:
     calls of an answer the same index, and some no ids.
 
     It has a name, while ``call`` has one and arguments, or another id. The same name without an id
-    comes with each piece of some servers: then the arguments of ``call`` have ended.
+    comes with each piece of some servers: then the arguments of ``call`` are whole.
     """
     if not (call.name and delta.name) or (delta.id and delta.id == call.id):
         return False
     if not delta.id and delta.name == call.name:
-        has_ended = bool(call.pieces) and call.pieces[-1].rstrip().endswith("}")
-        return has_ended and bool(delta.arguments)
+        return bool(delta.arguments) and is_whole(call)
     return bool(call.pieces) or bool(call.id and delta.id)
+
+
+def is_whole(call: Call) -> bool:
+    """Return whether the arguments of a call are a JSON object."""
+    if not (call.pieces and call.pieces[-1].rstrip().endswith("}")):
+        return False
+    try:
+        return isinstance(orjson.loads("".join(call.pieces)), dict)
+    except orjson.JSONDecodeError:
+        return False
 
 
 def parsed(arguments: str) -> Any:

@@ -152,16 +152,18 @@ class AgentLibrary:
         """
         while True:
             known = self._refused.get(request.model, frozenset())
-            told = resent.request_without(known, request)
+            told, begun = resent.request_without(known, request), False
             try:
                 async with aclosing(self._deltas(told)) as found:
                     async for delta in found:
+                        begun = True
                         yield delta
             except ProviderError as error:
                 refused = resent.refused(error.reason, told, known)
-                if not refused:
+                if begun or not refused:
                     raise
-                self._refused[request.model] = known | {refused}
+                others = self._refused.get(request.model, frozenset())
+                self._refused[request.model] = others | {refused}
             else:
                 return
 

@@ -163,13 +163,13 @@ class OpenAICompatible:
         model = request.model or self._model
         while True:
             wanted = self._wanted.get(model, frozenset())
+            known = self._refused.get(model, frozenset())
             async with self._post(request, wanted) as answer:
                 if answer.status == 200 and answer.content_type not in NO_STREAMS:
                     yield answer
                     return
                 error = await refusal(answer)
             lacking = returned.lacking(error.reason, request.messages, wanted)
-            known = self._refused.get(model, frozenset())
             refused = resent.refused(
                 error.reason, request, known, may_lack_tools=self._may_lack_tools
             )
@@ -177,7 +177,7 @@ class OpenAICompatible:
                 self._wanted[model] = self._wanted.get(model, frozenset()) | {lacking}
             elif refused:
                 logger.warning("model %s refuses %s: they are not sent so again", model, refused)
-                self._refused[model] = known | {refused}
+                self._refused[model] = self._refused.get(model, frozenset()) | {refused}
             else:
                 raise error
 

@@ -67,7 +67,8 @@ def refused(
     elif TWO.search(reason):
         name = BESIDE
     elif long := LONG.search(reason):
-        name = f"{DESCRIPTIONS}{long[1]}"
+        is_short = any(each.startswith(DESCRIPTIONS) for each in known)
+        name = "" if is_short else f"{DESCRIPTIONS}{long[1]}"
     elif ALTERNATE.search(reason):
         name = SYSTEM if ALTERNATING in known else ALTERNATING
     elif name not in {*request.options, USAGE} or not (name in NEWER or name in SPARED):

@@ -239,6 +239,10 @@ BOTH = [("weather", PARIS), ("weather", ROME)]
         ([piece(each, name="weather", call="a") for each in ("", PARIS[:5], PARIS[5:])], BOTH[:1]),
         ([piece(each, name="weather") for each in (PARIS[:5], PARIS[5:], "", ROME)], BOTH),
         (
+            [piece(each, name="find") for each in ('{"in":{"a":1}', ',"of":{"b":2}', "}")],
+            [("find", '{"in":{"a":1},"of":{"b":2}}')],
+        ),
+        (
             [
                 piece(PARIS[:5], name="weather", call="a"),
                 *(piece(each, name="weather") for each in (PARIS[5:], "")),
@@ -249,7 +253,8 @@ BOTH = [("weather", PARIS), ("weather", ROME)]
     ids=[
         *("one index", "no ids", "one index, in pieces", "no arguments", "interleaved"),
         *("a name in pieces", "a name in pieces, no id", "an id for each piece", "arguments first"),
-        *("a name for each piece", "a name for each piece, no id", "a name for each piece, one id"),
+        *("a name for each piece", "a name for each piece, no id", "an object in another"),
+        "a name for each piece, one id",
     ],
 )
 async def test_calls_side_by_side_stay_apart_however_a_server_numbers_them(

@@ -11,6 +11,7 @@ import orjson
 import pytest
 from aiohttp import web
 from openai import AsyncOpenAI
+from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.messages import (
     ModelMessage,
     PartStartEvent,
@@ -653,6 +654,33 @@ async def test_descriptions_of_tools_are_cut_for_a_server_that_takes_shorter_one
         assert second["function"] == {"name": "g", "description": "x" * 1023 + "…"}
 
 
+async def test_a_server_that_wants_descriptions_shorter_each_time_is_not_asked_for_ever(
+    server: ModelServer, compatible: OpenAICompatible
+) -> None:
+    words = "'function.description': string too long. Expected a string with maximum length {}"
+    server.replies = [refuses(words.format(most)) for most in (9, 8, 7)]
+    with pytest.raises(ProviderError, match="did not accept"):
+        await ask(compatible, ASKED)
+    assert len(server.requests) == 2
+
+
+async def test_requests_that_are_refused_at_the_same_time_are_all_sent_again(
+    server: ModelServer, compatible: OpenAICompatible
+) -> None:
+    """As those of two people after a start: the second refusal is no news, but its request is."""
+    barrier = asyncio.Barrier(2)
+
+    async def refuse(_: web.Request) -> web.StreamResponse:
+        await barrier.wait()
+        words = "Unsupported value: 'temperature' does not support 0.5 with this model."
+        return web.json_response({"error": {"message": words}}, status=400)
+
+    server.replies = [refuse, refuse, streams(hello("a")), streams(hello("a"))]
+    asked = replace(ASKED, options={"temperature": 0.5})
+    said = await asyncio.gather(ask(compatible, asked), ask(compatible, asked))
+    assert [text(each) for each in said] == ["a", "a"]
+
+
 LOOK: dict[str, Any] = {"type": "function", "function": {"name": "look", "parameters": {}}}
 
 
@@ -879,6 +907,23 @@ async def test_any_model_of_the_library_streams_text_thoughts_and_calls() -> Non
         "look", "[an imag", "[image: ",
     ]  # fmt: skip
     assert seen[-1].parts[0].content == "42"  # type: ignore[union-attr]
+
+
+async def test_an_answer_of_the_library_that_has_begun_is_not_asked_for_again() -> None:
+    """Its first words would be shown twice."""
+    asked = 0
+
+    async def play(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[Any]:
+        nonlocal asked
+        del messages, info
+        asked += 1
+        yield "half"
+        raise ModelHTTPError(400, "m", {"message": "Unsupported parameter: 'temperature'"})
+
+    given = ModelRequest(ASKED.messages, options={"temperature": 0.5})
+    with pytest.raises(ProviderError):
+        await ask(library_of(FunctionModel(stream_function=play)), given)
+    assert asked == 1
 
 
 @pytest.mark.parametrize("is_wanted", [True, False])
