@@ -135,18 +135,18 @@ def words(name: str, default: str = "") -> list[str]:
 
 def proxies(name: str) -> list[str]:
     """Return a list of addresses and networks; ``*`` is any. The name of a host would be compared
-    with addresses, and never be one.
+    with addresses, and never be one. Of a network any address may be given, as 10.0.0.5/24.
     """
-    found = words(name)
-    for each in found:
+    found = []
+    for each in words(name):
         try:
-            if each != "*":
-                ip_network(each)
+            network = str(ip_network(each, strict=False)) if each != "*" else each
         except ValueError as error:
             message = (
                 f"{name} must be addresses or networks, like 10.0.0.5 or 10.0.0.0/24: {each!r}"
             )
             raise ImproperlyConfigured(message) from error
+        found.append(network if "/" in each else each)
     return found
 
 

@@ -345,7 +345,7 @@ def test_our_address_is_written_as_browsers_write_it(
     assert environment.origin("GATEWAY_URL", "") == found
 
 
-@pytest.mark.parametrize("given", ["proxy", "10.0.0.1/8", "127.0.0.1:8000", "*, 10.0.0"])
+@pytest.mark.parametrize("given", ["proxy", "127.0.0.1:8000", "*, 10.0.0"])
 def test_a_proxy_without_an_address_stops_the_start(
     monkeypatch: pytest.MonkeyPatch, given: str
 ) -> None:
@@ -353,7 +353,7 @@ def test_a_proxy_without_an_address_stops_the_start(
     monkeypatch.setenv("GATEWAY_TRUSTED_PROXIES", given)
     with pytest.raises(ImproperlyConfigured, match=r"GATEWAY_TRUSTED_PROXIES must be addresses"):
         environment.proxies("GATEWAY_TRUSTED_PROXIES")
-    monkeypatch.setenv("GATEWAY_TRUSTED_PROXIES", "10.0.0.0/8, ::1, *")
+    monkeypatch.setenv("GATEWAY_TRUSTED_PROXIES", "10.0.0.5/8, ::1, *")
     assert environment.proxies("GATEWAY_TRUSTED_PROXIES") == ["10.0.0.0/8", "::1", "*"]
 
 
