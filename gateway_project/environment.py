@@ -54,16 +54,16 @@ def old_names() -> dict[str, str]:
 
 
 def number(name: str, default: int, *, minimum: int = 0, maximum: int | None = None) -> int:
-    """Return a whole number from ``minimum`` to ``maximum``, which is a century for a time."""
+    """Return a whole number from ``minimum`` to ``maximum``; of a time, at most a century."""
     value = text(name, str(default))
     if not value.isascii() or not value.isdigit() or int(value) < minimum:
         raise ImproperlyConfigured(
             f"{name} must be a whole number of at least {minimum}: {value!r}"
         )
-    most = maximum or next((MOST[unit] for unit in MOST if name.endswith(unit)), None)
-    if most is not None and int(value) > most:
-        raise ImproperlyConfigured(f"{name} must be at most {most}: {value!r}")
-    return int(value)
+    if maximum is not None and int(value) > maximum:
+        raise ImproperlyConfigured(f"{name} must be at most {maximum}: {value!r}")
+    most = next((MOST[unit] for unit in MOST if name.endswith(unit)), int(value))
+    return min(int(value), most)
 
 
 def port(name: str, default: int) -> int:
