@@ -282,7 +282,9 @@ async def client_for(
         return utils.create_client_info_from_metadata_url(client.metadata_url), False
     known = registered_before(client, str(metadata.issuer))
     can_register = metadata.registration_endpoint is not None
-    if known is not None and not (can_register and await is_forgotten(server, http, known, found)):
+    # One that wants more scopes has just answered this client.
+    asks = can_register and not scope
+    if known is not None and not (asks and await is_forgotten(server, http, known, found)):
         return known, False
     if not can_register:
         words = "Its authorization server registers no clients: enter a client id and its secret."
