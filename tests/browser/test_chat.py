@@ -891,6 +891,28 @@ def test_a_chat_and_the_list_that_could_not_be_loaded_come_with_the_next_connect
     expect(page.locator(".sessions a", has_text="markdown of the kittiwakes")).to_be_visible()
 
 
+def test_a_chat_that_is_deleted_while_it_could_not_be_loaded_is_left(
+    open_page: OpenPage, gateway: Gateway
+) -> None:
+    """In another browser; it was asked for again and again."""
+    page, _ = open_page(gateway)
+    ask(page, "markdown of the skuas")
+    finished(page)
+    calls = re.compile(r"/chat/sessions/[\w-]+/messages$")
+    page.route(calls, lambda route: route.fulfill(status=502))
+    page.reload()
+    expect(page.locator("#log")).to_contain_text("HTTP 502")
+    other, _ = open_page(gateway)
+    other.get_by_role("button", name="Rename, download or delete: markdown of the skuas").click()
+    other.locator("#delete-chat").click()
+    other.locator("#delete-confirm button").first.click()
+    expect(other.locator(".sessions a", has_text="markdown of the skuas")).to_have_count(0)
+    page.unroute(calls)
+    page.evaluate("dispatchEvent(new Event('online'))")
+    expect(page.locator(".toast")).to_have_text("This chat no longer exists.")
+    expect(page).to_have_url(f"{gateway.base_url}/")
+
+
 REFUSED_SOCKETS = """window.WebSocket = class {
   readyState = 3;
   constructor() { setTimeout(() => this.onclose({ code: 1006 })); }

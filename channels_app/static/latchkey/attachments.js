@@ -13,7 +13,7 @@ const QUALITIES = [0.9, 0.75, 0.55, 0.35];
 export class Attachments {
   #chat = "new";
   #items = [];
-  #elsewhere = new Map(); // of the other chats
+  #all = new Map([[this.#chat, this.#items]]); // of each chat
   #tray = document.querySelector("#attachments");
   #input = document.querySelector("#attach-file");
 
@@ -59,37 +59,35 @@ export class Attachments {
 
   /** Whether no chat has any: a reload would lose them. */
   get isEmptyEverywhere() {
-    return this.isEmpty && [...this.#elsewhere.values()].every((items) => items.every((item) => item.isGone));
+    return [...this.#all.values()].every((items) => items.length === 0);
   }
 
   /** Show those of this chat: what is attached in one does not go with the message of another. */
   open(chat) {
-    this.#elsewhere.set(this.#chat, this.#items);
     this.#chat = chat;
-    this.#items = (this.#elsewhere.get(chat) ?? []).filter((item) => !item.isGone);
-    this.#elsewhere.delete(chat);
+    this.#items = this.#itemsOf(chat);
     this.#draw();
   }
 
   /** The chat got its session. */
   rename(chat) {
+    this.#all.delete(this.#chat);
+    this.#all.set(chat, this.#items);
     this.#chat = chat;
   }
 
   /** Return the attachments in the form of a frame, and empty the tray. */
   take() {
     const taken = this.#items.map(({ name, url, id }) => (id ? { name, id } : { name, url }));
-    this.#items = [];
+    this.#items.length = 0;
     this.#draw();
     return taken;
   }
 
   /** Restore attachments, [{url, name}], of this chat or of another. */
   put(files, chat = this.#chat) {
-    const items = chat === this.#chat ? this.#items : (this.#elsewhere.get(chat) ?? []);
-    items.push(...files);
-    if (chat === this.#chat) this.#draw();
-    else this.#elsewhere.set(chat, items);
+    this.#itemsOf(chat).push(...files);
+    this.#draw();
   }
 
   /** Add files of the system. */
@@ -139,8 +137,15 @@ export class Attachments {
   #remove(item) {
     item.isGone = true;
     item.upload?.abort();
-    this.#items = this.#items.filter((each) => each !== item);
+    for (const items of this.#all.values()) {
+      if (items.includes(item)) items.splice(items.indexOf(item), 1);
+    }
     this.#draw();
+  }
+
+  #itemsOf(chat) {
+    if (!this.#all.has(chat)) this.#all.set(chat, []);
+    return this.#all.get(chat);
   }
 
   #draw() {

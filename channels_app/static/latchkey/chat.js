@@ -145,36 +145,32 @@ class Chat {
   }
 
   async #load(id, opening) {
+    const isOld = () => opening !== this.#opening || this.#filled;
     try {
       const found = await call(`/chat/sessions/${id}/messages`);
-      if (opening !== this.#opening) return;
+      if (isOld()) return;
+      this.#again = null;
       this.#fill(found);
     } catch (error) {
-      if (opening !== this.#opening) return;
+      if (isOld()) return;
       if (error.status === 404) {
         toast(gettext("This chat no longer exists."));
         this.open(null);
-      } else {
+        return;
+      }
+      if (this.#again === null) {
         this.#turns = [];
         this.log.failed(error.message, () => this.open(id, { push: false }));
-        this.#again = setTimeout(() => this.#loadAgain(), LATER);
       }
+      this.#again = setTimeout(() => this.#loadAgain(), LATER);
     }
   }
 
   /** Load a chat that could not be loaded: with the next connection, and again and again meanwhile. */
   async #loadAgain() {
-    const [id, opening] = [this.session, this.#opening];
     clearTimeout(this.#again);
-    const found = await call(`/chat/sessions/${id}/messages`).catch(() => null);
-    if (opening !== this.#opening || this.#filled) return;
-    if (found === null) {
-      this.#again = setTimeout(() => this.#loadAgain(), LATER);
-    } else {
-      this.#again = null;
-      this.#fill(found);
-      this.#showUnsent();
-    }
+    await this.#load(this.session, this.#opening);
+    this.#showUnsent();
   }
 
   #fill({ session, turns, earlier }) {

@@ -2,13 +2,13 @@
 
 import { call } from "./api.js";
 import { el, icon, iconButton } from "./dom.js";
+import { LATER } from "./offline.js";
 import { browserStorage } from "./storage.js";
 import { filled, gettext } from "./texts.js";
 import { ageGroup } from "./time.js";
 
 const PAUSE = 250;
 const SHORTEST = 2;
-const AGAIN = 15_000;
 const NONE = gettext("No chats yet.");
 const UNREAD = gettext("The list of chats could not be loaded.");
 
@@ -60,7 +60,7 @@ export class Sidebar {
     } catch (error) {
       if (this.#meaning !== UNREAD) this.on.failed(`${UNREAD} ${error.message}`);
       this.#meaning = UNREAD;
-      this.#again = setTimeout(() => this.refresh(), AGAIN);
+      this.#again = setTimeout(() => this.refresh(), LATER);
     }
     this.#draw();
   }
