@@ -5,7 +5,7 @@ Nothing is locked while a server is asked (decision 199).
 
 import asyncio
 from collections.abc import Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal, TypeVar
 
@@ -72,11 +72,28 @@ def begin(row: McpSignIn, *, browser: str, by: User) -> str:
 
     ``browser``: a random value that only their browser has; ``by``: the person who goes on.
     """
-    client, info = sign_ins.client_of(row.server), info_of(row.server)
-    started = waited_for(started_of(row, client, info), row.server)
+    started = waited_for(started_of(row, client_for(row), info_of(row.server)), row.server)
     if not sign_ins.store_started(row, started, browser=browser, by=by):
         raise McpError(gettext(TEXTS["used"]))
     return str(started.address)
+
+
+def client_for(row: McpSignIn) -> OAuthClient:
+    """Return the gateway as the client of a sign-in. Raises McpError."""
+    client = sign_ins.client_of(row.server)
+    # A call with a token of this client was refused for what it may not do: the token counts.
+    is_known = bool(row.scope) and connections.has_token_of(
+        client.registration,
+        server_id=row.server_id,
+        user_id=account_of(row),
+        now=timezone.now(),
+    )
+    return replace(client, is_known=is_known)
+
+
+def account_of(row: McpSignIn) -> int | None:
+    """Return whose account a sign-in is for: a person's, or None, the gateway's."""
+    return None if row.of_gateway else row.user_id
 
 
 def shown(failure: McpError) -> str:
@@ -179,7 +196,7 @@ def complete(
             return Finished("used", TEXTS["used"])
         connection = connections.store_signed_in(
             server_id=row.server_id,
-            user_id=None if row.of_gateway else row.user_id,
+            user_id=account_of(row),
             kept=kept,
             tokens=tokens,
             scope=kept.get("scope", ""),

@@ -11,6 +11,7 @@ import base64
 import binascii
 import os
 import re
+from collections import defaultdict
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from itertools import groupby
@@ -121,7 +122,7 @@ class AgentLibrary:
         self._idle_seconds = idle_seconds
         self._keys = keys
         # Model -> what it refuses; see core.providers.resent.
-        self._refused: dict[str, frozenset[str]] = {}
+        self._refused = defaultdict[str, frozenset[str]](frozenset)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
         """See ``Provider.stream``."""
@@ -151,7 +152,7 @@ class AgentLibrary:
         again.
         """
         while True:
-            known = self._refused.get(request.model, frozenset())
+            known = self._refused[request.model]
             told, begun = resent.request_without(known, request), False
             try:
                 async with aclosing(self._deltas(told)) as found:
@@ -162,8 +163,7 @@ class AgentLibrary:
                 refused = resent.refused(error.reason, told, known)
                 if begun or not refused:
                     raise
-                others = self._refused.get(request.model, frozenset())
-                self._refused[request.model] = others | {refused}
+                self._refused[request.model] |= {refused}
             else:
                 return
 

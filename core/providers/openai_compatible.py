@@ -6,6 +6,7 @@ The `openai` SDK costs 0.4 ms of CPU a streamed token, this 0.05 (docs/decisions
 import asyncio
 import json
 import logging
+from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -104,10 +105,10 @@ class OpenAICompatible:
         self._adapt = adapt
         self._may_lack_tools = may_lack_tools
         # Model -> words for the fields that its server wants back with calls.
-        self._wanted: dict[str, frozenset[str]] = {}
+        self._wanted = defaultdict[str, frozenset[str]](frozenset)
         self._begin_open: set[str] = set()  # models; see core.providers.thoughts
         # Model -> what its server refuses; see core.providers.resent.
-        self._refused: dict[str, frozenset[str]] = {}
+        self._refused = defaultdict[str, frozenset[str]](frozenset)
         self._session: aiohttp.ClientSession | None = None
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
@@ -162,9 +163,8 @@ class OpenAICompatible:
         """
         model = request.model or self._model
         while True:
-            wanted = self._wanted.get(model, frozenset())
-            known = self._refused.get(model, frozenset())
-            async with self._post(request, wanted) as answer:
+            wanted, known = self._wanted[model], self._refused[model]
+            async with self._post(self._body(request, wanted, known)) as answer:
                 if answer.status == 200 and answer.content_type not in NO_STREAMS:
                     yield answer
                     return
@@ -174,20 +174,18 @@ class OpenAICompatible:
                 error.reason, request, known, may_lack_tools=self._may_lack_tools
             )
             if lacking:
-                self._wanted[model] = self._wanted.get(model, frozenset()) | {lacking}
+                self._wanted[model] |= {lacking}
             elif refused:
                 logger.warning("model %s refuses %s: they are not sent so again", model, refused)
-                self._refused[model] = self._refused.get(model, frozenset()) | {refused}
+                self._refused[model] |= {refused}
             else:
                 raise error
 
-    def _post(
-        self, request: ModelRequest, wanted: frozenset[str]
-    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+    def _post(self, body: bytes) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
         # A redirect would turn this into a GET, and take the key along.
         return self._client().post(
             self._url,
-            data=self._body(request, wanted),
+            data=body,
             headers={"Content-Type": "application/json", **self._headers},
             allow_redirects=False,
         )
@@ -197,7 +195,9 @@ class OpenAICompatible:
             self._session = addresses.session(self._allowed)
         return self._session
 
-    def _body(self, request: ModelRequest, wanted: frozenset[str]) -> bytes:
+    def _body(
+        self, request: ModelRequest, wanted: frozenset[str], refused: frozenset[str]
+    ) -> bytes:
         body: dict[str, Any] = {
             **request.options,
             "model": request.model or self._model,
@@ -208,7 +208,7 @@ class OpenAICompatible:
         if request.tools:
             body["tools"] = request.tools
         body = self._adapt(body) if self._adapt else body
-        body = resent.without(self._refused.get(body["model"], frozenset()), body)
+        body = resent.without(refused, body)
         try:
             return orjson.dumps(body)
         except TypeError:

@@ -704,6 +704,8 @@ def test_v76_more_rights_are_asked_for_with_those_that_there_are(
     come_back(browser, notes.authorize(response.context["address"], "guest@notes"))
     answered("It was read.")
     assert notes.accounts_of_calls == ["guest@notes"]
+    # Its codes alone were exchanged: a client whose token has just counted is not asked for.
+    assert len(notes.forms("authorization_code")) == len(notes.clients) == 2
     assert not McpRevocation.objects.exists()  # some servers would revoke the new tokens, too
     notes.needs["read"] = {"delete", "notes", "a"}
     write(account, "read more")
@@ -718,6 +720,24 @@ def test_v76_more_rights_are_asked_for_with_those_that_there_are(
         until(lambda: not Run.objects.exclude(state__in=Run.FINAL).exists())
     answered("It was read.", times=2)
     assert number <= 3
+
+
+@pytest.mark.parametrize("person", ["other", "guest"])
+def test_v74_a_client_that_the_server_has_forgotten_is_registered_anew(
+    account: ChannelAccount, notes: SigningMcp, server: McpServer, guest: User, person: str
+) -> None:
+    """[V74] Before a person is sent there who has no account, or whose account is over: there are
+    no refresh tokens, whose refusal would tell. The server says which rights it wants.
+    """
+    notes.gives_refresh_tokens = False
+    connect(server, guest, notes, "guest@notes")
+    McpConnection.objects.filter(user=guest).update(expires_at=timezone.now())
+    [*_, forgotten] = notes.clients
+    notes.clients[forgotten] = {}
+    write(account, "read it", person)
+    assert McpSignIn.objects.latest("id").scope == "notes"
+    assert "You are signed in" in sign_in(notes, f"{person}@notes", person)
+    answered("It was read.", person)
 
 
 def test_v77_tokens_die_with_the_connection_the_person_and_the_server(

@@ -21,6 +21,7 @@ from core.providers import addresses, examine, listing, registry
 from core.providers.base import ProviderError
 from core.providers.examine import Examination
 from core.providers.listing import ListedModel, find_ollama, list_models
+from tests.core.providers.conftest import running
 from tests.core.providers.model_server import Reply, chunk, hangs, hello, sse, streams
 from tests.core.providers.rows import provider
 from tests.core.providers.vendor_server import VendorServer, json_reply, page, redirect
@@ -38,10 +39,8 @@ CALL = streams(
 @pytest.fixture
 async def server() -> AsyncIterator[VendorServer]:
     """Start a server of all wires."""
-    made = VendorServer()
-    await made.start()
-    yield made
-    await made.stop()
+    async with running(VendorServer()) as made:
+        yield made
 
 
 def row(server: VendorServer, **fields: Any) -> Any:

@@ -24,6 +24,7 @@ from core.providers.base import (
     ToolCallDelta,
     Usage,
 )
+from tests.core.providers.conftest import running
 from tests.core.providers.model_server import hangs, streams
 from tests.core.providers.rows import provider
 from tests.core.providers.vendor_server import (
@@ -59,10 +60,8 @@ TOOL = {
 @pytest.fixture
 async def server() -> AsyncIterator[VendorServer]:
     """Start a server of all wires."""
-    made = VendorServer()
-    await made.start()
-    yield made
-    await made.stop()
+    async with running(VendorServer()) as made:
+        yield made
 
 
 @pytest.fixture(params=["anthropic", "google"])

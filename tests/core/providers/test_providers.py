@@ -45,6 +45,7 @@ from core.providers.base import (
 from core.providers.failures import BadStreamError
 from core.providers.openai_compatible import OpenAICompatible
 from core.providers.scripted import Scripted, last_text
+from tests.core.providers.conftest import asking
 from tests.core.providers.model_server import (
     ModelServer,
     Reply,
@@ -326,11 +327,8 @@ async def test_an_answer_can_be_abandoned(server: ModelServer, provider: Provide
 @pytest.fixture
 async def hasty(server: ModelServer) -> AsyncIterator[OpenAICompatible]:
     """Return a provider with short time limits, and no key."""
-    made = OpenAICompatible(
-        base_url=server.url, api_key="", model="m", first_seconds=0.3, idle_seconds=0.3
-    )
-    yield made
-    await made.close()
+    async with asking(server, key="", seconds=0.3) as made:
+        yield made
 
 
 async def test_a_model_that_hangs_before_or_within_its_answer_times_out(

@@ -146,6 +146,14 @@ def is_over(row: McpConnection, now: datetime) -> bool:
     return row.expires_at is not None and row.expires_at <= now
 
 
+def has_token_of(client: str, *, server_id: int, user_id: int | None, now: datetime) -> bool:
+    """Return whether a person has a token that is not over and was given to ``client`` (JSON)."""
+    seen = read(server_id, user_id)
+    if seen is None or is_over(seen.row, now):
+        return False
+    return registrations.id_of(seen.kept["client"]) == registrations.id_of(client)
+
+
 def take_lease(row: McpConnection, now: datetime) -> bool:
     """Return whether this worker refreshes the tokens of a row: no other does, and they are the
     ones that were read.

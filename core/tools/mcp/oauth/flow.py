@@ -282,8 +282,7 @@ async def client_for(
         return utils.create_client_info_from_metadata_url(client.metadata_url), False
     known = registered_before(client, str(metadata.issuer))
     can_register = metadata.registration_endpoint is not None
-    # One that wants more scopes has just answered this client.
-    asks = can_register and not scope
+    asks = can_register and not client.is_known
     if known is not None and not (asks and await is_forgotten(server, http, known, found)):
         return known, False
     if not can_register:

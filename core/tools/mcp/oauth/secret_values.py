@@ -10,7 +10,7 @@ class Client:
     ``client_id``, ``client_secret``: those that the owner has registered, with the authorization
     server ``issuer`` (empty before the first sign-in); ``metadata_url``: of its
     metadata document, where authorization servers can read it; ``registration``: the client (JSON)
-    that was registered last time.
+    that was registered last time, and ``is_known``: its server knows it for sure, and is not asked.
     """
 
     redirect_uri: str
@@ -20,6 +20,7 @@ class Client:
     issuer: str = ""
     metadata_url: str = ""
     registration: str = field(default="", repr=False)
+    is_known: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -236,6 +236,22 @@ def test_v75_a_token_that_ends_at_once_is_used_when_it_is_new(
     assert (found.value, len(asked)) == ("new", 1)
 
 
+def test_v74_a_token_that_counts_was_given_to_a_client_that_its_server_knows(
+    row: McpConnection,
+) -> None:
+    """[V74] Not one that is over, and not to another client, or of another person."""
+    now = timezone.now()
+    of_row: dict[str, Any] = {"server_id": row.server_id, "user_id": row.user_id, "now": now}
+    for expires_at, is_used in ((now, False), (now + timedelta(seconds=1), True), (None, True)):
+        McpConnection.objects.update(expires_at=expires_at)
+        assert connections.has_token_of(REGISTERED, **of_row) is is_used
+    for client in ("", REGISTERED.replace("client-1", "client-2")):
+        assert not connections.has_token_of(client, **of_row)
+    assert not connections.has_token_of(REGISTERED, **{**of_row, "user_id": None})
+    McpConnection.objects.update(secrets="")
+    assert not connections.has_token_of(REGISTERED, **of_row)
+
+
 @pytest.mark.parametrize(
     ("until", "takes"),
     [

@@ -318,7 +318,9 @@ def test_v73_a_client_that_the_server_has_forgotten_is_registered_anew(
     """
     known = replace(CLIENT, registration=begun(notes).registered)
     notes.replies["/token"] = replies(status, body)
-    found = begun(notes, known)
+    assert query(begun(notes, replace(known, is_known=True)))["client_id"] == "client-1"
+    assert notes.forms("authorization_code") == []
+    found = begun(notes, known, scope="notes")
     assert query(found)["client_id"] == client
     assert bool(found.registered) == (client == "client-2")
 
