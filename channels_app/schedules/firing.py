@@ -100,9 +100,9 @@ def locked(ids: Sequence[int], *, now: datetime) -> list[Occurrence]:
 
 
 def with_all() -> QuerySet[Occurrence]:
-    """Return the occurrences with the rows that firing reads."""
-    return Occurrence.objects.select_related(
-        "run",
+    """Return the occurrences with the rows that firing reads; few runs have a pause."""
+    return Occurrence.objects.defer("run__pause__messages").select_related(
+        "run__pause__continued_by",
         "schedule__user__last_account",
         "schedule__account",
         "schedule__session__account",

@@ -46,7 +46,7 @@ def outcome_of(occurrence: Occurrence, *, now: datetime) -> Outcome:
     if run.state in Run.UNFINISHED or is_asking(run):
         return Outcome()
     # The question of a pause without a run that goes on was taken back.
-    if run.state == Run.State.CANCELLED or RunPause.objects.filter(run=run).exists():
+    if run.state == Run.State.CANCELLED or pause_of(run) is not None:
         return Outcome(failure=STOPPED, is_over=True)
     executed = run.finished_at or now
     if run.state == Run.State.FAILED:
@@ -57,14 +57,20 @@ def outcome_of(occurrence: Occurrence, *, now: datetime) -> Outcome:
 
 def last_of(run: Run) -> Run:
     """Return the run that goes on with a run after the last of its pauses for a yes."""
-    while (later := Run.objects.filter(continues__run=run).first()) is not None:
-        run = later
+    while (pause := pause_of(run)) is not None and pause.continued_by is not None:
+        run = pause.continued_by
     return run
+
+
+def pause_of(run: Run) -> RunPause | None:
+    """Return the pause with which a run has ended; None for any other run."""
+    return getattr(run, "pause", None)
 
 
 def is_asking(run: Run) -> bool:
     """Return whether a run has ended with a question that is open."""
-    return ToolCall.objects.filter(run=run, state=ToolCall.State.WAITING).exists()
+    calls = ToolCall.objects.filter(run=run, state=ToolCall.State.WAITING)
+    return pause_of(run) is not None and calls.exists()
 
 
 def is_going_on(schedule: Schedule) -> bool:

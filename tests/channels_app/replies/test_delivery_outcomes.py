@@ -20,7 +20,7 @@ from channels_app.replies.outbound import Next
 from core.conversations import outbox
 from core.database.transactions import in_thread
 from core.files import storage
-from core.models import ChannelAccount, Delivery, InboundMessage
+from core.models import ChannelAccount, Delivery, InboundMessage, User
 from tests.channels_app.replies.deliveries import (
     CHAT,
     Pacer,
@@ -357,30 +357,46 @@ def test_the_message_of_a_dead_worker_is_searched_for(account: ChannelAccount, f
     assert stored(row).after_id == 9
 
 
+@pytest.fixture
+def owner(account: ChannelAccount) -> User:
+    """Return an owner, who wrote last in another chat of the account."""
+    target = {"chat": "of the owner", "thread": ""}
+    return User.objects.create(
+        username="owner", is_owner=True, last_account=account, last_target=target
+    )
+
+
+def notices_of(owner: User) -> list[str]:
+    """Return the notices that wait for an owner."""
+    rows = Delivery.objects.filter(target__chat=owner.last_target["chat"]).order_by("id")
+    return [row.payload["text"] for row in rows]
+
+
+UNSURE = (
+    "memory/main: it is not known whether a message was delivered. It is not sent again by itself."
+)
+LOST = "memory/main: a message could not be delivered and will not be retried."
+
+
 def test_the_owner_is_told_of_a_message_whose_sending_ended_two_workers(
-    account: ChannelAccount, monkeypatch: pytest.MonkeyPatch
+    account: ChannelAccount, owner: User
 ) -> None:
     """It is not sent a third time: they decide."""
-    told: list[tuple[int, bool]] = []
-    monkeypatch.setattr(
-        outages,
-        "given_up",
-        lambda *, delivery, may_have_arrived: told.append((delivery.id, may_have_arrived)),
-    )
     row = put(account)
     for number in (0, 1):
-        assert len(told) == 0, number
+        assert notices_of(owner) == [], number
         assert outbox.claim(delivery_id=row.id) is not None
         Delivery.objects.update(lease_until=Now() - timedelta(seconds=1))
         outbound.recover_lost()
     assert stored(row).state == State.UNCERTAIN
-    assert told == [(row.id, True)]
+    assert notices_of(owner) == [UNSURE]
 
 
 @pytest.mark.parametrize("known", ["", "3"])
 def test_an_unknown_outcome_that_stays_so_is_given_up_in_the_end(
     known: str,
     account: ChannelAccount,
+    owner: User,
     ended: list[int],
     settings: Settings,
     monkeypatch: pytest.MonkeyPatch,
@@ -392,18 +408,12 @@ def test_an_unknown_outcome_that_stays_so_is_given_up_in_the_end(
         return ""
 
     monkeypatch.setattr(sending, "perform", hang)
-    lost: list[tuple[int, bool]] = []
-    monkeypatch.setattr(
-        outages,
-        "given_up",
-        lambda *, delivery, may_have_arrived: lost.append((delivery.id, may_have_arrived)),
-    )
     row = put(account)
     hours_pass(25)
     Delivery.objects.update(external_message_id=known, claimed_at=Now())
     assert deliver(row, ended) is None
     assert stored(row).state == (State.DEAD if known else State.UNCERTAIN)
-    assert (ended, lost) == ([row.id], [(row.id, not known)])
+    assert (ended, notices_of(owner)) == ([row.id], [LOST if known else UNSURE])
 
 
 def test_a_file_may_take_longer_than_a_message(

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from channels_app.schedules import places
+from channels_app.schedules import firing, outcomes, places
 from core.conversations import outbox, tool_calls
 from core.database.transactions import atomic_write
 from core.models import ChatSession, Delivery, Occurrence, Run, Schedule, ToolCall, User
@@ -98,11 +98,13 @@ def test_h12_a_reason_that_is_still_on_its_way_has_not_arrived(chat: ChatSession
 def test_h12_a_text_was_carried_out_when_it_fired_though_its_conversation_is_deleted(
     chat: ChatSession,
 ) -> None:
+    """Whether it arrived is not known."""
     made(chat)
     fire(DUE)
     chat.delete()
     fire(DUE + minutes(1))
     assert (only().state, only().executed_at, only().delivered_at) == ("done", DUE, None)
+    assert only().note == "It is not known whether it was delivered."
 
 
 def test_h12_a_task_that_was_carried_out_stays_so_when_its_conversation_is_deleted(
@@ -151,6 +153,19 @@ def test_h12_a_message_of_an_unknown_outcome_is_unsure_and_counts_neither_way(
     assert (schedule.state, schedule.failures) == ("active", 2)
 
 
+@pytest.mark.parametrize("kind", ["text", "prompt"])
+def test_h12_a_look_at_a_fired_occurrence_asks_for_its_messages_alone(
+    kind: str, chat: ChatSession, django_assert_num_queries: Any
+) -> None:
+    """Sweeps look at each occurrence, and few tasks wait for a yes."""
+    made(chat, kind=kind)
+    fire(DUE)
+    answer()
+    row = firing.with_all().exclude(state="waiting").get()
+    with django_assert_num_queries(1):
+        assert outcomes.outcome_of(row, now=DUE).executed_at is not None
+
+
 def test_h12_a_part_that_is_lost_for_sure_is_the_outcome(chat: ChatSession) -> None:
     made(chat, kind="prompt")
     fire(DUE)
@@ -160,16 +175,6 @@ def test_h12_a_part_that_is_lost_for_sure_is_the_outcome(chat: ChatSession) -> N
     message(run, state="dead", error="blocked")
     fire(DUE + minutes(1))
     assert (only().state, only().note) == ("failed", "It was not delivered: blocked")
-
-
-def test_h12_whether_a_text_arrived_is_not_known_when_its_conversation_is_deleted(
-    chat: ChatSession,
-) -> None:
-    made(chat)
-    fire(DUE)
-    chat.delete()
-    fire(DUE + minutes(1))
-    assert (only().state, only().note) == ("done", "It is not known whether it was delivered.")
 
 
 def test_h12_a_task_that_waits_for_a_yes_is_carried_out_when_it_has_gone_on(
