@@ -371,6 +371,7 @@ def test_a_port_that_is_none_stops_the_start(monkeypatch: pytest.MonkeyPatch) ->
         ("HELD_MESSAGE_HOURS", "99999999"),
         ("QUEUE_ALERT_MINUTES", "9999999999"),
         ("UNDELIVERED_SECONDS", "99999999999"),
+        ("DEBOUNCE_MAX_MILLISECONDS", "99999999999999999999"),
     ],
 )
 def test_a_time_for_ever_is_a_century(
