@@ -120,6 +120,7 @@ def test_a_database_that_does_not_answer_is_named(tmp_path: Path) -> None:
     refused = manage("up", env=command_env(GATEWAY_HOME=str(tmp_path), DATABASE_URL=url))
     assert refused.returncode == 1
     assert "the database could not be prepared" in refused.stdout
+    assert "`manage.py migrate --traceback` shows the whole error" in refused.stdout
     assert "Check DATABASE_URL" in refused.stdout
     assert "secret-word" not in refused.stdout
 
