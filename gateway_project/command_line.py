@@ -74,11 +74,10 @@ def run() -> None:
 
 def explain(error: Exception) -> str:
     """Return what is wrong with the database, with a fix."""
-    reason = (str(error).strip() or type(error).__name__).splitlines()[0]
     return (
-        f"The database does not answer as it should: {reason.rstrip('.')}. Check DATABASE_URL and "
-        f"that the server runs; a new one needs `{home.COMMAND} migrate` first. With --traceback "
-        "the whole error is shown."
+        f"The database does not answer as it should: {console.reason(error)}. Check "
+        f"DATABASE_URL and that the server runs; a new one needs `{home.COMMAND} migrate` first. "
+        "With --traceback the whole error is shown."
     )
 
 

@@ -18,7 +18,13 @@ TRUE_WORDS = frozenset({"1", "true", "yes", "on"})
 FALSE_WORDS = frozenset({"0", "false", "no", "off"})
 USUAL_PORTS = {"http": 80, "https": 443}
 # Of the settings that are times: a century. A time that is much longer leads to no date.
-MOST = {"_DAYS": 36_500, "_HOURS": 876_000, "_MINUTES": 52_560_000, "_SECONDS": 3_153_600_000}
+MOST = {
+    "_DAYS": 36_500,
+    "_HOURS": 876_000,
+    "_MINUTES": 52_560_000,
+    "_SECONDS": 3_153_600_000,
+    "_MILLISECONDS": 3_153_600_000_000,
+}
 
 
 def text(name: str, default: str = "") -> str:

@@ -15,6 +15,7 @@ from django.db.migrations.executor import MigrationExecutor
 from core import VERSION
 from core.database import schema_version
 from core.models import User
+from gateway_project.processes import console
 from gateway_project.processes.preflight import StartError, waited_lock
 
 OWNER = "owner"
@@ -54,12 +55,11 @@ def check_usable(executor: MigrationExecutor) -> None:
 
 def failed_migration(error: Exception) -> str:
     """Describe a failed migration: which one, why, and the resulting state."""
-    reason = (str(error).strip() or type(error).__name__).splitlines()[0]
     executor = MigrationExecutor(connection)
     plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
     name = f"{plan[0][0].app_label}.{plan[0][0].name}" if plan else "after the last one"
     return (
-        f"The migration {name} failed: {reason.rstrip('.')}. Nothing of it was kept, the ones "
+        f"The migration {name} failed: {console.reason(error)}. Nothing of it was kept, the ones "
         "before it were. `manage.py migrate --traceback` shows the whole error; docs/deploy.md "
         "says how to go back."
     )

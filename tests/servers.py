@@ -5,6 +5,7 @@ import os
 import secrets
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -243,6 +244,30 @@ class Valkey:
     def stop(self) -> None:
         """Stop it."""
         self.process.stop()
+
+
+@contextmanager
+def open_broker(folder: Path) -> Iterator[int]:
+    """Yield the port of a broker that asks for no password, as that of another program."""
+    server = Valkey(folder=folder, password="")
+    server.process.stdin = server.process.stdin.replace("requirepass \n", "")
+    folder.mkdir()
+    server.process.start()
+    try:
+        server.process.wait_ready(lambda: answers_to_all(server.port))
+        yield server.port
+    finally:
+        server.stop()
+
+
+def answers_to_all(port: int) -> bool:
+    """Return whether a broker answers without a password."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=1) as connection:
+            connection.sendall(b"PING\r\n")
+            return connection.recv(7) == b"+PONG\r\n"
+    except OSError:
+        return False
 
 
 @dataclass

@@ -1,12 +1,13 @@
 """The content of a backup: ``manifest.json``, the last file that is written."""
 
 import json
-import os
 import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+
+from core.lib import disk
 
 MANIFEST, DATABASE, SEALED = "manifest.json", "database", "secrets.sealed"
 CONTENTS = "files"
@@ -64,10 +65,7 @@ class Manifest:
 def write(folder: Path, manifest: Manifest) -> None:
     """Write the manifest of a backup, to the disk."""
     data = {**asdict(manifest), "files": [each.as_json() for each in manifest.files]}
-    with (folder / MANIFEST).open("w", encoding="utf-8") as file:
-        json.dump(data, file, indent=1)
-        file.flush()
-        os.fsync(file.fileno())
+    disk.write(folder / MANIFEST, json.dumps(data, indent=1))
 
 
 def read(folder: Path) -> Manifest:

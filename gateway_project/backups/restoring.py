@@ -98,13 +98,11 @@ def examine(scratch: Path, found: Manifest, url: str) -> None:
 
 def scratch_env(scratch: Path, url: str) -> dict[str, str]:
     """Return the settings of a home in ``scratch`` with a copy of the database at ``url``, and the
-    keys and the broker of this installation: without one, another that is on this machine would be
-    asked, which may have no password.
+    keys of this installation.
     """
     given = {
         "GATEWAY_HOME": str(scratch),
         "DATABASE_URL": url,
-        "REDIS_URL": settings.REDIS_URL,
         "SECRET_KEY": settings.SECRET_KEY,
         "GATEWAY_ENCRYPTION_KEYS": ",".join(settings.GATEWAY_ENCRYPTION_KEYS),
     }

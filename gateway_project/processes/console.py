@@ -16,6 +16,11 @@ def settle() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
+def reason(error: Exception) -> str:
+    """Return the first line of an error, without its full stop; the name of its type for none."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+
+
 def seconds() -> float:
     """Return the seconds since `manage.py` started, from the environment (a POSIX time)."""
     return max(time.time() - float(os.environ.get(STARTED) or time.time()), 0.0)

@@ -23,7 +23,7 @@ from core.database.transactions import atomic_write
 from core.lib import encryption
 from core.models import ChannelAccount, ChatSession, Delivery, InboundMessage, Message, User
 from gateway_project.home import BASE_DIR
-from tests.servers import Valkey
+from tests.servers import open_broker
 
 GOOD = "T3st-key_of-48-bytes-that-nobody-would-ever-guess-0123456789"
 SAFE = {
@@ -110,18 +110,9 @@ def test_plain_http_on_this_machine_alone_is_fine_and_on_a_public_port_is_not(sa
 
 def test_rc3_a_broker_that_answers_without_password_is_an_error(safe: Any, tmp_path: Path) -> None:
     """[RC3]"""
-    server = Valkey(folder=tmp_path / "open", password="")
-    server.process.stdin = server.process.stdin.replace("requirepass \n", "")
-    server.folder.mkdir()
-    server.process.start()
-    try:
-        server.process.wait_ready(
-            lambda: configuration.answers_without_password("127.0.0.1", server.port, "redis")
-        )
-        safe.REDIS_URL = f"redis://:useless@127.0.0.1:{server.port}/0"
+    with open_broker(tmp_path / "open") as port:
+        safe.REDIS_URL = f"redis://:useless@127.0.0.1:{port}/0"
         assert ids(configuration.examine()) == {("error", "broker-password")}
-    finally:
-        server.stop()
 
 
 @pytest.mark.parametrize(("host", "level"), [("127.0.0.1", "warning"), ("192.0.2.1", "error")])

@@ -63,8 +63,7 @@ class Command(BaseCommand):
 
     def explain(self, error: DatabaseError) -> str:
         """Describe the fix for a database that fails."""
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         return (
-            f"the database could not be prepared: {reason}. Check DATABASE_URL and that the server "
-            "runs; `manage.py migrate` shows the whole error."
+            f"the database could not be prepared: {console.reason(error)}. Check DATABASE_URL and "
+            "that the server runs; `manage.py migrate --traceback` shows the whole error."
         )

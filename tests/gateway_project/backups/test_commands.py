@@ -40,7 +40,7 @@ from gateway_project.processes import preflight
 from tests.core.conftest import Say, account, say, session, user, woken
 from tests.gateway_project.backups.pairs import PASSPHRASE, empty_url
 from tests.gateway_project.conftest import using
-from tests.servers import Postgres
+from tests.servers import Postgres, open_broker
 from tests.settings import TEST_DATABASE
 
 __all__ = ["account", "say", "session", "user", "woken"]
@@ -253,6 +253,17 @@ def test_x43_reminders_that_have_become_due_since_the_copy_are_no_damage(
     Occurrence.objects.filter(pk=waiting.pk).update(state=Occurrence.State.FIRED, look_at=None)
     Delivery.objects.all().delete()
     assert said("backup", "--verify", str(later)).startswith("checked: ")
+
+
+def test_x43_a_broker_of_another_program_is_no_damage(
+    backup: Path, tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[X43] Before the first start, as after a restore, the usual port may be that of another
+    program, which needs no password."""
+    monkeypatch.delenv("REDIS_URL", raising=False)
+    with open_broker(tmp_path / "open") as port:
+        settings.REDIS_URL, settings.REDIS_IS_EMBEDDED = f"redis://127.0.0.1:{port}/0", True
+        assert said("backup", "--verify", str(backup)).startswith("checked: ")
 
 
 @pytest.mark.skipif(ON_SQLITE, reason="its copy is always brought back")

@@ -120,6 +120,7 @@ def test_a_database_that_does_not_answer_is_named(tmp_path: Path) -> None:
     refused = manage("up", env=command_env(GATEWAY_HOME=str(tmp_path), DATABASE_URL=url))
     assert refused.returncode == 1
     assert "the database could not be prepared" in refused.stdout
+    assert "`manage.py migrate --traceback` shows the whole error" in refused.stdout
     assert "Check DATABASE_URL" in refused.stdout
     assert "secret-word" not in refused.stdout
 
@@ -371,6 +372,7 @@ def test_a_port_that_is_none_stops_the_start(monkeypatch: pytest.MonkeyPatch) ->
         ("HELD_MESSAGE_HOURS", "99999999"),
         ("QUEUE_ALERT_MINUTES", "9999999999"),
         ("UNDELIVERED_SECONDS", "99999999999"),
+        ("DEBOUNCE_MAX_MILLISECONDS", "99999999999999999999"),
     ],
 )
 def test_a_time_for_ever_is_a_century(
