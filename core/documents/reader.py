@@ -83,7 +83,7 @@ def pages_of_pdf(path: Path) -> Iterator[Pair]:
     for number in range(min(len(document), MOST_PAGES)):
         page = document[number]
         comments = pdf.comments_of(page)
-        page = filled(page, document, number)
+        page = pdf.filled(page, document, number)
         words = page.get_textpage()
         text = "\n".join([pdf.text_of(words), *comments])
         if not text.strip() and pdf.has_picture(page):
@@ -97,22 +97,6 @@ def pages_of_pdf(path: Path) -> Iterator[Pair]:
         yield "the end", SCANS.format(", ".join(map(str, scans)))
     if len(document) > MOST_PAGES:
         yield "the end", CUT
-
-
-def filled(page: Any, document: Any, number: int) -> Any:
-    """Return a page of a PDF with the texts of its form and those that a viewer has put on it."""
-    from pypdfium2 import raw  # noqa: PLC0415
-
-    kinds = set()
-    for at in range(raw.FPDFPage_GetAnnotCount(page)):
-        annotation = raw.FPDFPage_GetAnnot(page, at)
-        kinds.add(raw.FPDFAnnot_GetSubtype(annotation))
-        raw.FPDFPage_CloseAnnot(annotation)
-    if kinds.isdisjoint({raw.FPDF_ANNOT_WIDGET, raw.FPDF_ANNOT_FREETEXT, raw.FPDF_ANNOT_STAMP}):
-        return page
-    raw.FPDFPage_Flatten(page, raw.FLAT_NORMALDISPLAY)
-    page.close()
-    return document[number]  # a page that is open already does not show it
 
 
 def check_archive(path: Path) -> None:
