@@ -225,10 +225,7 @@ def in_parts(rows: Iterator[list[str]], *, name: str) -> Iterator[Pair]:
 
 def sections_of_html(path: Path) -> Iterator[Pair]:
     """Yield the text under each heading; no scripts, no styles, nothing is fetched."""
-    from lxml import html  # noqa: PLC0415
-
-    content = text_of(path.read_bytes(), "").encode()
-    yield from sections_of_tree(html.document_fromstring(content, parser=html_parser()))
+    yield from sections_of_tree(tree_of(text_of(path.read_bytes(), "").encode()))
 
 
 def sections_of_tree(root: Any) -> Iterator[Pair]:
@@ -246,11 +243,9 @@ def sections_of_page(path: Path) -> Iterator[Pair]:
     there is no article is read whole.
     """
     import trafilatura  # noqa: PLC0415 - 0.2 s
-    from lxml import html  # noqa: PLC0415
 
     address, _, content = path.read_bytes().partition(b"\n")
-    parser = html_parser()
-    root = html.document_fromstring(content, parser=parser, base_url=address.decode())
+    root = tree_of(content, address=address.decode())
     yield "title", " ".join((root.findtext(".//title") or "").split())[:TITLE_CHARACTERS]
     with suppress(ValueError):  # an address in the page that is none
         root.make_links_absolute(handle_failures="ignore")
@@ -264,7 +259,7 @@ def sections_of_page(path: Path) -> Iterator[Pair]:
     if article and len(article) >= SHORTEST_ARTICLE:
         yield from sections_of(article.splitlines())
     else:
-        yield from sections_of_tree(html.document_fromstring(content, parser=parser))
+        yield from sections_of_tree(tree_of(content))
 
 
 def sections_of_text(path: Path) -> Iterator[Pair]:
@@ -290,13 +285,11 @@ def sections_of(text: list[str]) -> Iterator[Pair]:
 
 def parts_of_mail(path: Path) -> Iterator[Pair]:
     """Yield the head, the text and the names of the files of an e-mail."""
-    from lxml import html  # noqa: PLC0415
-
     message = mail.read(path.read_bytes())
     yield "head", mail.head_of(message)
     text, kind = mail.body_of(message)
     if kind == "html" and text.strip():
-        yield from sections_of_tree(html.document_fromstring(text.encode(), parser=html_parser()))
+        yield from sections_of_tree(tree_of(text.encode()))
     else:
         yield from sections_of(text.splitlines())
     yield "attachments", "\n".join(mail.attachments_of(message))
@@ -307,11 +300,12 @@ def sections_of_rtf(path: Path) -> Iterator[Pair]:
     yield from sections_of(rtf.text_of(path.read_bytes()).splitlines())
 
 
-def html_parser() -> Any:
-    """Return a parser of HTML in UTF-8 that fetches nothing."""
+def tree_of(content: bytes, *, address: str | None = None) -> Any:
+    """Return the root of an HTML document in UTF-8; nothing is fetched."""
     from lxml import html  # noqa: PLC0415
 
-    return html.HTMLParser(encoding="utf-8", no_network=True, huge_tree=False)
+    parser = html.HTMLParser(encoding="utf-8", no_network=True, huge_tree=False)
+    return html.document_fromstring(content, parser=parser, base_url=address)
 
 
 def parts_of_archive(path: Path) -> Iterator[Pair]:
