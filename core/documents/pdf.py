@@ -8,6 +8,8 @@ from typing import Any
 
 from pypdfium2 import raw
 
+from core.documents.encodings import paired
+
 COMMENTS = frozenset(
     {
         raw.FPDF_ANNOT_TEXT,
@@ -23,6 +25,8 @@ DRAWN = frozenset({raw.FPDF_ANNOT_WIDGET, raw.FPDF_ANNOT_FREETEXT, raw.FPDF_ANNO
 # PDFium's sign for a hyphen at the end of a line, with which it joins the lines.
 LINE_HYPHEN = "\x02"
 RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]+")
+# The halves of a character beyond U+FFFF, which PDFium turns around in a line from right to left.
+HALVES = re.compile("[\ud800-\udbff][\udc00-\udfff]|([\udc00-\udfff])([\ud800-\udbff])")
 # Ligatures and forms of letters, which are no letters of their own.
 FORMS = re.compile("[\ufb00-\ufb06\ufb50-\ufdff\ufe70-\ufefc]+")
 
@@ -31,9 +35,14 @@ def text_of(words: Any) -> str:
     """Return the text of a page, whose text page is ``words``."""
     text = words.get_text_bounded()
     if RIGHT_TO_LEFT.search(text):
-        text = "".join(turned(words))
+        text = paired(HALVES.sub(in_order, "".join(turned(words))))
     text = FORMS.sub(lambda found: unicodedata.normalize("NFKC", found[0]), text)
     return text.replace("\ufffe", LINE_HYPHEN).replace(LINE_HYPHEN, "-\n")
+
+
+def in_order(halves: re.Match[str]) -> str:
+    """Return a character of HALVES with its first half first."""
+    return halves[0] if halves[1] is None else halves[2] + halves[1]
 
 
 def turned(words: Any) -> Iterator[str]:
