@@ -33,7 +33,15 @@ def parts_of(owner: Any, kind: str) -> Iterator[Any]:
     """Yield the roots of the parts of a ``kind`` ("footnotes", "header") that ``owner`` names."""
     for relation in owner.rels.values():
         if not relation.is_external and relation.reltype.rpartition("/")[2] == kind:
-            yield parsed(relation.target_part.blob)
+            yield root_of(relation.target_part)
+
+
+def root_of(part: Any) -> Any:
+    """Return the root of an XML part: that of python-docx, which has parsed most of them, or our
+    own.
+    """
+    found = getattr(part, "element", None)
+    return parsed(part.blob) if found is None else found
 
 
 def beside(document: Any) -> list[Pair]:
@@ -78,7 +86,7 @@ def lines_of(element: Any, owner: Any) -> list[str]:
     relation = owner.rels.get(element.get(DRAWN[element.tag]))
     if relation is None or relation.is_external:
         return []
-    root = parsed(relation.target_part.blob)
+    root = root_of(relation.target_part)
     if element.tag == f"{CHART}chart":
         return chart_lines(root)
     return [text for each in root.iter(f"{DRAWING}p") if (text := word.text_of(each).strip())]

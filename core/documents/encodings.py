@@ -132,3 +132,10 @@ def east_asian(sample: bytes) -> Iterator[str]:
         enough = FEWEST_KOREAN if name == "cp949" else 1
         if usual >= enough and usual >= len(found) * least:
             yield name
+
+
+def paired(text: str) -> str:
+    """Return a text whose characters beyond U+FFFF may be two halves each with these joined; a lone
+    half is replaced.
+    """
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -12,9 +12,13 @@ from pathlib import Path
 from typing import Any
 
 SHEET = re.compile(r"xl/worksheets/[^/]+\.xml")
-# A formula without a value, as other programs than Excel write it.
-UNCOMPUTED = re.compile(rb"</f>\s*(?:<v\s*/>|<v>\s*</v>)?\s*</c>|<f[^<>]*/>\s*</c>")
-BLOCK_BYTES, OVERLAP_BYTES = 1024 * 1024, 200
+# A formula without a value, as other programs than Excel write it. One of a text has an empty text
+# for its value: =IF(A1>9,"much","").
+UNCOMPUTED = re.compile(
+    rb'<c(?=[\s>])(?![^<>]*\st="str")[^<>]*>\s*<f[^<>]*(?:/>|>[^<]*</f>)\s*'
+    rb"(?:<v\s*/>|<v>\s*</v>)?\s*</c>"
+)
+BLOCK_BYTES, OVERLAP_BYTES = 1024 * 1024, 64 * 1024  # a formula has up to 8192 characters
 LITERAL = re.compile(r'\\[^$€£¥₹₩₽₺%]|_.|\*.|\[\$-[^\]]*\]|"[^"$€£¥₹₩₽₺%]*"')
 CURRENCY = re.compile(r"\[\$([^\]-]+)|([$€£¥₹₩₽₺])")
 
@@ -51,7 +55,8 @@ def rows_of(sheet: Any, source: Any) -> Iterator[list[str]]:
             [text_of(cell) for cell in row]
             if not formulas
             else [
-                text_of(cell) or formula(other) for cell, other in zip(row, formulas, strict=False)
+                text_of(cell) or ("" if cell.data_type == "str" else formula(other))
+                for cell, other in zip(row, formulas, strict=False)
             ]
         )
 

@@ -39,9 +39,7 @@ BINARY_CONTROLS = frozenset(range(9)) | {11, 14, 15}
 
 
 def kind_of(name: str, beginning: bytes) -> str:
-    """Return ``pdf``, ``docx``, ``pptx``, ``xlsx``, ``html``, ``csv`` or ``text``; empty for
-    all else.
-    """
+    """Return one of the kinds of EXTENSIONS, or ``rtf``; empty for all else."""
     named = NAMES.get(PurePath(name.lower()).suffix.lstrip("."), "")
     if PDF in beginning[:1024]:
         return "pdf"

@@ -3,7 +3,6 @@ are in no text of the file. ECMA-376 part 1, chapter 17.9.
 """
 
 import re
-from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +12,6 @@ from core.documents.word import PARAGRAPH, UNSEEN, WORD
 PLACE = re.compile(r"%([1-9])")
 ROMAN = ((1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"),
          (40, "xl"), (10, "x"), (9, "ix"), (5, "v"), (4, "iv"), (1, "i"))  # fmt: skip
-MOST_LEVELS = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,55 +27,59 @@ class Level:
 
 
 @dataclass(slots=True)
-class Counter:
-    """The lists of a document, and how far each has counted."""
+class NumberedList:
+    """A list. Others of the same form share its levels, and count on from it."""
 
-    levels: dict[str, dict[int, Level]] = field(default_factory=dict)  # of each abstract list
-    lists: dict[str, str] = field(default_factory=dict)  # number -> its abstract list
-    restarts: dict[str, dict[int, int]] = field(default_factory=dict)
+    levels: dict[int, Level]
+    counts: dict[int, int]
+    restarts: dict[int, int]  # the numbers with which it begins anew, by depth
+
+
+@dataclass(slots=True)
+class Counter:
+    """The lists of a document by their numbers, and its styles: list, depth and parent."""
+
+    lists: dict[str, NumberedList] = field(default_factory=dict)
     styles: dict[str, tuple[str, int, str]] = field(default_factory=dict)
-    counts: dict[str, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
 
     def label(self, paragraph: Any) -> str:
         """Return the number of a paragraph, as Word shows it; "" for one without. In order."""
-        number, depth = self._list_of(paragraph)
-        levels = self.levels.get(self.lists.get(number, ""), {})
-        level = levels.get(depth)
-        if level is None or level.form in {"bullet", "none"}:
+        found, depth = self._list_of(paragraph)
+        if found is None or depth not in found.levels:
             return ""
-        counts = self.counts[self.lists[number]]
-        restart = self.restarts.get(number, {}).pop(depth, None)
-        before = counts.get(depth)
-        counts[depth] = (
-            restart if restart is not None else (level.start if before is None else before + 1)
-        )
+        level, counts = found.levels[depth], found.counts
+        if level.form in {"bullet", "none"}:
+            return ""
+        following = counts[depth] + 1 if depth in counts else level.start
+        counts[depth] = found.restarts.pop(depth, following)
         for deeper in [each for each in counts if each > depth]:
             del counts[deeper]
 
         def shown(place: re.Match[str]) -> str:
             at = int(place[1]) - 1
-            known = levels.get(at, level)
+            known = found.levels.get(at, level)
             return written(counts.get(at, known.start), known.form)
 
         return PLACE.sub(shown, level.text).strip()
 
-    def _list_of(self, paragraph: Any) -> tuple[str, int]:
-        """Return the number of a paragraph's list, its own or its style's, and its depth."""
+    def _list_of(self, paragraph: Any) -> tuple[NumberedList | None, int]:
+        """Return the list of a paragraph, its own or its style's, and its depth."""
         own = paragraph.find(f"{WORD}pPr/{WORD}numPr")
         name = value(paragraph, f"{WORD}pPr/{WORD}pStyle")
         number, own_depth = properties(own)
         if number is not None:
-            return number, own_depth
+            return self.lists.get(number), own_depth
         seen: set[str] = set()
         while name in self.styles and name not in seen:
             seen.add(name)
             number, depth, parent = self.styles[name]
             if number:
-                levels = self.levels.get(self.lists.get(number, ""), {})
-                linked = (at for at, level in levels.items() if level.style == name)
-                return number, own_depth if own is not None else next(linked, depth)
+                found = self.lists.get(number)
+                levels = found.levels.items() if found else ()
+                linked = (at for at, level in levels if level.style == name)
+                return found, own_depth if own is not None else next(linked, depth)
             name = parent
-        return "", 0
+        return None, 0
 
 
 def value(element: Any, path: str) -> str:
@@ -103,26 +105,33 @@ def counter_of(numbering: Iterable[Any], styles: Iterable[Any]) -> Counter:
     """Return the lists of a document, by the roots of its numbering and style parts."""
     made = Counter()
     for root in numbering:
-        for abstract in root.iterfind(f"{WORD}abstractNum"):
-            made.levels[abstract.get(f"{WORD}abstractNumId", "")] = {
-                whole(level.get(f"{WORD}ilvl", ""), 0): Level(
-                    value(level, f"{WORD}numFmt") or "decimal",
-                    value(level, f"{WORD}lvlText"),
-                    whole(value(level, f"{WORD}start"), 1),
-                    value(level, f"{WORD}pStyle"),
-                )
-                for level in abstract.iterfind(f"{WORD}lvl")
-            }
+        abstract = {
+            each.get(f"{WORD}abstractNumId", ""): (levels_of(each), dict[int, int]())
+            for each in root.iterfind(f"{WORD}abstractNum")
+        }
         for each in root.iterfind(f"{WORD}num"):
+            levels, counts = abstract.get(value(each, f"{WORD}abstractNumId"), ({}, {}))
             number = each.get(f"{WORD}numId", "")
-            made.lists[number] = value(each, f"{WORD}abstractNumId")
-            made.restarts[number] = restarts_of(each)
+            made.lists[number] = NumberedList(levels, counts, restarts_of(each))
     for root in styles:
         for style in root.iterfind(f"{WORD}style"):
             number, depth = properties(style.find(f"{WORD}pPr/{WORD}numPr"))
             parent = value(style, f"{WORD}basedOn")
             made.styles[style.get(f"{WORD}styleId", "")] = (number or "", depth, parent)
     return made
+
+
+def levels_of(abstract: Any) -> dict[int, Level]:
+    """Return how a list counts, by depth."""
+    return {
+        whole(level.get(f"{WORD}ilvl", ""), 0): Level(
+            value(level, f"{WORD}numFmt") or "decimal",
+            value(level, f"{WORD}lvlText"),
+            whole(value(level, f"{WORD}start"), 1),
+            value(level, f"{WORD}pStyle"),
+        )
+        for level in abstract.iterfind(f"{WORD}lvl")
+    }
 
 
 def restarts_of(found: Any) -> dict[int, int]:

@@ -1,6 +1,5 @@
 """The text of an HTML document, in lines as a browser shows it: no scripts, no styles."""
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -41,7 +40,7 @@ class Lines:
                 self.end()
                 self._words.append(line)
         elif text:
-            self._words.append(re.sub(r"\s+", " ", text))
+            self._words.append(text)
 
     def end(self) -> None:
         """End the line, if it holds a word."""

@@ -83,7 +83,7 @@ def pages_of_pdf(path: Path) -> Iterator[Pair]:
     for number in range(min(len(document), MOST_PAGES)):
         page = document[number]
         comments = pdf.comments_of(page)
-        page = filled(page, document, number)
+        page = pdf.filled(page, document, number)
         words = page.get_textpage()
         text = "\n".join([pdf.text_of(words), *comments])
         if not text.strip() and pdf.has_picture(page):
@@ -97,22 +97,6 @@ def pages_of_pdf(path: Path) -> Iterator[Pair]:
         yield "the end", SCANS.format(", ".join(map(str, scans)))
     if len(document) > MOST_PAGES:
         yield "the end", CUT
-
-
-def filled(page: Any, document: Any, number: int) -> Any:
-    """Return a page of a PDF with the texts of its form and those that a viewer has put on it."""
-    from pypdfium2 import raw  # noqa: PLC0415
-
-    kinds = set()
-    for at in range(raw.FPDFPage_GetAnnotCount(page)):
-        annotation = raw.FPDFPage_GetAnnot(page, at)
-        kinds.add(raw.FPDFAnnot_GetSubtype(annotation))
-        raw.FPDFPage_CloseAnnot(annotation)
-    if kinds.isdisjoint({raw.FPDF_ANNOT_WIDGET, raw.FPDF_ANNOT_FREETEXT, raw.FPDF_ANNOT_STAMP}):
-        return page
-    raw.FPDFPage_Flatten(page, raw.FLAT_NORMALDISPLAY)
-    page.close()
-    return document[number]  # a page that is open already does not show it
 
 
 def check_archive(path: Path) -> None:
@@ -241,10 +225,7 @@ def in_parts(rows: Iterator[list[str]], *, name: str) -> Iterator[Pair]:
 
 def sections_of_html(path: Path) -> Iterator[Pair]:
     """Yield the text under each heading; no scripts, no styles, nothing is fetched."""
-    from lxml import html  # noqa: PLC0415
-
-    content = text_of(path.read_bytes(), "").encode()
-    yield from sections_of_tree(html.document_fromstring(content, parser=html_parser()))
+    yield from sections_of_tree(tree_of(text_of(path.read_bytes(), "").encode()))
 
 
 def sections_of_tree(root: Any) -> Iterator[Pair]:
@@ -262,11 +243,9 @@ def sections_of_page(path: Path) -> Iterator[Pair]:
     there is no article is read whole.
     """
     import trafilatura  # noqa: PLC0415 - 0.2 s
-    from lxml import html  # noqa: PLC0415
 
     address, _, content = path.read_bytes().partition(b"\n")
-    parser = html_parser()
-    root = html.document_fromstring(content, parser=parser, base_url=address.decode())
+    root = tree_of(content, address=address.decode())
     yield "title", " ".join((root.findtext(".//title") or "").split())[:TITLE_CHARACTERS]
     with suppress(ValueError):  # an address in the page that is none
         root.make_links_absolute(handle_failures="ignore")
@@ -280,7 +259,7 @@ def sections_of_page(path: Path) -> Iterator[Pair]:
     if article and len(article) >= SHORTEST_ARTICLE:
         yield from sections_of(article.splitlines())
     else:
-        yield from sections_of_tree(html.document_fromstring(content, parser=parser))
+        yield from sections_of_tree(tree_of(content))
 
 
 def sections_of_text(path: Path) -> Iterator[Pair]:
@@ -306,13 +285,11 @@ def sections_of(text: list[str]) -> Iterator[Pair]:
 
 def parts_of_mail(path: Path) -> Iterator[Pair]:
     """Yield the head, the text and the names of the files of an e-mail."""
-    from lxml import html  # noqa: PLC0415
-
     message = mail.read(path.read_bytes())
     yield "head", mail.head_of(message)
     text, kind = mail.body_of(message)
     if kind == "html" and text.strip():
-        yield from sections_of_tree(html.document_fromstring(text.encode(), parser=html_parser()))
+        yield from sections_of_tree(tree_of(text.encode()))
     else:
         yield from sections_of(text.splitlines())
     yield "attachments", "\n".join(mail.attachments_of(message))
@@ -323,11 +300,12 @@ def sections_of_rtf(path: Path) -> Iterator[Pair]:
     yield from sections_of(rtf.text_of(path.read_bytes()).splitlines())
 
 
-def html_parser() -> Any:
-    """Return a parser of HTML in UTF-8 that fetches nothing."""
+def tree_of(content: bytes, *, address: str | None = None) -> Any:
+    """Return the root of an HTML document in UTF-8; nothing is fetched."""
     from lxml import html  # noqa: PLC0415
 
-    return html.HTMLParser(encoding="utf-8", no_network=True, huge_tree=False)
+    parser = html.HTMLParser(encoding="utf-8", no_network=True, huge_tree=False)
+    return html.document_fromstring(content, parser=parser, base_url=address)
 
 
 def parts_of_archive(path: Path) -> Iterator[Pair]:

@@ -7,6 +7,8 @@ Russian and Chinese of older programs are unreadable then.
 import re
 from dataclasses import dataclass, replace
 
+from core.documents.encodings import paired
+
 TOKEN = re.compile(
     r"\\(?P<word>[a-zA-Z]{1,32})(?P<number>-?\d{1,10})? ?|\\'(?P<code>[0-9a-fA-F]{2})"
     r"|\\(?P<sign>[^a-zA-Z])|(?P<brace>[{}])|(?P<end>[\r\n]+)|(?P<text>[^\\{}\r\n]+)",
@@ -137,5 +139,4 @@ class Reader:
 
 def text_of(content: bytes) -> str:
     """Return the text of a document. Total over bytes."""
-    found = Reader().read(content.decode("latin-1"))
-    return found.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return paired(Reader().read(content.decode("latin-1")))

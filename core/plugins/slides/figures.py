@@ -107,7 +107,8 @@ def find(parts: Sequence[tuple[str, str]]) -> list[Figure]:
         most -= len(whole)
         # Rows and entries are short; longer lines are skipped to save time.
         lines = [line if len(line) <= LONGEST_LINE else "" for line in text.split("\n")]
-        sign = "." if "sheet " in reference else usual  # as the reader of workbooks writes it
+        named = NAMED_PART.search(reference)
+        sign = "." if named and named["sheet"] else usual  # as the reader of workbooks writes it
         for figure in (*tables(lines, reference), *lists(lines, reference), *runs(text)):
             if all(figure.rows != other.rows for other in found):
                 found.append(replace(figure, chart=chart_of(figure.header, figure.rows, sign)))

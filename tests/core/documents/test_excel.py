@@ -4,8 +4,11 @@ from datetime import datetime
 from pathlib import Path
 
 import openpyxl
+import pytest
 
+from core.documents import excel
 from core.documents.reader import rows_of_xlsx
+from tests.core.jobs_worker import papers
 
 
 def lines_of(book: openpyxl.Workbook, folder: Path) -> list[str]:
@@ -41,3 +44,30 @@ def test_a_formula_that_no_program_has_computed_is_shown(tmp_path: Path) -> None
     book.active.append(["Power", 80])
     book.active.append(["Sum", "=SUM(B1:B2)"])
     assert lines_of(book, tmp_path) == ["Rent | 900", "Power | 80", "Sum | =SUM(B1:B2)"]
+
+
+EMPTY_TEXT = b'<c r="B1" s="0" t="str"><f aca="false">IF(A1&gt;9,"much","")</f><v></v></c>'
+OTHER_SUM = b'<c r="C1"><f>A1*2</f><v></v></c>'
+
+
+@pytest.mark.parametrize(
+    ("others", "shown", "is_read_twice"), [(b"", "5", False), (OTHER_SUM, "5 |  | =A1*2", True)]
+)
+def test_a_formula_whose_value_is_an_empty_text_is_an_empty_cell(
+    others: bytes, shown: str, is_read_twice: bool, tmp_path: Path
+) -> None:
+    """As Excel and LibreOffice write =IF(A1>9,"much","")."""
+    book = openpyxl.Workbook()
+    book.active.append([5])
+    book.save(tmp_path / "a.xlsx")
+    sheet = (
+        b'<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><sheetData>'
+        b'<row r="1"><c r="A1"><v>5</v></c>'
+        + EMPTY_TEXT
+        + others
+        + b"</row></sheetData></worksheet>"
+    )
+    papers.rewritten(tmp_path / "a.xlsx", name="xl/worksheets/sheet1.xml", content=sheet)
+    ((_, text),) = rows_of_xlsx(tmp_path / "a.xlsx")
+    assert text == shown
+    assert excel.has_uncomputed(tmp_path / "a.xlsx") is is_read_twice

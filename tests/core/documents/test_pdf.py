@@ -2,17 +2,19 @@
 
 from pathlib import Path
 
+from core.documents import read
 from core.documents.reader import pages_of_pdf
 from tests.core.jobs_worker import papers
 
 # Latin letters that stand for Arabic ones, in a font.
-LETTERS = {"a": "ا", "b": "ل", "c": "ع", "d": "ر", "e": "ب", "f": "ي", "g": "ة", "h": "ﻻ"}
+LETTERS = {"a": "ا", "b": "ل", "c": "ع", "d": "ر", "e": "ب", "f": "ي", "g": "ة", "h": "ﻻ",
+           "i": "😀"}  # fmt: skip
 FONT = b"/BaseFont /Helvetica >>"
 
 
 def arabic(content: str) -> bytes:
     """Return a page with this content in such a font."""
-    pairs = "".join(f"<{ord(a):02x}> <{ord(b):04x}>\n" for a, b in LETTERS.items())
+    pairs = "".join(f"<{ord(a):02x}> <{b.encode('utf-16-be').hex()}>\n" for a, b in LETTERS.items())
     table = (
         "/CIDInit /ProcSet findresource begin 12 dict begin begincmap\n1 begincodespacerange\n"
         f"<00> <ff>\nendcodespacerange\n{len(LETTERS)} beginbfchar\n{pairs}endbfchar\nendcmap"
@@ -38,6 +40,14 @@ def test_arabic_words_are_read_from_right_to_left(tmp_path: Path) -> None:
     line = " ( ) Tj ".join(" ".join(map(drawn, word)) for word in ("gfed", "eha", "gfedc"))
     ((_, text),) = pages(tmp_path, arabic(f"BT /F1 10 Tf 300 700 Td {line} ET"))
     assert text.split() == ["عربية", "الاب", "ربية"]
+
+
+async def test_an_emoji_beside_arabic_words_is_read(tmp_path: Path) -> None:
+    """To PDFium it is two characters, in the order of the page."""
+    line = " ( ) Tj ".join((" ".join(map(drawn, "gfed")), "(ii) Tj"))
+    (tmp_path / "a.pdf").write_bytes(arabic(f"BT /F1 10 Tf 300 700 Td {line} ET"))
+    ((_, text),) = await read.parts(tmp_path / "a.pdf", name="a.pdf", most_megabytes=1)
+    assert sorted(text.split()) == ["ربية", "😀😀"]
 
 
 def test_a_hyphen_at_the_end_of_a_line_stays(tmp_path: Path) -> None:

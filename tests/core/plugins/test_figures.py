@@ -58,6 +58,20 @@ def test_three_decimals_are_not_thousands(
     assert (found[0], found[-1]) == values
 
 
+@pytest.mark.parametrize(
+    ("reference", "value"), [("sheet Gäste rows 1-4", 1.789), ("section Balance sheet 2024", 1789)]
+)
+def test_only_cells_of_a_workbook_have_a_point_in_every_language(
+    reference: str, value: float
+) -> None:
+    """Not those of a page that speaks of a sheet."""
+    rows = "\n".join(f"{each} | {number}" for each, number in (("a", "1.789"), ("b", "1.654")))
+    text = f"Die Zahl der Gäste und der Nächte:\n\nx | y\n{rows}\nc | 2.001\n"
+    (figure,) = figures.find([(reference, text)])
+    assert figure.chart is not None
+    assert figure.chart.series[0].values[0] == value
+
+
 @pytest.mark.parametrize("cell", ["", "n/a", "12 to 15", "page 3", "1-2-3", "§4"])
 def test_invalid_numbers_are_none(cell: str) -> None:
     """Not guessed."""
