@@ -11,72 +11,43 @@ from typing import Any
 import aiohttp
 import httpx2
 from pydantic_ai.models import Model
-from yarl import URL
 
 from core.lib.safe_fetch import RefusedAddressError
 from core.models import ModelProvider
 from core.providers import addresses
 from core.providers.agent_library import AgentLibrary
+from core.providers.checked_transport import CheckedBody, CheckedTransport, as_read_errors
 from core.providers.failures import BODY_BYTES, BadStreamError, NoStreamError
 from core.providers.openai_compatible import MAX_LINE_BYTES
 
 PAGES = {"text/html", "application/xhtml+xml"}
 TIMEOUT = 24 * 60 * 60.0  # ours are in AgentLibrary
-OURS = {"host", "content-length", "accept-encoding", "transfer-encoding", "connection"}
 MOST_MODELS = 100
 
 
-class Transport(httpx2.AsyncBaseTransport):
-    """Sends requests by an ``aiohttp`` client that connects to allowed addresses only."""
-
-    def __init__(self, allowed: addresses.Allowed) -> None:
-        """Connect lazily."""
-        self._allowed = allowed
-        self._session: aiohttp.ClientSession | None = None
+class Transport(CheckedTransport):
+    """Sends the requests of a vendor's package."""
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Return a response whose body is still to be read. Raises httpx2.TransportError."""
-        if self._session is None or self._session.closed:
-            self._session = addresses.session(self._allowed)
-        headers = [(k, v) for k, v in request.headers.items() if k.lower() not in OURS]
         try:
-            answer = await self._session.request(
-                request.method,
-                URL(str(request.url), encoded=True),
-                data=await request.aread(),
-                headers=[*headers, ("Accept-Encoding", "identity")],
-                allow_redirects=False,
-            )
+            answer = await self.answer_to(request)
         except RefusedAddressError as error:
             raise httpx2.ConnectError("refused") from error
-        except aiohttp.ClientConnectorError as error:
-            raise httpx2.ConnectError(type(error).__name__) from error
-        except TimeoutError as error:
-            raise httpx2.ConnectTimeout("no connection") from error
-        except (aiohttp.ClientError, OSError) as error:
-            raise httpx2.ReadError(type(error).__name__) from error
         wrong = misplaced(answer)
         if wrong is not None:
             answer.close()
             raise httpx2.RemoteProtocolError("no model server") from wrong
         return httpx2.Response(answer.status, headers=answer.raw_headers, stream=Body(answer))
 
-    async def aclose(self) -> None:
-        """Close the connections."""
-        if self._session is not None:
-            await self._session.close()
 
-
-class Body(httpx2.AsyncByteStream):
+class Body(CheckedBody):
     """The body of a response: of an error a bounded part, of a stream bounded lines."""
-
-    def __init__(self, answer: aiohttp.ClientResponse) -> None:
-        self._answer = answer
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         left = BODY_BYTES
         unended = 0
-        try:
+        with as_read_errors():
             async for piece in self._answer.content.iter_any():
                 if self._answer.status != 200:
                     yield piece[:left]
@@ -90,15 +61,6 @@ class Body(httpx2.AsyncByteStream):
                     problem = BadStreamError("a line is too long")
                     raise httpx2.RemoteProtocolError("too long") from problem
                 yield piece
-        except (aiohttp.ClientError, OSError) as error:
-            raise httpx2.ReadError(type(error).__name__) from error
-
-    async def aclose(self) -> None:
-        """Give the connection back, or close it when the body was not read to its end."""
-        if self._answer.content.at_eof():
-            self._answer.release()
-        else:
-            self._answer.close()
 
 
 def misplaced(answer: aiohttp.ClientResponse) -> NoStreamError | None:

@@ -9,28 +9,20 @@ from urllib.parse import urljoin, urlsplit
 import aiohttp
 import httpx2
 import orjson
-from yarl import URL
 
 from core.lib.safe_fetch import AGENT, REDIRECTS, RefusedAddressError
 from core.lib.text import one_line
 from core.providers import addresses
+from core.providers.checked_transport import CheckedBody, CheckedTransport, as_read_errors
 from core.tools.mcp.errors import McpError, StoppedError
 
 MOST_BYTES = 4 * 1024 * 1024  # of one response
 MOST_ALL_BYTES = 16 * 1024 * 1024  # of all that belong to one call
 MOST_REQUESTS = 60  # of one call: a server may ask for a stream to be opened again and again
-OURS = {
-    "host",
-    "content-length",
-    "accept-encoding",
-    "transfer-encoding",
-    "connection",
-    "user-agent",
-}
 UNPACKED = {b"content-encoding", b"content-length", b"transfer-encoding"}
 
 
-class Guard(httpx2.AsyncBaseTransport):
+class Guard(CheckedTransport):
     """Sends the requests of one connection.
 
     ``stopped``: why it was ended; ``refused``: the last status of a POST that was an error;
@@ -39,7 +31,7 @@ class Guard(httpx2.AsyncBaseTransport):
 
     def __init__(self, allowed: addresses.Allowed, *, most_bytes: int = MOST_BYTES) -> None:
         """Connect lazily. ``most_bytes``: of one response."""
-        self._session = addresses.session(allowed)
+        super().__init__(allowed)
         self._most = most_bytes
         self._requests = 0
         self._left = MOST_ALL_BYTES
@@ -57,24 +49,11 @@ class Guard(httpx2.AsyncBaseTransport):
         self._requests += 1
         if self._requests > MOST_REQUESTS:
             raise self.stop("endless", f"It wanted more than {MOST_REQUESTS} requests for a call.")
-        headers = [(k, v) for k, v in request.headers.items() if k.lower() not in OURS]
         try:
-            answer = await self._session.request(
-                request.method,
-                URL(str(request.url), encoded=True),
-                data=await request.aread(),
-                headers=[*headers, ("Accept-Encoding", "identity"), ("User-Agent", AGENT)],
-                allow_redirects=False,
-            )
+            answer = await self.answer_to(request, **{"User-Agent": AGENT})
         except RefusedAddressError as error:
             words = "Its address is inside the network, and its settings do not allow that."
             raise self.stop("address", words) from error
-        except TimeoutError as error:
-            raise httpx2.ConnectTimeout("no connection") from error
-        except aiohttp.ClientConnectorError as error:
-            raise httpx2.ConnectError(type(error).__name__) from error
-        except (aiohttp.ClientError, OSError) as error:
-            raise httpx2.ReadError(type(error).__name__) from error
         return self._response(request, answer)
 
     def _response(self, request: httpx2.Request, answer: aiohttp.ClientResponse) -> httpx2.Response:
@@ -110,36 +89,23 @@ class Guard(httpx2.AsyncBaseTransport):
         self.stopped = self.stopped or StoppedError(code, words)
         return httpx2.RemoteProtocolError(code)
 
-    async def aclose(self) -> None:
-        """Close the connections."""
-        await self._session.close()
 
-
-class Body(httpx2.AsyncByteStream):
+class Body(CheckedBody):
     """The body of a response, counted."""
 
     def __init__(self, guard: Guard, answer: aiohttp.ClientResponse) -> None:
+        super().__init__(answer)
         self._guard = guard
-        self._answer = answer
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         read = 0
         self._guard.is_open = True
-        try:
+        with as_read_errors():
             async for piece in self._answer.content.iter_any():
                 read += len(piece)
                 self._guard.count(len(piece), read)
                 yield piece
-        except (aiohttp.ClientError, OSError) as error:
-            raise httpx2.ReadError(type(error).__name__) from error
         self._guard.is_open = False
-
-    async def aclose(self) -> None:
-        """Give the connection back, or close it when the body was not read to its end."""
-        if self._answer.content.at_eof():
-            self._answer.release()
-        else:
-            self._answer.close()
 
 
 def method_of(body: bytes) -> str:
