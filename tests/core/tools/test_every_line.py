@@ -20,8 +20,15 @@ from core.conversations.jobs import View
 from core.lib import safe_fetch
 from core.providers.failures import KINDS
 from core.tools import phrases, registry, waiting
-from core.tools.phrases_of_jobs import REASONS
+from core.tools.sentences import SENTENCES
 
+NOT_READ = "The address could not be read: "
+# Why an address was not read (``core.lib.safe_fetch.FetchError``).
+REASONS = tuple(
+    each.removeprefix(NOT_READ).removesuffix(".")
+    for each in SENTENCES
+    if each.startswith(NOT_READ) and "{0}" not in each
+)
 ROOT = Path(settings.BASE_DIR)
 FOLDERS = ("core/tools", "core/plugins", "core/jobs_worker", "core/documents")
 OTHERS = ("core/conversations/jobs.py",)
@@ -170,7 +177,7 @@ def missing() -> Iterator[str]:
 
 
 def test_v23_every_line_that_people_see_is_translated() -> None:
-    """A new line needs its place in core/tools/phrases*.py."""
+    """A new line needs its place in core/tools/sentences.py."""
     assert [*missing()] == []
     found = [line for path in sources() for line in lines_of(path)]
     assert len(found) > 60
