@@ -35,6 +35,8 @@ OLD = (
     "again."
 )
 UNKNOWN = f"This kind of file cannot be read. {READABLE}."
+BROKEN = "The document could not be read: it is damaged, or its type does not match its name."
+TOO_BIG_INSIDE = "The unpacked document is too large; it was not read."
 BINARY_CONTROLS = frozenset(range(9)) | {11, 14, 15}
 
 

@@ -9,14 +9,20 @@ from pathlib import Path
 
 import orjson
 
-from core.documents.formats import OLD, UNKNOWN, ZIP, is_of_old_office, kind_of
+from core.documents.formats import (
+    BROKEN,
+    OLD,
+    TOO_BIG_INSIDE,
+    UNKNOWN,
+    ZIP,
+    is_of_old_office,
+    kind_of,
+)
 from core.lib.processes import TooMuchOutputError, output_of_module
 
 SECONDS = 60.0
 MOST_CHARACTERS = 20_000_000
 MEGABYTE = 1024 * 1024
-BROKEN = "The document could not be read: it is damaged, or its type does not match its name."
-TOO_BIG_INSIDE = "The unpacked document is too large; it was not read."
 TOO_SLOW = "The document took too long to read."
 EMPTY = "There is no text in the document. Scanned pages need OCR first."
 

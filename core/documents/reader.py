@@ -7,11 +7,11 @@ error message. It limits itself before it opens the file: memory, CPU time, outp
 import csv
 import gc
 import io
-import resource
+import re
 import sys
 import time
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,8 @@ import orjson
 from core.documents import mail, rtf, word
 from core.documents.delimiters import delimiter_of
 from core.documents.encodings import text_of, text_of_file
-from core.documents.formats import OLD_OFFICE, UNKNOWN, office_kind
+from core.documents.formats import BROKEN, OLD_OFFICE, TOO_BIG_INSIDE, UNKNOWN, office_kind
+from core.lib import limits
 
 MEGABYTE = 1024 * 1024
 MEMORY_BYTES = 700 * MEGABYTE
@@ -36,6 +37,7 @@ MOST_CHARACTERS = 20_000_000
 MOST_ROWS = 100_000
 ROWS_A_PART = 50
 SECTION_CHARACTERS = 4_000
+HEADING_CHARACTERS = 100
 TITLE_CHARACTERS = 200
 SHORTEST_ARTICLE = 200  # characters
 
@@ -46,10 +48,10 @@ WORD_KINDS = (
     "application/vnd.openxmlformats-officedocument.wordprocessingml.template.main+xml",
 )
 
+HEADING = re.compile("#+ ")  # of Markdown
 Pair = tuple[str, str]
+Block = tuple[str | None, list[str]]  # lines, of which the first is a heading: its text, else None
 ENCRYPTED = "The document is protected with a password. Send it without one."
-BOMB = "The unpacked document is too large; it was not read."
-BROKEN = "The document could not be read: it is damaged, or its type does not match its name."
 SCANS = "(Not read, because they are pictures without text: pages {}.)"
 CUT = "(The rest of this document was not read: it is too long.)"
 
@@ -60,13 +62,7 @@ class UnreadableError(Exception):
 
 def limit() -> None:
     """Limit memory and time, and forbid writing."""
-    for what, most in (
-        (resource.RLIMIT_AS, MEMORY_BYTES),
-        (resource.RLIMIT_CPU, CPU_SECONDS),
-        (resource.RLIMIT_FSIZE, 0),
-        (resource.RLIMIT_CORE, 0),
-    ):
-        resource.setrlimit(what, (most, most))
+    limits.limit(memory=MEMORY_BYTES, seconds=CPU_SECONDS)
 
 
 def pages_of_pdf(path: Path) -> Iterator[Pair]:
@@ -113,12 +109,28 @@ def check_archive(path: Path) -> None:
     if any(entry.flag_bits & 1 for entry in entries):
         raise UnreadableError(ENCRYPTED)
     if len(entries) > MOST_ENTRIES or sum(entry.file_size for entry in entries) > UNPACKED_BYTES:
-        raise UnreadableError(BOMB)
+        raise UnreadableError(TOO_BIG_INSIDE)
 
 
 def section(heading: str, lines: list[str], *, unnamed: str = "") -> Pair:
     """Return the lines under a heading, or under none."""
     return f"section {heading}" if heading else unnamed, "\n".join(lines)
+
+
+def in_sections(blocks: Iterable[Block], *, unnamed: str = "") -> Iterator[Pair]:
+    """Yield the lines of blocks under their headings, split at a readable size. ``unnamed``: the
+    reference of those under none, but for the last.
+    """
+    heading, size = "", 0
+    held: list[str] = []
+    for named, lines in blocks:
+        if held and (named is not None or size > SECTION_CHARACTERS):
+            yield section(heading, held, unnamed=unnamed)
+            held, size = [], 0
+        heading = heading if named is None else named[:HEADING_CHARACTERS]
+        held += lines
+        size += sum(map(len, lines))
+    yield section(heading, held)
 
 
 def sections_of_docx(path: Path) -> Iterator[Pair]:
@@ -128,7 +140,6 @@ def sections_of_docx(path: Path) -> Iterator[Pair]:
     from docx.opc.part import PartFactory  # noqa: PLC0415
     from docx.package import Package  # noqa: PLC0415
     from docx.parts.document import DocumentPart  # noqa: PLC0415
-    from docx.text.paragraph import Paragraph  # noqa: PLC0415
 
     from core.documents import embedded  # noqa: PLC0415
 
@@ -137,28 +148,20 @@ def sections_of_docx(path: Path) -> Iterator[Pair]:
         PartFactory.part_type_for[kind] = DocumentPart
     document = Package.open(str(path)).main_document_part.document
     further = embedded.beside(document)
-    heading, size = "", 0
-    lines: list[str] = []
-    styles: dict[str | None, str] = {}  # looking one up takes milliseconds
-    for block in word.inside(document.element.body, word.PARAGRAPH, word.TABLE):
-        is_heading = False
-        if block.tag == word.TABLE:
-            new = word.rows_of(block)
-        else:
-            key, new = block.style, [word.text_of(block)]
-            if key not in styles:
-                style = Paragraph(block, document).style
-                styles[key] = (style.name if style is not None else "") or ""
-            is_heading = styles[key].startswith(("Heading", "Title")) and bool(new[0].strip())
-        if is_heading or size > SECTION_CHARACTERS:
-            yield section(heading, lines, unnamed="beginning")
-            lines, size = [], 0
-        if is_heading:
-            heading = new[0].strip()[:100]
-        lines += new
-        size += sum(map(len, new))
-    yield section(heading, lines)
+    yield from in_sections(blocks_of(document), unnamed="beginning")
     yield from further
+
+
+def blocks_of(document: Any) -> Iterator[Block]:
+    """Yield the paragraphs and tables of a Word document."""
+    names = {style.style_id: style.name or "" for style in document.styles}
+    for block in word.inside(document.element.body, word.PARAGRAPH, word.TABLE):
+        if block.tag == word.TABLE:
+            yield None, word.rows_of(block)
+            continue
+        text = word.text_of(block)
+        is_heading = text.strip() and names.get(block.style, "").startswith(("Heading", "Title"))
+        yield text.strip() if is_heading else None, [text]
 
 
 def slides_of_pptx(path: Path) -> Iterator[Pair]:
@@ -267,20 +270,11 @@ def sections_of_text(path: Path) -> Iterator[Pair]:
     yield from sections_of(text_of_file(path.read_bytes()).splitlines())
 
 
-def sections_of(text: list[str]) -> Iterator[Pair]:
+def sections_of(lines: Iterable[str]) -> Iterator[Pair]:
     """Yield lines of text, split as above."""
-    heading, size = "", 0
-    lines: list[str] = []
-    for line in text:
-        is_heading = line.startswith("#") and line.lstrip("#").startswith(" ")
-        if lines and (is_heading or size > SECTION_CHARACTERS):
-            yield section(heading, lines)
-            lines, size = [], 0
-        if is_heading:
-            heading = line.lstrip("# ").strip()[:100]
-        lines.append(line)
-        size += len(line)
-    yield section(heading, lines)
+    yield from in_sections(
+        (line.lstrip("# ").strip() if HEADING.match(line) else None, [line]) for line in lines
+    )
 
 
 def parts_of_mail(path: Path) -> Iterator[Pair]:
@@ -364,7 +358,7 @@ def main(kind: str, path: str) -> int:
     except UnreadableError as reason:
         error = str(reason)
     except MemoryError:
-        error = BOMB
+        error = TOO_BIG_INSIDE
     except Exception:  # noqa: BLE001 - untrusted files raise unexpected errors in their libraries
         error = BROKEN
     say({"error": error})

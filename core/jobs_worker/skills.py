@@ -9,7 +9,6 @@ folder; the lines of a file ``messages.jsonl`` among them are messages of the pr
 
 import os
 import re
-import resource
 import sys
 from dataclasses import dataclass
 from functools import partial
@@ -24,7 +23,7 @@ from core.database.transactions import in_thread
 from core.files import storage
 from core.jobs_worker import steps
 from core.jobs_worker.host import Host
-from core.lib import processes
+from core.lib import limits, processes
 from core.lib.text import one_line
 from core.messages import Message, MessageError, from_dict
 from core.models import Job, Skill
@@ -214,10 +213,4 @@ def limit(parent: int, memory: int) -> None:
     ``parent``.
     """
     processes.die_with(parent)
-    for what, most in (
-        (resource.RLIMIT_AS, memory),
-        (resource.RLIMIT_CPU, int(SECONDS)),
-        (resource.RLIMIT_FSIZE, FILE_BYTES),
-        (resource.RLIMIT_CORE, 0),
-    ):
-        resource.setrlimit(what, (most, most))
+    limits.limit(memory=memory, seconds=int(SECONDS), file_bytes=FILE_BYTES)

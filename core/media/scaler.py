@@ -6,8 +6,9 @@ as a second argument it becomes a square of that side, cut from its middle.
 """
 
 import io
-import resource
 import sys
+
+from core.lib.limits import limit
 
 # Those that people send. Pillow knows many more, and would start Ghostscript for one of them.
 FORMATS = ("AVIF", "BMP", "GIF", "ICO", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")
@@ -17,12 +18,6 @@ SECONDS = 20
 MOST_PIXELS = 60_000_000
 SIDE = 1568
 MOST_BYTES = 3 * MEGABYTE
-
-
-def limit() -> None:
-    """Limit memory and CPU time of this process."""
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
 
 
 def scaled(path: str, *, square: int = 0) -> bytes:
@@ -72,7 +67,7 @@ def on_white(picture: object) -> object:
 
 def main() -> None:
     """Scale the named picture; exit code 1 when it cannot be read."""
-    limit()
+    limit(memory=MEMORY, seconds=SECONDS)
     try:
         found = scaled(sys.argv[1], square=int("".join(sys.argv[2:3]) or 0))
     except Exception:  # noqa: BLE001 - any library's word for a damaged picture

@@ -1,0 +1,14 @@
+"""Limits that a process sets to itself, or that a forked one gets before its program."""
+
+import resource
+
+
+def limit(*, memory: int, seconds: int, file_bytes: int = 0) -> None:
+    """Limit the memory in bytes, the CPU time, and the size of each file that is written."""
+    for what, most in (
+        (resource.RLIMIT_AS, memory),
+        (resource.RLIMIT_CPU, seconds),
+        (resource.RLIMIT_FSIZE, file_bytes),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        resource.setrlimit(what, (most, most))
