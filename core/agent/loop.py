@@ -133,14 +133,10 @@ class Turn:
     _thoughts: list[str] = field(default_factory=list)
     _sealed: list[str] = field(default_factory=list)
     _counts: dict[str, int] = field(default_factory=dict)
-    _call_ids: set[str] = field(default_factory=set)
-    _earlier_ids: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._before = len(self.messages)
-        self._earlier_ids = ids_of_calls(self.messages)
         self.messages += self.kept
-        self._call_ids |= ids_of_calls(self.kept)
 
     def begin_with(self, prompt: Prompt) -> None:
         """Replace the messages before those that the turn adds: its pictures are known now."""
@@ -202,8 +198,8 @@ class Turn:
             if not calls:
                 self._leave_links()
                 return
-            if self._belongs_to_client(calls):
-                self._hand_over(calls)
+            if theirs := [call for call in calls if call.name in self._client_names()]:
+                self._hand_over(theirs)
                 return
             if await self._carry_out(calls, self.texts[said:]):
                 return
@@ -229,8 +225,6 @@ class Turn:
         """Run the requested tools; return whether the turn is over: a result is the final answer,
         or a call waits for a yes.
         """
-        for call in calls:
-            self._call_ids.add(call.id)
         self.messages.append(message_of(calls, texts, thoughts=self._thoughts, sealed=self._sealed))
         # One that an earlier attempt began has its yes, or needed none.
         asked = {
@@ -284,7 +278,7 @@ class Turn:
 
     def _undone(self, said: int) -> list[Call]:
         """Return the call that the model should have made ([L3])."""
-        if self._call_ids or self.finish_reason != "stop" or not self._may_infer():
+        if ids_of_calls(self.added()) or self.finish_reason != "stop" or not self._may_infer():
             return []
         text = "\n\n".join(self.texts[said:])
         written = fallback.written_call(text, self._own_tools())
@@ -309,11 +303,8 @@ class Turn:
     def _named(self, wanted: fallback.Wanted | None) -> list[Call]:
         if wanted is None:
             return []
-        call = Call(
-            id="inferred", name=wanted.name, arguments=orjson.dumps(wanted.arguments).decode()
-        )
-        self._name(call)
-        return [call]
+        arguments = orjson.dumps(wanted.arguments).decode()
+        return self._with_ids([Call(id="inferred", name=wanted.name, arguments=arguments)])
 
     def _take_back(self, said: int) -> None:
         """Clear the texts of this step: they were a call or its announcement."""
@@ -370,10 +361,7 @@ class Turn:
                     self._cut(calls)
                     break
         self._end_message()
-        found = calls.whole()
-        for call in found:
-            self._name(call)
-        return found
+        return self._with_ids(calls.whole())
 
     async def _tell_cut(self, prompt: Prompt) -> None:
         """Tell the person, once in a conversation, that old messages are left out."""
@@ -437,22 +425,25 @@ class Turn:
                 self.finish_reason = delta.reason
                 self.stop_sequence = asked_stop(delta.stop_sequence, self.options.get("stop"))
 
-    def _name(self, call: Call) -> None:
-        """Give a call an id that is unique in the conversation: some servers send none, or the same
-        one every time.
+    def _with_ids(self, calls: list[Call]) -> list[Call]:
+        """Give the calls of an answer ids that are unique in the conversation: some servers send
+        none, or the same one every time.
         """
-        wanted = call.id or "call"
-        call.id, number = wanted, 1
-        while call.id in self._call_ids or call.id in self._earlier_ids:
-            number += 1
-            call.id = f"{wanted}-{number}"
-        self._call_ids.add(call.id)
+        taken = ids_of_calls(self.messages)
+        for call in calls:
+            wanted = call.id or "call"
+            call.id, number = wanted, 1
+            while call.id in taken:
+                number += 1
+                call.id = f"{wanted}-{number}"
+            taken.add(call.id)
+        return calls
 
     def _tools(self) -> list[dict[str, Any]]:
         """Return the tools to offer. A client that forces a call gets its own tools only."""
         if "tool_choice" in self.options:
             return self.client_tools
-        theirs = {tool["function"]["name"] for tool in self.client_tools}
+        theirs = self._client_names()
         own = [registry.schema(each) for each in self._own_tools() if each.name not in theirs]
         return own + self.client_tools
 
@@ -503,13 +494,12 @@ class Turn:
             if amount := getattr(usage, name):
                 self.usage[name] = self.usage.get(name, 0) + amount
 
-    def _belongs_to_client(self, calls: list[Call]) -> bool:
-        names = {tool["function"]["name"] for tool in self.client_tools}
-        return any(call.name in names for call in calls)
+    def _client_names(self) -> set[str]:
+        """Return the names of the client's own tools."""
+        return {tool["function"]["name"] for tool in self.client_tools}
 
     def _hand_over(self, calls: list[Call]) -> None:
-        names = {tool["function"]["name"] for tool in self.client_tools}
-        for number, call in enumerate(call for call in calls if call.name in names):
+        for number, call in enumerate(calls):
             self._whole(
                 tool_call_message(
                     call.id, call.name, call.arguments or "{}", message_id=f"client-tool-{number}"
